@@ -1,0 +1,29 @@
+# Two commands are enough: `make demo` and `make test`.  Both make .venv on first use.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+.DEFAULT_GOAL := help
+
+.PHONY: help demo test lint clean
+
+help: ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "sitewise needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $(STAMP)
+
+demo: $(STAMP) ## fit Laplace, EP, VI and the hybrid on the breast-cancer data and draw a picture
+	@$(BIN)/sitewise demo
+
+test: $(STAMP) ## run the tests
+	@$(BIN)/python -m pytest -n 2
+
+lint: $(STAMP) ## style and types
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+clean: ## remove the environment and outputs
+	rm -rf .venv out build

@@ -1,0 +1,80 @@
+"""L1. Data: inputs, observations and weights of n rows, some of which may be padding.
+
+A weight w is the number of times a row counts: an integer weight equals that many copies of the row,
+0 equals leaving it out, a fraction is a likelihood raised to that power.  Padding is a row of
+weight 0, so shapes can be rounded up without changing any result.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sitewise.types import fixed, module, static
+
+
+@module
+class Data:
+    X: jax.Array = fixed()
+    y: jax.Array = fixed()
+    weight: jax.Array = fixed()
+    fractional: bool = static(False)
+
+    @property
+    def mask(self) -> jax.Array:
+        """True for the rows that count."""
+        return self.weight > 0
+
+    @property
+    def rows(self) -> int:
+        return self.X.shape[0]
+
+    @staticmethod
+    def of(X, y, weight=None) -> Data:
+        """Check and convert arrays.  `weight` is one non-negative number per row."""
+        X, y = np.asarray(X), np.asarray(y)
+        if X.ndim == 1:
+            X = X[:, None]
+        if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
+            raise ValueError(f"X must be a table with at least one row and one column, got shape {X.shape}.")
+        if y.shape[:1] != X.shape[:1]:
+            raise ValueError(f"X has {X.shape[0]} rows but y has shape {y.shape}; give one y per row.")
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        X, y = X.astype(dtype), y.astype(dtype)
+        weight = np.ones(len(X), dtype) if weight is None else np.asarray(weight, dtype)
+        if weight.shape != (len(X),) or not np.all(np.isfinite(weight)) or np.any(weight < 0):
+            raise ValueError("weight must hold one finite, non-negative number per row.")
+        if not np.any(weight > 0):
+            raise ValueError("All weights are zero: there is no row to learn from.")
+        for name, values in (("X", X), ("y", y)):
+            if not np.all(np.isfinite(values)):
+                raise ValueError(f"{name} contains NaN or infinity; remove or impute those entries first.")
+        return Data(X, y, weight, fractional=bool(np.any((weight > 0) & (weight < 1))))
+
+    def pad(self, rows: int) -> Data:
+        """The same data with rows of weight 0 appended (copies of row 0, so that every value is valid)."""
+        extra = rows - self.rows
+        if extra < 0:
+            raise ValueError(f"Cannot pad {self.rows} rows to {rows}.")
+        if extra == 0:
+            return self
+        index = np.concatenate([np.arange(self.rows), np.zeros(extra, int)])
+        weight = jnp if isinstance(self.weight, jax.Array) else np
+        return Data(
+            self.X[index],
+            self.y[index],
+            weight.concatenate([self.weight, weight.zeros(extra, self.weight.dtype)]),
+            fractional=self.fractional,
+        )
+
+
+def bucket(rows: int) -> int:
+    """The padded size for `rows`: steps of 32 up to 512 rows, then of about 1/16 of the size.
+
+    A few sizes serve all folds and data sets, so that they share compiled programs.
+    """
+    step = 32
+    while rows > 16 * step:
+        step *= 2
+    return -(-rows // step) * step

@@ -1,0 +1,93 @@
+"""L2. Evidence: what number to read off (model, data, sites).
+
+    evidence = log Z_q + Σ_i w_i [⟨log p_i⟩ − ⟨log t_i⟩],   log Z_q = log ∫ p(f) Π t_i^{w_i} df
+
+    laplace   value at the posterior mean                       (R&W eq. 3.32 at Laplace's sites)
+    elbo      expectation under q                               (paper eq. 9)
+    ep        (1/a) log-expectation of the power a under the cavity (paper eqs. 7, 16; power EP)
+    loo       Σ w log ∫ cavity × likelihood                     (no log Z_q: leave-one-out density)
+
+On the sites of any inference method.  For a row of weight w < 1 the "copy" that is left out is all there is
+of it, so its power is a = power·min(w, 1).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from sitewise.data import Data
+from sitewise.likelihoods import Likelihood
+from sitewise.model import Model
+from sitewise.priors import Marginals
+from sitewise.sites import Sites, cavity, expected_log_site, log_expected_site, log_site
+
+Terms = Callable[[Likelihood, Data, Marginals, Sites, float], jax.Array]
+
+
+def share(data: Data, power: float):
+    """The power a at which row i's likelihood is left out: `power`, less for a row that counts less than once."""
+    if not data.fractional:
+        return power
+    return power * jnp.where(data.mask, jnp.minimum(data.weight, 1.0), 1.0)
+
+
+def _laplace(likelihood, data, q, sites, power):
+    return likelihood.log_prob(data.y, q.mean) - log_site(sites, q.mean)
+
+
+def _elbo(likelihood, data, q, sites, power):
+    return likelihood.expected_log_prob(data.y, q.mean, q.var + q.resid) - expected_log_site(sites, q.mean, q.var)
+
+
+def _ep(likelihood, data, q, sites, power):
+    a = share(data, power)
+    cav = cavity(q.mean, q.var, sites, a)
+    tilted = likelihood.log_expected_prob(data.y, cav.mean, cav.var + q.resid, a)
+    return (tilted - log_expected_site(sites, cav, a)) / a
+
+
+def _loo(likelihood, data, q, sites, power):
+    cav = cavity(q.mean, q.var, sites, share(data, 1.0))
+    return likelihood.log_expected_prob(data.y, cav.mean, cav.var + q.resid)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """A way to read evidence off sites.  Call it: `elbo(model, data, sites)`."""
+
+    name: str
+    terms: Terms
+    with_log_z: bool = True
+    power: float = 1.0
+
+    def rows(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> jax.Array:
+        """The term of each row, counted once (not times its weight); 0 for padding."""
+        return jnp.where(data.mask, self.terms(likelihood, data, q, sites, self.power), 0.0)
+
+    def read(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> jax.Array:
+        """The evidence, given q = prior × sites already conditioned."""
+        total = jnp.sum(data.weight * self.rows(likelihood, data, q, sites))
+        return total + q.log_z if self.with_log_z else total
+
+    def __call__(self, model: Model, data: Data, sites: Sites) -> jax.Array:
+        q = model.prior.gram(data.X).condition(sites.scaled(data.weight))
+        return self.read(model.likelihood, data, q, sites)
+
+
+laplace = Evidence("laplace", _laplace)
+elbo = Evidence("elbo", _elbo)
+ep = Evidence("ep", _ep)
+loo = Evidence("loo", _loo, with_log_z=False)
+
+ALL = {e.name: e for e in (laplace, elbo, ep, loo)}
+
+
+def power_ep(power: float) -> Evidence:
+    """EP evidence at a power in (0, 1]; power → 0 is the ELBO."""
+    if not 0 < power <= 1:
+        raise ValueError(f"power must lie in (0, 1], got {power}; power → 0 is evidence.elbo.")
+    return dataclasses.replace(ep, power=float(power))

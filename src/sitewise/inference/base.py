@@ -1,0 +1,80 @@
+"""L2. Inference: find sites that are a fixed point λ = T(λ) of a method's site update.
+
+A method writes `propose`, the elementwise update T as a function of the marginals and the present sites,
+and `merit`, a number that must not fall (if the method has one).  The driver in `driver` owns the loop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from sitewise.data import Data
+from sitewise.likelihoods import Likelihood
+from sitewise.priors import Marginals
+from sitewise.sites import Sites
+from sitewise.types import Outcome
+
+
+class Stats(NamedTuple):
+    """What happened: conditionings of the prior on sites, the last residual, clipped sites."""
+
+    steps: jax.Array
+    residual: jax.Array
+    clipped: jax.Array
+
+
+class Solution(NamedTuple):
+    sites: Sites
+    code: jax.Array
+    stats: Stats
+
+    @property
+    def outcome(self) -> Outcome:
+        return Outcome(int(self.code))
+
+
+@dataclasses.dataclass(frozen=True)
+class Inference:
+    """Settings shared by all methods.
+
+    tol        the iteration has converged when the undamped update moves no site by more than this, in units
+               of the marginal: |Δnat1|·√v and |Δprec|·v.  None: 1e-8 in float64, 1e-3 in float32.
+    max_steps  at most so many conditionings of the prior.
+    min_prec   site precisions are kept at or above this; 0 unless a published procedure asks otherwise.
+    """
+
+    tol: float | None = None
+    max_steps: int = 200
+    min_prec: float = 0.0
+
+    name: ClassVar[str]
+    use_newton: ClassVar[bool] = True
+    has_merit: ClassVar[bool] = True
+
+    def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
+        """T(λ): the sites this method would set, given the marginals that the present sites produce."""
+        raise NotImplementedError
+
+    def merit(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> jax.Array:
+        """What the method maximises over λ; a method that maximises nothing sets has_merit = False."""
+        raise NotImplementedError
+
+    def solve(self, model, data: Data, sites: Sites | None = None) -> Solution:
+        """Iterate to the fixed point, from `sites` or from the likelihood's own landmarks."""
+        from sitewise.inference.driver import solve
+
+        return solve(self, model, data, sites)
+
+
+def derivatives(function, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """First and second derivative of an elementwise function."""
+    ones = jnp.ones_like(x)
+
+    def first(x):
+        return jax.jvp(function, (x,), (ones,))[1]
+
+    return jax.jvp(first, (x,), (ones,))

@@ -1,0 +1,270 @@
+"""L2. The one loop: solve λ = T(λ).
+
+Each step conditions the prior on a candidate and keeps it if the method's merit did not fall (or, for a
+method without one, if the residual fell).  The direction is Newton's for the fixed-point equation,
+
+    (I − J) δ = T(λ) − λ,   J = ∂T/∂λ = T_λ + T_(m,v) · ∂(m,v)/∂λ
+    ∂m = Σ(w δ1 − m w δ2),  ∂v = −(Σ∘Σ)(w δ2)
+
+solved by GMRES with O(n²) products; where that fails it is the plain update T(λ) − λ, halved until it
+helps (for VI a natural-gradient ascent direction of the ELBO).  `adjoint` solves the transposed
+system, for the implicit gradient of the learners.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from sitewise.data import Data
+from sitewise.inference.base import Inference, Solution, Stats
+from sitewise.linalg import gmres
+from sitewise.priors import Marginals
+from sitewise.sites import Sites
+from sitewise.types import Outcome
+
+_SHRINK = 0.4
+_MIN_RATE = 1e-4
+_MIN_KEPT = 0.05  # a step keeps at least this share of each site precision
+_NEWTON_TOL = 1e-2
+_NEWTON_STEPS = 40
+_ADJOINT_STEPS = 150
+
+
+class _Point(NamedTuple):
+    """Sites and all that follows from them."""
+
+    sites: Sites
+    q: Marginals
+    factor: Any
+    target: Sites
+    merit: jax.Array
+    residual: jax.Array
+
+
+def _scaled_gap(target: Sites, sites: Sites, q: Marginals, data: Data) -> Sites:
+    """T(λ) − λ in units of the marginal: (Δnat1·√v, Δprec·v)."""
+    gap1 = jnp.where(data.mask, (target.nat1 - sites.nat1) * jnp.sqrt(q.var), 0.0)
+    gap2 = jnp.where(data.mask, (target.prec - sites.prec) * q.var, 0.0)
+    return Sites(gap1, gap2)
+
+
+def evaluate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> _Point:
+    q, factor = gram.condition_with_factor(sites.scaled(data.weight))
+    target = method.propose(likelihood, data, q, sites)
+    gap = _scaled_gap(target, sites, q, data)
+    residual = jnp.maximum(jnp.max(jnp.abs(gap.nat1)), jnp.max(jnp.abs(gap.prec)))
+    if method.has_merit:
+        merit = method.merit(likelihood, data, q, sites)
+    else:
+        merit = -jnp.sqrt(jnp.sum(gap.nat1**2) + jnp.sum(gap.prec**2))
+    return _Point(sites, q, factor, target, merit, residual)
+
+
+class Linearised(NamedTuple):
+    """J and Jᵀ at a point, acting on vectors in units of the marginal."""
+
+    times: Any
+    transposed_times: Any
+    pack: Any
+    unpack: Any
+
+
+def linearise(method: Inference, likelihood, gram, data: Data, point: _Point) -> Linearised:
+    """The derivative of T, from the elementwise derivatives of `propose` and the covariance Σ."""
+    q, sites, w = point.q, point.sites, data.weight
+    cov = gram.covariance(point.factor)
+    sd = jnp.sqrt(q.var)
+    n = sd.shape[0]
+
+    def update(mean, var, nat1, prec):
+        moved = q._replace(mean=mean, var=var)
+        target = method.propose(likelihood, data, moved, Sites(nat1, prec))
+        return jnp.where(data.mask, target.nat1, 0.0), jnp.where(data.mask, target.prec, 0.0)
+
+    # `update` is elementwise: four directional derivatives give the whole (block-diagonal) Jacobian.
+    arguments = (q.mean, q.var, sites.nat1, sites.prec)
+
+    def along(i):
+        tangents = tuple(jnp.ones_like(a) if j == i else jnp.zeros_like(a) for j, a in enumerate(arguments))
+        return jax.jvp(update, arguments, tangents)[1]
+
+    by_mean, by_var, by_nat1, by_prec = (along(i) for i in range(4))
+
+    def pack(s: Sites) -> jax.Array:
+        return jnp.concatenate([s.nat1 * sd, s.prec * q.var])
+
+    def unpack(x: jax.Array) -> Sites:
+        return Sites(x[:n] / sd, x[n:] / q.var)
+
+    def times(x):
+        d = unpack(x)
+        dm = cov.times(w * (d.nat1 - q.mean * d.prec))
+        dv = -cov.squared_times(w * d.prec)
+        return pack(
+            Sites(
+                *(
+                    by_mean[k] * dm + by_var[k] * dv + by_nat1[k] * d.nat1 + by_prec[k] * d.prec
+                    for k in range(2)
+                )
+            )
+        )
+
+    def transposed_times(x):
+        d1, d2 = x[:n] * sd, x[n:] * q.var
+        m_bar = by_mean[0] * d1 + by_mean[1] * d2
+        v_bar = by_var[0] * d1 + by_var[1] * d2
+        cov_m = cov.times(m_bar)
+        nat1 = w * cov_m + by_nat1[0] * d1 + by_nat1[1] * d2
+        prec = -w * (q.mean * cov_m + cov.squared_times(v_bar)) + by_prec[0] * d1 + by_prec[1] * d2
+        return jnp.concatenate([nat1 / sd, prec / q.var])
+
+    return Linearised(times, transposed_times, pack, unpack)
+
+
+def _newton_direction(method, likelihood, gram, data, point: _Point) -> Sites:
+    jac = linearise(method, likelihood, gram, data, point)
+    gap = _scaled_gap(point.target, point.sites, point.q, data)
+    rhs = jnp.concatenate([gap.nat1, gap.prec])
+    step = gmres(lambda x: x - jac.times(x), rhs, _NEWTON_TOL, _NEWTON_STEPS)
+    return jac.unpack(jnp.where(jnp.all(jnp.isfinite(step)), step, rhs))
+
+
+def pull_to_sites(gram, data: Data, point: _Point, by_q: Marginals, by_sites: Sites) -> Sites:
+    """The derivative in λ of a function of (q, λ), given its derivatives in q and in λ directly."""
+    q, w = point.q, data.weight
+    cov = gram.covariance(point.factor)
+    cov_m = cov.times(by_q.mean)
+    nat1 = by_sites.nat1 + w * (cov_m + by_q.log_z * q.mean)
+    prec = by_sites.prec - w * (
+        q.mean * cov_m + cov.squared_times(by_q.var) + 0.5 * by_q.log_z * (q.var + q.mean**2)
+    )
+    return Sites(nat1, prec)
+
+
+def adjoint(method, likelihood, gram, data, point: _Point, cotangent: Sites, tol: float) -> Sites:
+    """(I − Jᵀ)⁻¹ applied to ∂evidence/∂λ."""
+    jac = linearise(method, likelihood, gram, data, point)
+    sd, var = jnp.sqrt(point.q.var), point.q.var
+    rhs = jnp.concatenate([cotangent.nat1 / sd, cotangent.prec / var])
+    x = gmres(lambda x: x - jac.transposed_times(x), rhs, tol, _ADJOINT_STEPS)
+    n = sd.shape[0]
+    return Sites(x[:n] * sd, x[n:] * var)
+
+
+def tolerance(method: Inference, dtype) -> float:
+    if method.tol is not None:
+        return method.tol
+    return 1e-8 if dtype == jnp.float64 else 1e-3
+
+
+class _State(NamedTuple):
+    step: jax.Array
+    point: _Point
+    direction: Sites
+    rate: jax.Array
+    newton: jax.Array
+    recent: jax.Array
+
+
+def _plain_direction(point: _Point) -> Sites:
+    return Sites(point.target.nat1 - point.sites.nat1, point.target.prec - point.sites.prec)
+
+
+def _improves(new: _Point, old: _Point, reference: jax.Array) -> jax.Array:
+    """The merit is not below the reference; or, where only its rounding can be seen, the residual halved."""
+    eps = jnp.finfo(new.merit.dtype).eps
+    drop = (reference - new.merit) / (1 + jnp.abs(reference))
+    halved = new.residual < 0.5 * old.residual
+    fine = jnp.isfinite(new.merit) & jnp.isfinite(new.residual)
+    return fine & ((drop <= 1e4 * eps) | (halved & (drop <= 1e8 * eps)) | ~jnp.isfinite(reference))
+
+
+def _pick(flag, a, b):
+    return jax.tree.map(lambda x, y: jnp.where(flag, x, y), a, b)
+
+
+def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tuple[_Point, Solution]:
+    """Run the loop on a prepared gram.  Compiled as part of its caller."""
+    tol = tolerance(method, sites.nat1.dtype)
+    first = evaluate(method, likelihood, gram, data, sites)
+    # A method without a merit is judged by its residual, which may rise on the way: it has to
+    # be below the worst of the last few.
+    window = 1 if method.has_merit else 6
+
+    def go_on(s: _State):
+        return (s.step < method.max_steps) & (s.point.residual > tol) & (s.rate > _MIN_RATE)
+
+    def body(s: _State):
+        old = s.point
+        moved = Sites(
+            old.sites.nat1 + s.rate * s.direction.nat1,
+            jnp.maximum(
+                old.sites.prec + s.rate * s.direction.prec,
+                jnp.maximum(_MIN_KEPT * old.sites.prec, method.min_prec),
+            ),
+        )
+        new = evaluate(method, likelihood, gram, data, moved)
+        better = _improves(new, old, jnp.min(s.recent))
+        point = _pick(better, new, old)
+        recent = jnp.where(better, jnp.roll(s.recent, 1).at[0].set(new.merit), s.recent)
+        if method.use_newton:
+            direction, newton = lax.cond(
+                better,
+                lambda: (_newton_direction(method, likelihood, gram, data, point), jnp.array(True)),
+                lambda: (_plain_direction(point), jnp.array(False)),
+            )
+        else:
+            direction, newton = _plain_direction(point), jnp.array(False)
+        rate = jnp.where(better | s.newton, 1.0, _SHRINK * s.rate)
+        return _State(s.step + 1, point, direction, rate, newton, recent)
+
+    start = _State(
+        jnp.asarray(1),
+        first,
+        _plain_direction(first),
+        jnp.ones((), sites.nat1.dtype),
+        jnp.array(False),
+        jnp.full(window, first.merit),
+    )
+    end = lax.while_loop(go_on, body, start)
+    point = end.point
+    code = jnp.where(
+        point.residual <= tol,
+        Outcome.CONVERGED,
+        jnp.where(
+            jnp.isfinite(point.residual),
+            jnp.where(end.rate <= _MIN_RATE, Outcome.STALLED, Outcome.STEP_CAP),
+            Outcome.NON_FINITE,
+        ),
+    )
+    clipped = jnp.sum(data.mask & (point.target.prec <= method.min_prec))
+    return point, Solution(point.sites, code, Stats(end.step, point.residual, clipped))
+
+
+def initial_sites(likelihood, data: Data) -> Sites:
+    """Sites as confident as the likelihood's landmark: precision 1/width², slope that of log p there.
+
+    Starting confident matters for VI under a wide prior: q starts narrow, where E_q[log p] is tame,
+    and widens; started from the prior, the means overshoot and every step must be damped.
+    """
+    centre, width = likelihood.landmark(data.y)
+    slope = jax.jvp(lambda f: likelihood.log_prob(data.y, f), (centre,), (jnp.ones_like(centre),))[1]
+    prec = 1 / width**2
+    return Sites(jnp.where(data.mask, slope + prec * centre, 0.0), jnp.where(data.mask, prec, 0.0))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _solve(method, model, data, sites):
+    return iterate(method, model.likelihood, model.prior.gram(data.X), data, sites)[1]
+
+
+def solve(method: Inference, model, data: Data, sites: Sites | None = None) -> Solution:
+    data = jax.tree.map(jnp.asarray, data)
+    if sites is None:
+        sites = initial_sites(model.likelihood, data)
+    return _solve(method, model, data, sites)

@@ -1,0 +1,37 @@
+"""L2. Expectation propagation (Minka 2001), parallel, at any power (power EP)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import jax.numpy as jnp
+
+from sitewise.evidence import share
+from sitewise.inference.base import Inference, derivatives
+from sitewise.sites import Sites, cavity
+
+
+@dataclasses.dataclass(frozen=True)
+class EP(Inference):
+    """With the cavity N(m, v) and ℓ(m) = log E_{N(m, v)}[p^a]:
+
+        prec = −ℓ''/(1 + ℓ''v) / a,    nat1 = (ℓ' + a·prec·(m + vℓ')) / a
+
+    m + vℓ' and v + v²ℓ'' are the mean and variance of the tilted distribution; the site is what turns the
+    cavity into a Gaussian with those moments.  Where a precision is clipped the mean is still matched.
+    """
+
+    power: float = 1.0
+
+    name: ClassVar[str] = "ep"
+    has_merit: ClassVar[bool] = False
+
+    def propose(self, likelihood, data, q, sites):
+        a = share(data, self.power)
+        cav = cavity(q.mean, q.var, sites, a)
+        var = cav.var + q.resid
+        d1, d2 = derivatives(lambda m: likelihood.log_expected_prob(data.y, m, var, a), cav.mean)
+        shrink = jnp.maximum(1 + d2 * cav.var, 1e-12)
+        prec = jnp.maximum(-d2 / shrink, a * self.min_prec)
+        return Sites((d1 + prec * (cav.mean + cav.var * d1)) / a, prec / a)

@@ -1,0 +1,29 @@
+"""Covariance functions, combined with `+`, `*` and by scaling: `2.0 * RBF() + Linear()`."""
+
+from sitewise.kernels.base import Kernel, Product, Scaled, Sum
+from sitewise.kernels.linear import Constant, Linear
+from sitewise.kernels.stationary import (
+    RBF,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    RationalQuadratic,
+    Stationary,
+)
+
+__all__ = [
+    "RBF",
+    "Constant",
+    "Kernel",
+    "Linear",
+    "Matern12",
+    "Matern32",
+    "Matern52",
+    "Periodic",
+    "Product",
+    "RationalQuadratic",
+    "Scaled",
+    "Stationary",
+    "Sum",
+]

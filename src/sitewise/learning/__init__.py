@@ -1,0 +1,1 @@
+"""Learners pair an inference with an evidence and find the hyperparameters."""

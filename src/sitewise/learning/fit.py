@@ -1,0 +1,106 @@
+"""L3. The result of learning, and what it says in plain words."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sitewise import evidence
+from sitewise.data import Data
+from sitewise.inference.base import Inference, Solution
+from sitewise.model import Model
+from sitewise.parameters import values
+from sitewise.sites import Sites
+
+
+@dataclasses.dataclass(frozen=True)
+class Fit:
+    """A trained model with its sites.
+
+    `trace` has one entry per evaluation (Nested) or round (VEM): the parameters, the evidences, the
+    residual.  `evidences` reads every evidence off the final sites, in nats.
+    """
+
+    model: Model
+    data: Data
+    sites: Sites
+    method: str
+    objective: float
+    converged: bool
+    reason: str
+    rounds: int
+    solution: Solution
+    evidences: dict[str, float]
+    trace: list[dict[str, Any]]
+    at_bound: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        return values(self.model)
+
+    def report(self) -> str:
+        """What happened, and what to try if it did not go well."""
+        stats = self.solution.stats
+        weight = float(np.sum(np.asarray(self.data.weight)))
+        lines = [f"{self.method}: {self.reason} ({self.rounds} rounds)."]
+        lines += [f"  {name} = {_show(value)}" for name, value in self.parameters.items()]
+        lines.append("Evidence on the final sites, in nats (per row):")
+        for name, value in self.evidences.items():
+            lines.append(f"  {name:8s} {value:12.4f}  ({value / weight:.5f})")
+        gap = (self.evidences["ep"] - self.evidences["elbo"]) / weight
+        lines.append(f"EP evidence minus ELBO: {gap:.4f} per row.")
+        if gap > 0.05:
+            lines.append(
+                "  That is wide: the Gaussian approximation is far from the posterior here. Check the fit "
+                "against mcmc, and prefer ep or hybrid to vi for learning."
+            )
+        elif gap < -1e-6:
+            lines.append("  It is negative, which a converged VI or EP solution does not give: see below.")
+        lines.append(
+            f"Inference: {self.solution.outcome.name.lower()}, residual {float(stats.residual):.1e} "
+            f"after {int(stats.steps)} steps. {self.solution.outcome.advice}"
+        )
+        if int(stats.clipped):
+            lines.append(
+                f"{int(stats.clipped)} site precisions were held at their lower limit: those rows look like "
+                "outliers to the likelihood, and carry next to no weight."
+            )
+        for name in self.at_bound:
+            lines.append(
+                f"{name} ended at its bound: the evidence keeps rising beyond it. Widen the bound if the value "
+                "is plausible; otherwise add a prior, or fix the parameter."
+            )
+        if not self.converged:
+            lines.append("Not converged. Try more rounds, another start (restarts), or a prior on the parameters.")
+        return "\n".join(lines)
+
+
+def _show(value: np.ndarray) -> str:
+    return np.array2string(np.asarray(value), precision=5, separator=", ")
+
+
+@jax.jit
+def _all_evidences(model: Model, data: Data, sites: Sites) -> dict[str, jax.Array]:
+    q = model.prior.gram(data.X).condition(sites.scaled(data.weight))
+    return {name: e.read(model.likelihood, data, q, sites) for name, e in evidence.ALL.items()}
+
+
+def all_evidences(model: Model, data: Data, sites: Sites) -> dict[str, float]:
+    """Every evidence on the same sites."""
+    return {name: float(v) for name, v in _all_evidences(model, data, sites).items()}
+
+
+def start_sites(method: Inference, model: Model, data: Data, sites: Sites | None) -> Sites:
+    from sitewise.inference.driver import initial_sites
+
+    if sites is None:
+        return initial_sites(model.likelihood, data)
+    rows = sites.nat1.shape[0]
+    if rows > data.rows:
+        raise ValueError(f"Got sites for {rows} rows but data for {data.rows}.")
+    pad = (0, data.rows - rows)
+    return Sites(jnp.pad(jnp.asarray(sites.nat1), pad), jnp.pad(jnp.asarray(sites.prec), pad))

@@ -1,0 +1,206 @@
+"""L3. Nested learning: maximise θ ↦ evidence(θ, λ*(θ)) by L-BFGS-B, inference solved at every θ."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import minimize
+
+from sitewise import evidence as ev
+from sitewise.data import Data, bucket
+from sitewise.evidence import Evidence
+from sitewise.inference import VI, Inference, Solution
+from sitewise.learning.fit import Fit, all_evidences, start_sites
+from sitewise.learning.objective import GRADIENTS, profile
+from sitewise.model import Model
+from sitewise.parameters import Trainable, matches
+from sitewise.precision import working_precision
+from sitewise.sites import Sites
+from sitewise.types import POSITIVE
+
+DEFAULT_BOUNDS = (1e-5, 1e6)
+
+
+@dataclasses.dataclass(frozen=True)
+class Nested:
+    """Pair any inference with any evidence; the gradient is exact with "implicit" (see `objective`).
+
+    fixed, train   names or patterns of parameters to hold, or to train although held by default
+    bounds         name or pattern → (low, high); positive parameters default to (1e-5, 1e6)
+    priors         name → hyperprior: MAP instead of maximum evidence
+    restarts       further starts, drawn log-uniformly around the first; the best evidence wins
+    tol            stop when no component of the gradient, per row, exceeds this
+    """
+
+    inference: Inference = VI()
+    evidence: Evidence = ev.ep
+    gradient: str = "implicit"
+    fixed: tuple[str, ...] = ()
+    train: tuple[str, ...] = ()
+    bounds: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    priors: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    restarts: int = 0
+    max_rounds: int = 200
+    tol: float = 1e-6
+    name: str = "nested"
+
+    def __post_init__(self) -> None:
+        if self.gradient not in GRADIENTS:
+            raise ValueError(f"gradient must be one of {', '.join(GRADIENTS)}, got {self.gradient!r}.")
+
+    def fit(
+        self,
+        model: Model,
+        data: Data,
+        sites: Sites | None = None,
+        *,
+        seed: int = 0,
+        callback: Callable[[dict], None] | None = None,
+    ) -> Fit:
+        """Train.  `callback` gets each entry of the trace as it is made, and may raise to stop."""
+        model.likelihood.check(data.y)
+        with working_precision():
+            padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
+            trainable = Trainable.of(model, self.fixed, self.train)
+            search = _Search(self, model, padded, trainable, start_sites(self.inference, model, padded, sites), callback)
+            start = np.asarray(trainable.to_vector(model))
+            best = search.run(start)
+            rng = np.random.default_rng(seed)
+            for _ in range(self.restarts):
+                moved = start + rng.uniform(-2.0, 2.0, start.shape)
+                other = search.run(np.clip(moved, *search.limits.T) if len(moved) else moved)
+                if other.value > best.value:
+                    best = other
+            return search.finish(best, data)
+
+
+@dataclasses.dataclass
+class _Best:
+    vector: np.ndarray
+    value: float
+    sites: Sites
+    solution: Solution
+    success: bool
+    reason: str
+    rounds: int
+
+
+class _Search:
+    """One optimisation: remembers the best point seen and carries the sites from one θ to the next."""
+
+    def __init__(self, learner: Nested, model, data, trainable, sites, callback):
+        self.learner, self.model, self.data, self.trainable = learner, model, data, trainable
+        self.first_sites, self.callback = sites, callback
+        self.trace: list[dict] = []
+        self.priors = tuple(sorted(learner.priors.items()))
+        for name, _ in self.priors:
+            if name not in [p.name for p in trainable.parameters]:
+                raise ValueError(f"A prior was given for {name!r}, which is not a trained parameter.")
+        self.limits = self._limits()
+        self.rows = float(np.sum(np.asarray(data.weight)))
+
+    def _limits(self) -> np.ndarray:
+        known = [p.name for p in self.trainable.parameters]
+        for pattern in self.learner.bounds:
+            if not any(matches(name, [pattern]) for name in known):
+                raise ValueError(f"A bound was given for {pattern!r}, which is not a trained parameter.")
+        out = []
+        for p in self.trainable.parameters:
+            low, high = DEFAULT_BOUNDS if p.support == POSITIVE else (-np.inf, np.inf)
+            for pattern, given in self.learner.bounds.items():
+                if matches(p.name, [pattern]):
+                    low, high = given
+            if not low < high:
+                raise ValueError(f"The bounds of {p.name} must be (low, high) with low < high, got {(low, high)}.")
+            pair = (low, high) if p.support != POSITIVE else tuple(np.log([max(low, 1e-300), high]))
+            out += [pair] * p.size
+        return np.array(out, float).reshape(-1, 2)
+
+    def evaluate(self, vector: np.ndarray, sites: Sites):
+        learner = self.learner
+        return profile(
+            learner.inference, learner.evidence, learner.gradient, self.trainable, self.priors,
+            self.model, self.data, jnp.asarray(vector), sites,
+        )  # fmt: skip
+
+    def run(self, start: np.ndarray) -> _Best:
+        best: _Best | None = None
+        sites = self.first_sites
+
+        def negative(vector):
+            nonlocal best, sites
+            result = self.evaluate(vector, sites)
+            if not result.solution.outcome.ok:
+                # The carried sites may be a bad start here; the likelihood's own start is never far off.
+                again = self.evaluate(vector, self.first_sites)
+                if again.solution.outcome.ok or not np.isfinite(float(result.value)):
+                    result = again
+            value, slope = float(result.value), np.asarray(result.gradient)
+            usable = np.isfinite(value) and np.all(np.isfinite(slope))
+            entry = {
+                **{k: np.asarray(v) for k, v in self.trainable.constrained(jnp.asarray(vector)).items()},
+                "objective": value,
+                "residual": float(result.solution.stats.residual),
+                "steps": int(result.solution.stats.steps),
+                "outcome": result.solution.outcome.name,
+            }
+            self.trace.append(entry)
+            if self.callback is not None:
+                self.callback(entry)
+            if not usable:
+                if best is None:
+                    raise FloatingPointError(
+                        f"The evidence is not finite at the starting point ({result.solution.outcome.advice}) "
+                        "Scale the inputs, or start from other hyperparameters."
+                    )
+                # Send the line search back: worse than anything seen, uphill towards the best point.
+                return (1.0 + 2 * abs(best.value)) / self.rows, np.asarray(vector - best.vector)
+            if result.solution.outcome.ok:
+                sites = result.solution.sites
+            if best is None or value > best.value:
+                best = _Best(np.array(vector), value, result.solution.sites, result.solution, False, "", 0)
+            return -value / self.rows, -slope / self.rows
+
+        if len(start) == 0:
+            negative(start)
+            assert best is not None
+            return dataclasses.replace(best, success=True, reason="nothing to train; inference only", rounds=1)
+        out = minimize(
+            negative, np.clip(start, *self.limits.T), jac=True, method="L-BFGS-B", bounds=self.limits,
+            options={"maxiter": self.learner.max_rounds, "ftol": 1e-12, "gtol": self.learner.tol, "maxls": 30},
+        )  # fmt: skip
+        assert best is not None
+        # "Abnormal" means that the line search met rounding: at a flat maximum that is convergence.
+        slope = np.asarray(self.evaluate(best.vector, best.sites).gradient) / self.rows
+        inside = (best.vector > self.limits[:, 0] + 1e-9) | (slope > 0)
+        inside &= (best.vector < self.limits[:, 1] - 1e-9) | (slope < 0)
+        flat = bool(np.max(np.abs(slope * inside), initial=0.0) < 1e-3)
+        reason = "converged" if out.success else f"stopped early: {out.message}"
+        if not out.success and flat:
+            reason = "converged to the precision of the objective"
+        return dataclasses.replace(best, success=bool(out.success or flat), reason=reason, rounds=int(out.nit))
+
+    def finish(self, best: _Best, data: Data) -> Fit:
+        model = jax.tree.map(np.asarray, self.trainable.from_vector(self.model, jnp.asarray(best.vector)))
+        labels = self.trainable.labels
+        near = np.abs(best.vector[:, None] - self.limits) < 1e-6
+        sites = Sites(*(np.asarray(a)[: data.rows] for a in best.sites))
+        return Fit(
+            model=model,
+            data=data,
+            sites=sites,
+            method=self.learner.name,
+            objective=best.value,
+            converged=best.success and best.solution.outcome.ok,
+            reason=best.reason,
+            rounds=best.rounds,
+            solution=best.solution,
+            evidences=all_evidences(model, self.data, best.sites),
+            trace=self.trace,
+            at_bound=tuple(label for label, hit in zip(labels, near.any(axis=1), strict=True) if hit),
+        )

@@ -1,0 +1,59 @@
+"""L1. Two classes, y > 0 and y ≤ 0, through the probit (Φ) or the logit link."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from sitewise.gaussian_cdf import log_cdf
+from sitewise.likelihoods.base import Likelihood, is_one
+from sitewise.types import module
+
+
+def _sign(y):
+    return jnp.where(y > 0, 1.0, -1.0).astype(y.dtype)
+
+
+@module
+class _Bernoulli(Likelihood):
+    log_concave: ClassVar[bool] = True
+
+    def landmark(self, y):
+        return jnp.zeros_like(y), jnp.ones_like(y)
+
+    def response_mean(self, f):
+        return jnp.exp(self.log_prob(jnp.ones_like(f), f))
+
+    def response_var(self, f):
+        ones = jnp.ones_like(f)
+        return jnp.exp(self.log_prob(ones, f) + self.log_prob(-ones, f))
+
+    def cdf(self, y, f):
+        return jnp.where(y < 0, 0.0, jnp.where(y < 1, 1 - self.response_mean(f), 1.0))
+
+    def sample(self, key, f):
+        return jax.random.bernoulli(key, self.response_mean(f)).astype(f.dtype)
+
+
+@module
+class BernoulliProbit(_Bernoulli):
+    """p(y | f) = Φ(±f)."""
+
+    def log_prob(self, y, f):
+        return log_cdf(_sign(y) * f)
+
+    def log_expected_prob(self, y, mean, var, power=1.0):
+        """Φ(±m/√(1+v)) for power 1 (R&W eq. 3.82)."""
+        if self.quadrature is not None or not is_one(power):
+            return super().log_expected_prob(y, mean, var, power)
+        return log_cdf(_sign(y) * mean / jnp.sqrt(1 + var))
+
+
+@module
+class BernoulliLogit(_Bernoulli):
+    """p(y | f) = 1/(1 + exp(∓f))."""
+
+    def log_prob(self, y, f):
+        return -jax.nn.softplus(-_sign(y) * f)

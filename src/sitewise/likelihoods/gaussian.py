@@ -1,0 +1,54 @@
+"""L1. Gaussian noise: y = f + N(0, scale²).  Every method is exact here."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.stats import norm
+
+from sitewise.likelihoods.base import Likelihood
+from sitewise.types import module, positive
+
+_LOG_2PI = float(np.log(2 * np.pi))
+
+
+@module
+class Gaussian(Likelihood):
+    scale: jax.Array = positive(1.0)
+
+    log_concave: ClassVar[bool] = True
+
+    def log_prob(self, y, f):
+        return -0.5 * (((y - f) / self.scale) ** 2 + _LOG_2PI) - jnp.log(self.scale)
+
+    def landmark(self, y):
+        return y, jnp.broadcast_to(jnp.asarray(self.scale, y.dtype), y.shape)
+
+    def expected_log_prob(self, y, mean, var):
+        if self.quadrature is not None:
+            return super().expected_log_prob(y, mean, var)
+        return self.log_prob(y, mean) - 0.5 * var / self.scale**2
+
+    def log_expected_prob(self, y, mean, var, power=1.0):
+        if self.quadrature is not None:
+            return super().log_expected_prob(y, mean, var, power)
+        # p^α = c·N(y; f, s²/α),  log c = ½(1−α) log(2πs²) − ½ log α
+        s2 = self.scale**2
+        log_c = 0.5 * (1 - power) * jnp.log(2 * np.pi * s2) - 0.5 * jnp.log(power)
+        total = s2 / power + var
+        return log_c - 0.5 * ((y - mean) ** 2 / total + jnp.log(2 * np.pi * total))
+
+    def response_mean(self, f):
+        return f
+
+    def response_var(self, f):
+        return jnp.broadcast_to(self.scale**2, f.shape)
+
+    def cdf(self, y, f):
+        return norm.cdf((y - f) / self.scale)
+
+    def sample(self, key, f):
+        return f + self.scale * jax.random.normal(key, f.shape, f.dtype)

@@ -1,0 +1,148 @@
+"""L0. The only file that factorises matrices.
+
+`gaussian_sites` conditions a zero-mean Gaussian N(0, K) on Gaussian sites exp(b_i g_i − ½ w_i g_i²), w ≥ 0:
+
+    B = I + W½ K W½ = L Lᵀ,   V = L⁻¹ W½ K,   Σ = K − VᵀV = (K⁻¹ + W)⁻¹
+    mean = Σ b,   var = diag Σ,   log_z = log ∫ N(g; 0, K) exp(bᵀg − ½ gᵀWg) dg = −½ log|B| + ½ bᵀ mean
+
+(R&W eqs. 3.26–3.27 and 3.32.)  The eigenvalues of B are at least one, so no jitter is needed however
+singular K is, and a row with w = 0 drops out exactly: that is what makes padding free.  The pullback is
+analytic and reuses L; with R = W½ B⁻¹ W½, G = I − K R, α = b − W mean:
+
+    dlog_z = −½ tr(R dK) + ½ αᵀ dK α − ½ Σ (var_i + mean_i²) dw_i + meanᵀ db
+    dmean  = G dK α + Σ (db − mean ∘ dw),    dvar_i = (G dK Gᵀ)_ii − Σ_j Σ_ij² dw_j
+
+A matrix that cannot be factorised gives NaN, which the callers turn into an `Outcome`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.linalg import solve_triangular
+
+
+class Conditioned(NamedTuple):
+    mean: jax.Array
+    var: jax.Array
+    log_z: jax.Array
+
+
+def cholesky(a: jax.Array) -> jax.Array:
+    """Lower Cholesky factor; NaN where `a` is not positive definite."""
+    return lax.linalg.cholesky(a, symmetrize_input=False)
+
+
+def _root(w: jax.Array) -> jax.Array:
+    """√w with a finite derivative at w = 0 (padded rows)."""
+    return jnp.where(w > 0, jnp.sqrt(jnp.where(w > 0, w, 1.0)), 0.0)
+
+
+def site_factor(K: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(L, √w) with L Lᵀ = I + W½ K W½."""
+    root = _root(w)
+    B = root[:, None] * K * root[None, :]
+    return cholesky(B + jnp.eye(K.shape[0], dtype=K.dtype)), root
+
+
+def condition_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Conditioned, tuple]:
+    """The formulas above, with the factors (L, W½, V) they were computed from."""
+    L, root = site_factor(K, w)
+    V = solve_triangular(L, root[:, None] * K, lower=True)
+    # Rounding can push a variance that is tiny next to the prior's below zero.
+    floor = jnp.finfo(K.dtype).eps * jnp.diagonal(K)
+    var = jnp.maximum(jnp.diagonal(K) - jnp.sum(V * V, axis=0), floor)
+    mean = K @ b - V.T @ (V @ b)
+    log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * b @ mean
+    return Conditioned(mean, var, log_z), (L, root, V)
+
+
+@jax.custom_vjp
+def gaussian_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> Conditioned:
+    """Posterior mean, variances and log partition function of N(0, K) times Gaussian sites."""
+    return condition_on_sites(K, b, w)[0]
+
+
+def _forward(K, b, w):
+    out, (L, root, V) = condition_on_sites(K, b, w)
+    return out, (K, b, w, out.mean, out.var, L, root, V)
+
+
+def _backward(residuals, cotangent):
+    K, b, w, mean, var, L, root, V = residuals
+    mean_bar, var_bar, z_bar = cotangent
+    alpha = b - w * mean
+    H = solve_triangular(L, jnp.diag(root), lower=True)  # L⁻¹ W½, so R = HᵀH and Σ = K − VᵀV
+    cov = K - V.T @ V
+    Gt = jnp.eye(K.shape[0], dtype=K.dtype) - H.T @ V  # Gᵀ = I − R K
+    pulled = Gt @ mean_bar
+    outer = 0.5 * jnp.outer(pulled, alpha)
+    K_bar = (
+        outer
+        + outer.T
+        + (Gt * var_bar) @ Gt.T
+        + z_bar * 0.5 * (jnp.outer(alpha, alpha) - H.T @ H)
+    )
+    cov_mean_bar = cov @ mean_bar
+    b_bar = cov_mean_bar + z_bar * mean
+    w_bar = -mean * cov_mean_bar - (cov * cov) @ var_bar - 0.5 * z_bar * (var + mean**2)
+    return K_bar, b_bar, w_bar
+
+
+gaussian_sites.defvjp(_forward, _backward)
+
+
+def gmres(matvec, rhs: jax.Array, tol: float, max_steps: int) -> jax.Array:
+    """Solve matvec(x) = rhs, to |residual| ≤ tol·|rhs| or `max_steps` Arnoldi steps.
+
+    Saad & Schultz 1986, with Givens rotations so that the residual is known at every step.
+    """
+    size = min(max_steps, rhs.size)
+    norm = jnp.linalg.norm(rhs)
+    tiny = jnp.finfo(rhs.dtype).tiny
+    basis = jnp.zeros((size + 1, rhs.size), rhs.dtype).at[0].set(rhs / jnp.maximum(norm, tiny))
+    hess = jnp.eye(size, dtype=rhs.dtype)  # columns not reached stay the identity: their solution is 0
+    goal = jnp.zeros(size + 1, rhs.dtype).at[0].set(norm)
+    rotations = jnp.zeros((size, 2), rhs.dtype).at[:, 0].set(1.0)
+
+    def keep_going(state):
+        k, *_, goal = state
+        return (k < size) & (jnp.abs(goal[k]) > tol * norm)
+
+    def arnoldi(state):
+        k, basis, hess, rotations, goal = state
+        v = matvec(basis[k])
+        h = basis @ v
+        v = v - h @ basis
+        again = basis @ v  # a second Gram–Schmidt pass keeps the basis orthogonal to rounding
+        v = v - again @ basis
+        h = h + again
+        below = jnp.linalg.norm(v)
+        basis = basis.at[k + 1].set(v / jnp.maximum(below, tiny))
+        h = h.at[k + 1].set(below)
+
+        def rotate(i, h):
+            c, s = rotations[i]
+            return h.at[i].set(c * h[i] + s * h[i + 1]).at[i + 1].set(-s * h[i] + c * h[i + 1])
+
+        h = lax.fori_loop(0, k, rotate, h)
+        r = jnp.maximum(jnp.hypot(h[k], below), tiny)
+        c, s = h[k] / r, below / r
+        h = h.at[k].set(r)
+        rotations = rotations.at[k].set(jnp.stack([c, s]))
+        goal = goal.at[k + 1].set(-s * goal[k]).at[k].set(c * goal[k])
+        column = jnp.where(jnp.arange(size) <= k, h[:size], 0.0)
+        return k + 1, basis, hess.at[:, k].set(column), rotations, goal
+
+    k, basis, hess, _, goal = lax.while_loop(keep_going, arnoldi, (0, basis, hess, rotations, goal))
+    reached = jnp.where(jnp.arange(size) < k, goal[:size], 0.0)
+    return solve_triangular(hess, reached, lower=False) @ basis[:size]
+
+
+def semidefinite_root(a: jax.Array) -> jax.Array:
+    """A matrix R with R Rᵀ = a for a positive semi-definite `a`, rounding below zero removed."""
+    values, vectors = jnp.linalg.eigh(a)
+    return vectors * jnp.sqrt(jnp.maximum(values, 0.0))

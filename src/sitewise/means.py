@@ -1,0 +1,41 @@
+"""L1. Mean functions μ(x)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from sitewise.types import Module, module, real
+
+
+@module
+class Mean(Module):
+    """A mean function is called with a table of inputs and gives one number per row."""
+
+    def __call__(self, X: jax.Array) -> jax.Array:
+        raise NotImplementedError(f"{type(self).__name__} must define __call__(X).")
+
+
+@module
+class Zero(Mean):
+    def __call__(self, X):
+        return jnp.zeros(X.shape[0], X.dtype)
+
+
+@module
+class Constant(Mean):
+    value: jax.Array = real(0.0)
+
+    def __call__(self, X):
+        return jnp.broadcast_to(jnp.asarray(self.value, X.dtype), X.shape[:1])
+
+
+@module
+class Linear(Mean):
+    """offset + X·slope; `slope` is one number per column."""
+
+    slope: jax.Array = real(0.0)
+    offset: jax.Array = real(0.0)
+
+    def __call__(self, X):
+        return self.offset + jnp.sum(X * self.slope, axis=1)

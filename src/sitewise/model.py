@@ -1,0 +1,22 @@
+"""L1. Model: a prior over functions and a likelihood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sitewise import means
+from sitewise.kernels import Kernel
+from sitewise.likelihoods import Likelihood
+from sitewise.priors import FullPrior
+from sitewise.types import fixed, module
+
+
+@module
+class Model:
+    prior: Any = fixed()
+    likelihood: Likelihood = fixed()
+
+    @staticmethod
+    def full(kernel: Kernel, likelihood: Likelihood, mean: means.Mean | None = None, jitter: float = 0.0) -> Model:
+        """A full GP: exact covariance between all rows, O(n³)."""
+        return Model(FullPrior(kernel, means.Zero() if mean is None else mean, jitter), likelihood)

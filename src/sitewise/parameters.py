@@ -1,0 +1,146 @@
+"""L1. Hyperparameters by name, and as one unconstrained vector.
+
+A parameter is a field marked `positive` or `real`; its name is the path to it, as in `kernel.lengthscale`,
+`kernel.parts.0.variance`, `likelihood.scale`, `mean.value`.  Positive parameters are trained on a log scale,
+or through softplus as in the published procedure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sitewise.types import POSITIVE, replace
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    name: str
+    support: str
+    shape: tuple[int, ...]
+    train: bool
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+
+def _children(obj: Any) -> Iterator[tuple[str, Any, dict]]:
+    if isinstance(obj, tuple):
+        yield from ((str(i), part, {}) for i, part in enumerate(obj))
+    elif dataclasses.is_dataclass(obj):
+        for f in dataclasses.fields(obj):
+            if not f.metadata.get("static"):
+                yield f.name, getattr(obj, f.name), dict(f.metadata)
+
+
+def _join(prefix: str, name: str) -> str:
+    # `prior` holds kernel and mean; leaving it out of the name is what a user would write.
+    if name == "prior" and not prefix:
+        return ""
+    return f"{prefix}.{name}" if prefix else name
+
+
+def walk(obj: Any, prefix: str = "") -> Iterator[tuple[Parameter, Any]]:
+    """Every parameter below `obj` with its value."""
+    for name, value, metadata in _children(obj):
+        path = _join(prefix, name)
+        if "support" in metadata:
+            train = metadata.get("train", True)
+            yield Parameter(path, metadata["support"], tuple(np.shape(value)), train), value
+        else:
+            yield from walk(value, path)
+
+
+def values(obj: Any) -> dict[str, np.ndarray]:
+    """All parameters by name."""
+    return {p.name: np.asarray(v) for p, v in walk(obj)}
+
+
+def with_values(obj: Any, new: dict[str, Any], prefix: str = "") -> Any:
+    """`obj` with some parameters replaced; works under a JAX trace."""
+    if isinstance(obj, tuple):
+        return tuple(with_values(part, new, _join(prefix, str(i))) for i, part in enumerate(obj))
+    changes = {}
+    for name, value, metadata in _children(obj):
+        path = _join(prefix, name)
+        if "support" in metadata:
+            if path in new:
+                changes[name] = new[path]
+        elif isinstance(value, tuple) or dataclasses.is_dataclass(value):
+            changes[name] = with_values(value, new, path)
+    return replace(obj, **changes) if changes else obj
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trainable:
+    """Which parameters are trained, and how they become one vector.  Hashable: a compilation key."""
+
+    parameters: tuple[Parameter, ...]
+    transform: str = "log"
+
+    @staticmethod
+    def of(model: Any, fixed: Iterable[str] = (), train: Iterable[str] = (), transform: str = "log") -> Trainable:
+        """All parameters but those held by default (a Student-t's df) unless named in `train`,
+        and but those named in `fixed`.  Names may be patterns: `kernel.*`."""
+        known = [p for p, _ in walk(model)]
+        fixed, train = tuple(fixed), tuple(train)
+        for pattern in fixed + train:
+            if not any(matches(p.name, [pattern]) for p in known):
+                raise ValueError(
+                    f"There is no parameter {pattern!r}; this model has {', '.join(p.name for p in known)}."
+                )
+        chosen = tuple(
+            p for p in known if (p.train or matches(p.name, train)) and not matches(p.name, fixed)
+        )
+        return Trainable(chosen, transform)
+
+    @property
+    def size(self) -> int:
+        return sum(p.size for p in self.parameters)
+
+    @property
+    def labels(self) -> list[str]:
+        """One name per entry of the vector."""
+        return [
+            p.name if p.shape == () else f"{p.name}[{i}]" for p in self.parameters for i in range(p.size)
+        ]
+
+    def forward(self, support: str, value):
+        if support != POSITIVE:
+            return value
+        if self.transform == "log":
+            return jnp.log(value)
+        return value + jnp.log(-jnp.expm1(-value))  # inverse softplus
+
+    def backward(self, support: str, raw):
+        if support != POSITIVE:
+            return raw
+        return jnp.exp(raw) if self.transform == "log" else jax.nn.softplus(raw)
+
+    def to_vector(self, model: Any) -> jax.Array:
+        found = {p.name: v for p, v in walk(model)}
+        parts = [jnp.ravel(self.forward(p.support, jnp.asarray(found[p.name]))) for p in self.parameters]
+        return jnp.concatenate(parts) if parts else jnp.zeros(0)
+
+    def constrained(self, vector) -> dict[str, jax.Array]:
+        """The values by name that `vector` stands for."""
+        out, at = {}, 0
+        for p in self.parameters:
+            raw = vector[at : at + p.size].reshape(p.shape)
+            out[p.name] = self.backward(p.support, raw)
+            at += p.size
+        return out
+
+    def from_vector(self, model: Any, vector) -> Any:
+        return with_values(model, self.constrained(vector))

@@ -1,0 +1,20 @@
+"""L0. Scoped settings of the process: double precision and one BLAS thread, given back afterwards.
+
+Importing the library changes nothing; a fit runs inside this scope.  One thread, because the matrices
+are small and factorisations with several threads on a busy machine are slower by up to 300 times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import jax
+from threadpoolctl import threadpool_limits
+
+
+@contextlib.contextmanager
+def working_precision() -> Iterator[None]:
+    """float64 for JAX and one BLAS thread, until the end of the `with` block."""
+    with jax.enable_x64(True), threadpool_limits(limits=1, user_api="blas"):
+        yield
