@@ -4,8 +4,6 @@ Choose inference and evidence independently: sites = inference.solve(model, data
 evidence(model, data, sites), or train both with a learner.  See the README for a tour.
 """
 
-from importlib.metadata import version
-
 from sitewise import evidence, hyperpriors, kernels, likelihoods, means, metrics, quadrature
 from sitewise.data import Data
 from sitewise.inference import EP, VI, Laplace
@@ -18,7 +16,7 @@ from sitewise.predict import Posterior, posterior
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
-__version__ = version("sitewise")
+__version__ = "0.1.0"
 
 __all__ = [
     "EP",
