@@ -63,7 +63,8 @@ class Module:
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
             support = f.metadata.get("support")
             value = getattr(self, f.name)
-            if support is None or isinstance(value, jax.Array):
+            # JAX rebuilds modules with tracers and placeholders in their fields: those pass unchecked.
+            if support is None or not isinstance(value, int | float | list | tuple | np.ndarray | np.generic):
                 continue
             value = np.asarray(value, dtype=np.float64)
             if support == POSITIVE and not (np.all(value > 0) and np.all(np.isfinite(value))):

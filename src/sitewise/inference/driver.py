@@ -88,12 +88,9 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point) ->
 
     # `update` is elementwise: four directional derivatives give the whole (block-diagonal) Jacobian.
     arguments = (q.mean, q.var, sites.nat1, sites.prec)
-
-    def along(i):
-        tangents = tuple(jnp.ones_like(a) if j == i else jnp.zeros_like(a) for j, a in enumerate(arguments))
-        return jax.jvp(update, arguments, tangents)[1]
-
-    by_mean, by_var, by_nat1, by_prec = (along(i) for i in range(4))
+    tangents = tuple(jnp.zeros((4, n), sd.dtype).at[i].set(1.0) for i in range(4))
+    slopes = jax.vmap(lambda *t: jax.jvp(update, arguments, t)[1])(*tangents)
+    by_mean, by_var, by_nat1, by_prec = ((slopes[0][i], slopes[1][i]) for i in range(4))
 
     def pack(s: Sites) -> jax.Array:
         return jnp.concatenate([s.nat1 * sd, s.prec * q.var])
@@ -191,7 +188,6 @@ def _pick(flag, a, b):
 def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tuple[_Point, Solution]:
     """Run the loop on a prepared gram.  Compiled as part of its caller."""
     tol = tolerance(method, sites.nat1.dtype)
-    first = evaluate(method, likelihood, gram, data, sites)
     # A method without a merit is judged by its residual, which may rise on the way: it has to
     # be below the worst of the last few.
     window = 1 if method.has_merit else 6
@@ -214,7 +210,7 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
         recent = jnp.where(better, jnp.roll(s.recent, 1).at[0].set(new.merit), s.recent)
         if method.use_newton:
             direction, newton = lax.cond(
-                better,
+                better & (s.step > 0),
                 lambda: (_newton_direction(method, likelihood, gram, data, point), jnp.array(True)),
                 lambda: (_plain_direction(point), jnp.array(False)),
             )
@@ -223,13 +219,19 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
         rate = jnp.where(better | s.newton, 1.0, _SHRINK * s.rate)
         return _State(s.step + 1, point, direction, rate, newton, recent)
 
+    # The first turn of the loop evaluates the starting sites: a step of zero from a point that anything
+    # improves on.  (One evaluation in the program instead of two: half the compile time.)
+    nowhere = jax.tree.map(
+        lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(lambda s: evaluate(method, likelihood, gram, data, s), sites)
+    )
+    worst = jnp.asarray(-jnp.inf, sites.nat1.dtype)
     start = _State(
-        jnp.asarray(1),
-        first,
-        _plain_direction(first),
+        jnp.asarray(0),
+        nowhere._replace(sites=sites, merit=worst, residual=-worst),
+        Sites(jnp.zeros_like(sites.nat1), jnp.zeros_like(sites.prec)),
         jnp.ones((), sites.nat1.dtype),
         jnp.array(False),
-        jnp.full(window, first.merit),
+        jnp.full(window, worst),
     )
     end = lax.while_loop(go_on, body, start)
     point = end.point
