@@ -27,7 +27,7 @@ def load(name: str, directory: Path | None = None) -> tuple[np.ndarray, np.ndarr
     table = np.loadtxt((directory or data_directory()) / "classification" / f"{name}.csv", delimiter=",", skiprows=1)
     X, y = table[:, :-1], np.where(table[:, -1] == 0, -1.0, 1.0)
     X = (X - X.mean(axis=0)) / (X.std(axis=0) + 1e-6)
-    order = np.random.RandomState(0).permutation(len(X))  # noqa: NPY002  (the published generator)
+    order = np.random.RandomState(0).permutation(len(X))
     return X[order], y[order]
 
 

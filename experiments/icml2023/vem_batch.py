@@ -31,9 +31,7 @@ RUNNING, DONE_SETTLED, DONE_FELL, DONE_BAD = range(4)
 
 
 def _model() -> Model:
-    return Model.full(
-        kernels.Matern52(), likelihoods.BernoulliProbit(quadrature=QUADRATURE), jitter=1e-6
-    )
+    return Model.full(kernels.Matern52(), likelihoods.BernoulliProbit(quadrature=QUADRATURE), jitter=1e-6)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3))

@@ -68,9 +68,7 @@ class Module:
                 continue
             value = np.asarray(value, dtype=np.float64)
             if support == POSITIVE and not (np.all(value > 0) and np.all(np.isfinite(value))):
-                raise ValueError(
-                    f"{type(self).__name__}: {f.name} must be positive and finite, got {value}."
-                )
+                raise ValueError(f"{type(self).__name__}: {f.name} must be positive and finite, got {value}.")
             if support == REAL and not np.all(np.isfinite(value)):
                 raise ValueError(f"{type(self).__name__}: {f.name} must be finite, got {value}.")
             object.__setattr__(self, f.name, value)

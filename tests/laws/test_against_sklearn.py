@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from cases import problem
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from cases import problem
 from sitewise import Data, Laplace, Model, evidence, kernels, likelihoods, posterior
 
 

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import LIKELIHOODS, METHODS, problem
 
+from cases import LIKELIHOODS, METHODS, problem
 from sitewise import EP, VI, Data, Model, evidence, kernels, likelihoods
 
 

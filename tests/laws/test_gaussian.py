@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import KERNELS, METHODS, problem
 
+from cases import KERNELS, METHODS, problem
 from sitewise import Data, Model, evidence, likelihoods, means, posterior
 
 NOISE = 0.4

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import EVIDENCES, LIKELIHOODS, METHODS, problem
 
+from cases import EVIDENCES, LIKELIHOODS, METHODS, problem
 from sitewise import Data, Model, kernels, means
 from sitewise.inference.driver import initial_sites
 from sitewise.learning.objective import profile

@@ -5,8 +5,8 @@ import functools
 import jax
 import numpy as np
 import pytest
-from cases import LIKELIHOODS, METHODS, problem
 
+from cases import LIKELIHOODS, METHODS, problem
 from sitewise import Data, Model, evidence, kernels, posterior
 
 ROWS = 13

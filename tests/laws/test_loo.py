@@ -3,8 +3,8 @@
 import jax
 import numpy as np
 import pytest
-from cases import problem
 
+from cases import problem
 from sitewise import EP, Data, Model, evidence, kernels, likelihoods, posterior
 from sitewise.evidence import loo
 

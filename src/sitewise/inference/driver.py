@@ -103,12 +103,7 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point) ->
         dm = cov.times(w * (d.nat1 - q.mean * d.prec))
         dv = -cov.squared_times(w * d.prec)
         return pack(
-            Sites(
-                *(
-                    by_mean[k] * dm + by_var[k] * dv + by_nat1[k] * d.nat1 + by_prec[k] * d.prec
-                    for k in range(2)
-                )
-            )
+            Sites(*(by_mean[k] * dm + by_var[k] * dv + by_nat1[k] * d.nat1 + by_prec[k] * d.prec for k in range(2)))
         )
 
     def transposed_times(x):
@@ -137,9 +132,7 @@ def pull_to_sites(gram, data: Data, point: _Point, by_q: Marginals, by_sites: Si
     cov = gram.covariance(point.factor)
     cov_m = cov.times(by_q.mean)
     nat1 = by_sites.nat1 + w * (cov_m + by_q.log_z * q.mean)
-    prec = by_sites.prec - w * (
-        q.mean * cov_m + cov.squared_times(by_q.var) + 0.5 * by_q.log_z * (q.var + q.mean**2)
-    )
+    prec = by_sites.prec - w * (q.mean * cov_m + cov.squared_times(by_q.var) + 0.5 * by_q.log_z * (q.var + q.mean**2))
     return Sites(nat1, prec)
 
 
@@ -222,7 +215,8 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
     # The first turn of the loop evaluates the starting sites: a step of zero from a point that anything
     # improves on.  (One evaluation in the program instead of two: half the compile time.)
     nowhere = jax.tree.map(
-        lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(lambda s: evaluate(method, likelihood, gram, data, s), sites)
+        lambda a: jnp.zeros(a.shape, a.dtype),
+        jax.eval_shape(lambda s: evaluate(method, likelihood, gram, data, s), sites),
     )
     worst = jnp.asarray(-jnp.inf, sites.nat1.dtype)
     start = _State(

@@ -71,7 +71,9 @@ def maximise(
                 if inverse is not None:  # give the plain gradient one more chance
                     break
                 flat = steepest < 1e-3
-                reason = "converged to the precision of the objective" if flat else "stopped: no step improves the evidence"
+                reason = (
+                    "converged to the precision of the objective" if flat else "stopped: no step improves the evidence"
+                )
                 return result(flat, reason, rounds)
             # The parabola through value, slope and new value; never less than a tenth of the step.
             bend = new_value - value - gain if usable else -np.inf

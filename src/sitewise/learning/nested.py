@@ -67,7 +67,9 @@ class Nested:
         with working_precision():
             padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
             trainable = Trainable.of(model, self.fixed, self.train)
-            search = _Search(self, model, padded, trainable, start_sites(self.inference, model, padded, sites), callback)
+            search = _Search(
+                self, model, padded, trainable, start_sites(self.inference, model, padded, sites), callback
+            )
             start = np.asarray(trainable.to_vector(model))
             best = search.run(start)
             rng = np.random.default_rng(seed)
@@ -156,9 +158,7 @@ class _Search:
             value_and_slope(start)
             assert best is not None
             return dataclasses.replace(best, success=True, reason="nothing to train; inference only")
-        end = maximise(
-            value_and_slope, start, self.limits, tol=self.learner.tol, max_rounds=self.learner.max_rounds
-        )
+        end = maximise(value_and_slope, start, self.limits, tol=self.learner.tol, max_rounds=self.learner.max_rounds)
         assert best is not None
         return dataclasses.replace(best, success=end.converged, reason=end.reason, rounds=end.rounds)
 
@@ -178,7 +178,7 @@ class _Search:
         model = jax.tree.map(np.asarray, self.trainable.from_vector(self.model, jnp.asarray(best.vector)))
         labels = self.trainable.labels
         near = np.abs(best.vector[:, None] - self.limits) < 1e-6
-        sites = Sites(*(np.asarray(a)[: data.rows] for a in best.solution.sites))
+        sites = jax.tree.map(lambda a: np.asarray(a)[: data.rows], best.solution.sites)
         return Fit(
             model=model,
             data=data,

@@ -27,8 +27,8 @@ class Marginals(NamedTuple):
 @module
 class FullPrior:
     kernel: Kernel = fixed()
-    mean: means.Mean = fixed(means.Zero())
-    jitter: float = static(0.0)
+    mean: means.Mean = fixed(default=means.Zero())
+    jitter: float = static(default=0.0)
 
     def gram(self, X: jax.Array) -> FullGram:
         """Everything that depends on θ and X but not on the sites."""
