@@ -68,8 +68,9 @@ def _short(value) -> str:
 
 def _parts(kernel: Kernel, kind: type[Sum] | type[Product]) -> tuple[Kernel, ...]:
     """The parts of a sum (or product), so that a + b + c has three parts and not two."""
-    flat = isinstance(kernel, kind) and kernel.active_dims is None
-    return kernel.parts if flat else (kernel,)
+    if isinstance(kernel, kind) and kernel.active_dims is None:
+        return kernel.parts
+    return (kernel,)
 
 
 @module
