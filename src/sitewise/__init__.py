@@ -6,6 +6,7 @@ evidence(model, data, sites), or train both with a learner.  See the README for 
 
 from sitewise import evidence, hyperpriors, kernels, likelihoods, means, metrics, quadrature
 from sitewise.data import Data
+from sitewise.estimators import GPClassifier, GPRegressor
 from sitewise.inference import EP, VI, Laplace
 from sitewise.learning.fit import Fit
 from sitewise.learning.nested import Nested
@@ -25,6 +26,8 @@ __all__ = [
     "VI",
     "Data",
     "Fit",
+    "GPClassifier",
+    "GPRegressor",
     "Laplace",
     "Model",
     "Nested",
