@@ -4,9 +4,9 @@ Choose inference and evidence independently: sites = inference.solve(model, data
 evidence(model, data, sites), or train both with a learner.  See the README for a tour.
 """
 
-from sitewise import evidence, hyperpriors, kernels, likelihoods, means, metrics, quadrature
+from sitewise import estimators, evidence, hyperpriors, kernels, likelihoods, means, metrics, quadrature
 from sitewise.data import Data
-from sitewise.estimators import GPClassifier, GPRegressor
+from sitewise.estimators import GPClassifier, GPRegressor, load
 from sitewise.inference import EP, VI, Laplace
 from sitewise.learning.fit import Fit
 from sitewise.learning.nested import Nested
@@ -34,10 +34,12 @@ __all__ = [
     "Outcome",
     "Posterior",
     "Sites",
+    "estimators",
     "evidence",
     "hyperpriors",
     "kernels",
     "likelihoods",
+    "load",
     "means",
     "metrics",
     "posterior",

@@ -14,15 +14,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from sitewise import means
+from sitewise.data import Data
 from sitewise.estimators.latent import Latent, Left, Marginal, infer, log_density
 from sitewise.estimators.progress import progress
 from sitewise.estimators.rows import Merged, merge
+from sitewise.estimators.settings import learner_of
 from sitewise.kernels import Kernel, Matern52
 from sitewise.learning.fit import Fit
 from sitewise.learning.nested import Nested
-from sitewise.learning.vem import VEM
 from sitewise.likelihoods import Likelihood
-from sitewise.methods import resolve
 from sitewise.model import Model
 from sitewise.sites import Sites
 
@@ -31,6 +31,13 @@ _EVIDENCES = ("laplace", "elbo", "ep", "loo")
 
 class GPBase(BaseEstimator):
     """One latent function per `_targets` entry: one for regression and two classes, one per class otherwise."""
+
+    kernel: Any
+    mean: Any
+    jitter: float
+    random_state: Any
+    warm_start: bool
+    verbose: bool | int
 
     # Set by fit, update, forget and load: the training rows as they came, and one latent function per problem.
     _X: np.ndarray
@@ -53,56 +60,38 @@ class GPBase(BaseEstimator):
         """log of the factor between the model's units of y and the user's."""
         return 0.0
 
-    # -- settings ----------------------------------------------------------------------------------------
-
-    def _learner(self) -> Nested | VEM:
-        settings: dict[str, Any] = {"fixed": _names(self.fixed), "train": _names(self.train)}
-        if self.max_iter is not None:
-            settings["max_rounds"] = _at_least("max_iter", self.max_iter, 1)
-        nested_only = {"n_restarts": self.n_restarts, "bounds": self.bounds, "priors": self.priors, "tol": self.tol}
-        if self.method == "hybrid-vem":
-            given = [name for name, value in nested_only.items() if value not in (None, 0, {})]
-            if given:
-                raise ValueError(f"hybrid-vem has no setting {', '.join(given)}; use method='hybrid', or leave it out.")
-        else:
-            settings["restarts"] = _at_least("n_restarts", self.n_restarts, 0)
-            settings["bounds"], settings["priors"] = dict(self.bounds or {}), dict(self.priors or {})
-            if self.tol is not None:
-                settings["tol"] = float(self.tol)
-        return resolve(
-            self.method, inference=self.inference, evidence=self.evidence, gradient=self.gradient, power=self.power,
-            **settings,
-        )  # fmt: skip
+    # -- fitting -----------------------------------------------------------------------------------------
 
     def _start_kernel(self) -> Kernel:
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise ValueError(f"kernel must come from sitewise.kernels, such as Matern52(); got {self.kernel!r}.")
         return Matern52() if self.kernel is None else self.kernel
 
-    def _start_mean(self, likelihood: Likelihood, y: np.ndarray) -> means.Mean:
+    def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
         return means.Zero() if self.mean is None else self.mean
-
-    # -- fitting -----------------------------------------------------------------------------------------
 
     def _fit(self, likelihood: Likelihood) -> None:
         """Learn one latent function per target from the rows in `_X`, `_y`, `_weight`."""
-        learner = self._learner()
+        learner = learner_of(self)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         old = self._latents if self.warm_start and hasattr(self, "_latents") else []
         merged = self._merged()
         fits = []
         for k, m in enumerate(merged):
             warm = old[k] if len(old) == len(merged) else None
-            fits.append(self._fit_one(learner, likelihood, m, seed, f"{type(self).__name__} {k + 1}/{len(merged)}", warm))
+            fits.append(
+                self._fit_one(learner, likelihood, m, seed, f"{type(self).__name__} {k + 1}/{len(merged)}", warm)
+            )
         self._store(merged, [Latent.of(f.model, f.data, f.sites) for f in fits])
-        self.n_iter_ = max(1, *(f.rounds for f in fits)) if len(fits) > 1 else max(1, fits[0].rounds)
+        self.n_iter_ = max([1, *(f.rounds for f in fits)])
         self.converged_ = all(f.converged for f in fits)
         self.fit_report_ = "\n\n".join(f.report() for f in fits)
         if not self.converged_:
-            reasons = "; ".join(sorted({f.reason if not f.solution.outcome.ok or not f.converged else "" for f in fits} - {""}))
+            first = next(f for f in fits if not f.converged)
+            why = first.reason if first.solution.outcome.ok else first.solution.outcome.advice
             warnings.warn(
-                f"{type(self).__name__} did not converge ({reasons}). Raise max_iter, scale the inputs, or add priors; "
-                "fit_report_ says more.",
+                f"{type(self).__name__} did not converge: {why.rstrip('.')}. fit_report_ says more; raising max_iter, "
+                "scaling the inputs or adding priors may help.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -126,13 +115,12 @@ class GPBase(BaseEstimator):
         return [merge(self._X, y, self._weight) for y in self._targets(self._y)]
 
     def _store(self, merged: list[Merged], latents: list[Latent]) -> None:
-        self._latents, self._indices = latents, [m.index for m in merged]
+        self._latents, self._indices = latents, [m.place for m in merged]
         priors = [latent.model.prior for latent in latents]
-        likelihoods = [latent.model.likelihood for latent in latents]
         one = len(latents) == 1
-        self.kernel_ = priors[0].kernel if one else [p.kernel for p in priors]
-        self.mean_ = priors[0].mean if one else [p.mean for p in priors]
-        self.likelihood_ = likelihoods[0] if one else likelihoods
+        self.kernel_: Any = priors[0].kernel if one else [p.kernel for p in priors]
+        self.mean_: Any = priors[0].mean if one else [p.mean for p in priors]
+        self.likelihood_: Any = latents[0].model.likelihood if one else [lat.model.likelihood for lat in latents]
 
     def _weights(self, sample_weight, X: np.ndarray) -> np.ndarray:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -203,7 +191,7 @@ class GPBase(BaseEstimator):
         It is 0 for a row of weight 0; with more than two classes the classes' divergences are added.
         """
         check_is_fitted(self)
-        return sum(self._by_row(left.influence, k, 0.0) for k, left in enumerate(self._left_out()))
+        return np.sum([self._by_row(left.influence, k, 0.0) for k, left in enumerate(self._left_out())], axis=0)
 
     def _left_out(self) -> list[Left]:
         return [latent.leave_out() for latent in self._latents]
@@ -219,7 +207,7 @@ class GPBase(BaseEstimator):
             )
         return found
 
-    def _log_densities(self, k: int, q: Marginal, y: np.ndarray) -> np.ndarray:
+    def _log_densities(self, k: int, q: Marginal, y: np.ndarray | float) -> np.ndarray:
         return log_density(self._latents[k].model.likelihood, q, y)
 
     # -- adding and removing rows -------------------------------------------------------------------------
@@ -257,23 +245,25 @@ class GPBase(BaseEstimator):
 
     def _change(self, X, y, weight, new_rows: np.ndarray, old_rows: np.ndarray):
         """Infer again with other rows; row new_rows[i] is what row old_rows[i] was."""
-        method = self._learner().inference
+        method = learner_of(self).inference
         old = list(zip(self._latents, self._indices, strict=True))
         targets = self._targets(y)
         merged = [merge(X, t, weight) for t in targets]
         latents, outcomes = [], []
         for (latent, before), m in zip(old, merged, strict=True):
             latent.model.likelihood.check(m.data.y)
-            both = (before[old_rows] >= 0) & (m.index[new_rows] >= 0)
+            both = (before[old_rows] >= 0) & (m.place[new_rows] >= 0)
             known = Sites(*(a[before[old_rows][both]] for a in latent.sites))
-            found, solution = infer(method, latent.model, m.data, known, m.index[new_rows][both])
+            found, solution = infer(method, latent.model, m.data, known, m.place[new_rows][both])
             latents.append(found)
             outcomes.append(solution.outcome)
         self._X, self._y, self._weight = X, y, weight
         self._store(merged, latents)
         self.converged_ = all(o.ok for o in outcomes)
         worst = max(outcomes)
-        self.fit_report_ = f"Inference again with {len(X)} rows, hyperparameters kept: {worst.name.lower()}. {worst.advice}"
+        self.fit_report_ = (
+            f"Inference again with {len(X)} rows, hyperparameters kept: {worst.name.lower()}. {worst.advice}"
+        )
         if not self.converged_:
             warnings.warn(f"Inference did not converge. {worst.advice}", ConvergenceWarning, stacklevel=3)
         return self
@@ -285,13 +275,3 @@ class GPBase(BaseEstimator):
         from sitewise.estimators.persistence import save
 
         save(self, path)
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
-
-
-def _at_least(name: str, value: Any, low: int) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low:
-        raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}.")
-    return int(value)

@@ -14,10 +14,10 @@ from sitewise.data import Data
 
 
 class Merged(NamedTuple):
-    """`index` gives, for every row as it came, its place among the distinct ones; −1 for a row of weight 0."""
+    """`place` gives, for every row as it came, its place among the distinct ones; −1 for a row of weight 0."""
 
     data: Data
-    index: np.ndarray
+    place: np.ndarray
 
 
 def merge(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Merged:
@@ -28,7 +28,7 @@ def merge(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Merged:
     table = np.column_stack([X, y])[kept]
     distinct, inverse = np.unique(table, axis=0, return_inverse=True)
     inverse = inverse.ravel()
-    index = np.full(len(X), -1)
-    index[kept] = inverse
+    place = np.full(len(X), -1)
+    place[kept] = inverse
     total = np.bincount(inverse, weight[kept], len(distinct))
-    return Merged(Data.of(distinct[:, :-1], distinct[:, -1], total), index)
+    return Merged(Data.of(distinct[:, :-1], distinct[:, -1], total), place)
