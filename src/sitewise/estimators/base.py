@@ -68,6 +68,8 @@ class GPBase(BaseEstimator):
         return Matern52() if self.kernel is None else self.kernel
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
+        if self.mean is not None and not isinstance(self.mean, means.Mean):
+            raise ValueError(f"mean must come from sitewise.means, such as Constant(); got {self.mean!r}.")
         return means.Zero() if self.mean is None else self.mean
 
     def _fit(self, likelihood: Likelihood) -> None:
@@ -99,6 +101,8 @@ class GPBase(BaseEstimator):
     def _fit_one(self, learner, likelihood, merged: Merged, seed: int, label: str, warm: Latent | None) -> Fit:
         data = merged.data
         likelihood.check(data.y)
+        if not np.isfinite(self.jitter) or self.jitter < 0:
+            raise ValueError(f"jitter must be a finite number of at least 0, got {self.jitter!r}.")
         model = Model.full(self._start_kernel(), likelihood, self._start_mean(likelihood, data), float(self.jitter))
         options: dict[str, Any] = {}
         if isinstance(learner, Nested):
