@@ -36,7 +36,7 @@ def test_lengths_that_do_not_match(estimator, X, labels, values):
 
 
 def test_one_class(X):
-    with pytest.raises(ValueError, match="at least two classes, but y holds only the class 'a'"):
+    with pytest.raises(ValueError, match="at least two classes, but y holds only one class, 'a'"):
         GPClassifier().fit(X, ["a"] * 50)
     with pytest.raises(ValueError, match="at least two classes"):
         GPClassifier().fit(X, [0, 1] * 25, np.tile([1, 0], 25))

@@ -108,7 +108,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         classes, codes = np.unique(column_or_1d(y), return_inverse=True)
         seen = np.unique(codes[weight > 0])
         if len(seen) < 2:
-            found = f"only the class {classes[seen[0]]!r}" if len(seen) else "no row of positive weight"
+            found = f"only one class, {str(classes[seen[0]])!r}" if len(seen) else "no row of positive weight"
             raise ValueError(f"GPClassifier needs rows of at least two classes, but y holds {found}.")
         if len(seen) < len(classes):
             absent = ", ".join(repr(c) for c in np.delete(classes, seen))
