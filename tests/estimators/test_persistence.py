@@ -41,6 +41,7 @@ EVERY_OBJECT = [
     hyperpriors.Normal(),
     hyperpriors.Gamma(),
     hyperpriors.LogUniform(),
+    quadrature.GaussHermite(20),
     quadrature.Landmark(40, 8.0),
     EP(tol=1e-6, power=0.5),
     sitewise.VI(),

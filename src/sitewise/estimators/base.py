@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -107,7 +108,7 @@ class GPBase(BaseEstimator):
         options: dict[str, Any] = {}
         if isinstance(learner, Nested):
             options["seed"] = seed
-        if warm is not None and warm.data.X.shape[1] == data.X.shape[1]:
+        if warm is not None and _same_form(warm.model, model):
             model = warm.model
         with progress(bool(self.verbose), label) as callback:
             try:
@@ -279,3 +280,9 @@ class GPBase(BaseEstimator):
         from sitewise.estimators.persistence import save
 
         save(self, path)
+
+
+def _same_form(one: Model, other: Model) -> bool:
+    """The same classes, settings and shapes of parameters: the values of one can start the other."""
+    shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(model)] for model in (one, other)]
+    return jax.tree.structure(one) == jax.tree.structure(other) and shapes[0] == shapes[1]

@@ -111,7 +111,7 @@ class GPClassifier(ClassifierMixin, GPBase):
             found = f"only one class, {str(classes[seen[0]])!r}" if len(seen) else "no row of positive weight"
             raise ValueError(f"GPClassifier needs rows of at least two classes, but y holds {found}.")
         if len(seen) < len(classes):
-            absent = ", ".join(repr(c) for c in np.delete(classes, seen))
+            absent = ", ".join(repr(str(c)) for c in np.delete(classes, seen))
             raise ValueError(f"All rows of class {absent} have weight 0; leave those rows out, or give them weight.")
         self.classes_ = classes
         self.class_weight_ = compute_class_weight(self.class_weight, classes=classes, y=y)
@@ -138,7 +138,8 @@ class GPClassifier(ClassifierMixin, GPBase):
         unknown = self.classes_[codes] != y
         if np.any(unknown):
             raise ValueError(
-                f"y holds {np.asarray(y)[unknown][0]!r}, which is none of the classes of fit: {list(self.classes_)}."
+                f"y holds {str(np.asarray(y)[unknown][0])!r}, which is none of the classes of fit: "
+                f"{', '.join(repr(str(c)) for c in self.classes_)}."
             )
         return codes
 
