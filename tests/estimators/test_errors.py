@@ -102,6 +102,12 @@ def test_settings(settings, words, X, labels, values):
             estimator(**settings).fit(X, y)
 
 
+def test_inputs_on_a_scale_that_the_kernel_cannot_see(X, labels, values):
+    for estimator, y in ((GPClassifier(), labels), (GPRegressor(), values)):
+        with pytest.warns(UserWarning, match="Scale the inputs"):
+            estimator.fit(1e8 * X, y)
+
+
 def test_all_weights_zero(X, values):
     with pytest.raises(ValueError, match="zero"):
         GPRegressor().fit(X, values, np.zeros(50))

@@ -89,6 +89,13 @@ class GPBase(BaseEstimator):
         self.n_iter_ = max([1, *(f.rounds for f in fits)])
         self.converged_ = all(f.converged for f in fits)
         self.fit_report_ = "\n\n".join(f.report() for f in fits)
+        if any(latent.rows_are_strangers() for latent in self._latents):
+            warnings.warn(
+                "The kernel takes every row to be unrelated to every other, so that nothing can be learned. Scale the "
+                "inputs, with StandardScaler for example, or start from a longer lengthscale.",
+                UserWarning,
+                stacklevel=3,
+            )
         if not self.converged_:
             first = next(f for f in fits if not f.converged)
             why = first.reason if first.solution.outcome.ok else first.solution.outcome.advice
