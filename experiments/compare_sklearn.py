@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import time
 import warnings
 from collections import defaultdict
@@ -78,14 +79,21 @@ def finished() -> list[dict]:
     return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
 
 
+def ran_away(row: dict) -> bool:
+    """The lengthscale is a thousand deviations of the inputs or more: the function is constant, nothing was learned."""
+    found = re.search(r"length_?scale=(?:array\()?([0-9.e+-]+)", row["kernel"])
+    return found is not None and float(found.group(1)) > 1e3
+
+
 def table(rows: list[dict]) -> str:
     by_set: dict[str, dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         by_set[row["set"]][row["method"]].append(row)
     complete = {name: m for name, m in by_set.items() if all(len(m[method]) == 5 for method in MODELS)}
     lines = [
-        "| set | rows | log loss, GPClassifier | log loss, scikit-learn | better | accuracy (ours / theirs) |",
-        "|---|---|---|---|---|---|",
+        "| set | rows | log loss, GPClassifier | log loss, scikit-learn | better | accuracy (ours / theirs) "
+        "| folds with ℓ > 1000 (ours / theirs) |",
+        "|---|---|---|---|---|---|---|",
     ]
     wins = 0
     for name, found in sorted(
@@ -93,12 +101,14 @@ def table(rows: list[dict]) -> str:
     ):
         loss = {m: np.mean([r["log_loss"] for r in found[m]]) for m in MODELS}
         hit = {m: np.mean([r["accuracy"] for r in found[m]]) for m in MODELS}
+        lost = {m: sum(map(ran_away, found[m])) for m in MODELS}
         won = loss["sitewise"] <= loss["scikit-learn"]
         if name != BREAST_CANCER:
             wins += won
         lines.append(
             f"| {name} | {found['sitewise'][0]['rows']} | {loss['sitewise']:.4f} | {loss['scikit-learn']:.4f} "
-            f"| {'GPClassifier' if won else 'scikit-learn'} | {hit['sitewise']:.3f} / {hit['scikit-learn']:.3f} |"
+            f"| {'GPClassifier' if won else 'scikit-learn'} | {hit['sitewise']:.3f} / {hit['scikit-learn']:.3f} "
+            f"| {lost['sitewise']} / {lost['scikit-learn']} |"
         )
     count = len(complete) - (BREAST_CANCER in complete)
     intro = f"""# GPClassifier against scikit-learn's GaussianProcessClassifier
@@ -112,6 +122,9 @@ evidence. scikit-learn has its own: logistic likelihood and the Laplace approxim
 
 Beside scikit-learn's breast-cancer data, GPClassifier has the lower (or the same) mean log loss
 on {wins} of {count} sets.
+
+The last column counts folds where the optimiser, not the approximation, decided: a lengthscale beyond 1000 is a constant
+function, which is where a first step that is too long ends up.
 """
     return intro + "\n" + "\n".join(lines) + "\n"
 
