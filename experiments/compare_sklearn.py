@@ -123,8 +123,8 @@ evidence. scikit-learn has its own: logistic likelihood and the Laplace approxim
 Beside scikit-learn's breast-cancer data, GPClassifier has the lower (or the same) mean log loss
 on {wins} of {count} sets.
 
-The last column counts folds where the optimiser, not the approximation, decided: a lengthscale beyond 1000 is a constant
-function, which is where a first step that is too long ends up.
+The last column counts folds where the optimiser, not the approximation, decided: a lengthscale beyond 1000 is a
+constant function, which is where a first step that is too long ends up.
 """
     return intro + "\n" + "\n".join(lines) + "\n"
 

@@ -292,4 +292,5 @@ class GPBase(BaseEstimator):
 def _same_form(one: Model, other: Model) -> bool:
     """The same classes, settings and shapes of parameters: the values of one can start the other."""
     shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(model)] for model in (one, other)]
-    return jax.tree.structure(one) == jax.tree.structure(other) and shapes[0] == shapes[1]
+    kinds: list[Any] = [jax.tree.structure(model) for model in (one, other)]
+    return kinds[0] == kinds[1] and shapes[0] == shapes[1]
