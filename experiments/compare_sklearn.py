@@ -1,6 +1,6 @@
 """GPClassifier() against scikit-learn's GaussianProcessClassifier with the same kernel: 5-fold log loss on small sets.
 
-    python experiments/compare_sklearn.py [--only NAME ...] [--table]
+    python experiments/compare_sklearn.py [--only NAME ...] [--restarts] [--table]
 
 Clean protocol: the `row` column of the published files is dropped and scaling is fitted on the training rows.  Folds
 are StratifiedKFold(5, shuffle=True, random_state=0).  Every finished fold is one line of
@@ -37,9 +37,14 @@ DATA = Path(os.environ.get("SITEWISE_DATA") or ROOT.parent / "shared" / "data")
 RESULTS = ROOT / "results" / "estimators" / "sklearn.jsonl"
 PAGE = ROOT / "docs" / "estimators-vs-sklearn.md"
 BREAST_CANCER = "breast cancer (scikit-learn)"
+RESTARTED = "scikit-learn, 5 starts"  # only with --restarts, for the sets where its one start runs away
+PAIR = ("sitewise", "scikit-learn")
 MODELS = {
     "sitewise": lambda: GPClassifier(),
     "scikit-learn": lambda: GaussianProcessClassifier(ConstantKernel() * Matern(nu=2.5)),
+    RESTARTED: lambda: GaussianProcessClassifier(
+        ConstantKernel() * Matern(nu=2.5), n_restarts_optimizer=4, random_state=0
+    ),
 }
 
 
@@ -89,26 +94,28 @@ def table(rows: list[dict]) -> str:
     by_set: dict[str, dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         by_set[row["set"]][row["method"]].append(row)
-    complete = {name: m for name, m in by_set.items() if all(len(m[method]) == 5 for method in MODELS)}
+    complete = {name: m for name, m in by_set.items() if all(len(m[method]) == 5 for method in PAIR)}
     lines = [
         "| set | rows | log loss, GPClassifier | log loss, scikit-learn | better | accuracy (ours / theirs) "
-        "| folds with ℓ > 1000 (ours / theirs) |",
-        "|---|---|---|---|---|---|---|",
+        "| folds with ℓ > 1000 (ours / theirs) | log loss, scikit-learn with 5 starts |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     wins = 0
     for name, found in sorted(
         complete.items(), key=lambda item: (item[0] != BREAST_CANCER, item[1]["sitewise"][0]["rows"])
     ):
-        loss = {m: np.mean([r["log_loss"] for r in found[m]]) for m in MODELS}
-        hit = {m: np.mean([r["accuracy"] for r in found[m]]) for m in MODELS}
-        lost = {m: sum(map(ran_away, found[m])) for m in MODELS}
+        loss = {m: np.mean([r["log_loss"] for r in found[m]]) for m in PAIR}
+        hit = {m: np.mean([r["accuracy"] for r in found[m]]) for m in PAIR}
+        lost = {m: sum(map(ran_away, found[m])) for m in PAIR}
+        again = [r["log_loss"] for r in found[RESTARTED]]
+        restarted = f"{np.mean(again):.4f}" if len(again) == 5 else ""
         won = loss["sitewise"] <= loss["scikit-learn"]
         if name != BREAST_CANCER:
             wins += won
         lines.append(
             f"| {name} | {found['sitewise'][0]['rows']} | {loss['sitewise']:.4f} | {loss['scikit-learn']:.4f} "
             f"| {'GPClassifier' if won else 'scikit-learn'} | {hit['sitewise']:.3f} / {hit['scikit-learn']:.3f} "
-            f"| {lost['sitewise']} / {lost['scikit-learn']} |"
+            f"| {lost['sitewise']} / {lost['scikit-learn']} | {restarted} |"
         )
     count = len(complete) - (BREAST_CANCER in complete)
     intro = f"""# GPClassifier against scikit-learn's GaussianProcessClassifier
@@ -124,7 +131,8 @@ Beside scikit-learn's breast-cancer data, GPClassifier has the lower (or the sam
 on {wins} of {count} sets.
 
 The last column counts folds where the optimiser, not the approximation, decided: a lengthscale beyond 1000 is a
-constant function, which is where a first step that is too long ends up.
+constant function, which is where a first step that is too long ends up. For the sets where that happened to
+scikit-learn its result from the best of five starts (`--restarts`) stands beside it.
 """
     return intro + "\n" + "\n".join(lines) + "\n"
 
@@ -133,11 +141,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", nargs="*", help="names of sets")
     parser.add_argument("--table", action="store_true", help="only write the table from what is finished")
+    parser.add_argument("--restarts", action="store_true", help="scikit-learn with five starts, for the sets in --only")
     options = parser.parse_args()
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     done = {(r["set"], r["fold"], r["method"]) for r in finished()}
     for name in [] if options.table else options.only or names():
-        for method in MODELS:
+        for method in (RESTARTED,) if options.restarts else PAIR:
             for fold in range(5):
                 if (name, fold, method) in done:
                     continue
