@@ -72,6 +72,10 @@ class Posterior:
         mean, var = self.f(X)
         return self.likelihood.log_expected_prob(jnp.asarray(y, mean.dtype), mean, var)
 
+    def y_cdf(self, X: ArrayLike, y: ArrayLike) -> jax.Array:
+        """P(Y ≤ y | X) of each row."""
+        return self._expect(lambda f: self.likelihood.cdf(y, f), X)
+
     def quantile(self, X: ArrayLike, level: float) -> jax.Array:
         """The `level` quantile of y at each row, by bisection on the predictive distribution function.
 
@@ -82,7 +86,7 @@ class Posterior:
         spread = jnp.where(jnp.isfinite(spread), spread, jnp.sqrt(var) + 1.0)
 
         def reached(y):
-            return self._expect(lambda f: self.likelihood.cdf(y, f), X) >= level
+            return self.y_cdf(X, y) >= level
 
         def widen(_, bounds):
             low, high, step = bounds

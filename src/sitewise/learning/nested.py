@@ -24,6 +24,7 @@ from sitewise.sites import Sites
 from sitewise.types import POSITIVE
 
 DEFAULT_BOUNDS = (1e-5, 1e6)
+_LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a solution of anything
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +144,9 @@ class _Search:
                     result = again
             value, slope = float(result.value), np.asarray(result.gradient)
             self._record(vector, value, result.solution)
-            if np.isfinite(value) and np.all(np.isfinite(slope)):
+            # Evidence read off sites that are far from a fixed point means nothing, however high it is.
+            settled = result.solution.outcome.ok or float(result.solution.stats.residual) < _LOOSE
+            if np.isfinite(value) and np.all(np.isfinite(slope)) and (settled or best is None):
                 if result.solution.outcome.ok:
                     sites = result.solution.sites
                 if best is None or value > best.value:
@@ -152,6 +155,8 @@ class _Search:
                 raise FloatingPointError(
                     f"The evidence is not finite at the starting point. {result.solution.outcome.advice}"
                 )
+            else:
+                value = -np.inf  # a failed step, which the ascent backs away from
             return value / self.rows, slope / self.rows
 
         if len(start) == 0:

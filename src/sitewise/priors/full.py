@@ -93,7 +93,8 @@ class FullPosterior:
     alpha: jax.Array = fixed()
 
     def _cross(self, X_new):
-        cross = self.prior.kernel.matrix(self.X, X_new)
+        # New rows first: distances are centred on the second table, and a prediction must not depend on its neighbours.
+        cross = self.prior.kernel.matrix(X_new, self.X).T
         V = solve_triangular(self.L, self.root[:, None] * cross, lower=True)
         return self.prior.mean(X_new) + cross.T @ self.alpha, V
 
