@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Small problems, many programs: compiling takes most of the time, so it is done with less optimisation.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 import jax
 import pytest
