@@ -74,7 +74,7 @@ class Posterior:
 
     def y_cdf(self, X: ArrayLike, y: ArrayLike) -> jax.Array:
         """P(Y ≤ y | X) of each row."""
-        return self._expect(lambda f: self.likelihood.cdf(y, f), X)
+        return self._expect(lambda f: self.likelihood.cdf(jnp.asarray(y), f), X)
 
     def quantile(self, X: ArrayLike, level: float) -> jax.Array:
         """The `level` quantile of y at each row, by bisection on the predictive distribution function.
