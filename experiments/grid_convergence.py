@@ -1,6 +1,6 @@
 """Does inference converge everywhere?  The paper's 21 × 21 grid on ionosphere, fold 3 of seed 42.
 
-    python experiments/grid_convergence.py
+python experiments/grid_convergence.py
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ class Fit:
     data: Data
     sites: Sites
     method: str
+    inference: str
     objective: float
     converged: bool
     reason: str
@@ -53,13 +54,17 @@ class Fit:
             lines.append(f"  {name:8s} {value:12.4f}  ({value / weight:.5f})")
         gap = (self.evidences["ep"] - self.evidences["elbo"]) / weight
         lines.append(f"EP evidence minus ELBO: {gap:.4f} per row.")
-        if gap > 0.05:
+        if self.inference != "vi":
+            lines.append(f"  (On {self.inference} sites the ELBO is not at its best; on VI sites the gap is an alarm.)")
+        elif gap > 0.05:
             lines.append(
                 "  That is wide: the Gaussian approximation is far from the posterior here. Check the fit "
                 "against mcmc, and prefer ep or hybrid to vi for learning."
             )
         elif gap < -1e-6:
-            lines.append("  It is negative, which a converged VI or EP solution does not give: see below.")
+            lines.append(
+                "  It is negative, so the EP evidence is no better than the bound here: see the outcome below."
+            )
         lines.append(
             f"Inference: {self.solution.outcome.name.lower()}, residual {float(stats.residual):.1e} "
             f"after {int(stats.steps)} steps. {self.solution.outcome.advice}"

@@ -189,6 +189,7 @@ class _Search:
             data=data,
             sites=sites,
             method=self.learner.name,
+            inference=self.learner.inference.name,
             objective=best.value,
             converged=best.success and best.solution.outcome.ok,
             reason=best.reason,
