@@ -1,3 +1,4 @@
+# ruff: noqa: E402  (thread limits must be set before numpy is imported)
 """Evidence and predictive-density surfaces of the paper's Figs. 2 and 6–9, with the MCMC gold standard.
 
     python experiments/surfaces.py --set ionosphere --data DIR --out FILE.npz
