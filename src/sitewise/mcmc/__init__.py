@@ -1,9 +1,9 @@
 """The gold standard: samples of the latent function and of hyperparameters, and log Z with an error bar.
 
-    log_evidence          log Z ± standard error, from below and above
-    evidence_certificate  which approximations can be trusted here
-    sample                posterior of hyperparameters and latent values
-    sample_points         log Z and predictive density on a whole grid, resumable
+log_evidence          log Z ± standard error, from below and above
+evidence_certificate  which approximations can be trusted here
+sample                posterior of hyperparameters and latent values
+sample_points         log Z and predictive density on a whole grid, resumable
 """
 
 from sitewise.mcmc.ais import PAPER, Annealing

@@ -91,10 +91,14 @@ class Certificate:
 
     def __str__(self) -> str:
         m = self.mcmc
-        lines = [f"log Z = {m.log_z:.3f} ± {m.se:.3f} from below, {m.upper:.3f} ± {m.upper_se:.3f} from above ({m.reason})"]
+        lines = [
+            f"log Z = {m.log_z:.3f} ± {m.se:.3f} from below, {m.upper:.3f} ± {m.upper_se:.3f} from above ({m.reason})"
+        ]
         for name, word in self.verdicts.items():
             gap = self.evidences[name] - m.log_z
-            lines.append(f"  {name:12s} {self.evidences[name]:12.3f}  off by {gap:9.3f} ({gap / self.rows:8.5f} a row): {word}")
+            lines.append(
+                f"  {name:12s} {self.evidences[name]:12.3f}  off by {gap:9.3f} ({gap / self.rows:8.5f} a row): {word}"
+            )
         lines.append(
             "ELBO ≤ log Z holds."
             if self.bound_holds

@@ -49,7 +49,7 @@ def _plain_ess(x: np.ndarray) -> float:
     spectrum = np.abs(np.fft.rfft(centred, 2 * draws, axis=1)) ** 2
     covariance = np.fft.irfft(spectrum, axis=1)[:, :draws].mean(axis=0) / draws
     rho = 1 - (within - covariance * draws / (draws - 1)) / pooled
-    pairs = rho[0 : draws - draws % 2 : 2] + rho[1 : draws : 2][: draws // 2]
+    pairs = rho[0 : draws - draws % 2 : 2] + rho[1:draws:2][: draws // 2]
     negative = np.flatnonzero(pairs < 0)
     pairs = np.minimum.accumulate(pairs[: negative[0]] if len(negative) else pairs)
     tau = max(-1 + 2 * float(np.sum(pairs)), 1 / np.log10(chains * draws))
