@@ -38,7 +38,7 @@ def regression():
 
 def test_gaussian_likelihood_has_a_closed_form(regression):
     """With one free parameter the posterior is known on a grid."""
-    X, y, _, prior, samples = regression
+    X, y, _, _, samples = regression
     grid = np.linspace(-5, 5, 401)
     with working_precision():
         K = np.asarray(kernels.RBF().matrix(jnp.asarray(X)))

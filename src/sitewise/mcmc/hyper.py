@@ -123,9 +123,8 @@ class HyperSamples:
     def summary(self) -> str:
         lines = [f"{'':28s} {'mean':>9s} {'sd':>8s} {'R-hat':>7s} {'bulk':>7s} {'tail':>7s}   (log scale if positive)"]
         for label, d in self.diagnostics().items():
-            lines.append(
-                f"{label:28s} {d['mean']:9.3f} {d['sd']:8.3f} {d['rhat']:7.3f} {d['bulk_ess']:7.0f} {d['tail_ess']:7.0f}"
-            )
+            moments = f"{d['mean']:9.3f} {d['sd']:8.3f} {d['rhat']:7.3f}"
+            lines.append(f"{label:28s} {moments} {d['bulk_ess']:7.0f} {d['tail_ess']:7.0f}")
         return "\n".join(lines + (self.problems() or ["No problems found."]))
 
     def _thinned(self, draws: int) -> tuple[jax.Array, jax.Array]:

@@ -83,7 +83,7 @@ def _anneal(settings: ais.Annealing, trainable: Trainable, batch: int, model, da
         here = trainable.from_vector(model, vector)
         target = Target(reference(here, data, sites), here.likelihood, data)
         estimate, state = ais.anneal(settings, key_anneal, target, steps, pilot)
-        density = latent.log_density(settings, key_predict, target, here, state, *test, draws, _THIN)
+        density = latent.log_density(settings, key_predict, target, here, state, test[0], test[1], draws, _THIN)
         return (*estimate, target.ref.jitter, density)
 
     return lax.map(point, points, batch_size=batch)
@@ -145,7 +145,7 @@ def sample_points(
         run = _Runner(settings, trainable, batch, model, padded, new, vectors, seed, draws, store)
         everyone = np.arange(size)
         starts = [run.sites(everyone[at : at + block], block) for at in range(0, size, block)]
-        sites = Sites(*(np.concatenate([piece[name] for piece in starts]) for name in Sites._fields))
+        sites = Sites(*(jnp.concatenate([piece[name] for piece in starts]) for name in Sites._fields))
         if done is not None:
             done(f"{settings.path} sites of {size} points")
         merged: dict[str, np.ndarray] = {}

@@ -1,8 +1,8 @@
 """L2. Surrogate-data slice sampling of hyperparameters and latent values (Murray & Adams 2010).
 
 θ and f are strongly tied: with f held, θ can hardly move.  Give every row a noisy copy of f_i (the surrogate datum),
-with the precision π_i that the likelihood itself has there, and move θ with the copies and the *whitened deviation* of f
-from its mean given the copies held.  In the notation of this library the copies are Gaussian sites with
+with the precision π_i that the likelihood itself has there, and move θ with the copies and the *whitened deviation*
+of f from its mean given the copies held.  In the notation of this library the copies are Gaussian sites with
 
     nat1_i = π_i f_i + √π_i ξ_i,  ξ ~ N(0, 1),    prec_i = π_i
 
