@@ -65,10 +65,10 @@ def step(
         residual: jax.Array
         moving: jax.Array
         shrinks: jax.Array
-        count: jax.Array
+        turn: jax.Array
 
     def go_on(s):
-        return jnp.any(s.moving) & (s.count <= max_shrinks)
+        return jnp.any(s.moving) & (s.turn <= max_shrinks)
 
     def body(s):
         value = residual(point(s.angle))
@@ -76,7 +76,7 @@ def step(
         moving = s.moving & ~accept
         low = jnp.where(moving & (s.angle < 0), s.angle, s.low)
         high = jnp.where(moving & (s.angle >= 0), s.angle, s.high)
-        u = jax.random.uniform(jax.random.fold_in(key_shrink, s.count), (chains,), dtype)
+        u = jax.random.uniform(jax.random.fold_in(key_shrink, s.turn), (chains,), dtype)
         return Loop(
             jnp.where(moving, low + u * (high - low), s.angle),
             low,
@@ -84,7 +84,7 @@ def step(
             jnp.where(accept, value, s.residual),
             moving,
             s.shrinks + moving,
-            s.count + 1,
+            s.turn + 1,
         )
 
     start = Loop(

@@ -123,10 +123,10 @@ def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array
         high: jax.Array
         state: State
         moving: jax.Array
-        count: jax.Array
+        turn: jax.Array
 
     def body(s):
-        at = s.low + (s.high - s.low) * jax.random.uniform(jax.random.fold_in(key_shrink, s.count), (), f.dtype)
+        at = s.low + (s.high - s.low) * jax.random.uniform(jax.random.fold_in(key_shrink, s.turn), (), f.dtype)
         vector = state.vector + at * direction
         value, z = height(vector)
         accept = value > floor
@@ -135,15 +135,15 @@ def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array
             jnp.where(at < 0, s.high, at),
             jax.tree.map(lambda new, old: jnp.where(accept, new, old), State(vector, z), s.state),
             ~accept,
-            s.count + 1,
+            s.turn + 1,
         )
 
     end = lax.while_loop(
-        lambda s: s.moving & (s.count < _MAX_SHRINKS),
+        lambda s: s.moving & (s.turn < _MAX_SHRINKS),
         body,
         Loop(low, low + 1, state, jnp.array(True), jnp.zeros((), jnp.int32)),
     )
-    return end.state, Info(end.count, end.moving.astype(jnp.int32))
+    return end.state, Info(end.turn, end.moving.astype(jnp.int32))
 
 
 def sweep(key: jax.Array, target: Posterior, state: State, directions: jax.Array, moves: int) -> tuple[State, Info]:
