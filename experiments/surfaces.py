@@ -151,7 +151,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=256, help="first schedule length; doubled where needed")
     parser.add_argument("--max-steps", type=int, default=4096)
     parser.add_argument("--target-se", type=float, default=0.3)
-    parser.add_argument("--draws", type=int, default=64, help="draws a chain for predictions, 4 moves apart")
+    parser.add_argument("--draws", type=int, default=32, help="draws a chain for predictions, 4 moves apart")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--block", type=int, default=None, help="points a file; all on a GPU, 21 on a CPU")
     parser.add_argument("--device-batch", type=int, default=None, help="points side by side (GPU memory)")

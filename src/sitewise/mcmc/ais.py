@@ -39,6 +39,8 @@ class Annealing:
     combine   "mean": log of the mean weight; "geometric": mean of the log weights (the paper's three runs)
     rowwise   also move every row on its own at each temperature (see `rowwise`)
     reverse   also anneal backwards from the posterior
+    max_shrinks  a chain that has not accepted after so many shrinks of its bracket stays; side by side on a GPU, all
+              chains wait for the slowest
     """
 
     path: str = "ep"
@@ -47,7 +49,7 @@ class Annealing:
     combine: str = "mean"
     rowwise: bool = True
     reverse: bool = True
-    max_shrinks: int = 40
+    max_shrinks: int = 12
 
     def __post_init__(self) -> None:
         if self.path not in ("ep", "vi", "laplace", "prior"):

@@ -106,7 +106,7 @@ def default_batch(rows: int, points: int) -> int:
 
 def block_sizes(block: int) -> tuple[int, ...]:
     """A block is filled up to one of these, so that rounds with fewer points cost less and few shapes are compiled."""
-    return tuple(dict.fromkeys((block, -(-block // 4), -(-block // 16))))
+    return tuple(dict.fromkeys((block, -(-block // 3), -(-block // 12))))
 
 
 def sample_points(
