@@ -1,6 +1,7 @@
 """The hyperparameter sampler: calibration, a closed form, diagnostics, predictions."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -85,3 +86,11 @@ def test_unknown_prior_is_an_error(regression):
     X, y, model, prior, _ = regression
     with pytest.raises(ValueError, match="not sampled"):
         sample(model, Data.of(X, y), priors={"kernel.width": prior})
+
+
+def test_arviz_is_optional(regression):
+    if find_spec("arviz") is None:
+        with pytest.raises(ImportError, match="pip install arviz"):
+            regression[-1].to_arviz()
+    else:
+        assert "kernel.variance" in regression[-1].to_arviz()["posterior"]

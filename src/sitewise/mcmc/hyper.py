@@ -148,7 +148,9 @@ class HyperSamples:
             import arviz
         except ImportError as problem:
             raise ImportError("to_arviz needs the package arviz; install it with pip install arviz.") from problem
-        return arviz.from_dict({"posterior": self.parameters})
+        if int(arviz.__version__.split(".")[0]) >= 1:  # groups became one dictionary in ArviZ 1.0
+            return arviz.from_dict({"posterior": self.parameters})
+        return arviz.from_dict(posterior=self.parameters)
 
 
 def _bounds(trainable: Trainable, given: Mapping[str, tuple[float, float]]) -> np.ndarray:
