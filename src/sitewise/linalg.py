@@ -141,3 +141,95 @@ def semidefinite_root(a: jax.Array) -> jax.Array:
     """A matrix R with R Rᵀ = a for a positive semi-definite `a`, rounding below zero removed."""
     values, vectors = jnp.linalg.eigh(a)
     return vectors * jnp.sqrt(jnp.maximum(values, 0.0))
+
+
+_JITTERS = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # shares of the mean variance
+
+
+def jittered_cholesky(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Cholesky factor of `a` plus the smallest jitter of a ladder that makes it factorise, and that jitter.
+
+    The ladder starts at 1e-12 of the mean diagonal, about the rounding of the factorisation itself; NaN if the
+    last rung (1e-4) does not suffice.
+    """
+    ladder = jnp.asarray(_JITTERS, a.dtype) * jnp.mean(jnp.diagonal(a))
+    eye = jnp.eye(a.shape[0], dtype=a.dtype)
+
+    def failed(state):
+        rung, factor = state
+        return (rung < len(_JITTERS) - 1) & ~jnp.all(jnp.isfinite(factor))
+
+    def climb(state):
+        rung = state[0] + 1
+        return rung, cholesky(a + ladder[rung] * eye)
+
+    rung, factor = lax.while_loop(failed, climb, (jnp.zeros((), jnp.int32), cholesky(a + ladder[0] * eye)))
+    return factor, ladder[rung]
+
+
+class Whitened(NamedTuple):
+    """N(0, A Aᵀ) times Gaussian sites in the coordinates z of g = A z: z ~ N(z_mean, M⁻¹), M = L Lᵀ."""
+
+    z_mean: jax.Array
+    L: jax.Array
+    log_z: jax.Array
+
+
+def whitened_sites(A: jax.Array, b: jax.Array, w: jax.Array) -> Whitened:
+    """M = I + AᵀWA,  z_mean = M⁻¹Aᵀb,  log_z = −½ log|M| + ½ bᵀA z_mean.
+
+    As well conditioned as `gaussian_sites`, for any A, and A is never inverted: g = A(z_mean + L⁻ᵀu), u ~ N(0, I).
+    """
+    G = _root(w)[:, None] * A
+    L = cholesky(G.T @ G + jnp.eye(A.shape[0], dtype=A.dtype))
+    pulled = solve_triangular(L, A.T @ b, lower=True)
+    log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * pulled @ pulled
+    return Whitened(solve_triangular(L, pulled, lower=True, trans=1), L, log_z)
+
+
+def lower_solve(L: jax.Array, x: jax.Array) -> jax.Array:
+    """L⁻¹x for a lower triangular L."""
+    return solve_triangular(L, x, lower=True)
+
+
+def lower_transposed_solve(L: jax.Array, x: jax.Array) -> jax.Array:
+    """L⁻ᵀx for a lower triangular L."""
+    return solve_triangular(L, x, lower=True, trans=1)
+
+
+class Split(NamedTuple):
+    """N(0, Q⁻¹) as the sum of a part a and independent noise of standard deviations sd: g = a + sd∘ε.
+
+    Given g, a ~ N(pull g, root rootᵀ).
+    """
+
+    pull: jax.Array
+    root: jax.Array
+    sd: jax.Array
+
+
+def independent_part(A: jax.Array, w: jax.Array) -> Split:
+    """The split with as much independent noise as Q = (AAᵀ)⁻¹ + W allows, in proportion to 1/diag Q.
+
+    With D = c/diag Q and S = D½ Q D½, Q⁻¹ − D is positive definite iff S < I, which sets c; then
+    a | g has mean (I − DQ)g and covariance D − DQD = D½(I − S)D½.
+    """
+    eye = jnp.eye(A.shape[0], dtype=A.dtype)
+    inverse = solve_triangular(A, eye, lower=True)
+    Q = inverse.T @ inverse + jnp.diag(w)
+    scale = 1 / jnp.sqrt(jnp.diagonal(Q))
+    S = scale[:, None] * Q * scale[None, :]
+    x = lax.fori_loop(0, 40, lambda _, x: (lambda y: y / jnp.linalg.norm(y))(S @ x), jnp.ones(A.shape[0], A.dtype))
+    share = 0.95 / (x @ S @ x / (x @ x))  # power iteration is a lower bound of the largest eigenvalue
+
+    def too_large(state):
+        share, root = state
+        return (share > 1e-12) & ~jnp.all(jnp.isfinite(root))
+
+    def reduce(state):
+        share = 0.7 * state[0]
+        return share, cholesky(eye - share * S)
+
+    share, root = lax.while_loop(too_large, reduce, (share, cholesky(eye - share * S)))
+    sd = jnp.sqrt(share) * scale
+    return Split(eye - sd[:, None] ** 2 * Q, sd[:, None] * root, sd)

@@ -1,0 +1,25 @@
+"""The gold standard: samples of the latent function and of hyperparameters, and log Z with an error bar.
+
+log_evidence          log Z ± standard error, from below and above
+evidence_certificate  which approximations can be trusted here
+sample                posterior of hyperparameters and latent values
+sample_points         log Z and predictive density on a whole grid, resumable
+"""
+
+from sitewise.mcmc.ais import PAPER, Annealing
+from sitewise.mcmc.certificate import Certificate, LogEvidence, evidence_certificate, log_evidence
+from sitewise.mcmc.hyper import HyperSamples, sample
+from sitewise.mcmc.surface import Points, sample_points
+
+__all__ = [
+    "PAPER",
+    "Annealing",
+    "Certificate",
+    "HyperSamples",
+    "LogEvidence",
+    "Points",
+    "evidence_certificate",
+    "log_evidence",
+    "sample",
+    "sample_points",
+]

@@ -1,0 +1,214 @@
+"""L2. Annealed importance sampling (Neal 2001): log Z of a GP model with an error bar, from both sides.
+
+Between the Gaussian q = prior × sites (τ = 0) and the posterior (τ = 1) lie the densities q(f) exp(τ·r(f)), which is
+prior · Π t_i^{1−τ} p_i^τ.  A chain drawn from q and moved once at each of T temperatures has the weight
+
+    log w = Σ_t (τ_t − τ_{t−1}) r(f_{t−1}),     E[w] = Z / Z_q
+
+so log Z_q + log mean w estimates log Z, low on average by about half its variance; a chain that starts at the
+posterior and runs backwards gives 1/w, and log Z_q − log mean 1/w is high on average.  The closer q is to the
+posterior, the shorter T may be: EP's sites make most problems easy.  With zero sites and τ = (t/T)⁴ it is the
+estimator of Kuss & Rasmussen (2005) that the paper used.
+
+The default temperatures are spaced evenly in ∫ sd_τ(r) dτ, measured by a short pilot run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.special import logsumexp
+
+from sitewise.mcmc import elliptical, rowwise
+from sitewise.mcmc.reference import Target, draw
+
+_KNOTS = 65
+_POWER = 4.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Annealing:
+    """Settings of one estimate that do not change with its length.
+
+    path      "ep", "vi" or "laplace": anneal from that approximation; "prior": from the prior
+    pilot     steps of the pilot run that sets the temperatures; 0: τ = (t/T)⁴
+    combine   "mean": log of the mean weight; "geometric": mean of the log weights (the paper's three runs)
+    rowwise   also move every row on its own at each temperature (see `rowwise`)
+    reverse   also anneal backwards from the posterior
+    max_shrinks  a chain that has not accepted after so many shrinks of its bracket stays; side by side on a GPU, all
+              chains wait for the slowest
+    """
+
+    path: str = "ep"
+    chains: int = 16
+    pilot: int = 64
+    combine: str = "mean"
+    rowwise: bool = True
+    reverse: bool = True
+    max_shrinks: int = 12
+
+    def __post_init__(self) -> None:
+        if self.path not in ("ep", "vi", "laplace", "prior"):
+            raise ValueError(f"path must be ep, vi, laplace or prior, got {self.path!r}.")
+        if self.combine not in ("mean", "geometric"):
+            raise ValueError(f"combine must be mean or geometric, got {self.combine!r}.")
+        if self.chains < 2:
+            raise ValueError("chains must be at least 2: the error bar comes from their spread.")
+
+
+PAPER = Annealing(path="prior", chains=3, pilot=0, combine="geometric", rowwise=False, reverse=False)
+
+
+class Estimate(NamedTuple):
+    """log Z with its standard error and the effective number of chains, forwards and backwards."""
+
+    log_z: jax.Array
+    se: jax.Array
+    ess: jax.Array
+    upper: jax.Array
+    upper_se: jax.Array
+    upper_ess: jax.Array
+    shrinks: jax.Array
+    stuck: jax.Array
+
+
+def summary(log_w: jax.Array, combine: str) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """log mean w (or mean log w), its standard error (jackknife) and (Σw)²/Σw²."""
+    chains = log_w.shape[0]
+    ess = jnp.exp(2 * logsumexp(log_w) - logsumexp(2 * log_w))
+    if combine == "geometric":
+        return jnp.mean(log_w), jnp.std(log_w, ddof=1) / jnp.sqrt(chains), ess
+    total = logsumexp(log_w)
+    # log Σ_{j≠i} w_j, without the cancellation of Σ − w_i when one weight is nearly all
+    others = jnp.where(jnp.eye(chains, dtype=bool), -jnp.inf, log_w[None, :])
+    left_out = logsumexp(others, axis=1) - jnp.log(chains - 1)
+    se = jnp.sqrt((chains - 1) / chains * jnp.sum((left_out - jnp.mean(left_out)) ** 2))
+    return total - jnp.log(chains), se, ess
+
+
+class Tally(NamedTuple):
+    """Counts over all chains and steps: bracket shrinks, and moves given up."""
+
+    shrinks: jax.Array
+    stuck: jax.Array
+
+
+def move(settings: Annealing, key: jax.Array, target: Target, state: elliptical.State, tau, tally: Tally):
+    """One transition of every chain at temperature τ."""
+    key, key_rows = jax.random.split(key)
+    ref = target.ref
+    state, info = elliptical.step(
+        key, state, target.residual, ref.mean, ref.root, tau=tau, max_shrinks=settings.max_shrinks
+    )
+    if settings.rowwise:
+        state = rowwise.step(key_rows, state, target, tau)
+    stuck = jnp.sum(info.shrinks > settings.max_shrinks)
+    return state, Tally(tally.shrinks + jnp.sum(info.shrinks), tally.stuck + stuck)
+
+
+def _power_knots(dtype) -> jax.Array:
+    return jnp.linspace(0.0, 1.0, _KNOTS, dtype=dtype) ** _POWER
+
+
+def _tau(knots: jax.Array, t, steps) -> jax.Array:
+    at = jnp.asarray(t, knots.dtype) / steps * (_KNOTS - 1)
+    below = jnp.clip(jnp.floor(at).astype(jnp.int32), 0, _KNOTS - 2)
+    share = at - below
+    return (1 - share) * knots[below] + share * knots[below + 1]
+
+
+def pilot_knots(settings: Annealing, key: jax.Array, target: Target, steps: jax.Array) -> jax.Array:
+    """Temperatures evenly spaced in ∫ sd_τ(r) dτ, from one run along τ = (t/T)⁴.
+
+    A tenth of the spacing is kept from the starting schedule, against a noisy sd.
+    """
+    dtype = target.ref.mean.dtype
+    base = _power_knots(dtype)
+    key_start, key_run = jax.random.split(key)
+    state = elliptical.init(draw(key_start, target.ref, settings.chains), target.residual)
+
+    def body(t, carry):
+        state, spread, count = carry
+        state, _ = move(settings, jax.random.fold_in(key_run, t), target, state, _tau(base, t, steps), _no_tally())
+        cell = jnp.clip(((t - 1) * (_KNOTS - 1)) // steps, 0, _KNOTS - 2)
+        return state, spread.at[cell].add(jnp.std(state.residual)), count.at[cell].add(1.0)
+
+    zeros = jnp.zeros(_KNOTS - 1, dtype)
+    _, spread, count = lax.fori_loop(1, steps + 1, body, (state, zeros, zeros))
+    # cells that no step fell into take the average sd of their neighbours
+    near = jnp.abs(jnp.arange(_KNOTS - 1)[:, None] - jnp.arange(_KNOTS - 1)[None, :]) <= 3
+    sd = (near @ spread) / jnp.maximum(near @ count, 1.0)
+    length = jnp.concatenate([jnp.zeros(1, dtype), jnp.cumsum(sd * jnp.diff(base))])
+    even = jnp.linspace(0.0, 1.0, _KNOTS, dtype=dtype)
+    progress = 0.9 * length / jnp.maximum(length[-1], 1e-300) + 0.1 * even
+    return jnp.interp(even * progress[-1], progress, base).at[-1].set(1.0)
+
+
+def _no_tally() -> Tally:
+    return Tally(jnp.zeros((), jnp.int64), jnp.zeros((), jnp.int64))
+
+
+def forward(settings: Annealing, key: jax.Array, target: Target, knots: jax.Array, steps: jax.Array):
+    """(state at the posterior, log weights, tally)."""
+    key_start, key_run = jax.random.split(key)
+    state = elliptical.init(draw(key_start, target.ref, settings.chains), target.residual)
+
+    def body(t, carry):
+        state, log_w, tally = carry
+        tau = _tau(knots, t, steps)
+        log_w = log_w + (tau - _tau(knots, t - 1, steps)) * state.residual
+        state, tally = move(settings, jax.random.fold_in(key_run, t), target, state, tau, tally)
+        return state, log_w, tally
+
+    zeros = jnp.zeros(settings.chains, target.ref.mean.dtype)
+    return lax.fori_loop(1, steps + 1, body, (state, zeros, _no_tally()))
+
+
+def backward(settings: Annealing, key: jax.Array, target: Target, state, knots: jax.Array, steps: jax.Array):
+    """Log weights of the reverse run that starts at posterior draws."""
+
+    def body(i, carry):
+        state, log_w, tally = carry
+        t = steps - i
+        tau = _tau(knots, t - 1, steps)
+        log_w = log_w + (tau - _tau(knots, t, steps)) * state.residual
+        state, tally = move(settings, jax.random.fold_in(key, i), target, state, tau, tally)
+        return state, log_w, tally
+
+    zeros = jnp.zeros(settings.chains, target.ref.mean.dtype)
+    return lax.fori_loop(0, steps, body, (state, zeros, _no_tally()))[1]
+
+
+def settle(settings: Annealing, key: jax.Array, target: Target, state, steps):
+    """Move at the posterior, to forget where the annealing ended."""
+
+    def body(t, state):
+        return move(settings, jax.random.fold_in(key, t), target, state, 1.0, _no_tally())[0]
+
+    return lax.fori_loop(0, steps, body, state)
+
+
+def anneal(settings: Annealing, key: jax.Array, target: Target, steps, pilot) -> tuple[Estimate, elliptical.State]:
+    """The estimate and the chains at the posterior.  `steps` and `pilot` may be traced: one program for all lengths."""
+    key_pilot, key_forward, key_settle, key_back = jax.random.split(key, 4)
+    ref = target.ref
+    knots = _power_knots(ref.mean.dtype)
+    if settings.pilot:
+        knots = pilot_knots(settings, key_pilot, target, pilot)
+    state, log_w, tally = forward(settings, key_forward, target, knots, steps)
+    log_mean, se, ess = summary(log_w, settings.combine)
+    upper = upper_se = upper_ess = jnp.full((), jnp.nan, ref.mean.dtype)
+    if settings.reverse:
+        state = settle(settings, key_settle, target, state, steps // 4)
+        back = backward(settings, key_back, target, state, knots, steps)
+        back_mean, upper_se, upper_ess = summary(back, settings.combine)
+        upper = ref.log_z - back_mean
+    moves = settings.chains * jnp.maximum(steps, 1)
+    estimate = Estimate(
+        ref.log_z + log_mean, se, ess, upper, upper_se, upper_ess, tally.shrinks / moves, tally.stuck / moves
+    )
+    return estimate, state

@@ -1,0 +1,101 @@
+"""L2. Elliptical slice sampling (Murray, Adams & MacKay 2010).
+
+Leaves N(f; mean, root rootᵀ) · exp(τ·r(f)) invariant.  ν ~ N(0, root rootᵀ) and the present point span an ellipse;
+the new point is on it, at an angle found by shrinking a bracket around the present one.  No step size to set.
+All chains (columns) move at once: the bracket loop runs until the slowest has accepted, or `max_shrinks` times;
+a chain that has not accepted by then stays (the move is its own reverse, so the target is still left invariant).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+class State(NamedTuple):
+    """`position` is (n, chains); `residual` is r at each chain."""
+
+    position: jax.Array
+    residual: jax.Array
+
+
+class Info(NamedTuple):
+    """Per chain: the accepted angle (0 if the chain stayed) and how often the bracket shrank."""
+
+    angle: jax.Array
+    shrinks: jax.Array
+
+
+def init(position: jax.Array, residual: Callable) -> State:
+    return State(position, residual(position))
+
+
+def step(
+    key: jax.Array,
+    state: State,
+    residual: Callable,
+    mean: jax.Array,
+    root: jax.Array,
+    *,
+    tau: float | jax.Array = 1.0,
+    max_shrinks: int = 40,
+) -> tuple[State, Info]:
+    """One transition of every chain; `residual` maps (n, chains) to (chains,)."""
+    n, chains = state.position.shape
+    dtype = state.position.dtype
+    key_nu, key_height, key_angle, key_shrink = jax.random.split(key, 4)
+    centre = mean[:, None]
+    nu = root @ jax.random.normal(key_nu, (n, chains), dtype)
+    present = state.position - centre
+    height = tau * state.residual + jnp.log(jax.random.uniform(key_height, (chains,), dtype, minval=1e-300))
+    angle = 2 * np.pi * jax.random.uniform(key_angle, (chains,), dtype)
+
+    def point(angle):
+        return centre + present * jnp.cos(angle) + nu * jnp.sin(angle)
+
+    class Loop(NamedTuple):
+        angle: jax.Array
+        low: jax.Array
+        high: jax.Array
+        residual: jax.Array
+        moving: jax.Array
+        shrinks: jax.Array
+        turn: jax.Array
+
+    def go_on(s):
+        return jnp.any(s.moving) & (s.turn <= max_shrinks)
+
+    def body(s):
+        value = residual(point(s.angle))
+        accept = s.moving & (tau * value > height)
+        moving = s.moving & ~accept
+        low = jnp.where(moving & (s.angle < 0), s.angle, s.low)
+        high = jnp.where(moving & (s.angle >= 0), s.angle, s.high)
+        u = jax.random.uniform(jax.random.fold_in(key_shrink, s.turn), (chains,), dtype)
+        return Loop(
+            jnp.where(moving, low + u * (high - low), s.angle),
+            low,
+            high,
+            jnp.where(accept, value, s.residual),
+            moving,
+            s.shrinks + moving,
+            s.turn + 1,
+        )
+
+    start = Loop(
+        angle,
+        angle - 2 * np.pi,
+        angle,
+        state.residual,
+        jnp.ones(chains, bool),
+        jnp.zeros(chains, jnp.int32),
+        jnp.zeros((), jnp.int32),
+    )
+    end = lax.while_loop(go_on, body, start)
+    angle = jnp.where(end.moving, 0.0, end.angle)
+    return State(point(angle), end.residual), Info(angle, end.shrinks)

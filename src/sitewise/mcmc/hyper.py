@@ -1,0 +1,246 @@
+"""L3. Posterior of hyperparameters and latent values, and predictions averaged over it.
+
+    samples = sample(model, data, priors={"kernel.lengthscale": LogNormal(0, 1)})
+    print(samples.summary());  samples.log_density(X_new, y_new)
+
+Chains run by surrogate-data slice sampling (see `surrogate`).  Positive parameters without a prior are log-uniform
+within their bounds, as in the paper.  Warm-up learns the directions and widths of the slices from the spread of the
+chains; then they are held, and every draw counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from sitewise.data import Data, bucket
+from sitewise.inference import EP
+from sitewise.inference.driver import solve
+from sitewise.mcmc import diagnostics, surrogate
+from sitewise.mcmc.latent import conditional
+from sitewise.mcmc.reference import prior_root
+from sitewise.model import Model
+from sitewise.parameters import Trainable, matches
+from sitewise.precision import working_precision
+from sitewise.sites import Sites
+from sitewise.types import POSITIVE
+
+DEFAULT_BOUNDS = (1e-5, 1e6)
+_CHUNK = 25  # sweeps a compiled call; the same program serves warm-up and sampling of any length
+_FIRST_WIDTH = 2.0
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _chunk(trainable: Trainable, priors: tuple, moves: int, batch: int, model, data, sites, bounds, states, runs):
+    """`_CHUNK` sweeps of every chain; `runs` = (keys, directions, thin)."""
+    keys, directions, thin = runs
+    target = surrogate.Posterior(trainable, priors, model, data, sites, bounds)
+
+    def chain(arguments):
+        state, key = arguments
+
+        def draw(state, t):
+            def one(i, carry):
+                state, spent = carry
+                key_sweep = jax.random.fold_in(jax.random.fold_in(key, t), i)
+                state, info = surrogate.sweep(key_sweep, target, state, directions, moves)
+                return state, jax.tree.map(jnp.add, spent, info)
+
+            none = surrogate.Info(jnp.zeros((), jnp.int64), jnp.zeros((), jnp.int64))
+            state, info = lax.fori_loop(0, thin, one, (state, none))
+            return state, (state, info)
+
+        return lax.scan(draw, state, jnp.arange(_CHUNK))
+
+    return lax.map(chain, (states, keys), batch_size=batch)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _predict(trainable: Trainable, model, data, vectors, z, X_new, y_new):
+    """log p(y*|X*) averaged over the draws, as log-mean-exp."""
+
+    def draw(total, vector_z):
+        vector, z = vector_z
+        here = trainable.from_vector(model, vector)
+        _, A, _ = prior_root(here, data)
+        V, mu, var = conditional(here, data, A, X_new)
+        return jnp.logaddexp(total, here.likelihood.log_expected_prob(y_new, mu + V.T @ z, var)), None
+
+    total, _ = lax.scan(draw, jnp.full(X_new.shape[0], -jnp.inf, X_new.dtype), (vectors, z))
+    return total - jnp.log(vectors.shape[0])
+
+
+@dataclasses.dataclass(frozen=True)
+class HyperSamples:
+    """Draws of the hyperparameters, `vectors` (chains, draws, parameters), and of the whitened latent values `z`."""
+
+    model: Model
+    data: Data
+    trainable: Trainable
+    vectors: np.ndarray
+    z: np.ndarray
+    evaluations: float
+    stuck: np.ndarray
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Constrained values by name, each (chains, draws, ...)."""
+        flat = self.vectors.reshape(-1, self.vectors.shape[-1])
+        with working_precision():
+            named = jax.vmap(self.trainable.constrained)(jnp.asarray(flat))
+        return {k: np.asarray(v).reshape(*self.vectors.shape[:2], *v.shape[1:]) for k, v in named.items()}
+
+    def diagnostics(self) -> dict[str, dict[str, float]]:
+        """Mean and standard deviation (of the unconstrained value), R-hat, bulk and tail ESS of every parameter."""
+        out = {}
+        for label, x in zip(self.trainable.labels, np.moveaxis(self.vectors, -1, 0), strict=True):
+            out[label] = {
+                "mean": float(x.mean()), "sd": float(x.std()), "rhat": diagnostics.rhat(x),
+                "bulk_ess": diagnostics.bulk_ess(x), "tail_ess": diagnostics.tail_ess(x),
+            }  # fmt: skip
+        return out
+
+    def problems(self) -> list[str]:
+        """What speaks against these chains, in plain words; empty if nothing does."""
+        found = []
+        for label, d in self.diagnostics().items():
+            if not d["rhat"] <= 1.01:
+                found.append(f"{label}: R-hat {d['rhat']:.3f} is above 1.01, the chains disagree. Draw longer chains.")
+            if min(d["bulk_ess"], d["tail_ess"]) < 100 * self.vectors.shape[0]:
+                ess = min(d["bulk_ess"], d["tail_ess"])
+                found.append(f"{label}: effective sample size {ess:.0f} is below 100 a chain. Draw longer chains.")
+        for chain in np.flatnonzero(self.stuck > 0.01):
+            found.append(f"Chain {chain} gave up {self.stuck[chain]:.1%} of its moves: the posterior may be singular.")
+        return found
+
+    def summary(self) -> str:
+        lines = [f"{'':28s} {'mean':>9s} {'sd':>8s} {'R-hat':>7s} {'bulk':>7s} {'tail':>7s}   (log scale if positive)"]
+        for label, d in self.diagnostics().items():
+            moments = f"{d['mean']:9.3f} {d['sd']:8.3f} {d['rhat']:7.3f}"
+            lines.append(f"{label:28s} {moments} {d['bulk_ess']:7.0f} {d['tail_ess']:7.0f}")
+        return "\n".join(lines + (self.problems() or ["No problems found."]))
+
+    def _thinned(self, draws: int) -> tuple[jax.Array, jax.Array]:
+        flat = self.vectors.reshape(-1, self.vectors.shape[-1])
+        pick = np.unique(np.linspace(0, len(flat) - 1, min(draws, len(flat))).astype(int))
+        return jnp.asarray(flat[pick]), jnp.asarray(self.z.reshape(len(flat), -1)[pick])
+
+    def log_density(self, X, y, draws: int = 1000) -> np.ndarray:
+        """log p(y|X) of each row, averaged over (at most `draws`) draws of hyperparameters and latent values."""
+        with working_precision():
+            X, y = jnp.asarray(X, jnp.float64), jnp.asarray(y, jnp.float64)
+            return np.asarray(_predict(self.trainable, self.model, self.data, *self._thinned(draws), X, y))
+
+    def probability(self, X, draws: int = 1000) -> np.ndarray:
+        """P(y = 1 | X) for a two-class likelihood."""
+        return np.exp(self.log_density(X, np.ones(len(X)), draws))
+
+    def to_arviz(self) -> Any:
+        """The draws as ArviZ InferenceData (needs arviz)."""
+        try:
+            import arviz
+        except ImportError as problem:
+            raise ImportError("to_arviz needs the package arviz; install it with pip install arviz.") from problem
+        if int(arviz.__version__.split(".")[0]) >= 1:  # groups became one dictionary in ArviZ 1.0
+            return arviz.from_dict({"posterior": self.parameters})
+        return arviz.from_dict(posterior=self.parameters)
+
+
+def _bounds(trainable: Trainable, given: Mapping[str, tuple[float, float]]) -> np.ndarray:
+    out = []
+    for p in trainable.parameters:
+        low, high = DEFAULT_BOUNDS if p.support == POSITIVE else (-np.inf, np.inf)
+        for pattern, pair in given.items():
+            if matches(p.name, [pattern]):
+                low, high = pair
+        out += [np.log([low, high]) if p.support == POSITIVE else (low, high)] * p.size
+    return np.array(out, float).reshape(-1, 2)
+
+
+def sample(
+    model: Model,
+    data: Data,
+    *,
+    priors: Mapping[str, Any] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    fixed: tuple[str, ...] = (),
+    train: tuple[str, ...] = (),
+    sites: Sites | None = None,
+    chains: int = 4,
+    warmup: int = 200,
+    draws: int = 500,
+    thin: int = 1,
+    moves: int = 3,
+    spread: float = 0.5,
+    seed: int = 0,
+    batch: int = 1,
+    callback: Callable[[int, int], None] | None = None,
+) -> HyperSamples:
+    """Draw from p(θ, f | y).  Start from a fitted model if you can; chains start within `spread` of it (log scale).
+
+    `sites` set the surrogate data's noise and the ellipses of f; by default EP's, solved again at the middle of the
+    chains after every chunk of the warm-up.  `moves` of
+    f follow every move of θ; `batch` chains run side by side (on a GPU: all).  `warmup` and `draws` are rounded up to
+    whole chunks of 25 sweeps.
+    """
+    model.likelihood.check(data.y)
+    with working_precision():
+        padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
+        trainable = Trainable.of(model, fixed, train)
+        unknown = set(priors or {}) - {p.name for p in trainable.parameters}
+        if unknown:
+            raise ValueError(f"A prior was given for {sorted(unknown)}, which are not sampled parameters.")
+        adapt = sites is None
+        limits = jnp.asarray(_bounds(trainable, bounds or {}))
+        sites = solve(EP(), model, padded).sites if sites is None else sites
+        pad = padded.rows - sites.nat1.shape[0]
+        sites = Sites(*(jnp.nan_to_num(jnp.pad(jnp.asarray(a), (0, pad))) for a in sites))
+        key_start, key_z, key_run = jax.random.split(jax.random.key(seed), 3)
+        start = jnp.clip(trainable.to_vector(model), limits[:, 0], limits[:, 1])
+        moved = start + spread * jax.random.normal(key_start, (chains, trainable.size))
+        states = surrogate.State(
+            jnp.clip(moved, limits[:, 0], limits[:, 1]), 0.1 * jax.random.normal(key_z, (chains, padded.rows))
+        )
+        priors_key = tuple(sorted((priors or {}).items()))
+        chunks = -(-warmup // _CHUNK), -(-draws // _CHUNK)
+        directions = _FIRST_WIDTH * jnp.eye(trainable.size)
+        history: list[np.ndarray] = []
+        kept: list[tuple] = []
+        for i in range(sum(chunks)):
+            keys = jax.random.split(jax.random.fold_in(key_run, i), chains)
+            warm = i < chunks[0]
+            states, (path, info) = _chunk(
+                trainable, priors_key, moves, min(batch, chains), model, padded, sites, limits, states,
+                (keys, directions, 1 if warm else thin),
+            )  # fmt: skip
+            if warm:
+                history.append(np.asarray(path.vector))
+                directions = _directions(np.concatenate(history[len(history) // 2 :], axis=1))
+                if adapt:
+                    middle = jnp.asarray(np.median(history[-1], axis=(0, 1)))
+                    sites = solve(EP(), trainable.from_vector(model, middle), padded, sites).sites
+            else:
+                kept.append(jax.tree.map(np.asarray, (path.vector, path.z, info)))
+            if callback is not None:
+                callback(i + 1, sum(chunks))
+        vectors, z = (np.concatenate([k[j] for k in kept], axis=1) for j in range(2))
+        evaluations = np.concatenate([k[2].evaluations for k in kept], axis=1)
+        stuck = np.concatenate([k[2].stuck for k in kept], axis=1)
+        sweeps = 2 * thin * vectors.shape[1] * max(trainable.size, 1)
+        return HyperSamples(
+            model, padded, trainable, vectors, z, float(evaluations.sum() / sweeps / chains), stuck.sum(axis=1) / sweeps
+        )
+
+
+def _directions(vectors: np.ndarray) -> jax.Array:
+    """Principal axes of the draws so far, four standard deviations long."""
+    flat = vectors.reshape(-1, vectors.shape[-1])
+    values, axes = np.linalg.eigh(np.atleast_2d(np.cov(flat.T)) + 1e-6 * np.eye(flat.shape[1]))
+    return jnp.asarray((axes * np.clip(4 * np.sqrt(np.maximum(values, 0.0)), 0.1, 10.0)).T)

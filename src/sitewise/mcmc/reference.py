@@ -1,0 +1,88 @@
+"""L2. The Gaussian q = prior × sites as a distribution to draw from, and what separates it from the posterior.
+
+    p(f) Π p_i(f_i)^{w_i} = Z_q · q(f) · exp r(f),    r(f) = Σ w_i [log p_i(f_i) − log t_i(f_i)]
+
+With zero sites q is the prior and r the log-likelihood.  Chains are the columns of an (n, chains) matrix, so that
+one matrix product draws for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from sitewise import linalg
+from sitewise.data import Data
+from sitewise.likelihoods import Likelihood
+from sitewise.model import Model
+from sitewise.priors.full import FullGram
+from sitewise.sites import Sites, log_site
+
+_LOWEST = -1e30  # a log density below this (Poisson far out) is as good as zero, and stays finite when tempered
+
+
+class Reference(NamedTuple):
+    """q(f) = N(mean, root rootᵀ), log Z_q, the sites of single copies, the prior N(prior_mean, A Aᵀ),
+    and q's independent part (for `rowwise`)."""
+
+    mean: jax.Array
+    root: jax.Array
+    log_z: jax.Array
+    sites: Sites
+    prior_mean: jax.Array
+    prior_root: jax.Array
+    split: linalg.Split
+    jitter: jax.Array
+
+
+def prior_root(model: Model, data: Data) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Prior mean, A with A Aᵀ = K + jitter, and the jitter; rows of weight 0 are cut loose, so they change nothing."""
+    gram = model.prior.gram(data.X)
+    if not isinstance(gram, FullGram):
+        raise TypeError("mcmc needs a full GP: its samples are of the latent value of every row.")
+    both = data.mask[:, None] & data.mask[None, :]
+    variance = jnp.sum(jnp.where(data.mask, jnp.diagonal(gram.K), 0.0)) / jnp.sum(data.mask)
+    K = jnp.where(both, gram.K, 0.0) + jnp.diag(jnp.where(data.mask, 0.0, variance))
+    A, jitter = linalg.jittered_cholesky(K)
+    return gram.mean, A, jitter
+
+
+def reference(model: Model, data: Data, sites: Sites) -> Reference:
+    """prior × sites; sites that are not finite count as zero (the prior itself)."""
+    good = data.mask & jnp.isfinite(sites.nat1) & jnp.isfinite(sites.prec)
+    sites = Sites(jnp.where(good, sites.nat1, 0.0), jnp.where(good, sites.prec, 0.0))
+    mu, A, jitter = prior_root(model, data)
+    all_copies = sites.scaled(data.weight)
+    white = linalg.whitened_sites(A, all_copies.nat1 - all_copies.prec * mu, all_copies.prec)
+    shift = jnp.sum(mu * (all_copies.nat1 - 0.5 * all_copies.prec * mu))
+    root = linalg.lower_solve(white.L, A.T).T
+    split = linalg.independent_part(A, all_copies.prec)
+    return Reference(mu + A @ white.z_mean, root, shift + white.log_z, sites, mu, A, split, jitter)
+
+
+class Target(NamedTuple):
+    """What a chain needs: q, and the factors that separate it from the posterior."""
+
+    ref: Reference
+    likelihood: Likelihood
+    data: Data
+
+    def rows(self, f: jax.Array) -> jax.Array:
+        """The term of r of every row (and column) of f."""
+        data, sites = self.data, self.ref.sites
+        columns = Sites(sites.nat1[:, None], sites.prec[:, None])
+        terms = self.likelihood.log_prob(data.y[:, None], f) - log_site(columns, f)
+        terms = jnp.where(data.mask[:, None], data.weight[:, None] * terms, 0.0)
+        return jnp.where(terms > _LOWEST, terms, _LOWEST)
+
+    def residual(self, f: jax.Array) -> jax.Array:
+        """r(f) of every column of f."""
+        return jnp.sum(self.rows(f), axis=0)
+
+
+def draw(key: jax.Array, ref: Reference, chains: int) -> jax.Array:
+    """Columns f ~ q.  Row i gets the same random numbers however many rows of padding follow."""
+    noise = jax.random.normal(key, (ref.mean.shape[0], chains), ref.mean.dtype)
+    return ref.mean[:, None] + ref.root @ noise

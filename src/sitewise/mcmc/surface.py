@@ -1,0 +1,227 @@
+"""L3. log Z and predictive density by MCMC at many hyperparameters, as one program, resumable.
+
+All points of a block run in one compiled call: side by side on a GPU, one after the other on a CPU (`batch`).  A
+point's random numbers come from (seed, its index, its schedule length) alone, so nothing depends on the blocks or on
+where a run was interrupted.  Points whose bracket is not tight enough are annealed again with twice the steps.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from sitewise.data import Data, bucket
+from sitewise.inference import EP, VI, Laplace
+from sitewise.inference.driver import initial_sites, iterate
+from sitewise.mcmc import ais, latent
+from sitewise.mcmc.reference import Target, reference
+from sitewise.model import Model
+from sitewise.parameters import Trainable
+from sitewise.precision import working_precision
+from sitewise.sites import Sites
+
+PATHS = {"ep": EP(), "vi": VI(), "laplace": Laplace()}
+_THIN = 4
+
+
+class Points(NamedTuple):
+    """One entry per hyperparameter vector; `log_density` has one column per test row.
+
+    log_z ± se from the forward runs, upper ± upper_se from the reverse runs; `ess` effective chains; `steps` the
+    schedule length used; `tight` whether the bracket met the target; `jitter` added to K's diagonal.
+    """
+
+    log_z: np.ndarray
+    se: np.ndarray
+    ess: np.ndarray
+    upper: np.ndarray
+    upper_se: np.ndarray
+    upper_ess: np.ndarray
+    shrinks: np.ndarray
+    stuck: np.ndarray
+    jitter: np.ndarray
+    log_density: np.ndarray
+    steps: np.ndarray
+    tight: np.ndarray
+
+
+def is_tight(estimate: Any, target_se: float, reverse: bool) -> np.ndarray:
+    """Both standard errors within the target and, for a two-sided run, the two sides within twice the target."""
+    good = np.isfinite(estimate.log_z) & (estimate.se <= target_se)
+    if not reverse:
+        return good
+    return good & (estimate.upper_se <= target_se) & (np.abs(estimate.upper - estimate.log_z) <= 2 * target_se)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _sites(path: str, trainable: Trainable, batch: int, model, data, vectors):
+    def point(vector):
+        return path_sites(path, trainable.from_vector(model, vector), data)
+
+    return lax.map(point, vectors, batch_size=batch)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _anneal(settings: ais.Annealing, trainable: Trainable, batch: int, model, data, test, points, seed, counts):
+    """Estimates at `points` = (vectors, index, sites); `counts` = (steps, pilot, draws) are traced, so that
+    schedules of all lengths share a program."""
+    steps, pilot, draws = counts
+
+    def point(arguments):
+        vector, i, sites = arguments
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), i), steps)
+        key_anneal, key_predict = jax.random.split(key)
+        here = trainable.from_vector(model, vector)
+        target = Target(reference(here, data, sites), here.likelihood, data)
+        estimate, state = ais.anneal(settings, key_anneal, target, steps, pilot)
+        density = latent.log_density(settings, key_predict, target, here, state, test[0], test[1], draws, _THIN)
+        return (*estimate, target.ref.jitter, density)
+
+    return lax.map(point, points, batch_size=batch)
+
+
+def path_sites(path: str, model: Model, data: Data) -> Sites:
+    """The sites that the annealing starts from; the prior's are zero."""
+    if path == "prior":
+        return Sites.zeros(data.rows, data.y.dtype)
+    start = initial_sites(model.likelihood, data)
+    return iterate(PATHS[path], model.likelihood, model.prior.gram(data.X), data, start)[1].sites
+
+
+def default_batch(rows: int, points: int) -> int:
+    """Points side by side: on a CPU one; on a GPU as many as fit into about 60 GB at fourteen matrices a point."""
+    if jax.default_backend() == "cpu":
+        return 1
+    return int(np.clip(60e9 / (14 * 8 * rows**2), 1, points))
+
+
+def block_sizes(block: int) -> tuple[int, ...]:
+    """A block is filled up to one of these, so that rounds with fewer points cost less and few shapes are compiled."""
+    return tuple(dict.fromkeys((block, -(-block // 3), -(-block // 12))))
+
+
+def sample_points(
+    model: Model,
+    data: Data,
+    vectors: np.ndarray,
+    test: tuple[np.ndarray, np.ndarray] | None = None,
+    *,
+    trainable: Trainable | None = None,
+    annealing: ais.Annealing | None = None,
+    steps: int = 256,
+    max_steps: int = 4096,
+    target_se: float = 0.3,
+    draws: int = 64,
+    seed: int = 0,
+    block: int | None = None,
+    batch: int | None = None,
+    store: Path | None = None,
+    done: Callable[[str], None] | None = None,
+) -> Points:
+    """log Z (and test log densities) at every row of `vectors`, the unconstrained vectors of `trainable`.
+
+    Every point is annealed with `steps` temperatures; those that are not tight again with twice as many, up to
+    `max_steps`.  With `store`, a finished block is written to that folder at once, and found there by a later run.
+    """
+    settings = ais.Annealing() if annealing is None else annealing
+    trainable = Trainable.of(model) if trainable is None else trainable
+    vectors = np.asarray(vectors, np.float64)
+    size = len(vectors)
+    with working_precision():
+        padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
+        X_new, y_new = (np.asarray(data.X)[:1], np.asarray(data.y)[:1]) if test is None else test
+        new = (jnp.asarray(X_new, jnp.float64), jnp.asarray(y_new, jnp.float64))
+        block = (size if jax.default_backend() != "cpu" else 21) if block is None else block
+        batch = default_batch(padded.rows, block) if batch is None else batch
+        run = _Runner(settings, trainable, batch, model, padded, new, vectors, seed, draws, store)
+        everyone = np.arange(size)
+        starts = [run.sites(everyone[at : at + block], block) for at in range(0, size, block)]
+        sites = Sites(*(jnp.concatenate([piece[name] for piece in starts]) for name in Sites._fields))
+        if done is not None:
+            done(f"{settings.path} sites of {size} points")
+        merged: dict[str, np.ndarray] = {}
+        pending, length = everyone, steps
+        while True:
+            pieces = []
+            for at in range(0, len(pending), block):
+                pieces.append(run.estimates(pending[at : at + block], sites, length, block))
+                if done is not None:
+                    done(f"T={length}: {min(at + block, len(pending))} of {len(pending)} points")
+            found = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+            for name, values in found.items():
+                merged.setdefault(name, np.zeros((size, *values.shape[1:]), values.dtype))[pending] = values
+            tight = is_tight(Points(**found, tight=np.zeros(0)), target_se, settings.reverse)
+            merged.setdefault("tight", np.zeros(size, bool))[pending] = tight
+            pending, length = pending[~tight], 2 * length
+            if len(pending) == 0 or length > max_steps:
+                return Points(**merged)
+
+
+class _Runner:
+    """Computes a block of points, or reads it if an earlier run finished it."""
+
+    def __init__(self, settings, trainable, batch, model, data, test, vectors, seed, draws, store):
+        self.settings, self.trainable, self.batch, self.model, self.data = settings, trainable, batch, model, data
+        self.test, self.vectors, self.seed, self.draws, self.store = test, vectors, seed, draws, store
+        self.digest = hashlib.sha256(repr((settings, trainable, seed, draws, jax.tree.structure(model))).encode())
+        for leaf in jax.tree.leaves((model, data, test)):
+            self.digest.update(np.ascontiguousarray(leaf).tobytes())
+        if store is not None:
+            store.mkdir(parents=True, exist_ok=True)
+
+    def sites(self, index: np.ndarray, block: int) -> dict[str, np.ndarray]:
+        def compute(filled, batch):
+            found = _sites(
+                self.settings.path, self.trainable, batch, self.model, self.data, jnp.asarray(self.vectors[filled])
+            )
+            return found._asdict()
+
+        return self._stored("sites", index, block, compute)
+
+    def estimates(self, index: np.ndarray, sites: Sites, length: int, block: int) -> dict[str, np.ndarray]:
+        def compute(filled, batch):
+            points = (self.vectors[filled], filled, Sites(sites.nat1[filled], sites.prec[filled]))
+            counts = (length, min(self.settings.pilot, length), self.draws)
+            columns = _anneal(
+                self.settings, self.trainable, batch, self.model, self.data, self.test,
+                jax.tree.map(jnp.asarray, points), self.seed, counts,
+            )  # fmt: skip
+            names = [name for name in Points._fields if name not in ("steps", "tight")]
+            return {**dict(zip(names, columns, strict=True)), "steps": np.full(len(filled), length)}
+
+        return self._stored(f"T={length}", index, block, compute)
+
+    def _stored(self, kind: str, index: np.ndarray, block: int, compute) -> dict[str, np.ndarray]:
+        path = None
+        if self.store is not None:
+            digest = self.digest.copy()
+            digest.update(repr((kind, index.tolist())).encode() + self.vectors[index].tobytes())
+            path = self.store / f"{digest.hexdigest()[:24]}.npz"
+            if path.exists():
+                with np.load(path, allow_pickle=False) as saved:
+                    return dict(saved)
+        full = next(size for size in reversed(block_sizes(block)) if size >= len(index))
+        filled = np.concatenate([index, np.repeat(index[-1:], full - len(index))])
+        found = {k: np.asarray(v)[: len(index)] for k, v in compute(filled, min(self.batch, full)).items()}
+        if path is not None:
+            _write(path, found)
+        return found
+
+
+def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """All or nothing: a file that exists is complete."""
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    with open(temporary, "wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

@@ -1,0 +1,173 @@
+"""L2. Surrogate-data slice sampling of hyperparameters and latent values (Murray & Adams 2010).
+
+θ and f are strongly tied: with f held, θ can hardly move.  Give every row a noisy copy of f_i (the surrogate datum),
+with the precision π_i that the likelihood itself has there, and move θ with the copies and the *whitened deviation*
+of f from its mean given the copies held.  In the notation of this library the copies are Gaussian sites with
+
+    nat1_i = π_i f_i + √π_i ξ_i,  ξ ~ N(0, 1),    prec_i = π_i
+
+so with g = f − μ = A z, K = A Aᵀ and M = I + AᵀΠA = L Lᵀ (`linalg.whitened_sites`), η = Lᵀ(z − z_mean) is what is
+held, and θ is slice-sampled from
+
+    log p(y | f(θ)) + log ∫ N(f; μ, K) Π t_i df + log p(θ),     f(θ) = μ + A(z_mean + L⁻ᵀη).
+
+π is a setting: any fixed values leave the posterior invariant, good ones make it mix.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from sitewise import linalg
+from sitewise.data import Data
+from sitewise.mcmc import elliptical, rowwise
+from sitewise.mcmc.reference import Target, prior_root, reference
+from sitewise.model import Model
+from sitewise.parameters import Trainable
+from sitewise.sites import Sites
+from sitewise.types import POSITIVE
+
+_MAX_SHRINKS = 60
+# Every direction is tried twice: with the copies, which suits rows that the data hold fast, and with copies of
+# precision 0 (z itself is held, f scales with K), which suits rows whose likelihood is flat, at large magnitudes.
+_SHARES = (1.0, 0.0)
+
+
+class State(NamedTuple):
+    """Hyperparameters as an unconstrained vector, and the whitened latent values: f = μ + A z."""
+
+    vector: jax.Array
+    z: jax.Array
+
+
+class Info(NamedTuple):
+    """Evaluations of the slice, and moves given up, over the directions of one sweep."""
+
+    evaluations: jax.Array
+    stuck: jax.Array
+
+
+class Posterior(NamedTuple):
+    """The target p(θ, f | y): what stays the same along a chain."""
+
+    trainable: Trainable
+    priors: tuple[tuple[str, Any], ...]
+    model: Model
+    data: Data
+    sites: Sites
+    bounds: jax.Array
+
+    def at(self, vector: jax.Array) -> Model:
+        return self.trainable.from_vector(self.model, vector)
+
+    def log_prior(self, vector: jax.Array) -> jax.Array:
+        """log density of the *vector*: log p(θ) plus log|dθ/dvector|; −∞ outside the bounds.
+
+        A positive parameter without a prior is log-uniform, a real one uniform.
+        """
+        named, given = self.trainable.constrained(vector), dict(self.priors)
+        total = jnp.zeros((), vector.dtype)
+        for p in self.trainable.parameters:
+            if p.name in given:
+                total += jnp.sum(given[p.name].log_prob(named[p.name]))
+                total += jnp.sum(jnp.log(named[p.name])) if p.support == POSITIVE else 0.0
+        inside = jnp.all((vector >= self.bounds[:, 0]) & (vector <= self.bounds[:, 1]))
+        return jnp.where(inside, total, -jnp.inf)
+
+    def log_likelihood(self, model: Model, f: jax.Array) -> jax.Array:
+        rows = model.likelihood.log_prob(self.data.y, f)
+        return jnp.sum(jnp.where(self.data.mask, self.data.weight * rows, 0.0))
+
+
+def latent(target: Posterior, state: State) -> jax.Array:
+    """f at the training rows."""
+    mu, A, _ = prior_root(target.at(state.vector), target.data)
+    return mu + A @ state.z
+
+
+def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array, share) -> tuple[State, Info]:
+    """Move θ along `direction`, whose length is the width of the first bracket; the copies have precision share·π."""
+    data = target.data
+    prec = share * data.weight * target.sites.prec
+    key_copy, key_height, key_place, key_shrink = jax.random.split(key, 4)
+    mu, A, _ = prior_root(target.at(state.vector), data)
+    f = mu + A @ state.z
+    noise = jax.random.normal(key_copy, f.shape, f.dtype)
+    nat1 = prec * f + jnp.sqrt(prec) * noise
+
+    def surrogate(model):
+        mu, A, _ = prior_root(model, data)
+        white = linalg.whitened_sites(A, nat1 - prec * mu, prec)
+        return mu, A, white, white.log_z + jnp.sum(mu * (nat1 - 0.5 * prec * mu))
+
+    _, _, white, log_z = surrogate(target.at(state.vector))
+    held = white.L.T @ (state.z - white.z_mean)
+
+    def height(vector):
+        model = target.at(vector)
+        mu, A, white, log_z = surrogate(model)
+        z = white.z_mean + linalg.lower_transposed_solve(white.L, held)
+        value = target.log_likelihood(model, mu + A @ z) + log_z + target.log_prior(vector)
+        return jnp.where(jnp.isfinite(value), value, -jnp.inf), z
+
+    here = target.log_likelihood(target.at(state.vector), f) + log_z + target.log_prior(state.vector)
+    floor = here + jnp.log(jax.random.uniform(key_height, (), f.dtype, minval=1e-300))
+    low = -jax.random.uniform(key_place, (), f.dtype)
+
+    class Loop(NamedTuple):
+        low: jax.Array
+        high: jax.Array
+        state: State
+        moving: jax.Array
+        turn: jax.Array
+
+    def body(s):
+        at = s.low + (s.high - s.low) * jax.random.uniform(jax.random.fold_in(key_shrink, s.turn), (), f.dtype)
+        vector = state.vector + at * direction
+        value, z = height(vector)
+        accept = value > floor
+        return Loop(
+            jnp.where(at < 0, at, s.low),
+            jnp.where(at < 0, s.high, at),
+            jax.tree.map(lambda new, old: jnp.where(accept, new, old), State(vector, z), s.state),
+            ~accept,
+            s.turn + 1,
+        )
+
+    end = lax.while_loop(
+        lambda s: s.moving & (s.turn < _MAX_SHRINKS),
+        body,
+        Loop(low, low + 1, state, jnp.array(True), jnp.zeros((), jnp.int32)),
+    )
+    return end.state, Info(end.turn, end.moving.astype(jnp.int32))
+
+
+def sweep(key: jax.Array, target: Posterior, state: State, directions: jax.Array, moves: int) -> tuple[State, Info]:
+    """Move θ along every row of `directions` twice, then f `moves` times at the new θ."""
+    twice = jnp.concatenate([directions, directions])
+    share = jnp.repeat(jnp.array(_SHARES), directions.shape[0])
+    keys = jax.random.split(key, len(share) + 1)
+
+    def along(carry, arguments):
+        key, direction, share = arguments
+        return _slice(key, target, carry, direction, share)
+
+    state, info = lax.scan(along, state, (keys[:-1], twice, share))
+    # The chain of f runs on the ellipses of prior × sites: near the posterior as long as the sites suit θ.
+    model = target.at(state.vector)
+    ref = reference(model, target.data, target.sites)
+    fixed = Target(ref, model.likelihood, target.data)
+    chain = elliptical.init((ref.prior_mean + ref.prior_root @ state.z)[:, None], fixed.residual)
+
+    def move(i, chain):
+        key_ellipse, key_rows = jax.random.split(jax.random.fold_in(keys[-1], i))
+        chain, _ = elliptical.step(key_ellipse, chain, fixed.residual, ref.mean, ref.root)
+        return rowwise.step(key_rows, chain, fixed, 1.0)
+
+    chain = lax.fori_loop(0, moves, move, chain)
+    z = linalg.lower_solve(ref.prior_root, chain.position[:, 0] - ref.prior_mean)
+    return State(state.vector, z), Info(jnp.sum(info.evaluations), jnp.sum(info.stuck))
