@@ -31,13 +31,13 @@ def positive(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
     return dataclasses.field(default=default, metadata={"support": POSITIVE, "train": train})
 
 
-def real(default: Any = dataclasses.MISSING) -> Any:
-    """A parameter that lives on the whole line."""
-    return dataclasses.field(default=default, metadata={"support": REAL})
+def real(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
+    """A parameter that lives on the whole line; with train=False it is held unless asked for by name."""
+    return dataclasses.field(default=default, metadata={"support": REAL, "train": train})
 
 
 def fixed(default: Any = dataclasses.MISSING) -> Any:
-    """Numbers that are data, not parameters (inducing inputs, given noise)."""
+    """Numbers that are data, not parameters (given noise)."""
     return dataclasses.field(default=default, metadata={})
 
 
@@ -63,7 +63,8 @@ class Module:
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
             support = f.metadata.get("support")
             value = getattr(self, f.name)
-            if support is None or isinstance(value, jax.Array):
+            # JAX rebuilds trees around bare objects when it compares their structures.
+            if support is None or isinstance(value, jax.Array) or type(value) is object:
                 continue
             value = np.asarray(value, dtype=np.float64)
             if support == POSITIVE and not (np.all(value > 0) and np.all(np.isfinite(value))):
