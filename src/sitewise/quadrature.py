@@ -87,16 +87,17 @@ def expect(function, mean, var, *, rule: Rule, centre, width):
     return jnp.sum(jnp.exp(logc + _log_gaussian(f, mean, var)) * function(f), axis=0)
 
 
-def log_expect_exp(function, mean, var, *, rule: Rule, centre, width):
+def log_expect_exp(function, mean, var, *, rule: Rule, centre, width, guide=None):
     """log E_{N(mean, var)}[exp function(f)], elementwise, without under- or overflow.
 
     The mass of the tilted density is found first: its mode, and its width there.  If the
     landmark's grid would be too coarse at the mode, the mode takes the landmark's place.
+    `guide` is a cheaper stand-in for `function`, good enough to find the mass.
     """
     if isinstance(rule, GaussHermite):
         f, logc = lax.stop_gradient(rule.nodes(mean, jnp.sqrt(var), centre, width))
     else:
-        f, logc = lax.stop_gradient(_tilted_nodes(function, mean, var, rule, centre, width))
+        f, logc = lax.stop_gradient(_tilted_nodes(guide or function, mean, var, rule, centre, width))
     return logsumexp(logc + _log_gaussian(f, mean, var) + function(f), axis=0)
 
 

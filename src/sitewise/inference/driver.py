@@ -212,7 +212,7 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
         better = _improves(new, old, jnp.min(s.recent))
         point = _pick(better, new, old)
         recent = jnp.where(better, jnp.roll(s.recent, 1).at[0].set(new.merit), s.recent)
-        if method.use_newton:
+        if method.use_newton and gram.newton_pays:
             direction, newton = lax.cond(
                 better,
                 lambda: (_newton_direction(method, likelihood, gram, data, point), jnp.array(True)),
