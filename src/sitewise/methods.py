@@ -31,6 +31,9 @@ PAIRS: dict[str, tuple[Inference, Evidence]] = {
 }
 METHODS = tuple(PAIRS)
 
+# Where the evidence is stationary in the sites, holding them gives the exact gradient and saves the adjoint solve.
+STATIONARY = {"vi", "ep"}
+
 
 def _choose(kind: str, value: Any, known: dict[str, Any]) -> Any:
     if not isinstance(value, str):
@@ -61,4 +64,5 @@ def resolve(
         if gradient is not None:
             raise ValueError("hybrid-vem holds the sites while it learns; it has no gradient setting.")
         return VEM(sites, read, name=method, **settings)
-    return Nested(sites, read, gradient or "implicit", name=method, **settings)
+    stationary = method in STATIONARY and inference is None and evidence is None and power is None
+    return Nested(sites, read, gradient or ("fixed" if stationary else "implicit"), name=method, **settings)

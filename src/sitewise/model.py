@@ -25,5 +25,5 @@ class Model:
     def sparse(
         kernel: Kernel, likelihood: Likelihood, Z, mean: means.Mean | None = None, jitter: float = 1e-9, **storage: int
     ) -> Model:
-        """A sparse GP with inducing inputs Z (see `sitewise.inducing`), O(nm²); `storage` as in `SparsePrior`."""
+        """A sparse GP with inducing inputs Z (see `priors.inducing.select`), O(nm²); `storage` as in `SparsePrior`."""
         return Model(SparsePrior(kernel, Z, means.Zero() if mean is None else mean, jitter, **storage), likelihood)

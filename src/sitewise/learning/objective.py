@@ -28,7 +28,7 @@ from sitewise.parameters import Trainable
 from sitewise.sites import Sites
 
 GRADIENTS = ("fixed", "one_step", "implicit")
-_ADJOINT_TOL = 1e-10
+_ADJOINT_TOL = 1e-8
 
 
 class Evaluation(NamedTuple):
