@@ -80,6 +80,8 @@ class Fit:
 
 
 def _show(value: np.ndarray) -> str:
+    if np.size(value) > 32:
+        return f"a table of shape {np.shape(value)}"
     return np.array2string(np.asarray(value), precision=5, separator=", ")
 
 

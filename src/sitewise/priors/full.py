@@ -51,7 +51,7 @@ class FullGram:
     K: jax.Array = fixed()
     mean: jax.Array = fixed()
 
-    newton_pays: ClassVar[bool] = True  # a Newton direction costs less than the conditionings it saves
+    newton_pays: ClassVar[bool] = True  # a Newton direction always costs less than what it saves
 
     def condition(self, sites: Sites) -> Marginals:
         """prior × sites.  With g = f − μ, the site of f is a site of g with b = nat1 − prec·μ."""

@@ -61,7 +61,7 @@ class SparseGram:
     features: Stored | Blocked = fixed()
     mean: jax.Array = fixed()
 
-    # A product with Σ∘Σ costs as much as a conditioning here, and with m ≪ n the plain update is close to Newton's.
+    # A product with Σ∘Σ costs as much as a conditioning here: Newton only where the plain update contracts badly.
     newton_pays: ClassVar[bool] = False
 
     def _marginals(self, sites: Sites, out: features.Projected) -> Marginals:
