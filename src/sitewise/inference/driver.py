@@ -31,6 +31,7 @@ _SHRINK = 0.4
 _MIN_RATE = 1e-4
 _MIN_KEPT = 0.05  # a step keeps at least this share of each site precision
 _CONTRACTS = 0.3  # a plain update that shrinks the residual to this share is good enough
+_FIRST_RISE = 4.0  # the residual of a method without a merit may rise to so many times its first value
 _NEWTON_TOL = 1e-2
 _NEWTON_STEPS = 40
 _ADJOINT_STEPS = 150
@@ -232,7 +233,7 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
         _plain_direction(first),
         jnp.ones((), sites.nat1.dtype),
         jnp.array(False),
-        jnp.full(window, first.merit),
+        jnp.full(window, first.merit if method.has_merit else _FIRST_RISE * first.merit),
     )
     end = lax.while_loop(go_on, body, start)
     point = end.point
