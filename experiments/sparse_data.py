@@ -28,7 +28,7 @@ def load_fold(folder: Path, name: str, protocol: str, fold: int, seed: int = 42)
     table = np.loadtxt(folder / f"{name}.csv", delimiter=",", skiprows=1)
     X, y = table[:, :-1], np.where(table[:, -1] == 0, -1.0, 1.0)
     order = np.arange(len(X))
-    np.random.RandomState(0).shuffle(order)  # noqa: NPY002  (the published order)
+    np.random.RandomState(0).shuffle(order)  # the published order
     X, y = X[order], y[order]
     train, test = list(KFold(5, shuffle=True, random_state=seed).split(X))[fold]
     if protocol == "clean":

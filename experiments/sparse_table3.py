@@ -106,7 +106,9 @@ def run(args: argparse.Namespace) -> None:
     if args.workers > 1:
         launch(args, groups)
         return
-    done = {tuple(row[k] for k in KEY) for path in args.out.parent.glob(args.out.stem + "*.jsonl") for row in read(path)}
+    done = {
+        tuple(row[k] for k in KEY) for path in args.out.parent.glob(args.out.stem + "*.jsonl") for row in read(path)
+    }
     args.out.parent.mkdir(parents=True, exist_ok=True)
     for (m, name, protocol), method, fold in itertools.product(groups, args.methods, args.folds):
         if (name, protocol, m, fold, method) in done:
@@ -142,7 +144,9 @@ def table(rows: list[dict], protocol: str, m: int) -> str:
     for name in SETS:
         cells, mean = [], {}
         for method in METHODS:
-            found = [r["lpd"] for r in rows if (r["set"], r["protocol"], r["m"], r["method"]) == (name, protocol, m, method)]
+            found = [
+                r["lpd"] for r in rows if (r["set"], r["protocol"], r["m"], r["method"]) == (name, protocol, m, method)
+            ]
             if not found:
                 cells.append("–")
                 continue

@@ -78,7 +78,7 @@ def test_elbo_never_falls_when_inducing_inputs_are_added():
 
 
 def test_collapsed_lies_between_elbo_and_ep():
-    """Averaging the residual inside the logarithm can only raise a tilted integral; dropping it lowers it to the ELBO."""
+    """Averaging the residual inside the logarithm raises a tilted integral; expectations under q lower it."""
     model = Model.sparse(KERNEL, PROBIT, X[:7])
     sites = VI().solve(model, LABELS).sites
     elbo, collapsed, ep = (float(READ[k](model, LABELS, sites)) for k in ("elbo", "collapsed", "ep"))

@@ -74,13 +74,13 @@ class Blocked:
     def _split(self, array: jax.Array, mode: str = "constant") -> jax.Array:
         count = -(-array.shape[0] // self.block)
         widths = [(0, count * self.block - array.shape[0])] + [(0, 0)] * (array.ndim - 1)
-        return jnp.pad(array, widths, mode=mode).reshape((count, self.block) + array.shape[1:])
+        return jnp.pad(array, widths, mode=mode).reshape((count, self.block, *array.shape[1:]))
 
     def _blocks(self, rows):
         return self._split(self.X, "edge"), tuple(self._split(r) for r in rows)
 
     def _join(self, values):
-        return jax.tree.map(lambda a: a.reshape((-1,) + a.shape[2:])[: self.X.shape[0]], values)
+        return jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:]))[: self.X.shape[0]], values)
 
     def total(self, function, *rows):
         X, parts = self._blocks(rows)

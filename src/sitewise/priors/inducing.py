@@ -1,7 +1,7 @@
 """L1. Choosing inducing inputs.  The same inputs and seed give the same choice.
 
-    kmeans   centres of m clusters (by mini-batches for large tables)
-    greedy   the row of largest prior variance given those chosen so far: pivoted Cholesky of κ(X, X), O(nm²)
+kmeans   centres of m clusters (by mini-batches for large tables)
+greedy   the row of largest prior variance given those chosen so far: pivoted Cholesky of κ(X, X), O(nm²)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """L1. The sparse GP prior: m inducing variables u = f(Z) summarise the function (Titsias 2009).
 
-f_i = s_i + e_i, with s the projection of f on u and e_i ~ N(0, resid_i) independent given u; a site of row i acts on s_i.
+f_i = s_i + e_i, with s the projection of f on u and e_i ~ N(0, resid_i) independent given u; row i has its site on s_i.
 Cost O(nm²).  With Z = X it is the full GP.
 """
 
@@ -13,8 +13,7 @@ import jax.numpy as jnp
 
 from sitewise import linalg, means
 from sitewise.kernels import Kernel
-from sitewise.priors import features
-from sitewise.priors.features import Blocked, Inner, Stored, Whitened
+from sitewise.priors.features import Blocked, Inner, Projected, Stored, Whitened, condition, project
 from sitewise.priors.full import Marginals
 from sitewise.sites import Sites
 from sitewise.types import Module, fixed, module, real, static
@@ -64,18 +63,18 @@ class SparseGram:
     # A product with Σ∘Σ costs as much as a conditioning here: Newton only where the plain update contracts badly.
     newton_pays: ClassVar[bool] = False
 
-    def _marginals(self, sites: Sites, out: features.Projected) -> Marginals:
+    def _marginals(self, sites: Sites, out: Projected) -> Marginals:
         mu = self.mean
         shift = jnp.sum(mu * (sites.nat1 - 0.5 * sites.prec * mu))
         return Marginals(mu + out.mean, out.var, out.resid, shift + out.log_z, mu)
 
     def condition(self, sites: Sites) -> Marginals:
         """prior × sites; the sites see s, which has the prior mean μ of f."""
-        return self._marginals(sites, features.project(self.features, sites.nat1 - sites.prec * self.mean, sites.prec))
+        return self._marginals(sites, project(self.features, sites.nat1 - sites.prec * self.mean, sites.prec))
 
     def condition_with_factor(self, sites: Sites) -> tuple[Marginals, Inner]:
         """The same, with what `covariance` needs; not for differentiation."""
-        out, inner = features.condition(self.features, sites.nat1 - sites.prec * self.mean, sites.prec)
+        out, inner = condition(self.features, sites.nat1 - sites.prec * self.mean, sites.prec)
         return self._marginals(sites, out), inner
 
     def covariance(self, inner: Inner) -> SparseCovariance:
