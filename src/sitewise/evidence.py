@@ -63,8 +63,13 @@ def _collapsed(likelihood, data, q, sites, power):
     """
     a = share(data, power)
     cav = cavity(q.mean, q.var, sites, a)
-    tilted = jax.checkpoint(lambda row: likelihood.log_expected_smoothed_prob(*row[:4], *(row[4:] or (a,))))
-    rows = (data.y, cav.mean, cav.var, q.resid) + ((a,) if jnp.ndim(a) else ())
+
+    @jax.checkpoint
+    def tilted(row):
+        y, mean, var, resid, start, *power = row
+        return likelihood.log_expected_smoothed_prob(y, mean, var, resid, power[0] if power else a, start)
+
+    rows = (data.y, cav.mean, cav.var, q.resid, q.mean) + ((a,) if jnp.ndim(a) else ())
     values = tilted(rows) if data.rows <= _CHUNK else lax.map(tilted, rows, batch_size=_CHUNK)
     return (values - log_expected_site(sites, cav, a)) / a
 

@@ -85,6 +85,15 @@ def test_collapsed_lies_between_elbo_and_ep():
     assert elbo < collapsed < ep
 
 
+@pytest.mark.parametrize("sigma", [3.0, 20.0, 60.0])
+def test_collapsed_is_not_below_the_elbo_however_wide_the_residual(sigma):
+    """log E_q[p̃/t] ≥ E_q[log p̃ − log t] (Jensen), at any sites."""
+    model = Model.sparse(kernels.Matern52(0.5, sigma**2), PROBIT, X[:7])
+    sites = VI().solve(model, LABELS).sites
+    elbo, collapsed = (float(READ[k](model, LABELS, sites)) for k in ("elbo", "collapsed"))
+    assert collapsed > elbo - 1e-4 * abs(elbo)
+
+
 def test_collapsed_quadrature_is_resolved():
     mean, var, resid = (jnp.asarray(a) for a in ([0.5, -3.0, 2.0, 0.0], [0.3, 4.0, 50.0, 1e-3], [0.0, 1.0, 30.0, 9.0]))
     y = jnp.asarray([1.0, 1.0, -1.0, 1.0])

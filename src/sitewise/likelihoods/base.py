@@ -79,11 +79,11 @@ class Likelihood(Module):
         )
 
     def log_expected_smoothed_prob(
-        self, y: jax.Array, mean: jax.Array, var: jax.Array, resid: jax.Array, power=1.0
+        self, y: jax.Array, mean: jax.Array, var: jax.Array, resid: jax.Array, power=1.0, start=None
     ) -> jax.Array:
         """log E_{N(s; mean, var)}[p̃(y|s)^power],  log p̃(y|s) = E_{N(f; s, resid)}[log p(y|f)].
 
-        Quadrature in quadrature; p̃ varies on the scale √(width² + resid), so that the outer rule may be coarse.
+        `start` is a guess of where the mass of N·p̃ lies.  Quadrature in quadrature; p̃ varies on the scale √(width² + resid), so that the outer rule may be coarse.
         """
         inner = _INNER if self.quadrature is None else self.quadrature
         # A residual of zero makes p̃ = p; this one is as good as zero and lets the inner rule have a width.
@@ -97,6 +97,7 @@ class Likelihood(Module):
             centre=centre,
             width=jnp.sqrt(width**2 + resid),
             guide=lambda s: power * self._smoothed(y, s, resid, _GUIDE),
+            start=start,
         )
 
     def _smoothed(self, y, mean, var, rule: Rule):
