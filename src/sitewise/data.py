@@ -19,7 +19,7 @@ class Data:
     X: jax.Array = fixed()
     y: jax.Array = fixed()
     weight: jax.Array = fixed()
-    fractional: bool = static(False)
+    fractional: bool = static(default=False)
 
     @property
     def mask(self) -> jax.Array:

@@ -16,6 +16,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.scipy.special import erfc
 from numpy.polynomial import chebyshev
 
@@ -62,10 +63,26 @@ _DERIVATIVES = [_SERIES] + [chebyshev.chebder(_SERIES, k) for k in range(1, 5)]
 
 
 def _clenshaw(coefficients: np.ndarray, t: jax.Array) -> jax.Array:
+    """Σ c_k T_k(t), written out: fast, for the values that quadrature asks for by the thousand."""
     b1 = b2 = jnp.zeros_like(t)
     for c in coefficients[:0:-1]:
         b1, b2 = 2 * t * b1 - b2 + c, b1
     return t * b1 - b2 + coefficients[0]
+
+
+def _clenshaw_derivatives(order: int, t: jax.Array) -> jax.Array:
+    """P, P', … up to P^(order) as a loop: a tenth of the program to compile."""
+    rows = np.zeros((len(_SERIES), order + 1))
+    for k in range(order + 1):
+        rows[: len(_DERIVATIVES[k]), k] = _DERIVATIVES[k]
+    column = (order + 1,) + (1,) * jnp.ndim(t)
+
+    def body(i, b):
+        return 2 * t * b[0] - b[1] + jnp.asarray(rows, t.dtype)[-i].reshape(column), b[0]
+
+    zero = jnp.zeros((order + 1, *jnp.shape(t)), t.dtype)
+    b1, b2 = lax.fori_loop(1, len(rows), body, (zero, zero))
+    return t * b1 - b2 + jnp.asarray(rows, t.dtype)[0].reshape(column)
 
 
 def _left(order: int, z: jax.Array) -> jax.Array:
@@ -73,7 +90,7 @@ def _left(order: int, z: jax.Array) -> jax.Array:
     x = -z
     s = x + _STRETCH
     t = (x - _STRETCH) / s
-    p = [_clenshaw(_DERIVATIVES[k], t) for k in range(order + 1)]
+    p = _clenshaw_derivatives(order, t) if order else _clenshaw(_SERIES, t)[None]
     # dt/dx = 2a/s², and t^(k) = (−1)^(k+1) k! · 2a/s^(k+1); Faà di Bruno for P(t(x)).
     u = [(-1) ** (k + 1) * float(np.prod(np.arange(1, k + 1))) * 2 * _STRETCH / s ** (k + 1) for k in range(5)]
     g = x + _SHIFT

@@ -80,12 +80,7 @@ def _backward(residuals, cotangent):
     Gt = jnp.eye(K.shape[0], dtype=K.dtype) - H.T @ V  # Gᵀ = I − R K
     pulled = Gt @ mean_bar
     outer = 0.5 * jnp.outer(pulled, alpha)
-    K_bar = (
-        outer
-        + outer.T
-        + (Gt * var_bar) @ Gt.T
-        + z_bar * 0.5 * (jnp.outer(alpha, alpha) - H.T @ H)
-    )
+    K_bar = outer + outer.T + (Gt * var_bar) @ Gt.T + z_bar * 0.5 * (jnp.outer(alpha, alpha) - H.T @ H)
     cov_mean_bar = cov @ mean_bar
     b_bar = cov_mean_bar + z_bar * mean
     w_bar = -mean * cov_mean_bar - (cov * cov) @ var_bar - 0.5 * z_bar * (var + mean**2)

@@ -24,7 +24,7 @@ class Zero(Mean):
 
 @module
 class Constant(Mean):
-    value: jax.Array = real(0.0)
+    value: jax.Array = real(default=0.0)
 
     def __call__(self, X):
         return jnp.broadcast_to(jnp.asarray(self.value, X.dtype), X.shape[:1])
@@ -34,8 +34,8 @@ class Constant(Mean):
 class Linear(Mean):
     """offset + X·slope; `slope` is one number per column."""
 
-    slope: jax.Array = real(0.0)
-    offset: jax.Array = real(0.0)
+    slope: jax.Array = real(default=0.0)
+    offset: jax.Array = real(default=0.0)
 
     def __call__(self, X):
         return self.offset + jnp.sum(X * self.slope, axis=1)

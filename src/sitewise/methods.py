@@ -1,10 +1,10 @@
 """L3. Named methods, resolved in one place.
 
-    laplace     Laplace sites, Laplace evidence
-    ep          EP sites, EP evidence
-    vi          VI sites, ELBO
-    hybrid      VI sites, EP evidence (collapsed on a sparse prior), profile gradient   (the default everywhere)
-    hybrid-vem  the same pair trained by the paper's Algorithm 1
+laplace     Laplace sites, Laplace evidence
+ep          EP sites, EP evidence
+vi          VI sites, ELBO
+hybrid      VI sites, EP evidence (collapsed on a sparse prior), profile gradient   (the default everywhere)
+hybrid-vem  the same pair trained by the paper's Algorithm 1
 """
 
 from __future__ import annotations

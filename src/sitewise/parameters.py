@@ -100,9 +100,7 @@ class Trainable:
                 raise ValueError(
                     f"There is no parameter {pattern!r}; this model has {', '.join(p.name for p in known)}."
                 )
-        chosen = tuple(
-            p for p in known if (p.train or matches(p.name, train)) and not matches(p.name, fixed)
-        )
+        chosen = tuple(p for p in known if (p.train or matches(p.name, train)) and not matches(p.name, fixed))
         return Trainable(chosen, transform)
 
     @property
@@ -112,9 +110,7 @@ class Trainable:
     @property
     def labels(self) -> list[str]:
         """One name per entry of the vector."""
-        return [
-            p.name if p.shape == () else f"{p.name}[{i}]" for p in self.parameters for i in range(p.size)
-        ]
+        return [p.name if p.shape == () else f"{p.name}[{i}]" for p in self.parameters for i in range(p.size)]
 
     def forward(self, support: str, value):
         if support != POSITIVE:

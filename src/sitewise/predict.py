@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from sitewise import linalg
 from sitewise.data import Data
@@ -25,21 +26,21 @@ class Posterior:
     latent: Any = fixed()
     likelihood: Likelihood = fixed()
 
-    def f(self, X: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def f(self, X: ArrayLike) -> tuple[jax.Array, jax.Array]:
         """Mean and variance of the latent function at each row."""
         return self.latent.marginals(X)
 
-    def f_joint(self, X: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def f_joint(self, X: ArrayLike) -> tuple[jax.Array, jax.Array]:
         """Mean and covariance matrix of the latent function."""
         return self.latent.joint(X)
 
-    def f_samples(self, key: jax.Array, X: jax.Array, samples: int) -> jax.Array:
+    def f_samples(self, key: jax.Array, X: ArrayLike, samples: int) -> jax.Array:
         """Joint draws of the latent function, one per row of the result."""
         mean, cov = self.latent.joint(X)
         noise = jax.random.normal(key, (samples, mean.shape[0]), mean.dtype)
         return mean + noise @ linalg.semidefinite_root(cov).T
 
-    def y_samples(self, key: jax.Array, X: jax.Array, samples: int) -> jax.Array:
+    def y_samples(self, key: jax.Array, X: ArrayLike, samples: int) -> jax.Array:
         """Joint draws of observations."""
         first, second = jax.random.split(key)
         return self.likelihood.sample(second, self.f_samples(first, X, samples))
@@ -48,42 +49,44 @@ class Posterior:
         from sitewise.quadrature import Landmark, expect
 
         mean, var = self.f(X)
-        return expect(
-            function, mean, var, rule=Landmark(), centre=jnp.zeros_like(mean), width=jnp.ones_like(mean)
-        )
+        return expect(function, mean, var, rule=Landmark(), centre=jnp.zeros_like(mean), width=jnp.ones_like(mean))
 
-    def y_mean(self, X: jax.Array) -> jax.Array:
+    def y_mean(self, X: ArrayLike) -> jax.Array:
         """E[y | X]."""
         return self._expect(self.likelihood.response_mean, X)
 
-    def y_var(self, X: jax.Array) -> jax.Array:
+    def y_var(self, X: ArrayLike) -> jax.Array:
         """Var[y | X] = E[Var[y|f]] + Var[E[y|f]]."""
         mean = self.y_mean(X)
         lik = self.likelihood
         spread = self._expect(lambda f: (lik.response_mean(f) - mean) ** 2, X)
         return self._expect(lik.response_var, X) + spread
 
-    def probability(self, X: jax.Array) -> jax.Array:
+    def probability(self, X: ArrayLike) -> jax.Array:
         """P(y = 1 | X) for a two-class likelihood."""
         mean, var = self.f(X)
         return jnp.exp(self.likelihood.log_expected_prob(jnp.ones_like(mean), mean, var))
 
-    def log_density(self, X: jax.Array, y: jax.Array) -> jax.Array:
+    def log_density(self, X: ArrayLike, y: ArrayLike) -> jax.Array:
         """log p(y | X) of each row: log ∫ p(y|f) q(f) df."""
         mean, var = self.f(X)
         return self.likelihood.log_expected_prob(jnp.asarray(y, mean.dtype), mean, var)
 
-    def quantile(self, X: jax.Array, level: float) -> jax.Array:
+    def y_cdf(self, X: ArrayLike, y: ArrayLike) -> jax.Array:
+        """P(Y ≤ y | X) of each row."""
+        return self._expect(lambda f: self.likelihood.cdf(y, f), X)
+
+    def quantile(self, X: ArrayLike, level: float) -> jax.Array:
         """The `level` quantile of y at each row, by bisection on the predictive distribution function.
 
         For counts the smallest whole number that reaches the level.
         """
-        mean, var = self.f(X)
+        var = self.f(X)[1]
         centre, spread = self.y_mean(X), jnp.sqrt(jnp.maximum(self.y_var(X), 1e-300))
         spread = jnp.where(jnp.isfinite(spread), spread, jnp.sqrt(var) + 1.0)
 
         def reached(y):
-            return self._expect(lambda f: self.likelihood.cdf(y, f), X) >= level
+            return self.y_cdf(X, y) >= level
 
         def widen(_, bounds):
             low, high, step = bounds

@@ -131,6 +131,4 @@ def _tilted_nodes(function, mean, var, rule, centre, width, start=None):
     tilted_sd = 1 / jnp.sqrt(curvature(mode))
     spacing = jnp.minimum(jnp.sqrt(width**2 + (mode - centre) ** 2), 2 * sd)
     coarse = spacing > 2.5 * tilted_sd
-    return rule.nodes(
-        mode, sd, jnp.where(coarse, mode, centre), jnp.where(coarse, tilted_sd, width)
-    )
+    return rule.nodes(mode, sd, jnp.where(coarse, mode, centre), jnp.where(coarse, tilted_sd, width))

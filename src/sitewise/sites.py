@@ -8,15 +8,15 @@ N(m, v) leaves the *cavity*, with natural parameters m/v − a·nat1 and 1/v −
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 
 class Sites(NamedTuple):
-    nat1: jax.Array
-    prec: jax.Array
+    nat1: Any  # JAX or NumPy arrays, one number per row
+    prec: Any
 
     @staticmethod
     def zeros(rows: int, dtype=float) -> Sites:

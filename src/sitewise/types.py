@@ -63,14 +63,12 @@ class Module:
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
             support = f.metadata.get("support")
             value = getattr(self, f.name)
-            # JAX rebuilds trees around bare objects when it compares their structures.
-            if support is None or isinstance(value, jax.Array) or type(value) is object:
+            # JAX rebuilds modules with tracers and placeholders in their fields: those pass unchecked.
+            if support is None or not isinstance(value, int | float | list | tuple | np.ndarray | np.generic):
                 continue
             value = np.asarray(value, dtype=np.float64)
             if support == POSITIVE and not (np.all(value > 0) and np.all(np.isfinite(value))):
-                raise ValueError(
-                    f"{type(self).__name__}: {f.name} must be positive and finite, got {value}."
-                )
+                raise ValueError(f"{type(self).__name__}: {f.name} must be positive and finite, got {value}.")
             if support == REAL and not np.all(np.isfinite(value)):
                 raise ValueError(f"{type(self).__name__}: {f.name} must be finite, got {value}.")
             object.__setattr__(self, f.name, value)

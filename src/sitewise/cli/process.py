@@ -28,7 +28,10 @@ def own_process(cache: bool = True) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        print(f"note: compiled programs are not kept, {directory} cannot be written ({problem.strerror}).", file=sys.stderr)
+        print(
+            f"note: compiled programs are not kept, {directory} cannot be written ({problem.strerror}).",
+            file=sys.stderr,
+        )
         return
     jax.config.update("jax_compilation_cache_dir", str(directory))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

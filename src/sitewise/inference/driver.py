@@ -31,7 +31,6 @@ _SHRINK = 0.4
 _MIN_RATE = 1e-4
 _MIN_KEPT = 0.05  # a step keeps at least this share of each site precision
 _CONTRACTS = 0.3  # a plain update that shrinks the residual to this share is good enough
-_FIRST_RISE = 4.0  # the residual of a method without a merit may rise to so many times its first value
 _NEWTON_TOL = 1e-2
 _NEWTON_STEPS = 40
 _ADJOINT_STEPS = 150
@@ -90,12 +89,9 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point) ->
 
     # `update` is elementwise: four directional derivatives give the whole (block-diagonal) Jacobian.
     arguments = (q.mean, q.var, sites.nat1, sites.prec)
-
-    def along(i):
-        tangents = tuple(jnp.ones_like(a) if j == i else jnp.zeros_like(a) for j, a in enumerate(arguments))
-        return jax.jvp(update, arguments, tangents)[1]
-
-    by_mean, by_var, by_nat1, by_prec = (along(i) for i in range(4))
+    tangents = tuple(jnp.zeros((4, n), sd.dtype).at[i].set(1.0) for i in range(4))
+    slopes = jax.vmap(lambda *t: jax.jvp(update, arguments, t)[1])(*tangents)
+    by_mean, by_var, by_nat1, by_prec = ((slopes[0][i], slopes[1][i]) for i in range(4))
 
     def pack(s: Sites) -> jax.Array:
         return jnp.concatenate([s.nat1 * sd, s.prec * q.var])
@@ -108,12 +104,7 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point) ->
         dm = cov.times(w * (d.nat1 - q.mean * d.prec))
         dv = -cov.squared_times(w * d.prec)
         return pack(
-            Sites(
-                *(
-                    by_mean[k] * dm + by_var[k] * dv + by_nat1[k] * d.nat1 + by_prec[k] * d.prec
-                    for k in range(2)
-                )
-            )
+            Sites(*(by_mean[k] * dm + by_var[k] * dv + by_nat1[k] * d.nat1 + by_prec[k] * d.prec for k in range(2)))
         )
 
     def transposed_times(x):
@@ -142,9 +133,7 @@ def pull_to_sites(gram, data: Data, point: _Point, by_q: Marginals, by_sites: Si
     cov = gram.covariance(point.factor)
     cov_m = cov.times(by_q.mean)
     nat1 = by_sites.nat1 + w * (cov_m + by_q.log_z * q.mean)
-    prec = by_sites.prec - w * (
-        q.mean * cov_m + cov.squared_times(by_q.var) + 0.5 * by_q.log_z * (q.var + q.mean**2)
-    )
+    prec = by_sites.prec - w * (q.mean * cov_m + cov.squared_times(by_q.var) + 0.5 * by_q.log_z * (q.var + q.mean**2))
     return Sites(nat1, prec)
 
 
@@ -193,7 +182,6 @@ def _pick(flag, a, b):
 def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tuple[_Point, Solution]:
     """Run the loop on a prepared gram.  Compiled as part of its caller."""
     tol = tolerance(method, sites.nat1.dtype)
-    first = evaluate(method, likelihood, gram, data, sites)
     # A method without a merit is judged by its residual, which may rise on the way: it has to
     # be below the worst of the last few.
     window = 1 if method.has_merit else 6
@@ -218,7 +206,7 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
             # Where products with Σ∘Σ are dear, a plain update that contracts well is not worth improving.
             slow = gram.newton_pays | (new.residual > _CONTRACTS * old.residual)
             direction, newton = lax.cond(
-                better & slow,
+                better & slow & (s.step > 0),
                 lambda: (_newton_direction(method, likelihood, gram, data, point), jnp.array(True)),
                 lambda: (_plain_direction(point), jnp.array(False)),
             )
@@ -227,13 +215,20 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
         rate = jnp.where(better | s.newton, 1.0, _SHRINK * s.rate)
         return _State(s.step + 1, point, direction, rate, newton, recent)
 
+    # The first turn of the loop evaluates the starting sites: a step of zero from a point that anything
+    # improves on.  (One evaluation in the program instead of two: half the compile time.)
+    nowhere = jax.tree.map(
+        lambda a: jnp.zeros(a.shape, a.dtype),
+        jax.eval_shape(lambda s: evaluate(method, likelihood, gram, data, s), sites),
+    )
+    worst = jnp.asarray(-jnp.inf, sites.nat1.dtype)
     start = _State(
-        jnp.asarray(1),
-        first,
-        _plain_direction(first),
+        jnp.asarray(0),
+        nowhere._replace(sites=sites, merit=worst, residual=-worst),
+        Sites(jnp.zeros_like(sites.nat1), jnp.zeros_like(sites.prec)),
         jnp.ones((), sites.nat1.dtype),
         jnp.array(False),
-        jnp.full(window, first.merit if method.has_merit else _FIRST_RISE * first.merit),
+        jnp.full(window, worst),
     )
     end = lax.while_loop(go_on, body, start)
     point = end.point

@@ -33,5 +33,3 @@ class Laplace(Inference):
         alpha = data.weight * (sites.nat1 - sites.prec * q.mean)
         fit = jnp.where(data.mask, likelihood.log_prob(data.y, q.mean), 0.0)
         return jnp.sum(data.weight * fit) - 0.5 * jnp.sum(alpha * (q.mean - q.prior_mean))
-
-

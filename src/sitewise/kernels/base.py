@@ -15,7 +15,7 @@ from sitewise.types import Module, fixed, module, positive, static
 class Kernel(Module):
     """A covariance function.  Subclasses write `pairs` and `diag` on the active columns."""
 
-    active_dims: tuple[int, ...] | None = static(None, kw_only=True)
+    active_dims: tuple[int, ...] | None = static(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,7 +46,7 @@ class Kernel(Module):
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
             return Product(_parts(self, Product) + _parts(other, Product))
-        return Scaled(self, other)
+        return Scaled(self, np.asarray(other, float))
 
     __rmul__ = __mul__
 
@@ -66,8 +66,11 @@ def _short(value) -> str:
     return repr(value)
 
 
-def _parts(kernel: Kernel, kind: type) -> tuple[Kernel, ...]:
-    return kernel.parts if type(kernel) is kind and kernel.active_dims is None else (kernel,)
+def _parts(kernel: Kernel, kind: type[Sum] | type[Product]) -> tuple[Kernel, ...]:
+    """The parts of a sum (or product), so that a + b + c has three parts and not two."""
+    if isinstance(kernel, kind) and kernel.active_dims is None:
+        return kernel.parts
+    return (kernel,)
 
 
 @module
@@ -102,13 +105,12 @@ class Product(Kernel):
         return out
 
 
-
 @module
 class Scaled(Kernel):
     """variance · κ(x, x')."""
 
-    base: Kernel = fixed(None)
-    variance: jax.Array = positive(1.0)
+    base: Kernel = fixed(default=None)
+    variance: jax.Array | np.ndarray = positive(default=1.0)
 
     def pairs(self, A, B):
         return self.variance * self.base.matrix(A, B)

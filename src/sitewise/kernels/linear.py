@@ -13,7 +13,7 @@ from sitewise.types import module, positive
 class Linear(Kernel):
     """Σ_k variance_k x_k x'_k."""
 
-    variance: jax.Array = positive(1.0)
+    variance: jax.Array = positive(default=1.0)
 
     def pairs(self, A, B):
         return (A * self.variance) @ B.T
@@ -26,7 +26,7 @@ class Linear(Kernel):
 class Constant(Kernel):
     """variance: one unknown offset shared by all rows."""
 
-    variance: jax.Array = positive(1.0)
+    variance: jax.Array = positive(default=1.0)
 
     def pairs(self, A, B):
         return jnp.broadcast_to(jnp.asarray(self.variance, A.dtype), (A.shape[0], B.shape[0]))

@@ -42,8 +42,8 @@ def _distance(d2: jax.Array) -> jax.Array:
 class Stationary(Kernel):
     """variance · shape(d²).  Subclasses write `shape`, with shape(0) = 1."""
 
-    lengthscale: jax.Array = positive(1.0)
-    variance: jax.Array = positive(1.0)
+    lengthscale: jax.Array = positive(default=1.0)
+    variance: jax.Array = positive(default=1.0)
 
     def shape(self, d2: jax.Array) -> jax.Array:
         raise NotImplementedError(f"{type(self).__name__} must define shape(d2).")
@@ -93,7 +93,7 @@ class Matern52(Stationary):
 class RationalQuadratic(Stationary):
     """(1 + d²/(2α))^(−α), α = mixture."""
 
-    mixture: jax.Array = positive(1.0)
+    mixture: jax.Array = positive(default=1.0)
 
     def shape(self, d2):
         return jnp.exp(-self.mixture * jnp.log1p(d2 / (2 * self.mixture)))
@@ -106,9 +106,9 @@ class Periodic(Kernel):
     On the circle u(x) = (cos 2πx/p, sin 2πx/p), |u − u'|² = 4 sin²(π(x−x')/p): an RBF kernel there.
     """
 
-    lengthscale: jax.Array = positive(1.0)
-    period: jax.Array = positive(1.0)
-    variance: jax.Array = positive(1.0)
+    lengthscale: jax.Array = positive(default=1.0)
+    period: jax.Array = positive(default=1.0)
+    variance: jax.Array = positive(default=1.0)
 
     def pairs(self, A, B):
         def circle(X):

@@ -1,4 +1,4 @@
-"""L3. Nested learning: maximise θ ↦ evidence(θ, λ*(θ)) by L-BFGS-B, inference solved at every θ."""
+"""L3. Nested learning: maximise θ ↦ evidence(θ, λ*(θ)) by quasi-Newton ascent, inference solved at every θ."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import minimize
 
 from sitewise import evidence as ev
 from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Solution
+from sitewise.learning.ascent import maximise
 from sitewise.learning.fit import Fit, all_evidences, start_sites
 from sitewise.learning.objective import GRADIENTS, profile
 from sitewise.model import Model
@@ -24,6 +24,7 @@ from sitewise.sites import Sites
 from sitewise.types import POSITIVE
 
 DEFAULT_BOUNDS = (1e-5, 1e6)
+_LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a solution of anything
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +68,9 @@ class Nested:
         with working_precision():
             padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
             trainable = Trainable.of(model, self.fixed, self.train)
-            search = _Search(self, model, padded, trainable, start_sites(self.inference, model, padded, sites), callback)
+            search = _Search(
+                self, model, padded, trainable, start_sites(self.inference, model, padded, sites), callback
+            )
             start = np.asarray(trainable.to_vector(model))
             best = search.run(start)
             rng = np.random.default_rng(seed)
@@ -83,7 +86,6 @@ class Nested:
 class _Best:
     vector: np.ndarray
     value: float
-    sites: Sites
     solution: Solution
     success: bool
     reason: str
@@ -132,7 +134,7 @@ class _Search:
         best: _Best | None = None
         sites = self.first_sites
 
-        def negative(vector):
+        def value_and_slope(vector):
             nonlocal best, sites
             result = self.evaluate(vector, sites)
             if not result.solution.outcome.ok:
@@ -141,55 +143,47 @@ class _Search:
                 if again.solution.outcome.ok or not np.isfinite(float(result.value)):
                     result = again
             value, slope = float(result.value), np.asarray(result.gradient)
-            usable = np.isfinite(value) and np.all(np.isfinite(slope))
-            entry = {
-                **{k: np.asarray(v) for k, v in self.trainable.constrained(jnp.asarray(vector)).items()},
-                "objective": value,
-                "residual": float(result.solution.stats.residual),
-                "steps": int(result.solution.stats.steps),
-                "outcome": result.solution.outcome.name,
-            }
-            self.trace.append(entry)
-            if self.callback is not None:
-                self.callback(entry)
-            if not usable:
-                if best is None:
-                    raise FloatingPointError(
-                        f"The evidence is not finite at the starting point ({result.solution.outcome.advice}) "
-                        "Scale the inputs, or start from other hyperparameters."
-                    )
-                # Send the line search back: worse than anything seen, uphill towards the best point.
-                return (1.0 + 2 * abs(best.value)) / self.rows, np.asarray(vector - best.vector)
-            if result.solution.outcome.ok:
-                sites = result.solution.sites
-            if best is None or value > best.value:
-                best = _Best(np.array(vector), value, result.solution.sites, result.solution, False, "", 0)
-            return -value / self.rows, -slope / self.rows
+            self._record(vector, value, result.solution)
+            # Evidence read off sites that are far from a fixed point means nothing, however high it is.
+            settled = result.solution.outcome.ok or float(result.solution.stats.residual) < _LOOSE
+            if np.isfinite(value) and np.all(np.isfinite(slope)) and (settled or best is None):
+                if result.solution.outcome.ok:
+                    sites = result.solution.sites
+                if best is None or value > best.value:
+                    best = _Best(np.array(vector), value, result.solution, False, "", 0)
+            elif best is None:
+                raise FloatingPointError(
+                    f"The evidence is not finite at the starting point. {result.solution.outcome.advice}"
+                )
+            else:
+                value = -np.inf  # a failed step, which the ascent backs away from
+            return value / self.rows, slope / self.rows
 
         if len(start) == 0:
-            negative(start)
+            value_and_slope(start)
             assert best is not None
-            return dataclasses.replace(best, success=True, reason="nothing to train; inference only", rounds=1)
-        out = minimize(
-            negative, np.clip(start, *self.limits.T), jac=True, method="L-BFGS-B", bounds=self.limits,
-            options={"maxiter": self.learner.max_rounds, "ftol": 1e-12, "gtol": self.learner.tol, "maxls": 30},
-        )  # fmt: skip
+            return dataclasses.replace(best, success=True, reason="nothing to train; inference only")
+        end = maximise(value_and_slope, start, self.limits, tol=self.learner.tol, max_rounds=self.learner.max_rounds)
         assert best is not None
-        # "Abnormal" means that the line search met rounding: at a flat maximum that is convergence.
-        slope = np.asarray(self.evaluate(best.vector, best.sites).gradient) / self.rows
-        inside = (best.vector > self.limits[:, 0] + 1e-9) | (slope > 0)
-        inside &= (best.vector < self.limits[:, 1] - 1e-9) | (slope < 0)
-        flat = bool(np.max(np.abs(slope * inside), initial=0.0) < 1e-3)
-        reason = "converged" if out.success else f"stopped early: {out.message}"
-        if not out.success and flat:
-            reason = "converged to the precision of the objective"
-        return dataclasses.replace(best, success=bool(out.success or flat), reason=reason, rounds=int(out.nit))
+        return dataclasses.replace(best, success=end.converged, reason=end.reason, rounds=end.rounds)
+
+    def _record(self, vector, value: float, solution: Solution) -> None:
+        entry = {
+            **{k: np.asarray(v) for k, v in self.trainable.constrained(jnp.asarray(vector)).items()},
+            "objective": value,
+            "residual": float(solution.stats.residual),
+            "steps": int(solution.stats.steps),
+            "outcome": solution.outcome.name,
+        }
+        self.trace.append(entry)
+        if self.callback is not None:
+            self.callback(entry)
 
     def finish(self, best: _Best, data: Data) -> Fit:
         model = jax.tree.map(np.asarray, self.trainable.from_vector(self.model, jnp.asarray(best.vector)))
         labels = self.trainable.labels
         near = np.abs(best.vector[:, None] - self.limits) < 1e-6
-        sites = Sites(*(np.asarray(a)[: data.rows] for a in best.sites))
+        sites = jax.tree.map(lambda a: np.asarray(a)[: data.rows], best.solution.sites)
         return Fit(
             model=model,
             data=data,
@@ -200,7 +194,7 @@ class _Search:
             reason=best.reason,
             rounds=best.rounds,
             solution=best.solution,
-            evidences=all_evidences(model, self.data, best.sites),
+            evidences=all_evidences(model, self.data, best.solution.sites),
             trace=self.trace,
             at_bound=tuple(label for label, hit in zip(labels, near.any(axis=1), strict=True) if hit),
         )

@@ -147,7 +147,7 @@ class VEM:
             reason, best = CAP, -np.inf
             for _ in range(self.max_rounds):
                 new, info = _step(self, model, padded, state)
-                entry = {
+                entry: dict[str, Any] = {
                     **{k: np.asarray(v) for k, v in trainable.constrained(new.vector).items()},
                     **{k: float(v) for k, v in info._asdict().items()},
                 }
@@ -182,7 +182,7 @@ class VEM:
         return Fit(
             model=trained,
             data=data,
-            sites=Sites(*(np.asarray(a)[: data.rows] for a in state.sites)),
+            sites=jax.tree.map(lambda a: np.asarray(a)[: data.rows], state.sites),
             method=self.name,
             objective=trace[-2]["learning"] if len(trace) > 1 and reason != CAP else trace[-1]["learning"],
             converged=reason in (SETTLED, FELL),

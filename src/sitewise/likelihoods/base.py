@@ -31,7 +31,7 @@ _GUIDE = GaussHermite(points=5)
 
 @module
 class Likelihood(Module):
-    quadrature: Rule | None = static(None, kw_only=True)
+    quadrature: Rule | None = static(default=None, kw_only=True)
 
     log_concave: ClassVar[bool] = False  # in f, for every y
 
@@ -62,9 +62,7 @@ class Likelihood(Module):
     def expected_log_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
         """E_{N(mean, var)}[log p(y|f)]."""
         centre, width = self.landmark(y)
-        return expect(
-            lambda f: self.log_prob(y, f), mean, var, rule=self._rule(), centre=centre, width=width
-        )
+        return expect(lambda f: self.log_prob(y, f), mean, var, rule=self._rule(), centre=centre, width=width)
 
     def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power=1.0) -> jax.Array:
         """log E_{N(mean, var)}[p(y|f)^power]; power is a number, or an array of one per row."""

@@ -17,7 +17,7 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 @module
 class Gaussian(Likelihood):
-    scale: jax.Array = positive(1.0)
+    scale: jax.Array = positive(default=1.0)
 
     log_concave: ClassVar[bool] = True
 

@@ -15,8 +15,8 @@ from sitewise.types import module, positive
 class StudentT(Likelihood):
     """`df` is held at its value unless it is trained by name; the published value is 3."""
 
-    scale: jax.Array = positive(1.0)
-    df: jax.Array = positive(3.0, train=False)
+    scale: jax.Array = positive(default=1.0)
+    df: jax.Array = positive(default=3.0, train=False)
 
     def log_prob(self, y, f):
         nu = self.df

@@ -27,8 +27,8 @@ class Marginals(NamedTuple):
 @module
 class FullPrior:
     kernel: Kernel = fixed()
-    mean: means.Mean = fixed(means.Zero())
-    jitter: float = static(0.0)
+    mean: means.Mean = fixed(default=means.Zero())
+    jitter: float = static(default=0.0)
 
     exact: ClassVar[bool] = True  # no residual variance
 
@@ -97,7 +97,8 @@ class FullPosterior:
     alpha: jax.Array = fixed()
 
     def _cross(self, X_new):
-        cross = self.prior.kernel.matrix(self.X, X_new)
+        # New rows first: distances are centred on the second table, and a prediction must not depend on its neighbours.
+        cross = self.prior.kernel.matrix(X_new, self.X).T
         V = solve_triangular(self.L, self.root[:, None] * cross, lower=True)
         return self.prior.mean(X_new) + cross.T @ self.alpha, V
 

@@ -1,0 +1,120 @@
+"""L4. Are the probabilities right, and what follows from them?  From the leave-one-out predictions, or from test data.
+
+The plot functions return matplotlib axes; matplotlib is imported when one is called.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from sitewise import metrics
+from sitewise.estimators.classifier import GPClassifier
+from sitewise.estimators.regressor import GPRegressor
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """Scores of probabilistic classifications.
+
+    log_loss  mean of −log p(observed class), in nats        brier  mean squared error of the probability
+    accuracy  share of rows whose class was the likeliest    ece    mean |observed − predicted| over bins
+    curve     reliability curve: predicted, observed, count, one entry per bin that is not empty
+
+    With two classes the probability is that of `classes_[1]`; with more, that of the predicted class being right.
+    """
+
+    log_loss: float
+    accuracy: float
+    brier: float
+    ece: float
+    curve: dict[str, np.ndarray]
+    rows: int
+    source: str
+
+
+def calibration(model: GPClassifier, X: Any = None, y: Any = None, bins: int = 10) -> Calibration:
+    """On test data, or, without X and y, on the leave-one-out predictions of the training rows."""
+    table, codes, source = _predictions(model, X, y)
+    if len(model.classes_) == 2:
+        probability, hit = table[:, 1], codes == 1
+    else:
+        probability, hit = np.max(table, axis=1), np.argmax(table, axis=1) == codes
+    observed = table[np.arange(len(codes)), codes]
+    return Calibration(
+        log_loss=float(-np.mean(np.log(np.maximum(observed, np.finfo(float).tiny)))),
+        accuracy=float(np.mean(np.argmax(table, axis=1) == codes)),
+        brier=metrics.brier(probability, hit),
+        ece=metrics.expected_calibration_error(probability, hit, bins),
+        curve=metrics.reliability(probability, hit, bins),
+        rows=len(codes),
+        source=source,
+    )
+
+
+def _predictions(model: GPClassifier, X, y) -> tuple[np.ndarray, np.ndarray, str]:
+    if (X is None) != (y is None):
+        raise ValueError("Give both X and y for test data, or neither for the leave-one-out predictions.")
+    if X is None:
+        return model.loo_.probability, model._y, "leave-one-out"
+    return model.predict_proba(X), model._check_y(y), "test data"
+
+
+def decide(probability, cost) -> np.ndarray:
+    """The cheapest decision for each row of class probabilities.
+
+    `cost[d, c]` is what decision d costs where the class is c; there may be more decisions than classes, such as
+    "ask an expert".  Gives the number of the decision with the least expected cost.
+    """
+    probability, cost = np.asarray(probability, float), np.asarray(cost, float)
+    if cost.ndim != 2 or probability.ndim != 2 or cost.shape[1] != probability.shape[1]:
+        raise ValueError("cost needs one row per decision and one column per class of the probabilities.")
+    return np.argmin(probability @ cost.T, axis=1)
+
+
+def _axes(ax):
+    if ax is not None:
+        return ax
+    from matplotlib.figure import Figure
+
+    return Figure(layout="constrained").subplots()
+
+
+def plot_reliability(model: GPClassifier, X: Any = None, y: Any = None, bins: int = 10, ax=None):
+    """Observed share against predicted probability; on the diagonal where the model is calibrated."""
+    found = calibration(model, X, y, bins)
+    ax = _axes(ax)
+    ax.plot([0, 1], [0, 1], color="grey", linewidth=1)
+    # Two standard errors of a share, so that a bin of three rows is not taken for a fault of the model.
+    curve = found.curve
+    error = 2 * np.sqrt(curve["predicted"] * (1 - curve["predicted"]) / curve["count"])
+    ax.errorbar(curve["predicted"], curve["observed"], yerr=error, fmt="o-", capsize=3)
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="observed share")
+    ax.set_title(f"{found.source}, {found.rows} rows: Brier {found.brier:.3f}, ECE {found.ece:.3f}")
+    return ax
+
+
+def plot_cost(model: GPClassifier, false_positive: float, false_negative: float, X: Any = None, y: Any = None, ax=None):
+    """Mean cost of calling `classes_[1]` above a threshold, for every threshold; the best one in theory is marked."""
+    table, codes, source = _predictions(model, X, y)
+    if table.shape[1] != 2:
+        raise ValueError("plot_cost is for two classes; use decide for more.")
+    thresholds = np.linspace(0, 1, 201)
+    called = table[:, 1][:, None] >= thresholds
+    positive = (codes == 1)[:, None]
+    cost = np.mean(called * ~positive * false_positive + ~called * positive * false_negative, axis=0)
+    ax = _axes(ax)
+    ax.plot(thresholds, cost)
+    ax.axvline(false_positive / (false_positive + false_negative), color="grey", linewidth=1)
+    ax.set(xlabel="threshold", ylabel="mean cost", title=f"{source}, {len(codes)} rows")
+    return ax
+
+
+def plot_loo(model: GPClassifier | GPRegressor, ax=None):
+    """Influence of each training row against its leave-one-out log density: what is both surprising and strong?"""
+    ax = _axes(ax)
+    ax.scatter(model.loo_.log_density, model.influence_, s=12)
+    ax.set(xlabel="leave-one-out log density", ylabel="influence (nats)")
+    return ax

@@ -1,0 +1,215 @@
+"""L4. GPClassifier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from sitewise.estimators.base import GPBase
+from sitewise.estimators.latent import Marginal
+from sitewise.estimators.loo import ClassLoo
+from sitewise.likelihoods import BernoulliLogit, BernoulliProbit, Likelihood
+
+_LIKELIHOODS = {"probit": BernoulliProbit, "logit": BernoulliLogit}
+
+
+class GPClassifier(ClassifierMixin, GPBase):
+    """Gaussian process classification for scikit-learn.
+
+    Two classes have one latent function; K > 2 classes have one each, every class against the rest, and their
+    probabilities are divided by their sum.
+
+    Parameters
+    ----------
+    kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
+    likelihood : "probit", "logit", or a likelihood object of two classes
+    mean : a mean of `sitewise.means`; None is zero
+    method : "hybrid" (VI sites, EP evidence), "ep", "vi", "laplace" or "hybrid-vem"
+    inference, evidence, gradient, power : parts of the method, to replace its own
+    max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
+    n_restarts : further random starts
+    bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high); name → prior
+    fixed, train : names or patterns of hyperparameters to hold, or to train although held by default; fixed="*"
+        keeps the kernel as given
+    jitter : added to the diagonal of the training covariance
+    class_weight : None, "balanced" or {class: weight}, as in scikit-learn
+    multi_class : "one_vs_rest"
+    random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters
+
+    After fit
+    ---------
+    classes_, kernel_, mean_, likelihood_ (lists of one per class if there are more than two), n_iter_, converged_,
+    fit_report_, and, derived when asked for: evidence_, sites_, loo_, influence_
+    """
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        likelihood="probit",
+        mean=None,
+        method="hybrid",
+        inference=None,
+        evidence=None,
+        gradient=None,
+        power=None,
+        max_iter=None,
+        tol=None,
+        n_restarts=0,
+        bounds=None,
+        priors=None,
+        fixed=None,
+        train=None,
+        jitter=0.0,
+        class_weight=None,
+        multi_class="one_vs_rest",
+        random_state=None,
+        warm_start=False,
+        verbose=False,
+    ):
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.mean = mean
+        self.method = method
+        self.inference = inference
+        self.evidence = evidence
+        self.gradient = gradient
+        self.power = power
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_restarts = n_restarts
+        self.bounds = bounds
+        self.priors = priors
+        self.fixed = fixed
+        self.train = train
+        self.jitter = jitter
+        self.class_weight = class_weight
+        self.multi_class = multi_class
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    # -- fitting -----------------------------------------------------------------------------------------
+
+    def fit(self, X, y, sample_weight=None):
+        """Learn the hyperparameters and the sites."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        if self.multi_class != "one_vs_rest":
+            raise ValueError(f"multi_class must be 'one_vs_rest', got {self.multi_class!r}.")
+        weight = self._weights(sample_weight, X)
+        classes, codes = np.unique(column_or_1d(y), return_inverse=True)
+        seen = np.unique(codes[weight > 0])
+        if len(seen) < 2:
+            found = f"only one class, {str(classes[seen[0]])!r}" if len(seen) else "no row of positive weight"
+            raise ValueError(f"GPClassifier needs rows of at least two classes, but y holds {found}.")
+        if len(seen) < len(classes):
+            absent = ", ".join(repr(str(c)) for c in np.delete(classes, seen))
+            raise ValueError(f"All rows of class {absent} have weight 0; leave those rows out, or give them weight.")
+        self.classes_ = classes
+        self.class_weight_ = compute_class_weight(self.class_weight, classes=classes, y=y)
+        self._X, self._y, self._weight = np.array(X), codes, weight * self.class_weight_[codes]
+        self._fit(self._start_likelihood())
+        return self
+
+    def _start_likelihood(self) -> Likelihood:
+        if isinstance(self.likelihood, Likelihood):
+            return self.likelihood
+        if not isinstance(self.likelihood, str) or self.likelihood not in _LIKELIHOODS:
+            raise ValueError(f"likelihood must be 'probit', 'logit' or a likelihood object, got {self.likelihood!r}.")
+        return _LIKELIHOODS[self.likelihood]()
+
+    def _targets(self, y: np.ndarray) -> list[np.ndarray]:
+        if len(self.classes_) == 2:
+            return [np.where(y == 1, 1.0, -1.0)]
+        return [np.where(y == k, 1.0, -1.0) for k in range(len(self.classes_))]
+
+    def _check_y(self, y: Any) -> np.ndarray:
+        y = column_or_1d(y)
+        codes = np.searchsorted(self.classes_, y) if _comparable(self.classes_, y) else np.zeros(len(y), int)
+        codes = np.minimum(codes, len(self.classes_) - 1)
+        unknown = self.classes_[codes] != y
+        if np.any(unknown):
+            raise ValueError(
+                f"y holds {str(np.asarray(y)[unknown][0])!r}, which is none of the classes of fit: "
+                f"{', '.join(repr(str(c)) for c in self.classes_)}."
+            )
+        return codes
+
+    def update(self, X_new, y_new, sample_weight=None):
+        X_new = self._new_rows(X_new)
+        weight = self._weights(sample_weight, X_new)
+        codes = self._check_y(y_new)
+        if len(codes) == len(weight):
+            weight = weight * self.class_weight_[codes]
+        return super().update(X_new, y_new, weight)
+
+    update.__doc__ = GPBase.update.__doc__
+
+    # -- prediction ----------------------------------------------------------------------------------------
+
+    def _log_odds_terms(self, qs: list[Marginal]) -> np.ndarray:
+        """log p and log(1 − p) of each latent function's positive class: shape (functions, 2, rows)."""
+        return np.stack([[self._log_densities(k, q, s) for s in (1.0, -1.0)] for k, q in enumerate(qs)])
+
+    def _log_proba(self, qs: list[Marginal]) -> np.ndarray:
+        terms = self._log_odds_terms(qs)
+        logs = terms[0, ::-1].T if len(qs) == 1 else terms[:, 0].T
+        return logs - logsumexp(logs, axis=1, keepdims=True)
+
+    def decision_function(self, X) -> np.ndarray:
+        """Log odds of `classes_[1]`, or of each class against the rest; they do not saturate where p is 0 or 1."""
+        terms = self._log_odds_terms(self._marginals(X))
+        odds = terms[:, 0] - terms[:, 1]
+        return odds[0] if len(odds) == 1 else odds.T
+
+    def predict(self, X) -> np.ndarray:
+        """The most probable class."""
+        odds = self.decision_function(X)
+        best = (odds > 0).astype(int) if odds.ndim == 1 else np.argmax(odds, axis=1)
+        return self.classes_[best]
+
+    def predict_log_proba(self, X) -> np.ndarray:
+        """Logarithms of the class probabilities, one column per entry of `classes_`."""
+        return self._log_proba(self._marginals(X))
+
+    def predict_proba(self, X) -> np.ndarray:
+        """Class probabilities, one column per entry of `classes_`."""
+        return np.exp(self.predict_log_proba(X))
+
+    def log_predictive_density(self, X, y) -> np.ndarray:
+        """log p(y | x) of each row."""
+        logs = self.predict_log_proba(X)
+        codes = self._check_y(y)
+        if len(codes) != len(logs):
+            raise ValueError(f"X has {len(logs)} rows but y has {len(codes)}; give one y per row.")
+        return logs[np.arange(len(codes)), codes]
+
+    def sample_y(self, X, n_samples: int = 1, random_state=None) -> np.ndarray:
+        """Labels drawn jointly for all rows: shape (rows, n_samples)."""
+        X = self._new_rows(X)
+        rng = check_random_state(random_state)
+        draws = [latent.draw(int(rng.randint(2**31 - 1)), X, n_samples) for latent in self._latents]
+        sure = [Marginal(f.ravel(), np.full(f.size, 1e-12)) for f in draws]
+        cumulative = np.cumsum(np.exp(self._log_proba(sure)), axis=1)
+        codes = np.sum(rng.uniform(size=(len(cumulative), 1)) > cumulative[:, :-1], axis=1)
+        return self.classes_[codes.reshape(n_samples, len(X)).T]
+
+    @property
+    def loo_(self) -> ClassLoo:
+        """Leave-one-out log densities and probabilities of the training rows, without refitting."""
+        check_is_fitted(self)
+        logs = self._log_proba(self._cavities())
+        return ClassLoo(logs[np.arange(len(logs)), self._y], np.exp(logs))
+
+
+def _comparable(classes: np.ndarray, y: np.ndarray) -> bool:
+    numbers = [a.dtype.kind in "biuf" for a in (classes, np.asarray(y))]
+    return numbers[0] == numbers[1]

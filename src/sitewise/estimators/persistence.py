@@ -1,0 +1,172 @@
+"""L4. Model files: arrays and JSON with a checksum, no code.  The format is in docs/reference/model-file.md.
+
+    "SITEWISE" | version u4 | header length u8 | header (JSON) | arrays, one after the other | SHA-256 of all before
+
+Nothing is compressed and every length is checked against the length of the file before it is used, so that a file
+cannot ask for more memory than its own size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sitewise.estimators.encoding import DTYPES, decode, encode
+from sitewise.kernels import Kernel
+from sitewise.likelihoods import Likelihood
+from sitewise.means import Mean
+from sitewise.model import Model
+
+if TYPE_CHECKING:
+    from sitewise.estimators.base import GPBase
+
+MAGIC = b"SITEWISE"
+VERSION = 1
+_FRONT = struct.Struct("<8sIQ")
+_CHECK = hashlib.sha256().digest_size
+
+# What fit leaves behind, besides the latent functions; those an estimator does not have are left out.
+_FITTED = (
+    "n_features_in_", "feature_names_in_", "classes_", "class_weight_", "y_mean_", "y_scale_", "n_iter_", "converged_",
+    "fit_report_", "_X", "_y", "_weight",
+)  # fmt: skip
+
+
+class ModelFileError(ValueError):
+    """The file is not a model that this version of sitewise can read; the message says why."""
+
+
+def save(estimator: GPBase, path: str | os.PathLike) -> None:
+    """Write a fitted estimator, whole or not at all."""
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(estimator)
+    path = Path(path)
+    content = to_bytes(estimator)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load(path: str | os.PathLike) -> Any:
+    """Read a model that `save` has written.  No code in the file is ever run: it holds none."""
+    with open(path, "rb") as file:
+        front = file.read(len(MAGIC))
+        if front != MAGIC:
+            raise ModelFileError(f"{path} is not a sitewise model file; load reads what model.save(path) has written.")
+        content = front + file.read()
+    try:
+        return from_bytes(content)
+    except ModelFileError as problem:
+        raise ModelFileError(f"{path}: {problem}") from problem
+
+
+def to_bytes(estimator: GPBase) -> bytes:
+    arrays: list[np.ndarray] = []
+    header = {
+        "estimator": type(estimator).__name__,
+        "parameters": encode(estimator.get_params(deep=False), arrays),
+        "fitted": encode({k: getattr(estimator, k) for k in _FITTED if hasattr(estimator, k)}, arrays),
+        "latents": [
+            {
+                "kernel": encode(latent.model.prior.kernel, arrays),
+                "mean": encode(latent.model.prior.mean, arrays),
+                "likelihood": encode(latent.model.likelihood, arrays),
+                "jitter": latent.model.prior.jitter,
+                "nat1": encode(latent.sites.nat1, arrays),
+                "prec": encode(latent.sites.prec, arrays),
+            }
+            for latent in estimator._latents
+        ],
+    }
+    header["arrays"] = [{"dtype": a.dtype.str.lstrip("<"), "shape": list(a.shape)} for a in arrays]
+    text = json.dumps(header, ensure_ascii=True).encode()
+    body = _FRONT.pack(MAGIC, VERSION, len(text)) + text + b"".join(a.tobytes() for a in arrays)
+    return body + hashlib.sha256(body).digest()
+
+
+def from_bytes(content: bytes) -> Any:
+    whole = len(content) >= _FRONT.size + _CHECK
+    if not whole or hashlib.sha256(content[:-_CHECK]).digest() != content[-_CHECK:]:
+        raise ModelFileError("the file is damaged or cut short (its checksum does not match); restore it from a copy.")
+    _, version, length = _FRONT.unpack_from(content)
+    if version != VERSION:
+        raise ModelFileError(
+            f"the file has format {version}, but this sitewise reads format {VERSION}; install a newer sitewise."
+        )
+    try:
+        return _build(*_split(memoryview(content)[_FRONT.size : -_CHECK], length))
+    except Exception as problem:  # the checksum was right, so somebody wrote this; whatever is wrong, it is no model
+        raise ModelFileError(f"the file does not describe a model ({type(problem).__name__}: {problem}).") from problem
+
+
+def _split(body: memoryview, length: int) -> tuple[dict, list[np.ndarray]]:
+    """The header, and the arrays it announces, which must fill the rest exactly."""
+    if length > len(body):
+        raise ValueError("the header is longer than the file")
+    header = json.loads(bytes(body[:length]))
+    arrays, at = [], length
+    for entry in header["arrays"]:
+        dtype, shape = np.dtype(DTYPES[entry["dtype"]]), entry["shape"]
+        if not all(type(n) is int and n >= 0 for n in shape):
+            raise ValueError("a shape is not a list of whole numbers")
+        size = dtype.itemsize
+        for n in shape:
+            size *= n
+        if at + size > len(body):
+            raise ValueError("an array is longer than the file")
+        arrays.append(np.frombuffer(body[at : at + size], dtype).reshape(shape))
+        at += size
+    if at != len(body):
+        raise ValueError("there are bytes that belong to no array")
+    return header, arrays
+
+
+def _build(header: dict, arrays: list[np.ndarray]) -> GPBase:
+    from sitewise.estimators import GPClassifier, GPRegressor
+    from sitewise.estimators.latent import Latent
+    from sitewise.sites import Sites
+
+    kinds: dict[str, type[GPBase]] = {"GPClassifier": GPClassifier, "GPRegressor": GPRegressor}
+    estimator = kinds[header["estimator"]](**decode(header["parameters"], arrays))
+    fitted = decode(header["fitted"], arrays)
+    if set(fitted) - set(_FITTED):
+        raise ValueError(f"unknown attributes {sorted(set(fitted) - set(_FITTED))}")
+    for name, value in fitted.items():
+        setattr(estimator, name, value)
+    rows = len(estimator._X)
+    _check(estimator._X, (rows, estimator.n_features_in_))
+    _check(estimator._y, (rows,))
+    _check(estimator._weight, (rows,))
+    merged = estimator._merged()
+    latents = []
+    for part, m in zip(header["latents"], merged, strict=True):
+        kernel, mean, likelihood = (decode(part[name], arrays) for name in ("kernel", "mean", "likelihood"))
+        for value, kind in ((kernel, Kernel), (mean, Mean), (likelihood, Likelihood)):
+            if not isinstance(value, kind):
+                raise ValueError(f"found {type(value).__name__} where a {kind.__name__.lower()} must be")
+        padded = Sites(*(decode(part[name], arrays) for name in ("nat1", "prec")))
+        for a in padded:
+            _check(a, padded.nat1.shape)
+        sites = Sites(*(a[: m.data.rows] for a in padded))
+        _check(sites.nat1, (m.data.rows,))
+        latents.append(Latent.of(Model.full(kernel, likelihood, mean, float(part["jitter"])), m.data, sites))
+    estimator._store(merged, latents)
+    return estimator
+
+
+def _check(array: Any, shape: tuple) -> None:
+    if not isinstance(array, np.ndarray) or array.shape != shape or not np.all(np.isfinite(array)):
+        raise ValueError(f"an array is not finite or does not have the shape {shape}")

@@ -1,0 +1,194 @@
+"""L4. GPRegressor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from sitewise import means
+from sitewise.data import Data
+from sitewise.estimators.base import GPBase
+from sitewise.estimators.latent import distribution, moments
+from sitewise.estimators.loo import ValueLoo
+from sitewise.estimators.rows import merge
+from sitewise.likelihoods import Gaussian, Likelihood, Poisson, StudentT
+
+_LIKELIHOODS = {"gaussian": Gaussian, "student_t": StudentT, "poisson": Poisson}
+# y = f + noise: centring and scaling y is a change of units, and can be undone exactly.
+_LOCATION_SCALE = (Gaussian, StudentT)
+
+
+class GPRegressor(RegressorMixin, GPBase):
+    """Gaussian process regression for scikit-learn, with Gaussian, Student-t, Poisson or any other noise.
+
+    Parameters
+    ----------
+    kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
+    likelihood : "gaussian", "student_t", "poisson", or a likelihood object
+    mean : a mean of `sitewise.means`; None is zero, and for Poisson counts a trained constant
+    normalize_y : learn on (y − mean)/deviation of the training targets; "auto" does so for Gaussian and Student-t
+        noise.  Predictions, densities and evidences are in the units of y all the same; kernel, likelihood, priors and
+        bounds, given and fitted, speak of the normalised target
+    method : "hybrid" (VI sites, EP evidence), "ep", "vi", "laplace" or "hybrid-vem"
+    inference, evidence, gradient, power : parts of the method, to replace its own
+    max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
+    n_restarts : further random starts
+    bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high); name → prior
+    fixed, train : names or patterns of hyperparameters to hold, or to train although held by default, such as
+        train="likelihood.df"; fixed="*" keeps everything as given
+    jitter : added to the diagonal of the training covariance
+    random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters
+
+    After fit
+    ---------
+    kernel_, mean_, likelihood_, y_mean_, y_scale_, n_iter_, converged_, fit_report_, and, derived when asked for:
+    evidence_, sites_, loo_, influence_
+    """
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        likelihood="gaussian",
+        mean=None,
+        normalize_y="auto",
+        method="hybrid",
+        inference=None,
+        evidence=None,
+        gradient=None,
+        power=None,
+        max_iter=None,
+        tol=None,
+        n_restarts=0,
+        bounds=None,
+        priors=None,
+        fixed=None,
+        train=None,
+        jitter=0.0,
+        random_state=None,
+        warm_start=False,
+        verbose=False,
+    ):
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.mean = mean
+        self.normalize_y = normalize_y
+        self.method = method
+        self.inference = inference
+        self.evidence = evidence
+        self.gradient = gradient
+        self.power = power
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_restarts = n_restarts
+        self.bounds = bounds
+        self.priors = priors
+        self.fixed = fixed
+        self.train = train
+        self.jitter = jitter
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.likelihood == "poisson" or isinstance(self.likelihood, Poisson)
+        return tags
+
+    # -- fitting -----------------------------------------------------------------------------------------
+
+    def fit(self, X, y, sample_weight=None):
+        """Learn the hyperparameters and the sites."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        likelihood = self._start_likelihood()
+        self._X, self._weight = np.array(X), self._weights(sample_weight, X)
+        self._y = np.array(column_or_1d(y), float)
+        self.y_mean_, self.y_scale_ = self._units(likelihood)
+        self._fit(likelihood)
+        return self
+
+    def _start_likelihood(self) -> Likelihood:
+        if isinstance(self.likelihood, Likelihood):
+            return self.likelihood
+        if not isinstance(self.likelihood, str) or self.likelihood not in _LIKELIHOODS:
+            raise ValueError(
+                f"likelihood must be one of {', '.join(map(repr, _LIKELIHOODS))} or a likelihood object, "
+                f"got {self.likelihood!r}."
+            )
+        return _LIKELIHOODS[self.likelihood]()
+
+    def _units(self, likelihood: Likelihood) -> tuple[float, float]:
+        can = isinstance(likelihood, _LOCATION_SCALE)
+        if self.normalize_y is True and not can:
+            raise ValueError(
+                f"normalize_y=True needs a likelihood of the form y = f + noise, which {type(likelihood).__name__} is "
+                "not; leave it at 'auto'."
+            )
+        if self.normalize_y is False or not can:
+            return 0.0, 1.0
+        if self.normalize_y not in (True, "auto"):
+            raise ValueError(f"normalize_y must be True, False or 'auto', got {self.normalize_y!r}.")
+        # From the distinct rows, so that weights and copies give the same units to the last digit.
+        data = merge(self._X, self._y, self._weight).data
+        centre = float(np.average(data.y, weights=data.weight))
+        spread = float(np.sqrt(np.average((data.y - centre) ** 2, weights=data.weight)))
+        return centre, spread if spread > 1e-12 * (1 + abs(centre)) else 1.0
+
+    def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
+        if self.mean is None and isinstance(likelihood, Poisson):
+            return means.Constant(np.log(np.average(data.y, weights=data.weight) + 1e-3))
+        return super()._start_mean(likelihood, data)
+
+    def _targets(self, y: np.ndarray) -> list[np.ndarray]:
+        return [(y - self.y_mean_) / self.y_scale_]
+
+    def _check_y(self, y: Any) -> np.ndarray:
+        y = np.array(column_or_1d(y), float)
+        if not np.all(np.isfinite(y)):
+            raise ValueError("y contains NaN or infinity; remove or impute those entries first.")
+        return y
+
+    def _log_unit(self) -> float:
+        return float(np.log(self.y_scale_))
+
+    def _latent_units(self, mean, var):
+        return self.y_mean_ + self.y_scale_ * mean, self.y_scale_**2 * var
+
+    # -- prediction ----------------------------------------------------------------------------------------
+
+    def predict(self, X, return_std: bool = False):
+        """Mean of y at each row; with its standard deviation, noise included, if asked."""
+        (q,) = self._marginals(X)
+        mean, var = self._latent_units(*moments(self.likelihood_, q))
+        return (mean, np.sqrt(var)) if return_std else mean
+
+    def log_predictive_density(self, X, y) -> np.ndarray:
+        """log p(y | x) of each row, in the units of y."""
+        (q,) = self._marginals(X)
+        y = self._check_y(y)
+        if len(y) != len(q.mean):
+            raise ValueError(f"X has {len(q.mean)} rows but y has {len(y)}; give one y per row.")
+        self.likelihood_.check(self._targets(y)[0])
+        return self._log_densities(0, q, self._targets(y)[0]) - self._log_unit()
+
+    def sample_y(self, X, n_samples: int = 1, random_state=None) -> np.ndarray:
+        """Observations drawn jointly for all rows: shape (rows, n_samples)."""
+        X = self._new_rows(X)
+        rng = check_random_state(random_state)
+        (latent,) = self._latents
+        f = latent.draw(int(rng.randint(2**31 - 1)), X, n_samples)
+        return self.y_mean_ + self.y_scale_ * latent.draw_y(int(rng.randint(2**31 - 1)), f).T
+
+    @property
+    def loo_(self) -> ValueLoo:
+        """Leave-one-out log densities, probabilities, means and deviations of the training rows, without refitting."""
+        check_is_fitted(self)
+        (q,) = self._cavities()
+        (y,) = self._targets(self._y)
+        mean, var = self._latent_units(*moments(self.likelihood_, q))
+        density = self._log_densities(0, q, y) - self._log_unit()
+        return ValueLoo(density, distribution(self.likelihood_, q, y), mean, np.sqrt(var))

@@ -1,0 +1,96 @@
+"""L3. Quasi-Newton ascent with a cap on the step: BFGS on a box, for a few dozen smooth variables.
+
+SciPy's L-BFGS-B extrapolates from its first two points without limit.  Evidences are flat far out, so
+on a log scale one such jump (ℓ from 1 to 10⁶) lands in another, worse, maximum and stays there
+(decision 003).  Here no variable moves by more than `max_step` in one round.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+_ARMIJO = 1e-4
+
+
+@dataclasses.dataclass(frozen=True)
+class Ascent:
+    x: np.ndarray
+    value: float
+    converged: bool
+    reason: str
+    rounds: int
+
+
+def maximise(
+    function: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    start: np.ndarray,
+    limits: np.ndarray,
+    *,
+    tol: float,
+    max_rounds: int,
+    max_step: float = 1.0,
+) -> Ascent:
+    """Climb `function` (value, gradient) from `start` inside `limits`, an array of (low, high) rows.
+
+    Stops when no free component of the gradient exceeds `tol`, when no step improves the value, or after
+    `max_rounds`.  A value of −inf or NaN is a failed step, and is backed away from.
+    """
+    low, high = limits[:, 0], limits[:, 1]
+    x = np.clip(start, low, high)
+    value, slope = function(x)
+    inverse: np.ndarray | None = None  # of the negative Hessian; unknown until the first step
+
+    def result(converged: bool, reason: str, rounds: int) -> Ascent:
+        return Ascent(x, value, converged, reason, rounds)
+
+    for rounds in range(max_rounds):
+        free = ~(((x <= low) & (slope < 0)) | ((x >= high) & (slope > 0)))
+        steepest = np.max(np.abs(slope[free]), initial=0.0)
+        if steepest <= tol:
+            return result(True, "converged", rounds)
+        direction = np.zeros_like(x)
+        if inverse is not None:
+            direction[free] = inverse[np.ix_(free, free)] @ slope[free]
+        if direction @ slope <= 0:
+            inverse = None
+            direction[free] = slope[free] * (0.5 * max_step / steepest)
+        direction *= min(1.0, max_step / np.max(np.abs(direction)))
+
+        step = 1.0
+        while True:
+            moved = np.clip(x + step * direction, low, high)
+            new_value, new_slope = function(moved)
+            gain = slope @ (moved - x)
+            usable = np.isfinite(new_value) and bool(np.all(np.isfinite(new_slope)))
+            if usable and new_value >= value + _ARMIJO * gain:
+                break
+            if step * np.max(np.abs(direction)) < 1e-8:
+                if inverse is not None:  # give the plain gradient one more chance
+                    break
+                flat = steepest < 1e-3
+                reason = (
+                    "converged to the precision of the objective" if flat else "stopped: no step improves the evidence"
+                )
+                return result(flat, reason, rounds)
+            # The parabola through value, slope and new value; never less than a tenth of the step.
+            bend = new_value - value - gain if usable else -np.inf
+            step *= float(np.clip(-0.5 * gain / bend, 0.1, 0.5)) if np.isfinite(bend) and bend < 0 else 0.25
+        if not (usable and new_value >= value + _ARMIJO * gain):
+            inverse = None
+            continue
+        moved_by, bent_by = moved - x, slope - new_slope
+        small = new_value - value <= 1e-13 * (1 + abs(value)) and steepest < 1e-4
+        x, value, slope = moved, new_value, new_slope
+        if small:
+            return result(True, "converged to the precision of the objective", rounds + 1)
+        curvature = moved_by @ bent_by
+        if curvature > 1e-12 * np.linalg.norm(moved_by) * np.linalg.norm(bent_by):
+            if inverse is None:
+                inverse = np.eye(len(x)) * curvature / (bent_by @ bent_by)
+            rho = 1 / curvature
+            shift = np.eye(len(x)) - rho * np.outer(moved_by, bent_by)
+            inverse = shift @ inverse @ shift.T + rho * np.outer(moved_by, moved_by)
+    return result(False, "stopped early: the cap on rounds was reached", max_rounds)

@@ -1,0 +1,49 @@
+"""One list of every kernel, likelihood, inference method and evidence: new ones go here, and under every law."""
+
+import numpy as np
+
+from sitewise import EP, VI, Laplace, evidence, kernels, likelihoods
+
+KERNELS = {
+    "rbf": kernels.RBF(0.8, 1.3),
+    "matern12": kernels.Matern12(0.8, 1.3),
+    "matern32": kernels.Matern32([0.7, 1.1], 1.3),
+    "matern52": kernels.Matern52([0.7, 1.1], 1.3),
+    "rational-quadratic": kernels.RationalQuadratic(0.8, 1.3, 0.7),
+    "periodic": kernels.Periodic(0.9, 2.3, 1.3),
+    "linear": kernels.Linear(0.7),
+    "constant": kernels.Constant(0.9),
+    "sum": kernels.RBF(0.8) + kernels.Linear(0.4) + kernels.Constant(0.2),
+    "product": kernels.Matern32(1.2) * kernels.Periodic(1.0, 3.0),
+    "scaled": 0.6 * kernels.Matern52(0.9),
+    "active": kernels.Matern52(0.9, active_dims=(1,)) + kernels.RBF(0.5, active_dims=(0,)),
+}
+
+LIKELIHOODS = {
+    "gaussian": likelihoods.Gaussian(0.4),
+    "probit": likelihoods.BernoulliProbit(),
+    "logit": likelihoods.BernoulliLogit(),
+    "student-t": likelihoods.StudentT(0.5, 3.0),
+    "poisson": likelihoods.Poisson(),
+}
+
+METHODS = {"laplace": Laplace(), "vi": VI(), "ep": EP()}
+EVIDENCES = dict(evidence.ALL)
+
+
+def observations(likelihood: str, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw y given f."""
+    if likelihood in ("probit", "logit"):
+        return np.where(f + rng.logistic(size=f.shape) * 0.5 > 0, 1.0, -1.0)
+    if likelihood == "poisson":
+        return rng.poisson(np.exp(np.clip(f, -3, 3))).astype(float)
+    if likelihood == "student-t":
+        return f + 0.5 * rng.standard_t(3, size=f.shape)
+    return f + 0.4 * rng.normal(size=f.shape)
+
+
+def problem(likelihood: str, rows: int, seed: int = 0):
+    """Inputs and observations of a small two-column problem."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 2))
+    return X, observations(likelihood, np.sin(2 * X[:, 0]) + 0.5 * X[:, 1], rng)

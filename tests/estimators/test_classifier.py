@@ -1,0 +1,128 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sitewise import GPClassifier, kernels, likelihoods
+
+
+def test_probabilities_labels_and_odds_agree(classifier, X, labels):
+    probability = classifier.predict_proba(X)
+    assert list(classifier.classes_) == ["no", "yes"]
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0, atol=1e-14)
+    np.testing.assert_allclose(np.log(probability), classifier.predict_log_proba(X), atol=1e-12)
+    np.testing.assert_allclose(
+        classifier.decision_function(X), np.log(probability[:, 1] / probability[:, 0]), rtol=1e-9
+    )
+    assert np.array_equal(classifier.predict(X) == "yes", probability[:, 1] > 0.5)
+    assert classifier.score(X, labels) > 0.85
+
+
+def test_probabilities_are_the_latent_ones_through_the_link(classifier, X):
+    mean, std = classifier.predict_latent(X, return_std=True)
+    np.testing.assert_allclose(classifier.predict_proba(X)[:, 1], norm.cdf(mean / np.sqrt(1 + std**2)), atol=1e-12)
+
+
+def test_log_predictive_density_is_the_log_probability_of_the_label(classifier, X, labels):
+    logs = classifier.predict_log_proba(X)
+    chosen = np.where(labels == "yes", logs[:, 1], logs[:, 0])
+    assert np.array_equal(classifier.log_predictive_density(X, labels), chosen)
+
+
+def test_covariance_has_the_variances_on_its_diagonal(classifier, X):
+    mean, std = classifier.predict_latent(X[:7], return_std=True)
+    same, cov = classifier.predict_latent(X[:7], return_cov=True)
+    np.testing.assert_allclose(same, mean, atol=1e-12)
+    np.testing.assert_allclose(np.sqrt(np.diag(cov)), std, rtol=1e-7)
+
+
+def test_samples_are_labels_with_the_right_frequencies(classifier, X):
+    draws = classifier.sample_y(X[:5], n_samples=4000, random_state=0)
+    assert draws.shape == (5, 4000)
+    assert set(np.unique(draws)) <= {"no", "yes"}
+    np.testing.assert_allclose((draws == "yes").mean(axis=1), classifier.predict_proba(X[:5])[:, 1], atol=0.03)
+
+
+def test_a_prediction_does_not_depend_on_its_neighbours(classifier, X):
+    far = np.vstack([X, [1e9, -1e9, 1e9]])
+    np.testing.assert_allclose(classifier.predict_proba(far)[:-1], classifier.predict_proba(X), rtol=1e-10)
+    many = np.tile(X, (50, 1))
+    np.testing.assert_allclose(classifier.predict_proba(many)[:50], classifier.predict_proba(X), rtol=1e-10)
+
+
+def test_three_classes_one_against_the_rest(X, signal):
+    y = np.array(["low", "middle", "top"])[np.digitize(signal, [-0.5, 0.5])]
+    model = GPClassifier().fit(X, y)
+    probability = model.predict_proba(X)
+    assert probability.shape == (50, 3)
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0, atol=1e-14)
+    assert np.array_equal(model.predict(X), model.classes_[np.argmax(probability, axis=1)])
+    assert len(model.kernel_) == 3
+    assert model.score(X, y) > 0.7
+    assert model.loo_.probability.shape == (50, 3)
+    assert model.influence_.shape == (50,)
+    assert model.predict_latent(X[:4], return_std=True)[1].shape == (4, 3)
+    assert model.predict_latent(X[:4], return_cov=True)[1].shape == (3, 4, 4)
+    assert set(np.unique(model.sample_y(X[:3], 20, random_state=0))) <= set(model.classes_)
+    assert np.isfinite(list(model.evidence_.values())).all()
+
+
+def test_works_in_scikit_learn_tools(X, labels):
+    pipe = make_pipeline(StandardScaler(), GPClassifier())
+    assert cross_val_score(pipe, X, labels, cv=2, scoring="neg_log_loss").mean() > -0.69
+    search = GridSearchCV(GPClassifier(), {"likelihood": ["probit"], "kernel": [None, kernels.Matern52(2.0)]}, cv=2)
+    assert search.fit(X, labels).best_score_ > 0.6
+    calibrated = CalibratedClassifierCV(GPClassifier(), cv=2).fit(X, labels)
+    assert calibrated.predict_proba(X).shape == (50, 2)
+
+
+def test_data_frames_keep_their_names(X, labels):
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = GPClassifier(fixed="*").fit(table, pd.Series(labels))
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(table[["b", "a", "c"]])
+    pipe = make_pipeline(StandardScaler(), GPClassifier(fixed="*")).set_output(transform="pandas").fit(table, labels)
+    assert list(pipe[-1].feature_names_in_) == ["a", "b", "c"]
+
+
+def test_the_given_kernel_is_where_learning_starts(X, labels):
+    held = GPClassifier(kernels.Matern52(2.0, 3.0), fixed="*").fit(X, labels)
+    assert held.kernel_.lengthscale == 2.0
+    half = GPClassifier(kernels.Matern52(2.0, 3.0), fixed="kernel.variance").fit(X, labels)
+    assert half.kernel_.variance == 3.0
+    assert half.kernel_.lengthscale != 2.0
+    assert half.evidence_["ep"] > held.evidence_["ep"]
+
+
+def test_warm_start_begins_where_the_last_fit_ended(X, labels):
+    model = GPClassifier(warm_start=True).fit(X, labels)
+    first = model.kernel_.lengthscale
+    model.fit(X, labels)
+    assert model.n_iter_ <= 2
+    np.testing.assert_allclose(model.kernel_.lengthscale, first, rtol=1e-3)
+
+
+def test_a_fit_that_stops_early_warns_and_says_so(X, labels):
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        model = GPClassifier(max_iter=1).fit(X, labels)
+    assert not model.converged_
+    assert "Not converged" in model.fit_report_
+
+
+def test_a_likelihood_object_is_used_as_it_is(X, labels):
+    model = GPClassifier(likelihood=likelihoods.BernoulliLogit(), fixed="*").fit(X, labels)
+    assert isinstance(model.likelihood_, likelihoods.BernoulliLogit)
+    assert np.array_equal(
+        model.predict_proba(X), GPClassifier(likelihood="logit", fixed="*").fit(X, labels).predict_proba(X)
+    )
+
+
+def test_verbose_shows_progress(X, labels, capsys):
+    GPClassifier(fixed="*", verbose=True).fit(X, labels)
+    assert "objective" in capsys.readouterr().out

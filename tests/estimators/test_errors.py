@@ -1,0 +1,124 @@
+"""What a user gets wrong, and the words that come back."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.exceptions import NotFittedError
+
+from sitewise import GPClassifier, GPRegressor
+
+BOTH = pytest.mark.parametrize("estimator", [GPClassifier(), GPRegressor()], ids=["classifier", "regressor"])
+
+
+def target(estimator, labels, values):
+    return labels if isinstance(estimator, GPClassifier) else values
+
+
+@BOTH
+@pytest.mark.parametrize(("bad", "words"), [(np.nan, "contains NaN"), (np.inf, "infinity")])
+def test_numbers_that_are_not_finite(estimator, bad, words, X, labels, values):
+    broken = X.copy()
+    broken[3, 1] = bad
+    with pytest.raises(ValueError, match=words):
+        estimator.fit(broken, target(estimator, labels, values))
+    y = values.copy()
+    y[2] = bad
+    with pytest.raises(ValueError, match=words):
+        estimator.fit(X, y)
+
+
+@BOTH
+def test_lengths_that_do_not_match(estimator, X, labels, values):
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        estimator.fit(X, target(estimator, labels, values)[:-1])
+    with pytest.raises(ValueError, match="sample_weight"):
+        estimator.fit(X, target(estimator, labels, values), np.ones(7))
+
+
+def test_one_class(X):
+    with pytest.raises(ValueError, match="at least two classes, but y holds only one class, 'a'"):
+        GPClassifier().fit(X, ["a"] * 50)
+    with pytest.raises(ValueError, match="at least two classes"):
+        GPClassifier().fit(X, [0, 1] * 25, np.tile([1, 0], 25))
+    with pytest.raises(ValueError, match="All rows of class 'c' have weight 0"):
+        GPClassifier().fit(X, np.tile(["a", "b", "c", "a", "b"], 10), np.tile([1, 1, 0, 1, 1], 10))
+
+
+def test_one_row(X):
+    with pytest.raises(ValueError, match="at least two classes"):
+        GPClassifier().fit(X[:1], ["a"])
+    with pytest.raises(ValueError, match="1 sample"):
+        GPRegressor().fit(X[:1], [0.5])
+
+
+def test_wrong_number_of_features_at_prediction(classifier, regressor, X):
+    for model in (classifier, regressor):
+        with pytest.raises(ValueError, match=r"2 features, but GP.* is expecting 3"):
+            model.predict(X[:, :2])
+
+
+@BOTH
+def test_text_and_sparse_inputs(estimator, X, labels, values):
+    y = target(estimator, labels, values)
+    with pytest.raises(ValueError, match="could not convert string"):
+        estimator.fit(np.array([["a", 1.0, 2.0]] * 50, dtype=object), y)
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        estimator.fit(scipy.sparse.csr_array(X), y)
+
+
+def test_object_arrays_of_numbers_are_numbers(X, labels, classifier):
+    model = GPClassifier().fit(X.astype(object), labels.astype(object))
+    assert np.array_equal(model.predict_proba(X), classifier.predict_proba(X))
+
+
+def test_classification_with_a_continuous_target(X, values):
+    with pytest.raises(ValueError, match=r"[Uu]nknown label type|continuous"):
+        GPClassifier().fit(X, values)
+
+
+def test_counts_that_are_no_counts(X, values):
+    with pytest.raises(ValueError, match="counts"):
+        GPRegressor(likelihood="poisson").fit(X, values)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"kernel": "rbf"}, "sitewise.kernels"),
+        ({"likelihood": "cauchy"}, "likelihood must be"),
+        ({"method": "magic"}, "Unknown method"),
+        ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
+        ({"n_restarts": -1}, "n_restarts must be"),
+        ({"fixed": "kernel.size"}, "no parameter 'kernel.size'"),
+        ({"bounds": {"kernel.size": (1, 2)}}, "kernel.size"),
+        ({"method": "hybrid-vem", "bounds": {"kernel.*": (1, 2)}}, "no setting bounds"),
+        ({"jitter": -1.0}, "jitter"),
+        ({"mean": 3.0}, "mean must come from"),
+    ],
+)
+def test_settings(settings, words, X, labels, values):
+    for estimator, y in ((GPClassifier, labels), (GPRegressor, values)):
+        with pytest.raises(ValueError, match=words):
+            estimator(**settings).fit(X, y)
+
+
+def test_inputs_on_a_scale_that_the_kernel_cannot_see(X, labels, values):
+    for estimator, y in ((GPClassifier(), labels), (GPRegressor(), values)):
+        with pytest.warns(UserWarning, match="Scale the inputs"):
+            estimator.fit(1e8 * X, y)
+
+
+def test_all_weights_zero(X, values):
+    with pytest.raises(ValueError, match="zero"):
+        GPRegressor().fit(X, values, np.zeros(50))
+
+
+def test_negative_weight(X, labels):
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        GPClassifier().fit(X, labels, np.full(50, -1.0))
+
+
+@pytest.mark.parametrize("name", ["loo_", "influence_", "evidence_", "sites_"])
+def test_diagnostics_before_fit(name):
+    with pytest.raises(NotFittedError):
+        getattr(GPClassifier(), name)

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+from sitewise import GPRegressor, kernels, likelihoods, means
+
+
+def test_gaussian_noise_gives_the_exact_gaussian_process(regressor, X, values):
+    """Same hyperparameters and units in scikit-learn: the same predictions, evidence and deviations."""
+    k, s = regressor.kernel_, regressor.y_scale_
+    kernel = ConstantKernel(s**2 * k.variance) * Matern(k.lengthscale, nu=2.5) + WhiteKernel(
+        (s * regressor.likelihood_.scale) ** 2
+    )
+    reference = GaussianProcessRegressor(kernel, optimizer=None, alpha=0).fit(X, values - values.mean())
+    new = X[:9] + 0.1
+    mean, std = regressor.predict(new, return_std=True)
+    their_mean, their_std = reference.predict(new, return_std=True)
+    np.testing.assert_allclose(mean, their_mean + values.mean(), rtol=1e-9)
+    np.testing.assert_allclose(std, their_std, rtol=1e-7)
+    for name in ("laplace", "elbo", "ep"):
+        np.testing.assert_allclose(regressor.evidence_[name], reference.log_marginal_likelihood(), rtol=1e-9)
+    density = regressor.log_predictive_density(new, values[:9])
+    np.testing.assert_allclose(density, norm.logpdf(values[:9], mean, std), rtol=1e-8)
+
+
+def test_units_of_y_change_nothing_but_the_units(X, values, regressor):
+    other = GPRegressor().fit(X, 1000 * values - 7)
+    np.testing.assert_allclose(other.predict(X), 1000 * regressor.predict(X) - 7, rtol=1e-5)
+    shift = 50 * np.log(1000)
+    np.testing.assert_allclose(other.evidence_["ep"], regressor.evidence_["ep"] - shift, rtol=1e-6)
+    density = regressor.log_predictive_density(X, values) - np.log(1000)
+    np.testing.assert_allclose(other.log_predictive_density(X, 1000 * values - 7), density, atol=1e-4)
+
+
+def test_without_normalisation_the_kernel_speaks_of_y_itself(X, values):
+    model = GPRegressor(normalize_y=False, mean=means.Constant(100.0), kernel=kernels.Matern52(1.0, 400.0)).fit(
+        X, values
+    )
+    assert (model.y_mean_, model.y_scale_) == (0.0, 1.0)
+    assert model.score(X, values) > 0.9
+
+
+@pytest.mark.parametrize("likelihood", ["student_t", "poisson"])
+def test_other_noise(likelihood, X, signal):
+    rng = np.random.default_rng(3)
+    y = rng.poisson(np.exp(signal + 2)) if likelihood == "poisson" else 5 + signal + 0.1 * rng.standard_t(3, 50)
+    model = GPRegressor(likelihood=likelihood).fit(X, y)
+    assert model.converged_
+    assert model.score(X, y) > 0.8
+    mean, std = model.predict(X, return_std=True)
+    draws = model.sample_y(X[:4], 4000, random_state=0)
+    assert draws.shape == (4, 4000)
+    np.testing.assert_allclose(draws.mean(axis=1), mean[:4], atol=6 * std[:4].max() / np.sqrt(4000) + 0.02)
+    assert np.all(np.isfinite(model.log_predictive_density(X, y)))
+    assert np.all((model.loo_.probability > 0) & (model.loo_.probability <= 1))
+    if likelihood == "poisson":
+        assert model.mean_.value != 0
+        with pytest.raises(ValueError, match="counts"):
+            model.log_predictive_density(X, y + 0.5)
+
+
+def test_a_likelihood_object(X, values):
+    model = GPRegressor(likelihood=likelihoods.Gaussian(0.5), fixed="likelihood.scale").fit(X, values)
+    assert model.likelihood_.scale == 0.5
+
+
+def test_samples_have_the_predictive_moments(regressor, X):
+    mean, std = regressor.predict(X[:5], return_std=True)
+    draws = regressor.sample_y(X[:5], 5000, random_state=0)
+    np.testing.assert_allclose(draws.mean(axis=1), mean, atol=5 * std.max() / np.sqrt(5000))
+    np.testing.assert_allclose(draws.std(axis=1), std, rtol=0.06)

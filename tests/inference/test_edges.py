@@ -1,0 +1,92 @@
+"""Awkward data: a right answer, or an outcome with advice; never NaN, never a hang."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cases import METHODS, problem
+from sitewise import Data, Model, Outcome, evidence, kernels, likelihoods, posterior, resolve
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _solve(method, model, data):
+    solution = method.solve(model, data)
+    q = posterior(model, data, solution.sites)
+    return solution, {k: e(model, data, solution.sites) for k, e in evidence.ALL.items()}, q.probability(data.X)
+
+
+def _awkward():
+    X, y = problem("probit", 12)
+    yield "duplicated rows", np.concatenate([X, X]), np.concatenate([y, -y])
+    yield "constant columns", np.ones_like(X), y
+    yield "one row", X[:1], y[:1]
+    yield "two rows", X[:2], np.array([1.0, -1.0])
+    yield "one class", X, np.ones(12)
+    yield "tiny inputs", X * 1e-8, y
+    yield "huge inputs", X * 1e8, y
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("name", "X", "y"), list(_awkward()), ids=lambda v: v if isinstance(v, str) else "")
+def test_awkward_data_gives_finite_converged_results(method, name, X, y):
+    for variance in (1.0, 400.0):
+        model = Model.full(kernels.RBF(1.0, variance), likelihoods.BernoulliProbit())
+        solution, values, p = _solve(METHODS[method], model, Data.of(X, y))
+        assert solution.code == Outcome.CONVERGED
+        assert np.all(np.isfinite(list(values.values())))
+        assert np.all((np.asarray(p) > 0) & (np.asarray(p) < 1))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_float32_is_close_to_float64(method):
+    X, y = problem("probit", 20)
+    model = Model.full(kernels.Matern52(0.8, 2.0), likelihoods.BernoulliProbit())
+    _, sharp, _ = _solve(METHODS[method], model, Data.of(X, y))
+    with jax.enable_x64(False):
+        single = Data.of(X.astype(np.float32), y.astype(np.float32))
+        model32 = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), model)
+        solution, values, _ = _solve(METHODS[method], model32, single)
+        assert values["elbo"].dtype == jnp.float32
+    assert solution.code == Outcome.CONVERGED
+    for name in sharp:
+        assert float(values[name]) == pytest.approx(float(sharp[name]), abs=1e-2)
+
+
+def test_outcomes_carry_advice():
+    for outcome in Outcome:
+        assert len(outcome.advice) > 20
+    assert Outcome.CONVERGED.ok and not Outcome.STEP_CAP.ok
+
+
+def test_the_step_cap_is_reported():
+    import dataclasses
+
+    X, y = problem("probit", 20)
+    model = Model.full(kernels.Matern52(0.8, 200.0), likelihoods.BernoulliProbit())
+    capped = dataclasses.replace(METHODS["vi"], max_steps=2)
+    assert capped.solve(model, Data.of(X, y)).outcome is Outcome.STEP_CAP
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "weight", "words"),
+    [
+        (np.ones((3, 2)), np.ones(2), None, "one y per row"),
+        (np.full((3, 2), np.nan), np.ones(3), None, "X contains NaN"),
+        (np.ones((3, 2)), np.array([1.0, np.inf, 0.0]), None, "y contains NaN"),
+        (np.ones((0, 2)), np.ones(0), None, "at least one row"),
+        (np.ones((3, 2)), np.ones(3), [-1, 1, 1], "non-negative"),
+        (np.ones((3, 2)), np.ones(3), [0, 0, 0], "no row to learn from"),
+    ],
+)
+def test_bad_data_is_refused_in_words(X, y, weight, words):
+    with pytest.raises(ValueError, match=words):
+        Data.of(X, y, weight)
+
+
+def test_counts_must_be_counts():
+    model = Model.full(kernels.RBF(), likelihoods.Poisson())
+    with pytest.raises(ValueError, match="counts 0, 1, 2"):
+        resolve("laplace").fit(model, Data.of(np.arange(4.0), [0.5, 1, 2, 3]))

@@ -1,0 +1,61 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cases import KERNELS
+from sitewise import kernels
+
+X = np.random.default_rng(0).normal(size=(9, 2))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_matrix_is_symmetric_semidefinite_and_agrees_with_its_diagonal(name):
+    kernel = KERNELS[name]
+    K = np.asarray(kernel.matrix(jnp.asarray(X)))
+    np.testing.assert_allclose(K, K.T, atol=1e-13)
+    np.testing.assert_allclose(np.diag(K), kernel.variances(jnp.asarray(X)), atol=1e-12)
+    assert np.linalg.eigvalsh(K).min() > -1e-10
+    np.testing.assert_allclose(kernel.matrix(jnp.asarray(X[:4]), jnp.asarray(X)), K[:4], atol=1e-12)
+
+
+def test_formulas_on_one_pair():
+    a, b = jnp.asarray([[0.3, -1.0]]), jnp.asarray([[1.0, 0.4]])
+    r = float(np.sqrt((0.7 / 2) ** 2 + (1.4 / 2) ** 2))
+    want = {
+        kernels.RBF: np.exp(-(r**2) / 2),
+        kernels.Matern12: np.exp(-r),
+        kernels.Matern32: (1 + 3**0.5 * r) * np.exp(-(3**0.5) * r),
+        kernels.Matern52: (1 + 5**0.5 * r + 5 / 3 * r**2) * np.exp(-(5**0.5) * r),
+        kernels.RationalQuadratic: (1 + r**2 / 2) ** -1,
+    }
+    for kind, value in want.items():
+        assert float(kind(2.0, 1.0).matrix(a, b)[0, 0]) == pytest.approx(value, rel=1e-12)
+    periodic = np.exp(-2 * np.sum(np.sin(np.pi * np.array([0.7, 1.4]) / 3) ** 2) / 4)
+    assert float(kernels.Periodic(2.0, 3.0).matrix(a, b)[0, 0]) == pytest.approx(periodic, rel=1e-12)
+
+
+def test_unit_defaults_and_public_names():
+    for name in ("Matern12", "Matern32", "Matern52", "RBF", "RationalQuadratic", "Periodic", "Linear", "Constant"):
+        assert float(getattr(kernels, name)().variance) == 1.0
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_duplicates_are_at_distance_zero_at_every_scale(scale):
+    rows = np.concatenate([X, X[:3]]) * scale + 3 * scale
+    K = np.asarray(kernels.Matern12(scale).matrix(jnp.asarray(rows)))
+    assert K[9, 0] == K[0, 0] == 1.0
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradients_are_finite_with_duplicates_and_constant_columns(name):
+    rows = np.concatenate([X, X[:3]])
+    rows[:, 1] = 1.0
+    slope = jax.grad(lambda k: jnp.sum(jnp.sin(k.matrix(jnp.asarray(rows)))))(KERNELS[name])
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(slope))
+
+
+def test_bad_parameters_are_refused():
+    for bad in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="lengthscale must be positive and finite"):
+            kernels.RBF(bad)

@@ -1,0 +1,72 @@
+"""Padding, row order and integer weights change nothing."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from cases import LIKELIHOODS, METHODS, problem
+from sitewise import Data, Model, evidence, kernels, posterior
+
+ROWS = 13
+READ = {**evidence.ALL, "power": evidence.power_ep(0.5)}
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _everything(method, model, data, X_new):
+    solution = method.solve(model, data)
+    q = posterior(model, data, solution.sites)
+    return {k: e(model, data, solution.sites) for k, e in READ.items()}, q.f(X_new), solution
+
+
+def _same(a, b, atol):
+    for key in READ:
+        np.testing.assert_allclose(a[0][key], b[0][key], atol=atol, err_msg=key)
+    np.testing.assert_allclose(a[1][0], b[1][0], atol=atol)
+    np.testing.assert_allclose(a[1][1], b[1][1], atol=atol)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("method", METHODS)
+def test_padding_and_row_order(likelihood, method):
+    X, y = problem(likelihood, ROWS)
+    X_new = X[:4] + 0.1
+    model = Model.full(kernels.Matern52([0.8, 1.1], 1.5), LIKELIHOODS[likelihood])
+    plain = _everything(METHODS[method], model, Data.of(X, y), X_new)
+    assert plain[2].code == 0
+    _same(plain, _everything(METHODS[method], model, Data.of(X, y).pad(20), X_new), 1e-10)
+    order = np.random.default_rng(3).permutation(ROWS)
+    _same(plain, _everything(METHODS[method], model, Data.of(X[order], y[order]), X_new), 1e-10)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("method", METHODS)
+def test_integer_weights_are_repeated_rows(likelihood, method):
+    X, y = problem(likelihood, ROWS)
+    weight = np.array([1, 2, 0, 1, 3, 1, 1, 1, 2, 1, 1, 1, 0])
+    index = np.repeat(np.arange(ROWS), weight)
+    X_new = X[:4] + 0.1
+    model = Model.full(kernels.Matern52([0.8, 1.1], 1.5), LIKELIHOODS[likelihood])
+    a = _everything(METHODS[method], model, Data.of(X, y, weight), X_new)
+    b = _everything(METHODS[method], model, Data.of(X[index], y[index]), X_new)
+    assert a[2].code == b[2].code == 0
+    _same(a, b, 1e-7)
+
+
+def test_fractional_weights_are_powers_of_the_likelihood():
+    """Gaussian noise of variance s²/w is the w-th power of noise s², up to the normaliser."""
+    from sitewise import EP, likelihoods
+
+    X, y = problem("gaussian", ROWS)
+    weight = np.full(ROWS, 0.25)
+    kernel = kernels.Matern52(0.8, 1.5)
+    a = _everything(EP(), Model.full(kernel, likelihoods.Gaussian(0.4)), Data.of(X, y, weight), X[:4])
+    b = _everything(EP(), Model.full(kernel, likelihoods.Gaussian(0.8)), Data.of(X, y), X[:4])
+    np.testing.assert_allclose(a[1][0], b[1][0], atol=1e-9)
+    np.testing.assert_allclose(a[1][1], b[1][1], atol=1e-9)
+    assert a[2].code == 0
+    # log p^w = w log p: the same Gaussian up to Σ [½(1−w) log 2πs² − ½ log w].
+    shift = ROWS * (0.5 * 0.75 * np.log(2 * np.pi * 0.16) - 0.5 * np.log(0.25))
+    for key in ("laplace", "elbo", "ep", "power"):
+        assert a[0][key] - shift == pytest.approx(float(b[0][key]), abs=1e-8), key

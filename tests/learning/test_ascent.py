@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+from sitewise.learning.ascent import maximise
+
+WIDE = np.array([[-50.0, 50.0]] * 2)
+
+
+def _rosenbrock(x):
+    a, b = x
+    value = -((1 - a) ** 2 + 100 * (b - a * a) ** 2)
+    return value, np.array([2 * (1 - a) + 400 * a * (b - a * a), -200 * (b - a * a)])
+
+
+def test_finds_a_curved_maximum():
+    end = maximise(_rosenbrock, np.array([-1.2, 1.0]), WIDE, tol=1e-8, max_rounds=200)
+    assert end.converged
+    np.testing.assert_allclose(end.x, 1.0, atol=1e-6)
+
+
+def test_respects_the_box_and_stops_at_its_edge():
+    box = np.array([[-2.0, 0.5], [-2.0, 2.0]])
+    end = maximise(_rosenbrock, np.array([-1.2, 1.0]), box, tol=1e-8, max_rounds=200)
+    assert end.converged and end.x[0] == 0.5
+    assert end.x[1] == pytest.approx(0.25, abs=1e-6)
+
+
+def test_no_step_exceeds_the_cap_and_failures_are_backed_away_from():
+    seen = []
+
+    def function(x):
+        seen.append(x.copy())
+        if x[0] > 3:
+            return np.nan, np.array([np.nan, np.nan])
+        return -((x[0] - 2.9) ** 2) - x[1] ** 2, np.array([-2 * (x[0] - 2.9), -2 * x[1]])
+
+    end = maximise(function, np.array([-8.0, 5.0]), WIDE, tol=1e-8, max_rounds=200)
+    np.testing.assert_allclose(end.x, [2.9, 0.0], atol=1e-6)
+    assert np.max(np.abs(np.diff(seen[:4], axis=0))) <= 1.0 + 1e-12
+
+
+def test_the_cap_on_rounds_is_reported():
+    end = maximise(_rosenbrock, np.array([-1.2, 1.0]), WIDE, tol=1e-8, max_rounds=3)
+    assert not end.converged and "cap on rounds" in end.reason

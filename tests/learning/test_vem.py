@@ -1,0 +1,67 @@
+"""Algorithm 1: its stopping rules, and agreement with the nested learner where the objectives agree."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cases import problem
+from sitewise import VEM, Data, Model, evidence, kernels, likelihoods, resolve
+from sitewise.learning.vem import CAP, FELL, SETTLED
+
+
+@pytest.fixture(scope="module")
+def small():
+    X, y = problem("probit", 30, seed=5)
+    return Model.full(kernels.Matern52(), likelihoods.BernoulliProbit(), jitter=1e-6), Data.of(X, y)
+
+
+def test_with_the_elbo_it_climbs_to_the_nested_optimum(small):
+    model, data = small
+    fit = VEM(evidence=evidence.elbo, learning_rate=0.05, max_rounds=400).fit(model, data)
+    nested = resolve("vi").fit(model, data)
+    values = [entry["learning"] for entry in fit.trace]
+    assert np.all(np.diff(values[5:]) > -1e-3)
+    assert fit.objective == pytest.approx(nested.objective, abs=0.02)
+
+
+def test_a_falling_objective_stops_and_rolls_back(small):
+    model, data = small
+    fit = VEM(learning_rate=0.3, max_rounds=300).fit(model, data)
+    assert fit.reason in (FELL, SETTLED)
+    if fit.reason == FELL:
+        assert fit.trace[-1]["learning"] < fit.trace[-2]["learning"]
+        assert fit.objective == fit.trace[-2]["learning"]
+        assert fit.parameters["kernel.variance"] == pytest.approx(fit.trace[-2]["kernel.variance"])
+
+
+def test_the_cap_is_reported_and_the_trace_kept(small):
+    model, data = small
+    fit = VEM(max_rounds=3).fit(model, data)
+    assert fit.reason == CAP and not fit.converged and len(fit.trace) == 3
+    assert {"learning", "elbo", "ep", "kernel.lengthscale", "kernel.variance"} <= set(fit.trace[0])
+
+
+def test_published_start_and_settings(small):
+    model, data = small
+    learner = VEM()
+    state = learner.init(model, jax.tree.map(jnp.asarray, data))
+    assert np.all(state.sites.nat1 == 0) and np.all(state.sites.prec == 1e-6)
+    np.testing.assert_allclose(jax.nn.softplus(state.vector), 1.0)
+    published = (learner.rate, learner.e_steps, learner.m_steps, learner.learning_rate, learner.max_rounds)
+    assert published == (0.1, 20, 20, 0.01, 10_000)
+    robust = VEM.published_student_t(5000)
+    assert (robust.rate, robust.learning_rate, robust.max_rounds) == (0.001, 0.001, 5000)
+    assert robust.inference.min_prec == 2e-8 and not robust.stop_on_fall
+
+
+def test_one_adam_state_lives_through_all_m_steps(small):
+    model, data = small
+    padded = jax.tree.map(jnp.asarray, data.pad(32))
+    learner = dataclasses.replace(VEM(), m_steps=3)
+    state, _ = learner.step(model, padded, learner.init(model, padded))
+    state, _ = learner.step(model, padded, state)
+    counts = [int(x) for x in jax.tree.leaves(state.optimiser) if jnp.issubdtype(x.dtype, jnp.integer)]
+    assert counts == [6]
