@@ -81,7 +81,8 @@ class Likelihood(Module):
     ) -> jax.Array:
         """log E_{N(s; mean, var)}[p̃(y|s)^power],  log p̃(y|s) = E_{N(f; s, resid)}[log p(y|f)].
 
-        `start` is a guess of where the mass of N·p̃ lies.  Quadrature in quadrature; p̃ varies on the scale √(width² + resid), so that the outer rule may be coarse.
+        `start` is a guess of where the mass of N·p̃ lies.  Quadrature in quadrature; p̃ varies on the scale
+        √(width² + resid), so that the outer rule may be coarse.
         """
         inner = _INNER if self.quadrature is None else self.quadrature
         # A residual of zero makes p̃ = p; this one is as good as zero and lets the inner rule have a width.
