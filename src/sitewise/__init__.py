@@ -15,6 +15,7 @@ from sitewise.learning.vem import VEM
 from sitewise.methods import METHODS, resolve
 from sitewise.model import Model
 from sitewise.predict import Posterior, posterior
+from sitewise.priors import inducing
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
@@ -42,6 +43,7 @@ __all__ = [
     "estimators",
     "evidence",
     "hyperpriors",
+    "inducing",
     "kernels",
     "likelihoods",
     "load",

@@ -90,6 +90,20 @@ def _backward(residuals, cotangent):
 gaussian_sites.defvjp(_forward, _backward)
 
 
+def whitener(K: jax.Array, jitter: float) -> jax.Array:
+    """T = L⁻ᵀ with L Lᵀ = K + jitter·mean(diag K)·I, so that Tᵀ K T = I.  The only place where jitter is added."""
+    eye = jnp.eye(K.shape[0], dtype=K.dtype)
+    L = cholesky(K + jitter * jnp.mean(jnp.diagonal(K)) * eye)
+    return solve_triangular(L, eye, lower=True).T
+
+
+def inverse_root(A: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(L⁻¹, ½ log|A|) with L Lᵀ = A: products with L⁻¹ run as matrix products, which solves do not."""
+    L = cholesky(A)
+    H = solve_triangular(L, jnp.eye(A.shape[0], dtype=A.dtype), lower=True)
+    return H, jnp.sum(jnp.log(jnp.diagonal(L)))
+
+
 def gmres(matvec, rhs: jax.Array, tol: float, max_steps: int) -> jax.Array:
     """Solve matvec(x) = rhs, to |residual| ≤ tol·|rhs| or `max_steps` Arnoldi steps.
 

@@ -87,20 +87,22 @@ def expect(function, mean, var, *, rule: Rule, centre, width):
     return jnp.sum(jnp.exp(logc + _log_gaussian(f, mean, var)) * function(f), axis=0)
 
 
-def log_expect_exp(function, mean, var, *, rule: Rule, centre, width):
+def log_expect_exp(function, mean, var, *, rule: Rule, centre, width, guide=None, start=None):
     """log E_{N(mean, var)}[exp function(f)], elementwise, without under- or overflow.
 
     The mass of the tilted density is found first: its mode, and its width there.  If the
     landmark's grid would be too coarse at the mode, the mode takes the landmark's place.
+    `guide` is a cheaper stand-in for `function`, good enough to find the mass; `start` is where the mass may be if it
+    is not within reach of the Gaussian.
     """
     if isinstance(rule, GaussHermite):
         f, logc = lax.stop_gradient(rule.nodes(mean, jnp.sqrt(var), centre, width))
     else:
-        f, logc = lax.stop_gradient(_tilted_nodes(function, mean, var, rule, centre, width))
+        f, logc = lax.stop_gradient(_tilted_nodes(guide or function, mean, var, rule, centre, width, start))
     return logsumexp(logc + _log_gaussian(f, mean, var) + function(f), axis=0)
 
 
-def _tilted_nodes(function, mean, var, rule, centre, width):
+def _tilted_nodes(function, mean, var, rule, centre, width, start=None):
     def height(f):
         return function(f) - 0.5 * (f - mean) ** 2 / var
 
@@ -116,6 +118,10 @@ def _tilted_nodes(function, mean, var, rule, centre, width):
     best = jnp.argmax(jnp.where(jnp.isfinite(heights), heights, -jnp.inf), axis=0)
     mode = jnp.take_along_axis(grid, best[None], axis=0)[0]
     gap = jnp.exp(jnp.take_along_axis(logc, best[None], axis=0)[0])
+
+    if start is not None:
+        higher = height(start) > height(mode)
+        mode, gap = jnp.where(higher, start, mode), jnp.where(higher, sd, gap)
 
     def newton(_, f):
         step = jnp.clip(slope(f) / curvature(f), -gap, gap)

@@ -31,13 +31,13 @@ def positive(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
     return dataclasses.field(default=default, metadata={"support": POSITIVE, "train": train})
 
 
-def real(default: Any = dataclasses.MISSING) -> Any:
-    """A parameter that lives on the whole line."""
-    return dataclasses.field(default=default, metadata={"support": REAL})
+def real(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
+    """A parameter that lives on the whole line; with train=False it is held unless asked for by name."""
+    return dataclasses.field(default=default, metadata={"support": REAL, "train": train})
 
 
 def fixed(default: Any = dataclasses.MISSING) -> Any:
-    """Numbers that are data, not parameters (inducing inputs, given noise)."""
+    """Numbers that are data, not parameters (given noise)."""
     return dataclasses.field(default=default, metadata={})
 
 

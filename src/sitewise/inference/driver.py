@@ -30,6 +30,7 @@ from sitewise.types import Outcome
 _SHRINK = 0.4
 _MIN_RATE = 1e-4
 _MIN_KEPT = 0.05  # a step keeps at least this share of each site precision
+_CONTRACTS = 0.3  # a plain update that shrinks the residual to this share is good enough
 _NEWTON_TOL = 1e-2
 _NEWTON_STEPS = 40
 _ADJOINT_STEPS = 150
@@ -202,8 +203,10 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
         point = _pick(better, new, old)
         recent = jnp.where(better, jnp.roll(s.recent, 1).at[0].set(new.merit), s.recent)
         if method.use_newton:
+            # Where products with Σ∘Σ are dear, a plain update that contracts well is not worth improving.
+            slow = gram.newton_pays | (new.residual > _CONTRACTS * old.residual)
             direction, newton = lax.cond(
-                better & (s.step > 0),
+                better & slow & (s.step > 0),
                 lambda: (_newton_direction(method, likelihood, gram, data, point), jnp.array(True)),
                 lambda: (_plain_direction(point), jnp.array(False)),
             )

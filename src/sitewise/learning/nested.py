@@ -126,7 +126,7 @@ class _Search:
     def evaluate(self, vector: np.ndarray, sites: Sites):
         learner = self.learner
         return profile(
-            learner.inference, learner.evidence, learner.gradient, self.trainable, self.priors,
+            learner.inference, learner.evidence.on(self.model.prior), learner.gradient, self.trainable, self.priors,
             self.model, self.data, jnp.asarray(vector), sites,
         )  # fmt: skip
 

@@ -41,6 +41,12 @@ class Gaussian(Likelihood):
         total = s2 / power + var
         return log_c - 0.5 * ((y - mean) ** 2 / total + jnp.log(2 * np.pi * total))
 
+    def log_expected_smoothed_prob(self, y, mean, var, resid, power=1.0, start=None):
+        """p̃ = p·exp(−½ resid/s²)."""
+        if self.quadrature is not None:
+            return super().log_expected_smoothed_prob(y, mean, var, resid, power, start)
+        return self.log_expected_prob(y, mean, var, power) - 0.5 * power * resid / self.scale**2
+
     def response_mean(self, f):
         return f
 

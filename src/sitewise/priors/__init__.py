@@ -1,5 +1,6 @@
 """Prior structures behind one call: `prior.gram(X).condition(sites)`."""
 
 from sitewise.priors.full import FullPrior, Marginals
+from sitewise.priors.sparse import SparsePrior
 
-__all__ = ["FullPrior", "Marginals"]
+__all__ = ["FullPrior", "Marginals", "SparsePrior"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,8 @@ class FullPrior:
     mean: means.Mean = fixed(default=means.Zero())
     jitter: float = static(default=0.0)
 
+    exact: ClassVar[bool] = True  # no residual variance
+
     def gram(self, X: jax.Array) -> FullGram:
         """Everything that depends on θ and X but not on the sites."""
         K = self.kernel.matrix(X)
@@ -48,6 +50,8 @@ class FullPrior:
 class FullGram:
     K: jax.Array = fixed()
     mean: jax.Array = fixed()
+
+    newton_pays: ClassVar[bool] = True  # a Newton direction always costs less than what it saves
 
     def condition(self, sites: Sites) -> Marginals:
         """prior × sites.  With g = f − μ, the site of f is a site of g with b = nat1 − prec·μ."""

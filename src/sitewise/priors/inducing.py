@@ -1,0 +1,78 @@
+"""L1. Choosing inducing inputs.  The same inputs and seed give the same choice.
+
+kmeans   centres of m clusters (by mini-batches for large tables)
+greedy   the row of largest prior variance given those chosen so far: pivoted Cholesky of κ(X, X), O(nm²)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from sitewise.kernels import Kernel
+from sitewise.precision import working_precision
+
+_MINI_BATCH_ABOVE = 5_000_000  # rows × clusters
+_GREEDY_ROWS = 20_000
+
+
+def select(X, inducing: Any = "kmeans", count: int = 500, *, kernel: Kernel | None = None, seed: int = 0) -> np.ndarray:
+    """Z: `count` inducing inputs for the rows of X, by name, or `inducing` itself if it is an array.
+
+    If X has no more than `count` distinct rows, Z is those rows, and the sparse GP is exact.
+    """
+    X = np.asarray(X, float)
+    if not isinstance(inducing, str):
+        Z = np.asarray(inducing, float)
+        if Z.ndim != 2 or Z.shape[1] != X.shape[1]:
+            raise ValueError(f"Inducing inputs must be a table with {X.shape[1]} columns, got shape {Z.shape}.")
+        return Z
+    if count < 1:
+        raise ValueError(f"The number of inducing inputs must be at least 1, got {count}.")
+    distinct = np.unique(X, axis=0)
+    if len(distinct) <= count:
+        return distinct
+    if inducing == "kmeans":
+        return _kmeans(X, count, seed)
+    if inducing == "greedy":
+        if kernel is None:
+            raise ValueError("Greedy selection needs a kernel; pass kernel=, or use 'kmeans'.")
+        return _greedy(X, count, kernel, seed)
+    raise ValueError(f"Unknown selection {inducing!r}; choose 'kmeans' or 'greedy', or give an array.")
+
+
+def _kmeans(X: np.ndarray, count: int, seed: int) -> np.ndarray:
+    from sklearn.cluster import KMeans, MiniBatchKMeans
+
+    if len(X) * count > _MINI_BATCH_ABOVE:
+        method = MiniBatchKMeans(count, random_state=seed, n_init=1, batch_size=max(4096, 4 * count))
+    else:
+        method = KMeans(count, random_state=seed, n_init=1)
+    return method.fit(X).cluster_centers_
+
+
+def _greedy(X: np.ndarray, count: int, kernel: Kernel, seed: int) -> np.ndarray:
+    """Rows in the order of pivoted Cholesky (Fine & Scheinberg 2001), among at most 20 000 drawn rows.
+
+    The first `k` of them are the choice for `k`: sets of different sizes are nested.
+    """
+    if len(X) > _GREEDY_ROWS:
+        X = X[np.random.default_rng(seed).choice(len(X), _GREEDY_ROWS, replace=False)]
+    with working_precision():
+        rows = jnp.asarray(X)
+        left = np.array(kernel.variances(rows))
+        floor = 1e-10 * left.max()
+        factor = np.zeros((len(X), count))
+        chosen: list[int] = []
+        for k in range(count):
+            pivot = int(np.argmax(left))
+            if left[pivot] <= floor:
+                break  # the rows left are determined by those chosen
+            column = np.asarray(kernel.matrix(rows, rows[pivot : pivot + 1]))[:, 0]
+            factor[:, k] = (column - factor[:, :k] @ factor[pivot, :k]) / np.sqrt(left[pivot])
+            left = np.maximum(left - factor[:, k] ** 2, 0.0)
+            left[pivot] = 0.0
+            chosen.append(pivot)
+    return X[chosen]

@@ -1,0 +1,121 @@
+"""L1. The sparse GP prior: m inducing variables u = f(Z) summarise the function (Titsias 2009).
+
+f_i = s_i + e_i, with s the projection of f on u and e_i ~ N(0, resid_i) independent given u; row i has its site on s_i.
+Cost O(nm²).  With Z = X it is the full GP.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from sitewise import linalg, means
+from sitewise.kernels import Kernel
+from sitewise.priors.features import Blocked, Inner, Projected, Stored, Whitened, condition, project
+from sitewise.priors.full import Marginals
+from sitewise.sites import Sites
+from sitewise.types import Module, fixed, module, real, static
+
+
+@module
+class SparsePrior(Module):
+    """`inducing` is Z, one row per inducing input; held unless trained by name.
+
+    jitter   added to the diagonal of K_uu, as a share of its mean
+    keep     at most so many numbers (n·m) of features are kept; beyond that they are recomputed block by block
+    block    numbers of features in one block
+    """
+
+    kernel: Kernel = fixed()
+    inducing: jax.Array = real(train=False)
+    mean: means.Mean = fixed(means.Zero())
+    jitter: float = static(1e-9)
+    keep: int = static(2**24)
+    block: int = static(2**21)
+
+    exact: ClassVar[bool] = False
+
+    def whitened(self, dtype) -> Whitened:
+        Z = jnp.asarray(self.inducing, dtype)
+        return Whitened(self.kernel, Z, linalg.whitener(self.kernel.matrix(Z), self.jitter))
+
+    def gram(self, X: jax.Array) -> SparseGram:
+        """Everything that depends on θ and X but not on the sites."""
+        whitened = self.whitened(X.dtype)
+        rows, m = X.shape[0], whitened.Z.shape[0]
+        if rows * m <= self.keep:
+            return SparseGram(Stored(*whitened(X)), self.mean(X))
+        return SparseGram(Blocked(whitened, X, max(1, self.block // m)), self.mean(X))
+
+    def posterior(self, X: jax.Array, sites: Sites) -> SparsePosterior:
+        """q(f) as an object that can be asked for predictions; `sites` are the weighted ones."""
+        inner = self.gram(X).condition_with_factor(sites)[1]
+        return SparsePosterior(self.whitened(X.dtype), self.mean, inner)
+
+
+@module
+class SparseGram:
+    features: Stored | Blocked = fixed()
+    mean: jax.Array = fixed()
+
+    # A product with Σ∘Σ costs as much as a conditioning here: Newton only where the plain update contracts badly.
+    newton_pays: ClassVar[bool] = False
+
+    def _marginals(self, sites: Sites, out: Projected) -> Marginals:
+        mu = self.mean
+        shift = jnp.sum(mu * (sites.nat1 - 0.5 * sites.prec * mu))
+        return Marginals(mu + out.mean, out.var, out.resid, shift + out.log_z, mu)
+
+    def condition(self, sites: Sites) -> Marginals:
+        """prior × sites; the sites see s, which has the prior mean μ of f."""
+        return self._marginals(sites, project(self.features, sites.nat1 - sites.prec * self.mean, sites.prec))
+
+    def condition_with_factor(self, sites: Sites) -> tuple[Marginals, Inner]:
+        """The same, with what `covariance` needs; not for differentiation."""
+        out, inner = condition(self.features, sites.nat1 - sites.prec * self.mean, sites.prec)
+        return self._marginals(sites, out), inner
+
+    def covariance(self, inner: Inner) -> SparseCovariance:
+        return SparseCovariance(self.features, inner.H.T @ inner.H)
+
+
+@module
+class SparseCovariance:
+    """Σ = Φ S Φᵀ, as the two products that derivatives of q need."""
+
+    features: Stored | Blocked = fixed()
+    S: jax.Array = fixed()
+
+    def times(self, x: jax.Array) -> jax.Array:
+        """Σ x, in O(nm)."""
+        inner = self.S @ self.features.total(lambda phi, diag, x: phi.T @ x, x)
+        return self.features.each(lambda phi, diag: phi @ inner)
+
+    def squared_times(self, x: jax.Array) -> jax.Array:
+        """(Σ ∘ Σ) x = diag Φ S (Φᵀ diag(x) Φ) S Φᵀ, in O(nm²)."""
+        P = self.features.total(lambda phi, diag, x: phi.T @ (x[:, None] * phi), x)
+        Q = self.S @ P @ self.S
+        return self.features.each(lambda phi, diag: jnp.sum((phi @ Q) * phi, axis=1))
+
+
+@module
+class SparsePosterior:
+    whitened: Whitened = fixed()
+    mean: means.Mean = fixed()
+    inner: Inner = fixed()
+
+    def marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Mean and variance of f at each new row: κ − |φ|² + φᵀSφ."""
+        phi, diag = self.whitened(X_new)
+        C = phi @ self.inner.H.T
+        var = jnp.maximum(diag - jnp.sum(phi * phi, axis=1), 0.0) + jnp.sum(C * C, axis=1)
+        return self.mean(X_new) + phi @ self.inner.coef, jnp.maximum(var, jnp.finfo(var.dtype).eps * diag)
+
+    def joint(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Mean and covariance matrix of f at the new rows."""
+        phi, _ = self.whitened(X_new)
+        C = phi @ self.inner.H.T
+        cov = self.whitened.kernel.matrix(X_new) - phi @ phi.T + C @ C.T
+        return self.mean(X_new) + phi @ self.inner.coef, cov

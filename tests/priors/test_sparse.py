@@ -1,0 +1,127 @@
+"""The sparse prior against dense formulas; blocks, padding and weights change nothing."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sitewise import Data, Model, evidence, kernels, likelihoods, means, posterior
+from sitewise.precision import working_precision
+from sitewise.priors import SparsePrior
+from sitewise.priors.inducing import select
+from sitewise.sites import Sites
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with working_precision():
+        yield
+
+
+RNG = np.random.default_rng(3)
+N, M = 23, 6
+X = RNG.normal(size=(N, 2))
+Z = X[:M] + 0.1
+Y = np.where(RNG.normal(size=N) > 0, 1.0, -1.0)
+SITES = Sites(RNG.normal(size=N), RNG.uniform(0.1, 2.0, size=N))
+KERNEL = kernels.Matern52(lengthscale=1.2, variance=2.5)
+MEAN = means.Constant(0.4)
+
+
+def dense(sites: Sites):
+    """q of the projected process by dense algebra: prior covariance Q = K_xu K_uu⁻¹ K_ux."""
+    Kuu = np.asarray(KERNEL.matrix(jnp.asarray(Z))) + 1e-9 * 2.5 * np.eye(M)
+    Kxu = np.asarray(KERNEL.matrix(jnp.asarray(X), jnp.asarray(Z)))
+    Q = Kxu @ np.linalg.solve(Kuu, Kxu.T)
+    W = np.diag(sites.prec)
+    G = np.linalg.inv(np.eye(N) + Q @ W)
+    cov = G @ Q
+    mu = np.full(N, 0.4)
+    mean = mu + cov @ (sites.nat1 - sites.prec * mu)
+    b = sites.nat1 - sites.prec * mu
+    log_z = -0.5 * np.linalg.slogdet(np.eye(N) + Q @ W)[1] + 0.5 * b @ cov @ b + mu @ sites.nat1 - 0.5 * mu @ W @ mu
+    return mean, cov, 2.5 - np.diag(Q), log_z
+
+
+def storage(blocks: bool) -> dict[str, int]:
+    return {"keep": 1, "block": 7 * M} if blocks else {}
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_condition_equals_dense_algebra(blocks):
+    gram = SparsePrior(KERNEL, Z, MEAN, **storage(blocks)).gram(jnp.asarray(X))
+    mean, cov, resid, log_z = dense(SITES)
+    q, inner = gram.condition_with_factor(SITES)
+    for marginals in (q, gram.condition(SITES)):
+        np.testing.assert_allclose(marginals.mean, mean, atol=1e-10)
+        np.testing.assert_allclose(marginals.var, np.diag(cov), atol=1e-10)
+        np.testing.assert_allclose(marginals.resid, resid, atol=1e-10)
+        np.testing.assert_allclose(marginals.log_z, log_z, atol=1e-10)
+    x = RNG.normal(size=N)
+    np.testing.assert_allclose(gram.covariance(inner).times(x), cov @ x, atol=1e-10)
+    np.testing.assert_allclose(gram.covariance(inner).squared_times(x), cov**2 @ x, atol=1e-10)
+
+
+def test_pullback_equals_autodiff_and_blocks_change_nothing():
+    weights = [RNG.normal(size=N) for _ in range(3)]
+
+    def through(prior, sites, condition):
+        q = condition(prior.gram(jnp.asarray(X)), sites)
+        return sum(jnp.sum(w * a) for w, a in zip(weights, (q.mean, q.var, q.resid), strict=True)) + 0.7 * q.log_z
+
+    def slope(condition, **kwargs):
+        prior = SparsePrior(KERNEL, Z, MEAN, **kwargs)
+        return jax.tree.leaves(jax.grad(lambda p, s: through(p, s, condition), argnums=(0, 1))(prior, SITES))
+
+    # `condition_with_factor` is plain JAX: its derivative is autodiff's.
+    expected = slope(lambda gram, s: gram.condition_with_factor(s)[0])
+    for kwargs in (storage(False), storage(True)):
+        for a, b in zip(slope(lambda gram, s: gram.condition(s), **kwargs), expected, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-8)
+
+
+def test_padding_and_weights_are_exact():
+    model = Model.sparse(KERNEL, likelihoods.BernoulliProbit(), Z, MEAN)
+    twice = Data.of(X, Y, weight=np.where(np.arange(N) < 3, 2.0, 1.0))
+    copies = Data.of(np.concatenate([X, X[:3]]), np.concatenate([Y, Y[:3]]))
+    more = Sites(*(np.concatenate([a, a[:3]]) for a in SITES))
+    padded = twice.pad(32)
+    with_zero = Sites(*(np.concatenate([a, np.zeros(32 - N)]) for a in SITES))
+    for e in (jax.jit(evidence.elbo), jax.jit(evidence.collapsed)):
+        value = e(model, twice, SITES)
+        np.testing.assert_allclose(value, e(model, copies, more), atol=1e-9)
+        np.testing.assert_allclose(value, e(model, padded, with_zero), atol=1e-10)
+
+
+def test_posterior_equals_dense_algebra():
+    model = Model.sparse(KERNEL, likelihoods.BernoulliProbit(), Z, MEAN)
+    q = posterior(model, Data.of(X, Y), SITES)
+    mean, cov, resid, _ = dense(SITES)
+    for got, wanted in zip(q.f(jnp.asarray(X)), (mean, np.diag(cov) + resid), strict=True):
+        np.testing.assert_allclose(got, wanted, atol=1e-10)
+    joint_mean, joint = q.f_joint(jnp.asarray(X))
+    np.testing.assert_allclose(joint_mean, mean, atol=1e-10)
+    np.testing.assert_allclose(np.diag(joint), np.diag(cov) + resid, atol=1e-10)
+
+
+@pytest.mark.parametrize("how", ["kmeans", "greedy"])
+def test_selection_is_deterministic(how):
+    one, two = (select(X, how, 5, kernel=KERNEL, seed=1) for _ in range(2))
+    assert one.shape == (5, 2)
+    np.testing.assert_array_equal(one, two)
+
+
+def test_greedy_sets_are_nested_and_few_rows_are_all_taken():
+    np.testing.assert_array_equal(select(X, "greedy", 4, kernel=KERNEL), select(X, "greedy", 8, kernel=KERNEL)[:4])
+    assert len(select(np.repeat(X[:3], 4, axis=0), "kmeans", 10)) == 3
+
+
+def test_selection_says_what_is_wrong():
+    with pytest.raises(ValueError, match="Unknown selection"):
+        select(X, "random", 5)
+    with pytest.raises(ValueError, match="needs a kernel"):
+        select(X, "greedy", 5)
+    with pytest.raises(ValueError, match="2 columns"):
+        select(X, np.zeros((4, 3)))
