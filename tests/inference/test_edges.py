@@ -7,15 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cases import METHODS, problem
-from sitewise import Data, Model, Outcome, evidence, kernels, likelihoods, posterior, resolve
+from cases import EVIDENCES, METHODS, problem
+from sitewise import Data, Model, Outcome, kernels, likelihoods, posterior, resolve
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _solve(method, model, data):
     solution = method.solve(model, data)
     q = posterior(model, data, solution.sites)
-    return solution, {k: e(model, data, solution.sites) for k, e in evidence.ALL.items()}, q.probability(data.X)
+    return solution, {k: e(model, data, solution.sites) for k, e in EVIDENCES.items()}, q.probability(data.X)
 
 
 def _awkward():

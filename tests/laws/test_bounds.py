@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cases import LIKELIHOODS, METHODS, problem
+from cases import EVIDENCES, LIKELIHOODS, METHODS, problem
 from sitewise import EP, VI, Data, Model, evidence, kernels, likelihoods
 
 
@@ -26,7 +26,7 @@ def brute_force_log_z(model, X, y, points=90) -> float:
 @functools.partial(jax.jit, static_argnums=0)
 def _solve_and_read(method, model, data):
     solution = method.solve(model, data)
-    return {k: e(model, data, solution.sites) for k, e in evidence.ALL.items()}, solution.code
+    return {k: e(model, data, solution.sites) for k, e in EVIDENCES.items()}, solution.code
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)

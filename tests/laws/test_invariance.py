@@ -6,11 +6,11 @@ import jax
 import numpy as np
 import pytest
 
-from cases import LIKELIHOODS, METHODS, problem
+from cases import EVIDENCES, LIKELIHOODS, METHODS, problem
 from sitewise import Data, Model, evidence, kernels, posterior
 
 ROWS = 13
-READ = {**evidence.ALL, "power": evidence.power_ep(0.5)}
+READ = {**EVIDENCES, "power": evidence.power_ep(0.5)}
 
 
 @functools.partial(jax.jit, static_argnums=0)
