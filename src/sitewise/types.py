@@ -41,17 +41,6 @@ def fixed(default: Any = dataclasses.MISSING) -> Any:
     return dataclasses.field(default=default, metadata={})
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(static, positive, real, fixed))
-def module(cls: type[T]) -> type[T]:
-    """Make `cls` a frozen dataclass and a pytree."""
-    cls = dataclasses.dataclass(frozen=True, eq=False)(cls)
-    names: dict[bool, list[str]] = {False: [], True: []}
-    for f in dataclasses.fields(cls):  # type: ignore[arg-type]
-        names[bool(f.metadata.get("static"))].append(f.name)
-    jax.tree_util.register_dataclass(cls, data_fields=names[False], meta_fields=names[True])
-    return cls
-
-
 class Module:
     """Base of modules with parameters: numbers become float64 arrays as they enter.
 
@@ -72,6 +61,27 @@ class Module:
             if support == REAL and not np.all(np.isfinite(value)):
                 raise ValueError(f"{type(self).__name__}: {f.name} must be finite, got {value}.")
             object.__setattr__(self, f.name, value)
+
+    def __repr__(self) -> str:
+        shown = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{k}={_short(v)}' for k, v in shown if v is not None)})"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray | jax.Array) and not isinstance(value, jax.core.Tracer):
+        return np.array2string(np.asarray(value), precision=5, separator=", ", threshold=20)
+    return repr(value)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(static, positive, real, fixed))
+def module(cls: type[T]) -> type[T]:
+    """Make `cls` a frozen dataclass and a pytree."""
+    cls = dataclasses.dataclass(frozen=True, eq=False, repr=not issubclass(cls, Module))(cls)
+    names: dict[bool, list[str]] = {False: [], True: []}
+    for f in dataclasses.fields(cls):  # type: ignore[arg-type]
+        names[bool(f.metadata.get("static"))].append(f.name)
+    jax.tree_util.register_dataclass(cls, data_fields=names[False], meta_fields=names[True])
+    return cls
 
 
 def replace(obj: T, **changes: Any) -> T:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -49,21 +47,6 @@ class Kernel(Module):
         return Scaled(self, np.asarray(other, float))
 
     __rmul__ = __mul__
-
-    def __repr__(self) -> str:
-        shown = []
-        for f in dataclasses.fields(self):
-            value = getattr(self, f.name)
-            if value is None:
-                continue
-            shown.append(f"{f.name}={_short(value)}")
-        return f"{type(self).__name__}({', '.join(shown)})"
-
-
-def _short(value) -> str:
-    if isinstance(value, np.ndarray | jax.Array):
-        return np.array2string(np.asarray(value), precision=4, separator=", ")
-    return repr(value)
 
 
 def _parts(kernel: Kernel, kind: type[Sum] | type[Product]) -> tuple[Kernel, ...]:
