@@ -1,5 +1,6 @@
 """Tests run in double precision with one BLAS thread; the library itself never changes these."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -16,6 +17,16 @@ jax.config.update("jax_enable_x64", True)
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(ROOT / "experiments" / "icml2023"))
+
+
+@pytest.fixture(autouse=True)
+def few_compiled_programs():
+    """Compiled programs are memory maps, of which Linux allows 65 530 a process: beyond, XLA crashes."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > 25_000:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

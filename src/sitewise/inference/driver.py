@@ -199,7 +199,9 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
             ),
         )
         new = evaluate(method, likelihood, gram, data, moved)
-        better = _improves(new, old, jnp.min(s.recent))
+        # With a precision held at its limit the fixed point is not a maximum of the merit, only of the residual.
+        held = jnp.any(data.mask & (new.target.prec <= method.min_prec))
+        better = _improves(new, old, jnp.min(s.recent)) | (held & (new.residual < 0.9 * old.residual))
         point = _pick(better, new, old)
         recent = jnp.where(better, jnp.roll(s.recent, 1).at[0].set(new.merit), s.recent)
         if method.use_newton:
