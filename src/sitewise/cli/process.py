@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -45,7 +46,8 @@ def save_or_exit(path: Path, content: bytes) -> None:
         partial.write_bytes(content)
         partial.replace(path)
     except OSError as problem:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()
         print(f"error: cannot write {path}: {problem.strerror}. Choose another place with --out.", file=sys.stderr)
         raise typer.Exit(1) from None
     print(f"Saved {path}")
