@@ -5,28 +5,34 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 
 from sitewise import evidence
-from sitewise.inference.base import Inference, derivatives
+from sitewise.inference.base import Inference
 from sitewise.sites import Sites
 
 
 @dataclasses.dataclass(frozen=True)
 class VI(Inference):
-    """With ℓ(m) = E_{N(m, v)}[log p]:  prec = −ℓ''(m),  nat1 = ℓ'(m) + prec·m.
+    """With a(m, v) = E_{N(m, v)}[log p]:  prec = −2 ∂a/∂v,  nat1 = ∂a/∂m + prec·m.
 
-    (ℓ'' = 2 ∂ℓ/∂v, so this is λ = ∇_μ E_q[log p] in expectation parameters; paper, below eq. 12.)
-    λ ← (1−ρ)λ + ρ·T(λ) is a natural-gradient step of size ρ on the ELBO.
+    This is λ = ∇_μ E_q[log p] in expectation parameters (paper, below eq. 12); −2 ∂a/∂v = −E[∂² log p].
+    λ ← (1−ρ)λ + ρ·T(λ) is a natural-gradient step of size ρ on the ELBO, also of an ELBO whose
+    expectations are a coarse quadrature.
     """
 
     name: ClassVar[str] = "vi"
 
     def propose(self, likelihood, data, q, sites):
-        var = q.var + q.resid
-        d1, d2 = derivatives(lambda m: likelihood.expected_log_prob(data.y, m, var), q.mean)
-        prec = jnp.maximum(-d2, self.min_prec)
-        return Sites(d1 + prec * q.mean, prec)
+        def expected(mean, var):
+            return likelihood.expected_log_prob(data.y, mean, var)
+
+        at, one, none = (q.mean, q.var + q.resid), jnp.ones_like(q.mean), jnp.zeros_like(q.mean)
+        by_mean = jax.jvp(expected, at, (one, none))[1]
+        by_var = jax.jvp(expected, at, (none, one))[1]
+        prec = jnp.maximum(-2 * by_var, self.min_prec)
+        return Sites(by_mean + prec * q.mean, prec)
 
     def merit(self, likelihood, data, q, sites):
         return evidence.elbo.read(likelihood, data, q, sites)
