@@ -11,7 +11,7 @@ import numpy as np
 
 from sitewise import evidence
 from sitewise.data import Data
-from sitewise.inference.base import Inference, Solution
+from sitewise.inference.base import Solution
 from sitewise.model import Model
 from sitewise.parameters import values
 from sitewise.sites import Sites
@@ -103,7 +103,7 @@ def all_evidences(model: Model, data: Data, sites: Sites) -> dict[str, float]:
     return {name: float(v) for name, v in _all_evidences(model, data, sites).items()}
 
 
-def start_sites(method: Inference, model: Model, data: Data, sites: Sites | None) -> Sites:
+def start_sites(model: Model, data: Data, sites: Sites | None) -> Sites:
     from sitewise.inference.driver import initial_sites
 
     if sites is None:

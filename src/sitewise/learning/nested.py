@@ -68,9 +68,7 @@ class Nested:
         with working_precision():
             padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
             trainable = Trainable.of(model, self.fixed, self.train)
-            search = _Search(
-                self, model, padded, trainable, start_sites(self.inference, model, padded, sites), callback
-            )
+            search = _Search(self, model, padded, trainable, start_sites(model, padded, sites), callback)
             start = np.asarray(trainable.to_vector(model))
             best = search.run(start)
             rng = np.random.default_rng(seed)
