@@ -80,8 +80,28 @@ def module(cls: type[T]) -> type[T]:
     names: dict[bool, list[str]] = {False: [], True: []}
     for f in dataclasses.fields(cls):  # type: ignore[arg-type]
         names[bool(f.metadata.get("static"))].append(f.name)
-    jax.tree_util.register_dataclass(cls, data_fields=names[False], meta_fields=names[True])
+    _register(cls, tuple(names[False]), tuple(names[True]))
     return cls
+
+
+def _register(cls: type, data: tuple[str, ...], settings: tuple[str, ...]) -> None:
+    """Make `cls` a pytree node whose structure differs from that of every other class.
+
+    Not `jax.tree_util.register_dataclass`: the structures it makes compare equal for different classes with equal
+    settings (seen in jaxlib 0.10.2), so that a compiled program for one kernel may be run for another, in silence.
+    """
+
+    def parts(obj):
+        return tuple(getattr(obj, name) for name in data), tuple(getattr(obj, name) for name in settings)
+
+    def named_parts(obj):
+        values, aux = parts(obj)
+        return tuple((jax.tree_util.GetAttrKey(n), v) for n, v in zip(data, values, strict=True)), aux
+
+    def rebuild(aux, values):
+        return cls(**dict(zip(data, values, strict=True)), **dict(zip(settings, aux, strict=True)))
+
+    jax.tree_util.register_pytree_with_keys(cls, named_parts, rebuild, parts)
 
 
 def replace(obj: T, **changes: Any) -> T:
