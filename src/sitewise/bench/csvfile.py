@@ -11,7 +11,6 @@ import numpy as np
 from sitewise.bench.registry import DataSet
 from sitewise.bench.sources import DataError
 
-
 _BETWEEN = "::"
 
 
@@ -20,8 +19,8 @@ def source(path: Path, target: str) -> str:
     return f"{path}{_BETWEEN}{target}"
 
 
-def is_csv(given: str | None) -> bool:
-    return given is not None and _BETWEEN in given
+def is_csv(given: str) -> bool:
+    return _BETWEEN in given
 
 
 def _parts(given: str) -> tuple[Path, str]:
@@ -68,4 +67,4 @@ def record(given: str) -> DataSet:
     path, _ = _parts(given)
     X, _, kind = _read(given)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return DataSet(path.stem, kind, "user", str(path), *X.shape, row_column=False, sha256=digest)
+    return DataSet(path.stem, kind, "user", str(path), len(X), X.shape[1], row_column=False, sha256=digest)

@@ -1,7 +1,7 @@
 """L4. Data sets that need no download: shipped with a dependency, published as counts, or simulated.
 
-breast-cancer-wisc-diag and titanic come out byte for byte as the registered files.  The `-simulated` sets are drawn anew
-from the same distribution: results on them are close to, but not those of, the paper's rows.
+breast-cancer-wisc-diag and titanic come out byte for byte as the registered files.  The `-simulated` sets are drawn
+anew from the same distribution: results on them are close to, but not those of, the paper's rows.
 """
 
 from __future__ import annotations

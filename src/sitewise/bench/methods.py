@@ -1,16 +1,17 @@
 """L4. What a method's name in a task stands for: a learner, and modifiers of the model it starts from.
 
-    hybrid              the learner of that name (sitewise.resolve) on the set's model, from ℓ = σ² = 1
-    hybrid@ard          one lengthscale a feature
-    vi@m500             sparse, with 500 inducing inputs by k-means
-    ep@from-hybrid      started at the hyperparameters that the hybrid found
-    hybrid-ep, hybrid-0.5   VI's sites with EP's evidence, of power 1 and 0.5, on any prior
+hybrid              the learner of that name (sitewise.resolve) on the set's model, from ℓ = σ² = 1
+hybrid@ard          one lengthscale a feature
+vi@m500             sparse, with 500 inducing inputs by k-means
+ep@from-hybrid      started at the hyperparameters that the hybrid found
+hybrid-ep, hybrid-0.5   VI's sites with EP's evidence, of power 1 and 0.5, on any prior
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Any
 
 import numpy as np
 
@@ -58,16 +59,17 @@ def model(method: Method, kind: str, X: np.ndarray):
         likelihood = likelihoods.BernoulliProbit(quadrature=GaussHermite(20))  # the published rule
     else:
         likelihood = likelihoods.BernoulliProbit()
-    shape = X.shape[1:] if method.ard else ()
+    start = np.sqrt(X.shape[1]) if method.inducing else 1.0
+    lengthscale: Any = np.full(X.shape[1], start) if method.ard else start
+    kernel = kernels.Matern52(lengthscale=lengthscale)
     if method.inducing:
-        kernel = kernels.Matern52(lengthscale=np.full(shape, np.sqrt(X.shape[1])))
         return Model.sparse(kernel, likelihood, inducing.select(X, "kmeans", method.inducing, seed=0))
-    return Model.full(kernels.Matern52(lengthscale=np.ones(shape)), likelihood, jitter=1e-6)
+    return Model.full(kernel, likelihood, jitter=1e-6)
 
 
 def learner(method: Method, kind: str, name: str):
     """The learner, with the settings that suit a full or a sparse prior."""
-    from sitewise import VEM, evidence, resolve
+    from sitewise import VEM, Nested, evidence, resolve
 
     if method.learner == "hybrid-vem":
         if kind == "regression":
@@ -77,7 +79,7 @@ def learner(method: Method, kind: str, name: str):
         chosen = resolve("hybrid", evidence=evidence.power_ep(EXTRA[method.learner]))
     else:
         chosen = resolve(method.learner)
-    if method.inducing:
+    if method.inducing and isinstance(chosen, Nested):
         loose = dataclasses.replace(chosen.inference, tol=1e-6)
         chosen = dataclasses.replace(chosen, inference=loose, bounds=SPARSE_BOUNDS, tol=3e-5, max_rounds=60)
     return chosen

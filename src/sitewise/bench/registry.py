@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 from importlib.resources import files
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,7 +14,8 @@ class DataSet:
     """`features` does not count the row number that the classification files carry as their first column.
 
     `suite` is the part of the paper that uses the set; `addresses` are the files at the origin, `format` how they
-    become ours (see `sources`).  `scaled` and `shuffled` say what the protocols do to it.  A simulated set has no checksum.
+    become ours (see `sources`).  `scaled` and `shuffled` say what the protocols do to it.  Simulated sets have
+    no checksum.
     """
 
     name: str
@@ -36,12 +38,15 @@ class DataSet:
     shuffled: bool = True
 
 
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
 @functools.cache
 def registry() -> dict[str, DataSet]:
     """Every known set by name, in the order of the paper."""
     entries = json.loads((files(__package__) / "registry.json").read_text())
-    tuples = ("addresses", "defects", "classes")
-    return {e["name"]: DataSet(**{k: tuple(v) if k in tuples else v for k, v in e.items()}) for e in entries}
+    return {e["name"]: DataSet(**{key: _frozen(value) for key, value in e.items()}) for e in entries}
 
 
 def get(name: str) -> DataSet:

@@ -101,14 +101,14 @@ class _Run:
                 if not running:
                     time.sleep(self.poll)
             for slot in self.executor.idle():
-                while (task := queue.take(slot)) is not None:
-                    state = self._take(task)
+                while (next_task := queue.take(slot)) is not None:
+                    state = self._take(next_task)
                     if state == "mine":
-                        self.executor.submit(slot, task)
+                        self.executor.submit(slot, next_task)
                         running += 1
                         break
                     if state == "elsewhere":
-                        elsewhere.append(task)
+                        elsewhere.append(next_task)
             if running:
                 for _, task, outcome in self.executor.wait(self.poll if elsewhere else None):
                     running -= 1

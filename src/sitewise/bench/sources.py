@@ -146,6 +146,6 @@ def _write(place: Path, content: bytes) -> Path:
         with contextlib.suppress(OSError):
             partial.unlink()
         raise DataError(
-            f"{place} could not be written ({problem.strerror}); free some space or set SITEWISE_CACHE to another folder."
+            f"{place} could not be written ({problem.strerror}); make room or set SITEWISE_CACHE to another folder."
         ) from None
     return place

@@ -61,7 +61,9 @@ class Store:
                 row = json.loads(line)
                 self._rows[key_of(row)] = row
             except (ValueError, KeyError, TypeError):
-                raise StoreError(f"Line {self._lines} of {self.path} is no row of results; repair it by hand.") from None
+                raise StoreError(
+                    f"Line {self._lines} of {self.path} is no row of results; repair it by hand."
+                ) from None
         self._read_to += len(whole)
         return self._rows
 

@@ -63,14 +63,17 @@ def shape(task: Task) -> tuple[int, int]:
     from sitewise.bench import csvfile
 
     rules = protocols.protocol(task.protocol)
-    record = csvfile.record(task.source) if csvfile.is_csv(task.source) else get(rules.replace.get(task.set, task.set))
+    if task.source is not None and csvfile.is_csv(task.source):
+        record = csvfile.record(task.source)
+    else:
+        record = get(rules.replace.get(task.set, task.set))
     return bucket(record.rows - record.rows // protocols.FOLDS), protocols.columns(record, rules)
 
 
 def load(task: Task) -> tuple[DataSet, protocols.Fold]:
     from sitewise.bench import csvfile
 
-    if csvfile.is_csv(task.source):
+    if task.source is not None and csvfile.is_csv(task.source):
         record = csvfile.record(task.source)
         table = csvfile.table(task.source)
         return record, protocols.split(record, table, protocols.protocol(task.protocol), task.seed, task.fold)

@@ -1,0 +1,70 @@
+"""L4. `sitewise data`: which data sets there are, where they lie, and whether they are sound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from sitewise.bench import generate, sources
+from sitewise.bench.registry import get, registry
+from sitewise.cli.reproduce import bars, find_shown
+
+
+def place(name: str, data: Path | None) -> str:
+    """Where the set is, in a word or a path."""
+    try:
+        found = sources.lookup(name, data)
+    except sources.DataError:
+        return "wrong checksum"
+    if found is not None:
+        return str(found)
+    if name in generate.OFFLINE:
+        return "made on demand"
+    return "to be downloaded" if get(name).addresses else "not here"
+
+
+def show_list(data: Path | None) -> None:
+    out = Table(title="Data sets")
+    for column in ("set", "used in", "rows", "features", "licence", "where", "known defects"):
+        out.add_column(column, overflow="fold")
+    for record in registry().values():
+        out.add_row(
+            record.name, record.suite, str(record.rows), str(record.features), record.licence,
+            place(record.name, data), "; ".join(record.defects),
+        )  # fmt: skip
+    Console().print(out)
+
+
+def show_path(name: str, data: Path | None) -> None:
+    print(sources.find(name, data))
+
+
+def fetch(names: Sequence[str], data: Path | None) -> None:
+    """Bring sets onto this machine; a set that cannot be had does not stop the others."""
+    console = Console()
+    problems = []
+    with bars(console) as progress:
+        for name in names or list(registry()):
+            get(name)
+            try:
+                console.print(f"{name}: {find_shown(name, data, progress)}", soft_wrap=True)
+            except sources.DataError as problem:
+                problems.append(str(problem))
+    if problems:
+        raise sources.DataError("\n".join(problems))
+
+
+def check(data: Path | None) -> None:
+    """Checksums of every set that is here."""
+    wrong, found = [], 0
+    for name in registry():
+        try:
+            found += sources.lookup(name, data) is not None
+        except sources.DataError as problem:
+            wrong.append(str(problem))
+    if wrong:
+        raise sources.DataError("\n".join(wrong))
+    print(f"{found} of {len(registry())} sets are here, all with the registered checksums.")
