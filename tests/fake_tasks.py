@@ -1,7 +1,7 @@
 """Tasks that take a moment and whose rows are known, and a runner for them that tests start and kill.
 
-    python tests/fake_tasks.py run STORE LOG [TASKS]          bring the store up to date
-    python tests/fake_tasks.py torture FOLDER --kills 20      kill the runner or a worker at random, then compare
+python tests/fake_tasks.py run STORE LOG [TASKS]          bring the store up to date
+python tests/fake_tasks.py torture FOLDER --kills 20      kill the runner or a worker at random, then compare
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-import fake_tasks
 import pytest
 
+import fake_tasks
 from sitewise.bench import runner, store, tasks
 from sitewise.bench.pool import Pool
 from sitewise.bench.store import Store, StoreError

@@ -96,7 +96,10 @@ def _serve(pipe: Connection, function: Callable[[Any], Any], parent: int) -> Non
             outcome = function(item)
         except Exception as problem:
             outcome = RuntimeError(f"{type(problem).__name__}: {problem}")
-        pipe.send(outcome)
+        try:
+            pipe.send(outcome)
+        except OSError:  # the runner is gone
+            return
 
 
 def _end_with(parent: int) -> None:

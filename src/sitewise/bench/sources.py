@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import http.client
 import os
-import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -90,7 +90,7 @@ def _download(name: str, address: str, progress: Progress | None) -> bytes:
                 got += len(chunk)
                 if progress is not None:
                     progress(got, total)
-    except (OSError, urllib.error.URLError, ValueError) as problem:
+    except (OSError, http.client.HTTPException, ValueError) as problem:  # OSError: also URLError
         reason = getattr(problem, "reason", None) or problem
         raise DataError(
             f"{name} could not be downloaded from {address} ({reason}); put its file into a folder and name that "

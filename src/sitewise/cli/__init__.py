@@ -36,7 +36,9 @@ def demo(
 def reproduce(
     what: Annotated[
         list[str],
-        typer.Argument(help="table1, table2, table3, table-ard, table-ep-init, fig1 … fig5, figs-surfaces, or all."),
+        typer.Argument(
+            help="table1, table2, table3, table-ard, table-ep-init, fig1 … fig5, figs-surfaces, protocols, all."
+        ),
     ],
     protocol: Annotated[str, typer.Option(help="published, clean, or both with a comma between.")] = "published",
     seeds: Annotated[str, typer.Option(help="Such as 42 or 42,1-9; the paper's if left out.")] = "",

@@ -29,7 +29,7 @@ from sitewise.cli.process import save_or_exit
 
 TABLES = ("table1", "table2", "table3", "table-ard", "table-ep-init")
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "figs-surfaces")
-WHAT = (*TABLES, *FIGURES)
+WHAT = (*TABLES, *FIGURES, "protocols")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +57,8 @@ def run(what: Sequence[str], options: Options) -> None:
     for name in what:
         if name in TABLES:
             make_table(name, options, console)
+        elif name == "protocols":
+            compare_protocols(options, console)
         else:
             make_figure(name, options, console)
 
@@ -110,6 +112,20 @@ def make_table(name: str, options: Options, console: Console) -> None:
             console.print(tables.markdown(built), markup=False, soft_wrap=True)
     if name == "table1":
         draw_fig4(options, suite, rows)
+
+
+def compare_protocols(options: Options, console: Console) -> None:
+    """Table 1 under both protocols, side by side, with what the row number alone achieves."""
+    from sitewise.bench import contrast
+
+    both = dataclasses.replace(options, protocol=("published", "clean"), seeds=options.seeds or (42,))
+    make_table("table1", both, console)
+    suite = chosen_suite("table1", both)
+    sets = suite.sets if options.quick or options.sets else (*suite.sets, *suites.suites()["table3"].sets)
+    fetch_sets(set(sets), both, console)
+    text = contrast.markdown(store.read(both.store), suite.methods, sets, suite.seeds, options.data)
+    save_or_exit(options.out / "protocols.md", text.encode())
+    console.print(text, markup=False, soft_wrap=True)
 
 
 def fetch_sets(names: set[str], options: Options, console: Console) -> None:
