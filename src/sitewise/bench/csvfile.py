@@ -44,9 +44,9 @@ def _read(given: str) -> tuple[np.ndarray, np.ndarray, str]:
         column = frame.columns[frame.isna().any()][0]
         raise DataError(f"{path} has missing values (column {column!r}); fill or drop them first.")
     y = frame.pop(target)
-    X = pd.get_dummies(frame, dtype=float).to_numpy(float)
-    if X.shape[1] == 0:
+    if not frame.shape[1]:
         raise DataError(f"{path} has no column besides {target!r}.")
+    X = pd.get_dummies(frame, dtype=float).to_numpy(float)
     if len(X) < 10:
         raise DataError(f"{path} has {len(X)} rows; five folds need at least 10.")
     values = y.unique()

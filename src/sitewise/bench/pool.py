@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-_THREADS = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1") | {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-}
+_ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+_XLA = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 
 class Died(Exception):
@@ -27,7 +26,8 @@ class Died(Exception):
 
 class Pool:
     def __init__(self, function: Callable[[Any], Any], workers: int, environment: dict[str, str] | None = None):
-        self._function, self._environment = function, {**(environment or {}), **_THREADS}
+        flags = f"{os.environ.get('XLA_FLAGS', '')} {_XLA}".strip()
+        self._function, self._environment = function, {**(environment or {}), **_ONE_THREAD, "XLA_FLAGS": flags}
         self._context = multiprocessing.get_context("spawn")
         self.workers: list[_Worker] = []
         with _environment(self._environment):

@@ -152,7 +152,9 @@ def as_csv(table: Table) -> str:
     writer.writerow(["set", "source", "method", "mean", "sd", "bold", "folds"])
     for line in table.lines:
         for method, cell in line.cells.items():
-            writer.writerow([line.set, "sitewise", method, cell.mean, cell.sd, int(cell.bold), cell.folds])
+            writer.writerow(
+                [line.set, "sitewise", method, f"{cell.mean:.6g}", f"{cell.sd:.6g}", int(cell.bold), cell.folds]
+            )
         for method, fact in line.printed.items():
             writer.writerow([line.set, "paper", method, fact.mean, fact.sd, int(fact.bold), ""])
     return buffer.getvalue()

@@ -37,7 +37,7 @@ def reproduce(
     what: Annotated[
         list[str],
         typer.Argument(
-            help="table1, table2, table3, table-ard, table-ep-init, fig1 … fig5, figs-surfaces, protocols, all."
+            help="table1, table2, table3, table-ard, table-ep-init, fig1 … fig5, figs-surfaces, protocols; all."
         ),
     ],
     protocol: Annotated[str, typer.Option(help="published, clean, or both with a comma between.")] = "published",
@@ -95,7 +95,7 @@ def bench(
 
 @app.command()
 def data(
-    action: Annotated[str, typer.Argument(help="list, path NAME, fetch [NAME …], or check.")],
+    action: Annotated[str, typer.Argument(help="list [NAME …], path NAME, fetch [NAME …], or check.")],
     names: Annotated[list[str] | None, typer.Argument(help="Data sets.")] = None,
     folder: Annotated[
         Path | None, typer.Option("--data", help="Folder with the data sets; else SITEWISE_DATA.")
@@ -107,7 +107,7 @@ def data(
 
     with one_sentence():
         if action == "list":
-            show_list(folder)
+            show_list(names or [], folder)
         elif action == "path" and names:
             show_path(names[0], folder)
         elif action == "fetch":
@@ -115,7 +115,7 @@ def data(
         elif action == "check":
             check(folder)
         else:
-            raise ValueError("`sitewise data` takes list, path NAME, fetch [NAME …] or check.")
+            raise ValueError("`sitewise data` takes list [NAME …], path NAME, fetch [NAME …] or check.")
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ def run(
     source = csvfile.source(path.resolve(), target)
     record = csvfile.record(source)
     folder = out / f"{record.name}-{target}-{record.sha256[:8]}"
-    console.print(f"{path}: {record.rows} rows, {record.features} columns of features, {record.kind}")
+    console.print(f"{path}: {record.rows} rows, {record.features} columns of features, {record.kind}", soft_wrap=True)
     todo = [task._replace(source=source) for task in tasks.suite([record.name], ["clean"], seeds, methods)]
     run_tasks(todo, folder / "results.jsonl", workers, dask, console)
     rows = store.read(folder / "results.jsonl")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,31 +11,36 @@ from rich.table import Table
 
 from sitewise.bench import generate, sources
 from sitewise.bench.registry import get, registry
+from sitewise.cache import user_cache
 from sitewise.cli.reproduce import bars, find_shown
 
 
 def place(name: str, data: Path | None) -> str:
-    """Where the set is, in a word or a path."""
+    """Where the set is, in a word or two."""
     try:
         found = sources.lookup(name, data)
     except sources.DataError:
         return "wrong checksum"
     if found is not None:
-        return str(found)
+        return "cache" if user_cache("data") in found.parents else "folder"
     if name in generate.OFFLINE:
         return "made on demand"
-    return "to be downloaded" if get(name).addresses else "not here"
+    return "to download" if get(name).addresses else "not here"
 
 
-def show_list(data: Path | None) -> None:
-    out = Table(title="Data sets")
-    for column in ("set", "used in", "rows", "features", "licence", "where", "known defects"):
-        out.add_column(column, overflow="fold")
-    for record in registry().values():
-        out.add_row(
-            record.name, record.suite, str(record.rows), str(record.features), record.licence,
-            place(record.name, data), "; ".join(record.defects),
-        )  # fmt: skip
+def show_list(names: Sequence[str], data: Path | None) -> None:
+    """All sets in a table, or everything that is known of those named."""
+    for name in names:
+        for key, value in dataclasses.asdict(get(name)).items():
+            print(f"{key:12s} {', '.join(value) if key in ('addresses', 'defects') else value}")
+        print(f"{'where':12s} {place(name, data)}\n")
+    if names:
+        return
+    out = Table(title="Data sets (`sitewise data list NAME` tells more)")
+    for column in ("set", "used in", "rows", "features", "where", "known defects"):
+        out.add_column(column, overflow="fold", justify="right" if column in ("rows", "features") else "left")
+    for r in registry().values():
+        out.add_row(r.name, r.suite, str(r.rows), str(r.features), place(r.name, data), "; ".join(r.defects))
     Console().print(out)
 
 

@@ -157,7 +157,7 @@ def run_tasks(todo: Sequence[tasks.Task], path: Path, workers: int, dask: str | 
     """Bring the store up to date with a progress bar; tasks that are in it already do not run."""
     done = store.Store(path).done()
     missing = sum(task.key not in done for task in todo)
-    console.print(f"{len(todo)} tasks, {len(todo) - missing} of them in {path} already.")
+    console.print(f"{len(todo)} tasks, {len(todo) - missing} of them in {path} already.", soft_wrap=True)
     if not missing:
         return
     executor: runner.Executor
@@ -183,7 +183,10 @@ def run_tasks(todo: Sequence[tasks.Task], path: Path, workers: int, dask: str | 
     finally:
         executor.close()
     if end is not None and end.failed:
-        console.print(f"{end.failed} tasks failed; {path} holds their errors, and the same command tries them again.")
+        console.print(
+            f"{end.failed} tasks failed; {path} holds their errors, and the same command tries them again.",
+            soft_wrap=True,
+        )
 
 
 def save_figure(figure, stem: Path, numbers: dict[str, np.ndarray]) -> None:
