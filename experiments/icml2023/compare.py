@@ -1,6 +1,6 @@
 """Compare recorded folds with the published ones, fold by fold: a pure function of the store.
 
-python experiments/icml2023/compare.py results/icml2023/table1.jsonl        (SITEWISE_DATA names the data folder)
+python experiments/icml2023/compare.py results/icml2023/results.jsonl        (SITEWISE_DATA names the data folder)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Algorithm 1 (`hybrid-vem`) on the five folds of a set as one batched program, for an accelerator.
 
-    python experiments/icml2023/vem_batch.py --sets ionosphere --data DIR --store results/icml2023/table1.jsonl
+    python experiments/icml2023/vem_batch.py --sets ionosphere --data DIR --store results/icml2023/results.jsonl
 
 The same `VEM.init` and `VEM.step` as `VEM.fit`, mapped over folds; a fold that has met its stopping rule is frozen.
 Rows go to the store of `sitewise reproduce table1`.
@@ -117,7 +117,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sets", nargs="*")
     parser.add_argument("--seeds", nargs="+", type=int, default=[42])
-    parser.add_argument("--store", type=Path, default=Path("results/icml2023/table1.jsonl"))
+    parser.add_argument("--store", type=Path, default=Path("results/icml2023/results.jsonl"))
     parser.add_argument("--data", type=Path, default=None)
     parser.add_argument("--budget", type=float, default=1e9, help="seconds for one set")
     parser.add_argument("--total", type=float, default=1e9, help="seconds in all")

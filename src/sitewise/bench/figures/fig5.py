@@ -22,17 +22,15 @@ from sitewise.surface import evidence_surface
 
 def compute(
     directory: Path | None = None,
-    name: str = "ionosphere",
-    index: int = 0,
     rounds: int = 1200,
     points: int = 21,
     done: Callable[[str], None] | None = None,
 ) -> dict[str, np.ndarray]:
     """The trajectory (θ, ELBO and EP evidence after each round) and the profile surface that it should climb."""
-    fold = protocols.fold(name, "published", 42, index, directory)
+    fold = protocols.fold("ionosphere", "published", 42, 0, directory)
     data = Data.of(fold.X, fold.y)
     method = methods.parse("hybrid-vem")
-    learner = methods.learner(method, "classification", name)
+    learner = methods.learner(method, "classification", "ionosphere")
     learner = dataclasses.replace(learner, stop_on_fall=False, max_rounds=rounds)
     tell = None if done is None else (lambda entry: done(f"Algorithm 1: L_EP = {entry['ep']:.3f}"))
     trace = learner.fit(methods.model(method, "classification", fold.X), data, callback=tell).trace
@@ -47,7 +45,6 @@ def compute(
         "axis": axis,
         "surface": surface.evidence,
         "n": np.array(data.rows),
-        "title": np.array(f"{name}, fold {index} of seed 42"),
     }
 
 
@@ -78,7 +75,9 @@ def draw(out: dict[str, np.ndarray]):
     left.set(xlabel="log ℓ", ylabel="log σ", xlim=(-1, 5), ylim=(-1, 5), title="profile EP evidence and the path of θ")
     high = float(out["ep"].max())
     span = 0.15 * n
-    right.set(xlabel="round", ylabel="nats", ylim=(high - span, high + 0.1 * span), title=str(out["title"]))
+    right.set(
+        xlabel="round", ylabel="nats", ylim=(high - span, high + 0.1 * span), title="ionosphere, fold 0 of seed 42"
+    )
     left.legend(fontsize=8)
     right.legend(fontsize=8)
     return figure
