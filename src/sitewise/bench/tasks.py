@@ -87,7 +87,7 @@ def run(task: Task) -> dict[str, Any]:
     from sitewise.metrics import accuracy
     from sitewise.precision import working_precision
 
-    _drop_programs()
+    _drop_programs(task)
     record, rows = load(task)
     wall, cpu = time.perf_counter(), time.process_time()
     fit = methods.fit(task.method, record.kind, record.name, rows.X, rows.y)
@@ -121,13 +121,17 @@ def run(task: Task) -> dict[str, Any]:
     }
 
 
-def _drop_programs(limit: int = 25_000) -> None:
-    """Compiled programs are memory maps, of which Linux allows 65 530 a process: beyond, XLA crashes."""
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > limit:
+_last_shape: tuple[int, int] | None = None
+
+
+def _drop_programs(task: Task) -> None:
+    """Programs of another shape are of no more use to this process, and hundreds of megabytes."""
+    global _last_shape
+    if _last_shape not in (None, shape(task)):
         import jax
 
         jax.clear_caches()
+    _last_shape = shape(task)
 
 
 @functools.cache
