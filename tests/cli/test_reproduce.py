@@ -151,6 +151,8 @@ def test_figures_draw_what_they_are_given():
     flat = np.linspace(-80, -20, 9)
     out = {f"{m}_evidence": flat for m in surfaces.METHODS}
     out |= {f"{m}_log_density": flat[:, None] / 100 for m in ("laplace", "ep", "vi")}
+    evidences, densities = surfaces.panels(out, grid, 100)
+    assert evidences["hybrid"].shape == (3, 3) and evidences["vi"][0, 0] == -0.8 and "hybrid" not in densities
     titles = [axis.get_title() for axis in surfaces.draw("x", out, grid, 100).axes]
     assert "hybrid: evidence / n" in titles and "vi: test log density" in titles
     ep = np.array([-5.0, -3.0, -2.0, -2.5, -1.0])

@@ -161,7 +161,9 @@ def bars(console: Console) -> Progress:
 
 def run_tasks(todo: Sequence[tasks.Task], path: Path, workers: int, dask: str | None, console: Console) -> None:
     """Bring the store up to date with a progress bar; tasks that are in it already do not run."""
-    done = store.Store(path).done()
+    box = store.Store(path)
+    done = box.done()
+    box.close()
     missing = sum(task.key not in done for task in todo)
     console.print(f"{len(todo)} tasks, {len(todo) - missing} of them in {path} already.", soft_wrap=True)
     if not missing:

@@ -155,29 +155,37 @@ def mean_density(log_density: np.ndarray) -> np.ndarray:
     return np.maximum(log_density, _FLOOR).mean(axis=-1)
 
 
+def panels(out: dict[str, np.ndarray], grid: Grid, n: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Tables (log σ × log ℓ) of evidences per row and of mean test log densities; with MCMC where `out` has it."""
+    evidences = {m: out[f"{m}_evidence"] / n for m in METHODS}
+    if "mcmc_log_z" in out:
+        evidences = {"mcmc": out["mcmc_log_z"] / n, **evidences}
+    densities = {m: mean_density(out[f"{m}_log_density"]) for m in evidences if m != "hybrid"}
+    shaped = ({m: values.reshape(grid.shape) for m, values in part.items()} for part in (evidences, densities))
+    return next(shaped), next(shaped)
+
+
 def draw(name: str, out: dict[str, np.ndarray], grid: Grid, n: int):
-    """Evidences above, predictive densities below, one colour scale each; with MCMC where `out` has it."""
+    """Evidences above, predictive densities below, on the paper's colour scale; dots are the maxima of the evidences,
+    and in VI's density the cross is the hybrid's, which predicts with the same posterior."""
     from matplotlib.figure import Figure
 
-    mcmc = "mcmc_log_z" in out
-    top = ({"MCMC": out["mcmc_log_z"]} if mcmc else {}) | {m: out[f"{m}_evidence"] for m in METHODS}
-    bottom = {
-        m: mean_density(out[f"{m}_log_density"]) for m in ("mcmc", "laplace", "ep", "vi") if f"{m}_log_density" in out
-    }
-    wide = len(top) + mcmc
+    evidences, densities = panels(out, grid, n)
+    best = {m: np.unravel_index(np.nanargmax(table), table.shape) for m, table in evidences.items()}
+    gold_standard = "mcmc" in evidences
+    wide = len(evidences) + gold_standard
     figure = Figure(figsize=(3.2 * wide, 6.4), layout="constrained")
-    axes = figure.subplots(2, wide, sharex=True, sharey=True, squeeze=False)
-    for line, values, title in ((axes[0], top, "evidence / n"), (axes[1], bottom, "test log density")):
-        scale = n if line is axes[0] else 1
-        tables = {k: np.asarray(v).reshape(grid.shape) / scale for k, v in values.items()}
-        for axis, (key, table) in zip(line, tables.items(), strict=False):
-            # the paper's colour scale, −0.8 to 0 per row
-            image = axis.contourf(*grid, np.clip(table, -0.8, 0.0), np.linspace(-0.8, 0.0, 33), cmap="Blues_r")
-            best = np.unravel_index(np.nanargmax(table), table.shape)
-            axis.plot(grid.log_lengthscale[best[1]], grid.log_sigma[best[0]], "k.", markersize=10)
-            axis.set_title(f"{key}: {title}", fontsize=10)
-        figure.colorbar(image, ax=line[len(tables) - 1])
-    if mcmc:
+    axes = figure.subplots(2, wide, sharex=True, sharey=True)
+    levels = np.linspace(-0.8, 0.0, 33)
+    for line, tables, title in ((axes[0], evidences, "evidence / n"), (axes[1], densities, "test log density")):
+        for axis, (method, table) in zip(line, tables.items(), strict=False):
+            image = axis.contourf(*grid, np.clip(table, -0.8, 0.0), levels, cmap="Blues_r")
+            marks = [(method, "k.")] + ([("hybrid", "kx")] if tables is densities and method == "vi" else [])
+            for which, style in marks:
+                row, column = best[which]
+                axis.plot(grid.log_lengthscale[column], grid.log_sigma[row], style, markersize=9)
+            axis.set_title(f"{method}: {title}", fontsize=10)
+    if gold_standard:
         extra = (
             (axes[0, -1], out["mcmc_se"], "MCMC standard error (nats)"),
             (axes[1, -2], out["ep_evidence"] - out["mcmc_log_z"], "EP − MCMC (nats)"),
@@ -186,8 +194,10 @@ def draw(name: str, out: dict[str, np.ndarray], grid: Grid, n: int):
         for axis, numbers, caption in extra:
             figure.colorbar(axis.pcolormesh(*grid, numbers.reshape(grid.shape)), ax=axis)
             axis.set_title(caption, fontsize=10)
+    figure.colorbar(image, ax=axes, shrink=0.6, label="evidence per row, test log density")
     for axis in axes.ravel():
-        axis.set_axis_on() if axis.has_data() else axis.set_axis_off()
+        if not axis.has_data():
+            axis.set_axis_off()
     for axis in axes[1]:
         axis.set_xlabel("log ℓ")
     for axis in axes[:, 0]:
