@@ -47,6 +47,7 @@ class Options:
     data: Path | None
     workers: int
     dask: str | None
+    stored: bool = False
 
     @property
     def store(self) -> Path:
@@ -101,8 +102,9 @@ def make_table(name: str, options: Options, console: Console) -> None:
     """Run what is missing, then write the table as .md, .tex and .csv, once per protocol and metric."""
     suite = chosen_suite(name, options)
     todo = tasks.suite(suite.sets, options.protocol, suite.seeds, suite.methods, options.data, suite.folds)
-    fetch_sets({task.set for task in todo}, options, console)
-    run_tasks(todo, options.store, options.workers, options.dask, console)
+    if not options.stored:
+        fetch_sets({task.set for task in todo}, options, console)
+        run_tasks(todo, options.store, options.workers, options.dask, console)
     rows = store.read(options.store)
     for rules in options.protocol:
         for metric in suite.metrics:
