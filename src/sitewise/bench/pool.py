@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -86,6 +87,7 @@ class _Worker:
 
 
 def _serve(pipe: Connection, function: Callable[[Any], Any], parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the runner, which then ends its workers
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     while True:
         try:
