@@ -14,7 +14,8 @@ import pytest
 import fake_tasks
 from sitewise.bench import runner, store, tasks
 from sitewise.bench.pool import Pool
-from sitewise.bench.store import Store, StoreError
+from sitewise.bench.problems import Problem, StoreError
+from sitewise.bench.store import Store
 from sitewise.bench.tasks import KEY, Task
 
 
@@ -114,9 +115,9 @@ def test_suites_are_products_and_names_are_checked_first():
     made = tasks.suite(["trains"], ["published", "clean"], [42, 1], ["vi", "ep@from-hybrid"])
     assert len(made) == 2 * 2 * 5 * 2 and made[0] == Task("trains", "published", 42, 0, "vi")
     assert tasks.shape(made[0]) == (32, 30)
-    with pytest.raises(ValueError, match="Unknown method"):
+    with pytest.raises(Problem, match="Unknown method"):
         tasks.suite(["trains"], ["clean"], [42], ["magic"])
-    with pytest.raises(KeyError, match="Unknown protocol"):
+    with pytest.raises(Problem, match="Unknown protocol"):
         tasks.suite(["trains"], ["dirty"], [42], ["vi"])
 
 
@@ -144,7 +145,7 @@ def test_a_dask_worker_may_die(tmp_path):
             try:
                 cluster = Cluster(fake_tasks.fake, address, slots=4)
                 break
-            except RuntimeError:
+            except Problem:
                 assert time.monotonic() < deadline, "the scheduler did not start"
         cluster._client.wait_for_workers(2, timeout=60)
         killed = []

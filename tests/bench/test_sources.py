@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from sitewise.bench import registry, sources
+from sitewise.bench.problems import DataError, Problem
 from sitewise.bench.registry import get
-from sitewise.bench.sources import DataError
 
 JMLR = "\tf1\tf2\tclase\n1\t0.5\t-1.25\t0\n2\t1e-05\t3\t1\n"
 OURS = b"row,f1,f2,label\n1,0.5,-1.25,0\n2,1e-05,3,1\n"
@@ -74,7 +74,7 @@ def test_registry_holds_the_papers_sets():
     for record in known.values():
         assert record.licence and (record.sha256 or record.suite == "simulated")
         assert record.classes == () or sum(record.classes) == record.rows
-    with pytest.raises(KeyError, match="Unknown data set"):
+    with pytest.raises(Problem, match="Unknown data set"):
         get("nope")
 
 

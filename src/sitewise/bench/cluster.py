@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sitewise.bench.problems import Problem
+
 
 class Cluster:
     """The executor that `runner.run` asks for, on top of dask's futures.  A worker that dies is dask's affair: its
@@ -18,11 +20,11 @@ class Cluster:
         try:
             from distributed import Client
         except ImportError:
-            raise RuntimeError("--dask needs dask: pip install 'sitewise[cluster]'.") from None
+            raise Problem("--dask needs dask: pip install 'sitewise[cluster]'.") from None
         try:
             self._client = Client(address, timeout=10)
         except OSError as problem:
-            raise RuntimeError(f"No dask scheduler answers at {address} ({problem}).") from None
+            raise Problem(f"No dask scheduler answers at {address} ({problem}).") from None
         threads = sum(self._client.nthreads().values())
         self._function = function
         # Two tasks a thread: a worker that ends one has the next at hand.

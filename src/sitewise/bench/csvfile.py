@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sitewise.bench.problems import DataError
 from sitewise.bench.registry import DataSet
-from sitewise.bench.sources import DataError
 
 _BETWEEN = "::"
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from sitewise.bench.problems import Problem
+
 PLAIN = ("laplace", "ep", "vi", "hybrid", "hybrid-vem")
 EXTRA = {"hybrid-ep": 1.0, "hybrid-0.5": 0.5}
 # Beyond these bounds sparse evidences are flat; without them a run to a corner never ends.
@@ -34,7 +36,7 @@ class Method:
 def parse(text: str) -> Method:
     learner, *modifiers = text.split("@")
     if learner not in (*PLAIN, *EXTRA):
-        raise ValueError(f"Unknown method {learner!r}; choose one of {', '.join((*PLAIN, *EXTRA))}.")
+        raise Problem(f"Unknown method {learner!r}; choose one of {', '.join((*PLAIN, *EXTRA))}.")
     method = Method(learner)
     for modifier in modifiers:
         if modifier == "ard":
@@ -44,7 +46,7 @@ def parse(text: str) -> Method:
         elif modifier.startswith("from-") and modifier[5:] in (*PLAIN, *EXTRA):
             method = dataclasses.replace(method, start=modifier[5:])
         else:
-            raise ValueError(f"Unknown modifier @{modifier} in {text!r}; use @ard, @m500 or @from-hybrid.")
+            raise Problem(f"Unknown modifier @{modifier} in {text!r}; use @ard, @m500 or @from-hybrid.")
     return method
 
 

@@ -8,8 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sitewise.bench.problems import DataError
 from sitewise.bench.protocols import SEEDS
-from sitewise.bench.sources import DataError, data_directory
+from sitewise.bench.sources import data_directory
 
 # The paper's "Ours" is Algorithm 1; our `hybrid` climbs the same evidence by its exact gradient.
 FOLD_NAME = {"laplace": "la", "ep": "ep", "vi": "vgp", "hybrid-vem": "epcvi", "hybrid": "epcvi"}

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sitewise.bench.problems import Problem
 from sitewise.bench.registry import DataSet, get
 from sitewise.bench.sources import find
 
@@ -47,7 +48,7 @@ def protocols() -> dict[str, Protocol]:
 
 def protocol(name: str) -> Protocol:
     if name not in protocols():
-        raise KeyError(f"Unknown protocol {name!r}; choose one of {', '.join(protocols())}.")
+        raise Problem(f"Unknown protocol {name!r}; choose one of {', '.join(protocols())}.")
     return protocols()[name]
 
 

@@ -8,6 +8,8 @@ import json
 from importlib.resources import files
 from typing import Any
 
+from sitewise.bench.problems import Problem
+
 
 @dataclasses.dataclass(frozen=True)
 class DataSet:
@@ -52,7 +54,7 @@ def registry() -> dict[str, DataSet]:
 def get(name: str) -> DataSet:
     known = registry()
     if name not in known:
-        raise KeyError(f"Unknown data set {name!r}; `sitewise data list` shows the known ones.")
+        raise Problem(f"Unknown data set {name!r}; `sitewise data list` shows the known ones.")
     return known[name]
 
 

@@ -16,15 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sitewise.bench import generate
+from sitewise.bench.problems import DataError
 from sitewise.bench.registry import DataSet, get
 from sitewise.cache import user_cache
 
 Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
 _CHUNK = 1 << 16
-
-
-class DataError(Exception):
-    """A data set could not be found, fetched or trusted; the message says what to do."""
 
 
 def data_directory(directory: Path | None = None) -> Path | None:

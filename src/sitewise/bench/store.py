@@ -17,13 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sitewise.bench.problems import StoreError
 from sitewise.bench.tasks import key_of
 
 _APPEND = 0  # the byte that appends lock; claims lie behind it
-
-
-class StoreError(Exception):
-    """The store cannot be read or written; the message says what to do."""
 
 
 class Store:

@@ -54,6 +54,7 @@ def reproduce(
     """Rerun the paper: its tables and figures, with the printed numbers beside ours.  Can be killed and resumed."""
     import os
 
+    from sitewise.bench.problems import Problem
     from sitewise.cli.process import own_process
     from sitewise.cli.reproduce import WHAT, Options, one_sentence, run, seed_list
 
@@ -62,7 +63,7 @@ def reproduce(
         wanted = list(WHAT) if "all" in what else what
         for name in wanted:
             if name not in WHAT:
-                raise ValueError(f"Unknown {name!r}; choose from {', '.join(WHAT)}, all.")
+                raise Problem(f"Unknown {name!r}; choose from {', '.join(WHAT)}, all.")
         options = Options(
             protocol=_names(protocol), seeds=seed_list(seeds) if seeds else None, methods=_names(methods) or None,
             sets=_names(sets) or None, out=out, quick=quick, data=data, workers=workers or os.cpu_count() or 1,
@@ -103,6 +104,7 @@ def data(
     ] = None,
 ) -> None:
     """The paper's data sets: list them, find or fetch their files, check what is here."""
+    from sitewise.bench.problems import Problem
     from sitewise.cli.data import check, fetch, show_list, show_path
     from sitewise.cli.reproduce import one_sentence
 
@@ -116,7 +118,7 @@ def data(
         elif action == "check":
             check(folder)
         else:
-            raise ValueError("`sitewise data` takes list [NAME …], path NAME, fetch [NAME …] or check.")
+            raise Problem("`sitewise data` takes list [NAME …], path NAME, fetch [NAME …] or check.")
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sitewise.bench import generate, sources
+from sitewise.bench.problems import DataError
 from sitewise.bench.registry import get, registry
 from sitewise.cache import user_cache
 from sitewise.cli.reproduce import bars, find_shown
@@ -19,7 +20,7 @@ def place(name: str, data: Path | None) -> str:
     """Where the set is, in a word or two."""
     try:
         found = sources.lookup(name, data)
-    except sources.DataError:
+    except DataError:
         return "wrong checksum"
     if found is not None:
         return "cache" if user_cache("data") in found.parents else "folder"
@@ -57,10 +58,10 @@ def fetch(names: Sequence[str], data: Path | None) -> None:
             get(name)
             try:
                 console.print(f"{name}: {find_shown(name, data, progress)}", soft_wrap=True)
-            except sources.DataError as problem:
+            except DataError as problem:
                 problems.append(str(problem))
     if problems:
-        raise sources.DataError("\n".join(problems))
+        raise DataError("\n".join(problems))
 
 
 def check(data: Path | None) -> None:
@@ -69,8 +70,8 @@ def check(data: Path | None) -> None:
     for name in registry():
         try:
             found += sources.lookup(name, data) is not None
-        except sources.DataError as problem:
+        except DataError as problem:
             wrong.append(str(problem))
     if wrong:
-        raise sources.DataError("\n".join(wrong))
+        raise DataError("\n".join(wrong))
     print(f"{found} of {len(registry())} sets are here, all with the registered checksums.")

@@ -24,6 +24,7 @@ from rich.progress import (
 )
 
 from sitewise.bench import paper, protocols, runner, sources, store, suites, tables, tasks
+from sitewise.bench.problems import Problem
 from sitewise.cache import user_cache
 from sitewise.cli.process import save_or_exit
 
@@ -71,9 +72,8 @@ def one_sentence() -> Iterator[None]:
     """Expected failures end the command with their sentence, not with a traceback."""
     try:
         yield
-    except (sources.DataError, store.StoreError, ValueError, RuntimeError, KeyError) as problem:
-        text = problem.args[0] if isinstance(problem, KeyError) and problem.args else problem
-        print(f"error: {text}", file=sys.stderr)
+    except Problem as problem:
+        print(f"error: {problem}", file=sys.stderr)
         raise typer.Exit(1) from None
 
 
@@ -83,7 +83,7 @@ def seed_list(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
         if not first.isdigit() or (last and not last.isdigit()):
-            raise ValueError(f"--seeds takes numbers and ranges such as 42,1-9; got {text!r}.")
+            raise Problem(f"--seeds takes numbers and ranges such as 42,1-9; got {text!r}.")
         out += range(int(first), int(last or first) + 1)
     return tuple(out)
 

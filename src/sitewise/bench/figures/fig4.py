@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sitewise.bench import paper, tables
+from sitewise.bench.problems import Problem
 
 
 def compute(
@@ -18,7 +19,7 @@ def compute(
     methods = [m for m in methods if any(m in line.cells for line in table.lines)]
     lines = [line for line in table.lines if set(line.cells) == set(methods)]
     if not lines:
-        raise ValueError("No set has rows of every method; run table1 first.")
+        raise Problem("No set has rows of every method; run table1 first.")
     means = {m: np.array([line.cells[m].mean for line in lines]) for m in methods}
     best = np.max(list(means.values()), axis=0)
     return {"sets": np.array([line.set for line in lines]), **{m: v / best for m, v in means.items()}}
