@@ -56,7 +56,8 @@ def markdown(
         cells = []
         for m in methods:
             pair = [built[rules].get(name, {}).get(m) for rules in ("published", "clean")]
-            cells.append(" → ".join("–" if cell is None else f"{cell.mean:.3f}" for cell in pair))
+            text = " → ".join("–" if cell is None else f"{cell.mean:.3f}" for cell in pair)
+            cells.append("" if pair == [None, None] else text)
         share = f"{majority(name, directory):.0%} | {row_number_accuracy(name, directory):.0%}"
         out.append(f"| {name} | {share} | " + " | ".join(cells) + " |")
     both = [name for name in sets if all(name in built[rules] for rules in built)]

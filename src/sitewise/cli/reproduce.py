@@ -98,14 +98,19 @@ def chosen_suite(name: str, options: Options) -> suites.Suite:
     return dataclasses.replace(suite, **changes)
 
 
-def make_table(name: str, options: Options, console: Console) -> None:
-    """Run what is missing, then write the table as .md, .tex and .csv, once per protocol and metric."""
-    suite = chosen_suite(name, options)
+def stored_rows(suite: suites.Suite, options: Options, console: Console) -> list[dict]:
+    """The rows of the store, after the tasks that it lacks have run."""
     todo = tasks.suite(suite.sets, options.protocol, suite.seeds, suite.methods, options.data, suite.folds)
     if not options.stored:
         fetch_sets({task.set for task in todo}, options, console)
         run_tasks(todo, options.store, options.workers, options.dask, console)
-    rows = store.read(options.store)
+    return store.read(options.store)
+
+
+def make_table(name: str, options: Options, console: Console) -> None:
+    """The table as .md, .tex and .csv, once per protocol and metric."""
+    suite = chosen_suite(name, options)
+    rows = stored_rows(suite, options, console)
     for rules in options.protocol:
         for metric in suite.metrics:
             reference = suite.reference(suite.seeds)
@@ -127,11 +132,11 @@ def compare_protocols(options: Options, console: Console) -> None:
     from sitewise.bench import contrast
 
     both = dataclasses.replace(options, protocol=("published", "clean"), seeds=options.seeds or (42,))
-    make_table("table1", both, console)
     suite = chosen_suite("table1", both)
+    rows = stored_rows(suite, both, console)
     sets = suite.sets if options.quick or options.sets else (*suite.sets, *suites.suites()["table3"].sets)
-    fetch_sets(set(sets), both, console)
-    text = contrast.markdown(store.read(both.store), suite.methods, sets, suite.seeds, options.data)
+    fetch_sets(set(sets), both, console)  # the row number is read off the files
+    text = contrast.markdown(rows, suite.methods, sets, suite.seeds, options.data)
     save_or_exit(options.out / "protocols.md", text.encode())
     console.print(text, markup=False, soft_wrap=True)
 
