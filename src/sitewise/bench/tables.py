@@ -43,7 +43,7 @@ class Line(NamedTuple):
 
 class Table(NamedTuple):
     title: str
-    metric: str
+    protocol: str
     methods: tuple[str, ...]
     lines: list[Line]
     paper_methods: tuple[str, ...]
@@ -93,7 +93,7 @@ def build(
         lines.append(Line(name, _cells(numbers), printed.get(name, {}), 5 * len(seeds) - len(common)))
     printed_methods = dict.fromkeys(m for line in lines for m in line.printed)
     title = f"{table}: {TITLES[metric]}, protocol {protocol}, seeds {_span(seeds)}"
-    return Table(title, metric, tuple(methods), lines, tuple(printed_methods))
+    return Table(title, protocol, tuple(methods), lines, tuple(printed_methods))
 
 
 def _cells(numbers: dict[str, np.ndarray]) -> dict[str, Cell]:
@@ -130,6 +130,8 @@ def markdown(table: Table) -> str:
         note = f" ({line.missing} folds missing)" if line.missing else ""
         out.append(f"| {line.set}{note} | " + " | ".join(cells) + " |")
     out.append("| *bold* | " + " | ".join(_counts(table)) + " |")
+    if table.paper_methods and table.protocol != "published":
+        out += ["", "The paper's columns are under its own protocol, `published`."]
     return "\n".join(out) + "\n"
 
 
