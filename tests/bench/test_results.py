@@ -20,7 +20,7 @@ def rows():
 @pytest.mark.parametrize("protocol", ["published", "clean"])
 def test_tables_are_those_of_the_store(rows, protocol, metric):
     built = tables.build(rows, "table1", metric, protocol, METHODS, suite("table1"), (42,), "table1-seed42")
-    stem = FOLDER / f"table1-{protocol}-{metric}"
+    stem = FOLDER / f"table1-seed42-{protocol}-{metric}"
     for suffix, render in ((".md", tables.markdown), (".tex", tables.latex), (".csv", tables.as_csv)):
         assert stem.with_name(stem.name + suffix).read_text() == render(built)
 

@@ -48,13 +48,13 @@ def test_a_finished_table_is_written_without_a_fit(tmp_path, offline):
     made = {p.name for p in (tmp_path / "out").iterdir()}
     for rules in ("published", "clean"):
         for metric in ("loglik", "accuracy"):
-            assert {f"table1-{rules}-{metric}{suffix}" for suffix in (".md", ".tex", ".csv")} <= made
-        assert {f"fig4-{rules}.png", f"fig4-{rules}.pdf"} <= made
-    text = (tmp_path / "out" / "table1-published-loglik.md").read_text()
+            assert {f"table1-seed42-{rules}-{metric}{suffix}" for suffix in (".md", ".tex", ".csv")} <= made
+        assert {f"fig4-seed42-{rules}.png", f"fig4-seed42-{rules}.pdf"} <= made
+    text = (tmp_path / "out" / "table1-seed42-published-loglik.md").read_text()
     assert "protocol published" in text and "paper: Ours" in text and "-0.071 ± 0.045" in text
-    (tmp_path / "out" / "table1-clean-loglik.md").unlink()
+    (tmp_path / "out" / "table1-seed42-clean-loglik.md").unlink()
     more = invoke("reproduce", "table1", *options, "--methods", "laplace,hybrid-vem", "--stored")  # runs nothing
-    assert more.exit_code == 0 and "Alg. 1" in (tmp_path / "out" / "table1-clean-loglik.md").read_text()
+    assert more.exit_code == 0 and "Alg. 1" in (tmp_path / "out" / "table1-seed42-clean-loglik.md").read_text()
     result = invoke("reproduce", "protocols", *options[:2], "--seeds", 42, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert "| titanic | 68% | 99% |" in (tmp_path / "out" / "protocols.md").read_text()

@@ -108,23 +108,22 @@ def stored_rows(suite: suites.Suite, options: Options, console: Console) -> list
 
 
 def make_table(name: str, options: Options, console: Console) -> None:
-    """The table as .md, .tex and .csv, once per protocol and metric."""
+    """The table as .md, .tex and .csv, once per protocol and metric; that of one seed has a name of its own."""
     suite = chosen_suite(name, options)
     rows = stored_rows(suite, options, console)
+    reference = suite.reference(suite.seeds)
     for rules in options.protocol:
         for metric in suite.metrics:
-            reference = suite.reference(suite.seeds)
             built = tables.build(rows, name, metric, rules, suite.methods, suite.sets, suite.seeds, reference)
-            stem = f"{name}-{rules}-{metric}"
+            stem = f"{reference or name}-{rules}-{metric}"
             for suffix, render in ((".md", tables.markdown), (".tex", tables.latex), (".csv", tables.as_csv)):
                 save_or_exit(options.out / (stem + suffix), render(built).encode())
             console.print(tables.markdown(built), markup=False, soft_wrap=True)
     if name == "table1":
         draw_fig4(options, suite, rows)
         if "published" in options.protocol:
-            reference = suite.reference(suite.seeds) or name
-            text = tables.agreement(rows, reference, LIMITS, suite.seeds)
-            save_or_exit(options.out / "table1-agreement.md", text.encode())
+            text = tables.agreement(rows, reference or name, LIMITS, suite.seeds)
+            save_or_exit(options.out / f"{reference or name}-agreement.md", text.encode())
 
 
 def compare_protocols(options: Options, console: Console) -> None:
@@ -221,7 +220,9 @@ def draw_fig4(options: Options, suite: suites.Suite, rows: Sequence[dict]) -> No
     for rules in options.protocol:
         numbers = fig4.compute(rows, rules, suite.methods, suite.sets, suite.seeds)
         title = f"protocol {rules}, seeds {', '.join(map(str, suite.seeds))}"
-        save_figure(fig4.draw(numbers, title), options.out / f"fig4-{rules}", numbers)
+        save_figure(
+            fig4.draw(numbers, title), options.out / f"fig4{'-seed42' * (suite.seeds == (42,))}-{rules}", numbers
+        )
 
 
 def make_figure(name: str, options: Options, console: Console) -> None:
