@@ -90,6 +90,13 @@ def test_three_formats_say_the_same():
     assert "trains,paper,hybrid-vem,-0.681,0.042,1," in tables.as_csv(built)
 
 
+def test_names_are_safe_in_latex():
+    built = tables.build(
+        rows({("my_set & co", "vi"): [0.5] * 5}), "mine", "loglik", "published", ["vi"], ["my_set & co"], (42,)
+    )
+    assert r"{\sc my\_set \& co}" in tables.latex(built)
+
+
 def test_agreement_counts_complete_sets_within_the_limit():
     printed = paper.printed("table1-seed42", "loglik")
     given = rows({("trains", "vi"): [printed["trains"]["vi"].mean + 0.001] * 5, ("blood", "vi"): [-0.6] * 5,

@@ -145,9 +145,13 @@ def latex(table: Table) -> str:
     for line in table.lines:
         cells = [_show(line.cells.get(m), r"\mathbf{{{}}}", r" \pm ", "${}$") for m in table.methods]
         cells += [_show(line.printed.get(m), r"\mathbf{{{}}}", r" \pm ", "${}$") for m in table.paper_methods]
-        out.append(" & ".join([rf"{{\sc {line.set}}}".replace("_", r"\_"), *cells]) + r" \\")
+        out.append(" & ".join([rf"{{\sc {_escaped(line.set)}}}", *cells]) + r" \\")
     out += [r"\midrule", " & ".join(["Bold count", *_counts(table)]) + r" \\", r"\bottomrule", r"\end{tabular}"]
     return "\n".join(out) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return "".join("\\" + c if c in "_%&#$" else c for c in text)
 
 
 def as_csv(table: Table) -> str:

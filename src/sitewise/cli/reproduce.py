@@ -78,7 +78,7 @@ def one_sentence() -> Iterator[None]:
 
 
 def seed_list(text: str) -> tuple[int, ...]:
-    """ "42", "42,1,2" or "42,1-9"."""
+    """Seeds from text such as 42 or 42,1-9."""
     out: list[int] = []
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
