@@ -55,12 +55,8 @@ def model(method: Method, kind: str, X: np.ndarray):
     from sitewise import Model, inducing, kernels, likelihoods
     from sitewise.quadrature import GaussHermite
 
-    if kind == "regression":
-        likelihood: likelihoods.Likelihood = likelihoods.StudentT()
-    elif method.learner == "hybrid-vem":
-        likelihood = likelihoods.BernoulliProbit(quadrature=GaussHermite(20))  # the published rule
-    else:
-        likelihood = likelihoods.BernoulliProbit()
+    rule: Any = {"quadrature": GaussHermite(20)} if method.learner == "hybrid-vem" else {}  # the published one
+    likelihood = likelihoods.StudentT(**rule) if kind == "regression" else likelihoods.BernoulliProbit(**rule)
     start = np.sqrt(X.shape[1]) if method.inducing else 1.0
     lengthscale: Any = np.full(X.shape[1], start) if method.ard else start
     kernel = kernels.Matern52(lengthscale=lengthscale)
