@@ -21,11 +21,7 @@ jax.config.update("jax_enable_x64", True)
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
-<<<<<<< HEAD
-=======
 sys.path.insert(0, str(ROOT / "experiments"))
-sys.path.insert(0, str(ROOT / "experiments" / "icml2023"))
->>>>>>> 3d025ca96dfbdad4b400b06daddd82d293514d72
 
 
 @pytest.fixture(autouse=True)
