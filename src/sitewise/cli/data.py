@@ -33,7 +33,7 @@ def show_list(names: Sequence[str], data: Path | None) -> None:
     """All sets in a table, or everything that is known of those named."""
     for name in names:
         for key, value in dataclasses.asdict(get(name)).items():
-            print(f"{key:12s} {', '.join(value) if key in ('addresses', 'defects') else value}")
+            print(f"{key:12s} {'; '.join(value) if key in ('addresses', 'defects') else value}")
         print(f"{'where':12s} {place(name, data)}\n")
     if names:
         return
