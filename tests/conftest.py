@@ -27,7 +27,6 @@ jax.config.update("jax_enable_x64", True)
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(ROOT / "experiments"))
-sys.path.insert(0, str(ROOT / "experiments" / "icml2023"))
 
 
 @pytest.fixture(autouse=True)
@@ -43,9 +42,7 @@ def few_compiled_programs():
 @pytest.fixture(scope="session")
 def paper_data():
     """The folder with the paper's data sets; tests that need it are skipped where it is absent."""
-    from protocol import data_directory
-
-    directory = data_directory()
+    directory = Path(os.environ.get("SITEWISE_DATA") or ROOT.parent / "shared" / "data")
     if not (directory / "classification").is_dir():
         pytest.skip(f"the paper's data sets are not at {directory}; set SITEWISE_DATA to their folder")
     return directory
@@ -54,8 +51,6 @@ def paper_data():
 @pytest.fixture(scope="session")
 def ionosphere(paper_data):
     """Fold 3 of seed 42 under the published protocol: (X_train, y_train, X_test, y_test)."""
-    from protocol import folds, load
+    from sitewise.bench.protocols import fold
 
-    X, y = load("ionosphere", paper_data)
-    train, test = folds(len(X), 42)[3]
-    return X[train], y[train], X[test], y[test]
+    return fold("ionosphere", "published", 42, 3, paper_data)
