@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from sitewise.cli import certificate, compare, fit, predict, surface
+from sitewise.cli.process import ends_in_a_sentence
+
 app = typer.Typer(
     add_completion=True,
     no_args_is_help=True,
@@ -20,13 +23,26 @@ def main() -> None:
 
 
 @app.command()
+@ends_in_a_sentence
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("out/demo.png"),
+    out: Annotated[Path, typer.Option(help="Where the picture goes; the report goes beside it.")] = Path(
+        "out/demo.png"
+    ),
     cache: Annotated[bool, typer.Option(help="Keep compiled programs for the next run.")] = True,
 ) -> None:
-    """Fit Laplace, EP, VI and the hybrid on scikit-learn's breast-cancer data; print a table, draw a picture."""
+    """Fit Laplace, EP, VI and the hybrid on scikit-learn's breast-cancer data; print a table, leave a report."""
     from sitewise.cli.demo import run
-    from sitewise.cli.process import own_process, save_or_exit
+    from sitewise.cli.process import check_writable, own_process, save_or_exit
 
+    check_writable(out)
     own_process(cache)
-    save_or_exit(out, run(out.suffix))
+    shown = run(out.suffix)
+    save_or_exit(out, shown.picture)
+    save_or_exit(out.with_suffix(".html"), shown.report)
+
+
+app.command()(fit.fit)
+app.command()(predict.predict)
+app.command()(compare.compare)
+app.command()(surface.surface)
+app.command()(certificate.certificate)
