@@ -36,5 +36,8 @@ def bar(doing: str, total: int | None, done: int = 0) -> Iterator[Bar]:
     counted = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
     columns = (TextColumn("{task.description}"), *(counted if total else (SpinnerColumn(), TimeElapsedColumn())))
     # The last pieces' speed tells the remaining time; the first ones include compilation.
-    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=600) as progress:
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, speed_estimate_period=600, disable=not console.is_terminal
+    ) as progress:
         yield Bar(progress, progress.add_task(doing, total=total, completed=done))

@@ -53,7 +53,10 @@ def legend(names: Sequence[str]) -> str:
 
 
 def reliability(curves: Mapping[str, Mapping[str, Sequence[float]]], x_label: str, y_label: str) -> str:
-    """Observed share against predicted probability, one line per method; the diagonal is perfect."""
+    """Observed share against predicted probability, one line per method; the diagonal is perfect.
+
+    Dots grow with their rows, so that a bin of two rows is not taken for a fault.
+    """
     left, top, size = 52.0, 12.0, 420.0
     bottom = top + size
 
@@ -71,10 +74,11 @@ def reliability(curves: Mapping[str, Mapping[str, Sequence[float]]], x_label: st
         paint = f"var(--c{k % 5})"
         points = [place(x, y) for x, y in zip(curve["predicted"], curve["observed"], strict=True)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        parts.append(_tag("polyline", points=path, fill="none", stroke=paint, stroke_width=2))
+        parts.append(_tag("polyline", points=path, fill="none", stroke=paint, stroke_width=1.5))
         for (x, y), p, o, n in zip(points, curve["predicted"], curve["observed"], curve["count"], strict=True):
             tip = f"{name}\npredicted {p:.3f}\nobserved {o:.3f}\n{n:g} rows"
-            parts.append(_tag("circle", tip=tip, cx=x, cy=y, r=4.5, fill=paint, tabindex=0))
+            radius = 2.5 + 5.0 * float(np.sqrt(n / max(curve["count"])))
+            parts.append(_tag("circle", tip=tip, cx=x, cy=y, r=radius, fill=paint, fill_opacity=0.8, tabindex=0))
     parts += [_words(left + size / 2, bottom + 38, x_label), _upright(14, top + size / 2, y_label)]
     return _svg(left + size + 16, bottom + 46, parts, f"{y_label} against {x_label}") + legend(list(curves))
 

@@ -35,8 +35,8 @@ th { color: var(--soft); font-weight: 600; } th:first-child, td:first-child { te
 tr.best td { font-weight: 650; }
 pre { background: var(--card); padding: .8rem 1rem; border-radius: 8px; overflow-x: auto; font-size: .84rem; }
 ul { padding-left: 1.2rem; }
-button { font: inherit; color: var(--ink); background: var(--card); border: 1px solid var(--line); border-radius: 999px;
-  padding: .3rem .85rem; cursor: pointer; }
+button { font: inherit; white-space: nowrap; flex-shrink: 0; color: var(--ink); background: var(--card);
+  border: 1px solid var(--line); border-radius: 999px; padding: .3rem .85rem; cursor: pointer; }
 button[aria-selected=true] { background: var(--accent); border-color: var(--accent); color: var(--ground); }
 button:focus-visible, [data-tip]:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 .tabs { display: flex; flex-wrap: wrap; gap: .4rem; margin: .6rem 0; }

@@ -118,9 +118,9 @@ def _methods(result: Plain) -> str:
     accuracy = "accuracy" if "accuracy" in result["methods"][0] else "rmse"
     rows = [
         (
-            row["label"] + ("" if row["converged"] == result["folds"] else f" (converged: {row['converged']})"),
+            _NAMES[row["name"]] + ("" if row["converged"] == result["folds"] else f" (converged: {row['converged']})"),
             number(row["log_density"]), "best" if row["p_value"] is None else short(row["p_value"], 2),
-            short(row[accuracy], 4), number(row["calibration_error"], 3), number(row["evidence_per_row"]),
+            number(row[accuracy], 3), number(row["calibration_error"], 3), number(row["evidence_per_row"]),
             number(row["seconds"], 1),
         )
         for row in result["methods"]
