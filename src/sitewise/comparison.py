@@ -178,6 +178,7 @@ def summary(scores: Mapping[str, Sequence[Mapping[str, Any]]], y: np.ndarray, fo
             "seconds": float(np.median([s["seconds"] for s in found])),
             "converged": int(sum(s["converged"] for s in found)),
             "difference_to_best": float(np.mean(means[name] - means[best])),
+            "folds_lost": int(np.sum(means[name] < means[best])),
             "p_value": None if name == best else corrected_t_test(means[name] - means[best]),
             "lengthscale": _typical([s["lengthscale"] for s in found]),
             "magnitude": _typical([s["magnitude"] for s in found]),
@@ -228,11 +229,11 @@ def recommend(rows: Sequence[Mapping[str, Any]], best: str, folds: int) -> str:
     behind = [row for row in rivals if row["p_value"] < _SURE]
     level = [row for row in rivals if row["p_value"] >= _SURE]
     base = by_name.get(BASELINE)
-    if base is not None and (base["difference_to_best"] >= 0 or base["p_value"] >= _SURE):
+    if base is not None and base["folds_lost"] < folds:
         return (
-            f"None of the methods predicts surely better than ignoring the inputs ({base['log_density']:.4f} against "
-            f"{top['log_density']:.4f} nats a row for {top['label']}): check that the columns say something about the "
-            "target before choosing a method."
+            "None of the methods predicts better in every fold than ignoring the inputs does "
+            f"({base['log_density']:.4f} against {top['log_density']:.4f} nats a row for {top['label']}): check that the "
+            "columns say something about the target before choosing a method."
         )
     words = [
         f"Use {top['label']} (--method {best}): it has the highest log density, {top['log_density']:.4f} nats a row."

@@ -185,24 +185,28 @@ def parse_number(text: str, decimal: str) -> float | None:
 
 def _decimal(path: Path, columns: dict[str, np.ndarray], separator: str) -> str:
     """The decimal mark of the file.  A file that fits both readings is not guessed at."""
-    marked: dict[str, list[str]] = {".": [], ",": []}
+    votes: dict[str, list[str]] = {".": [], ",": []}
+    either = []  # columns such as "1,234", which may be a fraction or a thousand
     for name, cells in columns.items():
         texts = [c for c in cells if c is not None]
-        for mark in marked:
-            if any(mark in t for t in texts) and all(_PLAIN[mark].fullmatch(t) for t in texts):
-                marked[mark].append(name)
-    if not marked[","]:
-        return "."
-    grouped = all(
-        _GROUPED["."].fullmatch(c) or "," not in c for name in marked[","] for c in columns[name] if c is not None
-    )
-    if marked["."] or (separator == "," and grouped):
-        other = f" and points in {marked['.'][0]!r}" if marked["."] else ", which may group thousands"
+        if not any(mark in t for t in texts for mark in votes):
+            continue
+        reads = [mark for mark in votes if all(parse_number(t, mark) is not None for t in texts)]
+        if len(reads) == 1:
+            votes[reads[0]].append(name)
+        elif reads and any("," in t for t in texts):
+            either.append(name)
+    if votes["."] and votes[","]:
         raise Problem(
-            f"{path} has numbers with commas in column {marked[','][0]!r}{other}: say --decimal ',' if the comma is "
-            "the decimal mark, or --decimal '.' if it groups thousands."
+            f"{path} has numbers with decimal commas in column {votes[','][0]!r} and with decimal points in "
+            f"{votes['.'][0]!r}: say --decimal ',' or --decimal '.'; the other mark then groups thousands."
         )
-    return ","
+    if either and not votes["."] and not votes[","] and separator != ";":
+        raise Problem(
+            f"{path} has numbers with commas in column {either[0]!r}, which may group thousands: say --decimal ',' if "
+            "the comma is the decimal mark, or --decimal '.' if it groups thousands."
+        )
+    return "," if votes[","] or (either and not votes["."]) else "."
 
 
 def _parquet(path: Path) -> Table:

@@ -33,7 +33,7 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { padding: .4rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th { color: var(--soft); font-weight: 600; } th:first-child, td:first-child { text-align: left; }
 tr.best td { font-weight: 650; }
-pre { background: var(--card); padding: .8rem 1rem; border-radius: 8px; overflow-x: auto; font-size: .84rem; }
+pre { background: var(--card); padding: .8rem 1rem; border-radius: 8px; font-size: .84rem; white-space: pre-wrap; }
 ul { padding-left: 1.2rem; }
 button { font: inherit; white-space: nowrap; flex-shrink: 0; color: var(--ink); background: var(--card);
   border: 1px solid var(--line); border-radius: 999px; padding: .3rem .85rem; cursor: pointer; }
@@ -43,7 +43,8 @@ button:focus-visible, [data-tip]:focus-visible { outline: 2px solid var(--accent
 figure { margin: .5rem 0 1rem; } figcaption { color: var(--soft); font-size: .875rem; max-width: 70ch; }
 svg { width: 100%; height: auto; display: block; max-width: 640px; }
 svg text { fill: var(--soft); font: 12px system-ui, sans-serif; } svg .name { fill: var(--ink); }
-svg .axis { stroke: var(--line); fill: none; } svg .cell:hover { stroke: #ffffff; stroke-width: 1.5; }
+svg .axis { stroke: var(--line); fill: none; } svg .cell { shape-rendering: crispEdges; }
+svg .cell:hover { stroke: #ffffff; stroke-width: 1.5; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1rem; font-size: .875rem; color: var(--soft); }
 .legend i { display: inline-block; width: .8em; height: .8em; border-radius: 50%; margin-right: .35em; }
 #tip { position: fixed; pointer-events: none; background: var(--ink); color: var(--ground); padding: .3rem .55rem;

@@ -16,7 +16,7 @@ _NAMES = {
     "laplace": "Laplace", "ep": "EP", "vi": "VI", "hybrid": "hybrid", "hybrid-vem": "hybrid, Algorithm 1",
     "mcmc": "gold standard (MCMC)", "baseline": "baseline",
 }  # fmt: skip
-_SHOWN_BELOW_THE_TOP = 0.5  # nats a row of a surface that get a colour of their own
+_DARKEST = 20  # per cent of all values of the surfaces share the darkest colour
 
 
 def comparison_report(result: Plain) -> str:
@@ -196,23 +196,21 @@ def _surfaces(result: Plain) -> list[str]:
     """One panel per method, all on one colour scale, each with its own optimum as a star and the others as dots."""
     x, y = np.array(result["log_lengthscale"]), np.array(result["log_sigma"])
     surfaces = {k: np.array(v, float) for k, v in result["surfaces"].items()}
-    top = max(float(np.nanmax(v)) for v in surfaces.values())
+    everything = np.concatenate([v[np.isfinite(v)] for v in surfaces.values()])
+    span = float(np.percentile(everything, _DARKEST)), float(np.max(everything))
     panels = {}
     for name, values in surfaces.items():
         marks = [
             charts.Mark(_NAMES[k], float(np.log(o["lengthscale"])), float(np.log(o["sigma"])), k == name)
             for k, o in result["optima"].items()
         ]
-        panels[_NAMES[name]] = (
-            f"<figure>{charts.heat(values, x, y, marks, (top - _SHOWN_BELOW_THE_TOP, top), _NAMES[name])}</figure>"
-        )
+        panels[_NAMES[name]] = _figure(charts.heat(values, x, y, marks, span, _NAMES[name]))
     rows = [
         (
-            _NAMES[k],
+            _NAMES[k] + ("" if o["converged"] else " (not converged)"),
             short(o["lengthscale"]),
             short(o["sigma"]),
             number(o["evidence"]),
-            "" if o["converged"] else "not converged",
         )
         for k, o in result["optima"].items()
     ]
@@ -223,7 +221,7 @@ def _surfaces(result: Plain) -> list[str]:
     return [
         paragraph(words, "soft small"),
         tabs("surface", panels),
-        table(("optimum of", "ℓ", "σ", "evidence / row", ""), rows),
+        table(("optimum of", "ℓ", "σ", "evidence / row"), rows),
     ]
 
 
