@@ -9,9 +9,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Small problems, many programs: compiling takes most of the time, so it is done with less optimisation.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
-ROOT = Path(__file__).resolve().parents[1]
 # The two workers, and the next run, share what they compile.
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / "jax"))
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
 
@@ -20,6 +19,7 @@ import pytest
 
 jax.config.update("jax_enable_x64", True)
 
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(ROOT / "experiments" / "icml2023"))
 
