@@ -51,6 +51,12 @@ def estimator(method: str, likelihood: str, features: int, *, ard: bool = False,
     return kind(kernel, method=method, likelihood=likelihood, random_state=seed, **settings)
 
 
+def own_evidence(model: Any) -> float:
+    """The evidence that the model learned from, in nats; on a sparse GP the hybrid's is `collapsed`."""
+    values = model.evidence_
+    return values["collapsed" if model.method == "hybrid" and "collapsed" in values else OWN_EVIDENCE[model.method]]
+
+
 def split(y: np.ndarray, folds: int, seed: int, classes: bool) -> list[tuple[np.ndarray, np.ndarray]]:
     """(training rows, test rows) of every fold; each class is spread evenly over the folds."""
     if folds < 2 or folds > len(y):
@@ -76,7 +82,7 @@ def score(model: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: 
     kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
     found = {
         "log_density": model.log_predictive_density(X_test, y_test).tolist(),
-        "evidence": model.evidence_[OWN_EVIDENCE[model.method]] / len(X),
+        "evidence": own_evidence(model) / len(X),
         "seconds": seconds,
         "converged": bool(model.converged_),
         "lengthscale": [np.atleast_1d(k.lengthscale).tolist() for k in kernels],
@@ -232,8 +238,8 @@ def recommend(rows: Sequence[Mapping[str, Any]], best: str, folds: int) -> str:
     if base is not None and base["folds_lost"] < folds:
         return (
             "None of the methods predicts better in every fold than ignoring the inputs does "
-            f"({base['log_density']:.4f} against {top['log_density']:.4f} nats a row for {top['label']}): check that the "
-            "columns say something about the target before choosing a method."
+            f"({base['log_density']:.4f} against {top['log_density']:.4f} nats a row for {top['label']}): check that "
+            "the columns say something about the target before choosing a method."
         )
     words = [
         f"Use {top['label']} (--method {best}): it has the highest log density, {top['log_density']:.4f} nats a row."

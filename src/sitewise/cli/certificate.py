@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sitewise.cli import options
-from sitewise.cli.process import check_writable, ends_in_a_sentence, own_process, print_json, save_or_exit
+from sitewise.cli.process import Problem, check_writable, ends_in_a_sentence, own_process, print_json, save_or_exit
 
 
 @ends_in_a_sentence
@@ -44,6 +44,8 @@ def run(model: Any, name: str, target_se: float, max_steps: int, seed: int) -> d
     from sitewise.cli.progress import bar
     from sitewise.mcmc import evidence_certificate
 
+    if not all(latent.model.prior.exact for latent in model._latents):
+        raise Problem("a certificate needs a full GP; fit the model again without --inducing.")
     classes = [str(c) for c in getattr(model, "classes_", [])]
     parts = []
     with bar("annealing", None) as progress:

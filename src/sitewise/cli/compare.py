@@ -35,6 +35,7 @@ def compare(
     missing: options.Missing = None,
     decimal: options.Decimal = None,
     ard: options.Ard = False,
+    inducing: options.Inducing = None,
     max_rows: options.MaxRows = None,
     seed: options.Seed = 0,
     as_json: options.Json = False,
@@ -52,9 +53,9 @@ def compare(
     check_writable(out)
     loaded = load(
         data, target, likelihood=likelihood, drop=drop, impute=impute, missing=missing, decimal=decimal,
-        max_rows=max_rows, seed=seed,
+        max_rows=max_rows, seed=seed, inducing=inducing,
     )  # fmt: skip
-    if loaded.encoding.likelihood == "gaussian" and len(names) > 1:
+    if loaded.encoding.likelihood == "gaussian" and inducing is None and len(names) > 1:
         sentence = (
             "with Gaussian noise all methods are exact and equal, so only one is run; --likelihood student_t is robust "
             "to outliers, and there they differ."
@@ -63,8 +64,8 @@ def compare(
         loaded.notes.append(sentence)
         names = ["hybrid"]
     own_process()
-    journal = Journal(out, key_of(__version__, loaded.digest(), loaded.encoding.to_plain(), folds, ard, seed))
-    result = run(loaded, names, folds, ard, seed, journal)
+    journal = Journal(out, key_of(__version__, loaded.digest(), loaded.encoding.to_plain(), folds, ard, seed, inducing))
+    result = run(loaded, names, folds, {"ard": ard, "seed": seed, "n_inducing": inducing}, journal)
     save_or_exit(out, comparison_report(result).encode())
     journal.done()
     if as_json:
@@ -83,14 +84,14 @@ def chosen(methods: str) -> list[str]:
     return names
 
 
-def run(loaded: Any, names: list[str], folds: int, ard: bool, seed: int, journal: Any) -> dict[str, Any]:
+def run(loaded: Any, names: list[str], folds: int, settings: dict[str, Any], journal: Any) -> dict[str, Any]:
     """Every method on every fold, then the best one on all rows; finished fits are kept in the journal."""
     from sitewise.cli.fit import describe
     from sitewise.cli.progress import bar
     from sitewise.comparison import BASELINE, LABELS, baseline, estimator, score, split, summary
 
     table, encoding, y = loaded.table, loaded.encoding, loaded.y
-    parts = split(y, folds, seed, encoding.classifies)
+    parts = split(y, folds, settings["seed"], encoding.classifies)
     pieces = [(name, k) for k in range(folds) for name in names]
     finished = [f"{name} {k}" in journal.pieces for name, k in pieces]
     scores: dict[str, list] = {name: [] for name in names}
@@ -102,7 +103,7 @@ def run(loaded: Any, names: list[str], folds: int, ard: bool, seed: int, journal
                     progress.say(f"{LABELS[name]}, fold {k + 1} of {folds}")
                     here = encoding.learn(table.take(train))
                     X, X_test = here.inputs(table.take(train)), here.inputs(table.take(test))
-                    model = estimator(name, encoding.likelihood, X.shape[1], ard=ard, seed=seed)
+                    model = estimator(name, encoding.likelihood, X.shape[1], **settings)
                     journal.add(f"{name} {k}", score(model, X, y[train], X_test, y[test]))
                     progress.advance()
                 scores[name].append(journal.pieces[f"{name} {k}"])
@@ -111,12 +112,12 @@ def run(loaded: Any, names: list[str], folds: int, ard: bool, seed: int, journal
         for outlier in found["outliers"]:
             outlier["row"] = int(table.lines[outlier.pop("index")])
         with bar(f"fitting {LABELS[found['best']]} to all rows", None), warnings_as_notes():
-            best = estimator(found["best"], encoding.likelihood, len(encoding.features), ard=ard, seed=seed)
+            best = estimator(found["best"], encoding.likelihood, len(encoding.features), **settings)
             best.fit(loaded.X, y)
     except KeyboardInterrupt:
         raise journal.interrupted(len(pieces)) from None
     return {
-        "command": "compare", "data": loaded.facts(), "folds": folds, "seed": seed, **found,
+        "command": "compare", "data": loaded.facts(), "folds": folds, **settings, **found,
         "fit": describe(best, loaded),
     }  # fmt: skip
 

@@ -31,6 +31,7 @@ def fit(
     missing: options.Missing = None,
     decimal: options.Decimal = None,
     ard: options.Ard = False,
+    inducing: options.Inducing = None,
     max_rows: options.MaxRows = None,
     seed: options.Seed = 0,
     as_json: options.Json = False,
@@ -47,11 +48,11 @@ def fit(
     check_writable(out)
     loaded = load(
         data, target, likelihood=likelihood, drop=drop, impute=impute, missing=missing, decimal=decimal,
-        max_rows=max_rows, seed=seed,
+        max_rows=max_rows, seed=seed, inducing=inducing,
     )  # fmt: skip
     own_process()
     X = loaded.X
-    model = estimator(method, loaded.encoding.likelihood, X.shape[1], ard=ard, seed=seed)
+    model = estimator(method, loaded.encoding.likelihood, X.shape[1], ard=ard, seed=seed, n_inducing=inducing)
     with warnings_as_notes(), bar(f"fitting {loaded.table.rows} rows by {method}", None):
         model.fit(X, loaded.y)
     model.table_ = loaded.encoding.to_plain()

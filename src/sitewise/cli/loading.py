@@ -63,17 +63,22 @@ def load(
     decimal: str | None = None,
     max_rows: int | None = None,
     seed: int = 0,
+    inducing: int | bool | None = False,
 ) -> Loaded:
-    """Read, choose rows, describe; notes are printed as they come up."""
+    """Read, choose rows, describe; notes are printed as they come up.
+
+    `inducing` is how many inducing inputs were asked for, or False where the command takes none.
+    """
     table = read_table(path, decimal=decimal, missing=missing or ())
     table.column(target)
     if target in (drop or ()):
         raise Problem(f"column {target!r} is the target and cannot be dropped.")
     table, rows = table.drop(drop or ()), table.rows
     notes = []
-    if max_rows is None and rows > EXACT_ROWS:
+    if max_rows is None and not inducing and rows > EXACT_ROWS:
+        sparse = "" if inducing is False else "--inducing 200 to summarise all rows by 200 points, "
         raise Problem(
-            f"{table.name} has {rows} rows, and the time of an exact fit grows with their cube: say --max-rows "
+            f"{table.name} has {rows} rows, and the time of an exact fit grows with their cube: say {sparse}--max-rows "
             f"{EXACT_ROWS} to use {EXACT_ROWS} of them chosen at random, or --max-rows {rows} to use all and wait."
         )
     if max_rows is not None and max_rows < rows:

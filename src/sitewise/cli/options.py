@@ -26,5 +26,8 @@ MaxRows = Annotated[
     int | None,
     typer.Option("--max-rows", min=10, help="Use at most so many rows, chosen at random.", show_default=False),
 ]
+Inducing = Annotated[
+    int | None, typer.Option("--inducing", min=1, help="Sparse GP with so many inducing inputs.", show_default=False)
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Of folds, subsamples and starts.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]

@@ -84,7 +84,7 @@ def run(loaded: Any, names: list[str], grid: int, mcmc: bool, seed: int, journal
     import numpy as np
 
     from sitewise.cli.progress import bar
-    from sitewise.comparison import LABELS, OWN_EVIDENCE, estimator
+    from sitewise.comparison import LABELS, estimator, own_evidence
     from sitewise.methods import PAIRS
     from sitewise.surface import evidence_surface
 
@@ -100,7 +100,7 @@ def run(loaded: Any, names: list[str], grid: int, mcmc: bool, seed: int, journal
             optima = {
                 name: {
                     "lengthscale": float(m.kernel_.lengthscale), "sigma": float(np.sqrt(m.kernel_.variance)),
-                    "evidence": m.evidence_[OWN_EVIDENCE[name]] / len(X), "converged": bool(m.converged_),
+                    "evidence": own_evidence(m) / len(X), "converged": bool(m.converged_),
                 }
                 for name, m in models.items()
             }  # fmt: skip
