@@ -1,4 +1,4 @@
-"""The Python on every page runs as it stands, from top to bottom; a block that does not says why in a comment above it."""
+"""The Python on every page runs as it stands, from top to bottom; a block that is not run says why above it."""
 
 import os
 import re

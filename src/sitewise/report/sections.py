@@ -95,7 +95,7 @@ def demo_report(result: Plain) -> str:
     parts = [
         f"<p class=lead>{text(result['words'])}</p>",
         section("The methods", table(columns, rows, best)),
-        section("Evidence over lengthscale and magnitude", *_surfaces(result)),
+        section("Evidence over lengthscale and magnitude", *_surfaces(result)[:-1]),
         section(
             "Are the probabilities right?",
             f"<figure>{charts.reliability(curves, 'predicted probability', 'observed share')}</figure>",
