@@ -23,10 +23,11 @@ four = Data.of(X, y).shard(Mesh(np.array(jax.devices()), ("rows",)))
 assert len(four.X.sharding.device_set) == 4
 assert four.rows == 132
 trainable = Trainable.of(model)
-found = [
-    profile(VI(), evidence.elbo, "implicit", trainable, (), model, data, trainable.to_vector(model), VI().solve(model, data).sites)
-    for data in (jax.tree.map(jax.numpy.asarray, one), four)
-]
+start = trainable.to_vector(model)
+found = []
+for data in (jax.tree.map(jax.numpy.asarray, one), four):
+    sites = VI().solve(model, data).sites
+    found.append(profile(VI(), evidence.elbo, "implicit", trainable, (), model, data, start, sites))
 assert len(found[1].solution.sites.nat1.sharding.device_set) == 4
 assert all(f.solution.outcome.ok for f in found)
 for a, b in zip(jax.tree.leaves(found[0]), jax.tree.leaves(found[1]), strict=True):
