@@ -9,6 +9,7 @@ release = version = sitewise.__version__
 copyright = "the sitewise contributors"
 html_title = f"sitewise {release}"
 html_theme = "furo"
+smartquotes = False  # f'' is a second derivative
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3

@@ -49,6 +49,8 @@ class Journal:
                     os.fsync(file.fileno())
                 except OSError:
                     file.truncate(before)
+                    if before == 0:
+                        self.path.unlink()
                     raise
         except OSError as problem:
             raise Problem(f"cannot write {self.path}: {problem.strerror}. Choose another place with --out.") from None

@@ -164,7 +164,7 @@ def _build(header: dict, arrays: list[np.ndarray]) -> GPBase:
             _check(a, padded.nat1.shape)
         sites = Sites(*(a[: m.data.rows] for a in padded))
         _check(sites.nat1, (m.data.rows,))
-        jitter, Z = float(part["jitter"]), decode(part["inducing"], arrays)
+        jitter, Z = float(part["jitter"]), decode(part.get("inducing"), arrays)
         if Z is None:
             model = Model.full(kernel, likelihood, mean, jitter)
         else:
