@@ -6,7 +6,7 @@ from pathlib import Path
 
 LAYERS = [
     {"types", "gaussian_cdf", "quadrature", "linalg", "precision"},
-    {"data", "sites", "means", "kernels", "likelihoods", "priors", "model", "parameters", "hyperpriors"},
+    {"data", "sites", "means", "kernels", "likelihoods", "priors", "model", "parameters", "hyperpriors", "stream"},
     {"evidence", "inference"},
     {"learning", "methods", "predict", "metrics", "surface"},
     {"mcmc"},
