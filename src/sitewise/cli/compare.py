@@ -129,7 +129,7 @@ def show(result: dict[str, Any]) -> None:
     accuracy = "accuracy" if "accuracy" in result["methods"][0] else "rmse"
     data = result["data"]
     table = Table(title=f"{data['file']}: {data['rows']} rows, {result['folds']} folds, {data['likelihood']}")
-    for column in ("method", "log density", "p", accuracy, "calibration", "evidence / row", "seconds"):
+    for column in ("method", "log density", "p", accuracy, "calibration", "evidence", "seconds"):
         table.add_column(column, justify="left" if column == "method" else "right")
     for row in result["methods"]:
         table.add_row(

@@ -155,7 +155,11 @@ def refuse_missing(table: Table, names: list[str]) -> None:
 def describe(table: Table, target: str, likelihood: str, impute: bool) -> tuple[Encoding, list[str]]:
     """How this table is read, learned from all its rows, with notes on what may surprise."""
     notes = list(table.notes)
-    likelihood = _likelihood(table, target, likelihood)
+    asked, likelihood = likelihood, _likelihood(table, target, likelihood)
+    if asked == "auto" and likelihood == "gaussian":
+        values = _numbers(table, target)
+        if np.all(np.mod(values, 1) == 0) and np.all(values >= 0):
+            notes.append(f"the target {target!r} holds whole numbers; if they are counts, say --likelihood poisson.")
     columns = []
     for name in table.columns:
         if name == target:

@@ -81,7 +81,7 @@ def describe(model: Any, loaded: Any) -> dict[str, Any]:
         "report": model.fit_report_,
         "evidence": dict(model.evidence_),
         "loo_log_density": float(np.mean(density)),
-        "lengthscales": [np.broadcast_to(k.lengthscale, X.shape[1:]).tolist() for k in kernels for X in [model._X]],
+        "lengthscales": [np.broadcast_to(k.lengthscale, model.n_features_in_).tolist() for k in kernels],
         "one_lengthscale": bool(np.ndim(kernels[0].lengthscale) == 0),
         "magnitudes": [float(np.sqrt(k.variance)) for k in kernels],
         "outliers": [{"row": int(loaded.table.lines[i]), "log_density": float(density[i])} for i in worst],

@@ -60,6 +60,8 @@ def surface(
     classes = loaded.facts()["classes"]
     if classes is not None and len(classes) > 2:
         raise Problem(f"surface is for two classes, but {target!r} has {len(classes)}.")
+    if loaded.encoding.likelihood in ("gaussian", "student_t"):
+        loaded.notes.append(f"along the surfaces the noise is held at what {names[0]} learned.")
     own_process()
     journal = Journal(out, key_of(__version__, loaded.digest(), loaded.encoding.to_plain(), grid, seed))
     result = run(loaded, names, grid, mcmc, seed, journal)
