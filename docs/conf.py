@@ -1,6 +1,7 @@
 """How the documentation is built: `make docs`.  Sphinx with MyST, so that every page is Markdown (decision 005)."""
 
 import re
+from pathlib import Path
 
 import sitewise
 
@@ -44,5 +45,19 @@ def as_written(app, what, name, obj, options, lines: list[str]) -> None:
     lines[:] = out
 
 
+def leaving_links(app, docname: str, source: list[str]) -> None:
+    """Links to files of the repository that are no pages become the file's name: the site stands alone."""
+    pages = Path(app.srcdir).resolve()
+    folder = (pages / docname).parent
+
+    def named(link: re.Match) -> str:
+        target = (folder / link[2]).resolve()
+        inside = target.is_relative_to(pages)
+        return link[0] if inside else f"{link[1]} (`{target.relative_to(pages.parent)}`)"
+
+    source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#\s]+)\)", named, source[0])
+
+
 def setup(app) -> None:
     app.connect("autodoc-process-docstring", as_written)
+    app.connect("source-read", leaving_links)
