@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lint clean
+.PHONY: help demo test lint docs clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(STAMP)
 
-demo: $(STAMP) ## fit Laplace, EP, VI and the hybrid on the breast-cancer data and draw a picture
+demo: $(STAMP) ## fit Laplace, EP, VI and the hybrid on the breast-cancer data and leave a report
 	@$(BIN)/sitewise demo
 
 test: $(STAMP) ## run the tests
@@ -24,6 +24,13 @@ test: $(STAMP) ## run the tests
 
 lint: $(STAMP) ## style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+docs: .venv/.docs ## build the documentation into out/docs; a warning is an error
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs out/docs && echo "Open out/docs/index.html"
+
+.venv/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@touch .venv/.docs
 
 clean: ## remove the environment and outputs
 	rm -rf .venv out build

@@ -11,7 +11,7 @@ LAYERS = [
     {"learning", "methods", "predict", "metrics", "surface"},
     {"mcmc"},
     {"estimators"},
-    {"bench"},
+    {"bench", "comparison", "report"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -1,25 +1,26 @@
-"""L4. `sitewise demo`: four methods on one small data set, a table and a picture."""
+"""L4. `sitewise demo`: four methods on one small data set, a table, a picture and a report."""
 
 from __future__ import annotations
 
 import io
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from sitewise import metrics
+from sitewise.cli.progress import bar
 from sitewise.data import Data
 from sitewise.kernels import Matern52
 from sitewise.learning.fit import Fit
 from sitewise.likelihoods import BernoulliProbit
 from sitewise.methods import PAIRS, resolve
-from sitewise.metrics import accuracy
 from sitewise.model import Model
 from sitewise.precision import working_precision
 from sitewise.predict import posterior
+from sitewise.report import demo_report
 from sitewise.surface import evidence_surface
 
 _METHODS = {"laplace": "Laplace", "ep": "EP", "vi": "VI", "hybrid": "VI + EP evidence (hybrid)"}
@@ -45,10 +46,17 @@ def breast_cancer() -> Split:
 
 
 class Score(NamedTuple):
+    """A fit and its predictions of the test rows: log density of the truth, probability of a benign tumour."""
+
     fit: Fit
-    log_density: float
+    density: np.ndarray
+    probability: np.ndarray
     accuracy: float
     seconds: float
+
+    @property
+    def log_density(self) -> float:
+        return float(np.mean(self.density))
 
 
 def fit_and_score(name: str, split: Split) -> Score:
@@ -58,9 +66,9 @@ def fit_and_score(name: str, split: Split) -> Score:
     seconds = time.perf_counter() - began
     with working_precision():
         q = posterior(fit.model, fit.data, fit.sites)
-        density = float(np.mean(q.log_density(split.X_test, split.y_test)))
-        hits = accuracy(q.probability(split.X_test), split.y_test)
-    return Score(fit, density, hits, seconds)
+        density = np.asarray(q.log_density(split.X_test, split.y_test))
+        probability = np.asarray(q.probability(split.X_test))
+    return Score(fit, density, probability, metrics.accuracy(probability, split.y_test), seconds)
 
 
 def table(scores: dict[str, Score]) -> Table:
@@ -81,35 +89,82 @@ def table(scores: dict[str, Score]) -> Table:
     return out
 
 
-def run(suffix: str, grid: int = 9) -> bytes:
-    """Print the table; give the picture as the bytes of an image file."""
+_WORDS = (
+    "EP evidence on the same VI sites is what the hybrid learns from; the ELBO (VI) is lower and its maximum lies "
+    "elsewhere. One split of one data set decides nothing: see results/icml2023 for 27 sets."
+)
+
+
+class Shown(NamedTuple):
+    """The bytes of an image file, and of an HTML report."""
+
+    picture: bytes
+    report: bytes
+
+
+def run(suffix: str, grid: int = 9) -> Shown:
+    """Print the table; give the picture and the report."""
     console = Console()
     split = breast_cancer()
     log_l, log_s = np.linspace(0.5, 5.0, grid), np.linspace(-0.5, 4.0, grid)
     scores: dict[str, Score] = {}
     surfaces: dict[str, np.ndarray] = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        fits = progress.add_task("fitting", total=len(_METHODS))
-        points = progress.add_task("evidence surfaces", total=len(_METHODS) * grid)
+    with bar("fitting", len(_METHODS) * (grid + 1)) as progress:
         for name in _METHODS:
-            progress.update(fits, description=f"fitting {_METHODS[name]}")
+            progress.say(f"fitting {_METHODS[name]}")
             scores[name] = fit_and_score(name, split)
-            progress.advance(fits)
+            progress.advance()
         for name in _METHODS:
+            progress.say(f"evidence surface of {_METHODS[name]}")
             inference, evidence = PAIRS[name]
             surfaces[name] = evidence_surface(
-                inference, evidence, split.train, log_l, log_s, done=lambda: progress.advance(points)
+                inference, evidence, split.train, log_l, log_s, done=progress.advance
             ).evidence
     console.print(table(scores))
-    console.print(
-        "EP evidence on the same VI sites is what the hybrid learns from; the ELBO (VI) is lower and its maximum lies "
-        "elsewhere. One split of one data set decides nothing: see results/icml2023 for 27 sets."
-    )
+    console.print(_WORDS)
     for name, s in scores.items():
         if not s.fit.converged:
             console.print(f"(!) {_METHODS[name]}: {s.fit.report()}")
-    return picture(scores, surfaces, log_l, log_s, suffix)
+    report = demo_report(facts(split, scores, surfaces, log_l, log_s))
+    return Shown(picture(scores, surfaces, log_l, log_s, suffix), report.encode())
+
+
+def facts(split: Split, scores: dict[str, Score], surfaces: dict[str, np.ndarray], log_l, log_s) -> dict[str, Any]:
+    """What the report shows, as plain data."""
+    rows = split.train.rows
+    names = {1.0: "benign", -1.0: "malignant"}
+    methods, optima = {}, {}
+    for name, s in scores.items():
+        found = s.fit.parameters
+        point = {
+            "lengthscale": float(found["kernel.lengthscale"]), "sigma": float(found["kernel.variance"]) ** 0.5,
+        }  # fmt: skip
+        optima[name] = {**point, "evidence": s.fit.objective / rows, "converged": s.fit.converged}
+        methods[name] = {
+            **point, "evidence_per_row": s.fit.objective / rows, "log_density": s.log_density, "accuracy": s.accuracy,
+            "seconds": s.seconds,
+        }  # fmt: skip
+    hybrid = scores["hybrid"]
+    worst = np.argsort(hybrid.density)[:10]
+    return {
+        "title": "sitewise demo: breast cancer",
+        "subtitle": f"scikit-learn's breast-cancer data, {rows} rows for training, {len(split.y_test)} for testing",
+        "words": _WORDS,
+        "methods": methods,
+        "optima": optima,
+        "log_lengthscale": log_l.tolist(),
+        "log_sigma": log_s.tolist(),
+        "surfaces": {name: (values / rows).tolist() for name, values in surfaces.items()},
+        "reliability": {name: metrics.reliability(s.probability, split.y_test) for name, s in scores.items()},
+        "outliers": [
+            {
+                "row": int(i) + 1, "target": names[float(split.y_test[i])], "log_density": float(hybrid.density[i]),
+                "prediction": names[1.0 if hybrid.probability[i] > 0.5 else -1.0],
+            }
+            for i in worst
+        ],
+        "report": hybrid.fit.report(),
+    }  # fmt: skip
 
 
 def picture(scores, surfaces, log_l, log_s, suffix: str) -> bytes:

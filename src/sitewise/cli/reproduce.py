@@ -5,13 +5,10 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -65,16 +62,6 @@ def run(what: Sequence[str], options: Options) -> None:
             compare_protocols(options, console)
         else:
             make_figure(name, options, console)
-
-
-@contextmanager
-def one_sentence() -> Iterator[None]:
-    """Expected failures end the command with their sentence, not with a traceback."""
-    try:
-        yield
-    except Problem as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        raise typer.Exit(1) from None
 
 
 def seed_list(text: str) -> tuple[int, ...]:

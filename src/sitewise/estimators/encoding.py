@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import jax
 import numpy as np
 
 from sitewise import evidence, hyperpriors, inference, kernels, likelihoods, means, quadrature
@@ -34,6 +35,8 @@ def encode(value: Any, arrays: list[np.ndarray]) -> Any:
         return value
     if isinstance(value, np.generic):
         return encode(value.item(), arrays)
+    if isinstance(value, jax.Array):
+        value = np.asarray(value)
     if isinstance(value, evidence.Evidence) and evidence.ALL.get(value.name) is not None:
         return {"evidence": value.name, "power": value.power}
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":

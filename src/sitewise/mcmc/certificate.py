@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -44,15 +45,19 @@ def log_evidence(
     max_steps: int = 8192,
     target_se: float = 0.1,
     seed: int = 0,
+    done: Callable[[str], None] | None = None,
 ) -> LogEvidence:
-    """log Z by annealing, with twice the steps until the target is met or `max_steps` is spent."""
+    """log Z by annealing, with twice the steps until the target is met or `max_steps` is spent.
+
+    `done` is told of every step, in words.
+    """
     settings = Annealing() if annealing is None else annealing
     with working_precision():
         trainable = Trainable.of(model)
         vector = np.asarray(trainable.to_vector(model), np.float64)[None]
     found = surface.sample_points(
         model, data, vector, trainable=trainable, annealing=settings, steps=steps, max_steps=max_steps,
-        target_se=target_se, draws=1, seed=seed, block=1,
+        target_se=target_se, draws=1, seed=seed, block=1, done=done,
     )  # fmt: skip
     tight, used = bool(found.tight[0]), int(found.steps[0])
     reason = f"target met with {used} steps" if tight else f"budget of {max_steps} steps spent above the target"

@@ -1,0 +1,68 @@
+"""L4. `sitewise certificate`: how far each approximation of a saved model's evidence is from the truth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sitewise.cli import options
+from sitewise.cli.process import Problem, check_writable, ends_in_a_sentence, own_process, print_json, save_or_exit
+
+
+@ends_in_a_sentence
+def certificate(
+    model: options.ModelFile,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the report (HTML) goes.")] = Path(
+        "out/certificate.html"
+    ),
+    target_se: Annotated[float, typer.Option(min=1e-3, help="Standard error to reach, in nats.")] = 0.1,
+    max_steps: Annotated[int, typer.Option(min=256, help="Most temperatures to anneal through.")] = 8192,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Compare the evidences of a saved model with log Z by annealed importance sampling, and say which to trust."""
+    from sitewise.cli.predict import load_model
+    from sitewise.report import certificate_report
+
+    check_writable(out)
+    found = load_model(model)
+    own_process()
+    result = run(found, model.name, target_se, max_steps, seed)
+    save_or_exit(out, certificate_report(result).encode())
+    if as_json:
+        print_json(result)
+    else:
+        print("\n\n".join(part["words"] for part in result["certificates"]))
+
+
+def run(model: Any, name: str, target_se: float, max_steps: int, seed: int) -> dict[str, Any]:
+    """One certificate per latent function: one for two classes and for values, one per class otherwise."""
+    import dataclasses
+
+    from sitewise.cli.progress import bar
+    from sitewise.mcmc import evidence_certificate
+
+    if not all(latent.model.prior.exact for latent in model._latents):
+        raise Problem("a certificate needs a full GP; fit the model again without --inducing.")
+    classes = [str(c) for c in getattr(model, "classes_", [])]
+    parts = []
+    with bar("annealing", None) as progress:
+        for k, latent in enumerate(model._latents):
+            which = f"class {classes[k]!r} against the rest" if len(classes) > 2 else ""
+            found = evidence_certificate(
+                latent.model, latent.data, target_se=target_se, max_steps=max_steps, seed=seed,
+                done=lambda doing, which=which: progress.say(f"annealing {which}: {doing}"),
+            )  # fmt: skip
+            parts.append(
+                {
+                    "which": which, "mcmc": dataclasses.asdict(found.mcmc), "evidences": found.evidences,
+                    "verdicts": found.verdicts, "rows": found.rows, "bound_holds": found.bound_holds,
+                    "words": (f"{which}\n" if which else "") + str(found),
+                }
+            )  # fmt: skip
+    return {
+        "command": "certificate", "model": name, "method": model.method, "target": model.table_["target"],
+        "likelihood": model.table_["likelihood"], "certificates": parts, "report": model.fit_report_,
+    }  # fmt: skip

@@ -1,0 +1,88 @@
+"""L4. `sitewise fit`: a model file from a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sitewise.cli import options
+from sitewise.cli.process import (
+    check_writable,
+    ends_in_a_sentence,
+    note,
+    own_process,
+    print_json,
+    save_or_exit,
+    warnings_as_notes,
+)
+
+
+@ends_in_a_sentence
+def fit(
+    data: options.DataFile,
+    target: options.Target,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")] = Path("model.sitewise"),
+    method: options.MethodName = "hybrid",
+    likelihood: options.Likelihood = "auto",
+    drop: options.Drop = None,
+    impute: options.Impute = False,
+    missing: options.Missing = None,
+    decimal: options.Decimal = None,
+    ard: options.Ard = False,
+    inducing: options.Inducing = None,
+    max_rows: options.MaxRows = None,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Fit a Gaussian process to a table and save it.
+
+    Example: sitewise fit data.csv --target diagnosis --out model.sitewise
+    """
+    from sitewise.cli.loading import load
+    from sitewise.cli.progress import bar
+    from sitewise.comparison import estimator
+    from sitewise.estimators.persistence import to_bytes
+
+    check_writable(out)
+    loaded = load(
+        data, target, likelihood=likelihood, drop=drop, impute=impute, missing=missing, decimal=decimal,
+        max_rows=max_rows, seed=seed, inducing=inducing,
+    )  # fmt: skip
+    own_process()
+    X = loaded.X
+    model = estimator(method, loaded.encoding.likelihood, X.shape[1], ard=ard, seed=seed, n_inducing=inducing)
+    with warnings_as_notes(), bar(f"fitting {loaded.table.rows} rows by {method}", None):
+        model.fit(X, loaded.y)
+    model.table_ = loaded.encoding.to_plain()
+    result = {"command": "fit", "data": loaded.facts(), "model": str(out), **describe(model, loaded)}
+    save_or_exit(out, to_bytes(model))
+    if as_json:
+        print_json(result)
+        return
+    print(result["report"])
+    print(f"Leave-one-out log density: {result['loo_log_density']:.4f} nats a row.")
+    print("Least expected rows: " + ", ".join(f"{o['row']} ({o['log_density']:.2f})" for o in result["outliers"][:5]))
+    if not result["converged"]:
+        note("the fit did not converge; the report above says what to try.")
+
+
+def describe(model: Any, loaded: Any) -> dict[str, Any]:
+    """What a fit on all rows found, as plain data."""
+    import numpy as np
+
+    kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
+    density = model.loo_.log_density
+    worst = np.argsort(density)[:10]
+    return {
+        "method": model.method,
+        "converged": bool(model.converged_),
+        "report": model.fit_report_,
+        "evidence": dict(model.evidence_),
+        "loo_log_density": float(np.mean(density)),
+        "lengthscales": [np.broadcast_to(k.lengthscale, model.n_features_in_).tolist() for k in kernels],
+        "one_lengthscale": bool(np.ndim(kernels[0].lengthscale) == 0),
+        "magnitudes": [float(np.sqrt(k.variance)) for k in kernels],
+        "outliers": [{"row": int(loaded.table.lines[i]), "log_density": float(density[i])} for i in worst],
+    }

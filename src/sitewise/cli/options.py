@@ -1,0 +1,33 @@
+"""L4. Options that several commands share, each described once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Method = Literal["hybrid", "ep", "vi", "laplace", "hybrid-vem"]
+LikelihoodName = Literal["auto", "probit", "logit", "gaussian", "student_t", "poisson"]
+
+DataFile = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file.", show_default=False)]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File written by `sitewise fit`.", show_default=False)]
+Target = Annotated[str, typer.Option("--target", "-t", help="Name of the column to predict.", show_default=False)]
+MethodName = Annotated[Method, typer.Option("--method", "-m", help="How to infer and learn.")]
+Likelihood = Annotated[
+    LikelihoodName, typer.Option("--likelihood", "-l", help="auto: probit for classes, gaussian for values.")
+]
+Drop = Annotated[list[str] | None, typer.Option("--drop", help="Column to leave out; may be repeated.")]
+Impute = Annotated[bool, typer.Option("--impute", help="Fill missing values with medians and most frequent texts.")]
+Missing = Annotated[list[str] | None, typer.Option("--missing", help="Further text that means a missing value.")]
+Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal mark, '.' or ','; told from the file.")]
+Ard = Annotated[bool, typer.Option("--ard", help="One lengthscale per column instead of one for all.")]
+MaxRows = Annotated[
+    int | None,
+    typer.Option("--max-rows", min=10, help="Use at most so many rows, chosen at random.", show_default=False),
+]
+Inducing = Annotated[
+    int | None, typer.Option("--inducing", min=1, help="Sparse GP with so many inducing inputs.", show_default=False)
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of folds, subsamples and starts.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
