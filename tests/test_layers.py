@@ -10,7 +10,7 @@ LAYERS = [
     {"evidence", "inference"},
     {"learning", "methods", "predict", "metrics", "surface"},
     {"mcmc"},
-    {"estimators"},
+    {"estimators", "testing"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -146,3 +146,20 @@ def _log_cdf_jvp(order: int, primals: tuple, tangents: tuple) -> tuple:
 def log_cdf(z: jax.Array) -> jax.Array:
     """log Φ(z), differentiable four times."""
     return _log_cdf(0, jnp.asarray(z))
+
+
+def log_interval(low: jax.Array, high: jax.Array) -> jax.Array:
+    """log(Φ(high) − Φ(low)) for low < high, either of which may be infinite; differentiable like `log_cdf`.
+
+    Written in the left tail, where Φ has no cancellation: log Φ(b) + log(1 − Φ(a)/Φ(b)), (a, b) mirrored if needed.
+    """
+    low, high = jnp.broadcast_arrays(jnp.asarray(low), jnp.asarray(high))
+    below, above = jnp.isneginf(low), jnp.isposinf(high)
+    # An infinite end is replaced before it enters the arithmetic, where its derivative would be inf·0.
+    low, high = jnp.where(below, jnp.where(above, 0.0, high) - 1.0, low), jnp.where(above, low + 1.0, high)
+    mirror = low + high > 0
+    a, b = jnp.where(mirror, -high, low), jnp.where(mirror, -low, high)
+    end = log_cdf(b)
+    inside = end + jnp.log(-jnp.expm1(log_cdf(a) - end))
+    one_sided = log_cdf(jnp.where(below, high, -low))
+    return jnp.where(below & above, 0.0, jnp.where(below | above, one_sided, inside))
