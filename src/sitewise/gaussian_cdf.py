@@ -148,18 +148,19 @@ def log_cdf(z: jax.Array) -> jax.Array:
     return _log_cdf(0, jnp.asarray(z))
 
 
-def log_interval(low: jax.Array, high: jax.Array) -> jax.Array:
-    """log(Φ(high) − Φ(low)) for low < high, either of which may be infinite; differentiable like `log_cdf`.
+def log_interval(low: jax.Array, high: jax.Array, mean: jax.Array, sd: jax.Array) -> jax.Array:
+    """log P(low < N(mean, sd²) < high), either limit of which may be infinite; differentiable like `log_cdf`.
 
     Written in the left tail, where Φ has no cancellation: log Φ(b) + log(1 − Φ(a)/Φ(b)), (a, b) mirrored if needed.
     """
-    low, high = jnp.broadcast_arrays(jnp.asarray(low), jnp.asarray(high))
     below, above = jnp.isneginf(low), jnp.isposinf(high)
-    # An infinite end is replaced before it enters the arithmetic, where its derivative would be inf·0.
-    low, high = jnp.where(below, jnp.where(above, 0.0, high) - 1.0, low), jnp.where(above, low + 1.0, high)
-    mirror = low + high > 0
-    a, b = jnp.where(mirror, -high, low), jnp.where(mirror, -low, high)
+    # An infinite limit is replaced before it enters the arithmetic, where its derivative would be inf·0.
+    low = (jnp.where(below, 0.0, low) - mean) / sd
+    high = (jnp.where(above, 0.0, high) - mean) / sd
+    one_sided = log_cdf(jnp.where(below, high, -low))
+    a, b = jnp.where(below, high - 1.0, low), jnp.where(above, jnp.where(below, high, low + 1.0), high)
+    mirror = a + b > 0
+    a, b = jnp.where(mirror, -b, a), jnp.where(mirror, -a, b)
     end = log_cdf(b)
     inside = end + jnp.log(-jnp.expm1(log_cdf(a) - end))
-    one_sided = log_cdf(jnp.where(below, high, -low))
     return jnp.where(below & above, 0.0, jnp.where(below | above, one_sided, inside))

@@ -37,7 +37,7 @@ class CensoredGaussian(Likelihood):
 
     def log_prob(self, y, f):
         seen, value, low, high = self._parts(y)
-        between = log_interval((low - f) / self.scale, (high - f) / self.scale)
+        between = log_interval(low, high, f, self.scale)
         return jnp.where(seen, Gaussian(self.scale).log_prob(value, f), between)
 
     def landmark(self, y):
@@ -62,7 +62,7 @@ class CensoredGaussian(Likelihood):
 
     def cdf(self, y, f):
         """Of the value itself, at `high`."""
-        return jnp.exp(log_interval(-jnp.inf, (y[..., 1] - f) / self.scale))
+        return jnp.exp(log_interval(-jnp.inf, y[..., 1], f, self.scale))
 
     def sample(self, key, f):
         return Gaussian(self.scale).sample(key, f)

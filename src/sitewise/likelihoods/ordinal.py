@@ -51,7 +51,7 @@ class Ordinal(Likelihood):
 
     def log_prob(self, y, f):
         low, high = self._ends(y)
-        return log_interval(low - f, high - f)
+        return log_interval(low, high, f, 1.0)
 
     def landmark(self, y):
         """The middle of the class, or its only cut point; both ends bend on the scale of the noise."""
@@ -64,8 +64,7 @@ class Ordinal(Likelihood):
         if self.quadrature is not None or not is_one(power):
             return super().log_expected_prob(y, mean, var, power)
         low, high = self._ends(y)
-        sd = jnp.sqrt(1 + var)
-        return log_interval((low - mean) / sd, (high - mean) / sd)
+        return log_interval(low, high, mean, jnp.sqrt(1 + var))
 
     def _probabilities(self, f):
         """One leading entry per class."""
@@ -82,7 +81,7 @@ class Ordinal(Likelihood):
 
     def cdf(self, y, f):
         _, high = self._ends(jnp.maximum(y, 0.0))
-        inside = jnp.exp(log_interval(-jnp.inf, high - f))
+        inside = jnp.exp(log_interval(-jnp.inf, high, f, 1.0))
         return jnp.where(y < 0, 0.0, inside)
 
     def sample(self, key, f):
