@@ -87,7 +87,7 @@ def fit_fold(X, y, train, test, method: str, name: str) -> dict:
     return {
         "test_loglik": float(np.mean(density)), "test_mae": float(np.mean(np.abs(mean - y[test]))),
         "objective": fit.objective, "evidences": fit.evidences,
-        "theta": {k: float(v) for k, v in fit.parameters.items()}, "converged": fit.converged, "reason": fit.reason,
+        "theta": {k: float(v) for k, v in fit.parameters.items()}, "converged": bool(fit.converged), "reason": fit.reason,
         "rounds": fit.rounds, "evaluations": len(fit.trace), "residual": float(fit.solution.stats.residual),
         "clipped": int(fit.solution.stats.clipped), "at_bound": list(fit.at_bound),
         "seconds": round(time.perf_counter() - start, 1),

@@ -18,7 +18,7 @@ SAME = {
     "Student-t with many degrees of freedom is Gaussian": (
         likelihoods.StudentT(0.5, 1e9), F + 0.7, likelihoods.Gaussian(0.5), F + 0.7, 1e-6),
     "negative binomial with a large shape is Poisson": (
-        likelihoods.NegativeBinomial(1e9), jnp.round(2 + F), likelihoods.Poisson(), jnp.round(2 + F), 1e-6),
+        likelihoods.NegativeBinomial(1e9), jnp.round(3 + F), likelihoods.Poisson(), jnp.round(3 + F), 1e-6),
     "exposure shifts f by its logarithm": (
         likelihoods.Poisson(exposure=True), table(3.0, jnp.exp(0.4)), likelihoods.Poisson(), 3.0 + 0 * F, None),
     "one trial is a Bernoulli": (likelihoods.Binomial(), table(1, 1), likelihoods.BernoulliLogit(), 1 + 0 * F, 1e-12),

@@ -44,10 +44,12 @@ class Counts(Likelihood):
         return jnp.exp(f) if self.link == "log" else jax.nn.softplus(f)
 
     def _landmark(self, count, log_exposure, relative_width):
-        """Where the rate is that of the count; a softplus bends at 0, and is a power of f beyond."""
+        """Where the rate is that of the count.  A softplus bends at 0, which small counts feel more than their own mode."""
         if self.link == "log":
             return jnp.log(count) - log_exposure, relative_width
-        return jnp.zeros_like(count), jnp.ones_like(count)
+        rate = count * jnp.exp(-log_exposure)
+        far = rate > 1000
+        return jnp.where(far, rate, 0.0), jnp.where(far, rate * relative_width, 1.0)
 
     def row(self, value):
         return jnp.stack([value, jnp.ones_like(value)], axis=-1) if self.exposure else value
