@@ -152,7 +152,9 @@ def main() -> None:
                        **fit_fold(X, y, train, test, method, name)}  # fmt: skip
                 with args.out.open("a") as store:
                     store.write(json.dumps(row) + "\n")
-                print(name, fold, method, round(row["test_loglik"], 4), row.get("reason", ""), row["seconds"], flush=True)
+                print(
+                    name, fold, method, round(row["test_loglik"], 4), row.get("reason", ""), row["seconds"], flush=True
+                )
 
 
 if __name__ == "__main__":

@@ -171,7 +171,9 @@ def _brute_force(log_prob: Callable, mean: np.ndarray, sd: np.ndarray, centre: f
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         first = np.sum(np.where(weight > 0, weight * values, 0.0), axis=1)
         # The mass of N·p may be far out in the tail of N, where its weight has underflowed: logarithms throughout.
-        log_weight = np.log((half[..., None] * w).reshape(f.shape) / (sd * np.sqrt(2 * np.pi))) - 0.5 * ((f - mean) / sd) ** 2
+        log_weight = (
+            np.log((half[..., None] * w).reshape(f.shape) / (sd * np.sqrt(2 * np.pi))) - 0.5 * ((f - mean) / sd) ** 2
+        )
         logs = [logsumexp(log_weight + power * values, axis=1) for power in (1.0, 0.5)]
     return first, *logs
 

@@ -53,28 +53,37 @@ def test_limits(name):
         np.testing.assert_allclose(*values, rtol=max(tol, 1e-5), atol=max(tol, 1e-5))
 
 
+# Not every one with every method: each pair is a program to compile.
 EXTREMES = {
-    "counts of a million": (likelihoods.Poisson(), [0, 1e6, 3, 1e6]),
-    "counts of a million, softplus": (likelihoods.Poisson(link="softplus"), [0, 1e6, 3, 1e6]),
-    "scattered counts of a million": (likelihoods.NegativeBinomial(5.0), [0, 1e6, 3, 1e6]),
-    "a million trials": (likelihoods.Binomial(), [[0, 1e6], [1e6, 1e6], [1, 2], [5e5, 1e6]]),
-    "shares next to 0 and 1": (likelihoods.Beta(5.0), [1e-12, 1 - 1e-12, 0.5, 1e-3]),
-    "tiny and huge values": (likelihoods.Gamma(2.0), [1e-9, 1e9, 1.0, 2.0]),
-    "far censored": (likelihoods.CensoredGaussian(0.1), [[50, np.inf], [-np.inf, -50], [0, 0], [3, 3 + 1e-9]]),
-    "far outliers": (likelihoods.StudentT(0.1, 3.0), [0.0, 1e6, 0.1, -1e6]),
-    "far outliers, Laplace noise": (likelihoods.LaplaceNoise(0.1), [0.0, 1e6, 0.1, -1e6]),
+    "counts of a million": ("vi", likelihoods.Poisson(), [1e6, 1.2e6, 3, 0]),
+    "shares next to 0 and 1": ("vi", likelihoods.Beta(5.0), [1e-12, 1e-8, 0.5, 1 - 1e-12]),
+    "tiny and huge values": ("ep", likelihoods.Gamma(2.0), [1e-9, 1e-8, 1.0, 1e9]),
+    "far censored": ("ep", likelihoods.CensoredGaussian(0.1), [[5, np.inf], [5, 6], [0, 0], [-np.inf, -5]]),
+    "far outliers": ("ep", likelihoods.StudentT(0.1, 3.0), [0.0, 1e6, 0.1, -1e6]),
 }
 
 
-@pytest.mark.parametrize("method", ["ep", "vi"])
 @pytest.mark.parametrize("name", EXTREMES)
-def test_extreme_observations_give_finite_converged_results(name, method):
-    likelihood, y = EXTREMES[name]
-    X = np.array([[0.0], [0.5], [3.0], [4.0]])
-    model = Model.full(kernels.Matern52(1.0, 4.0), likelihood)
+def test_extreme_observations_give_finite_converged_results(name):
+    method, likelihood, y = EXTREMES[name]
+    X = np.array([[0.0], [0.5], [9.0], [30.0]])
+    model = Model.full(kernels.Matern52(1.0, 100.0), likelihood)
     data = Data.of(X, y)
     likelihood.check(data.y)
     solution = METHODS[method].solve(model, data)
     assert solution.outcome.ok
     matched = evidence.elbo if method == "vi" else evidence.ep
     assert np.isfinite(float(matched(model, data, solution.sites)))
+
+
+def test_a_site_a_million_times_as_precise_as_the_prior_keeps_the_digits_of_the_mean():
+    """Counts of a million are such sites: K b − VᵀV b would be off by 1e-7 here, a ten-thousandth of the deviation."""
+    from sitewise.sites import Sites
+
+    X, counts = jnp.array([[0.0], [0.5], [9.0]]), jnp.array([1e6, 1.2e6, 9e5])
+    gram = Model.full(kernels.Matern52(1.0, 100.0), likelihoods.Poisson()).prior.gram(X)
+    target = jnp.log(counts)
+    mean = gram.condition(Sites(counts * target, counts)).mean
+    # The prior pulls by (W K)⁻¹ of the way: m = t − W⁻¹(K + W⁻¹)⁻¹t.
+    want = target - jnp.linalg.solve(gram.K + jnp.diag(1 / counts), target) / counts
+    np.testing.assert_allclose(mean, want, rtol=0, atol=1e-13)

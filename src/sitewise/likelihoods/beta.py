@@ -48,4 +48,6 @@ class Beta(Likelihood):
     def check(self, y):
         super().check(y)
         if np.any(np.asarray(y) <= 0) or np.any(np.asarray(y) >= 1):
-            raise ValueError("Beta: y must lie strictly between 0 and 1; move exact zeros and ones inside, or use Binomial.")
+            raise ValueError(
+                "Beta: y must lie strictly between 0 and 1; move exact zeros and ones inside, or use Binomial."
+            )

@@ -67,4 +67,6 @@ class Binomial(Likelihood):
         super().check(y)
         y = np.asarray(y)
         if np.any(y != np.floor(y)) or np.any(y[..., 0] < 0) or np.any(y[..., 1] < 1) or np.any(y[..., 0] > y[..., 1]):
-            raise ValueError("Binomial: successes and trials must be whole numbers with 0 ≤ successes ≤ trials, trials ≥ 1.")
+            raise ValueError(
+                "Binomial: successes and trials must be whole numbers with 0 ≤ successes ≤ trials, trials ≥ 1."
+            )

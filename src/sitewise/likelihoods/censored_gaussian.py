@@ -18,10 +18,10 @@ from sitewise.types import module, positive
 class CensoredGaussian(Likelihood):
     """y has the columns low and high, between which the value f + N(0, scale²) lies:
 
-        low = high    it was observed                        N(low; f, scale²)
-        low = −inf    left-censored: at most high            Φ((high − f)/scale)
-        high = inf    right-censored: at least low           Φ((f − low)/scale)
-        else          interval-censored                      Φ((high − f)/scale) − Φ((low − f)/scale)
+    low = high    it was observed                        N(low; f, scale²)
+    low = −inf    left-censored: at most high            Φ((high − f)/scale)
+    high = inf    right-censored: at least low           Φ((f − low)/scale)
+    else          interval-censored                      Φ((high − f)/scale) − Φ((low − f)/scale)
     """
 
     scale: jax.Array = positive(default=1.0)
