@@ -3,9 +3,9 @@
     python experiments/robust_synthetic.py --out results/robust/synthetic.jsonl
 
 Each set: n = 100 rows, x uniform on [0, 10], a function drawn from a Matérn-5/2 process (ℓ = 1.5, σ = 1), noise of
-deviation 0.1, and 20 rows moved by an amount of 5 to 15 in either direction.  The estimator is GPRegressor with Student-t
-noise (ν = 3), one fit per method, and Gaussian noise for comparison; the error is that of the latent mean against the true
-function at the rows.  One JSON line per (set, method); resumable.  Ends with a summary.
+deviation 0.1, and 20 rows moved by an amount of 5 to 15 in either direction.  The estimator is GPRegressor with
+Student-t noise (ν = 3), one fit per method, and Gaussian noise for comparison; the error is that of the latent mean
+against the true function at the rows.  One JSON line per (set, method); resumable.  Ends with a summary.
 """
 
 from __future__ import annotations
@@ -44,10 +44,7 @@ def make(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 def fit(seed: int, method: str) -> dict:
     X, y, f, wrong = make(seed)
-    if method == "gaussian":
-        model = GPRegressor()
-    else:
-        model = GPRegressor(likelihood="student_t", method=method)
+    model = GPRegressor() if method == "gaussian" else GPRegressor(likelihood="student_t", method=method)
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -67,8 +64,11 @@ def fit(seed: int, method: str) -> dict:
 
 def summary(rows: list[dict]) -> str:
     gaussian = {r["seed"]: r["rmse"] for r in rows if r["method"] == "gaussian"}
-    lines = ["| method | sets | converged | warned | not finite | median rmse | ratio to Gaussian noise: median, largest "
-             "| outliers found | false alarms | s a fit |", "|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = [
+        "| method | sets | converged | warned | not finite | median rmse | ratio to Gaussian noise: median, largest | "
+        "outliers found | false alarms | s a fit |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
     for method in METHODS:
         mine = [r for r in rows if r["method"] == method]
         if not mine:

@@ -87,8 +87,9 @@ def fit_fold(X, y, train, test, method: str, name: str) -> dict:
     return {
         "test_loglik": float(np.mean(density)), "test_mae": float(np.mean(np.abs(mean - y[test]))),
         "objective": fit.objective, "evidences": fit.evidences,
-        "theta": {k: float(v) for k, v in fit.parameters.items()}, "converged": bool(fit.converged), "reason": fit.reason,
-        "rounds": fit.rounds, "evaluations": len(fit.trace), "residual": float(fit.solution.stats.residual),
+        "theta": {k: float(v) for k, v in fit.parameters.items()},
+        "converged": bool(fit.converged), "reason": fit.reason, "rounds": fit.rounds,
+        "evaluations": len(fit.trace), "residual": float(fit.solution.stats.residual),
         "clipped": int(fit.solution.stats.clipped), "at_bound": list(fit.at_bound),
         "seconds": round(time.perf_counter() - start, 1),
     }  # fmt: skip
@@ -101,8 +102,8 @@ def render(rows: list[dict]) -> str:
     lines = [
         "# Table 2: Student-t regression, mean test log density over five folds (seed 42)",
         "",
-        "Made by `python experiments/table2.py --render results/icml2023/table2.jsonl`. Each cell: ours (folds if fewer than "
-        "five; folds not converged), then the published mean and the difference.",
+        "Made by `python experiments/table2.py --render results/icml2023/table2.jsonl`. Each cell: ours (folds if "
+        "fewer than five; folds not converged), then the published mean and the difference.",
         "",
         "| set | " + " | ".join(methods) + " |",
         "|---|" + "---|" * len(methods),

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.special import erfc
+from jax.typing import ArrayLike
 from numpy.polynomial import chebyshev
 
 _SHIFT, _STRETCH = 2.0, 4.0
@@ -148,7 +149,7 @@ def log_cdf(z: jax.Array) -> jax.Array:
     return _log_cdf(0, jnp.asarray(z))
 
 
-def log_interval(low: jax.Array, high: jax.Array, mean: jax.Array, sd: jax.Array) -> jax.Array:
+def log_interval(low: ArrayLike, high: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> jax.Array:
     """log P(low < N(mean, sd²) < high), either limit of which may be infinite; differentiable like `log_cdf`.
 
     Written in the left tail, where Φ has no cancellation: log Φ(b) + log(1 − Φ(a)/Φ(b)), (a, b) mirrored if needed.

@@ -51,8 +51,8 @@ def site_factor(K: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array]:
 def condition_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Conditioned, tuple]:
     """The formulas above, with the factors (L, W½, V) they were computed from."""
     L, root = site_factor(K, w)
-    # Σb = Vᵀ L⁻¹ W^{−½} b where w > 0.  K b − VᵀV b would be the same, but where a site is a million times as precise as the
-    # prior (large counts) it loses as many digits.
+    # Σb = Vᵀ L⁻¹ W^{−½} b where w > 0.  K b − VᵀV b would be the same, but where a site is a million times as precise
+    # as the prior (large counts) it loses as many digits.
     seen = w > 0
     rest = jnp.where(seen, 0.0, b)
     from_rest = K @ rest

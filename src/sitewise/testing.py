@@ -35,7 +35,8 @@ def check_likelihood(likelihood: Likelihood, y: Any, *, bad_y: Any = ()) -> None
     with working_precision():
         at = _Place(likelihood, jnp.asarray(y, jnp.float64))
         checks: tuple[Callable[[_Place], Iterator[str]], ...] = (
-            _accepts, _landmark, _finite, _vectorised, _derivatives, _expectations, _learnable, _concave, _distribution, _draws
+            _accepts, _landmark, _finite, _vectorised, _derivatives, _expectations, _learnable, _concave,
+            _distribution, _draws,
         )  # fmt: skip
         found: list[str] = []
         for check in checks:
@@ -149,8 +150,8 @@ def _derivatives(at: _Place) -> Iterator[str]:
         wrong = np.abs(np.asarray(exact) - differences) > 1e-4 * scale
         for i, j in np.argwhere(wrong)[:1]:
             yield (
-                f"the {name} derivative of log_prob in f is {float(exact[i, j]):.6g} for {at.show(i)}, f = {float(f[i, j]):.4g}, "
-                f"but differences of {'log_prob' if name == 'first' else 'the first derivative'} give {differences[i, j]:.6g}."
+                f"the {name} derivative of log_prob in f is {float(exact[i, j]):.6g} for {at.show(i)}, "
+                f"f = {float(f[i, j]):.4g}, but differences give {differences[i, j]:.6g}."
             )
 
 
@@ -198,8 +199,8 @@ def _expectations(at: _Place) -> Iterator[str]:
             wrong = np.isfinite(want) & (np.abs(want) < 1e100) & ~_close(got, want, 1e-5, _RESOLVED)
             for j in np.flatnonzero(wrong)[:1]:
                 yield (
-                    f"{name} is {got[j]:.8g} for {at.show(i)} under N({mean[j]:.4g}, {sd[j]:.4g}²), but brute force gives "
-                    f"{want[j]:.8g}; check its closed form, or the landmark that its quadrature is built on."
+                    f"{name} is {got[j]:.8g} for {at.show(i)} under N({mean[j]:.4g}, {sd[j]:.4g}²), but brute force "
+                    f"gives {want[j]:.8g}; check its closed form, or the landmark that its quadrature is built on."
                 )
 
 
@@ -244,10 +245,9 @@ def _distribution(at: _Place) -> Iterator[str]:
     here = _defined(at.cdf, rows(value), f)
     if here is None:
         return
-    value = np.asarray(value)
-    p = np.exp(np.asarray(at.log_prob(rows(jnp.asarray(value)), f)))
+    p = np.exp(np.asarray(at.log_prob(rows(value), f)))
     step = 1e-5 * np.minimum(1.0, np.minimum(np.abs(value), np.abs(1 - value)) + 1e-3)
-    below, above = (np.asarray(at.cdf(rows(jnp.asarray(value + k * step)), f)) for k in (-1, 1))
+    below, above = (np.asarray(at.cdf(rows(value + k * step), f)) for k in (-1, 1))
     if not np.all((here >= -1e-12) & (here <= 1 + 1e-12) & (below <= above + 1e-12)):
         yield "cdf(y, f) must rise with y from 0 to 1."
         return
@@ -255,8 +255,8 @@ def _distribution(at: _Place) -> Iterator[str]:
     fits = _close(jump, p, 1e-5, 1e-7) | _close(rate, p, 1e-3, 1e-5)
     for i in np.flatnonzero(~fits)[:1]:
         yield (
-            f"cdf and log_prob disagree for {at.show(i)}, f = {float(f[i]):.4g}: the probability is {p[i]:.6g}, but the cdf jumps "
-            f"by {jump[i]:.6g} and rises at the rate {rate[i]:.6g} there."
+            f"cdf and log_prob disagree for {at.show(i)}, f = {float(f[i]):.4g}: the probability is {p[i]:.6g}, but "
+            f"the cdf jumps by {jump[i]:.6g} and rises at the rate {rate[i]:.6g} there."
         )
 
 
@@ -276,17 +276,19 @@ def _draws(at: _Place) -> Iterator[str]:
         ratio = np.exp(np.asarray(at.log_prob(rows, near) - at.log_prob(rows, f)))
         error = 5 * np.std(ratio) / np.sqrt(_DRAWS) + 1e-9
         if not abs(np.mean(ratio) - 1) <= error:
-            yield f"sample does not draw from log_prob at f = {float(f[0]):.4g}: E[p(y|f')/p(y|f)] is {np.mean(ratio):.4f}, not 1."
+            share = f"E[p(y|f')/p(y|f)] is {np.mean(ratio):.4f}, not 1"
+            yield f"sample does not draw from log_prob at f = {float(f[0]):.4g}: {share}."
         shares = _defined(at.cdf, rows[:400], f[:400])
         if shares is not None:
-            seen = np.mean(y[:, None] <= y[:400], axis=0)
-            if not np.max(np.abs(seen - np.asarray(shares))) <= 2.5 / np.sqrt(_DRAWS):
+            below = np.mean(y[:, None] <= y[:400], axis=0)
+            if not np.max(np.abs(below - np.asarray(shares))) <= 2.5 / np.sqrt(_DRAWS):
                 yield f"sample does not draw from cdf at f = {float(f[0]):.4g}."
         mean, var = _defined(lik.response_mean, f[:1]), _defined(lik.response_var, f[:1])
         if mean is not None and np.isfinite(mean[0]):
             error = 5 * np.std(y) / np.sqrt(_DRAWS) + 1e-9
             if not abs(np.mean(y) - float(mean[0])) <= error:
-                yield f"response_mean is {float(mean[0]):.6g} at f = {float(f[0]):.4g}, but draws have the mean {np.mean(y):.6g}."
+                seen = f"at f = {float(f[0]):.4g}, but draws have the mean {np.mean(y):.6g}"
+                yield f"response_mean is {float(mean[0]):.6g} {seen}."
             if var is not None and np.isfinite(var[0]):
                 squares = (y - float(mean[0])) ** 2
                 error = 6 * np.std(squares) / np.sqrt(_DRAWS) + 1e-9
@@ -314,4 +316,4 @@ def _refuses(at: _Place, bad_y: Any) -> Iterator[str]:
             lik.check(bad[None])
         except ValueError:
             continue
-        yield f"check(y) accepts y = {bad.tolist()}, which is outside the support; raise a ValueError that says what y must be."
+        yield f"check(y) accepts y = {bad.tolist()}, which is outside the support; raise a ValueError that says so."

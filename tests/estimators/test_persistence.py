@@ -60,7 +60,8 @@ KERNELS = [o for o in EVERY_OBJECT if isinstance(o, kernels.Kernel)]
 # All that have a mean and a variance to predict; a few of each shape of parameters, as each is a program to compile.
 LIKELIHOODS = [
     o for o in EVERY_OBJECT
-    if type(o).__name__ in ("BernoulliProbit", "BernoulliLogit", "Gaussian", "StudentT", "Poisson", "NegativeBinomial", "Ordinal")
+    if type(o) in (likelihoods.BernoulliProbit, likelihoods.BernoulliLogit, likelihoods.Gaussian, likelihoods.StudentT,
+                   likelihoods.Poisson, likelihoods.NegativeBinomial, likelihoods.Ordinal)
 ]  # fmt: skip
 
 

@@ -24,7 +24,7 @@ MATCHED = {"laplace": evidence.laplace, "vi": evidence.elbo, "ep": evidence.ep}
 def _solve(methods, model, problems):
     """Evidence and residual of every method on every problem, in one program per likelihood.
 
-    Two rows need no solver: T is applied 150 times, half a step each, which compiles in a fraction of the driver's time.
+    Two rows need no solver: T is applied 150 times, half a step each, which compiles in a fraction of the time.
     """
 
     def one(name, data):

@@ -15,9 +15,9 @@ class Outliers(NamedTuple):
     """rows       numbers of the rows treated as outliers, the least expected first
     precision  of every training row's site, relative to the median of those above zero; NaN for a row of weight 0
 
-    Robust noise stops believing a row that lies far from what its neighbours say: its site's precision falls to zero, and
-    the row no longer pins the function down.  A row counts as an outlier below a tenth of the median precision; the rows
-    are sorted by their leave-one-out log density.
+    Robust noise stops believing a row that lies far from what its neighbours say: its site's precision falls to zero,
+    and the row no longer pins the function down.  A row counts as an outlier below a tenth of the median precision; the
+    rows are sorted by their leave-one-out log density.
     """
 
     rows: np.ndarray

@@ -48,7 +48,7 @@ _ROBUST = (StudentT, LaplaceNoise)
 _POSITIVE = (Counts, Gamma, LogNormal, Beta, Ordinal)
 
 
-def _level(likelihood: Likelihood, y: np.ndarray, weight: np.ndarray) -> float | None:
+def _level(likelihood: Likelihood, y: np.ndarray, weight: np.ndarray) -> Any:
     """The constant f at which y has about its observed mean, where the link is known."""
     mean = float(np.average(y, weights=weight))
     if isinstance(likelihood, Counts):
@@ -69,8 +69,9 @@ class GPRegressor(RegressorMixin, GPBase):
     Parameters
     ----------
     kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
-    likelihood : "gaussian"; "student_t" or "laplace_noise" (robust); "poisson" or "negative_binomial" (counts); "gamma" or
-        "log_normal" (positive values); "beta" (shares in (0, 1)); "ordinal" (ordered classes 0, 1, 2, …); or a likelihood object
+    likelihood : "gaussian"; "student_t" or "laplace_noise" (robust); "poisson" or "negative_binomial" (counts);
+        "gamma" or "log_normal" (positive values); "beta" (shares in (0, 1)); "ordinal" (ordered classes 0, 1, 2, …); or
+        a likelihood object
     mean : a mean of `sitewise.means`; None is zero, and a trained constant where y is not f plus noise
     normalize_y : learn on (y − mean)/deviation of the training targets; "auto" does so for Gaussian and robust
         noise.  Predictions, densities and evidences are in the units of y all the same; kernel, likelihood, priors and
@@ -160,8 +161,8 @@ class GPRegressor(RegressorMixin, GPBase):
         if isinstance(self.likelihood, Likelihood):
             if len(self.likelihood.columns) > 1:
                 raise ValueError(
-                    f"GPRegressor takes one number per row as y, but {type(self.likelihood).__name__} here wants the columns "
-                    f"{', '.join(self.likelihood.columns)}; use Model and Data for it, as in the README."
+                    f"GPRegressor takes one number per row as y, but {type(self.likelihood).__name__} here wants the "
+                    f"columns {', '.join(self.likelihood.columns)}; use Model and Data for it, as in the README."
                 )
             return self.likelihood
         if not isinstance(self.likelihood, str) or self.likelihood not in _LIKELIHOODS:

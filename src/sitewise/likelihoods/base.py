@@ -10,9 +10,9 @@ All default to quadrature that is right for every width of the Gaussian (see `qu
 subclasses override them where a closed form exists.  `quadrature=GaussHermite(20)` forces that
 rule everywhere, closed forms included, as in the published experiments.
 
-y is one number per row, or, where `columns` names more than one, a table with one row per f: the observation and what is
-known about it (exposure, trials, variance, bounds).  Then log_prob(y, f) reads y[..., 0], y[..., 1], …, and each of those
-broadcasts with f (decision 005).
+y is one number per row, or, where `columns` names more than one, a table with one row per f: the observation and what
+is known about it (exposure, trials, variance, bounds).  Then log_prob(y, f) reads y[..., 0], y[..., 1], …, and each of
+those broadcasts with f (decision 005).
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Likelihood(Module):
         raise NotImplementedError(f"{type(self).__name__} does not define sample(key, f).")
 
     def check(self, y) -> None:
-        """Raise ValueError if y has the wrong columns or some y is outside the support; extend with `super().check(y)`."""
+        """Raise ValueError if y has the wrong columns or is outside the support; extend with `super().check(y)`."""
         shape, k = np.shape(y), len(self.columns)
         if (k == 1 and len(shape) > 1) or (k > 1 and (len(shape) < 2 or shape[-1] != k)):
             wanted = "one number per row" if k == 1 else f"the columns {', '.join(self.columns)}"

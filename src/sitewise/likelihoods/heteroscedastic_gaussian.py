@@ -16,8 +16,8 @@ from sitewise.types import module
 class HeteroscedasticGaussian(Likelihood):
     """y has the columns value and variance: the square of each measurement's error bar.
 
-    There is nothing to learn here.  The noise of a new row is not known, so the moments of y are not defined; those of f
-    are, and log densities are, given y with its variance.
+    There is nothing to learn here.  The noise of a new row is not known, so the moments of y are not defined; those of
+    f are, and log densities are, given y with its variance.
     """
 
     log_concave: ClassVar[bool] = True

@@ -1,7 +1,7 @@
 """L1. Laplace noise: y = f + Laplace(scale), p = exp(−|y − f|/scale) / (2 scale).
 
-Robust like Student-t, and log-concave.  log p has a kink at f = y and no curvature elsewhere, so Laplace's method, which
-lives on the curvature, does not apply: use VI, EP or the hybrid.
+Robust like Student-t, and log-concave.  log p has a kink at f = y and no curvature elsewhere, so Laplace's method,
+which lives on the curvature, does not apply: use VI, EP or the hybrid.
 """
 
 from __future__ import annotations

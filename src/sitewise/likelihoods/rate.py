@@ -44,7 +44,7 @@ class Counts(Likelihood):
         return jnp.exp(f) if self.link == "log" else jax.nn.softplus(f)
 
     def _landmark(self, count, log_exposure, relative_width):
-        """Where the rate is that of the count.  A softplus bends at 0, which small counts feel more than their own mode."""
+        """Where the rate is that of the count.  A softplus bends at 0, which small counts feel more than their mode."""
         if self.link == "log":
             return jnp.log(count) - log_exposure, relative_width
         rate = count * jnp.exp(-log_exposure)
