@@ -195,8 +195,8 @@ def _expectations(at: _Place) -> Iterator[str]:
         wanted = _brute_force(lambda f, i=i: at.log_prob(at.y[i], f), mean, sd, centre, width)
         for (name, function), want in zip(readings.items(), wanted, strict=True):
             got = np.asarray(function(y, jnp.asarray(mean), jnp.asarray(sd**2)))
-            # Where the expectation itself overflows there is nothing to compare.
-            wrong = np.isfinite(want) & (np.abs(want) < 1e100) & ~_close(got, want, 1e-5, _RESOLVED)
+            # A million nats from one row lie beyond the reach of the rule, and of any posterior.
+            wrong = np.isfinite(want) & (np.abs(want) < 1e6) & ~_close(got, want, 1e-5, _RESOLVED)
             for j in np.flatnonzero(wrong)[:1]:
                 yield (
                     f"{name} is {got[j]:.8g} for {at.show(i)} under N({mean[j]:.4g}, {sd[j]:.4g}²), but brute force "
