@@ -58,8 +58,7 @@ class _Place:
         self._landmark = jax.jit(likelihood.landmark)
         self.table = len(likelihood.columns) > 1
         self.y = y
-        rows = y[..., 0] if self.table else y
-        if rows.ndim != 1 or rows.shape[0] == 0:
+        if y.ndim != 1 + self.table or len(y) == 0 or (self.table and y.shape[1] != len(likelihood.columns)):
             wanted = f"a table with the columns {', '.join(likelihood.columns)}" if self.table else "a list of numbers"
             raise ValueError(f"y must be {wanted}, with at least one row; got shape {y.shape}.")
 
@@ -309,7 +308,7 @@ def _refuses(at: _Place, bad_y: Any) -> Iterator[str]:
             row[0] = probe
         else:
             row = np.asarray(probe)
-        if not np.isfinite(np.asarray(at.log_prob(jnp.asarray(row), at.landmark[0][0]))):
+        if not np.isfinite(np.asarray(at.log_prob(jnp.asarray(row), jnp.zeros(())))):
             candidates.append(row)
     for bad in candidates:
         try:
