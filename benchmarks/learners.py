@@ -16,17 +16,14 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_
 import argparse
 import json
 import platform
-import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "experiments" / "icml2023"))
-
 import jax
-from protocol import folds, load
 
 import sitewise
 from sitewise import Data, Model, kernels, likelihoods, resolve
+from sitewise.bench.protocols import fold
 
 
 def main() -> None:
@@ -34,9 +31,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks/learners.json"))
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
-    X, y = load("ionosphere")
-    train, _ = folds(len(X), 42)[3]
-    data = Data.of(X[train], y[train])
+    rows = fold("ionosphere", "published", 42, 3)
+    data = Data.of(rows.X, rows.y)
     model = Model.full(kernels.Matern52(), likelihoods.BernoulliProbit(), jitter=1e-6)
     names = ["laplace", "ep", "vi", "hybrid"]
     compile_seconds, cpu = {}, {name: [] for name in names}
@@ -58,13 +54,13 @@ def main() -> None:
     cpu["hybrid-vem"] = [time.process_time() - began]
     best = {name: min(values) for name, values in cpu.items()}
     record = {
-        "n": len(train),
+        "n": len(rows.y),
         "cpu_seconds": best,
         "first_fit_cpu_seconds": compile_seconds,
         "ratio_to_hybrid": {name: value / best["hybrid"] for name, value in best.items()},
         "hybrid_over_vi": best["hybrid"] / best["vi"],
         "rounds": {name: fit.rounds for name, fit in fits.items()},
-        "objective_per_row": {name: fit.objective / len(train) for name, fit in fits.items()},
+        "objective_per_row": {name: fit.objective / len(rows.y) for name, fit in fits.items()},
         "versions": {"sitewise": sitewise.__version__, "jax": jax.__version__, "python": platform.python_version()},
         "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()},
     }

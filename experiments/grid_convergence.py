@@ -1,29 +1,25 @@
 """Does inference converge everywhere?  The paper's 21 × 21 grid on ionosphere, fold 3 of seed 42.
 
-python experiments/grid_convergence.py
+python experiments/grid_convergence.py        (SITEWISE_DATA names the data folder)
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import time
-from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent / "icml2023"))
 
 import numpy as np
-from protocol import folds, load
 
 from sitewise import EP, VI, Data, Laplace, evidence
+from sitewise.bench.protocols import fold
 from sitewise.surface import evidence_surface
 
 
 def main() -> None:
-    X, y = load("ionosphere")
-    train, _ = folds(len(X), 42)[3]
-    data = Data.of(X[train], y[train])
+    rows = fold("ionosphere", "published", 42, 3)
+    data = Data.of(rows.X, rows.y)
     axis = np.linspace(-1, 5, 21)
     print("| method | converged | steps mean / max | largest residual | seconds (compile apart) | CPU seconds |")
     print("|---|---|---|---|---|---|")

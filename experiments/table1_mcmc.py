@@ -10,24 +10,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 
 from sitewise import Data, Model, kernels, likelihoods
+from sitewise.bench.paper import published_folds
+from sitewise.bench.protocols import FOLDS, Fold, fold
+from sitewise.bench.registry import get
 from sitewise.mcmc import sample
 
-sys.path.insert(0, str(Path(__file__).parent / "icml2023"))
-from protocol import folds, load, published
 
-
-def run(X, y, train, test, args) -> dict:
+def run(rows: Fold, args) -> dict:
     start = time.perf_counter()
     model = Model.full(kernels.Matern52(), likelihoods.BernoulliProbit())
-    samples = sample(model, Data.of(X[train], y[train]), warmup=args.warmup, draws=args.draws, chains=args.chains)
-    density = np.clip(samples.log_density(X[test], y[test], draws=500), np.log(1e-12), np.log1p(-1e-12))
+    samples = sample(model, Data.of(rows.X, rows.y), warmup=args.warmup, draws=args.draws, chains=args.chains)
+    density = np.clip(samples.log_density(rows.X_test, rows.y_test, draws=500), np.log(1e-12), np.log1p(-1e-12))
     found = samples.diagnostics()
     return {
         "test_loglik": float(density.mean()),
@@ -47,23 +46,23 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--chains", type=int, default=4)
     args = parser.parse_args()
-    reference = published(args.data)
-    sets = args.sets or sorted(reference, key=lambda s: len(load(s, args.data)[1]))[:10]
+    reference = published_folds(args.data)
+    sets = args.sets or sorted(reference, key=lambda s: get(s).rows)[:10]
     args.out.parent.mkdir(parents=True, exist_ok=True)
     lines = args.out.read_text().splitlines() if args.out.exists() else []
     rows = {(r["set"], r["fold"]): r for r in map(json.loads, lines)}
     for name in sets:
-        X, y = load(name, args.data)
-        for fold, (train, test) in enumerate(folds(len(X), 42)):
-            if (name, fold) not in rows:
-                row = {"set": name, "seed": 42, "fold": fold, "n": len(train), **run(X, y, train, test, args)}
+        for index in range(FOLDS):
+            if (name, index) not in rows:
+                chosen = fold(name, "published", 42, index, args.data)
+                row = {"set": name, "seed": 42, "fold": index, "n": len(chosen.y), **run(chosen, args)}
                 # the published mcmc entries hold the seeds 1..9, 42: the last block is seed 42
-                row["published"] = reference[name]["mcmc"]["test_loglik"][45 + fold]
-                rows[name, fold] = row
+                row["published"] = reference[name]["mcmc"]["test_loglik"][45 + index]
+                rows[name, index] = row
                 with open(args.out, "a") as file:
                     file.write(json.dumps(row) + "\n")
                 print(json.dumps(row), flush=True)
-        mine = [rows[name, fold] for fold in range(5)]
+        mine = [rows[name, index] for index in range(FOLDS)]
         ours, theirs = (float(np.mean([r[k] for r in mine])) for k in ("test_loglik", "published"))
         print(f"{name:28s} ours {ours:8.4f}  published {theirs:8.4f}  difference {ours - theirs:8.4f}", flush=True)
 

@@ -5,12 +5,13 @@ import re
 from pathlib import Path
 
 LAYERS = [
-    {"types", "gaussian_cdf", "quadrature", "linalg", "precision"},
-    {"data", "sites", "means", "kernels", "likelihoods", "priors", "model", "parameters", "hyperpriors"},
+    {"types", "gaussian_cdf", "quadrature", "linalg", "precision", "cache"},
+    {"data", "sites", "means", "kernels", "likelihoods", "priors", "model", "parameters", "hyperpriors", "stream"},
     {"evidence", "inference"},
     {"learning", "methods", "predict", "metrics", "surface"},
     {"mcmc"},
     {"estimators", "testing"},
+    {"bench"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -1,23 +1,20 @@
-"""Compare recorded folds with the published ones: a pure function of the result files.
+"""Compare recorded folds with the published ones, fold by fold: a pure function of the store.
 
-python experiments/icml2023/compare.py results/icml2023/folds.jsonl results/icml2023/vem.jsonl
+python experiments/icml2023/compare.py results/icml2023/results.jsonl        (SITEWISE_DATA names the data folder)
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from protocol import PUBLISHED_NAME, SEEDS, published
+
+from sitewise.bench.paper import published_fold, published_folds
+from sitewise.bench.store import read
 
 LIMITS = {"laplace": 1e-3, "vi": 3e-3, "hybrid-vem": 1e-2}
-
-
-def rows_of(paths: list[str]) -> list[dict]:
-    return [json.loads(line) for path in paths for line in Path(path).read_text().splitlines()]
 
 
 def agreement(rows: list[dict], reference: dict) -> str:
@@ -28,8 +25,8 @@ def agreement(rows: list[dict], reference: dict) -> str:
         gaps = []
         for r in rows:
             if r["method"] == method and r["set"] in reference:
-                other = reference[r["set"]][PUBLISHED_NAME[method]]["test_loglik"]
-                gap = r["test_loglik"] - other[5 * SEEDS.index(r["seed"]) + r["fold"]]
+                other = published_fold(reference, r["set"], method, "test_loglik", r["seed"], r["fold"])
+                gap = r["test_loglik"] - other
                 gaps.append(gap)
                 if abs(gap) > limit:
                     misses.append(f"- {method}, {r['set']} seed {r['seed']} fold {r['fold']}: {gap:+.4f} "
@@ -67,8 +64,8 @@ def hybrid_against_vem(rows: list[dict]) -> str:
 
 
 def main() -> None:
-    rows = rows_of(sys.argv[1:])
-    print(agreement(rows, published()))
+    rows = [row for row in read(Path(sys.argv[1])) if row["protocol"] == "published"]
+    print(agreement(rows, published_folds()))
     print()
     print(hybrid_against_vem(rows))
     for method in sorted({r["method"] for r in rows}):

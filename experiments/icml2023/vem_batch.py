@@ -1,15 +1,15 @@
 """Algorithm 1 (`hybrid-vem`) on the five folds of a set as one batched program, for an accelerator.
 
-    python experiments/icml2023/vem_batch.py --sets ionosphere --out results/icml2023/vem.jsonl
+    python experiments/icml2023/vem_batch.py --sets ionosphere --data DIR --store results/icml2023/results.jsonl
 
 The same `VEM.init` and `VEM.step` as `VEM.fit`, mapped over folds; a fold that has met its stopping rule is frozen.
+Rows go to the store of `sitewise reproduce table1`.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import json
 import time
 from pathlib import Path
 
@@ -17,9 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from protocol import data_directory, folds, load, published
 
 from sitewise import VEM, Data, Model, Nested, evidence, kernels, likelihoods, posterior
+from sitewise.bench import protocols, registry
+from sitewise.bench.store import Store
+from sitewise.bench.tasks import provenance
 from sitewise.data import bucket
 from sitewise.learning.fit import all_evidences
 from sitewise.learning.vem import FELL, SETTLED
@@ -60,12 +62,11 @@ def advance(learner: VEM, data, carry, rounds: int):
     return lax.scan(one_round, carry, None, length=rounds)[0]
 
 
-def fit_folds(name: str, seed: int, directory: Path, budget: float, deadline: float) -> list[dict]:
+def fit_folds(name: str, seed: int, directory: Path | None, budget: float, deadline: float) -> list[dict]:
     learner = VEM(name="hybrid-vem")
-    X, y = load(name, directory)
-    splits = folds(len(X), seed)
-    size = bucket(max(len(train) for train, _ in splits))
-    parts = [Data.of(X[train], y[train]).pad(size) for train, _ in splits]
+    splits = [protocols.fold(name, "published", seed, index, directory) for index in range(protocols.FOLDS)]
+    size = bucket(max(len(s.y) for s in splits))
+    parts = [Data.of(s.X, s.y).pad(size) for s in splits]
     data = jax.tree.map(lambda *a: jnp.asarray(np.stack(a)), *parts)
     model = _model()
     state = jax.vmap(lambda d: learner.init(model, d))(data)
@@ -82,20 +83,21 @@ def fit_folds(name: str, seed: int, directory: Path, budget: float, deadline: fl
     seconds = time.perf_counter() - began
     state, best, status, count = carry
     rows = []
-    for fold, (train, test) in enumerate(splits):
+    for fold, split in enumerate(splits):
         fit_model = learner.trainable(model).from_vector(model, state.vector[fold])
         sites = jax.tree.map(lambda a: a[fold], state.sites)  # noqa: B023
         q = posterior(fit_model, parts[fold], sites)
-        density = np.asarray(q.log_density(X[test], y[test]))
+        density = np.asarray(q.log_density(split.X_test, split.y_test))
         exact = Model.full(fit_model.prior.kernel, likelihoods.BernoulliProbit(), jitter=1e-6)
         # The evidence the nested learner sees at this θ: sites converged, exact expectations.
-        at_theta = Nested(evidence=evidence.ep, fixed=("kernel.*",)).fit(exact, Data.of(X[train], y[train]))
+        at_theta = Nested(evidence=evidence.ep, fixed=("kernel.*",)).fit(exact, Data.of(split.X, split.y))
         verdict = int(status[fold])
         rows.append(
             {
-                "set": name, "seed": seed, "fold": fold, "method": "hybrid-vem", "n": len(train),
+                "set": name, "protocol": "published", "seed": seed, "fold": fold, "method": "hybrid-vem",
+                "n": len(split.y),
                 "test_loglik": float(np.mean(np.clip(density, np.log(1e-12), np.log1p(-1e-12)))),
-                "test_acc": accuracy(np.asarray(q.probability(X[test])), y[test]),
+                "test_acc": accuracy(np.asarray(q.probability(split.X_test)), split.y_test),
                 "objective": float(best[fold]),
                 "evidences": all_evidences(exact, jax.tree.map(jnp.asarray, parts[fold]), sites),
                 "ep_at_theta": at_theta.objective,
@@ -105,7 +107,7 @@ def fit_folds(name: str, seed: int, directory: Path, budget: float, deadline: fl
                 },
                 "converged": verdict in (DONE_SETTLED, DONE_FELL),
                 "reason": {DONE_SETTLED: SETTLED, DONE_FELL: FELL, DONE_BAD: "not finite"}.get(verdict, "out of time"),
-                "rounds": int(count[fold]), "seconds": seconds / 5,
+                "rounds": int(count[fold]), "seconds": seconds / 5, **provenance(),
             }
         )  # fmt: skip
     return rows
@@ -115,27 +117,26 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sets", nargs="*")
     parser.add_argument("--seeds", nargs="+", type=int, default=[42])
-    parser.add_argument("--out", type=Path, default=Path("results/icml2023/vem.jsonl"))
+    parser.add_argument("--store", type=Path, default=Path("results/icml2023/results.jsonl"))
     parser.add_argument("--data", type=Path, default=None)
     parser.add_argument("--budget", type=float, default=1e9, help="seconds for one set")
     parser.add_argument("--total", type=float, default=1e9, help="seconds in all")
     args = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     deadline = time.perf_counter() + args.total
-    directory = args.data or data_directory()
-    sets = args.sets or sorted(published(directory), key=lambda s: len(load(s, directory)[1]))
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    with args.out.open("a") as store:
-        for name in sets:
-            for seed in args.seeds:
-                if time.perf_counter() > deadline:
-                    return
-                rows = fit_folds(name, seed, directory, args.budget, deadline)
-                for row in rows:
-                    store.write(json.dumps(row) + "\n")
-                store.flush()
-                print(name, [(r["rounds"], r["reason"][:12], round(r["test_loglik"], 4)) for r in rows],
-                      f"{rows[0]['seconds'] * 5:.1f} s", flush=True)  # fmt: skip
+    store = Store(args.store)
+    done = store.done()
+    for name in args.sets or sorted(registry.suite("table1"), key=lambda s: registry.get(s).rows):
+        for seed in args.seeds:
+            if time.perf_counter() > deadline:
+                return
+            if all((name, "published", seed, fold, "hybrid-vem") in done for fold in range(protocols.FOLDS)):
+                continue
+            rows = fit_folds(name, seed, args.data, args.budget, deadline)
+            for row in rows:
+                store.append(row)
+            print(name, [(r["rounds"], r["reason"][:12], round(r["test_loglik"], 4)) for r in rows],
+                  f"{rows[0]['seconds'] * 5:.1f} s", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from sitewise import evidence, hyperpriors, kernels, likelihoods, means, metrics
 from sitewise.data import Data
 from sitewise.inference import EP, VI, Laplace
 from sitewise.learning.fit import Fit
+from sitewise.learning.minibatch import MiniBatch
 from sitewise.learning.nested import Nested
 from sitewise.learning.vem import VEM
 from sitewise.methods import METHODS, resolve
@@ -35,6 +36,7 @@ __all__ = [
     "GPClassifier",
     "GPRegressor",
     "Laplace",
+    "MiniBatch",
     "Model",
     "Nested",
     "Outcome",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from sitewise.types import fixed, module, static
 
@@ -70,6 +71,16 @@ class Data:
             weight.concatenate([self.weight, weight.zeros(extra, self.weight.dtype)]),
             fractional=self.fractional,
         )
+
+    def shard(self, mesh: Mesh) -> Data:
+        """The rows, padded to a multiple of the devices, spread over all devices of a one-dimensional mesh.
+
+        Every program of the library then runs on all of them: what it sums over rows becomes a sum over devices.
+        """
+        (axis,) = mesh.axis_names
+        rows = NamedSharding(mesh, PartitionSpec(axis))
+        padded = self.pad(-(-self.rows // mesh.size) * mesh.size)
+        return jax.tree.map(lambda a: jax.device_put(a, rows), padded)
 
 
 def bucket(rows: int) -> int:

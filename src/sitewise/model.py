@@ -10,6 +10,8 @@ from sitewise.likelihoods import Likelihood
 from sitewise.priors import FullPrior, SparsePrior
 from sitewise.types import fixed, module
 
+SPARSE_JITTER = 1e-9  # a share of the mean variance of the inducing variables
+
 
 @module
 class Model:
@@ -23,7 +25,12 @@ class Model:
 
     @staticmethod
     def sparse(
-        kernel: Kernel, likelihood: Likelihood, Z, mean: means.Mean | None = None, jitter: float = 1e-9, **storage: int
+        kernel: Kernel,
+        likelihood: Likelihood,
+        Z,
+        mean: means.Mean | None = None,
+        jitter: float = SPARSE_JITTER,
+        **storage: int,
     ) -> Model:
         """A sparse GP with inducing inputs Z (see `priors.inducing.select`), O(nm²); `storage` as in `SparsePrior`."""
         return Model(SparsePrior(kernel, Z, means.Zero() if mean is None else mean, jitter, **storage), likelihood)

@@ -30,3 +30,96 @@ def demo(
 
     own_process(cache)
     save_or_exit(out, run(out.suffix))
+
+
+@app.command()
+def reproduce(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            help="table1, table2, table3, table-ard, table-ep-init, fig1 … fig5, figs-surfaces, protocols; all."
+        ),
+    ],
+    protocol: Annotated[str, typer.Option(help="published, clean, or both with a comma between.")] = "published",
+    seeds: Annotated[str, typer.Option(help="Such as 42 or 42,1-9; the paper's if left out.")] = "",
+    methods: Annotated[str, typer.Option(help="With commas between; the table's if left out.")] = "",
+    sets: Annotated[str, typer.Option(help="With commas between; the table's if left out.")] = "",
+    out: Annotated[Path, typer.Option(help="Folder for results.jsonl, tables and figures.")] = Path("out/reproduce"),
+    quick: Annotated[bool, typer.Option(help="Minutes instead of hours: fewer sets, folds and grid points.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Folder with the data sets; else SITEWISE_DATA.")] = None,
+    workers: Annotated[int, typer.Option(help="Processes; 0 is one per core.")] = 0,
+    dask: Annotated[str, typer.Option(help="Address of a dask scheduler, tcp://HOST:PORT.")] = "",
+    stored: Annotated[bool, typer.Option("--stored", help="Tables of what the store holds; no fits.")] = False,
+) -> None:
+    """Rerun the paper: its tables and figures, with the printed numbers beside ours.  Can be killed and resumed."""
+    import os
+
+    from sitewise.bench.problems import Problem
+    from sitewise.cli.process import own_process
+    from sitewise.cli.reproduce import WHAT, Options, one_sentence, run, seed_list
+
+    own_process()
+    with one_sentence():
+        wanted = list(WHAT) if "all" in what else what
+        for name in wanted:
+            if name not in WHAT:
+                raise Problem(f"Unknown {name!r}; choose from {', '.join(WHAT)}, all.")
+        options = Options(
+            protocol=_names(protocol), seeds=seed_list(seeds) if seeds else None, methods=_names(methods) or None,
+            sets=_names(sets) or None, out=out, quick=quick, data=data, workers=workers or os.cpu_count() or 1,
+            dask=dask or None, stored=stored,
+        )  # fmt: skip
+        run(wanted, options)
+
+
+@app.command()
+def bench(
+    data: Annotated[Path, typer.Option(help="A CSV file with a header.")],
+    target: Annotated[str, typer.Option(help="The column to predict: two classes, or numbers.")],
+    methods: Annotated[str, typer.Option(help="With commas between.")] = "laplace,ep,vi,hybrid",
+    seeds: Annotated[str, typer.Option(help="Such as 42 or 42,1-9; five folds each.")] = "42",
+    out: Annotated[Path, typer.Option(help="Folder for results and tables.")] = Path("out/bench"),
+    workers: Annotated[int, typer.Option(help="Processes; 0 is one per core.")] = 0,
+    dask: Annotated[str, typer.Option(help="Address of a dask scheduler, tcp://HOST:PORT.")] = "",
+) -> None:
+    """Compare methods on your own data: five folds a seed, paired t-tests, resumable."""
+    import os
+
+    from sitewise.cli.bench import run
+    from sitewise.cli.process import own_process
+    from sitewise.cli.reproduce import one_sentence, seed_list
+
+    own_process()
+    with one_sentence():
+        workers = workers or os.cpu_count() or 1
+        run(data, target, _names(methods), seed_list(seeds), out, workers, dask or None)
+
+
+@app.command()
+def data(
+    action: Annotated[str, typer.Argument(help="list [NAME …], path NAME, fetch [NAME …], or check.")],
+    names: Annotated[list[str] | None, typer.Argument(help="Data sets.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--data", help="Folder with the data sets; else SITEWISE_DATA.")
+    ] = None,
+) -> None:
+    """The paper's data sets: list them, find or fetch their files, check what is here."""
+    from sitewise.bench.problems import Problem
+    from sitewise.cli.data import check, fetch, show_list, show_path
+    from sitewise.cli.reproduce import one_sentence
+
+    with one_sentence():
+        if action == "list":
+            show_list(names or [], folder)
+        elif action == "path" and names:
+            show_path(names[0], folder)
+        elif action == "fetch":
+            fetch(names or [], folder)
+        elif action == "check":
+            check(folder)
+        else:
+            raise Problem("`sitewise data` takes list [NAME …], path NAME, fetch [NAME …] or check.")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())

@@ -104,7 +104,7 @@ def run(suffix: str, grid: int = 9) -> bytes:
     console.print(table(scores))
     console.print(
         "EP evidence on the same VI sites is what the hybrid learns from; the ELBO (VI) is lower and its maximum lies "
-        "elsewhere. One split of one data set decides nothing: see results/icml2023 for 18 sets."
+        "elsewhere. One split of one data set decides nothing: see results/icml2023 for 27 sets."
     )
     for name, s in scores.items():
         if not s.fit.converged:

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from pathlib import Path
 
 import typer
 
-
-def cache_directory() -> Path:
-    """Where compiled programs are kept between runs."""
-    base = os.environ.get("SITEWISE_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "sitewise"
-    )
-    return Path(base) / "jax"
+from sitewise.cache import user_cache
 
 
 def own_process(cache: bool = True) -> None:
@@ -25,7 +18,7 @@ def own_process(cache: bool = True) -> None:
     jax.config.update("jax_enable_x64", True)
     if not cache:
         return
-    directory = cache_directory()
+    directory = user_cache("jax")
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as problem:

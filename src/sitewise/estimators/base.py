@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import warnings
 from collections.abc import Mapping
@@ -24,10 +25,11 @@ from sitewise.kernels import Kernel, Matern52
 from sitewise.learning.fit import Fit
 from sitewise.learning.nested import Nested
 from sitewise.likelihoods import Likelihood
-from sitewise.model import Model
+from sitewise.model import SPARSE_JITTER, Model
+from sitewise.priors.inducing import SELECTIONS, select
 from sitewise.sites import Sites
 
-_EVIDENCES = ("laplace", "elbo", "ep", "loo")
+_MANY_ROWS = 10_000  # beyond, the full GP is a bad idea on most machines
 
 
 class GPBase(BaseEstimator):
@@ -35,6 +37,8 @@ class GPBase(BaseEstimator):
 
     kernel: Any
     mean: Any
+    n_inducing: int | None
+    inducing: Any
     jitter: float
     random_state: Any
     warm_start: bool
@@ -111,7 +115,7 @@ class GPBase(BaseEstimator):
         likelihood.check(data.y)
         if not np.isfinite(self.jitter) or self.jitter < 0:
             raise ValueError(f"jitter must be a finite number of at least 0, got {self.jitter!r}.")
-        model = Model.full(self._start_kernel(), likelihood, self._start_mean(likelihood, data), float(self.jitter))
+        model = self._start_model(likelihood, data, seed)
         options: dict[str, Any] = {}
         if isinstance(learner, Nested):
             options["seed"] = seed
@@ -122,6 +126,30 @@ class GPBase(BaseEstimator):
                 return learner.fit(model, data, callback=callback, **options)
             except FloatingPointError as problem:
                 raise ValueError(str(problem)) from problem
+
+    def _start_model(self, likelihood: Likelihood, data: Data, seed: int) -> Model:
+        """Full, or sparse if inducing inputs are asked for by number or given."""
+        kernel, mean = self._start_kernel(), self._start_mean(likelihood, data)
+        given = not isinstance(self.inducing, str)
+        if not given and self.inducing not in SELECTIONS:
+            raise ValueError(
+                f"inducing must be {' or '.join(map(repr, SELECTIONS))}, or a table; got {self.inducing!r}."
+            )
+        if self.n_inducing is None and not given:
+            if data.rows > _MANY_ROWS:
+                warnings.warn(
+                    f"A full GP of {data.rows} rows takes hours and {8e-9 * data.rows**2:.0f} GB for each matrix; "
+                    "n_inducing=500 makes it sparse.",
+                    UserWarning,
+                    stacklevel=5,
+                )
+            return Model.full(kernel, likelihood, mean, float(self.jitter))
+        if given and self.n_inducing is not None:
+            raise ValueError("inducing is a table of inputs and says how many there are; leave n_inducing at None.")
+        if not given and (not isinstance(self.n_inducing, numbers.Integral) or self.n_inducing < 1):
+            raise ValueError(f"n_inducing must be None or a whole number of at least 1, got {self.n_inducing!r}.")
+        Z = select(data.X, self.inducing, 0 if given else int(self.n_inducing), kernel=kernel, seed=seed)
+        return Model.sparse(kernel, likelihood, Z, mean, max(float(self.jitter), SPARSE_JITTER))
 
     def _merged(self) -> list[Merged]:
         return [merge(self._X, y, self._weight) for y in self._targets(self._y)]
@@ -174,11 +202,14 @@ class GPBase(BaseEstimator):
 
     @property
     def evidence_(self) -> Mapping[str, float]:
-        """laplace, elbo, ep and loo on the fitted sites, in nats of the training rows (summed over the classes)."""
+        """laplace, elbo, ep and loo on the fitted sites, in nats of the training rows (summed over the classes).
+
+        With inducing inputs also `collapsed`, which the hybrid learns from there.
+        """
         check_is_fitted(self)
         parts = [latent.evidences() for latent in self._latents]
         rows = float(np.sum(self._weight))
-        return {name: sum(p[name] for p in parts) - rows * self._log_unit() for name in _EVIDENCES}
+        return {name: sum(p[name] for p in parts) - rows * self._log_unit() for name in parts[0]}
 
     def _by_row(self, values: np.ndarray, k: int, otherwise: Any) -> np.ndarray:
         """Values of the distinct rows, given to every row as it came; `otherwise` for rows of weight 0."""

@@ -38,7 +38,9 @@ class GPClassifier(ClassifierMixin, GPBase):
     bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high); name → prior
     fixed, train : names or patterns of hyperparameters to hold, or to train although held by default; fixed="*"
         keeps the kernel as given
-    jitter : added to the diagonal of the training covariance
+    n_inducing : None for the full GP, O(n³); a number m for a sparse GP, O(nm²), with m inducing inputs
+    inducing : how they are chosen, "kmeans" or "greedy", or a table of inputs; train="inducing" moves them too
+    jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
     class_weight : None, "balanced" or {class: weight}, as in scikit-learn
     multi_class : "one_vs_rest"
     random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters
@@ -67,6 +69,8 @@ class GPClassifier(ClassifierMixin, GPBase):
         priors=None,
         fixed=None,
         train=None,
+        n_inducing=None,
+        inducing="kmeans",
         jitter=0.0,
         class_weight=None,
         multi_class="one_vs_rest",
@@ -89,6 +93,8 @@ class GPClassifier(ClassifierMixin, GPBase):
         self.priors = priors
         self.fixed = fixed
         self.train = train
+        self.n_inducing = n_inducing
+        self.inducing = inducing
         self.jitter = jitter
         self.class_weight = class_weight
         self.multi_class = multi_class

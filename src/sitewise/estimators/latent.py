@@ -143,6 +143,8 @@ class Latent:
 
     def rows_are_strangers(self) -> bool:
         """True if no row tells anything about another: B = I + W½KW½ is diagonal, for all that can be seen."""
+        if not self.model.prior.exact:
+            return False
         L = np.asarray(self.posterior.latent.L)
         own = np.max(np.diag(L) ** 2 - 1)
         return bool(np.sum(self.data.weight > 0) > 1 and np.max(np.abs(np.tril(L, -1))) < 1e-6 * own)

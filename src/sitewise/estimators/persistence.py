@@ -85,6 +85,7 @@ def to_bytes(estimator: GPBase) -> bytes:
                 "mean": encode(latent.model.prior.mean, arrays),
                 "likelihood": encode(latent.model.likelihood, arrays),
                 "jitter": latent.model.prior.jitter,
+                "inducing": encode(getattr(latent.model.prior, "inducing", None), arrays),
                 "nat1": encode(latent.sites.nat1, arrays),
                 "prec": encode(latent.sites.prec, arrays),
             }
@@ -162,7 +163,13 @@ def _build(header: dict, arrays: list[np.ndarray]) -> GPBase:
             _check(a, padded.nat1.shape)
         sites = Sites(*(a[: m.data.rows] for a in padded))
         _check(sites.nat1, (m.data.rows,))
-        latents.append(Latent.of(Model.full(kernel, likelihood, mean, float(part["jitter"])), m.data, sites))
+        jitter, Z = float(part["jitter"]), decode(part["inducing"], arrays)
+        if Z is None:
+            model = Model.full(kernel, likelihood, mean, jitter)
+        else:
+            _check(Z, (len(Z), estimator.n_features_in_))
+            model = Model.sparse(kernel, likelihood, Z, mean, jitter)
+        latents.append(Latent.of(model, m.data, sites))
     estimator._store(merged, latents)
     return estimator
 

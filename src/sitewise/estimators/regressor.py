@@ -83,7 +83,9 @@ class GPRegressor(RegressorMixin, GPBase):
     bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high); name → prior
     fixed, train : names or patterns of hyperparameters to hold, or to train although held by default, such as
         train="likelihood.df"; fixed="*" keeps everything as given
-    jitter : added to the diagonal of the training covariance
+    n_inducing : None for the full GP, O(n³); a number m for a sparse GP, O(nm²), with m inducing inputs
+    inducing : how they are chosen, "kmeans" or "greedy", or a table of inputs; train="inducing" moves them too
+    jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
     random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters
 
     After fit
@@ -111,6 +113,8 @@ class GPRegressor(RegressorMixin, GPBase):
         priors=None,
         fixed=None,
         train=None,
+        n_inducing=None,
+        inducing="kmeans",
         jitter=0.0,
         random_state=None,
         warm_start=False,
@@ -132,6 +136,8 @@ class GPRegressor(RegressorMixin, GPBase):
         self.priors = priors
         self.fixed = fixed
         self.train = train
+        self.n_inducing = n_inducing
+        self.inducing = inducing
         self.jitter = jitter
         self.random_state = random_state
         self.warm_start = warm_start

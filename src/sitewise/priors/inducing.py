@@ -14,6 +14,7 @@ import numpy as np
 from sitewise.kernels import Kernel
 from sitewise.precision import working_precision
 
+SELECTIONS = ("kmeans", "greedy")
 _MINI_BATCH_ABOVE = 5_000_000  # rows × clusters
 _GREEDY_ROWS = 20_000
 

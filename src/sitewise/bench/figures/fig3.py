@@ -1,25 +1,23 @@
-"""Fig. 3 of the paper: ionosphere evidence surfaces as inducing inputs are taken away (fold 3 of seed 42, n = 281).
-
-    python experiments/fig3_sparse.py --data DIR [--points 21] [--out out/fig3_sparse]
+"""L4. Fig. 3: ionosphere evidence surfaces as inducing inputs are taken away (fold 3 of seed 42, n = 281).
 
 Inducing inputs are random, nested subsets of the training rows.  At every grid point VI is solved once and three
 evidences are read off its sites: the ELBO, the EP-like evidence (the paper's hybrid) and `collapsed` (our hybrid).
-Writes OUT.npz (surfaces in nats per row, outcomes) and OUT.png.
 """
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from sparse_data import load_fold
 
-from sitewise import VI, Data, evidence
-from sitewise.data import bucket
+from sitewise import evidence
+from sitewise.bench import protocols
+from sitewise.data import Data, bucket
+from sitewise.inference import VI
 from sitewise.inference.driver import initial_sites, iterate
 from sitewise.kernels import Matern52
 from sitewise.likelihoods import BernoulliProbit
@@ -38,7 +36,7 @@ def row(data: Data, Z, log_lengthscale, log_sigma):
 
     def point(log_l):
         kernel = Matern52(lengthscale=jnp.exp(log_l), variance=jnp.exp(2 * log_sigma))
-        prior = FullPrior(kernel) if Z is None else SparsePrior(kernel, Z)
+        prior = FullPrior(kernel) if Z is None else SparsePrior(kernel, Z)  # type: ignore[call-arg]
         found, solution = iterate(VI(), likelihood, prior.gram(data.X), data, initial_sites(likelihood, data))
         chosen = {k: e for k, e in READ.items() if not (Z is None and k == "collapsed")}
         values = {k: e.read(likelihood, data, found.q, solution.sites) for k, e in chosen.items()}
@@ -47,29 +45,35 @@ def row(data: Data, Z, log_lengthscale, log_sigma):
     return lax.map(point, log_lengthscale)
 
 
-def surfaces(X: np.ndarray, y: np.ndarray, grid: np.ndarray) -> dict[str, np.ndarray]:
+def compute(
+    directory: Path | None = None, points: int = 21, done: Callable[[str], None] | None = None
+) -> dict[str, np.ndarray]:
+    """Evidences per row and outcomes for every share of inducing inputs, each over (log σ, log ℓ)."""
+    fold = protocols.fold("ionosphere", "published", 42, 3, directory)
+    X, grid = fold.X, np.linspace(-1, 5, points)
     order = np.random.default_rng(0).permutation(len(X))
     out = {"grid": grid}
     with working_precision():
-        data = jax.tree.map(jnp.asarray, Data.of(X, y).pad(bucket(len(X))))
+        data = jax.tree.map(jnp.asarray, Data.of(X, fold.y).pad(bucket(len(X))))
         for share in SHARES:
             Z = None if share == 100 else jnp.asarray(X[order[: round(share / 100 * len(X))]])
-            rows = [row(data, Z, jnp.asarray(grid), float(s)) for s in grid]
+            rows = []
+            for s in grid:
+                rows.append(row(data, Z, jnp.asarray(grid), float(s)))
+                if done is not None:
+                    done(f"m/n = {share} %: {len(rows)} of {points} rows")
             for key in rows[0]:
                 scale = 1 if key == "code" else len(X)
                 out[f"{key}_{share}"] = np.stack([np.asarray(r[key]) for r in rows]) / scale
-            print(f"{share} %: {np.sum(out[f'code_{share}'] == 0)} of {len(grid) ** 2} points converged", flush=True)
     return out
 
 
-def draw(numbers: dict[str, np.ndarray], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+def draw(numbers: dict[str, np.ndarray]):
+    from matplotlib.figure import Figure
 
     grid = numbers["grid"]
-    figure, axes = plt.subplots(3, len(SHARES), figsize=(13, 8), sharex=True, sharey=True, layout="constrained")
+    figure = Figure(figsize=(13, 8), layout="constrained")
+    axes = figure.subplots(3, len(SHARES), sharex=True, sharey=True)
     levels = np.linspace(-0.8, 0.0, 33)
     for line, key in zip(axes, READ, strict=True):
         for axis, share in zip(line, SHARES, strict=True):
@@ -82,21 +86,4 @@ def draw(numbers: dict[str, np.ndarray], path: Path) -> None:
     for axis in axes[-1]:
         axis.set_xlabel("log ℓ")
     figure.colorbar(drawn, ax=axes, shrink=0.6, label="evidence per row")
-    figure.savefig(path, dpi=110)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder with ionosphere.csv")
-    parser.add_argument("--points", type=int, default=21, help="points of the grid along each axis")
-    parser.add_argument("--out", type=Path, default=Path("out/fig3_sparse"))
-    args = parser.parse_args()
-    fold = load_fold(args.data, "ionosphere", "published", 3)
-    numbers = surfaces(fold.X, fold.y, np.linspace(-1, 5, args.points))
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(args.out.with_suffix(".npz"), **numbers)
-    draw(numbers, args.out.with_suffix(".png"))
-
-
-if __name__ == "__main__":
-    main()
+    return figure

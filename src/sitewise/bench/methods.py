@@ -1,0 +1,96 @@
+"""L4. What a method's name in a task stands for: a learner, and modifiers of the model it starts from.
+
+hybrid              the learner of that name (sitewise.resolve) on the set's model, from ℓ = σ² = 1
+hybrid@ard          one lengthscale a feature
+vi@m500             sparse, with 500 inducing inputs by k-means
+ep@from-hybrid      started at the hyperparameters that the hybrid found
+hybrid-ep, hybrid-0.5   VI's sites with EP's evidence, of power 1 and 0.5, on any prior
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import numpy as np
+
+from sitewise.bench.problems import Problem
+
+PLAIN = ("laplace", "ep", "vi", "hybrid", "hybrid-vem")
+EXTRA = {"hybrid-ep": 1.0, "hybrid-0.5": 0.5}
+# Beyond these bounds sparse evidences are flat; without them a run to a corner never ends.
+SPARSE_BOUNDS = {"kernel.lengthscale": (0.05, 500.0), "kernel.variance": (1e-3, 1e5)}
+# Algorithm 1 on robust regression: published numbers of rounds.
+STUDENT_T_ROUNDS = {"neal": 2000, "boston": 5000, "boston_uci": 5000, "stock": 5000}
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    learner: str
+    ard: bool = False
+    inducing: int = 0
+    start: str = ""
+
+
+def parse(text: str) -> Method:
+    learner, *modifiers = text.split("@")
+    if learner not in (*PLAIN, *EXTRA):
+        raise Problem(f"Unknown method {learner!r}; choose one of {', '.join((*PLAIN, *EXTRA))}.")
+    method = Method(learner)
+    for modifier in modifiers:
+        if modifier == "ard":
+            method = dataclasses.replace(method, ard=True)
+        elif re.fullmatch(r"m[1-9]\d*", modifier):
+            method = dataclasses.replace(method, inducing=int(modifier[1:]))
+        elif modifier.startswith("from-") and modifier[5:] in (*PLAIN, *EXTRA):
+            method = dataclasses.replace(method, start=modifier[5:])
+        else:
+            raise Problem(f"Unknown modifier @{modifier} in {text!r}; use @ard, @m500 or @from-hybrid.")
+    return method
+
+
+def model(method: Method, kind: str, X: np.ndarray):
+    """The model that learning starts from."""
+    from sitewise import Model, inducing, kernels, likelihoods
+    from sitewise.quadrature import GaussHermite
+
+    rule: Any = {"quadrature": GaussHermite(20)} if method.learner == "hybrid-vem" else {}  # the published one
+    likelihood = likelihoods.StudentT(**rule) if kind == "regression" else likelihoods.BernoulliProbit(**rule)
+    start = np.sqrt(X.shape[1]) if method.inducing else 1.0
+    lengthscale: Any = np.full(X.shape[1], start) if method.ard else start
+    kernel = kernels.Matern52(lengthscale=lengthscale)
+    if method.inducing:
+        return Model.sparse(kernel, likelihood, inducing.select(X, "kmeans", method.inducing, seed=0))
+    return Model.full(kernel, likelihood, jitter=1e-6)
+
+
+def learner(method: Method, kind: str, name: str):
+    """The learner, with the settings that suit a full or a sparse prior."""
+    from sitewise import VEM, Nested, evidence, resolve
+
+    if method.learner == "hybrid-vem":
+        if kind == "regression":
+            return VEM.published_student_t(STUDENT_T_ROUNDS.get(name, 5000), name="hybrid-vem")
+        return resolve("hybrid-vem")
+    if method.learner in EXTRA:
+        chosen = resolve("hybrid", evidence=evidence.power_ep(EXTRA[method.learner]))
+    else:
+        chosen = resolve(method.learner)
+    if method.inducing and isinstance(chosen, Nested):
+        loose = dataclasses.replace(chosen.inference, tol=1e-6)
+        chosen = dataclasses.replace(chosen, inference=loose, bounds=SPARSE_BOUNDS, tol=3e-5, max_rounds=60)
+    return chosen
+
+
+def fit(text: str, kind: str, name: str, X: np.ndarray, y: np.ndarray):
+    """Train the method on these rows."""
+    from sitewise import Data
+
+    method = parse(text)
+    start = model(method, kind, X)
+    data = Data.of(X, y)
+    if method.start:
+        first = dataclasses.replace(method, learner=method.start, start="")
+        start = learner(first, kind, name).fit(start, data).model
+    return learner(method, kind, name).fit(start, data)

@@ -1,0 +1,77 @@
+"""L4. `sitewise data`: which data sets there are, where they lie, and whether they are sound."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from sitewise.bench import generate, sources
+from sitewise.bench.problems import DataError
+from sitewise.bench.registry import get, registry
+from sitewise.cache import user_cache
+from sitewise.cli.reproduce import bars, find_shown
+
+
+def place(name: str, data: Path | None) -> str:
+    """Where the set is, in a word or two."""
+    try:
+        found = sources.lookup(name, data)
+    except DataError:
+        return "wrong checksum"
+    if found is not None:
+        return "cache" if user_cache("data") in found.parents else "folder"
+    if name in generate.OFFLINE:
+        return "made on demand"
+    return "to download" if get(name).addresses else "not here"
+
+
+def show_list(names: Sequence[str], data: Path | None) -> None:
+    """All sets in a table, or everything that is known of those named."""
+    for name in names:
+        for key, value in dataclasses.asdict(get(name)).items():
+            print(f"{key:12s} {'; '.join(value) if key in ('addresses', 'defects') else value}")
+        print(f"{'where':12s} {place(name, data)}\n")
+    if names:
+        return
+    out = Table(title="Data sets (`sitewise data list NAME` tells more)")
+    for column in ("set", "used in", "rows", "features", "where", "known defects"):
+        out.add_column(column, overflow="fold", justify="right" if column in ("rows", "features") else "left")
+    for r in registry().values():
+        out.add_row(r.name, r.suite, str(r.rows), str(r.features), place(r.name, data), "; ".join(r.defects))
+    Console().print(out)
+
+
+def show_path(name: str, data: Path | None) -> None:
+    print(sources.find(name, data))
+
+
+def fetch(names: Sequence[str], data: Path | None) -> None:
+    """Bring sets onto this machine; a set that cannot be had does not stop the others."""
+    console = Console()
+    problems = []
+    with bars(console) as progress:
+        for name in names or list(registry()):
+            get(name)
+            try:
+                console.print(f"{name}: {find_shown(name, data, progress)}", soft_wrap=True)
+            except DataError as problem:
+                problems.append(str(problem))
+    if problems:
+        raise DataError("\n".join(problems))
+
+
+def check(data: Path | None) -> None:
+    """Checksums of every set that is here."""
+    wrong, found = [], 0
+    for name in registry():
+        try:
+            found += sources.lookup(name, data) is not None
+        except DataError as problem:
+            wrong.append(str(problem))
+    if wrong:
+        raise DataError("\n".join(wrong))
+    print(f"{found} of {len(registry())} sets are here, all with the registered checksums.")

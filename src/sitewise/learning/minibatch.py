@@ -1,0 +1,251 @@
+"""L3. Learning from batches of rows: variational inference with tied sites, for tables that do not fit in memory.
+
+Sites per row would be 2n numbers; here their sums over rows are kept (Adam, Chang, Khan & Solin 2021),
+
+    nat1 = Σ_i k_i λ1_i,   prec = Σ_i λ2_i k_i k_iᵀ,   k_i = κ(Z, x_i)
+
+In the whitened coordinates of `priors.features`, k_i = T⁻ᵀ φ_i, q(v) = N(S Tᵀ nat1, S), S⁻¹ = I + Tᵀ prec T.
+A batch of B out of n rows gives an estimate of both sums at the present q, and a natural-gradient step of size ρ is
+tied ← (1−ρ) tied + ρ·(n/B)·(sums over the batch).  The hyperparameters climb the same estimate of
+
+    ELBO = Σ_i E_q[log p(y_i|f_i)] − KL(q(v) ‖ N(0, I))
+
+by Adam with the tied sites held.  Sites that lag behind hold the hyperparameters back, so that this is slow along
+flat directions: it starts from the optimum on a random sample of rows, found by `Nested`.  At the end the
+hyperparameters are the average over the last half round, and whole passes over the data solve for the sites there, so
+that the result does not depend on the batches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from sitewise import evidence, linalg
+from sitewise.data import Data
+from sitewise.inference import VI
+from sitewise.learning.nested import Nested
+from sitewise.model import Model
+from sitewise.parameters import Trainable
+from sitewise.precision import working_precision
+from sitewise.predict import Posterior
+from sitewise.priors import Marginals
+from sitewise.priors.features import Inner
+from sitewise.priors.sparse import SparsePosterior, SparsePrior
+from sitewise.sites import Sites
+from sitewise.stream import Source, Stream
+
+_STEPS = 100  # in a round, at least
+_HELD = 20  # first steps in which only the sites move
+_PASSES = 100  # over the data, at most, to solve for the sites at the end
+
+
+class Tied(NamedTuple):
+    """Sums over rows of k λ1 and λ2 k kᵀ."""
+
+    nat1: jax.Array
+    prec: jax.Array
+
+
+class Batched(NamedTuple):
+    """The result: a model, its tied sites, and what happened."""
+
+    model: Model
+    tied: Tied
+    elbo: float
+    rows: int
+    converged: bool
+    reason: str
+    trace: list[dict[str, Any]]
+
+    def posterior(self) -> Posterior:
+        """q(f), ready for prediction."""
+        with working_precision():
+            return Posterior(_posterior(self.model.prior, self.tied)[0], self.model.likelihood)
+
+
+def _posterior(prior: SparsePrior, tied: Tied) -> tuple[SparsePosterior, jax.Array]:
+    """q, and KL(q(v) ‖ N(0, I)) = ½ (tr S + |c|² − m) + ½ log|S⁻¹|."""
+    whitened = prior.whitened(tied.nat1.dtype)
+    T = whitened.T
+    H, half_log_det = linalg.inverse_root(jnp.eye(T.shape[0], dtype=T.dtype) + T.T @ tied.prec @ T)
+    coef = H.T @ (H @ (T.T @ tied.nat1))
+    kl = 0.5 * (jnp.sum(H * H) + coef @ coef - T.shape[0]) + half_log_det
+    return SparsePosterior(whitened, prior.mean, Inner(coef, H)), kl
+
+
+def _marginals(q: SparsePosterior, X: jax.Array) -> Marginals:
+    phi, diag = q.whitened(X)
+    C, mu = phi @ q.inner.H.T, q.mean(X)
+    resid = jnp.maximum(diag - jnp.sum(phi * phi, axis=1), 0.0)
+    return Marginals(mu + phi @ q.inner.coef, jnp.sum(C * C, axis=1), resid, jnp.zeros(()), mu)
+
+
+def _fit_term(likelihood, q: Marginals, data: Data) -> jax.Array:
+    expected = likelihood.expected_log_prob(data.y, q.mean, q.var + q.resid)
+    return jnp.sum(data.weight * jnp.where(data.mask, expected, 0.0))
+
+
+def _targets(likelihood, prior: SparsePrior, q: Marginals, data: Data) -> Tied:
+    """The sums over these rows of the sites that VI would set."""
+    sites = VI().propose(likelihood, data, q, Sites(jnp.zeros_like(q.mean), jnp.zeros_like(q.mean)))
+    nat1 = jnp.where(data.mask, data.weight * (sites.nat1 - sites.prec * q.prior_mean), 0.0)
+    prec = jnp.where(data.mask, data.weight * sites.prec, 0.0)
+    K = prior.kernel.matrix(data.X, jnp.asarray(prior.inducing, data.X.dtype))
+    return Tied(K.T @ nat1, K.T @ (prec[:, None] * K))
+
+
+@jax.jit
+def _whole(model: Model, tied: Tied, data: Data) -> tuple[jax.Array, Tied]:
+    """Of one batch: its term of the ELBO and its part of the tied sites."""
+    q = _marginals(_posterior(model.prior, tied)[0], data.X)
+    return _fit_term(model.likelihood, q, data), _targets(model.likelihood, model.prior, q, data)
+
+
+_kl = jax.jit(lambda prior, tied: _posterior(prior, tied)[1])
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _step(trainable: Trainable, model, vector, adam, tied: Tied, data: Data, scale, rates):
+    """One natural-gradient step on the sites and one Adam step on the hyperparameters, from the same batch."""
+    site_rate, rate = rates
+
+    def estimate(vector):
+        here = trainable.from_vector(model, vector)
+        q, kl = _posterior(here.prior, tied)
+        marginals = _marginals(q, data.X)
+        return scale * _fit_term(here.likelihood, marginals, data) - kl, marginals
+
+    (value, marginals), slope = jax.value_and_grad(estimate, has_aux=True)(vector)
+    here = trainable.from_vector(model, vector)
+    target = _targets(here.likelihood, here.prior, marginals, data)
+    moved = jax.tree.map(lambda old, new: (1 - site_rate) * old + site_rate * scale * new, tied, target)
+    step, adam = optax.scale_by_adam().update(slope, adam)
+    return value, vector + rate * step, adam, moved
+
+
+@dataclasses.dataclass(frozen=True)
+class MiniBatch:
+    """Train a sparse model by stochastic variational inference.
+
+    size         rows in a batch
+    sample       rows of the first optimum; 0 starts from the model as given
+    site_rate    ρ of the natural-gradient step
+    rate         Adam's step on the (log) hyperparameters
+    rounds       at most so many rounds; a round is whole epochs, of at least 100 steps together
+    tol          when a round's mean ELBO, per row, is not this much above the best before, the rates are quartered;
+                 the third time learning ends
+    """
+
+    size: int = 2048
+    sample: int = 4096
+    site_rate: float = 0.4
+    rate: float = 0.05
+    rounds: int = 50
+    tol: float = 3e-4
+    fixed: tuple[str, ...] = ()
+    train: tuple[str, ...] = ()
+
+    def fit(
+        self, model: Model, source: Source, *, seed: int = 0, callback: Callable[[dict], None] | None = None
+    ) -> Batched:
+        """`source` is (X, y), in memory or memory-mapped, or a function that gives an iterator of such tables.
+
+        `callback` gets an entry after every batch, with the share of the round that is done, and may raise to stop.
+        """
+        if not isinstance(model.prior, SparsePrior):
+            raise ValueError("Mini-batches need a sparse model; make one with Model.sparse(kernel, likelihood, Z).")
+        with working_precision():
+            return self._fit(model, Stream(source, self.size), seed, callback)
+
+    def _fit(self, model, stream: Stream, seed: int, callback) -> Batched:
+        trainable = Trainable.of(model, self.fixed, self.train)
+        rng = np.random.default_rng(seed)
+        if self.sample:
+            first = Nested(VI(), evidence.elbo, "fixed", self.fixed, self.train, tol=1e-4)
+            model = first.fit(model, _sample(stream, self.sample, rng)).model
+        vector = jnp.asarray(trainable.to_vector(model), jnp.float64)
+        adam = optax.scale_by_adam().init(vector)
+        m = len(model.prior.inducing)
+        tied = Tied(jnp.zeros(m), jnp.zeros((m, m)))
+        trace: list[dict[str, Any]] = []
+        best, slower, reason = -np.inf, 0, "stopped early: the cap on rounds was reached"
+        per_epoch = -(-stream.rows // self.size)
+        epochs = -(-_STEPS // per_epoch)
+        for number in range(self.rounds):
+            values: list[float] = []
+            path: list[jax.Array] = []
+            rates = np.array([self.site_rate, self.rate]) / 4.0**slower
+            for data in (batch for _ in range(epochs) for batch in stream.batches(rng)):
+                model.likelihood.check(data.y)
+                scale = stream.rows / np.sum(data.weight)
+                now = rates * [1, not (number == 0 and len(values) < _HELD)]
+                value, vector, adam, tied = _step(trainable, model, vector, adam, tied, data, scale, now)
+                values.append(float(value) / stream.rows)
+                path.append(vector)
+                if not np.isfinite(values[-1]) or not np.all(np.isfinite(vector)):
+                    raise FloatingPointError(
+                        "The ELBO is not finite any more; lower rate and site_rate, or scale the inputs."
+                    )
+                if callback is not None:
+                    done = len(values) / (epochs * per_epoch)
+                    callback({"round": number, "done": done, "objective": values[-1]})
+            half = len(path) // 2
+            mean = float(np.mean(values[half:]))
+            trace.append({"round": number, "elbo": mean, "rate": rates[1], "vector": np.mean(path[half:], axis=0)})
+            if mean < best + self.tol:
+                slower += 1
+            if slower == 3:
+                reason = f"converged: a round adds less than {self.tol:g} nats a row"
+                break
+            best = max(best, mean)
+        vector = jnp.asarray(trace[-1]["vector"])
+        model = jax.tree.map(np.asarray, trainable.from_vector(model, vector))
+        tied, elbo, settled = _settle(model, tied, stream)
+        if not settled:
+            reason += "; the sites were still moving after the last pass"
+        return Batched(model, tied, elbo, stream.rows, slower == 3 and settled, reason, trace)
+
+
+def _sample(stream: Stream, rows: int, rng: np.random.Generator) -> Data:
+    """Rows drawn at random: with keys u_i uniform, those of the smallest keys, in one pass."""
+    X, y, keys = [], [], []
+    for data in stream.batches():
+        count = int(np.sum(data.weight))
+        u = rng.uniform(size=count)
+        chosen = u < 2 * rows / stream.rows + 1e-12 if stream.rows > 4 * rows else np.ones(count, bool)
+        X.append(data.X[:count][chosen])
+        y.append(data.y[:count][chosen])
+        keys.append(u[chosen])
+    order = np.argsort(np.concatenate(keys))[:rows]
+    return Data.of(np.concatenate(X)[order], np.concatenate(y)[order])
+
+
+def _settle(model: Model, tied: Tied, stream: Stream) -> tuple[Tied, float, bool]:
+    """The sites at these hyperparameters, by whole passes; a pass that lowers the ELBO is undone, its step halved."""
+
+    def look(tied: Tied) -> tuple[float, Tied]:
+        parts = [_whole(model, tied, data) for data in stream.batches()]
+        elbo = sum(float(p[0]) for p in parts) - float(_kl(model.prior, tied))
+        return elbo, jax.tree.map(lambda *a: sum(a), *(p[1] for p in parts))
+
+    elbo, target = look(tied)
+    rate = 1.0
+    for _ in range(_PASSES):
+        moved = jax.tree.map(lambda old, new, rate=rate: (1 - rate) * old + rate * new, tied, target)
+        new_elbo, new_target = look(moved)
+        gain = new_elbo - elbo
+        if gain < -1e-11 * abs(elbo):
+            rate /= 2
+            continue
+        tied, elbo, target = moved, new_elbo, new_target
+        if gain < 1e-11 * abs(elbo):
+            return tied, elbo, True
+    return tied, elbo, False

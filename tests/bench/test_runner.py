@@ -1,0 +1,166 @@
+"""Stores and runners: torn lines, kills, several runners, failing tasks, dask."""
+
+import errno
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import fake_tasks
+from sitewise.bench import runner, store, tasks
+from sitewise.bench.pool import Pool
+from sitewise.bench.problems import Problem, StoreError
+from sitewise.bench.store import Store
+from sitewise.bench.tasks import KEY, Task
+
+
+def row(**changes):
+    return {**dict(zip(KEY, ("a", "clean", 1, 0, "vi"), strict=True)), "value": 1.5, **changes}
+
+
+def test_rows_come_back_and_the_last_of_a_task_wins(tmp_path):
+    box = Store(tmp_path / "new" / "r.jsonl")
+    box.append(row(value=1.0))
+    box.append(row(fold=1))
+    box.append(row(value=2.0))
+    assert len(box.rows()) == 2 and box.rows()["a", "clean", 1, 0, "vi"]["value"] == 2.0
+    assert [r["value"] for r in store.read(box.path)] == [2.0, 1.5]
+
+
+def test_a_torn_last_line_is_ignored_by_readers_and_cut_off_by_writers(tmp_path):
+    path = tmp_path / "r.jsonl"
+    box = Store(path)
+    box.append(row())
+    whole = path.read_bytes()
+    for cut in (1, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole + whole[:cut])
+        assert len(store.read(path)) == 1
+        other = Store(path)
+        assert len(other.done()) == 1
+        other.append(row(fold=1))
+        assert len(store.read(path)) == 2
+        assert path.read_bytes().count(b"\n") == 2
+    path.write_bytes(whole[:5])
+    fresh = Store(path)
+    assert not fresh.done()
+    fresh.append(row())
+    assert path.read_bytes() == whole
+
+
+def test_a_broken_line_in_the_middle_is_named(tmp_path):
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps(row()) + "\nnonsense\n")
+    with pytest.raises(StoreError, match="Line 2"):
+        Store(path).rows()
+
+
+def test_a_full_disk_leaves_the_store_as_it_was(tmp_path, monkeypatch):
+    box = Store(tmp_path / "r.jsonl")
+    box.append(row())
+    before = box.path.read_bytes()
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda handle, line, at: real(handle, line[:10], at))
+    with pytest.raises(StoreError, match=os.strerror(errno.ENOSPC)):
+        box.append(row(fold=1))
+    assert box.path.read_bytes() == before
+
+
+def test_failed_tasks_are_recorded_and_tried_again(tmp_path):
+    path, todo = tmp_path / "r.jsonl", fake_tasks.suite(5, Path())
+    pool = Pool(fake_tasks.failing, 1)
+    end = runner.run(todo, path, pool, shape=fake_tasks.shape)
+    pool.close()
+    assert (end.done, end.failed) == (5, 1)
+    assert len(store.read(path)) == 4
+    assert Store(path).rows()[todo[3].key]["error"] == "ValueError: fold 3 never works"
+    pool = Pool(fake_tasks.lethal, 1)  # a task that kills its worker every time does not stop the others
+    end = runner.run(fake_tasks.suite(7, Path()), path, pool, shape=fake_tasks.shape)
+    pool.close()
+    assert (end.done, end.failed) == (3, 1)
+    assert "killed 3 times" in Store(path).rows()[todo[3].key]["error"]
+
+
+def test_kills_at_random_change_nothing(tmp_path):
+    """Runner and workers; the long form is `python tests/fake_tasks.py torture FOLDER --kills 20`."""
+    hit = fake_tasks.torture(tmp_path, kills=4, count=60, seed=3)
+    assert min(hit.values()) >= 1
+    assert fake_tasks.rows(tmp_path / "results.jsonl") == fake_tasks.expected(60)
+
+
+def test_two_runners_share_a_store_and_no_task_runs_twice(tmp_path):
+    path, log = tmp_path / "r.jsonl", tmp_path / "log"
+    both = [fake_tasks.start(path, log, 80) for _ in range(2)]
+    assert [p.wait() for p in both] == [0, 0]
+    assert fake_tasks.rows(path) == fake_tasks.expected(80)
+    assert len(log.read_text().splitlines()) == 80
+
+
+def test_workers_keep_to_a_shape():
+    todo = fake_tasks.suite(40, Path())  # four shapes of ten
+    queue = runner.Queue(todo, fake_tasks.shape)
+    taken = {slot: [queue.take(slot).set for _ in range(10)] for slot in (0, 1)}
+    assert [len(set(sets)) for sets in taken.values()] == [1, 1]
+    assert taken[0] != taken[1]
+    for _ in range(15):
+        queue.take(0)
+    assert {queue.take(1).set for _ in range(5)} and len(queue) == 0  # helps out where tasks are left
+
+
+def test_suites_are_products_and_names_are_checked_first():
+    made = tasks.suite(["trains"], ["published", "clean"], [42, 1], ["vi", "ep@from-hybrid"])
+    assert len(made) == 2 * 2 * 5 * 2 and made[0] == Task("trains", "published", 42, 0, "vi")
+    assert tasks.shape(made[0]) == (32, 30)
+    with pytest.raises(Problem, match="Unknown method"):
+        tasks.suite(["trains"], ["clean"], [42], ["magic"])
+    with pytest.raises(Problem, match="Unknown protocol"):
+        tasks.suite(["trains"], ["dirty"], [42], ["vi"])
+
+
+def test_a_dask_worker_may_die(tmp_path):
+    """Scheduler and two workers as processes; one is killed in the middle of the suite."""
+    pytest.importorskip("distributed", reason="dask is not installed (pip install 'sitewise[cluster]')")
+    from sitewise.bench.cluster import Cluster
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def launch(*arguments):
+        command = [sys.executable, "-m", "dask", *arguments]
+        return subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL)
+
+    scheduler = launch("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
+    options = ("--nthreads", "1", "--no-nanny", "--no-dashboard")
+    workers = [launch("worker", address, *options) for _ in range(2)]
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                cluster = Cluster(fake_tasks.fake, address, slots=4)
+                break
+            except Problem:
+                assert time.monotonic() < deadline, "the scheduler did not start"
+        cluster._client.wait_for_workers(2, timeout=60)
+        killed = []
+
+        def report(state):
+            if state.done == 20 and not killed:
+                workers[0].kill()
+                killed.append(state.done)
+
+        path = tmp_path / "r.jsonl"
+        runner.run(fake_tasks.suite(60, Path()), path, cluster, shape=fake_tasks.shape, report=report)
+        cluster.close()
+        assert killed and workers[0].wait() != 0
+        assert fake_tasks.rows(path) == fake_tasks.expected(60)
+    finally:
+        for process in (*workers, scheduler):
+            process.kill()
+            process.wait()
