@@ -27,6 +27,24 @@ LIKELIHOODS = {
     "poisson": likelihoods.Poisson(),
 }
 
+# Under the laws of tests/likelihoods: the likelihood, observations to try it at, and some that it must refuse.
+INF = float("inf")
+MORE_LIKELIHOODS = {
+    "poisson-softplus": (
+        likelihoods.Poisson(link="softplus", exposure=True), [[0, 2], [3, 0.5], [40, 7]], [[1, 0], [-1, 1], [0.5, 1]]),
+    "negative-binomial": (
+        likelihoods.NegativeBinomial(2.0, exposure=True), [[0, 2], [3, 0.5], [40, 7]], [[1, 0], [-1, 1], [0.5, 1]]),
+    "binomial": (likelihoods.Binomial(), [[0, 1], [3, 10], [100, 100]], [[2, 1], [0, 0]]),
+    "beta": (likelihoods.Beta(8.0), [0.01, 0.4, 0.97], [0.0, 1.0]),
+    "gamma": (likelihoods.Gamma(2.5), [0.01, 1.0, 300.0], [0.0, -1.0]),
+    "log-normal": (likelihoods.LogNormal(0.6), [0.01, 1.0, 300.0], [0.0, -1.0]),
+    "laplace-noise": (likelihoods.LaplaceNoise(0.7), [0.7, -2.0], []),
+    "ordinal": (likelihoods.Ordinal(-0.5, [1.0, 0.3]), [0.0, 1.0, 2.0, 3.0], [4.0, -1.0, 0.5]),
+    "censored-gaussian": (
+        likelihoods.CensoredGaussian(0.4), [[0.3, 0.3], [-INF, 1], [0.5, INF], [0, 0.2]], [[1, 0], [-INF, INF]]),
+    "heteroscedastic-gaussian": (likelihoods.HeteroscedasticGaussian(), [[0.3, 0.04], [2, 3]], [[1, 0]]),
+}  # fmt: skip
+
 METHODS = {"laplace": Laplace(), "vi": VI(), "ep": EP()}
 # On a full GP `collapsed` is `ep` at many times the cost; tests/laws/test_sparse_laws.py has it.
 EVIDENCES = {name: e for name, e in evidence.ALL.items() if name != "collapsed"}

@@ -10,7 +10,7 @@ LAYERS = [
     {"evidence", "inference"},
     {"learning", "methods", "predict", "metrics", "surface"},
     {"mcmc"},
-    {"estimators"},
+    {"estimators", "testing"},
     {"bench", "comparison", "report"},
     {"cli"},
 ]

@@ -3,6 +3,9 @@
 A weight w is the number of times a row counts: an integer weight equals that many copies of the row,
 0 equals leaving it out, a fraction is a likelihood raised to that power.  Padding is a row of
 weight 0, so shapes can be rounded up without changing any result.
+
+y is one number per row, or a table whose columns the likelihood names (decision 005).  A bound in such a table may be
+infinite.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ class Data:
         if not np.any(weight > 0):
             raise ValueError("All weights are zero: there is no row to learn from.")
         for name, values in (("X", X), ("y", y)):
-            if not np.all(np.isfinite(values)):
+            if np.any(np.isnan(values)) or ((values is X or y.ndim == 1) and np.any(np.isinf(values))):
                 raise ValueError(f"{name} contains NaN or infinity; remove or impute those entries first.")
         return Data(X, y, weight, fractional=bool(np.any((weight > 0) & (weight < 1))))
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.special import erfc
+from jax.typing import ArrayLike
 from numpy.polynomial import chebyshev
 
 _SHIFT, _STRETCH = 2.0, 4.0
@@ -146,3 +147,21 @@ def _log_cdf_jvp(order: int, primals: tuple, tangents: tuple) -> tuple:
 def log_cdf(z: jax.Array) -> jax.Array:
     """log Φ(z), differentiable four times."""
     return _log_cdf(0, jnp.asarray(z))
+
+
+def log_interval(low: ArrayLike, high: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> jax.Array:
+    """log P(low < N(mean, sd²) < high), either limit of which may be infinite; differentiable like `log_cdf`.
+
+    Written in the left tail, where Φ has no cancellation: log Φ(b) + log(1 − Φ(a)/Φ(b)), (a, b) mirrored if needed.
+    """
+    below, above = jnp.isneginf(low), jnp.isposinf(high)
+    # An infinite limit is replaced before it enters the arithmetic, where its derivative would be inf·0.
+    low = (jnp.where(below, 0.0, low) - mean) / sd
+    high = (jnp.where(above, 0.0, high) - mean) / sd
+    one_sided = log_cdf(jnp.where(below, high, -low))
+    a, b = jnp.where(below, high - 1.0, low), jnp.where(above, jnp.where(below, high, low + 1.0), high)
+    mirror = a + b > 0
+    a, b = jnp.where(mirror, -b, a), jnp.where(mirror, -a, b)
+    end = log_cdf(b)
+    inside = end + jnp.log(-jnp.expm1(log_cdf(a) - end))
+    return jnp.where(below & above, 0.0, jnp.where(below | above, one_sided, inside))

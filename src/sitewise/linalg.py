@@ -51,11 +51,18 @@ def site_factor(K: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array]:
 def condition_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Conditioned, tuple]:
     """The formulas above, with the factors (L, W½, V) they were computed from."""
     L, root = site_factor(K, w)
-    V = solve_triangular(L, root[:, None] * K, lower=True)
+    # Σb = Vᵀ L⁻¹ W^{−½} b where w > 0.  K b − VᵀV b would be the same, but where a site is a million times as precise
+    # as the prior (large counts) it loses as many digits.
+    seen = w > 0
+    rest = jnp.where(seen, 0.0, b)
+    from_rest = K @ rest
+    column = jnp.where(seen, b / jnp.where(seen, root, 1.0), 0.0) - root * from_rest
+    solved = solve_triangular(L, jnp.concatenate([root[:, None] * K, column[:, None]], axis=1), lower=True)
+    V = solved[:, :-1]
     # Rounding can push a variance that is tiny next to the prior's below zero.
     floor = jnp.finfo(K.dtype).eps * jnp.diagonal(K)
     var = jnp.maximum(jnp.diagonal(K) - jnp.sum(V * V, axis=0), floor)
-    mean = K @ b - V.T @ (V @ b)
+    mean = from_rest + V.T @ solved[:, -1]
     log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * b @ mean
     return Conditioned(mean, var, log_z), (L, root, V)
 

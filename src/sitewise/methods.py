@@ -31,7 +31,8 @@ PAIRS: dict[str, tuple[Inference, Evidence]] = {
 }
 METHODS = tuple(PAIRS)
 
-# Where the evidence is stationary in the sites, holding them gives the exact gradient and saves the adjoint solve.
+# Where the evidence is stationary in the sites, holding them gives the exact gradient and saves the adjoint solve;
+# "auto", because they are stationary only where no site is held at its limit (see Nested).
 STATIONARY = {"vi", "ep"}
 
 
@@ -65,4 +66,4 @@ def resolve(
             raise ValueError("hybrid-vem holds the sites while it learns; it has no gradient setting.")
         return VEM(sites, read, name=method, **settings)
     stationary = method in STATIONARY and inference is None and evidence is None and power is None
-    return Nested(sites, read, gradient or ("fixed" if stationary else "implicit"), name=method, **settings)
+    return Nested(sites, read, gradient or ("auto" if stationary else "implicit"), name=method, **settings)

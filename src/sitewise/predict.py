@@ -86,7 +86,7 @@ class Posterior:
         spread = jnp.where(jnp.isfinite(spread), spread, jnp.sqrt(var) + 1.0)
 
         def reached(y):
-            return self.y_cdf(X, y) >= level
+            return self.y_cdf(X, self.likelihood.row(y)) >= level
 
         def widen(_, bounds):
             low, high, step = bounds

@@ -101,7 +101,10 @@ def log_expect_exp(function, mean, var, *, rule: Rule, centre, width, guide=None
     if isinstance(rule, GaussHermite):
         f, logc = rule.nodes(mean, jnp.sqrt(var), centre, width)
     else:
-        f, logc = lax.stop_gradient(_tilted_nodes(guide or function, mean, var, rule, centre, width, start))
+        # Held before they are found, not after: the search differentiates `function` twice, and a likelihood need not
+        # be differentiable more often than inference asks of it.
+        held = lax.stop_gradient((mean, var, centre, width, start))
+        f, logc = lax.stop_gradient(_tilted_nodes(guide or function, *held[:2], rule, *held[2:]))
     return logsumexp(logc + _log_gaussian(f, mean, var) + function(f), axis=0)
 
 

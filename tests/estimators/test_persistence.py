@@ -34,6 +34,15 @@ EVERY_OBJECT = [
     likelihoods.Gaussian(0.3),
     likelihoods.StudentT(0.3, 4.0),
     likelihoods.Poisson(),
+    likelihoods.NegativeBinomial(3.0, link="softplus", exposure=True),
+    likelihoods.Binomial(link="probit"),
+    likelihoods.Beta(20.0),
+    likelihoods.Gamma(3.0),
+    likelihoods.LogNormal(0.3),
+    likelihoods.LaplaceNoise(0.3),
+    likelihoods.Ordinal(-1.0, [0.5, 1.5]),
+    likelihoods.CensoredGaussian(0.3),
+    likelihoods.HeteroscedasticGaussian(),
     means.Zero(),
     means.Constant(1.5),
     means.Linear([1.0, 2.0, 3.0], 0.1),
@@ -48,7 +57,12 @@ EVERY_OBJECT = [
     sitewise.Laplace(),
 ]
 KERNELS = [o for o in EVERY_OBJECT if isinstance(o, kernels.Kernel)]
-LIKELIHOODS = [o for o in EVERY_OBJECT if isinstance(o, likelihoods.Likelihood)]
+# All that have a mean and a variance to predict; a few of each shape of parameters, as each is a program to compile.
+LIKELIHOODS = [
+    o for o in EVERY_OBJECT
+    if type(o) in (likelihoods.BernoulliProbit, likelihoods.BernoulliLogit, likelihoods.Gaussian, likelihoods.StudentT,
+                   likelihoods.Poisson, likelihoods.NegativeBinomial, likelihoods.Ordinal)
+]  # fmt: skip
 
 
 def name(value):

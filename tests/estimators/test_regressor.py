@@ -61,6 +61,43 @@ def test_other_noise(likelihood, X, signal):
             model.log_predictive_density(X, y + 0.5)
 
 
+def test_scattered_counts_and_ordered_classes(X, signal):
+    """Known parameters are found: a shape of 5, and cut points of the latent function at ±1."""
+    rng = np.random.default_rng(4)
+    counts = GPRegressor(likelihood="negative_binomial").fit(X, rng.poisson(np.exp(signal + 3) * rng.gamma(5, 0.2, 50)))
+    assert counts.converged_
+    assert 2.5 < counts.likelihood_.shape < 10
+    assert counts.mean_.value == pytest.approx(3.0, abs=1.0)
+    classes = GPRegressor(likelihood="ordinal").fit(X, np.digitize(3 * signal + rng.normal(size=50), [-3.0, 3.0]))
+    assert classes.converged_
+    assert np.shape(classes.likelihood_.gaps) == (1,)
+    # In units of the noise the cut points are 6 apart and the latent function has deviation 3·std(signal).
+    ratio = classes.likelihood_.gaps[0] / np.std(classes.predict_latent(X))
+    assert ratio == pytest.approx(2 / np.std(signal), rel=0.3)
+    assert np.all((classes.predict(X) >= 0) & (classes.predict(X) <= 2))
+
+
+def test_outliers_are_named(X, signal, regressor):
+    y = 5 + signal + 0.05 * np.random.default_rng(5).normal(size=50)
+    wrong = [3, 17, 29]
+    y[wrong] += [20.0, -9.0, 14.0]
+    weight = np.ones(50)
+    weight[40] = 0
+    model = GPRegressor(likelihood="student_t").fit(X, y, weight)
+    found = model.outliers_
+    assert set(found.rows[:3]) == set(wrong)
+    assert np.isnan(found.precision[40]) and 40 not in found.rows
+    assert np.all(found.precision[found.rows] < 0.1)
+    assert "treated as outliers (outliers_): " in model.fit_report_
+    with pytest.raises(ValueError, match="outliers_ is for robust noise"):
+        _ = regressor.outliers_
+
+
+def test_side_information_is_refused_in_words(X, values):
+    with pytest.raises(ValueError, match="wants the columns successes, trials"):
+        GPRegressor(likelihood=likelihoods.Binomial()).fit(X, values)
+
+
 def test_a_likelihood_object(X, values):
     model = GPRegressor(likelihood=likelihoods.Gaussian(0.5), fixed="likelihood.scale").fit(X, values)
     assert model.likelihood_.scale == 0.5

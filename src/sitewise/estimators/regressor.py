@@ -14,23 +14,66 @@ from sitewise.data import Data
 from sitewise.estimators.base import GPBase
 from sitewise.estimators.latent import distribution, moments
 from sitewise.estimators.loo import ValueLoo
+from sitewise.estimators.outliers import Outliers, find_outliers
 from sitewise.estimators.rows import merge
-from sitewise.likelihoods import Gaussian, Likelihood, Poisson, StudentT
+from sitewise.likelihoods import (
+    Beta,
+    Gamma,
+    Gaussian,
+    LaplaceNoise,
+    Likelihood,
+    LogNormal,
+    NegativeBinomial,
+    Ordinal,
+    Poisson,
+    StudentT,
+)
+from sitewise.likelihoods.rate import Counts
+from sitewise.sites import Sites
 
-_LIKELIHOODS = {"gaussian": Gaussian, "student_t": StudentT, "poisson": Poisson}
+_LIKELIHOODS: dict[str, type[Likelihood]] = {
+    "gaussian": Gaussian,
+    "student_t": StudentT,
+    "laplace_noise": LaplaceNoise,
+    "poisson": Poisson,
+    "negative_binomial": NegativeBinomial,
+    "gamma": Gamma,
+    "log_normal": LogNormal,
+    "beta": Beta,
+    "ordinal": Ordinal,
+}
 # y = f + noise: centring and scaling y is a change of units, and can be undone exactly.
-_LOCATION_SCALE = (Gaussian, StudentT)
+_LOCATION_SCALE = (Gaussian, StudentT, LaplaceNoise)
+_ROBUST = (StudentT, LaplaceNoise)
+_POSITIVE = (Counts, Gamma, LogNormal, Beta, Ordinal)
+
+
+def _level(likelihood: Likelihood, y: np.ndarray, weight: np.ndarray) -> Any:
+    """The constant f at which y has about its observed mean, where the link is known."""
+    mean = float(np.average(y, weights=weight))
+    if isinstance(likelihood, Counts):
+        rate = mean + 1e-3
+        return float(np.log(rate) if likelihood.link == "log" else np.log(np.expm1(rate)) if rate < 30 else rate)
+    if isinstance(likelihood, Gamma):
+        return float(np.log(mean))
+    if isinstance(likelihood, LogNormal):
+        return float(np.average(np.log(y), weights=weight))
+    if isinstance(likelihood, Beta):
+        return float(np.log(mean) - np.log1p(-mean))
+    return None
 
 
 class GPRegressor(RegressorMixin, GPBase):
-    """Gaussian process regression for scikit-learn, with Gaussian, Student-t, Poisson or any other noise.
+    """Gaussian process regression for scikit-learn, with Gaussian or any other noise: robust, counts, shares, …
 
     Parameters
     ----------
     kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
-    likelihood : "gaussian", "student_t", "poisson", or a likelihood object
-    mean : a mean of `sitewise.means`; None is zero, and for Poisson counts a trained constant
-    normalize_y : learn on (y − mean)/deviation of the training targets; "auto" does so for Gaussian and Student-t
+    likelihood : "gaussian"; "student_t" or "laplace_noise" (robust); "poisson" or "negative_binomial" (counts);
+        "gamma" or "log_normal" (positive values); "beta" (shares in (0, 1)); "ordinal" (ordered classes 0, 1, 2, …); or
+        a likelihood object
+    mean : a mean of `sitewise.means`; None is zero, and a trained constant where y is not f plus noise
+    normalize_y : learn on (y − mean)/deviation of the training targets; "auto" does so for Gaussian and robust
         noise.  Predictions, densities and evidences are in the units of y all the same; kernel, likelihood, priors and
         bounds, given and fitted, speak of the normalised target
     method : "hybrid" (VI sites, EP evidence), "ep", "vi", "laplace" or "hybrid-vem"
@@ -48,7 +91,7 @@ class GPRegressor(RegressorMixin, GPBase):
     After fit
     ---------
     kernel_, mean_, likelihood_, y_mean_, y_scale_, n_iter_, converged_, fit_report_, and, derived when asked for:
-    evidence_, sites_, loo_, influence_
+    evidence_, sites_, loo_, influence_, and, with robust noise, outliers_
     """
 
     def __init__(
@@ -102,7 +145,8 @@ class GPRegressor(RegressorMixin, GPBase):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.likelihood == "poisson" or isinstance(self.likelihood, Poisson)
+        kind = _LIKELIHOODS.get(self.likelihood) if isinstance(self.likelihood, str) else type(self.likelihood)
+        tags.target_tags.positive_only = kind is not None and issubclass(kind, _POSITIVE)
         return tags
 
     # -- fitting -----------------------------------------------------------------------------------------
@@ -110,21 +154,30 @@ class GPRegressor(RegressorMixin, GPBase):
     def fit(self, X, y, sample_weight=None):
         """Learn the hyperparameters and the sites."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        likelihood = self._start_likelihood()
         self._X, self._weight = np.array(X), self._weights(sample_weight, X)
         self._y = np.array(column_or_1d(y), float)
+        likelihood = self._start_likelihood()
         self.y_mean_, self.y_scale_ = self._units(likelihood)
         self._fit(likelihood)
+        if isinstance(likelihood, _ROBUST):
+            self.fit_report_ += "\n" + self.outliers_.sentence()
         return self
 
     def _start_likelihood(self) -> Likelihood:
         if isinstance(self.likelihood, Likelihood):
+            if len(self.likelihood.columns) > 1:
+                raise ValueError(
+                    f"GPRegressor takes one number per row as y, but {type(self.likelihood).__name__} here wants the "
+                    f"columns {', '.join(self.likelihood.columns)}; use Model and Data for it, as in the README."
+                )
             return self.likelihood
         if not isinstance(self.likelihood, str) or self.likelihood not in _LIKELIHOODS:
             raise ValueError(
                 f"likelihood must be one of {', '.join(map(repr, _LIKELIHOODS))} or a likelihood object, "
                 f"got {self.likelihood!r}."
             )
+        if self.likelihood == "ordinal":
+            return Ordinal.of(int(np.clip(np.max(self._y), 0, 1000)) + 1)
         return _LIKELIHOODS[self.likelihood]()
 
     def _units(self, likelihood: Likelihood) -> tuple[float, float]:
@@ -145,8 +198,9 @@ class GPRegressor(RegressorMixin, GPBase):
         return centre, spread if spread > 1e-12 * (1 + abs(centre)) else 1.0
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
-        if self.mean is None and isinstance(likelihood, Poisson):
-            return means.Constant(np.log(np.average(data.y, weights=data.weight) + 1e-3))
+        level = _level(likelihood, np.asarray(data.y), np.asarray(data.weight))
+        if self.mean is None and level is not None:
+            return means.Constant(level)
         return super()._start_mean(likelihood, data)
 
     def _targets(self, y: np.ndarray) -> list[np.ndarray]:
@@ -188,6 +242,18 @@ class GPRegressor(RegressorMixin, GPBase):
         (latent,) = self._latents
         f = latent.draw(int(rng.randint(2**31 - 1)), X, n_samples)
         return self.y_mean_ + self.y_scale_ * latent.draw_y(int(rng.randint(2**31 - 1)), f).T
+
+    @property
+    def outliers_(self) -> Outliers:
+        """The training rows that the fitted robust noise leaves out of account; see `Outliers`."""
+        check_is_fitted(self)
+        if not isinstance(self.likelihood_, _ROBUST):
+            raise ValueError(
+                f"outliers_ is for robust noise, but this model has {type(self.likelihood_).__name__}; fit with "
+                "likelihood='student_t' or 'laplace_noise'."
+            )
+        assert isinstance(self.sites_, Sites)
+        return find_outliers(self.sites_.prec, self._weight, self.loo_.log_density)
 
     @property
     def loo_(self) -> ValueLoo:

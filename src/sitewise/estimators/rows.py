@@ -31,4 +31,6 @@ def merge(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Merged:
     place = np.full(len(X), -1)
     place[kept] = inverse
     total = np.bincount(inverse, weight[kept], len(distinct))
-    return Merged(Data.of(distinct[:, :-1], distinct[:, -1], total), place)
+    inputs = X.shape[1]
+    values = distinct[:, inputs] if y.ndim == 1 else distinct[:, inputs:]
+    return Merged(Data.of(distinct[:, :inputs], values, total), place)

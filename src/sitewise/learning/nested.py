@@ -31,6 +31,9 @@ _LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a
 class Nested:
     """Pair any inference with any evidence; the gradient is exact with "implicit" (see `objective`).
 
+    gradient       "implicit", "one_step", "fixed", or "auto": "fixed" for a log-concave likelihood, else "implicit".
+                   For (VI, elbo) and (EP, ep) "fixed" is exact, unless a likelihood that is not log-concave has sites
+                   held at their lower limit
     fixed, train   names or patterns of parameters to hold, or to train although held by default
     bounds         name or pattern → (low, high); positive parameters default to (1e-5, 1e6)
     priors         name → hyperprior: MAP instead of maximum evidence
@@ -51,8 +54,8 @@ class Nested:
     name: str = "nested"
 
     def __post_init__(self) -> None:
-        if self.gradient not in GRADIENTS:
-            raise ValueError(f"gradient must be one of {', '.join(GRADIENTS)}, got {self.gradient!r}.")
+        if self.gradient not in (*GRADIENTS, "auto"):
+            raise ValueError(f"gradient must be one of {', '.join(GRADIENTS)} or auto, got {self.gradient!r}.")
 
     def fit(
         self,
@@ -103,6 +106,8 @@ class _Search:
                 raise ValueError(f"A prior was given for {name!r}, which is not a trained parameter.")
         self.limits = self._limits()
         self.rows = float(np.sum(np.asarray(data.weight)))
+        exact_if_held = "fixed" if model.likelihood.log_concave else "implicit"
+        self.gradient = exact_if_held if learner.gradient == "auto" else learner.gradient
 
     def _limits(self) -> np.ndarray:
         known = [p.name for p in self.trainable.parameters]
@@ -124,7 +129,7 @@ class _Search:
     def evaluate(self, vector: np.ndarray, sites: Sites):
         learner = self.learner
         return profile(
-            learner.inference, learner.evidence.on(self.model.prior), learner.gradient, self.trainable, self.priors,
+            learner.inference, learner.evidence.on(self.model.prior), self.gradient, self.trainable, self.priors,
             self.model, self.data, jnp.asarray(vector), sites,
         )  # fmt: skip
 

@@ -2,8 +2,33 @@
 
 from sitewise.likelihoods.base import Likelihood
 from sitewise.likelihoods.bernoulli import BernoulliLogit, BernoulliProbit
+from sitewise.likelihoods.beta import Beta
+from sitewise.likelihoods.binomial import Binomial
+from sitewise.likelihoods.censored_gaussian import CensoredGaussian
+from sitewise.likelihoods.gamma import Gamma
 from sitewise.likelihoods.gaussian import Gaussian
+from sitewise.likelihoods.heteroscedastic_gaussian import HeteroscedasticGaussian
+from sitewise.likelihoods.laplace_noise import LaplaceNoise
+from sitewise.likelihoods.log_normal import LogNormal
+from sitewise.likelihoods.negative_binomial import NegativeBinomial
+from sitewise.likelihoods.ordinal import Ordinal
 from sitewise.likelihoods.poisson import Poisson
 from sitewise.likelihoods.student_t import StudentT
 
-__all__ = ["BernoulliLogit", "BernoulliProbit", "Gaussian", "Likelihood", "Poisson", "StudentT"]
+__all__ = [
+    "BernoulliLogit",
+    "BernoulliProbit",
+    "Beta",
+    "Binomial",
+    "CensoredGaussian",
+    "Gamma",
+    "Gaussian",
+    "HeteroscedasticGaussian",
+    "LaplaceNoise",
+    "Likelihood",
+    "LogNormal",
+    "NegativeBinomial",
+    "Ordinal",
+    "Poisson",
+    "StudentT",
+]

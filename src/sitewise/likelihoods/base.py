@@ -9,6 +9,10 @@ The expectations that inference and evidence need are
 All default to quadrature that is right for every width of the Gaussian (see `quadrature`);
 subclasses override them where a closed form exists.  `quadrature=GaussHermite(20)` forces that
 rule everywhere, closed forms included, as in the published experiments.
+
+y is one number per row, or, where `columns` names more than one, a table with one row per f: the observation and what
+is known about it (exposure, trials, variance, bounds).  Then log_prob(y, f) reads y[..., 0], y[..., 1], …, and each of
+those broadcasts with f (decision 005).
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from sitewise.quadrature import GaussHermite, Landmark, Rule, expect, log_expect_exp
@@ -34,6 +39,7 @@ class Likelihood(Module):
     quadrature: Rule | None = static(default=None, kw_only=True)
 
     log_concave: ClassVar[bool] = False  # in f, for every y
+    columns: ClassVar[tuple[str, ...]] = ("y",)  # what a row of y holds
 
     def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
         """log p(y | f), elementwise with broadcasting."""
@@ -44,7 +50,7 @@ class Likelihood(Module):
 
         Default: the mode of log p(y|f) − f²/200 and its width there, found on a grid of |f| ≤ 400.
         """
-        start = jnp.zeros_like(y)
+        start = jnp.zeros_like(y if len(self.columns) == 1 else y[..., 0])
         grid, _ = Landmark(points=129, reach=40.0).nodes(start, start + 10.0, start, start + 0.1)
         heights = self.log_prob(y, grid) - grid**2 / 200
         best = jnp.argmax(jnp.where(jnp.isfinite(heights), heights, -jnp.inf), axis=0)
@@ -107,6 +113,13 @@ class Likelihood(Module):
         return expect(lambda f: self.log_prob(y, f), mean, var, rule=rule, centre=centre, width=width)
 
     # -- what prediction of y needs; a likelihood without them can still be trained ----------------
+    # With side information these speak of a plain row (`row`): exposure 1, one trial, nothing censored.
+
+    def row(self, value: jax.Array) -> jax.Array:
+        """The row of y that stands for an observed value with plain side information; without columns, the value."""
+        if len(self.columns) == 1:
+            return value
+        raise NotImplementedError(f"{type(self).__name__} does not define row(value).")
 
     def response_mean(self, f: jax.Array) -> jax.Array:
         """E[y | f]."""
@@ -125,7 +138,13 @@ class Likelihood(Module):
         raise NotImplementedError(f"{type(self).__name__} does not define sample(key, f).")
 
     def check(self, y) -> None:
-        """Raise ValueError if some y is outside the support."""
+        """Raise ValueError if y has the wrong columns or is outside the support; extend with `super().check(y)`."""
+        shape, k = np.shape(y), len(self.columns)
+        if (k == 1 and len(shape) > 1) or (k > 1 and (len(shape) < 2 or shape[-1] != k)):
+            wanted = "one number per row" if k == 1 else f"the columns {', '.join(self.columns)}"
+            raise ValueError(f"{type(self).__name__}: y must hold {wanted}, got shape {shape}.")
+        if k > 1 and np.any(np.isnan(y)):
+            raise ValueError(f"{type(self).__name__}: y contains NaN; remove or impute those rows first.")
 
 
 def is_one(power) -> bool:

@@ -1,4 +1,4 @@
-"""L1. Counts: y ~ Poisson(exp f)."""
+"""L1. Counts: y ~ Poisson(exposure · rate(f))."""
 
 from __future__ import annotations
 
@@ -6,42 +6,41 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.special import gammaincc, gammaln
 
-from sitewise.likelihoods.base import Likelihood
+from sitewise.likelihoods.rate import Counts
 from sitewise.types import module
 
 
 @module
-class Poisson(Likelihood):
+class Poisson(Counts):
     log_concave: ClassVar[bool] = True
 
     def log_prob(self, y, f):
-        return y * f - jnp.exp(f) - gammaln(y + 1)
+        y, log_exposure = self.split(y)
+        if self.link == "log":
+            return y * (f + log_exposure) - jnp.exp(f + log_exposure) - gammaln(y + 1)
+        return y * (self.log_rate(f) + log_exposure) - jnp.exp(log_exposure) * self.rate(f) - gammaln(y + 1)
 
     def landmark(self, y):
-        return jnp.log(y + 0.5), 1 / jnp.sqrt(y + 1.0)
+        y, log_exposure = self.split(y)
+        return self._landmark(y + 0.5, log_exposure, 1 / jnp.sqrt(y + 1.0))
 
     def expected_log_prob(self, y, mean, var):
         """E[e^f] = exp(m + v/2)."""
-        if self.quadrature is not None:
+        if self.quadrature is not None or self.link != "log":
             return super().expected_log_prob(y, mean, var)
-        return y * mean - jnp.exp(mean + 0.5 * var) - gammaln(y + 1)
-
-    def response_mean(self, f):
-        return jnp.exp(f)
+        y, log_exposure = self.split(y)
+        return y * (mean + log_exposure) - jnp.exp(mean + log_exposure + 0.5 * var) - gammaln(y + 1)
 
     def response_var(self, f):
-        return jnp.exp(f)
+        return self.rate(f)
 
     def cdf(self, y, f):
-        return jnp.where(y < 0, 0.0, gammaincc(jnp.floor(jnp.maximum(y, 0.0)) + 1, jnp.exp(f)))
+        y, log_exposure = self.split(y)
+        return jnp.where(
+            y < 0, 0.0, gammaincc(jnp.floor(jnp.maximum(y, 0.0)) + 1, jnp.exp(log_exposure) * self.rate(f))
+        )
 
     def sample(self, key, f):
-        return jax.random.poisson(key, jnp.exp(f)).astype(f.dtype)
-
-    def check(self, y):
-        y = np.asarray(y)
-        if np.any(y < 0) or np.any(y != np.floor(y)):
-            raise ValueError("Poisson: y must hold counts 0, 1, 2, ...")
+        return jax.random.poisson(key, self.rate(f)).astype(f.dtype)

@@ -52,7 +52,7 @@ def log_density(
         state = ais.settle(settings, jax.random.fold_in(key, t), target, state, thin)
         z = linalg.lower_solve(ref.prior_root, state.position - ref.prior_mean[:, None])
         mean = mu[:, None] + V.T @ z
-        density = model.likelihood.log_expected_prob(y_new[:, None] + 0 * mean, mean, var[:, None] + 0 * mean)
+        density = model.likelihood.log_expected_prob(y_new[:, None], mean, var[:, None] + 0 * mean)
         return state, jnp.logaddexp(total, jax.scipy.special.logsumexp(density, axis=1))
 
     start = (state, jnp.full(X_new.shape[0], -jnp.inf, mu.dtype))

@@ -1,0 +1,53 @@
+"""L1. Shares in (0, 1): y ~ Beta(μ·precision, (1−μ)·precision) with mean μ = σ(f)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import betainc, gammaln
+
+from sitewise.likelihoods.base import Likelihood
+from sitewise.types import module, positive
+
+
+@module
+class Beta(Likelihood):
+    """Var[y | f] = μ(1−μ)/(1 + precision).  Not log-concave for every y."""
+
+    precision: jax.Array = positive(default=10.0)
+
+    def log_prob(self, y, f):
+        """log Γ(a) is written log Γ(1+a) − log a, so that a → 0 far out on the f axis loses nothing."""
+        p = self.precision
+        log_a, log_b = jnp.log(p) + jax.nn.log_sigmoid(f), jnp.log(p) + jax.nn.log_sigmoid(-f)
+        a, b = jnp.exp(log_a), jnp.exp(log_b)
+        norm = gammaln(p) - gammaln(1 + a) - gammaln(1 + b) + log_a + log_b
+        return norm + (a - 1) * jnp.log(y) + (b - 1) * jnp.log1p(-y)
+
+    def landmark(self, y):
+        """log odds of y; their spread under Beta(a, b) is about √(1/a + 1/b)."""
+        return jnp.log(y) - jnp.log1p(-y), jnp.minimum(1 / jnp.sqrt(self.precision * y * (1 - y)), 2.0)
+
+    def response_mean(self, f):
+        return jax.nn.sigmoid(f)
+
+    def response_var(self, f):
+        return jax.nn.sigmoid(f) * jax.nn.sigmoid(-f) / (1 + self.precision)
+
+    def cdf(self, y, f):
+        a, b = self.precision * jax.nn.sigmoid(f), self.precision * jax.nn.sigmoid(-f)
+        return betainc(a, b, jnp.clip(y, 0.0, 1.0))
+
+    def sample(self, key, f):
+        a, b = self.precision * jax.nn.sigmoid(f), self.precision * jax.nn.sigmoid(-f)
+        # Tiny shares underflow to 0, which is not in the support.
+        info = jnp.finfo(f.dtype)
+        return jnp.clip(jax.random.beta(key, a, b, f.shape, f.dtype), info.tiny, 1 - info.epsneg)
+
+    def check(self, y):
+        super().check(y)
+        if np.any(np.asarray(y) <= 0) or np.any(np.asarray(y) >= 1):
+            raise ValueError(
+                "Beta: y must lie strictly between 0 and 1; move exact zeros and ones inside, or use Binomial."
+            )

@@ -1,0 +1,99 @@
+"""L1. Ordered classes 0, 1, …, C−1: y counts how many learned cut points lie below f + N(0, 1)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sitewise.gaussian_cdf import log_interval
+from sitewise.likelihoods.base import Likelihood, is_one
+from sitewise.types import module, positive, real
+
+
+@module
+class Ordinal(Likelihood):
+    """p(y = c | f) = Φ(b_{c+1} − f) − Φ(b_c − f), −∞ = b_0 < b_1 < … < b_C = ∞  (Chu & Ghahramani 2005).
+
+    `first` is b_1 and `gaps` the differences of the further cut points, one fewer than cut points; for C classes give
+    C − 2 gaps.  The noise has deviation 1: the kernel's variance sets the scale.
+    """
+
+    first: jax.Array = real(default=-0.5)
+    gaps: jax.Array = positive(default=(1.0,))
+
+    log_concave: ClassVar[bool] = True
+
+    @staticmethod
+    def of(classes: int) -> Ordinal:
+        """`classes` classes that are equally likely under a latent function of mean 0 and variance 1."""
+        if classes < 3:
+            raise ValueError(f"Ordinal needs at least three classes, got {classes}; use BernoulliProbit for two.")
+        from scipy.stats import norm
+
+        cuts = np.sqrt(2) * norm.ppf(np.arange(1, classes) / classes)
+        return Ordinal(cuts[0], np.diff(cuts))
+
+    @property
+    def classes(self) -> int:
+        return np.shape(self.gaps)[0] + 2
+
+    def cuts(self) -> jax.Array:
+        """b_1, …, b_{C−1}."""
+        return self.first + jnp.concatenate([jnp.zeros(1), jnp.cumsum(jnp.asarray(self.gaps))])
+
+    def _ends(self, y):
+        ends = jnp.concatenate([jnp.array([-jnp.inf]), self.cuts(), jnp.array([jnp.inf])]).astype(y.dtype)
+        c = jnp.clip(y, 0, self.classes - 1).astype(int)
+        return ends[c], ends[c + 1]
+
+    def log_prob(self, y, f):
+        low, high = self._ends(y)
+        return log_interval(low, high, f, 1.0)
+
+    def landmark(self, y):
+        """The middle of the class, or its only cut point; both ends bend on the scale of the noise."""
+        low, high = self._ends(y)
+        low, high = jnp.where(jnp.isinf(low), high, low), jnp.where(jnp.isinf(high), low, high)
+        return 0.5 * (low + high), 1 + 0.25 * (high - low)
+
+    def log_expected_prob(self, y, mean, var, power=1.0):
+        """The same with noise of variance 1 + v, for power 1."""
+        if self.quadrature is not None or not is_one(power):
+            return super().log_expected_prob(y, mean, var, power)
+        low, high = self._ends(y)
+        return log_interval(low, high, mean, jnp.sqrt(1 + var))
+
+    def _probabilities(self, f):
+        """One leading entry per class."""
+        labels = jnp.arange(self.classes, dtype=f.dtype).reshape((-1,) + (1,) * f.ndim)
+        return labels, jnp.exp(self.log_prob(labels + 0 * f, f))
+
+    def response_mean(self, f):
+        labels, p = self._probabilities(f)
+        return jnp.sum(labels * p, axis=0)
+
+    def response_var(self, f):
+        labels, p = self._probabilities(f)
+        return jnp.sum((labels - jnp.sum(labels * p, axis=0)) ** 2 * p, axis=0)
+
+    def cdf(self, y, f):
+        _, high = self._ends(jnp.maximum(y, 0.0))
+        inside = jnp.exp(log_interval(-jnp.inf, high, f, 1.0))
+        return jnp.where(y < 0, 0.0, inside)
+
+    def sample(self, key, f):
+        noisy = f + jax.random.normal(key, f.shape, f.dtype)
+        cuts = self.cuts().reshape((-1,) + (1,) * f.ndim)
+        return jnp.sum(noisy > cuts, axis=0).astype(f.dtype)
+
+    def check(self, y):
+        super().check(y)
+        y = np.asarray(y)
+        if np.any(y != np.floor(y)) or np.any(y < 0) or np.any(y >= self.classes):
+            raise ValueError(
+                f"Ordinal: y must hold class numbers 0 to {self.classes - 1}; for other numbers of classes use "
+                "Ordinal.of(classes)."
+            )

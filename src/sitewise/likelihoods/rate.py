@@ -1,0 +1,67 @@
+"""L1. What Poisson and negative binomial counts share: the mean count is exposure · rate(f)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sitewise.likelihoods.base import Likelihood
+from sitewise.types import module, static
+
+
+@module
+class Counts(Likelihood):
+    """link      "log": rate = exp f;  "softplus": rate = log(1 + exp f), which grows only linearly
+    exposure  False: y is one count per row.  True: y has the columns count and exposure (time observed, area, people
+              at risk), and the mean count is exposure · rate(f)
+    """
+
+    link: str = static(default="log", kw_only=True)
+    exposure: bool = static(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.link not in ("log", "softplus"):
+            raise ValueError(f"{type(self).__name__}: link must be 'log' or 'softplus', got {self.link!r}.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("count", "exposure") if self.exposure else ("y",)
+
+    def split(self, y) -> tuple[jax.Array, jax.Array | float]:
+        """Counts and the logarithm of the exposure."""
+        return (y[..., 0], jnp.log(y[..., 1])) if self.exposure else (y, 0.0)
+
+    def log_rate(self, f):
+        """f, or log log(1 + eᶠ), which is f − eᶠ/2 + … far to the left."""
+        if self.link == "log":
+            return f
+        left = f < -30
+        return jnp.where(left, f, jnp.log(jax.nn.softplus(jnp.where(left, 0.0, f))))
+
+    def rate(self, f):
+        return jnp.exp(f) if self.link == "log" else jax.nn.softplus(f)
+
+    def _landmark(self, count, log_exposure, relative_width):
+        """Where the rate is that of the count.  A softplus bends at 0, which small counts feel more than their mode."""
+        if self.link == "log":
+            return jnp.log(count) - log_exposure, relative_width
+        rate = count * jnp.exp(-log_exposure)
+        far = rate > 1000
+        return jnp.where(far, rate, 0.0), jnp.where(far, rate * relative_width, 1.0)
+
+    def row(self, value):
+        return jnp.stack([value, jnp.ones_like(value)], axis=-1) if self.exposure else value
+
+    def response_mean(self, f):
+        return self.rate(f)
+
+    def check(self, y):
+        super().check(y)
+        y = np.asarray(y)
+        count = y[..., 0] if self.exposure else y
+        if np.any(count < 0) or np.any(count != np.floor(count)) or not np.all(np.isfinite(count)):
+            raise ValueError(f"{type(self).__name__}: y must hold counts 0, 1, 2, ...")
+        if self.exposure and not np.all((y[..., 1] > 0) & np.isfinite(y[..., 1])):
+            raise ValueError(f"{type(self).__name__}: the exposure of every row must be positive and finite.")
