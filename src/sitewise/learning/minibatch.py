@@ -169,7 +169,7 @@ class MiniBatch:
         trainable = Trainable.of(model, self.fixed, self.train)
         rng = np.random.default_rng(seed)
         if self.sample:
-            first = Nested(VI(), evidence.elbo, "fixed", self.fixed, self.train, tol=1e-4)
+            first = Nested(VI(), evidence.elbo, "auto", self.fixed, self.train, tol=1e-4)
             model = first.fit(model, _sample(stream, self.sample, rng)).model
         vector = jnp.asarray(trainable.to_vector(model), jnp.float64)
         adam = optax.scale_by_adam().init(vector)
