@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -27,11 +26,10 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 
 from sitewise import VEM, VI, Data, Model, kernels, likelihoods, posterior, resolve
+from sitewise.bench.protocols import fold_rows
+from sitewise.bench.sources import find
 from sitewise.precision import working_precision
 from sitewise.quadrature import GaussHermite
-
-sys.path.insert(0, str(Path(__file__).parent / "icml2023"))
-from protocol import data_directory, folds
 
 SETS = ("neal", "boston", "boston_uci", "stock")
 ROUNDS = {"neal": 2000, "boston": 5000, "boston_uci": 5000, "stock": 5000}
@@ -43,9 +41,9 @@ PUBLISHED = {
 }
 
 
-def load(name: str, directory: Path) -> tuple[np.ndarray, np.ndarray]:
+def load(name: str, directory: Path | None) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and target under the published protocol."""
-    table = np.loadtxt(directory / "regression" / f"{name}.csv", delimiter=",", skiprows=1)
+    table = np.loadtxt(find(name, directory), delimiter=",", skiprows=1)
     if name.startswith("boston"):
         table = (table - table.mean(axis=0)) / (table.std(axis=0) + 1e-6)
         table = table[np.random.RandomState(0).permutation(len(table))]
@@ -139,13 +137,12 @@ def main() -> None:
     if args.render:
         print(render([json.loads(line) for line in args.render.read_text().splitlines()]))
         return
-    directory = args.data or data_directory()
     args.out.parent.mkdir(parents=True, exist_ok=True)
     lines = args.out.read_text().splitlines() if args.out.exists() else []
     done = {(r["set"], r["fold"], r["method"]) for r in map(json.loads, lines)}
     for name in args.sets:
-        X, y = load(name, directory)
-        for fold, (train, test) in enumerate(folds(len(X), 42)):
+        X, y = load(name, args.data)
+        for fold, (train, test) in enumerate(fold_rows(len(X), 42)):
             for method in args.methods:
                 if (name, fold, method) in done:
                     continue
