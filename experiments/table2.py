@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -25,13 +24,12 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 import numpy as np
+from sklearn.model_selection import KFold
 
 from sitewise import VEM, VI, Data, Model, kernels, likelihoods, posterior, resolve
+from sitewise.bench.sources import data_directory
 from sitewise.precision import working_precision
 from sitewise.quadrature import GaussHermite
-
-sys.path.insert(0, str(Path(__file__).parent / "icml2023"))
-from protocol import data_directory, folds
 
 SETS = ("neal", "boston", "boston_uci", "stock")
 ROUNDS = {"neal": 2000, "boston": 5000, "boston_uci": 5000, "stock": 5000}
@@ -139,13 +137,15 @@ def main() -> None:
     if args.render:
         print(render([json.loads(line) for line in args.render.read_text().splitlines()]))
         return
-    directory = args.data or data_directory()
+    directory = data_directory(args.data)
+    if directory is None:
+        parser.error("name the folder with the data sets, with --data or SITEWISE_DATA.")
     args.out.parent.mkdir(parents=True, exist_ok=True)
     lines = args.out.read_text().splitlines() if args.out.exists() else []
     done = {(r["set"], r["fold"], r["method"]) for r in map(json.loads, lines)}
     for name in args.sets:
         X, y = load(name, directory)
-        for fold, (train, test) in enumerate(folds(len(X), 42)):
+        for fold, (train, test) in enumerate(KFold(5, shuffle=True, random_state=42).split(X)):
             for method in args.methods:
                 if (name, fold, method) in done:
                     continue
