@@ -7,8 +7,8 @@ neal and stock are used as they are; boston's inputs and target are scaled over 
 published.  `boston` is the table with lost tens digits that the paper really used, `boston_uci` the true one.
 Matérn-5/2 with one lengthscale, ν = 3, everything starts at 1.  One JSON line per (set, fold, method); resumable.
 
-`hybrid-vem` is Algorithm 1 with the published settings, 40 steps of size 0.001 in each of 2 000 or 5 000 rounds: hours a
-fold on the larger sets.  `hybrid-vem-fast` runs the same rounds with larger steps; where both settle they solve the same
+`hybrid-vem` is Algorithm 1 with the published settings, 40 steps of size 0.001 in each of 2 000 or 5 000 rounds: hours
+a fold on the larger sets.  `hybrid-vem-fast` takes larger steps; where both settle they solve the same
 equations, λ = T(λ, θ) and ∂L_EP/∂θ = 0 with λ held.
 """
 
