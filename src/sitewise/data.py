@@ -77,10 +77,12 @@ class Data:
 
         Every program of the library then runs on all of them: what it sums over rows becomes a sum over devices.
         """
-        (axis,) = mesh.axis_names
-        rows = NamedSharding(mesh, PartitionSpec(axis))
+        if not isinstance(mesh, Mesh) or len(mesh.axis_names) != 1:
+            raise ValueError('shard needs a mesh with one axis, such as jax.sharding.Mesh(jax.devices(), ("rows",)).')
+        rows = NamedSharding(mesh, PartitionSpec(mesh.axis_names[0]))
         padded = self.pad(-(-self.rows // mesh.size) * mesh.size)
-        return jax.tree.map(lambda a: jax.device_put(a, rows), padded)
+        with jax.enable_x64(True):  # double precision stays double, whatever the program's own default
+            return jax.tree.map(lambda a: jax.device_put(a, rows), padded)
 
 
 def bucket(rows: int) -> int:

@@ -23,7 +23,9 @@ class Stream:
             raise ValueError(f"A batch must hold at least one row, got {size}.")
         self._source, self.size = source, size
         if not callable(source):
-            X, y = source
+            if not isinstance(source, tuple) or len(source) != 2:
+                raise ValueError("Give (X, y), or a function that starts an iterator of such pairs.")
+            X, y = self._source = tuple(a.to_numpy() if hasattr(a, "to_numpy") else a for a in source)
             if np.ndim(X) != 2 or np.shape(y) != np.shape(X)[:1]:
                 raise ValueError(f"X must be a table with one y per row; got shapes {np.shape(X)} and {np.shape(y)}.")
         self.rows = sum(len(y) for _, y in self._tables(None))
@@ -33,8 +35,9 @@ class Stream:
     def batches(self, order: np.random.Generator | None = None) -> Iterator[Data]:
         """Every row once; in random order if `order` is given (of an iterator, within each of its tables)."""
         held: list[tuple[np.ndarray, np.ndarray]] = []
-        count = 0
+        count = seen = 0
         for X, y in self._tables(order):
+            seen += len(y)
             held.append((X, y))
             count += len(y)
             while count >= self.size:
@@ -43,6 +46,11 @@ class Stream:
                 held, count = [(X[self.size :], y[self.size :])], count - self.size
         if count:
             yield Data.of(*(np.concatenate(parts) for parts in zip(*held, strict=True))).pad(self.size)
+        if seen != self.rows:
+            raise ValueError(
+                f"The source gave {self.rows} rows at first and {seen} now; give a function that starts a new iterator "
+                "over the same rows each time it is called."
+            )
 
     def _tables(self, order: np.random.Generator | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         if callable(self._source):

@@ -41,7 +41,7 @@ def show_list(names: Sequence[str], data: Path | None) -> None:
     for column in ("set", "used in", "rows", "features", "where", "known defects"):
         out.add_column(column, overflow="fold", justify="right" if column in ("rows", "features") else "left")
     for r in registry().values():
-        out.add_row(r.name, r.suite, str(r.rows), str(r.features), place(r.name, data), "; ".join(r.defects))
+        out.add_row(r.name, r.suite, str(r.rows), str(r.features), place(r.name, data), str(len(r.defects) or ""))
     Console().print(out)
 
 
@@ -64,14 +64,19 @@ def fetch(names: Sequence[str], data: Path | None) -> None:
         raise DataError("\n".join(problems))
 
 
-def check(data: Path | None) -> None:
-    """Checksums of every set that is here."""
+def check(names: Sequence[str], data: Path | None) -> None:
+    """Checksums of the sets named, or of all, that are here."""
+    if data is not None and not data.is_dir():
+        raise DataError(f"There is no folder {data}; name the one that holds the data sets.")
     wrong, found = [], 0
-    for name in registry():
+    wanted = [get(name).name for name in names] or list(registry())
+    for name in wanted:
         try:
             found += sources.lookup(name, data) is not None
         except DataError as problem:
             wrong.append(str(problem))
     if wrong:
         raise DataError("\n".join(wrong))
-    print(f"{found} of {len(registry())} sets are here, all with the registered checksums.")
+    if not found:
+        raise DataError("None of the sets is here; name their folder with --data or SITEWISE_DATA, or fetch them.")
+    print(f"{found} of {len(wanted)} sets are here, all with the registered checksums.")

@@ -90,7 +90,7 @@ def data(
     elif action == "fetch":
         fetch(names or [], folder)
     elif action == "check":
-        check(folder)
+        check(names or [], folder)
     else:
         raise Problem("`sitewise data` takes list [NAME …], path NAME, fetch [NAME …] or check.")
 

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from sitewise import means
+from sitewise import evidence, means
 from sitewise.data import Data
 from sitewise.estimators.latent import Latent, Left, Marginal, infer, log_density
 from sitewise.estimators.progress import progress
@@ -97,6 +97,14 @@ class GPBase(BaseEstimator):
             warnings.warn(
                 "The kernel takes every row to be unrelated to every other, so that nothing can be learned. Scale the "
                 "inputs, with StandardScaler for example, or start from a longer lengthscale.",
+                UserWarning,
+                stacklevel=3,
+            )
+        held = sorted({name for f in fits for name in f.at_bound})
+        if held:
+            warnings.warn(
+                f"{', '.join(held)} ended at a bound: the evidence keeps rising beyond it. Scale the inputs, or set "
+                "bounds or priors; fit_report_ says more.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -209,7 +217,9 @@ class GPBase(BaseEstimator):
         check_is_fitted(self)
         parts = [latent.evidences() for latent in self._latents]
         rows = float(np.sum(self._weight))
-        return {name: sum(p[name] for p in parts) - rows * self._log_unit() for name in parts[0]}
+        return {
+            name: sum(p[name] for p in parts) - rows * self._log_unit() for name in evidence.ALL if name in parts[0]
+        }
 
     def _by_row(self, values: np.ndarray, k: int, otherwise: Any) -> np.ndarray:
         """Values of the distinct rows, given to every row as it came; `otherwise` for rows of weight 0."""

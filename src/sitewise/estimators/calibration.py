@@ -37,6 +37,8 @@ class Calibration:
 
 def calibration(model: GPClassifier, X: Any = None, y: Any = None, bins: int = 10) -> Calibration:
     """On test data, or, without X and y, on the leave-one-out predictions of the training rows."""
+    if not hasattr(model, "predict_proba"):
+        raise ValueError(f"calibration is about class probabilities, which {type(model).__name__} does not have.")
     table, codes, source = _predictions(model, X, y)
     if len(model.classes_) == 2:
         probability, hit = table[:, 1], codes == 1

@@ -150,8 +150,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         return codes
 
     def update(self, X_new, y_new, sample_weight=None):
-        X_new = self._new_rows(X_new)
-        weight = self._weights(sample_weight, X_new)
+        weight = self._weights(sample_weight, self._new_rows(X_new))
         codes = self._check_y(y_new)
         if len(codes) == len(weight):
             weight = weight * self.class_weight_[codes]

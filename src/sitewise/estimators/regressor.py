@@ -177,6 +177,7 @@ class GPRegressor(RegressorMixin, GPBase):
                 f"got {self.likelihood!r}."
             )
         if self.likelihood == "ordinal":
+            _check_ordinal(self._y)
             return Ordinal.of(int(np.clip(np.max(self._y), 0, 1000)) + 1)
         return _LIKELIHOODS[self.likelihood]()
 
@@ -195,7 +196,9 @@ class GPRegressor(RegressorMixin, GPBase):
         data = merge(self._X, self._y, self._weight).data
         centre = float(np.average(data.y, weights=data.weight))
         spread = float(np.sqrt(np.average((data.y - centre) ** 2, weights=data.weight)))
-        return centre, spread if spread > 1e-12 * (1 + abs(centre)) else 1.0
+        if not np.isfinite(spread):
+            raise ValueError("The spread of y is too large for double precision; divide y by a power of ten first.")
+        return centre, spread if spread > 1e-12 * abs(centre) else 1.0
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
         level = _level(likelihood, np.asarray(data.y), np.asarray(data.weight))
@@ -264,3 +267,12 @@ class GPRegressor(RegressorMixin, GPBase):
         mean, var = self._latent_units(*moments(self.likelihood_, q))
         density = self._log_densities(0, q, y) - self._log_unit()
         return ValueLoo(density, distribution(self.likelihood_, q, y), mean, np.sqrt(var))
+
+
+def _check_ordinal(y: np.ndarray) -> None:
+    found = np.unique(y)
+    if not np.array_equal(found, np.arange(len(found))):
+        raise ValueError(
+            f"ordinal: classes must be numbered 0, 1, 2, … without gaps, but y holds {found[:5].tolist()}"
+            f"{' and more' if len(found) > 5 else ''}; np.unique(y, return_inverse=True)[1] numbers them in order."
+        )

@@ -25,6 +25,8 @@ def learner_of(estimator: Any) -> Nested | VEM:
     else:
         settings["restarts"] = _at_least("n_restarts", e.n_restarts, 0)
         settings["bounds"], settings["priors"] = dict(e.bounds or {}), dict(e.priors or {})
+        if e.tol is not None and not 0 < e.tol < np.inf:
+            raise ValueError(f"tol must be a positive number, got {e.tol!r}.")
         if e.tol is not None:
             settings["tol"] = float(e.tol)
     return resolve(e.method, inference=e.inference, evidence=e.evidence, gradient=e.gradient, power=e.power, **settings)

@@ -32,6 +32,8 @@ class Kernel(Module):
         return X if self.active_dims is None else X[:, np.asarray(self.active_dims)]
 
     def matrix(self, X: jax.Array, other: jax.Array | None = None) -> jax.Array:
+        if other is not None and X.shape[1] != other.shape[1]:
+            raise ValueError(f"Inputs of {X.shape[1]} and of {other.shape[1]} columns meet; give the same columns.")
         A = self._active(X)
         return self.pairs(A, A if other is None else self._active(other))
 

@@ -49,6 +49,11 @@ class Stationary(Kernel):
         raise NotImplementedError(f"{type(self).__name__} must define shape(d2).")
 
     def pairs(self, A, B):
+        if jnp.shape(self.lengthscale) not in ((), (1,), (A.shape[1],)):
+            raise ValueError(
+                f"{type(self).__name__}: lengthscale has the shape {jnp.shape(self.lengthscale)} but there are "
+                f"{A.shape[1]} columns; give one number, or one per column."
+            )
         return self.variance * self.shape(squared_distances(A / self.lengthscale, B / self.lengthscale))
 
     def diag(self, A):

@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from sitewise import evidence, linalg
 from sitewise.data import Data
@@ -115,6 +114,8 @@ _kl = jax.jit(lambda prior, tied: _posterior(prior, tied)[1])
 @functools.partial(jax.jit, static_argnums=0)
 def _step(trainable: Trainable, model, vector, adam, tied: Tied, data: Data, scale, rates):
     """One natural-gradient step on the sites and one Adam step on the hyperparameters, from the same batch."""
+    import optax  # half a second to import, and used only here
+
     site_rate, rate = rates
 
     def estimate(vector):
@@ -153,6 +154,11 @@ class MiniBatch:
     fixed: tuple[str, ...] = ()
     train: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for name, low in (("size", 1), ("sample", 0), ("rounds", 1)):
+            if getattr(self, name) < low:
+                raise ValueError(f"{name} must be at least {low}, got {getattr(self, name)}.")
+
     def fit(
         self, model: Model, source: Source, *, seed: int = 0, callback: Callable[[dict], None] | None = None
     ) -> Batched:
@@ -166,6 +172,8 @@ class MiniBatch:
             return self._fit(model, Stream(source, self.size), seed, callback)
 
     def _fit(self, model, stream: Stream, seed: int, callback) -> Batched:
+        import optax
+
         trainable = Trainable.of(model, self.fixed, self.train)
         rng = np.random.default_rng(seed)
         if self.sample:

@@ -113,7 +113,7 @@ class _Search:
         known = [p.name for p in self.trainable.parameters]
         for pattern in self.learner.bounds:
             if not any(matches(name, [pattern]) for name in known):
-                raise ValueError(f"A bound was given for {pattern!r}, which is not a trained parameter.")
+                raise ValueError(f"A bound was given for {pattern!r}; the trained parameters are {', '.join(known)}.")
         out = []
         for p in self.trainable.parameters:
             low, high = DEFAULT_BOUNDS if p.support == POSITIVE else (-np.inf, np.inf)
