@@ -63,20 +63,19 @@ def _error(got, want):
     return np.max(np.abs(got - want)) / np.max(np.abs(want))
 
 
-# Every pair with a log-concave likelihood and with one that is not; the pairs that have names with the others.
-NAMED = [("laplace", "laplace"), ("vi", "elbo"), ("ep", "ep"), ("vi", "ep")]
-PAIRS = [(lik, m, e) for lik in ("probit", "student-t") for m in METHODS for e in EVIDENCES]
-PAIRS += [(lik, m, e) for lik in ("logit", "poisson") for m, e in NAMED]
-
-
-@pytest.mark.parametrize(("likelihood", "method", "evidence"), PAIRS)
+@pytest.mark.parametrize("evidence", EVIDENCES)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("likelihood", [name for name in LIKELIHOODS if name != "gaussian"])
 def test_implicit_is_exact_for_every_pair(likelihood, method, evidence):
     got, _ = _gradient(method, evidence, "implicit", likelihood)
     assert _error(got, _differences(method, likelihood)[evidence]) < 1e-4
 
 
+MATCHED = [("laplace", "laplace"), ("vi", "elbo"), ("ep", "ep")]
+
+
 @pytest.mark.parametrize("likelihood", ["probit", "poisson"])
-@pytest.mark.parametrize(("method", "evidence"), NAMED[:3])
+@pytest.mark.parametrize(("method", "evidence"), MATCHED)
 def test_one_step_is_exact_for_matched_pairs(likelihood, method, evidence):
     got, _ = _gradient(method, evidence, "one_step", likelihood)
     assert _error(got, _differences(method, likelihood)[evidence]) < 1e-4
