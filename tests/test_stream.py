@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 from sitewise.stream import Stream
@@ -38,8 +39,20 @@ def test_in_random_order_every_row_comes_once():
         ((X, y[:5]), 4, "one y per row"),
         ((X, y), 0, "at least one row"),
         (lambda: iter([]), 4, "holds no rows"),
+        ([X, y], 4, r"Give \(X, y\)"),
     ],
 )
 def test_bad_sources_are_named(source, size, message):
     with pytest.raises(ValueError, match=message):
         Stream(source, size)
+
+
+def test_frames_are_tables():
+    batches = list(Stream((pd.DataFrame(X, columns=["a", "b"]), pd.Series(y)), 10).batches())
+    np.testing.assert_array_equal(batches[0].X, X[:10])
+
+
+def test_an_iterator_that_cannot_start_again_is_named():
+    once = iter([(X, y)])
+    with pytest.raises(ValueError, match="23 rows at first and 0 now"):
+        list(Stream(lambda: once, 7).batches())

@@ -5,6 +5,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from sitewise import GPRegressor, kernels, likelihoods, means
+from sitewise.estimators import calibration
 
 
 def test_gaussian_noise_gives_the_exact_gaussian_process(regressor, X, values):
@@ -108,3 +109,29 @@ def test_samples_have_the_predictive_moments(regressor, X):
     draws = regressor.sample_y(X[:5], 5000, random_state=0)
     np.testing.assert_allclose(draws.mean(axis=1), mean, atol=5 * std.max() / np.sqrt(5000))
     np.testing.assert_allclose(draws.std(axis=1), std, rtol=0.06)
+
+
+def test_tiny_and_huge_targets(X, values):
+    settings = {"fixed": "*", "kernel": kernels.Matern52(1.5)}
+    plain, tiny = (GPRegressor(**settings).fit(X, factor * values) for factor in (1.0, 1e-14))
+    np.testing.assert_allclose(tiny.predict(X), 1e-14 * plain.predict(X), rtol=1e-9)
+    with pytest.raises(ValueError, match="divide y by a power of ten"):
+        GPRegressor().fit(X, 1e200 * values)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"likelihood": "ordinal"}, "numbered 0, 1, 2, … without gaps"),
+        ({"likelihood": "laplace_noise", "method": "laplace"}, "needs curvature"),
+        ({"tol": -1.0}, "tol must be a positive number"),
+    ],
+)
+def test_what_does_not_go_together_is_named(settings, message, X, values):
+    with pytest.raises(ValueError, match=message):
+        GPRegressor(**settings).fit(X, np.round(values))
+
+
+def test_calibration_is_for_classes(regressor):
+    with pytest.raises(ValueError, match="about class probabilities"):
+        calibration(regressor)

@@ -59,3 +59,11 @@ def test_bad_parameters_are_refused():
     for bad in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match="lengthscale must be positive and finite"):
             kernels.RBF(bad)
+
+
+def test_tables_of_different_width_are_refused():
+    """Columns of lengths 1 and d would broadcast."""
+    with pytest.raises(ValueError, match="of 1 and of 2 columns"):
+        kernels.Matern52().matrix(np.zeros((3, 1)), np.zeros((4, 2)))
+    with pytest.raises(ValueError, match="one number, or one per column"):
+        kernels.Matern52([1.0, 1.0, 1.0]).matrix(np.zeros((3, 2)))

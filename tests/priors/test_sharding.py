@@ -22,6 +22,11 @@ one = Data.of(X, y).pad(132)
 four = Data.of(X, y).shard(Mesh(np.array(jax.devices()), ("rows",)))
 assert len(four.X.sharding.device_set) == 4
 assert four.rows == 132
+try:
+    Data.of(X, y).shard(4)
+    raise AssertionError("a number is no mesh")
+except ValueError as problem:
+    assert "one axis" in str(problem)
 trainable = Trainable.of(model)
 start = trainable.to_vector(model)
 found = []

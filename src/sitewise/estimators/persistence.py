@@ -57,6 +57,8 @@ def save(estimator: GPBase, path: str | os.PathLike) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
+    except OSError as problem:
+        raise type(problem)(problem.errno, problem.strerror, str(path)) from None
     finally:
         partial.unlink(missing_ok=True)
 

@@ -195,7 +195,8 @@ class GPRegressor(RegressorMixin, GPBase):
         # From the distinct rows, so that weights and copies give the same units to the last digit.
         data = merge(self._X, self._y, self._weight).data
         centre = float(np.average(data.y, weights=data.weight))
-        spread = float(np.sqrt(np.average((data.y - centre) ** 2, weights=data.weight)))
+        with np.errstate(over="ignore"):
+            spread = float(np.sqrt(np.average((data.y - centre) ** 2, weights=data.weight)))
         if not np.isfinite(spread):
             raise ValueError("The spread of y is too large for double precision; divide y by a power of ten first.")
         return centre, spread if spread > 1e-12 * abs(centre) else 1.0
