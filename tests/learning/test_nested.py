@@ -122,5 +122,5 @@ def test_unknown_parameter_names_are_refused(small):
     model, data = small
     with pytest.raises(ValueError, match=r"There is no parameter 'kernel\.scale'"):
         Nested(fixed=("kernel.scale",)).fit(model, data)
-    with pytest.raises(ValueError, match="not a trained parameter"):
+    with pytest.raises(ValueError, match="the trained parameters are"):
         Nested(bounds={"kernel.scale": (1, 2)}).fit(model, data)
