@@ -7,7 +7,6 @@ A file appears in the cache whole or not at all: it is written beside its place,
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import http.client
 import os
@@ -15,6 +14,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+from sitewise import files
 from sitewise.bench import generate
 from sitewise.bench.problems import DataError
 from sitewise.bench.registry import DataSet, get
@@ -131,17 +131,10 @@ def _save(record: DataSet, place: Path, content: bytes) -> Path:
 
 
 def _write(place: Path, content: bytes) -> Path:
-    partial = place.with_name(f"{place.name}.{os.getpid()}.partial")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(place)
+        files.write_whole(place, content)
     except OSError as problem:
-        with contextlib.suppress(OSError):
-            partial.unlink()
         raise DataError(
             f"{place} could not be written ({problem.strerror}); make room or set SITEWISE_CACHE to another folder."
         ) from None

@@ -19,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import typer
 
+from sitewise import files
 from sitewise.bench.problems import Problem
 from sitewise.cache import user_cache
 
@@ -114,19 +115,11 @@ def print_json(result: Any) -> None:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        files.write_whole(path, content)
     except OSError as problem:
         raise Problem(f"cannot write {path}: {problem.strerror}. Choose another place with --out.") from None
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()
 
 
 def save_or_exit(path: Path, content: bytes) -> None:

@@ -21,11 +21,10 @@ from sitewise.estimators.latent import Latent, Left, Marginal, infer, log_densit
 from sitewise.estimators.progress import progress
 from sitewise.estimators.rows import Merged, merge
 from sitewise.estimators.settings import learner_of
-from sitewise.inference import Laplace
 from sitewise.kernels import Kernel, Matern52
 from sitewise.learning.fit import Fit
 from sitewise.learning.nested import Nested
-from sitewise.likelihoods import LaplaceNoise, Likelihood
+from sitewise.likelihoods import Likelihood
 from sitewise.model import SPARSE_JITTER, Model
 from sitewise.priors.inducing import SELECTIONS, select
 from sitewise.sites import Sites
@@ -122,10 +121,6 @@ class GPBase(BaseEstimator):
     def _fit_one(self, learner, likelihood, merged: Merged, seed: int, label: str, warm: Latent | None) -> Fit:
         data = merged.data
         likelihood.check(data.y)
-        if isinstance(learner.inference, Laplace) and isinstance(likelihood, LaplaceNoise):
-            raise ValueError(
-                "Laplace's method needs curvature, which Laplace noise has none of; use method 'hybrid', 'ep' or 'vi'."
-            )
         if not np.isfinite(self.jitter) or self.jitter < 0:
             raise ValueError(f"jitter must be a finite number of at least 0, got {self.jitter!r}.")
         model = self._start_model(likelihood, data, seed)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sitewise import files
 from sitewise.estimators.encoding import DTYPES, decode, encode
 from sitewise.kernels import Kernel
 from sitewise.likelihoods import Likelihood
@@ -48,19 +49,7 @@ def save(estimator: GPBase, path: str | os.PathLike) -> None:
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)
-    path = Path(path)
-    content = to_bytes(estimator)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except OSError as problem:
-        raise type(problem)(problem.errno, problem.strerror, str(path)) from None
-    finally:
-        partial.unlink(missing_ok=True)
+    files.write_whole(Path(path), to_bytes(estimator))
 
 
 def load(path: str | os.PathLike) -> Any:

@@ -19,6 +19,11 @@ class Laplace(Inference):
     use_newton: ClassVar[bool] = False  # the update is Newton's step already
 
     def propose(self, likelihood, data, q, sites):
+        if not likelihood.curved:
+            raise ValueError(
+                f"Laplace's method needs curvature, which {type(likelihood).__name__} has none of; use EP or VI "
+                "(in an estimator: method 'hybrid', 'ep' or 'vi')."
+            )
         d1, d2 = derivatives(lambda f: likelihood.log_prob(data.y, f), q.mean)
         prec = jnp.maximum(-d2, self.min_prec)
         return Sites(d1 + prec * q.mean, prec)

@@ -223,17 +223,14 @@ class MiniBatch:
 
 
 def _sample(stream: Stream, rows: int, rng: np.random.Generator) -> Data:
-    """Rows drawn at random: with keys u_i uniform, those of the smallest keys, in one pass."""
-    X, y, keys = [], [], []
-    for data in stream.batches():
-        count = int(np.sum(data.weight))
-        u = rng.uniform(size=count)
-        chosen = u < 2 * rows / stream.rows + 1e-12 if stream.rows > 4 * rows else np.ones(count, bool)
-        X.append(data.X[:count][chosen])
-        y.append(data.y[:count][chosen])
-        keys.append(u[chosen])
-    order = np.argsort(np.concatenate(keys))[:rows]
-    return Data.of(np.concatenate(X)[order], np.concatenate(y)[order])
+    """Rows drawn at random, in one pass."""
+    wanted = np.sort(rng.choice(stream.rows, min(rows, stream.rows), replace=False))
+    X, y = [], []
+    for number, data in enumerate(stream.batches()):
+        here = wanted[wanted // stream.size == number] % stream.size
+        X.append(data.X[here])
+        y.append(data.y[here])
+    return Data.of(np.concatenate(X), np.concatenate(y))
 
 
 def _settle(model: Model, tied: Tied, stream: Stream) -> tuple[Tied, float, bool]:

@@ -39,6 +39,7 @@ class Likelihood(Module):
     quadrature: Rule | None = static(default=None, kw_only=True)
 
     log_concave: ClassVar[bool] = False  # in f, for every y
+    curved: ClassVar[bool] = True  # log p has a second derivative in f, which Laplace's method needs
     columns: ClassVar[tuple[str, ...]] = ("y",)  # what a row of y holds
 
     def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:

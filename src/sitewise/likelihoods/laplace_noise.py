@@ -22,6 +22,7 @@ class LaplaceNoise(Likelihood):
     scale: jax.Array = positive(default=1.0)
 
     log_concave: ClassVar[bool] = True
+    curved: ClassVar[bool] = False
 
     def log_prob(self, y, f):
         return -jnp.abs(y - f) / self.scale - jnp.log(2 * self.scale)
