@@ -130,10 +130,7 @@ class GPBase(BaseEstimator):
         if warm is not None and _same_form(warm.model, model):
             model = warm.model
         with progress(bool(self.verbose), label) as callback:
-            try:
-                return learner.fit(model, data, callback=callback, **options)
-            except FloatingPointError as problem:
-                raise ValueError(str(problem)) from problem
+            return learner.fit(model, data, callback=callback, **options)
 
     def _start_model(self, likelihood: Likelihood, data: Data, seed: int) -> Model:
         """Full, or sparse if inducing inputs are asked for by number or given."""

@@ -185,11 +185,7 @@ def infer(method: Inference, model: Model, data: Data, known: Sites, at: np.ndar
     """Sites of `data` at the hyperparameters of `model`; rows `at` start from the sites `known`."""
     padded = data.pad(bucket(data.rows))
     with working_precision():
-        fresh = Sites(*(np.array(a) for a in _start(model.likelihood, padded)))
-        start = Sites(*(a.copy() for a in fresh))
+        start = Sites(*(np.array(a) for a in _start(model.likelihood, padded)))
         start.nat1[at], start.prec[at] = known
         solution = solve(method, model, padded, start)
-        if not solution.outcome.ok:
-            # The old sites may be a bad start for what remains; the likelihood's own start is never far off.
-            solution = solve(method, model, padded, fresh)
     return Latent.of(model, data, Sites(*(np.asarray(a)[: data.rows] for a in solution.sites))), solution

@@ -14,9 +14,10 @@ from sitewise import evidence as ev
 from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Solution
+from sitewise.inference.driver import rescue
 from sitewise.learning.ascent import maximise
 from sitewise.learning.fit import Fit, all_evidences, start_sites
-from sitewise.learning.objective import GRADIENTS, profile
+from sitewise.learning.objective import GRADIENTS, log_prior, profile
 from sitewise.model import Model
 from sitewise.parameters import Trainable, matches
 from sitewise.precision import working_precision
@@ -24,6 +25,7 @@ from sitewise.sites import Sites
 from sitewise.types import POSITIVE
 
 DEFAULT_BOUNDS = (1e-5, 1e6)
+_RESCUES = 3  # points of one search at which the milder methods are tried; they take many steps
 _LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a solution of anything
 
 
@@ -88,9 +90,10 @@ class _Best:
     vector: np.ndarray
     value: float
     solution: Solution
-    success: bool
-    reason: str
-    rounds: int
+    settled: bool
+    success: bool = False
+    reason: str = ""
+    rounds: int = 0
 
 
 class _Search:
@@ -135,31 +138,35 @@ class _Search:
 
     def run(self, start: np.ndarray) -> _Best:
         best: _Best | None = None
-        sites = self.first_sites
+        sites, rescues = self.first_sites, 0
 
         def value_and_slope(vector):
-            nonlocal best, sites
+            nonlocal best, sites, rescues
             result = self.evaluate(vector, sites)
             if not result.solution.outcome.ok:
                 # The carried sites may be a bad start here; the likelihood's own start is never far off.
                 again = self.evaluate(vector, self.first_sites)
                 if again.solution.outcome.ok or not np.isfinite(float(result.value)):
                     result = again
+            if not result.solution.outcome.ok and rescues < _RESCUES:
+                rescues += 1
+                found = rescue(self.learner.inference, self._model(vector), self.data, result.solution)
+                if found.outcome.ok:
+                    result = self.evaluate(vector, found.sites)
             value, slope = float(result.value), np.asarray(result.gradient)
             self._record(vector, value, result.solution)
-            # Evidence read off sites that are far from a fixed point means nothing, however high it is.
+            # Evidence read off sites that are far from a fixed point means nothing, however high it is: such a start is
+            # kept until a settled point is found, and such a step is a failed one, which the ascent backs away from.
             settled = result.solution.outcome.ok or float(result.solution.stats.residual) < _LOOSE
-            if np.isfinite(value) and np.all(np.isfinite(slope)) and (settled or best is None):
-                if result.solution.outcome.ok:
-                    sites = result.solution.sites
-                if best is None or value > best.value:
-                    best = _Best(np.array(vector), value, result.solution, False, "", 0)
-            elif best is None:
-                raise FloatingPointError(
-                    f"The evidence is not finite at the starting point. {result.solution.outcome.advice}"
-                )
-            else:
-                value = -np.inf  # a failed step, which the ascent backs away from
+            finite = np.isfinite(value) and bool(np.all(np.isfinite(slope)))
+            if not finite and best is None:
+                raise ValueError(f"The evidence is not finite at the starting point. {result.solution.outcome.advice}")
+            if finite and (best is None or (settled and not (best.settled and value <= best.value))):
+                best = _Best(np.array(vector), value, result.solution, settled)
+            if result.solution.outcome.ok and finite:
+                sites = result.solution.sites
+            if not (settled and finite):
+                value = -np.inf
             return value / self.rows, slope / self.rows
 
         if len(start) == 0:
@@ -169,6 +176,9 @@ class _Search:
         end = maximise(value_and_slope, start, self.limits, tol=self.learner.tol, max_rounds=self.learner.max_rounds)
         assert best is not None
         return dataclasses.replace(best, success=end.converged, reason=end.reason, rounds=end.rounds)
+
+    def _model(self, vector: np.ndarray) -> Model:
+        return jax.tree.map(np.asarray, self.trainable.from_vector(self.model, jnp.asarray(vector)))
 
     def _record(self, vector, value: float, solution: Solution) -> None:
         entry = {
@@ -182,8 +192,20 @@ class _Search:
         if self.callback is not None:
             self.callback(entry)
 
+    def _settle(self, model: Model, best: _Best) -> _Best:
+        """Sites of a milder method where inference did not converge at the best point; the outcome says so."""
+        if best.solution.outcome.ok:
+            return best
+        found = rescue(self.learner.inference, model, self.data, best.solution)
+        if found is best.solution:
+            return best
+        value = self.learner.evidence.on(model.prior)(model, self.data, found.sites)
+        value += log_prior(self.trainable, self.priors, jnp.asarray(best.vector))
+        return dataclasses.replace(best, solution=found, value=float(value)) if np.isfinite(value) else best
+
     def finish(self, best: _Best, data: Data) -> Fit:
-        model = jax.tree.map(np.asarray, self.trainable.from_vector(self.model, jnp.asarray(best.vector)))
+        model = self._model(best.vector)
+        best = self._settle(model, best)
         labels = self.trainable.labels
         near = np.abs(best.vector[:, None] - self.limits) < 1e-6
         sites = jax.tree.map(lambda a: np.asarray(a)[: data.rows], best.solution.sites)

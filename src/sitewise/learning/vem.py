@@ -177,6 +177,7 @@ class VEM:
             jnp.asarray(len(trace) * self.e_steps),
             point.residual,
             jnp.sum(padded.mask & (point.target.prec <= self.inference.min_prec)),
+            point.q.jitter,
         )
         evidences = all_evidences(trained, padded, state.sites)
         return Fit(
