@@ -142,6 +142,6 @@ _ADVICE = {
     Outcome.NON_FINITE: "The model gave a number that is not finite at its starting point. Check the "
     "scales of the inputs against the lengthscale, and the variance of the kernel.",
     Outcome.FRACTIONAL: "EP did not converge, not even with damped steps; these are the sites of fractional EP, at "
-    "half the power, which did. They are a fair approximation; where EP itself is needed, change the hyperparameters, and "
-    "otherwise use VI (in an estimator: method 'vi' or 'hybrid').",
+    "half the power, which did. They are a fair approximation; use VI (in an estimator: method 'vi' or 'hybrid') for "
+    "one that converges here.",
 }
