@@ -16,10 +16,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from sitewise import evidence, means
-from sitewise.data import Data
+from sitewise.data import Data, check_size
 from sitewise.estimators.latent import Latent, Left, Marginal, infer, log_density
 from sitewise.estimators.progress import progress
-from sitewise.estimators.rows import Merged, merge
+from sitewise.estimators.rows import Merged, merge, start_lengthscale
 from sitewise.estimators.settings import learner_of
 from sitewise.kernels import Kernel, Matern52
 from sitewise.learning.fit import Fit
@@ -67,10 +67,10 @@ class GPBase(BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------------
 
-    def _start_kernel(self) -> Kernel:
+    def _start_kernel(self, data: Data) -> Kernel:
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise ValueError(f"kernel must come from sitewise.kernels, such as Matern52(); got {self.kernel!r}.")
-        return Matern52() if self.kernel is None else self.kernel
+        return Matern52(start_lengthscale(np.asarray(data.X))) if self.kernel is None else self.kernel
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
         if self.mean is not None and not isinstance(self.mean, means.Mean):
@@ -134,7 +134,7 @@ class GPBase(BaseEstimator):
 
     def _start_model(self, likelihood: Likelihood, data: Data, seed: int) -> Model:
         """Full, or sparse if inducing inputs are asked for by number or given."""
-        kernel, mean = self._start_kernel(), self._start_mean(likelihood, data)
+        kernel, mean = self._start_kernel(data), self._start_mean(likelihood, data)
         given = not isinstance(self.inducing, str)
         if not given and self.inducing not in SELECTIONS:
             raise ValueError(
@@ -175,7 +175,9 @@ class GPBase(BaseEstimator):
 
     def _new_rows(self, X) -> np.ndarray:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        check_size(X)
+        return X
 
     def _marginals(self, X) -> list[Marginal]:
         X = self._new_rows(X)

@@ -15,6 +15,9 @@ from sitewise.types import module, positive
 
 # Squared distances below this share of the squared norms are rounding noise, and are zero.
 _SNAP = 1e-13
+# Coordinates are cut off here, in lengthscales: squares beyond overflow, and infinity minus infinity would make the
+# farthest rows the nearest.
+_FAR = {8: 1e150, 4: 1e17}
 
 
 def squared_distances(A: jax.Array, B: jax.Array) -> jax.Array:
@@ -23,6 +26,8 @@ def squared_distances(A: jax.Array, B: jax.Array) -> jax.Array:
     Expanding the square loses digits only where the distance is a millionth of the norms or less, and
     without the snap a duplicated row would get a distance of 1e-8 from itself.
     """
+    far = _FAR[A.dtype.itemsize]
+    A, B = jnp.clip(A, -far, far), jnp.clip(B, -far, far)
     centre = lax.stop_gradient(jnp.mean(B, axis=0))
     A, B = A - centre, B - centre
     a2, b2 = jnp.sum(A * A, axis=1), jnp.sum(B * B, axis=1)

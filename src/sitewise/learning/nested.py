@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sitewise import evidence as ev
+from sitewise import memory
 from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Solution
@@ -70,6 +71,8 @@ class Nested:
     ) -> Fit:
         """Train.  `callback` gets each entry of the trace as it is made, and may raise to stop."""
         model.likelihood.check(data.y)
+        if model.prior.exact:
+            memory.require_full(bucket(data.rows))
         with working_precision():
             padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
             trainable = Trainable.of(model, self.fixed, self.train)
@@ -143,7 +146,7 @@ class _Search:
         def value_and_slope(vector):
             nonlocal best, sites, rescues
             result = self.evaluate(vector, sites)
-            if not result.solution.outcome.ok:
+            if not result.solution.outcome.ok and sites is not self.first_sites:
                 # The carried sites may be a bad start here; the likelihood's own start is never far off.
                 again = self.evaluate(vector, self.first_sites)
                 if again.solution.outcome.ok or not np.isfinite(float(result.value)):
