@@ -1,9 +1,10 @@
 """Ten thousand awkward cases: `make fuzz`, or python experiments/fuzz.py [--cases N] [--case SEED] [--replay N].
 
 One worker process computes, case after case in the order of their numbers; this process keeps time, kills a worker
-that takes more than 60 s of processor time for a case (compiling, once a block, has its own limit), and appends a row for every case to
-results/fuzz/cases.jsonl.  Started again, it goes on with the first number that has no row.  --case runs one number
-here and now, to look into it; --replay runs N finished cases again in a new process with two threads and compares.
+that takes more than 60 s of processor time for a case (compiling, once a block, has its own limit), and appends a row
+for every case to results/fuzz/cases.jsonl.  Started again, it goes on with the first number that has no row.  --case
+runs one number here and now, to look into it; --replay runs the first N cases of some finished blocks again, in a new
+process with two threads, and compares every number to 1e-12; --table writes results/fuzz/README.md from the rows.
 """
 
 from __future__ import annotations
@@ -114,12 +115,40 @@ def finished(path: Path) -> dict[int, dict]:
     return {row["seed"]: row for row in rows}
 
 
-def run(cases: int, each: int, path: Path) -> None:
+def replay(count: int, path: Path) -> int:
+    """Cases in one more process, with more threads: the numbers that differ by more than 1e-12, relative to 1 + |x|."""
+    from fuzzing.cases import PER_BLOCK
+
+    done = [row for row in finished(path).values() if row.get("values") and row["seed"] % PER_BLOCK < 5]
+    blocks = sorted({row["seed"] // PER_BLOCK for row in done})
+    chosen = [row for row in done if row["seed"] // PER_BLOCK in blocks[:: max(1, 5 * len(blocks) // count)]][:count]
+    os.environ["OPENBLAS_NUM_THREADS"] = "2"
+    worst, current = 0.0, Worker()
+    for old in chosen:
+        new = current.run(old["seed"])
+        gaps = [_gap(old["values"][name], new.get("values", {}).get(name)) for name in old["values"]]
+        worst = max([worst, *gaps])
+        if max(gaps) > 1e-12:
+            print(f"{old['seed']}: differs by {max(gaps):.1e} ({old['method']}, {old['likelihood']}, {old['status']})")
+    current.end()
+    print(f"{len(chosen)} cases again in another process with two threads: largest difference {worst:.1e}")
+    return int(worst > 1e-12)
+
+
+def _gap(old: float, new: float | None) -> float:
+    if new is None:
+        return float("inf")
+    same = old == new or (old != old and new != new)
+    return 0.0 if same else abs(old - new) / (1 + abs(old))
+
+
+def run(cases: int, each: int, again: list[int], path: Path) -> None:
     from fuzzing.cases import PER_BLOCK
 
     path.parent.mkdir(parents=True, exist_ok=True)
     done = finished(path)
     todo = [seed for seed in range(cases) if seed not in done and seed % PER_BLOCK < each]
+    todo = again or todo
     started, current = time.monotonic(), Worker()
     try:
         with open(path, "a", encoding="utf-8") as file:
@@ -143,6 +172,11 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=10**9, help="only the first so many cases of every block")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--case", type=int)
+    parser.add_argument(
+        "--again", type=int, nargs="*", default=[], help="numbers to run anew, after a defect was mended"
+    )
+    parser.add_argument("--replay", type=int)
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("--worker", action="store_true")
     options = parser.parse_args()
     if options.worker:
@@ -152,8 +186,14 @@ def main() -> None:
         from fuzzing.checks import check
 
         print(json.dumps(check(drawn(options.case)), indent=1))
+    elif options.replay is not None:
+        sys.exit(replay(options.replay, options.out))
+    elif options.table:
+        from fuzzing.table import render
+
+        (options.out.parent / "README.md").write_text(render(list(finished(options.out).values())), encoding="utf-8")
     else:
-        run(options.cases, options.each, options.out)
+        run(options.cases, options.each, options.again, options.out)
 
 
 if __name__ == "__main__":

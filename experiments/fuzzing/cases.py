@@ -61,7 +61,7 @@ class Block:
         pairs = _pairs(kind)
         likelihood, method = pairs[(turn * _TURNS.count(kind) + _TURNS[:place].count(kind)) % len(pairs)]
         rng = np.random.default_rng([11, number])
-        sizes = {"infer": ((32, 96, 320), (0.7, 0.2, 0.1)), "learn": ((32, 96), (0.8, 0.2))}
+        sizes = {"infer": ((32, 96, 320), (0.75, 0.2, 0.05)), "learn": ((32,), (1.0,))}
         rows, shares = sizes.get(kind, ((32,), (1.0,)))
         return Block(
             kind,

@@ -46,8 +46,13 @@ def need(holds: Any, law: str) -> None:
 # -- inference at given hyperparameters ----------------------------------------------------------------------
 
 
-@functools.partial(jax.jit, static_argnums=(0, 4))
 def _infer(method, model, data: Data, X_new, classes: int):
+    """In NumPy, so that looking at the numbers compiles nothing."""
+    return jax.tree.map(np.asarray, _inferred(method, model, data, X_new, classes))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 4))
+def _inferred(method, model, data: Data, X_new, classes: int):
     solution = method.solve(model, data)
     sites = solution.sites
     q = model.prior.gram(data.X).condition(sites.scaled(data.weight))
@@ -160,10 +165,6 @@ def _check_climb(model, data) -> None:
     """A few steps of VI at a time: the ELBO never falls, but for rounding and where a precision is held at zero."""
     sites, before = None, -np.inf
     for _ in range(5):
-        if sites is None:
-            from sitewise.inference.driver import initial_sites
-
-            sites = initial_sites(model.likelihood, jax.tree.map(jnp.asarray, data))
         solution, bound = _short(model, data, sites)
         sites, bound = solution.sites, float(bound)
         if int(solution.stats.clipped) == 0:
@@ -209,6 +210,11 @@ def _learner(name: str):
     return resolve(name, **rounds)
 
 
+@jax.jit
+def _predicted(model, data, sites, X_new):
+    return posterior(model, data, sites).f(X_new)
+
+
 def _learn_case(case: Case, row: dict) -> str:
     fit = _learner(case.block.method).fit(case.model, case.data)
     row["outcome"], row["reason"], row["rounds"] = fit.solution.outcome.name, fit.reason, fit.rounds
@@ -219,7 +225,7 @@ def _learn_case(case: Case, row: dict) -> str:
     if fit.solution.outcome.ok:
         need([~np.isnan(v) & (v < np.inf) for v in fit.evidences.values()], f"no evidence is NaN: {fit.evidences}")
     with jax.enable_x64(True):
-        mean, var = posterior(fit.model, fit.data, fit.sites).f(_new_inputs(fit.data))
+        mean, var = map(np.asarray, _predicted(fit.model, fit.data, fit.sites, _new_inputs(fit.data)))
     need(np.isfinite(mean) & np.isfinite(var) & (var > 0), "predictions are finite")
     need(len(fit.report()) > 100, "the report says what happened")
     values = [entry["objective"] for entry in fit.trace if np.isfinite(entry["objective"])]

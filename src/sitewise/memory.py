@@ -39,7 +39,7 @@ def require_full(rows: int) -> None:
     need, have = 8.0 * _MATRICES * rows**2, budget()
     if need > have:
         raise ValueError(
-            f"A full GP of {rows} rows needs about {need / 1e9:.3g} GB ({_MATRICES} matrices of {8e-9 * rows**2:.3g} GB), "
-            f"but {have / 1e9:.3g} GB may be used; make it sparse (n_inducing=500, or Model.sparse), use fewer rows, or "
-            "raise SITEWISE_MEMORY."
+            f"A full GP of {rows} rows needs about {need / 1e9:.3g} GB ({_MATRICES} matrices of {8e-9 * rows**2:.3g} "
+            f"GB), but {have / 1e9:.3g} GB may be used; make it sparse (n_inducing=500, or Model.sparse), use fewer "
+            "rows, or raise SITEWISE_MEMORY."
         )

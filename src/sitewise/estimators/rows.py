@@ -28,7 +28,7 @@ def start_lengthscale(X: np.ndarray) -> float:
     """Where a search that was given no kernel starts: 1, or the typical distance of rows per √(2·columns) if that is
     far from 1.
 
-    A start of 1 among distances of 10⁻³ or 10² is on a plateau of the evidence, where a constant is all that is learned.
+    A start of 1 among distances of 10⁻³ or 10² is on a plateau of the evidence, where only a constant is learned.
     """
     some = X[np.unique(np.linspace(0, len(X) - 1, _SAMPLE).astype(int))]
     middle = some - np.median(some, axis=0)

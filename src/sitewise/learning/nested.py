@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,6 +19,7 @@ from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Solution
 from sitewise.inference.driver import rescue
 from sitewise.learning.ascent import maximise
+from sitewise.learning.checkpoint import Checkpoint
 from sitewise.learning.fit import Fit, all_evidences, start_sites
 from sitewise.learning.objective import GRADIENTS, log_prior, profile
 from sitewise.model import Model
@@ -68,8 +71,13 @@ class Nested:
         *,
         seed: int = 0,
         callback: Callable[[dict], None] | None = None,
+        checkpoint: str | os.PathLike | None = None,
     ) -> Fit:
-        """Train.  `callback` gets each entry of the trace as it is made, and may raise to stop."""
+        """Train.  `callback` gets each entry of the trace as it is made, and may raise to stop.
+
+        `checkpoint` is a file for the best hyperparameters so far: if the process ends, however it ends, the same call
+        goes on from there.  It is removed when learning ends.
+        """
         model.likelihood.check(data.y)
         if model.prior.exact:
             memory.require_full(bucket(data.rows))
@@ -78,14 +86,20 @@ class Nested:
             trainable = Trainable.of(model, self.fixed, self.train)
             search = _Search(self, model, padded, trainable, start_sites(model, padded, sites), callback)
             start = np.asarray(trainable.to_vector(model))
-            best = search.run(start)
+            if checkpoint is not None:
+                search.checkpoint = Checkpoint.of(Path(checkpoint), repr(self), model, padded, search.first_sites, seed)
+            found = None if search.checkpoint is None else search.checkpoint.read(len(start))
+            best = search.run(start if found is None else found[0])
             rng = np.random.default_rng(seed)
             for _ in range(self.restarts):
                 moved = start + rng.uniform(-2.0, 2.0, start.shape)
                 other = search.run(np.clip(moved, *search.limits.T) if len(moved) else moved)
                 if other.value > best.value:
                     best = other
-            return search.finish(best, data)
+            fit = search.finish(best, data)
+            if search.checkpoint is not None:
+                search.checkpoint.remove()
+            return fit
 
 
 @dataclasses.dataclass
@@ -106,6 +120,8 @@ class _Search:
         self.learner, self.model, self.data, self.trainable = learner, model, data, trainable
         self.first_sites, self.callback = sites, callback
         self.trace: list[dict] = []
+        self.checkpoint: Checkpoint | None = None
+        self.saved = -np.inf
         self.priors = tuple(sorted(learner.priors.items()))
         for name, _ in self.priors:
             if name not in [p.name for p in trainable.parameters]:
@@ -166,6 +182,9 @@ class _Search:
                 raise ValueError(f"The evidence is not finite at the starting point. {result.solution.outcome.advice}")
             if finite and (best is None or (settled and not (best.settled and value <= best.value))):
                 best = _Best(np.array(vector), value, result.solution, settled)
+                if self.checkpoint is not None and settled and value > self.saved:
+                    self.checkpoint.write(best.vector, value)
+                    self.saved = value
             if result.solution.outcome.ok and finite:
                 sites = result.solution.sites
             if not (settled and finite):
