@@ -107,7 +107,7 @@ def torture_fit(folder: Path, kills: int, rng: random.Random) -> str:
     end = json.loads(undisturbed(command, folder)[0])
     assert end["converged"] and abs(end["value"] - truth) < 1e-4 * (1 + abs(truth)), (end, truth)
     assert not place.exists()
-    return f"fit: {kills} kills, the checkpoint grew {resumed} times, ended at {end['value']:.6f} (undisturbed {truth:.6f})"
+    return f"fit: {kills} kills, checkpoint grew {resumed} times, ended at {end['value']:.6f} (undisturbed {truth:.6f})"
 
 
 def torture_surface(folder: Path, kills: int, rng: random.Random) -> str:

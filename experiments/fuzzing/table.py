@@ -15,8 +15,8 @@ def render(rows: list[dict]) -> str:
     lines = [
         "# Fuzz",
         "",
-        "Written by `python experiments/fuzz.py --table` from the rows of `make fuzz`. A case is one model, one data set,",
-        "one method, with every law of `experiments/fuzzing/checks.py` checked on it; its number is its seed, and",
+        "Written by `python experiments/fuzz.py --table` from the rows of `make fuzz`. A case is one model, one data",
+        "set, one method, with every law of `experiments/fuzzing/checks.py` checked on it; its number is its seed, and",
         "`python experiments/fuzz.py --case NUMBER` repeats it. Nothing is batched: a case is a run of its own.",
         "",
         f"{len(rows)} cases, numbers {min(r['seed'] for r in rows)} to {max(r['seed'] for r in rows)}: "
@@ -25,8 +25,8 @@ def render(rows: list[dict]) -> str:
         f"Seconds of a case (one loaded core): median {times[len(times) // 2]:.2f}, longest {times[-1]:.1f}.",
         "",
         "converged: the method says so, and every law holds. capped: learning was ended after the few rounds that the",
-        "fuzz allows, its inference converged. flagged: the method says that it did not converge, with advice. refused: a",
-        "ValueError that says what to do.",
+        "fuzz allows, its inference converged. flagged: the method says that it did not converge, with advice.",
+        "refused: a ValueError that says what to do.",
         "",
         "| | method | cases | converged | capped | flagged | refused | failed |",
         "|---|---|---|---|---|---|---|---|",

@@ -70,7 +70,9 @@ class GPBase(BaseEstimator):
     def _start_kernel(self, data: Data) -> Kernel:
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise ValueError(f"kernel must come from sitewise.kernels, such as Matern52(); got {self.kernel!r}.")
-        return Matern52(np.asarray(start_lengthscale(np.asarray(data.X)))) if self.kernel is None else self.kernel
+        if self.kernel is not None:
+            return self.kernel
+        return Matern52(start_lengthscale(np.asarray(data.X)))  # type: ignore[arg-type]  # numbers become arrays
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
         if self.mean is not None and not isinstance(self.mean, means.Mean):
