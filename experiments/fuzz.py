@@ -1,6 +1,6 @@
 """Ten thousand awkward cases: `make fuzz`, or python experiments/fuzz.py [--cases N] [--case SEED] [--replay N].
 
-One worker process computes, case after case in the order of their numbers; this process keeps time, kills a worker
+One worker process computes, case after case, block after block; this process keeps time, kills a worker
 that takes more than 60 s of processor time for a case (compiling, once a block, has its own limit), and appends a row
 for every case to results/fuzz/cases.jsonl.  Started again, it goes on with the first number that has no row.  --case
 runs one number here and now, to look into it; --replay runs the first N cases of some finished blocks again, in a new
@@ -143,12 +143,14 @@ def _gap(old: float, new: float | None) -> float:
 
 
 def run(cases: int, each: int, again: list[int], path: Path) -> None:
-    from fuzzing.cases import PER_BLOCK
+    from fuzzing.cases import PER_BLOCK, Block
 
     path.parent.mkdir(parents=True, exist_ok=True)
     done = finished(path)
     todo = [seed for seed in range(cases) if seed not in done and seed % PER_BLOCK < each]
-    todo = again or todo
+    # Inference takes milliseconds and learning seconds: a run that is ended early has then seen the most.
+    order = {"infer": 0, "bound": 1, "estimator": 2, "learn": 3}
+    todo = again or sorted(todo, key=lambda seed: (order[Block.numbered(seed // PER_BLOCK).kind], seed))
     started, current = time.monotonic(), Worker()
     try:
         with open(path, "a", encoding="utf-8") as file:

@@ -55,7 +55,9 @@ def gpy(d: dict[str, np.ndarray]) -> list[dict]:
         else:
             model = GPy.core.GP(d["X"], y[:, None], kernel=kernel, likelihood=lik, inference_method=inference)
         mean, var = model._raw_predict(d["X_new"])
-        out.append(_row("GPy", GPy.__version__, likelihood, method, "matern52", target, model.log_likelihood(), mean, var))
+        out.append(
+            _row("GPy", GPy.__version__, likelihood, method, "matern52", target, model.log_likelihood(), mean, var)
+        )
     return out
 
 
@@ -76,7 +78,9 @@ def gpboost(d: dict[str, np.ndarray]) -> list[dict]:
         found = model.predict(
             y=y, cov_pars=pars, gp_coords_pred=d["X_new"], predict_var=True, predict_response=False
         )  # fmt: skip
-        out.append(_row("GPBoost", gpb.__version__, likelihood, "laplace", "rbf", target, value, found["mu"], found["var"]))
+        out.append(
+            _row("GPBoost", gpb.__version__, likelihood, "laplace", "rbf", target, value, found["mu"], found["var"])
+        )
     return out
 
 
