@@ -1,7 +1,7 @@
 """Are the dependencies the pinned ones, and is anything known against them?
 
 A distribution that stands in constraints.txt must be installed in that version, so that an audit of that file is an
-audit of what runs here; others are named.  Then pip-audit asks an advisory service about them, where it is installed and
+audit of what runs here; others are named.  Then pip-audit asks an advisory service, where it is installed and
 the service can be reached; where not, this says so and ends well: the check of the pins is done.
 """
 

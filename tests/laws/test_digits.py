@@ -3,6 +3,7 @@
 Every test here failed once, in silence: the fuzz found it (docs/explanation/trust.md).
 """
 
+import jax
 import jax.numpy as jnp
 import mpmath
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from cases import problem
 from sitewise import EP, VI, Data, Laplace, Model, Outcome, evidence, kernels, likelihoods, linalg, means, posterior
+from sitewise.kernels.stationary import squared_distances
 from sitewise.sites import Sites
 
 HUGE = 4e8
@@ -81,3 +83,35 @@ def test_the_rung_is_part_of_the_result():
     loud = Laplace().solve(Model.full(kernels.RBF(1.0, 1e12), likelihoods.Gaussian(1e-4)), data)
     assert float(quiet.stats.jitter) == 0
     assert float(loud.stats.jitter) > 0 and np.all(np.isfinite(loud.sites.prec))
+
+
+@pytest.mark.parametrize("case", ["outlier", "outlier first", "two clusters", "far from zero", "usual"])
+def test_distances_of_ordinary_rows_survive_far_ones(case):
+    """An entry of 10⁸ made copies of all rows that were nearer than 1 to each other: evidences off by three nats."""
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    if case.startswith("outlier"):
+        X[0 if case.endswith("first") else 4, 1] = 1e8
+    if case == "two clusters":
+        X[::2] += 1e8
+    if case == "far from zero":
+        X += 1e8
+    X = np.concatenate([X, np.repeat(X[:1], 6, axis=0)])  # as padding does
+    truth = np.sum((X[:, None] - X[None, :]) ** 2, axis=-1)
+    np.testing.assert_allclose(squared_distances(jnp.asarray(X), jnp.asarray(X)), truth, rtol=1e-9, atol=1e-12)
+    new = X[:3] + 0.5
+    truth = np.sum((new[:, None] - X[None, :]) ** 2, axis=-1)
+    alone = squared_distances(jnp.asarray(new), jnp.asarray(X))
+    np.testing.assert_allclose(alone, truth, rtol=1e-9, atol=1e-12)
+    beside = squared_distances(jnp.asarray(np.concatenate([new, [[1e20, 0.0, 0.0]]])), jnp.asarray(X))
+    assert np.array_equal(beside[:3], alone)
+    slope = jax.grad(lambda s: jnp.sum(squared_distances(jnp.asarray(new) / s, jnp.asarray(X) / s)))(2.0)
+    assert float(slope) == pytest.approx(-2 * truth.sum() / 8, rel=1e-9)
+
+
+def test_rows_beyond_all_bounds_are_far_and_not_near():
+    X = jnp.asarray([[0.0, 0.0], [1.0, 0.0]])
+    for kernel in (kernels.RBF(), kernels.Matern52(), kernels.Matern12(), kernels.RationalQuadratic()):
+        K = np.asarray(kernel.matrix(jnp.asarray([[1e154, 0.0], [1e200, 1e200]]), X))
+        assert np.all(np.isfinite(K)) and np.max(K) < 1e-100
+    with pytest.raises(ValueError, match=r"X holds numbers beyond 1e\+100"):
+        Data.of([[1e154, 0.0], [0.0, 1.0]], [1.0, -1.0])
