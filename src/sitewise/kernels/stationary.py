@@ -28,16 +28,16 @@ def squared_distances(A: jax.Array, B: jax.Array) -> jax.Array:
     """|a_i − b_j|²; exactly 0 for equal rows.
 
     By one matrix product, about the median of B.  That loses digits where rows are far from the centre and near each
-    other: with one entry of 10⁸ in the table, or two clusters far apart, ordinary rows would become copies of each other,
-    and there the differences are taken column by column.  Which way is decided by B alone, so that a prediction does not
-    depend on its neighbours.
+    other: with one entry of 10⁸ in the table, or two clusters far apart, ordinary rows would become copies of each
+    other, and there the differences are taken column by column.  Which way is decided by B alone, so that a prediction
+    does not depend on its neighbours.
     """
     size = A.dtype.itemsize
     A, B = jnp.clip(A, -_FAR[size], _FAR[size]), jnp.clip(B, -_FAR[size], _FAR[size])
     centre = lax.stop_gradient(jnp.median(B, axis=0))
-    A, B = A - centre, B - centre
-    norms = lax.stop_gradient(jnp.sum(B * B, axis=1))
-    return lax.cond(jnp.max(norms) > _SPREAD[size] * jnp.median(norms), _by_column, _by_product, A, B)
+    norms = lax.stop_gradient(jnp.sum((B - centre) ** 2, axis=1))
+    far_apart = jnp.max(norms) > _SPREAD[size] * jnp.median(norms)
+    return lax.cond(far_apart, lambda: _by_column(A, B), lambda: _by_product(A - centre, B - centre))
 
 
 def _by_product(A: jax.Array, B: jax.Array) -> jax.Array:
