@@ -2,99 +2,124 @@
 
 python experiments/kills.py [--kills 100] [--folder DIR]
 
-fit        `Nested.fit(checkpoint=...)` in a process of its own: after every kill the checkpoint is absent or whole, and
-           its value has not fallen; at the end the evidence is that of an undisturbed fit
+fit        `Nested.fit(checkpoint=...)`: after every kill the checkpoint is absent or whole, and its value has not
+           fallen; at the end the evidence is that of an undisturbed fit
 surface    `sitewise surface`: after every kill all pieces that were in the journal are still there; at the end the
            surfaces are those of an undisturbed run, digit for digit
 reproduce  the runner and the store behind `sitewise reproduce`, on tasks that take a moment (tests/fake_tasks.py): the
            runner or one of its workers is killed; at the end the store is that of an undisturbed run
 
-Half of the kills of the first two are SIGKILL, half SIGINT.  The row that is printed for each job goes to
-docs/explanation/trust.md.
+Each run of the first two is a process of its own, forked before JAX starts, and ended by SIGKILL or SIGINT after a
+random share of the processor time that an undisturbed run takes.
 """
 
 from __future__ import annotations
 
+import os
+import tempfile
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+# Compiled programs are kept from run to run, or all time would go into compiling them again.
+CACHE = tempfile.TemporaryDirectory()
+os.environ["SITEWISE_CACHE"] = CACHE.name
+os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(CACHE.name, "jax")
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "0"
+
 import argparse
 import json
-import os
 import random
 import signal
-import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+
+import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
+
+from sitewise import VI, Data, Model, Nested, evidence, kernels, likelihoods
+from sitewise.cli import app
+
 COLUMNS, ROWS = 4, 30
 
-FIT = """
-import sys, json, numpy as np
-from sitewise import Data, Model, Nested, VI, evidence, kernels, likelihoods
-rng = np.random.default_rng(0)
-X = rng.normal(size=({rows}, {columns}))
-y = np.sign(np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size={rows}))
-model = Model.full(kernels.Matern52(np.ones({columns})), likelihoods.BernoulliProbit())
-fit = Nested(VI(), evidence.elbo, gradient="fixed", bounds={{"kernel.*": (0.01, 100.0)}}).fit(
-    model, Data.of(X, y), checkpoint=sys.argv[1]
-)
-print(json.dumps({{"value": fit.objective, "converged": fit.converged}}))
-"""
 
+class Run:
+    """A job in a forked process; its standard output goes to a file."""
 
-def environment(folder: Path) -> dict[str, str]:
-    paths = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    return {**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "SITEWISE_CACHE": str(folder / "cache"),
-            "JAX_COMPILATION_CACHE_DIR": str(folder / "cache" / "jax"),
-            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05"}  # fmt: skip
+    def __init__(self, job: Callable[[], None], folder: Path):
+        self.out = folder / "stdout"
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 1
+            try:
+                os.chdir(folder)
+                os.dup2(os.open(self.out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+                os.dup2(os.open(folder / "stderr", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+                job()
+                code = 0
+            except SystemExit as end:
+                code = int(end.code or 0)
+            except KeyboardInterrupt:
+                code = 130
+            finally:
+                sys.stdout.flush()
+                os._exit(code)
 
+    def seconds(self) -> float:
+        """Of processor time so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
-def started(command: list[str], folder: Path) -> subprocess.Popen:
-    return subprocess.Popen(
-        command, cwd=folder, env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    def ended(self) -> bool:
+        return os.waitpid(self.pid, os.WNOHANG)[0] != 0
 
+    def finish(self) -> tuple[str, float]:
+        """What an undisturbed run prints, and the processor time it takes."""
+        _, status, usage = os.wait4(self.pid, 0)
+        if status:
+            raise RuntimeError(f"an undisturbed run failed: {(self.out.parent / 'stderr').read_text()}")
+        return self.out.read_text(), usage.ru_utime + usage.ru_stime
 
-def killed(command: list[str], folder: Path, longest: float, rng: random.Random) -> bool:
-    """Run for a random time, then kill; False if it ended before."""
-    process = started(command, folder)
-    try:
-        process.wait(timeout=rng.uniform(0.15, 1.0) * longest)
-        return False
-    except subprocess.TimeoutExpired:
-        process.send_signal(rng.choice([signal.SIGKILL, signal.SIGINT]))
-        try:
-            process.wait(timeout=60)
-        except subprocess.TimeoutExpired:  # SIGINT while XLA compiles is answered late
-            process.kill()
-            process.wait()
+    def kill_after(self, seconds: float, rng: random.Random) -> bool:
+        """False if it ended before."""
+        while self.seconds() < seconds:
+            if self.ended():
+                return False
+            time.sleep(0.005)
+        os.kill(self.pid, rng.choice([signal.SIGKILL, signal.SIGINT]))
+        for _ in range(6000):
+            if self.ended():
+                return True
+            time.sleep(0.01)
+        os.kill(self.pid, signal.SIGKILL)  # SIGINT while XLA compiles is answered late
+        os.waitpid(self.pid, 0)
         return True
-    finally:
-        process.stdout.close()
-        process.stderr.close()
 
 
-def undisturbed(command: list[str], folder: Path) -> tuple[str, float]:
-    began = time.monotonic()
-    process = started(command, folder)
-    out, err = process.communicate()
-    if process.returncode:
-        raise RuntimeError(err)
-    return out, time.monotonic() - began
+def fit_job(place: Path) -> Callable[[], None]:
+    def job() -> None:
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(ROWS, COLUMNS))
+        y = np.sign(np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=ROWS))
+        model = Model.full(kernels.Matern52(np.ones(COLUMNS)), likelihoods.BernoulliProbit())
+        learner = Nested(VI(), evidence.elbo, gradient="fixed", bounds={"kernel.*": (0.01, 100.0)})
+        fit = learner.fit(model, Data.of(X, y), checkpoint=place)
+        print(json.dumps({"value": fit.objective, "converged": fit.converged}))
+
+    return job
 
 
 def torture_fit(folder: Path, kills: int, rng: random.Random) -> str:
-    program = FIT.format(rows=ROWS, columns=COLUMNS)
-    plain = [sys.executable, "-c", program, str(folder / "plain")]
-    undisturbed(plain, folder)  # compiles
-    out, longest = undisturbed(plain, folder)
+    Run(fit_job(folder / "plain"), folder).finish()  # compiles
+    out, longest = Run(fit_job(folder / "plain"), folder).finish()
     truth = json.loads(out)["value"]
     place = folder / "checkpoint"
-    command, last, found, resumed = [sys.executable, "-c", program, str(place)], -float("inf"), 0, 0
+    last, found, resumed = -float("inf"), 0, 0
     while found < kills:
-        hit = killed(command, folder, longest, rng)
+        hit = Run(fit_job(place), folder).kill_after(rng.uniform(0.2, 1.0) * longest, rng)
         found += hit
         if not hit:
             last = -float("inf")  # it finished: the next fit begins anew
@@ -104,7 +129,7 @@ def torture_fit(folder: Path, kills: int, rng: random.Random) -> str:
             assert value >= last, f"the checkpoint fell from {last} to {value}"
             resumed += value > last
             last = value
-    end = json.loads(undisturbed(command, folder)[0])
+    end = json.loads(Run(fit_job(place), folder).finish()[0])
     assert end["converged"] and abs(end["value"] - truth) < 1e-4 * (1 + abs(truth)), (end, truth)
     assert not place.exists()
     return f"fit: {kills} kills, checkpoint grew {resumed} times, ended at {end['value']:.6f} (undisturbed {truth:.6f})"
@@ -115,15 +140,15 @@ def torture_surface(folder: Path, kills: int, rng: random.Random) -> str:
     lines = [f"{a:.3f},{b:.3f},{'yes' if a + 0.3 * b > 0 else 'no'}" for a, b in rows]
     (folder / "table.csv").write_text("\n".join(["a,b,label", *lines]) + "\n")
 
-    def command(out: str) -> list[str]:
-        words = f"surface table.csv --target label --grid 25 --methods laplace,vi --json --out {out}"
-        return [sys.executable, "-c", "from sitewise.cli import app; app()", *words.split()]
+    def job(out: str) -> Callable[[], None]:
+        words = f"surface table.csv --target label --grid 15 --methods laplace,vi --json --out {out}"
+        return lambda: app(words.split())
 
-    undisturbed(command("plain.html"), folder)
-    truth, longest = undisturbed(command("plain.html"), folder)
+    Run(job("plain.html"), folder).finish()
+    truth, longest = Run(job("plain.html"), folder).finish()
     journal, found, seen, finished = folder / "s.html.unfinished", 0, set(), 0
     while found < kills:
-        hit = killed(command("s.html"), folder, longest, rng)
+        hit = Run(job("s.html"), folder).kill_after(rng.uniform(0.2, 1.0) * longest, rng)
         found += hit
         if not hit:
             finished, seen = finished + 1, set()
@@ -134,7 +159,7 @@ def torture_surface(folder: Path, kills: int, rng: random.Random) -> str:
         seen = names
         if (folder / "s.html").exists():
             assert (folder / "s.html").read_text().rstrip().endswith("</html>"), "a report is whole or not there"
-    end, _ = undisturbed(command("s.html"), folder)
+    end, _ = Run(job("s.html"), folder).finish()
     assert json.loads(end)["surfaces"] == json.loads(truth)["surfaces"]
     return f"surface: {kills} kills ({finished} runs ended before theirs), surfaces equal those of an undisturbed run"
 
