@@ -101,7 +101,7 @@ def summary(args, out: dict[str, np.ndarray], seconds: dict[str, float], rows: i
         "set": args.set, "rows": rows, "points": len(out["mcmc_se"]), "chains": args.chains,
         "device": jax.devices()[0].device_kind, "jax": jax.__version__, "seconds": seconds,
         "se_median": float(np.median(out["mcmc_se"])), "se_max": float(np.max(out["mcmc_se"])),
-        "gap_max": float(np.max(np.abs(out["mcmc_upper"] - out["mcmc_log_z"]))),
+        "gap_max": float(np.max(np.abs(out["mcmc_upper"] - out["mcmc_lower"]))),
         "flagged": int(np.sum(~out["mcmc_tight"])),
         "steps": {str(k): int(v) for k, v in zip(*np.unique(out["mcmc_steps"], return_counts=True), strict=True)},
         "stuck_max": float(np.max(out["mcmc_stuck"])),

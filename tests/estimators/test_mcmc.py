@@ -17,6 +17,7 @@ SHORT = {"draws": 50, "warmup": 50, "chains": 2}
 
 @pytest.fixture(scope="module", autouse=True)
 def few_draws_are_few():
+    """So few draws are warned of, every time; here that is no news."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
@@ -107,7 +108,7 @@ def test_nothing_to_learn_is_sampling_of_the_latent_function(X, labels):
 def test_what_has_no_meaning_is_refused(sampled_classes, X, labels):
     for name in ("evidence_", "sites_", "loo_", "influence_"):
         assert not hasattr(sampled_classes, name)
-        with pytest.raises(AttributeError, match="method='mcmc' has none"):
+        with pytest.raises(AttributeError, match="mcmc has none; use method='ep'"):
             getattr(sampled_classes, name)
     with pytest.raises(ValueError, match="call fit with all rows"):
         sampled_classes.update(X[:2], labels[:2])

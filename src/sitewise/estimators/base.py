@@ -180,9 +180,7 @@ class GPBase(BaseEstimator):
         found = [latent for latent in self._latents if isinstance(latent, Latent)]
         if len(found) < len(self._latents):
             # AttributeError: hasattr is to say no.
-            raise AttributeError(
-                f"{what} comes from Gaussian sites, which method='mcmc' has not; use method='ep' for it."
-            )
+            raise AttributeError(f"{what} is read off Gaussian sites, and mcmc has none; use method='ep' for it.")
         return found
 
     @property

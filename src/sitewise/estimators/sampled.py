@@ -23,8 +23,8 @@ class Sampled:
         """At the median of every hyperparameter: a summary; predictions average over the draws instead."""
         samples = self.samples
         with working_precision():
-            middle = np.median(samples.vectors.reshape(-1, samples.vectors.shape[-1]), axis=0)
-            return jax.tree.map(np.asarray, samples.trainable.from_vector(samples.model, middle))
+            middle = samples.trainable.from_vector(samples.model, np.median(samples.flat, axis=0))
+            return jax.tree.map(np.asarray, middle)
 
     @property
     def data(self) -> Data:
@@ -57,8 +57,7 @@ class Sampled:
 
     def draw(self, seed: int, X: np.ndarray, samples: int) -> Functions:
         """Every function with its own hyperparameters, chosen among the draws at random."""
-        total = self.samples.vectors.shape[0] * self.samples.vectors.shape[1]
-        pick = np.random.default_rng(seed).integers(total, size=samples)
+        pick = np.random.default_rng(seed).integers(len(self.samples.flat), size=samples)
         with working_precision():
             key, new = jax.random.key(seed), padded(X, bucket(len(X)))
             likelihood, f = prediction.functions(*self.samples.given(pick), key, new)

@@ -90,11 +90,16 @@ class HyperSamples:
     stuck: np.ndarray
 
     @property
+    def flat(self) -> np.ndarray:
+        """`vectors` of all chains in a row."""
+        chains, draws, size = self.vectors.shape
+        return self.vectors.reshape(chains * draws, size)
+
+    @property
     def parameters(self) -> dict[str, np.ndarray]:
         """Constrained values by name, each (chains, draws, ...)."""
-        flat = self.vectors.reshape(-1, self.vectors.shape[-1])
         with working_precision():
-            named = jax.vmap(self.trainable.constrained)(jnp.asarray(flat))
+            named = jax.vmap(self.trainable.constrained)(jnp.asarray(self.flat))
         return {k: np.asarray(v).reshape(*self.vectors.shape[:2], *v.shape[1:]) for k, v in named.items()}
 
     def diagnostics(self) -> dict[str, dict[str, float]]:
@@ -110,7 +115,7 @@ class HyperSamples:
     @property
     def at_bound(self) -> tuple[str, ...]:
         """Parameters with more than a hundredth of the draws in the outermost hundredths between their bounds."""
-        flat = self.vectors.reshape(-1, self.vectors.shape[-1])
+        flat = self.flat
         low, high = self.limits.T
         share = np.mean(np.minimum(flat - low, high - flat) < 0.01 * (high - low), axis=0)
         return tuple(label for label, s in zip(self.trainable.labels, share, strict=True) if s > 0.01)
@@ -144,12 +149,12 @@ class HyperSamples:
 
     def given(self, pick: np.ndarray) -> tuple:
         """Arguments of the functions in `prediction`, for the draws numbered `pick` of all chains in a row."""
-        flat = self.vectors.reshape(-1, self.vectors.shape[-1])
-        return self.trainable, self.model, self.data, flat[pick], self.z.reshape(len(flat), -1)[pick]
+        z = self.z.reshape(len(self.flat), -1)
+        return self.trainable, self.model, self.data, self.flat[pick], z[pick]
 
     def spaced(self, draws: int = PREDICT_FROM) -> np.ndarray:
         """Numbers of at most `draws` draws, evenly spaced over all chains."""
-        total = self.vectors.shape[0] * self.vectors.shape[1]
+        total = len(self.flat)
         return np.unique(np.linspace(0, total - 1, min(draws, total)).astype(int))
 
     def log_density(self, X, y, draws: int = PREDICT_FROM) -> np.ndarray:
@@ -255,8 +260,8 @@ def sample(
 
 def _directions(vectors: np.ndarray) -> jax.Array:
     """Principal axes of the draws so far, four standard deviations long."""
-    flat = vectors.reshape(-1, vectors.shape[-1])
-    if flat.shape[1] == 0:
+    if vectors.shape[-1] == 0:
         return jnp.zeros((0, 0))
+    flat = vectors.reshape(-1, vectors.shape[-1])
     values, axes = np.linalg.eigh(np.atleast_2d(np.cov(flat.T)) + 1e-6 * np.eye(flat.shape[1]))
     return jnp.asarray((axes * np.clip(4 * np.sqrt(np.maximum(values, 0.0)), 0.1, 10.0)).T)

@@ -58,8 +58,9 @@ def certificate_report(result: Plain) -> str:
         ]
         m = part["mcmc"]
         truth = (
-            f"log Z = {number(m['log_z'], 3)} ± {number(m['se'], 3)} from below, {number(m['upper'], 3)} ± "
-            f"{number(m['upper_se'], 3)} from above ({m['reason']})."
+            f"log Z = {number(m['log_z'], 3)} ± {number(m['se'], 3)} ({number(m['lower'], 3)} ± "
+            f"{number(m['lower_se'], 3)} from below, {number(m['upper'], 3)} ± {number(m['upper_se'], 3)} from above; "
+            f"{m['reason']})."
         )
         errors = dict.fromkeys(gaps, m["se"] / part["rows"])
         parts.append(
