@@ -3,7 +3,7 @@
     python experiments/ais_exactness.py --out results/mcmc/exactness.json
 
 Counts the seeds within three standard errors; a right standard error leaves 99.7 of 100.  Both sides together (what
-`log_evidence` reports) are told beside the forward runs alone.  All settings are the defaults but for the path: from EP a
+`log_evidence` reports) are told beside the forward runs alone.  Settings are the defaults but for the path: from EP a
 Gaussian likelihood is exact without annealing, so there it starts from the prior.
 """
 
@@ -27,9 +27,8 @@ from sitewise.precision import working_precision
 @functools.partial(jax.jit, static_argnums=0)
 def _many(settings, model, data, seeds, steps):
     target = Target(reference(model, data, path_sites(settings.path, model, data)), model.likelihood, data)
-    return jax.vmap(
-        lambda s: ais.anneal(settings, jax.random.key(s), target, steps, jnp.minimum(steps, settings.pilot))[0]
-    )(seeds)
+    pilot = jnp.minimum(steps, settings.pilot)
+    return jax.vmap(lambda s: ais.anneal(settings, jax.random.key(s), target, steps, pilot)[0])(seeds)
 
 
 def estimates(settings: Annealing, model: Model, data: Data, steps: int, seeds: int):
@@ -95,7 +94,7 @@ def main() -> None:
             miss = np.abs(value - exact) / se
             row[name] = {
                 "within_3_se": int(np.sum(miss <= 3)), "largest_miss_in_se": float(np.max(miss)),
-                "median_se": float(np.median(se)), "root_mean_squared_error": float(np.sqrt(np.mean((value - exact) ** 2))),
+                "median_se": float(np.median(se)), "rmse": float(np.sqrt(np.mean((value - exact) ** 2))),
             }  # fmt: skip
         rows.append(row)
         print(row, flush=True)

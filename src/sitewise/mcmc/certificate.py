@@ -66,8 +66,9 @@ def log_evidence(
     )  # fmt: skip
     tight, used = bool(found.tight[0]), int(found.steps[0])
     reason = f"target met with {used} steps" if tight else f"budget of {max_steps} steps spent above the target"
-    numbers = (found.log_z, found.se, found.ess, found.lower, found.lower_se, found.upper, found.upper_se)
-    return LogEvidence(*(float(a[0]) for a in numbers), used, tight, reason)
+    names = ("log_z", "se", "ess", "lower", "lower_se", "upper", "upper_se")
+    numbers = {name: float(getattr(found, name)[0]) for name in names}
+    return LogEvidence(**numbers, steps=used, tight=tight, reason=reason)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -236,7 +236,7 @@ def sample(
                 history.append(np.asarray(path.vector))
                 directions = _directions(np.concatenate(history[len(history) // 2 :], axis=1))
                 if adapt:
-                    middle = jnp.asarray(np.median(history[-1], axis=(0, 1)))
+                    middle = jnp.asarray(np.median(np.concatenate(history[-1]), axis=0))
                     sites = solve(EP(), trainable.from_vector(model, middle), padded, sites).sites
             else:
                 kept.append(jax.tree.map(np.asarray, (path.vector, path.z, info)))

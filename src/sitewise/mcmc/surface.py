@@ -94,8 +94,8 @@ def _anneal(settings: ais.Annealing, trainable: Trainable, batch: int, model, da
 def path_sites(path: str, model: Model, data: Data) -> Sites:
     """The sites that the annealing starts from; the prior's are zero.
 
-    Where the likelihood is not log-concave the posterior may have further modes, which the approximation does not cover:
-    weights are then large where it is seldom drawn.  Its sites to a power below one cover more.
+    Where the likelihood is not log-concave the posterior may have modes that the approximation does not cover: weights
+    are then large where it is seldom drawn.  Its sites to a power below one cover more.
     """
     if path == "prior":
         return Sites.zeros(data.rows, data.y.dtype)
