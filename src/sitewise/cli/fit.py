@@ -68,7 +68,11 @@ def fit(
     print(result["report"])
     if result["loo_log_density"] is not None:
         print(f"Leave-one-out log density: {result['loo_log_density']:.4f} nats a row.")
-    print("Least expected rows: " + ", ".join(f"{o['row']} ({o['log_density']:.2f})" for o in result["outliers"][:5]))
+    seen = "" if result["loo_log_density"] is not None else " (their own targets were seen)"
+    print(
+        f"Least expected rows{seen}: "
+        + ", ".join(f"{o['row']} ({o['log_density']:.2f})" for o in result["outliers"][:5])
+    )
     if not result["converged"]:
         note("the fit did not converge; the report above says what to try.")
 

@@ -119,7 +119,7 @@ class Sampling:
         chains, draws = samples.vectors.shape[:2]
         problems = samples.problems(**_GOOD_ENOUGH)
         report = f"mcmc: {chains} chains of {draws} draws.\n{samples.summary()}"
-        return Learned(Sampled(samples), draws, not problems, " ".join(problems), report, ())
+        return Learned(Sampled(samples), draws, not problems, " ".join(problems[:1]), report, ())
 
 
 def warn_of(name: str, found: Sequence[Learned], stacklevel: int) -> None:
@@ -141,7 +141,7 @@ def warn_of(name: str, found: Sequence[Learned], stacklevel: int) -> None:
         )
     bad = [one for one in found if not one.converged]
     if bad and isinstance(bad[0].latent, Sampled):
-        warn(f"The chains of {name} are not to be trusted yet: {bad[0].why}", ConvergenceWarning)
+        warn(f"The chains of {name} are not to be trusted yet. {bad[0].why} fit_report_ says more.", ConvergenceWarning)
     elif bad:
         warn(
             f"{name} did not converge: {bad[0].why.rstrip('.')}. fit_report_ says more; raising max_iter, "
