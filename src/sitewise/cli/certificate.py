@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import time
 from collections.abc import Callable
@@ -42,6 +43,15 @@ def certificate(
         print("\n\n".join(part["words"] for part in result["certificates"]))
 
 
+def plain(found: Any, which: str = "") -> dict[str, Any]:
+    """A certificate as the reports take it."""
+    return {
+        "which": which, "mcmc": dataclasses.asdict(found.mcmc), "evidences": found.evidences,
+        "verdicts": found.verdicts, "rows": found.rows, "bound_holds": found.bound_holds,
+        "words": (f"{which}\n" if which else "") + str(found),
+    }  # fmt: skip
+
+
 class _TimeLeft:
     """Says after every round of annealing how long the rest takes if no round meets the target before the last."""
 
@@ -64,8 +74,6 @@ class _TimeLeft:
 
 def run(model: Any, name: str, target_se: float, max_steps: int, seed: int) -> dict[str, Any]:
     """One certificate per latent function: one for two classes and for values, one per class otherwise."""
-    import dataclasses
-
     from sitewise.cli.progress import bar
     from sitewise.mcmc import evidence_certificate
 
@@ -80,13 +88,7 @@ def run(model: Any, name: str, target_se: float, max_steps: int, seed: int) -> d
                 latent.model, latent.data, steps=_STEPS, target_se=target_se, max_steps=max_steps, seed=seed,
                 done=_TimeLeft(max_steps, f"annealing {which}".rstrip(), progress.say),
             )  # fmt: skip
-            parts.append(
-                {
-                    "which": which, "mcmc": dataclasses.asdict(found.mcmc), "evidences": found.evidences,
-                    "verdicts": found.verdicts, "rows": found.rows, "bound_holds": found.bound_holds,
-                    "words": (f"{which}\n" if which else "") + str(found),
-                }
-            )  # fmt: skip
+            parts.append(plain(found, which))
     return {
         "command": "certificate", "model": name, "method": model.method, "target": model.table_["target"],
         "likelihood": model.table_["likelihood"], "certificates": parts, "report": model.fit_report_,

@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from sitewise import evidence, means
 from sitewise.data import Data
+from sitewise.estimators import kernel_parameters
 from sitewise.estimators.latent import Latent
 from sitewise.estimators.learning import Progress, Sampling, warn_of
 from sitewise.estimators.predictive import Predictive
@@ -52,6 +53,21 @@ class GPBase(BaseEstimator):
     _weight: np.ndarray
     _latents: list[Latent | Sampled]
     _indices: list[np.ndarray]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Settings by name; if `deep`, also the kernel's values, as in kernel__lengthscale."""
+        found = super().get_params(deep=False)
+        inner = deep and (self.kernel is None or isinstance(self.kernel, Kernel))
+        return {**found, **kernel_parameters.read(self._start_kernel())} if inner else found
+
+    def set_params(self, **params):
+        """Change settings; kernel__lengthscale and the like change the kernel, which is a starting point unless held
+        by `fixed`."""
+        inner = {key: params.pop(key) for key in list(params) if key.startswith(kernel_parameters.PREFIX)}
+        super().set_params(**params)
+        if inner:
+            self.kernel = kernel_parameters.write(self._start_kernel(), inner)
+        return self
 
     # -- what the two estimators say about themselves ----------------------------------------------------
 
