@@ -47,16 +47,17 @@ def _elbo(likelihood, data, q, sites, power):
     return likelihood.expected_log_prob(data.y, q.mean, q.var + q.resid) - expected_log_site(sites, q.mean, q.var)
 
 
-def _row_left_out(q, sites, a):
+def row_left_out(data: Data, q: Marginals, sites: Sites, a) -> linalg.LeftOut:
     """The latent values of each row without the share `a` of its site, where a row has several."""
-    b, w = a * sites.nat1, a * sites.prec
-    return linalg.without_raced_site(q.mean.T, q.cross, b.T, w.T)
+    # Padding has no site in q, whatever number stands in its place; dividing one out would give no Gaussian.
+    b, w = (jnp.where(data.mask, a * x, 0.0).T for x in sites)
+    return linalg.without_raced_site(q.mean.T, q.cross, b, w)
 
 
 def _ep(likelihood, data, q, sites, power):
     a = share(data, power)
     if q.cross is not None:
-        left = _row_left_out(q, sites, a)
+        left = row_left_out(data, q, sites, a)
         return (likelihood.log_expected_jointly(data.y, left.mean, left.cov, a) - left.log_z) / a
     cav = cavity(q.mean, q.var, sites, a)
     tilted = likelihood.log_expected_prob(data.y, cav.mean, cav.var + q.resid, a)
@@ -87,7 +88,7 @@ def _collapsed(likelihood, data, q, sites, power):
 
 def _loo(likelihood, data, q, sites, power):
     if q.cross is not None:
-        left = _row_left_out(q, sites, share(data, 1.0))
+        left = row_left_out(data, q, sites, share(data, 1.0))
         return likelihood.log_expected_jointly(data.y, left.mean, left.cov)
     cav = cavity(q.mean, q.var, sites, share(data, 1.0))
     return likelihood.log_expected_prob(data.y, cav.mean, cav.var + q.resid)

@@ -37,10 +37,12 @@ def wright_omega(x: jax.Array) -> jax.Array:
     small = jnp.exp(jnp.minimum(x, 1.0))
     start = jnp.where(x < -1, small / (1 + small), jnp.where(x > 2, x - jnp.log(jnp.maximum(x, 2.0)), 0.55 + 0.4 * x))
     w = jnp.maximum(start, jnp.finfo(x.dtype).tiny)
-    for _ in range(4):  # Newton in log ω: convex, hence safe
-        z = jnp.log(w)
-        w = jnp.maximum(w * jnp.exp(jnp.clip((x - w - z) / (1 + w), -5, 5)), jnp.finfo(x.dtype).tiny)
-    return w
+
+    def newton(_, w):  # in log ω
+        step = jnp.clip((x - w - jnp.log(w)) / (1 + w), -5, 5)
+        return jnp.maximum(w * jnp.exp(step), jnp.finfo(x.dtype).tiny)
+
+    return lax.fori_loop(0, 4, newton, w)
 
 
 def log_survival(s: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
@@ -49,7 +51,7 @@ def log_survival(s: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
     The integrand peaks at f = m − ω with curvature (1 + ω)/v, where ω + log ω = m − s + log v, and bends at f = s.
     """
     sd = jnp.sqrt(var)
-    omega = wright_omega(mean - s + jnp.log(var))
+    omega = lax.stop_gradient(wright_omega(mean - s + jnp.log(var)))
     mode, narrow = mean - omega, sd / jnp.sqrt(1 + omega)
     spacing = jnp.minimum(jnp.sqrt(1 + (mode - s) ** 2), 2 * sd)
     coarse = spacing > 2.5 * narrow

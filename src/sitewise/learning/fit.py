@@ -56,7 +56,7 @@ class Fit:
         lines.append(f"EP evidence minus ELBO: {gap:.4f} per row.")
         if self.inference != "vi":
             lines.append(f"  (On {self.inference} sites the ELBO is not at its best; on VI sites the gap is an alarm.)")
-        elif gap > 0.05:
+        elif gap > 0.05 and self.model.likelihood.latents == 1:  # the bound of a softmax is loose by itself
             lines.append(
                 "  That is wide: the Gaussian approximation is far from the posterior here. Check the fit "
                 "against mcmc, and prefer ep or hybrid to vi for learning."

@@ -13,7 +13,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from sitewise import linalg
+from sitewise import linalg, means
 from sitewise.kernels import Kernel
 from sitewise.priors.full import Marginals
 from sitewise.sites import Sites
@@ -26,6 +26,7 @@ class ClassPrior:
     jitter: float = static(default=0.0)
 
     exact: ClassVar[bool] = True  # no residual variance
+    mean: ClassVar[means.Mean] = means.Zero()  # one common to all classes would change nothing
 
     def gram(self, X: jax.Array) -> ClassGram:
         """Everything that depends on θ and X but not on the sites."""
@@ -121,7 +122,7 @@ class ClassPosterior:
         return V, self.T.T @ (jnp.swapaxes(self.H, 1, 2) @ V)
 
     def joint(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Mean (classes, rows) and covariance (classes·rows, classes·rows) of the latent functions, jointly."""
+        """Mean and covariance matrix of all latent functions at the new rows, class after class."""
         cross = self.prior.kernel.matrix(X_new, self.X).T
         V, G = self._parts(cross)
         classes, rows = V.shape[0], cross.shape[1]
@@ -129,4 +130,4 @@ class ClassPosterior:
         matrix = (flat @ flat.T).reshape(classes, rows, classes, rows)
         every = jnp.arange(classes)
         matrix = matrix.at[every, :, every, :].add(self.prior.kernel.matrix(X_new) - jnp.swapaxes(V, 1, 2) @ V)
-        return self.alpha @ cross, matrix.reshape(classes * rows, classes * rows)
+        return (self.alpha @ cross).ravel(), matrix.reshape(classes * rows, classes * rows)
