@@ -26,9 +26,9 @@ from jax.scipy.special import gammaln, logsumexp
 
 from sitewise.quadrature import Landmark
 
-_INNER = Landmark(points=40, reach=8.0)
-_OUTER_POINTS = 80
-_DEPTH = 40.0  # the outer rule ends where the integrand is e^−40 of its largest value
+_INNER = Landmark(points=32, reach=6.0)
+_OUTER_POINTS = 64
+_DEPTH = 28.0  # the outer rule ends where the integrand is e^−28 of its largest value
 _LEAST = 1e-6  # a variance may be this share of the mean variance, at least
 
 
@@ -45,21 +45,38 @@ def wright_omega(x: jax.Array) -> jax.Array:
     return lax.fori_loop(0, 4, newton, w)
 
 
-def log_survival(s: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
-    """log F(s; m, v) = log E_{N(m,v)}[exp(−e^{f−s})], elementwise.
+def _survival(s, mean, var):
+    """log F(s; m, v) and its derivatives in m and v.
 
     The integrand peaks at f = m − ω with curvature (1 + ω)/v, where ω + log ω = m − s + log v, and bends at f = s.
     """
     sd = jnp.sqrt(var)
-    omega = lax.stop_gradient(wright_omega(mean - s + jnp.log(var)))
+    omega = wright_omega(mean - s + jnp.log(var))
     mode, narrow = mean - omega, sd / jnp.sqrt(1 + omega)
     spacing = jnp.minimum(jnp.sqrt(1 + (mode - s) ** 2), 2 * sd)
     coarse = spacing > 2.5 * narrow
-    f, logc = lax.stop_gradient(
-        _INNER.nodes(mode, sd, jnp.where(coarse, mode, s), jnp.where(coarse, narrow, jnp.ones_like(sd)))
-    )
-    density = -0.5 * ((f - mean) ** 2 / var + jnp.log(2 * np.pi * var))
-    return logsumexp(logc + density - jnp.exp(jnp.minimum(f - s, 700.0)), axis=0)
+    f, logc = _INNER.nodes(mode, sd, jnp.where(coarse, mode, s), jnp.where(coarse, narrow, jnp.ones_like(sd)))
+    pull = (f - mean) / var
+    heights = logc - 0.5 * pull * (f - mean) - jnp.exp(jnp.minimum(f - s, 700.0))
+    top = jnp.max(heights, axis=0)
+    mass = jnp.exp(heights - top)
+    total = jnp.sum(mass, axis=0)
+    by_mean = jnp.sum(mass * pull, axis=0) / total
+    by_var = 0.5 * (jnp.sum(mass * pull**2, axis=0) / total - 1 / var)
+    return top + jnp.log(total) - 0.5 * jnp.log(2 * np.pi * var), by_mean, by_var
+
+
+@jax.custom_jvp
+def log_survival(s: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
+    """log F(s; m, v) = log E_{N(m,v)}[exp(−e^{f−s})], elementwise; differentiable once, in mean and var."""
+    return _survival(s, mean, var)[0]
+
+
+@log_survival.defjvp
+def _log_survival_jvp(at, tangents):
+    # The derivatives come with the value: differentiating the sum over nodes would do all of it again.
+    value, by_mean, by_var = _survival(*at)
+    return value, by_mean * tangents[1] + by_var * tangents[2]
 
 
 def _guide(s, mean, var):
@@ -121,7 +138,6 @@ def log_win(winner: jax.Array, mean: jax.Array, var: jax.Array, power: Any = 1.0
     own_mean, own_var = jnp.sum(winner * mean, axis=-1), jnp.sum(winner * var, axis=-1)
     s, logc = lax.stop_gradient(_outer_nodes(power, moved, var))
 
-    @jax.checkpoint
     def at(node):
         s, logc = node
         return logc - power * s + jnp.sum(log_survival(s[..., None], moved, var), axis=-1)

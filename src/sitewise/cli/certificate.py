@@ -48,8 +48,8 @@ def run(model: Any, name: str, target_se: float, max_steps: int, seed: int) -> d
         raise Problem("a certificate needs a full GP; fit the model again without --inducing.")
     if any(latent.model.likelihood.latents > 1 for latent in model._latents):
         raise Problem(
-            "a certificate is for one latent function at a time, but this model treats its classes jointly; fit it again "
-            "with --method ep, which takes each class against the rest."
+            "a certificate is for one latent function at a time, but this model treats its classes jointly; fit it "
+            "again with --method ep, which takes each class against the rest."
         )
     classes = [str(c) for c in getattr(model, "classes_", [])]
     parts = []

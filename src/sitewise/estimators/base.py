@@ -231,7 +231,11 @@ class GPBase(BaseEstimator):
     def sites_(self) -> Sites | list[Sites]:
         """nat1 and prec of one copy of each training row, in the model's units; 0 for a row of weight 0."""
         check_is_fitted(self)
-        parts = [(k, *pair) for k, lat in enumerate(self._latents) for pair in zip(*map(np.atleast_2d, lat.sites), strict=True)]
+        parts = [
+            (k, *pair)
+            for k, lat in enumerate(self._latents)
+            for pair in zip(*map(np.atleast_2d, lat.sites), strict=True)
+        ]
         found = [Sites(self._by_row(nat1, k, 0.0), self._by_row(prec, k, 0.0)) for k, nat1, prec in parts]
         return found[0] if len(found) == 1 else found
 

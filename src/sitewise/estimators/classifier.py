@@ -116,7 +116,9 @@ class GPClassifier(ClassifierMixin, GPBase):
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         if self.multi_class not in _MULTI_CLASS:
-            raise ValueError(f"multi_class must be one of {', '.join(map(repr, _MULTI_CLASS))}, got {self.multi_class!r}.")
+            raise ValueError(
+                f"multi_class must be one of {', '.join(map(repr, _MULTI_CLASS))}, got {self.multi_class!r}."
+            )
         weight = self._weights(sample_weight, X)
         classes, codes = np.unique(column_or_1d(y), return_inverse=True)
         seen = np.unique(codes[weight > 0])

@@ -184,7 +184,10 @@ class Latent:
             mean, cov = (np.asarray(a) for a in _joint(self.posterior, _padded(X, bucket(rows))))
         if latents > 1:
             every = np.arange(latents)
-            mean, cov = mean.reshape(latents, -1), cov.reshape(latents, -1, latents, len(mean) // latents)[every, :, every]
+            mean, cov = (
+                mean.reshape(latents, -1),
+                cov.reshape(latents, -1, latents, len(mean) // latents)[every, :, every],
+            )
         return mean[..., :rows], cov[..., :rows, :rows]
 
     def draw(self, seed: int, X: np.ndarray, samples: int) -> np.ndarray:

@@ -89,6 +89,7 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point) ->
     q, sites, w = point.q, point.sites, data.weight
     cov = gram.covariance(point.factor)
     sd = jnp.sqrt(q.var)
+
     def update(mean, var, nat1, prec):
         moved = q._replace(mean=mean, var=var)
         target = method.propose(likelihood, data, moved, Sites(nat1, prec))
