@@ -9,8 +9,8 @@
     loo       Σ w log ∫ cavity × likelihood                     (no log Z_q: leave-one-out density)
 
 On the sites of any inference method.  For a row of weight w < 1 the "copy" that is left out is all there is
-of it, so its power is a = power·min(w, 1).  Where a row has several latent values (softmax), ep and loo leave out its whole
-site: the cavity is a Gaussian vector.
+of it, so its power is a = power·min(w, 1).  Where a row has several latent values (softmax), ep and loo leave out its
+whole site: the cavity is a Gaussian vector.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def _elbo(likelihood, data, q, sites, power):
 def row_left_out(data: Data, q: Marginals, sites: Sites, a) -> linalg.LeftOut:
     """The latent values of each row without the share `a` of its site, where a row has several."""
     # Padding has no site in q, whatever number stands in its place; dividing one out would give no Gaussian.
+    assert q.cross is not None
     b, w = (jnp.where(data.mask, a * x, 0.0).T for x in sites)
     return linalg.without_raced_site(q.mean.T, q.cross, b, w)
 

@@ -1,17 +1,17 @@
 """L0. E[softmax(f)_k] for a Gaussian vector f, as an integral over one variable.
 
-Softmax is a race of Gumbel noises, and also a race of exponential clocks.  With u = e^{−s} in Γ(a) = ∫ u^{a−1}e^{−u} du,
+Softmax is a race of Gumbel noises, and also one of exponential clocks.  With u = e^{−s} in Γ(a) = ∫ u^{a−1}e^{−u} du,
 
     softmax_k(f)^a = 1/Γ(a) ∫ e^{a(f_k − s)} Π_c exp(−e^{f_c − s}) ds            for every power a > 0,
 
-so for independent f_c ~ N(m_c, v_c), with F(s; m, v) = E_{N(m,v)}[exp(−e^{f − s})] and e^{a f} shifting the mean of f_k,
+so for independent f_c ~ N(m_c, v_c), with F(s; m, v) = E_{N(m,v)}[exp(−e^{f − s})], and e^{a f} shifting the mean of f,
 
     E[softmax_k^a] = 1/Γ(a) ∫ e^{a(m_k − s) + a²v_k/2} F(s; m_k + a v_k, v_k) Π_{c≠k} F(s; m_c, v_c) ds.
 
 Both integrals are one-dimensional, of log-concave functions, and are done on the log scale, so that nothing under- or
 overflows.  Softmax sees differences only; a covariance V is therefore replaced by independent variances d with
-d_c + d_e ≈ Var(f_c − f_e) for all pairs (`independent_variances`): exact for independent f plus any common part, for two
-classes always, for three wherever the variances come out positive.
+d_c + d_e ≈ Var(f_c − f_e) for all pairs (`independent_variances`): exact for independent f plus any common part, for
+two classes always, for three wherever the variances come out positive.
 """
 
 from __future__ import annotations

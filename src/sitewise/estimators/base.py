@@ -33,7 +33,7 @@ _MANY_ROWS = 10_000  # beyond, the full GP is a bad idea on most machines
 
 
 class GPBase(BaseEstimator):
-    """One fitted problem per `_targets` entry: one for regression, two classes and joint classes, else one per class."""
+    """One fitted problem per `_targets` entry: one for regression, two classes or joint classes, else one per class."""
 
     kernel: Any
     mean: Any

@@ -47,8 +47,8 @@ class GPClassifier(ClassifierMixin, GPBase):
     inducing : how they are chosen, "kmeans" or "greedy", or a table of inputs; train="inducing" moves them too
     jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
     class_weight : None, "balanced" or {class: weight}, as in scikit-learn
-    multi_class : "joint", "one_vs_rest", or "auto": joint where that can be had (method "hybrid", "vi" or "laplace" as it
-        is, no inducing inputs, mean or likelihood object) and is affordable (rows times classes at most 3 000), else one
+    multi_class : "joint", "one_vs_rest", or "auto": joint where that can be had (method "hybrid", "vi" or "laplace", no
+        inducing inputs, mean or likelihood object) and is affordable (rows times classes at most 3 000), else one
         against the rest; `multi_class_` says which
     random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters
 
@@ -116,9 +116,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         if self.multi_class not in _MULTI_CLASS:
-            raise ValueError(
-                f"multi_class must be one of {', '.join(map(repr, _MULTI_CLASS))}, got {self.multi_class!r}."
-            )
+            raise ValueError(f"multi_class must be 'auto', 'joint' or 'one_vs_rest', got {self.multi_class!r}.")
         weight = self._weights(sample_weight, X)
         classes, codes = np.unique(column_or_1d(y), return_inverse=True)
         seen = np.unique(codes[weight > 0])
