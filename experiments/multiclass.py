@@ -4,7 +4,8 @@
 
 Folds are StratifiedKFold(5, shuffle=True, random_state=0), scaling is fitted on the training rows, and every model
 starts from the same kernel, Matern 5/2 of variance 1 with lengthscale √(number of columns).  "digits-500" trains on 500
-random rows of each training fold of digits and tests on the same rows as "digits".  Every finished fold is one line of results/multiclass/results.jsonl and is not run again; --table writes results/multiclass/README.md.
+random rows of each training fold of digits and tests on the same rows as "digits".  Every finished fold is one line of
+results/multiclass/results.jsonl and is not run again; --table writes results/multiclass/README.md.
 Seconds are processor seconds of one BLAS thread, compiling apart (`compile_seconds` has those, measured by fitting the
 same rows twice), or, on a GPU, seconds by the clock.
 """
@@ -73,7 +74,8 @@ def run_fold(name: str, fold: int, method: str, warm: bool) -> dict:
     return {
         "set": name, "fold": fold, "method": method, "rows": len(y), "test_rows": len(y_test),
         "log_loss": float(log_loss(y_test, probability)),
-        "accuracy": float(accuracy_score(y_test, model.predict(X_test))), "seconds": round(spent[-1], 2), "compile_seconds": None if warm else round(spent[0] - spent[-1], 2),
+        "accuracy": float(accuracy_score(y_test, model.predict(X_test))), "seconds": round(spent[-1], 2),
+        "compile_seconds": None if warm else round(spent[0] - spent[-1], 2),
         "predict_seconds": round(predicting, 2), "clock": "gpu" if gpu else "cpu",
         "warnings": sorted({str(w.message)[:160] for w in caught}), "kernel": repr(model.kernel_),
         "sitewise": sitewise.__version__, "scikit_learn": sklearn.__version__, "jax": jax.__version__,

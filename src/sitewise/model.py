@@ -39,7 +39,7 @@ class Model:
         """A sparse GP with inducing inputs Z (see `priors.inducing.select`), O(nm²); `storage` as in `SparsePrior`."""
         if likelihood.latents > 1:
             raise ValueError(
-                f"{type(likelihood).__name__} has several latent functions per row, for which there is no sparse prior; "
-                "use Model.full, or in GPClassifier multi_class='one_vs_rest'."
+                f"{type(likelihood).__name__} has several latent functions per row, for which there is no sparse "
+                "prior; use Model.full, or in GPClassifier multi_class='one_vs_rest'."
             )
         return Model(SparsePrior(kernel, Z, means.Zero() if mean is None else mean, jitter, **storage), likelihood)

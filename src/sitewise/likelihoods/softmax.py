@@ -5,9 +5,9 @@ log Σ_c e^{f_c} ≤ s + Σ_c e^{f_c − s} − 1 for every s, with equality at 
     log p(y = k | f) ≥ Σ_c [1(c = k)(g_c + 1) − e^{g_c}].
 
 The prior of these models (`priors.classes`) takes the linear s(f) that suits the sites best.  Laplace's method is then
-that of softmax itself, because the bound touches at the mode, and so do the curvatures once s is eliminated (R&W section
-3.5); VI maximises the tilted bound of Knowles & Minka (2011), whose expectations are closed, E e^g = e^{m + v/2}; and the
-EP-like evidence integrates softmax over each row's cavity (`race`).
+that of softmax itself, because the bound touches at the mode, and so do the curvatures once s is eliminated (R&W
+section 3.5); VI maximises the tilted bound of Knowles & Minka (2011), whose expectations are closed, E e^g =
+e^{m + v/2}; and the EP-like evidence integrates softmax over each row's cavity (`race`).
 """
 
 from __future__ import annotations
