@@ -33,7 +33,7 @@ _MANY_ROWS = 10_000  # beyond, the full GP is a bad idea on most machines
 
 
 class GPBase(BaseEstimator):
-    """One latent function per `_targets` entry: one for regression and two classes, one per class otherwise."""
+    """One fitted problem per `_targets` entry: one for regression, two classes or joint classes, else one per class."""
 
     kernel: Any
     mean: Any
@@ -198,12 +198,11 @@ class GPBase(BaseEstimator):
         if return_cov:
             X = self._new_rows(X)
             pairs = [self._latent_units(*latent.joint(X)) for latent in self._latents]
-            mean, cov = np.stack([p[0] for p in pairs], -1), np.stack([p[1] for p in pairs])
-            return (mean[:, 0], cov[0]) if len(pairs) == 1 else (mean, cov)
-        pairs = [self._latent_units(*q) for q in self._marginals(X)]
-        mean, var = (np.stack([p[i] for p in pairs], -1) for i in range(2))
-        if len(pairs) == 1:
-            mean, var = mean[:, 0], var[:, 0]
+            if len(pairs) == 1:
+                return pairs[0][0].T, pairs[0][1]
+            return np.stack([p[0] for p in pairs], -1), np.stack([p[1] for p in pairs])
+        pairs = [self._latent_units(q.mean, _variances(q)) for q in self._marginals(X)]
+        mean, var = pairs[0] if len(pairs) == 1 else (np.stack([p[i] for p in pairs], -1) for i in range(2))
         return (mean, np.sqrt(var)) if return_std else mean
 
     # -- diagnostics: derived when asked for, never stored ------------------------------------------------
@@ -232,7 +231,12 @@ class GPBase(BaseEstimator):
     def sites_(self) -> Sites | list[Sites]:
         """nat1 and prec of one copy of each training row, in the model's units; 0 for a row of weight 0."""
         check_is_fitted(self)
-        found = [Sites(*(self._by_row(a, k, 0.0) for a in lat.sites)) for k, lat in enumerate(self._latents)]
+        parts = [
+            (k, *pair)
+            for k, lat in enumerate(self._latents)
+            for pair in zip(*map(np.atleast_2d, lat.sites), strict=True)
+        ]
+        found = [Sites(self._by_row(nat1, k, 0.0), self._by_row(prec, k, 0.0)) for k, nat1, prec in parts]
         return found[0] if len(found) == 1 else found
 
     @property
@@ -254,7 +258,7 @@ class GPBase(BaseEstimator):
         found = []
         for k, left in enumerate(self._left_out()):
             out = self._indices[k] < 0
-            rest = self._latents[k].marginals(self._X[out]) if np.any(out) else Marginal(np.zeros(0), np.zeros(0))
+            rest = self._latents[k].marginals(self._X[out]) if np.any(out) else Marginal(np.zeros(()), np.zeros(()))
             found.append(
                 Marginal(self._by_row(left.cavity.mean, k, rest.mean), self._by_row(left.cavity.var, k, rest.var))
             )
@@ -306,7 +310,7 @@ class GPBase(BaseEstimator):
         for (latent, before), m in zip(old, merged, strict=True):
             latent.model.likelihood.check(m.data.y)
             both = (before[old_rows] >= 0) & (m.place[new_rows] >= 0)
-            known = Sites(*(a[before[old_rows][both]] for a in latent.sites))
+            known = Sites(*(a[..., before[old_rows][both]] for a in latent.sites))
             found, solution = infer(method, latent.model, m.data, known, m.place[new_rows][both])
             latents.append(found)
             outcomes.append(solution.outcome)
@@ -328,6 +332,10 @@ class GPBase(BaseEstimator):
         from sitewise.estimators.persistence import save
 
         save(self, path)
+
+
+def _variances(q: Marginal) -> np.ndarray:
+    return q.var if q.var.ndim == 1 else np.diagonal(q.var, axis1=1, axis2=2)
 
 
 def _same_form(one: Model, other: Model) -> bool:

@@ -35,8 +35,8 @@ _CHECK = hashlib.sha256().digest_size
 # What fit leaves behind, besides the latent functions; those an estimator does not have are left out.
 # `table_` says how `sitewise fit` made numbers of a table; estimators fitted in Python have none.
 _FITTED = (
-    "n_features_in_", "feature_names_in_", "classes_", "class_weight_", "y_mean_", "y_scale_", "n_iter_", "converged_",
-    "fit_report_", "_X", "_y", "_weight", "table_",
+    "n_features_in_", "feature_names_in_", "classes_", "class_weight_", "multi_class_", "y_mean_", "y_scale_",
+    "n_iter_", "converged_", "fit_report_", "_X", "_y", "_weight", "table_",
 )  # fmt: skip
 
 
@@ -153,8 +153,8 @@ def _build(header: dict, arrays: list[np.ndarray]) -> GPBase:
         padded = Sites(*(decode(part[name], arrays) for name in ("nat1", "prec")))
         for a in padded:
             _check(a, padded.nat1.shape)
-        sites = Sites(*(a[: m.data.rows] for a in padded))
-        _check(sites.nat1, (m.data.rows,))
+        sites = Sites(*(a[..., : m.data.rows] for a in padded))
+        _check(sites.nat1, (m.data.rows,) if likelihood.latents == 1 else (likelihood.latents, m.data.rows))
         jitter, Z = float(part["jitter"]), decode(part.get("inducing"), arrays)
         if Z is None:
             model = Model.full(kernel, likelihood, mean, jitter)

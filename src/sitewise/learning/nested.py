@@ -263,7 +263,7 @@ class _Search:
         model = jax.tree.map(np.asarray, self.trainable.from_vector(self.model, jnp.asarray(best.vector)))
         labels = self.trainable.labels
         near = np.abs(best.vector[:, None] - self.limits) < 1e-6
-        sites = jax.tree.map(lambda a: np.asarray(a)[: self.given.rows], best.solution.sites)
+        sites = jax.tree.map(lambda a: np.asarray(a)[..., : self.given.rows], best.solution.sites)
         return Fit(
             model=model,
             data=self.given,
