@@ -79,6 +79,11 @@ def run(model: Any, name: str, target_se: float, max_steps: int, seed: int) -> d
 
     if not all(latent.model.prior.exact for latent in model._latents):
         raise Problem("a certificate needs a full GP; fit the model again without --inducing.")
+    if any(latent.model.likelihood.latents > 1 for latent in model._latents):
+        raise Problem(
+            "a certificate is for one latent function at a time, but this model treats its classes jointly; fit it "
+            "again with --method ep, which takes each class against the rest."
+        )
     classes = [str(c) for c in getattr(model, "classes_", [])]
     parts = []
     with bar("annealing", None) as progress:

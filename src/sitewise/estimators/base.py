@@ -36,7 +36,7 @@ _MANY_ROWS = 10_000  # beyond, the full GP is a bad idea on most machines
 
 
 class GPBase(BaseEstimator):
-    """One latent function per `_targets` entry: one for regression and two classes, one per class otherwise."""
+    """One fitted problem per `_targets` entry: one for regression, two classes or joint classes, else one per class."""
 
     kernel: Any
     mean: Any
@@ -180,12 +180,11 @@ class GPBase(BaseEstimator):
         if return_cov:
             X = self._new_rows(X)
             pairs = [self._latent_units(*latent.joint(X)) for latent in self._latents]
-            mean, cov = np.stack([p[0] for p in pairs], -1), np.stack([p[1] for p in pairs])
-            return (mean[:, 0], cov[0]) if len(pairs) == 1 else (mean, cov)
+            if len(pairs) == 1:
+                return pairs[0][0].T, pairs[0][1]
+            return np.stack([p[0] for p in pairs], -1), np.stack([p[1] for p in pairs])
         pairs = [self._latent_units(*q.f_moments()) for q in self._at(X)]
-        mean, var = (np.stack([p[i] for p in pairs], -1) for i in range(2))
-        if len(pairs) == 1:
-            mean, var = mean[:, 0], var[:, 0]
+        mean, var = pairs[0] if len(pairs) == 1 else (np.stack([p[i] for p in pairs], -1) for i in range(2))
         return (mean, np.sqrt(var)) if return_std else mean
 
     # -- diagnostics: derived when asked for, never stored ------------------------------------------------
@@ -230,8 +229,12 @@ class GPBase(BaseEstimator):
     @property
     def sites_(self) -> Sites | list[Sites]:
         """nat1 and prec of one copy of each training row, in the model's units; 0 for a row of weight 0."""
-        latents = self._with_sites("sites_")
-        found = [Sites(*(self._by_row(a, k, 0.0) for a in lat.sites)) for k, lat in enumerate(latents)]
+        parts = [
+            (k, *pair)
+            for k, lat in enumerate(self._with_sites("sites_"))
+            for pair in zip(*map(np.atleast_2d, lat.sites), strict=True)
+        ]
+        found = [Sites(self._by_row(nat1, k, 0.0), self._by_row(prec, k, 0.0)) for k, nat1, prec in parts]
         return found[0] if len(found) == 1 else found
 
     @property
@@ -250,7 +253,8 @@ class GPBase(BaseEstimator):
         found = []
         for k, latent in enumerate(self._with_sites("loo_")):
             left, out = latent.leave_out(), self._indices[k] < 0
-            mean, var = latent.at(self._X[out]).f_moments() if np.any(out) else (np.zeros(0), np.zeros(0))
+            rest = latent.at(self._X[out]) if np.any(out) else None
+            mean, var = (0.0, 0.0) if rest is None else (rest.mean[:, 0], rest.var[:, 0])
             found.append(
                 Predictive.gaussian(
                     latent.model.likelihood, self._by_row(left.mean, k, mean), self._by_row(left.var, k, var)
@@ -303,7 +307,7 @@ class GPBase(BaseEstimator):
         for (latent, before), m in zip(old, merged, strict=True):
             latent.model.likelihood.check(m.data.y)
             both = (before[old_rows] >= 0) & (m.place[new_rows] >= 0)
-            known = Sites(*(a[before[old_rows][both]] for a in latent.sites))
+            known = Sites(*(a[..., before[old_rows][both]] for a in latent.sites))
             found, solution = method.infer(latent.model, m.data, known, m.place[new_rows][both])
             latents.append(found)
             outcomes.append(solution.outcome)

@@ -16,17 +16,18 @@ import numpy as np
 
 from sitewise.data import Data, bucket
 from sitewise.estimators.predictive import Functions, Predictive, by_block, padded, repeated
+from sitewise.evidence import row_left_out
 from sitewise.inference import Inference, Solution
 from sitewise.inference.driver import initial_sites, solve
-from sitewise.learning.fit import all_evidences
+from sitewise.learning.fit import all_evidences, pad_rows
 from sitewise.model import Model
 from sitewise.precision import working_precision
 from sitewise.predict import Posterior, posterior
-from sitewise.sites import Sites, cavity
+from sitewise.sites import Sites, cavity, expected_log_site
 
 
 class Left(NamedTuple):
-    """Each row left out: mean and variance of f there without it, and what the row did to the posterior."""
+    """Each row left out: mean and (co)variance of f there without it, and what the row did to the posterior."""
 
     mean: np.ndarray
     var: np.ndarray
@@ -43,7 +44,12 @@ _start = jax.jit(initial_sites)
 @jax.jit
 def _leave_out(model: Model, data: Data, sites: Sites):
     q = model.prior.gram(data.X).condition(sites.scaled(data.weight))
-    cav = cavity(q.mean, q.var, sites, jnp.minimum(data.weight, 1.0))
+    share = jnp.minimum(data.weight, 1.0)
+    if q.cross is not None:
+        left = row_left_out(data, q, sites, share)
+        own = jnp.sum(expected_log_site(sites.scaled(share), q.mean, q.var), axis=0)  # E_q log t = KL + log ∫ cavity·t
+        return left.mean, left.cov, own - left.log_z
+    cav = cavity(q.mean, q.var, sites, share)
     shift = (q.mean - cav.mean) ** 2 / cav.var
     ratio = q.var / cav.var
     return cav.mean, cav.var + q.resid, 0.5 * (shift + ratio - 1 - jnp.log(ratio))
@@ -62,8 +68,8 @@ class Latent:
     def of(model: Model, data: Data, sites: Sites) -> Latent:
         rows = bucket(data.rows)
         data = data.pad(rows)
-        sites = Sites(*(np.pad(np.asarray(a), (0, rows - len(a))) for a in sites))
         with working_precision():
+            sites = Sites(*(np.asarray(pad_rows(a, rows)) for a in sites))
             q = jax.tree.map(np.asarray, _posterior(model, data, sites))
         return Latent(model, data, sites, q)
 
@@ -74,6 +80,9 @@ class Latent:
         """True if no row tells anything about another: B = I + W½KW½ is diagonal, for all that can be seen."""
         if not self.model.prior.exact:
             return False
+        if self.model.likelihood.latents > 1:
+            H = np.abs(np.asarray(self.posterior.latent.H))  # L⁻¹W½, diagonal where L is
+            return bool(np.sum(self.data.weight > 0) > 1 and np.max(np.tril(H, -1)) < 1e-6 * np.max(H))
         L = np.asarray(self.posterior.latent.L)
         own = np.max(np.diag(L) ** 2 - 1)
         return bool(np.sum(self.data.weight > 0) > 1 and np.max(np.abs(np.tril(L, -1))) < 1e-6 * own)
@@ -88,16 +97,25 @@ class Latent:
             return Predictive.gaussian(self.model.likelihood, *by_block(lambda X: _marginals(self.posterior, X), X))
 
     def joint(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance matrix of f."""
-        rows = len(X)
+        """Mean and covariance matrix of f; of several, those of each, on a leading axis."""
+        rows, latents = len(X), self.model.likelihood.latents
         with working_precision():
-            mean, cov = _joint(self.posterior, padded(X, bucket(rows)))
-        return np.asarray(mean)[:rows], np.asarray(cov)[:rows, :rows]
+            mean, cov = (np.asarray(a) for a in _joint(self.posterior, padded(X, bucket(rows))))
+        if latents > 1:
+            every = np.arange(latents)
+            mean, cov = (
+                mean.reshape(latents, -1),
+                cov.reshape(latents, -1, latents, len(mean) // latents)[every, :, every],
+            )
+        return mean[..., :rows], cov[..., :rows, :rows]
 
     def draw(self, seed: int, X: np.ndarray, samples: int) -> Functions:
+        """Joint draws of f; of several, these on the second axis."""
         with working_precision():
-            f = _draw(self.posterior, jax.random.key(seed), padded(X, bucket(len(X))), samples)
-        return Functions(repeated(self.model.likelihood, samples), np.asarray(f)[:, : len(X)])
+            f = np.asarray(_draw(self.posterior, jax.random.key(seed), padded(X, bucket(len(X))), samples))
+        if self.model.likelihood.latents > 1:
+            f = f.reshape(samples, self.model.likelihood.latents, -1)
+        return Functions(repeated(self.model.likelihood, samples), f[..., : len(X)])
 
     def leave_out(self) -> Left:
         """For the distinct training rows, padding included."""
@@ -111,9 +129,9 @@ def infer(method: Inference, model: Model, data: Data, known: Sites, at: np.ndar
     with working_precision():
         fresh = Sites(*(np.array(a) for a in _start(model.likelihood, filled)))
         start = Sites(*(a.copy() for a in fresh))
-        start.nat1[at], start.prec[at] = known
+        start.nat1[..., at], start.prec[..., at] = known
         solution = solve(method, model, filled, start)
         if not solution.outcome.ok:
             # The old sites may be a bad start for what remains; the likelihood's own start is never far off.
             solution = solve(method, model, filled, fresh)
-    return Latent.of(model, data, Sites(*(np.asarray(a)[: data.rows] for a in solution.sites))), solution
+    return Latent.of(model, data, Sites(*(np.asarray(a)[..., : data.rows] for a in solution.sites))), solution

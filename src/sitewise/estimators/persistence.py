@@ -41,8 +41,8 @@ _CHECK = hashlib.sha256().digest_size
 # What fit leaves behind, besides the latent functions; those an estimator does not have are left out.
 # `table_` says how `sitewise fit` made numbers of a table; estimators fitted in Python have none.
 _FITTED = (
-    "n_features_in_", "feature_names_in_", "classes_", "class_weight_", "y_mean_", "y_scale_", "n_iter_", "converged_",
-    "fit_report_", "_X", "_y", "_weight", "table_",
+    "n_features_in_", "feature_names_in_", "classes_", "class_weight_", "multi_class_", "y_mean_", "y_scale_",
+    "n_iter_", "converged_", "fit_report_", "_X", "_y", "_weight", "table_",
 )  # fmt: skip
 
 
@@ -182,8 +182,8 @@ def _build_latent(part: dict[str, Any], data: Data, inputs: int) -> Latent | Sam
     padded = Sites(part["nat1"], part["prec"])
     for a in padded:
         _check(a, padded.nat1.shape)
-    sites = Sites(*(a[: data.rows] for a in padded))
-    _check(sites.nat1, (data.rows,))
+    sites = Sites(*(a[..., : data.rows] for a in padded))
+    _check(sites.nat1, (data.rows,) if likelihood.latents == 1 else (likelihood.latents, data.rows))
     return Latent.of(model, data, sites)
 
 

@@ -1,8 +1,8 @@
 """L4. What a fitted latent function says at some rows, and all that is read off it.
 
 f is a mixture of Gaussians, each with a likelihood on top: one component for a Gaussian approximation, one for every
-draw of a sampled posterior.  Rows are padded to a few block sizes, so that tables of any length share compiled
-programs.  Everything that comes out is NumPy.
+draw of a sampled posterior.  Joint classes have several f at each row.  Rows are padded to a few block sizes, so that
+tables of any length share compiled programs.  Everything that comes out is NumPy.
 """
 
 from __future__ import annotations
@@ -37,16 +37,18 @@ class _Given:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _read(name: str, likelihood: Likelihood, mean, var, y) -> tuple[jax.Array, ...]:
-    """`mean` and `var` are (rows, components)."""
+    """`mean` and `var` are (rows, components, …)."""
 
     def component(part):
         likelihood, mean, var = part
         q = Posterior(_Given(mean, var), likelihood)  # the same answer for any X
         if name == "moments":
             return q.y_mean(mean), q.y_var(mean)
+        if name == "log_probabilities":
+            return likelihood.log_probabilities(mean, var)
         return q.y_cdf(mean, y) if name == "distribution" else q.log_density(mean, y)
 
-    found = lax.map(component, (likelihood, mean.T, var.T))
+    found = lax.map(component, (likelihood, jnp.swapaxes(mean, 0, 1), jnp.swapaxes(var, 0, 1)))
     if name == "moments":
         return _moments(*found)
     if name == "distribution":
@@ -83,7 +85,10 @@ def repeated(likelihood: Likelihood, times: int = 1) -> Likelihood:
 
 
 class Predictive(NamedTuple):
-    """`mean` and `var` of f are (rows, components); parameters of `likelihood` have a leading axis of components."""
+    """`mean` and `var` of f are (rows, components); of several f, (rows, components, f) and (rows, components, f, f).
+
+    Parameters of `likelihood` have a leading axis of components.
+    """
 
     likelihood: Likelihood
     mean: np.ndarray
@@ -95,8 +100,9 @@ class Predictive(NamedTuple):
         return Predictive(repeated(likelihood), np.asarray(mean)[:, None], np.asarray(var)[:, None])
 
     def f_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of f, one per row."""
-        return _moments(self.mean.T, self.var.T)
+        """Mean and variance of f, one per row; of several f, one column each."""
+        var = self.var if self.mean.ndim == 2 else np.diagonal(self.var, axis1=-2, axis2=-1)
+        return _moments(np.swapaxes(self.mean, 0, 1), np.swapaxes(var, 0, 1))
 
     def y_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """E[y] and Var[y] of each row."""
@@ -112,6 +118,10 @@ class Predictive(NamedTuple):
         """P(Y ≤ y) of each row."""
         return self._at("distribution", y)
 
+    def log_probabilities(self) -> np.ndarray:
+        """log P(class) of each row, one column per class of joint ones."""
+        return self._at("log_probabilities", 0.0)
+
     def _at(self, name: str, y) -> np.ndarray:
         y = np.broadcast_to(np.asarray(y, float), len(self.mean))
         with working_precision():
@@ -120,7 +130,8 @@ class Predictive(NamedTuple):
 
 
 class Functions(NamedTuple):
-    """Latent functions drawn jointly at some rows: `f` is (draws, rows), and each draw has its likelihood."""
+    """Latent functions drawn jointly at some rows, each with its likelihood: `f` is (draws, rows), of joint classes
+    (draws, classes, rows)."""
 
     likelihood: Likelihood
     f: np.ndarray

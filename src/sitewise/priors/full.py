@@ -15,13 +15,17 @@ from sitewise.types import fixed, module, static
 
 
 class Marginals(NamedTuple):
-    """q at the training rows.  f_i has mean `mean` and variance `var` + `resid`; its site sees `var`."""
+    """q at the training rows.  f_i has mean `mean` and variance `var` + `resid`; its site sees `var`.
+
+    With several latent functions per row (priors.classes), `cross` is the covariance of those of each row.
+    """
 
     mean: jax.Array
     var: jax.Array
     resid: jax.Array
     log_z: jax.Array
     prior_mean: jax.Array
+    cross: jax.Array | None = None
 
 
 @module
