@@ -1,5 +1,6 @@
 """The hyperparameter sampler: calibration, a closed form, diagnostics, predictions."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -79,6 +80,15 @@ def test_diagnostics():
     assert 100 < diagnostics.bulk_ess(walk) < 420  # 4000·(1 − 0.9)/(1 + 0.9) = 210
     assert diagnostics.rhat(white + np.arange(4)[:, None]) > 1.2
     assert not np.isfinite(diagnostics.rhat(np.zeros((4, 100))))
+
+
+def test_draws_at_a_bound_are_told_of(regression):
+    samples = regression[-1]
+    assert samples.at_bound == ()
+    low, high = np.quantile(samples.vectors, [0.1, 0.9])
+    pressed = dataclasses.replace(samples, vectors=np.clip(samples.vectors, low, high), limits=np.array([[low, high]]))
+    assert pressed.at_bound == ("kernel.variance",)
+    assert "Give it a prior" in pressed.summary()
 
 
 def test_unknown_prior_is_an_error(regression):
