@@ -4,7 +4,7 @@
 
 At every point of the grid log ℓ, log σ ∈ [−1, 5] (isotropic Matérn-5/2, probit): Laplace, EP, VI and hybrid
 evidences and test log densities, and log Z by annealed importance sampling with standard errors.  Writes FILE.npz,
-FILE.png and FILE.json (seconds, summary); resumable: blocks that are finished lie in FILE.parts.
+FILE.csv, FILE.png and FILE.json (seconds, summary); resumable: blocks that are finished lie in FILE.parts.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ def main() -> None:
         found_others = timed("laplace, ep, vi", others)
     out |= {**found_others, **grid._asdict(), "rows": np.array(n)}
     np.savez(args.out, **out)
+    args.out.with_suffix(".csv").write_text(surfaces.as_csv(out, grid))
     report = summary(args, out, seconds, n)
     args.out.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
     surfaces.draw(args.set, out, grid, n).savefig(args.out.with_suffix(".png"), dpi=110)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,9 +14,9 @@ from sitewise import evidence as ev
 from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Solution
-from sitewise.learning.ascent import maximise
+from sitewise.learning.ascent import climb
 from sitewise.learning.fit import Fit, all_evidences, start_sites
-from sitewise.learning.objective import GRADIENTS, profile
+from sitewise.learning.objective import GRADIENTS, Evaluation, profile, profiles
 from sitewise.model import Model
 from sitewise.parameters import Trainable, matches
 from sitewise.precision import working_precision
@@ -69,18 +69,72 @@ class Nested:
         """Train.  `callback` gets each entry of the trace as it is made, and may raise to stop."""
         model.likelihood.check(data.y)
         with working_precision():
-            padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
-            trainable = Trainable.of(model, self.fixed, self.train)
-            search = _Search(self, model, padded, trainable, start_sites(model, padded, sites), callback)
-            start = np.asarray(trainable.to_vector(model))
-            best = search.run(start)
-            rng = np.random.default_rng(seed)
-            for _ in range(self.restarts):
-                moved = start + rng.uniform(-2.0, 2.0, start.shape)
-                other = search.run(np.clip(moved, *search.limits.T) if len(moved) else moved)
+            search = _Search(self, model, data, bucket(data.rows), sites, callback)
+            starts = search.starts(self.restarts, seed)
+            best = search.drive(starts[0])
+            for start in starts[1:]:
+                other = search.drive(start)
                 if other.value > best.value:
                     best = other
-            return search.finish(best, data)
+            return search.finish(best)
+
+    def fit_many(
+        self, models: Model | Sequence[Model], parts: Sequence[Data], done: Callable[[int], None] | None = None
+    ) -> list[Fit]:
+        """Train on each part (folds, resamples, outputs) in one compiled program, which suits an accelerator.
+
+        One model for all, or one for each part (say with inducing inputs of its own).  Every part has its own
+        hyperparameters and takes the same way as by `fit`; a round costs as much as its slowest part.  `done` is told
+        how many parts have ended.
+        """
+        if self.restarts:
+            raise ValueError("fit_many starts every part once; set restarts=0.")
+        each = [models] * len(parts) if isinstance(models, Model) else list(models)
+        if len(each) != len(parts):
+            raise ValueError(f"Got {len(each)} models for {len(parts)} parts; give one model, or one for each part.")
+        if len({(jax.tree.structure(m), *map(np.shape, jax.tree.leaves(m))) for m in each}) > 1:
+            raise ValueError("fit_many needs models alike: the same parts, with as many inducing inputs each.")
+        with working_precision():
+            size = bucket(max((part.rows for part in parts), default=1))
+            searches = []
+            for model, part in zip(each, parts, strict=True):
+                model.likelihood.check(part.y)
+                searches.append(_Search(self, model, part, size, None, None))
+            bests = _side_by_side(searches, done)
+            return [search.finish(best) for search, best in zip(searches, bests, strict=True)]
+
+
+def _stack(trees: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *trees)
+
+
+def _side_by_side(searches: list[_Search], done: Callable[[int], None] | None) -> list[_Best]:
+    """Answer the requests of all searches by one mapped evaluation a round.
+
+    When a quarter of them is left, the batch shrinks to a quarter, once: a second program costs a compilation.
+    """
+    runs = [search.run(search.starts(0, 0)[0]) for search in searches]
+    requests = {i: next(run) for i, run in enumerate(runs)}
+    bests: dict[int, _Best] = {}
+    size = len(runs)
+    stacked: tuple[list[int], Any, Any] = ([], None, None)
+    while requests:
+        if len(requests) <= len(runs) // 4:
+            size = max(len(runs) // 4, 1)
+        lanes = [*requests, *[next(iter(requests))] * (size - len(requests))]
+        if lanes != stacked[0]:
+            stacked = lanes, _stack([searches[i].model for i in lanes]), _stack([searches[i].data for i in lanes])
+        vectors, sites = (_stack(part) for part in zip(*(requests[i] for i in lanes), strict=True))
+        answers = jax.tree.map(np.asarray, searches[0].evaluate_many(*stacked[1:], vectors, sites))
+        for lane, i in enumerate(list(requests)):
+            try:
+                requests[i] = runs[i].send(jax.tree.map(lambda leaf: leaf[lane], answers))  # noqa: B023
+            except StopIteration as end:
+                bests[i] = end.value
+                del requests[i]
+                if done is not None:
+                    done(len(bests))
+    return [bests[i] for i in range(len(runs))]
 
 
 @dataclasses.dataclass
@@ -96,16 +150,18 @@ class _Best:
 class _Search:
     """One optimisation: remembers the best point seen and carries the sites from one θ to the next."""
 
-    def __init__(self, learner: Nested, model, data, trainable, sites, callback):
-        self.learner, self.model, self.data, self.trainable = learner, model, data, trainable
-        self.first_sites, self.callback = sites, callback
+    def __init__(self, learner: Nested, model: Model, data: Data, size: int, sites: Sites | None, callback):
+        self.learner, self.model, self.given, self.callback = learner, model, data, callback
+        self.data = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(size))
+        self.trainable = trainable = Trainable.of(model, learner.fixed, learner.train)
+        self.first_sites = start_sites(model, self.data, sites)
         self.trace: list[dict] = []
         self.priors = tuple(sorted(learner.priors.items()))
         for name, _ in self.priors:
             if name not in [p.name for p in trainable.parameters]:
                 raise ValueError(f"A prior was given for {name!r}, which is not a trained parameter.")
         self.limits = self._limits()
-        self.rows = float(np.sum(np.asarray(data.weight)))
+        self.rows = float(np.sum(np.asarray(self.data.weight)))
         exact_if_held = "fixed" if model.likelihood.log_concave else "implicit"
         self.gradient = exact_if_held if learner.gradient == "auto" else learner.gradient
 
@@ -126,23 +182,45 @@ class _Search:
             out += [pair] * p.size
         return np.array(out, float).reshape(-1, 2)
 
-    def evaluate(self, vector: np.ndarray, sites: Sites):
-        learner = self.learner
-        return profile(
-            learner.inference, learner.evidence.on(self.model.prior), self.gradient, self.trainable, self.priors,
-            self.model, self.data, jnp.asarray(vector), sites,
-        )  # fmt: skip
+    def starts(self, restarts: int, seed: int) -> list[np.ndarray]:
+        first = np.asarray(self.trainable.to_vector(self.model))
+        rng = np.random.default_rng(seed)
+        moved = [first + rng.uniform(-2.0, 2.0, first.shape) for _ in range(restarts)]
+        return [first, *(np.clip(m, *self.limits.T) if len(m) else m for m in moved)]
 
-    def run(self, start: np.ndarray) -> _Best:
+    @property
+    def _settings(self) -> tuple:
+        learner = self.learner
+        return learner.inference, learner.evidence.on(self.model.prior), self.gradient, self.trainable, self.priors
+
+    def evaluate(self, vector: np.ndarray, sites: Sites) -> Evaluation:
+        return profile(*self._settings, self.model, self.data, jnp.asarray(vector), sites)
+
+    def evaluate_many(self, models: Model, data: Data, vectors: jax.Array, sites: Sites) -> Evaluation:
+        """The evaluation of many searches like this one; every argument has a leading axis."""
+        return profiles(*self._settings, models, data, vectors, sites)
+
+    def drive(self, start: np.ndarray) -> _Best:
+        """Answer one search's requests until it ends."""
+        run = self.run(start)
+        request = next(run)
+        while True:
+            try:
+                request = run.send(self.evaluate(*request))
+            except StopIteration as end:
+                return end.value
+
+    def run(self, start: np.ndarray) -> Generator[tuple[np.ndarray, Sites], Evaluation, _Best]:
+        """One ascent: yields (θ, sites to start from), is sent the evaluation there, returns the best point seen."""
         best: _Best | None = None
         sites = self.first_sites
-
-        def value_and_slope(vector):
-            nonlocal best, sites
-            result = self.evaluate(vector, sites)
+        steps = climb(start, self.limits, tol=self.learner.tol, max_rounds=self.learner.max_rounds)
+        vector = next(steps) if len(start) else start
+        while True:
+            result = yield vector, sites
             if not result.solution.outcome.ok:
                 # The carried sites may be a bad start here; the likelihood's own start is never far off.
-                again = self.evaluate(vector, self.first_sites)
+                again = yield vector, self.first_sites
                 if again.solution.outcome.ok or not np.isfinite(float(result.value)):
                     result = again
             value, slope = float(result.value), np.asarray(result.gradient)
@@ -160,15 +238,14 @@ class _Search:
                 )
             else:
                 value = -np.inf  # a failed step, which the ascent backs away from
-            return value / self.rows, slope / self.rows
-
-        if len(start) == 0:
-            value_and_slope(start)
             assert best is not None
-            return dataclasses.replace(best, success=True, reason="nothing to train; inference only")
-        end = maximise(value_and_slope, start, self.limits, tol=self.learner.tol, max_rounds=self.learner.max_rounds)
-        assert best is not None
-        return dataclasses.replace(best, success=end.converged, reason=end.reason, rounds=end.rounds)
+            if len(start) == 0:
+                return dataclasses.replace(best, success=True, reason="nothing to train; inference only")
+            try:
+                vector = steps.send((value / self.rows, slope / self.rows))
+            except StopIteration as stop:
+                end = stop.value
+                return dataclasses.replace(best, success=end.converged, reason=end.reason, rounds=end.rounds)
 
     def _record(self, vector, value: float, solution: Solution) -> None:
         entry = {
@@ -182,14 +259,14 @@ class _Search:
         if self.callback is not None:
             self.callback(entry)
 
-    def finish(self, best: _Best, data: Data) -> Fit:
+    def finish(self, best: _Best) -> Fit:
         model = jax.tree.map(np.asarray, self.trainable.from_vector(self.model, jnp.asarray(best.vector)))
         labels = self.trainable.labels
         near = np.abs(best.vector[:, None] - self.limits) < 1e-6
-        sites = jax.tree.map(lambda a: np.asarray(a)[..., : data.rows], best.solution.sites)
+        sites = jax.tree.map(lambda a: np.asarray(a)[..., : self.given.rows], best.solution.sites)
         return Fit(
             model=model,
-            data=data,
+            data=self.given,
             sites=sites,
             method=self.learner.name,
             inference=self.learner.inference.name,
