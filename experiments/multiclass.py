@@ -116,7 +116,9 @@ def run(sets: list[str], methods: list[str], folds: list[int], out: Path) -> Non
     for name in sets:
         for method in methods:
             done = {(r["set"], r["fold"], r["method"]) for r in finished(out)}
-            warm = method == "scikit-learn" or name.startswith("digits")  # compiles nothing, or is long beside compiling
+            warm = method == "scikit-learn" or name.startswith(
+                "digits"
+            )  # compiles nothing, or is long beside compiling
             for fold in folds:
                 if (name, fold, method) in done:
                     continue
