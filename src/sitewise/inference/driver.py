@@ -70,6 +70,15 @@ def evaluate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> _
     return _Point(sites, q, factor, target, merit, residual)
 
 
+def _flat(nat1: jax.Array, prec: jax.Array) -> jax.Array:
+    return jnp.concatenate([nat1.ravel(), prec.ravel()])
+
+
+def _halves(x: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+    half = x.shape[0] // 2
+    return x[:half].reshape(shape), x[half:].reshape(shape)
+
+
 class Linearised(NamedTuple):
     """J and Jᵀ at a point, acting on vectors in units of the marginal."""
 
@@ -84,7 +93,6 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point) ->
     q, sites, w = point.q, point.sites, data.weight
     cov = gram.covariance(point.factor)
     sd = jnp.sqrt(q.var)
-    n = sd.shape[0]
 
     def update(mean, var, nat1, prec):
         moved = q._replace(mean=mean, var=var)
@@ -93,15 +101,16 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point) ->
 
     # `update` is elementwise: four directional derivatives give the whole (block-diagonal) Jacobian.
     arguments = (q.mean, q.var, sites.nat1, sites.prec)
-    tangents = tuple(jnp.zeros((4, n), sd.dtype).at[i].set(1.0) for i in range(4))
+    tangents = tuple(jnp.zeros((4, *sd.shape), sd.dtype).at[i].set(1.0) for i in range(4))
     slopes = jax.vmap(lambda *t: jax.jvp(update, arguments, t)[1])(*tangents)
     by_mean, by_var, by_nat1, by_prec = ((slopes[0][i], slopes[1][i]) for i in range(4))
 
     def pack(s: Sites) -> jax.Array:
-        return jnp.concatenate([s.nat1 * sd, s.prec * q.var])
+        return _flat(s.nat1 * sd, s.prec * q.var)
 
     def unpack(x: jax.Array) -> Sites:
-        return Sites(x[:n] / sd, x[n:] / q.var)
+        x1, x2 = _halves(x, sd.shape)
+        return Sites(x1 / sd, x2 / q.var)
 
     def times(x):
         d = unpack(x)
@@ -112,13 +121,14 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point) ->
         )
 
     def transposed_times(x):
-        d1, d2 = x[:n] * sd, x[n:] * q.var
+        x1, x2 = _halves(x, sd.shape)
+        d1, d2 = x1 * sd, x2 * q.var
         m_bar = by_mean[0] * d1 + by_mean[1] * d2
         v_bar = by_var[0] * d1 + by_var[1] * d2
         cov_m = cov.times(m_bar)
         nat1 = w * cov_m + by_nat1[0] * d1 + by_nat1[1] * d2
         prec = -w * (q.mean * cov_m + cov.squared_times(v_bar)) + by_prec[0] * d1 + by_prec[1] * d2
-        return jnp.concatenate([nat1 / sd, prec / q.var])
+        return _flat(nat1 / sd, prec / q.var)
 
     return Linearised(times, transposed_times, pack, unpack)
 
@@ -126,7 +136,7 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point) ->
 def _newton_direction(method, likelihood, gram, data, point: _Point) -> Sites:
     jac = linearise(method, likelihood, gram, data, point)
     gap = _scaled_gap(point.target, point.sites, point.q, data)
-    rhs = jnp.concatenate([gap.nat1, gap.prec])
+    rhs = _flat(gap.nat1, gap.prec)
     step = gmres(lambda x: x - jac.times(x), rhs, _NEWTON_TOL, _NEWTON_STEPS)
     return jac.unpack(jnp.where(jnp.all(jnp.isfinite(step)), step, rhs))
 
@@ -138,6 +148,8 @@ def pull_to_sites(gram, data: Data, point: _Point, by_q: Marginals, by_sites: Si
     cov_m = cov.times(by_q.mean)
     nat1 = by_sites.nat1 + w * (cov_m + by_q.log_z * q.mean)
     prec = by_sites.prec - w * (q.mean * cov_m + cov.squared_times(by_q.var) + 0.5 * by_q.log_z * (q.var + q.mean**2))
+    if by_q.cross is not None:
+        prec = prec - w * cov.cross_times(by_q.cross)
     return Sites(nat1, prec)
 
 
@@ -145,10 +157,9 @@ def adjoint(method, likelihood, gram, data, point: _Point, cotangent: Sites, tol
     """(I − Jᵀ)⁻¹ applied to ∂evidence/∂λ."""
     jac = linearise(method, likelihood, gram, data, point)
     sd, var = jnp.sqrt(point.q.var), point.q.var
-    rhs = jnp.concatenate([cotangent.nat1 / sd, cotangent.prec / var])
-    x = gmres(lambda x: x - jac.transposed_times(x), rhs, tol, _ADJOINT_STEPS)
-    n = sd.shape[0]
-    return Sites(x[:n] * sd, x[n:] * var)
+    rhs = _flat(cotangent.nat1 / sd, cotangent.prec / var)
+    x1, x2 = _halves(gmres(lambda x: x - jac.transposed_times(x), rhs, tol, _ADJOINT_STEPS), sd.shape)
+    return Sites(x1 * sd, x2 * var)
 
 
 def tolerance(method: Inference, dtype) -> float:

@@ -86,6 +86,13 @@ def profile(
     return Evaluation(value + prior, slope, solution)
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
+def profiles(method, evidence, gradient, trainable, priors, models, data, vectors, sites) -> Evaluation:
+    """`profile` of many models and data sets of one shape, each at its own θ, from its own sites."""
+    one = functools.partial(profile, method, evidence, gradient, trainable, priors)
+    return jax.vmap(one)(models, data, vectors, sites)
+
+
 def _inner(a, b) -> jax.Array:
     """Σ a·b over the leaves of two trees of the same shape."""
     return sum((jnp.sum(x * y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)), jnp.zeros(()))

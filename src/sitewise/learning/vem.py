@@ -186,7 +186,7 @@ class VEM:
         return Fit(
             model=trained,
             data=data,
-            sites=jax.tree.map(lambda a: np.asarray(a)[: data.rows], state.sites),
+            sites=jax.tree.map(lambda a: np.asarray(a)[..., : data.rows], state.sites),
             method=self.name,
             inference=self.inference.name,
             objective=trace[-2]["learning"] if len(trace) > 1 and reason != CAP else trace[-1]["learning"],

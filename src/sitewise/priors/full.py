@@ -15,7 +15,10 @@ from sitewise.types import fixed, module, static
 
 
 class Marginals(NamedTuple):
-    """q at the training rows.  f_i has mean `mean` and variance `var` + `resid`; its site sees `var`."""
+    """q at the training rows.  f_i has mean `mean` and variance `var` + `resid`; its site sees `var`.
+
+    With several latent functions per row (priors.classes), `cross` is the covariance of those of each row.
+    """
 
     mean: jax.Array
     var: jax.Array
@@ -23,6 +26,7 @@ class Marginals(NamedTuple):
     log_z: jax.Array
     prior_mean: jax.Array
     jitter: jax.Array  # a share of the diagonal, 0 unless rounding asked for it (linalg.jittered_cholesky)
+    cross: jax.Array | None = None
 
 
 @module
