@@ -116,6 +116,14 @@ def block_sizes(block: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys((block, -(-block // 3), -(-block // 12))))
 
 
+def schedule(steps: int, max_steps: int) -> list[int]:
+    """Lengths of the rounds.  Fourfold: on an accelerator a step of few points costs as much as one of many."""
+    lengths = [steps]
+    while lengths[-1] < max_steps:
+        lengths.append(min(4 * lengths[-1], max_steps))
+    return lengths
+
+
 def sample_points(
     model: Model,
     data: Data,
@@ -156,8 +164,8 @@ def sample_points(
         if done is not None:
             done(f"{settings.path} sites of {size} points")
         merged: dict[str, np.ndarray] = {}
-        pending, length = everyone, steps
-        while True:
+        pending = everyone
+        for length in schedule(steps, max_steps):
             pieces = []
             for at in range(0, len(pending), block):
                 pieces.append(run.estimates(pending[at : at + block], sites, length, block))
@@ -169,10 +177,9 @@ def sample_points(
             tight = is_tight(Points(**found, tight=np.zeros(0)), target_se, settings.reverse)
             merged.setdefault("tight", np.zeros(size, bool))[pending] = tight
             pending = pending[~tight]
-            if len(pending) == 0 or length >= max_steps:
-                return Points(**merged)
-            # Fourfold: on an accelerator a step of few points costs as much as one of many, so rounds are dear.
-            length = min(4 * length, max_steps)
+            if len(pending) == 0:
+                break
+        return Points(**merged)
 
 
 class _Runner:
