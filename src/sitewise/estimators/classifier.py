@@ -243,7 +243,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         rng = check_random_state(random_state)
         draws = [latent.draw(int(rng.randint(2**31 - 1)), X, n_samples) for latent in self._latents]
         if self._joint:
-            codes = np.argmax(draws[0] + rng.gumbel(size=draws[0].shape), axis=1)  # softmax, as a race
+            codes = np.argmax(draws[0] + rng.gumbel(size=draws[0].shape), axis=0)  # softmax, as a race
             return self.classes_[codes.T]
         sure = [Marginal(f.ravel(), np.full(f.size, 1e-12)) for f in draws]
         cumulative = np.cumsum(np.exp(self._log_proba(sure)), axis=1)

@@ -191,12 +191,10 @@ class Latent:
         return mean[..., :rows], cov[..., :rows, :rows]
 
     def draw(self, seed: int, X: np.ndarray, samples: int) -> np.ndarray:
-        """Joint draws of the latent function, one per row of the result; of several, these on the second axis."""
+        """Joint draws of the latent function, one per row of the result; of several, these come first."""
         with working_precision():
-            f = np.asarray(_draw(self.posterior, jax.random.key(seed), _padded(X, bucket(len(X))), samples))
-        if self.model.likelihood.latents > 1:
-            f = f.reshape(samples, self.model.likelihood.latents, -1)
-        return f[..., : len(X)]
+            f = _draw(self.posterior, jax.random.key(seed), _padded(X, bucket(len(X))), samples)
+        return np.asarray(f)[..., : len(X)]
 
     def draw_y(self, seed: int, f: np.ndarray) -> np.ndarray:
         """Observations given the latent function."""
