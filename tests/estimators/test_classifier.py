@@ -179,3 +179,33 @@ def test_a_likelihood_object_is_used_as_it_is(X, labels):
 def test_verbose_shows_progress(X, labels, capsys):
     GPClassifier(fixed="*", verbose=True).fit(X, labels)
     assert "objective" in capsys.readouterr().out
+
+
+def test_progress_is_told_to_a_function(X, labels):
+    """The share never falls, and ends short of 1 until the fit is there; three problems share it."""
+    told = []
+    GPClassifier(verbose=lambda doing, share: told.append((doing, share))).fit(X, labels)
+    shares = [share for _, share in told]
+    assert len(told) > 3 and shares == sorted(shares) and 0.5 < shares[-1] <= 1
+    assert all("objective" in doing for doing, _ in told)
+    told.clear()
+    classes = np.where(X[:, 2] > 0.5, "high", labels)
+    settings = {"multi_class": "one_vs_rest", "fixed": "*"}
+    GPClassifier(verbose=lambda doing, share: told.append((doing, share)), **settings).fit(X, classes)
+    assert [doing[-8:] for doing, _ in told] == ["(1 of 3)", "(2 of 3)", "(3 of 3)"]
+    assert told[0][1] < 1 / 3 <= told[1][1] < 2 / 3 <= told[2][1]
+
+
+def test_the_kernels_values_are_parameters(X, labels):
+    """kernel__lengthscale in a grid; the default kernel counts, too."""
+    search = GridSearchCV(GPClassifier(fixed="*"), {"kernel__lengthscale": [1e-3, 1.0]}, cv=2).fit(X, labels)
+    assert search.best_params_ == {"kernel__lengthscale": 1.0}
+    assert search.best_estimator_.kernel_.lengthscale == 1.0
+    kernel = kernels.RBF(lengthscale=[1.0, 2.0, 3.0]) + kernels.Linear()
+    model = GPClassifier(kernel).set_params(**{"kernel__parts.0.variance": 4.0})
+    assert model.get_params()["kernel__parts.0.variance"] == 4.0 and kernel.parts[0].variance == 1.0
+    assert np.array_equal(model.get_params()["kernel__parts.0.lengthscale"], [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="kernel Matern52 has kernel__lengthscale, kernel__variance"):
+        GPClassifier().set_params(kernel__width=1.0)
+    with pytest.raises(ValueError, match="positive"):
+        GPClassifier().set_params(kernel__lengthscale=-1.0)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +13,8 @@ import typer
 
 from sitewise.cli import options
 from sitewise.cli.process import Problem, check_writable, ends_in_a_sentence, own_process, print_json, save_or_exit
+
+_STEPS = 256  # temperatures of the first round
 
 
 @ends_in_a_sentence
@@ -37,10 +43,37 @@ def certificate(
         print("\n\n".join(part["words"] for part in result["certificates"]))
 
 
+def plain(found: Any, which: str = "") -> dict[str, Any]:
+    """A certificate as the reports take it."""
+    return {
+        "which": which, "mcmc": dataclasses.asdict(found.mcmc), "evidences": found.evidences,
+        "verdicts": found.verdicts, "rows": found.rows, "bound_holds": found.bound_holds,
+        "words": (f"{which}\n" if which else "") + str(found),
+    }  # fmt: skip
+
+
+class _TimeLeft:
+    """Says after every round of annealing how long the rest takes if no round meets the target before the last."""
+
+    def __init__(self, max_steps: int, label: str, say: Callable[[str], None]):
+        self.max_steps, self.label, self.say, self.next = max_steps, label, say, 0
+        self.began = time.monotonic()
+
+    def __call__(self, doing: str) -> None:
+        """First told of the sites, then of rounds of 1, 2, 4, … times the first number of temperatures."""
+        now = time.monotonic()
+        if self.next == 0:
+            self.say(f"{self.label}: {doing}")
+        else:
+            later = range(2 * self.next, self.max_steps // _STEPS + 1)
+            rounds = sum(n for n in later if n & (n - 1) == 0)
+            left = datetime.timedelta(seconds=round((now - self.began) * rounds / self.next))
+            self.say(f"{self.label}: {doing} done, at most {left} left")
+        self.next, self.began = max(1, 2 * self.next), now
+
+
 def run(model: Any, name: str, target_se: float, max_steps: int, seed: int) -> dict[str, Any]:
     """One certificate per latent function: one for two classes and for values, one per class otherwise."""
-    import dataclasses
-
     from sitewise.cli.progress import bar
     from sitewise.mcmc import evidence_certificate
 
@@ -57,16 +90,10 @@ def run(model: Any, name: str, target_se: float, max_steps: int, seed: int) -> d
         for k, latent in enumerate(model._latents):
             which = f"class {classes[k]!r} against the rest" if len(classes) > 2 else ""
             found = evidence_certificate(
-                latent.model, latent.data, target_se=target_se, max_steps=max_steps, seed=seed,
-                done=lambda doing, which=which: progress.say(f"annealing {which}: {doing}"),
+                latent.model, latent.data, steps=_STEPS, target_se=target_se, max_steps=max_steps, seed=seed,
+                done=_TimeLeft(max_steps, f"annealing {which}".rstrip(), progress.say),
             )  # fmt: skip
-            parts.append(
-                {
-                    "which": which, "mcmc": dataclasses.asdict(found.mcmc), "evidences": found.evidences,
-                    "verdicts": found.verdicts, "rows": found.rows, "bound_holds": found.bound_holds,
-                    "words": (f"{which}\n" if which else "") + str(found),
-                }
-            )  # fmt: skip
+            parts.append(plain(found, which))
     return {
         "command": "certificate", "model": name, "method": model.method, "target": model.table_["target"],
         "likelihood": model.table_["likelihood"], "certificates": parts, "report": model.fit_report_,

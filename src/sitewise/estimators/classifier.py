@@ -10,15 +10,16 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from sitewise.estimators.base import GPBase
-from sitewise.estimators.latent import Marginal, log_probabilities
 from sitewise.estimators.loo import ClassLoo
+from sitewise.estimators.predictive import Predictive
 from sitewise.inference import EP
 from sitewise.likelihoods import BernoulliLogit, BernoulliProbit, Likelihood, Softmax
 
 _LIKELIHOODS = {"probit": BernoulliProbit, "logit": BernoulliLogit}
+_SIGNS = (1.0, -1.0)  # y of the positive class, and of the others
 _MULTI_CLASS = ("auto", "joint", "one_vs_rest")
 _JOINT_METHODS = ("hybrid", "vi", "laplace")
 _JOINT_SIZE = 3_000  # rows times classes beyond which joint inference takes minutes and gigabytes
@@ -36,11 +37,14 @@ class GPClassifier(ClassifierMixin, GPBase):
     kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
     likelihood : "probit", "logit", or a likelihood object of two classes; joint classes have a softmax instead
     mean : a mean of `sitewise.means`; None is zero
-    method : "hybrid" (VI sites, EP evidence), "ep", "vi", "laplace" or "hybrid-vem"
+    method : "hybrid" (VI sites, EP evidence), "ep", "vi", "laplace", "hybrid-vem", or "mcmc": draws of hyperparameters
+        and latent function, over which predictions are averaged
     inference, evidence, gradient, power : parts of the method, to replace its own
     max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
     n_restarts : further random starts
-    bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high); name → prior
+    sampling : of method="mcmc": {"draws": 1000, "warmup": 200, "chains": 4, "thin": 1} or a part of it
+    bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high); name → prior.  With
+        method="mcmc" a positive one without a prior gets a wide one, log θ ~ N(log of its starting value, 2²)
     fixed, train : names or patterns of hyperparameters to hold, or to train although held by default; fixed="*"
         keeps the kernel as given
     n_inducing : None for the full GP, O(n³); a number m for a sparse GP, O(nm²), with m inducing inputs
@@ -50,12 +54,14 @@ class GPClassifier(ClassifierMixin, GPBase):
     multi_class : "joint", "one_vs_rest", or "auto": joint where that can be had (method "hybrid", "vi" or "laplace", no
         inducing inputs, mean or likelihood object) and is affordable (rows times classes at most 3 000), else one
         against the rest; `multi_class_` says which
-    random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters
+    random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters; verbose may
+        be a function, which is told what is being done and which share of it is done
 
     After fit
     ---------
     classes_, multi_class_, kernel_, mean_, likelihood_ (lists of one per class if one against the rest), n_iter_,
-    converged_, fit_report_, and, derived when asked for: evidence_, sites_, loo_, influence_
+    converged_, fit_report_, and, derived when asked for: evidence_, sites_, loo_, influence_; with method="mcmc",
+    samples_ instead, and kernel_, mean_, likelihood_ at the median of the draws
     """
 
     def __init__(
@@ -72,6 +78,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         max_iter=None,
         tol=None,
         n_restarts=0,
+        sampling=None,
         bounds=None,
         priors=None,
         fixed=None,
@@ -96,6 +103,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         self.max_iter = max_iter
         self.tol = tol
         self.n_restarts = n_restarts
+        self.sampling = sampling
         self.bounds = bounds
         self.priors = priors
         self.fixed = fixed
@@ -194,16 +202,12 @@ class GPClassifier(ClassifierMixin, GPBase):
 
     # -- prediction ----------------------------------------------------------------------------------------
 
-    def _log_odds_terms(self, qs: list[Marginal]) -> np.ndarray:
+    def _log_odds_terms(self, qs: list[Predictive]) -> np.ndarray:
         """log p and log(1 − p) of each latent function's positive class: shape (functions, 2, rows)."""
-        return np.stack([[self._log_densities(k, q, s) for s in (1.0, -1.0)] for k, q in enumerate(qs)])
+        return np.stack([[q.log_density(sign) for sign in _SIGNS] for q in qs])
 
-    def _log_proba(self, qs: list[Marginal]) -> np.ndarray:
-        if self._joint:
-            return log_probabilities(self.likelihood_, qs[0])
-        terms = self._log_odds_terms(qs)
-        logs = terms[0, ::-1].T if len(qs) == 1 else terms[:, 0].T
-        return logs - logsumexp(logs, axis=1, keepdims=True)
+    def _log_proba(self, qs: list[Predictive]) -> np.ndarray:
+        return qs[0].log_probabilities() if self._joint else _shares(self._log_odds_terms(qs))
 
     def decision_function(self, X) -> np.ndarray:
         """Log odds of `classes_[1]`, or of each class against the rest; they do not saturate where p is 0 or 1."""
@@ -211,7 +215,7 @@ class GPClassifier(ClassifierMixin, GPBase):
             logs = self.predict_log_proba(X)
             others = [logsumexp(np.delete(logs, k, axis=1), axis=1) for k in range(logs.shape[1])]
             return logs - np.stack(others, axis=1)
-        terms = self._log_odds_terms(self._marginals(X))
+        terms = self._log_odds_terms(self._at(X))
         odds = terms[:, 0] - terms[:, 1]
         return odds[0] if len(odds) == 1 else odds.T
 
@@ -223,7 +227,7 @@ class GPClassifier(ClassifierMixin, GPBase):
 
     def predict_log_proba(self, X) -> np.ndarray:
         """Logarithms of the class probabilities, one column per entry of `classes_`."""
-        return self._log_proba(self._marginals(X))
+        return self._log_proba(self._at(X))
 
     def predict_proba(self, X) -> np.ndarray:
         """Class probabilities, one column per entry of `classes_`."""
@@ -241,21 +245,25 @@ class GPClassifier(ClassifierMixin, GPBase):
         """Labels drawn jointly for all rows: shape (rows, n_samples)."""
         X = self._new_rows(X)
         rng = check_random_state(random_state)
-        draws = [latent.draw(int(rng.randint(2**31 - 1)), X, n_samples) for latent in self._latents]
+        drawn = [latent.draw(int(rng.randint(2**31 - 1)), X, n_samples) for latent in self._latents]
         if self._joint:
-            codes = np.argmax(draws[0] + rng.gumbel(size=draws[0].shape), axis=0)  # softmax, as a race
-            return self.classes_[codes.T]
-        sure = [Marginal(f.ravel(), np.full(f.size, 1e-12)) for f in draws]
-        cumulative = np.cumsum(np.exp(self._log_proba(sure)), axis=1)
+            return self.classes_[drawn[0].observe(int(rng.randint(2**31 - 1))).astype(int).T]
+        terms = np.stack([[one.log_prob(sign).ravel() for sign in _SIGNS] for one in drawn])
+        cumulative = np.cumsum(np.exp(_shares(terms)), axis=1)
         codes = np.sum(rng.uniform(size=(len(cumulative), 1)) > cumulative[:, :-1], axis=1)
         return self.classes_[codes.reshape(n_samples, len(X)).T]
 
     @property
     def loo_(self) -> ClassLoo:
         """Leave-one-out log densities and probabilities of the training rows, without refitting."""
-        check_is_fitted(self)
         logs = self._log_proba(self._cavities())
         return ClassLoo(logs[np.arange(len(logs)), self._y], np.exp(logs))
+
+
+def _shares(terms: np.ndarray) -> np.ndarray:
+    """Log probabilities of the classes from `_log_odds_terms`."""
+    logs = terms[0, ::-1].T if len(terms) == 1 else terms[:, 0].T
+    return logs - logsumexp(logs, axis=1, keepdims=True)
 
 
 def _comparable(classes: np.ndarray, y: np.ndarray) -> bool:

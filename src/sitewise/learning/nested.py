@@ -18,12 +18,10 @@ from sitewise.learning.ascent import climb
 from sitewise.learning.fit import Fit, all_evidences, start_sites
 from sitewise.learning.objective import GRADIENTS, Evaluation, profile, profiles
 from sitewise.model import Model
-from sitewise.parameters import Trainable, matches
+from sitewise.parameters import Trainable
 from sitewise.precision import working_precision
 from sitewise.sites import Sites
-from sitewise.types import POSITIVE
 
-DEFAULT_BOUNDS = (1e-5, 1e6)
 _LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a solution of anything
 
 
@@ -157,30 +155,11 @@ class _Search:
         self.first_sites = start_sites(model, self.data, sites)
         self.trace: list[dict] = []
         self.priors = tuple(sorted(learner.priors.items()))
-        for name, _ in self.priors:
-            if name not in [p.name for p in trainable.parameters]:
-                raise ValueError(f"A prior was given for {name!r}, which is not a trained parameter.")
-        self.limits = self._limits()
+        trainable.check_priors(learner.priors)
+        self.limits = trainable.limits(learner.bounds)
         self.rows = float(np.sum(np.asarray(self.data.weight)))
         exact_if_held = "fixed" if model.likelihood.log_concave else "implicit"
         self.gradient = exact_if_held if learner.gradient == "auto" else learner.gradient
-
-    def _limits(self) -> np.ndarray:
-        known = [p.name for p in self.trainable.parameters]
-        for pattern in self.learner.bounds:
-            if not any(matches(name, [pattern]) for name in known):
-                raise ValueError(f"A bound was given for {pattern!r}; the trained parameters are {', '.join(known)}.")
-        out = []
-        for p in self.trainable.parameters:
-            low, high = DEFAULT_BOUNDS if p.support == POSITIVE else (-np.inf, np.inf)
-            for pattern, given in self.learner.bounds.items():
-                if matches(p.name, [pattern]):
-                    low, high = given
-            if not low < high:
-                raise ValueError(f"The bounds of {p.name} must be (low, high) with low < high, got {(low, high)}.")
-            pair = (low, high) if p.support != POSITIVE else tuple(np.log([max(low, 1e-300), high]))
-            out += [pair] * p.size
-        return np.array(out, float).reshape(-1, 2)
 
     def starts(self, restarts: int, seed: int) -> list[np.ndarray]:
         first = np.asarray(self.trainable.to_vector(self.model))
@@ -224,7 +203,7 @@ class _Search:
                 if again.solution.outcome.ok or not np.isfinite(float(result.value)):
                     result = again
             value, slope = float(result.value), np.asarray(result.gradient)
-            self._record(vector, value, result.solution)
+            self._record(vector, value, slope, result.solution)
             # Evidence read off sites that are far from a fixed point means nothing, however high it is.
             settled = result.solution.outcome.ok or float(result.solution.stats.residual) < _LOOSE
             if np.isfinite(value) and np.all(np.isfinite(slope)) and (settled or best is None):
@@ -247,10 +226,11 @@ class _Search:
                 end = stop.value
                 return dataclasses.replace(best, success=end.converged, reason=end.reason, rounds=end.rounds)
 
-    def _record(self, vector, value: float, solution: Solution) -> None:
+    def _record(self, vector, value: float, slope: np.ndarray, solution: Solution) -> None:
         entry = {
             **{k: np.asarray(v) for k, v in self.trainable.constrained(jnp.asarray(vector)).items()},
             "objective": value,
+            "slope": float(np.max(np.abs(slope), initial=0.0)) / self.rows,
             "residual": float(solution.stats.residual),
             "steps": int(solution.stats.steps),
             "outcome": solution.outcome.name,

@@ -176,9 +176,8 @@ def as_csv(out: dict[str, np.ndarray], grid: Grid) -> str:
     measured = [m for m in ("mcmc", *METHODS) if f"{m}_log_density" in out]
     columns |= {f"{m}_test_log_density": mean_density(out[f"{m}_log_density"]) for m in measured}
     if "mcmc_log_z" in out:
-        columns |= {
-            f"mcmc_{k}": out[f"mcmc_{k}"] for k in ("log_z", "se", "upper", "upper_se", "ess", "steps", "tight")
-        }
+        told = ("log_z", "se", "lower", "lower_se", "upper", "upper_se", "ess", "steps", "tight")
+        columns |= {f"mcmc_{k}": out[f"mcmc_{k}"] for k in told}
     lines = [",".join(columns)]
     lines += [",".join(f"{float(x):.6g}" for x in line) for line in zip(*columns.values(), strict=True)]
     return "\n".join(lines) + "\n"
