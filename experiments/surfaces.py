@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--points", type=int, default=21, help="grid points an axis")
     parser.add_argument("--chains", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=256, help="first schedule length; doubled where needed")
+    parser.add_argument("--steps", type=int, default=256, help="first schedule length; fourfold where needed")
     parser.add_argument("--max-steps", type=int, default=4096)
     parser.add_argument("--target-se", type=float, default=0.3)
     parser.add_argument("--draws", type=int, default=32, help="draws a chain for predictions, 4 moves apart")

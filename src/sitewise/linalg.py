@@ -191,10 +191,15 @@ class RacedFactor(NamedTuple):
 
 def raced_factor(K: jax.Array, w: jax.Array) -> tuple[RacedFactor, jax.Array]:
     """The factors of `condition_on_raced_sites`, and log ∫ of the sites without their linear terms."""
-    root = _root(w)
     eye = jnp.eye(K.shape[0], dtype=K.dtype)
-    L = cholesky(root[:, :, None] * K * root[:, None, :] + eye)
-    H = jax.vmap(lambda L, r: solve_triangular(L, jnp.diag(r), lower=True))(L, root)
+
+    def one_class(w):
+        L, root = site_factor(K, w)
+        return solve_triangular(L, jnp.diag(root), lower=True), jnp.sum(jnp.log(jnp.diagonal(L)))
+
+    # One class after the other: factorisations in a batch wait for each other in XLA's threads, and two such batches at
+    # the same time wait for ever (seen in jaxlib 0.10.2 on two cores).
+    H, half_log_dets = lax.map(one_class, w)
     total = jnp.sum(w, axis=0)
     seen = total > 0
     noise = jnp.where(seen, 1 / jnp.where(seen, total, 1.0), 0.0)
@@ -202,8 +207,7 @@ def raced_factor(K: jax.Array, w: jax.Array) -> tuple[RacedFactor, jax.Array]:
     scaled = (H * scale).reshape(-1, K.shape[0])
     LM = cholesky(scaled.T @ scaled + jnp.diag(jnp.where(seen, 0.0, 1.0)))
     T = scale[:, None] * solve_triangular(LM, eye, lower=True).T
-    log_det = jnp.sum(jnp.log(jnp.diagonal(L, axis1=1, axis2=2))) + jnp.sum(jnp.log(jnp.diagonal(LM)))
-    return RacedFactor(H, T, noise), -log_det
+    return RacedFactor(H, T, noise), -jnp.sum(half_log_dets) - jnp.sum(jnp.log(jnp.diagonal(LM)))
 
 
 def condition_on_raced_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Raced, tuple]:
@@ -236,6 +240,26 @@ def condition_on_raced_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[
     return Raced(mean, cross, log_z + 0.5 * jnp.sum(b * own) + 0.5 * white @ white), (V, N, noise)
 
 
+def small_cholesky(a: jax.Array) -> jax.Array:
+    """Lower factors of many small matrices, on the last two axes; all at once, column by column."""
+
+    def eliminate(a, j):
+        column = jnp.where(jnp.arange(a.shape[-1]) >= j, a[..., :, j], 0.0) / jnp.sqrt(a[..., j, j])[..., None]
+        return a - column[..., :, None] * column[..., None, :], column
+
+    return jnp.moveaxis(lax.scan(eliminate, a, jnp.arange(a.shape[-1]))[1], 0, -1)
+
+
+def small_lower_solve(L: jax.Array, x: jax.Array) -> jax.Array:
+    """L⁻¹x for many small lower triangular L; x has a matrix for each."""
+
+    def substitute(x, j):
+        row = x[..., j, :] / L[..., j, j][..., None]
+        return x - L[..., :, j][..., None] * row[..., None, :], row
+
+    return jnp.moveaxis(lax.scan(substitute, x, jnp.arange(L.shape[-1]))[1], 0, -2)
+
+
 class LeftOut(NamedTuple):
     """N(mean, cov) of one row with its site divided out, and log ∫ of it times that site."""
 
@@ -257,13 +281,13 @@ def without_raced_site(mean: jax.Array, cross: jax.Array, b: jax.Array, w: jax.A
     linear = b - share * jnp.sum(b, axis=-1, keepdims=True)
     W = w[..., None] * (eye - share[..., None, :])
     free = lax.stop_gradient(jnp.trace(cross, axis1=-2, axis2=-1) / classes)
-    L = cholesky(cross + free[..., None, None])
+    L = small_cholesky(cross + free[..., None, None])
     # cavity precision = Λ − W with Λ = (L Lᵀ)⁻¹:  I − LᵀWL = R Rᵀ,  cov = L R⁻ᵀR⁻¹ Lᵀ
     Lt = jnp.swapaxes(L, -1, -2)
-    R = cholesky(eye - Lt @ W @ L)
-    root = jnp.swapaxes(solve_triangular(R, Lt, lower=True), -1, -2)
-    white = solve_triangular(L, mean[..., None], lower=True)[..., 0]  # L⁻¹ mean; Λ mean = L⁻ᵀ white
-    pulled = solve_triangular(R, (white - (Lt @ linear[..., None])[..., 0])[..., None], lower=True)[..., 0]
+    R = small_cholesky(eye - Lt @ W @ L)
+    root = jnp.swapaxes(small_lower_solve(R, Lt), -1, -2)
+    white = small_lower_solve(L, mean[..., None])[..., 0]  # L⁻¹ mean; Λ mean = L⁻ᵀ white
+    pulled = small_lower_solve(R, (white - (Lt @ linear[..., None])[..., 0])[..., None])[..., 0]
     cavity_mean = (root @ pulled[..., None])[..., 0]
     constant = 0.5 * jnp.sum(b, axis=-1) ** 2 / jnp.where(total > 0, total, 1.0)[..., 0]
     log_det = jnp.sum(jnp.log(jnp.diagonal(R, axis1=-2, axis2=-1)), axis=-1)

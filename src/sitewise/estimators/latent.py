@@ -114,7 +114,7 @@ class Latent:
         with working_precision():
             f = np.asarray(_draw(self.posterior, jax.random.key(seed), padded(X, bucket(len(X))), samples))
         if self.model.likelihood.latents > 1:
-            f = f.reshape(samples, self.model.likelihood.latents, -1)
+            f = np.moveaxis(f, 0, 1)
         return Functions(repeated(self.model.likelihood, samples), f[..., : len(X)])
 
     def leave_out(self) -> Left:

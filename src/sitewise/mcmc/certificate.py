@@ -52,7 +52,7 @@ def log_evidence(
     seed: int = 0,
     done: Callable[[str], None] | None = None,
 ) -> LogEvidence:
-    """log Z by annealing, with twice the steps until the target is met or `max_steps` is spent.
+    """log Z by annealing, with four times the steps until the target is met or `max_steps` is spent.
 
     `done` is told of every step, in words.
     """

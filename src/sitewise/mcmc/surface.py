@@ -2,7 +2,7 @@
 
 All points of a block run in one compiled call: side by side on a GPU, one after the other on a CPU (`batch`).  A
 point's random numbers come from (seed, its index, its schedule length) alone, so nothing depends on the blocks or on
-where a run was interrupted.  Points whose bracket is not tight enough are annealed again with twice the steps.
+where a run was interrupted.  Points whose bracket is not tight enough are annealed again with four times the steps.
 """
 
 from __future__ import annotations
@@ -118,6 +118,14 @@ def block_sizes(block: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys((block, -(-block // 3), -(-block // 12))))
 
 
+def schedule(steps: int, max_steps: int) -> list[int]:
+    """Lengths of the rounds.  Fourfold: on an accelerator a step of few points costs as much as one of many."""
+    lengths = [steps]
+    while lengths[-1] < max_steps:
+        lengths.append(min(4 * lengths[-1], max_steps))
+    return lengths
+
+
 def sample_points(
     model: Model,
     data: Data,
@@ -138,7 +146,7 @@ def sample_points(
 ) -> Points:
     """log Z (and test log densities) at every row of `vectors`, the unconstrained vectors of `trainable`.
 
-    Every point is annealed with `steps` temperatures; those that are not tight again with twice as many, up to
+    Every point is annealed with `steps` temperatures; those that are not tight again with four times as many, up to
     `max_steps`.  With `store`, a finished block is written to that folder at once, and found there by a later run.
     """
     settings = ais.Annealing() if annealing is None else annealing
@@ -158,8 +166,8 @@ def sample_points(
         if done is not None:
             done(f"{settings.path} sites of {size} points")
         merged: dict[str, np.ndarray] = {}
-        pending, length = everyone, steps
-        while True:
+        pending = everyone
+        for length in schedule(steps, max_steps):
             pieces = []
             for at in range(0, len(pending), block):
                 pieces.append(run.estimates(pending[at : at + block], sites, length, block))
@@ -170,9 +178,10 @@ def sample_points(
                 merged.setdefault(name, np.zeros((size, *values.shape[1:]), values.dtype))[pending] = values
             tight = is_tight(Points(**found, tight=np.zeros(0)), target_se, settings.reverse)
             merged.setdefault("tight", np.zeros(size, bool))[pending] = tight
-            pending, length = pending[~tight], 2 * length
-            if len(pending) == 0 or length > max_steps:
-                return Points(**merged)
+            pending = pending[~tight]
+            if len(pending) == 0:
+                break
+        return Points(**merged)
 
 
 class _Runner:
