@@ -110,6 +110,11 @@ def test_distances_of_ordinary_rows_survive_far_ones(case):
     assert float(slope) == pytest.approx(-2 * truth.sum() / 8, rel=1e-7)
 
 
+def test_a_difference_in_the_last_digit_is_none():
+    X = jnp.asarray([[3e90, 0.0], [-1e90, 1.0], [2.0, 1.0]])
+    assert float(squared_distances(X * (1 + 3e-16), X)[0, 0]) == 0.0
+
+
 def test_rows_beyond_all_bounds_are_far_and_not_near():
     X = jnp.asarray([[0.0, 0.0], [1.0, 0.0]])
     for kernel in (kernels.RBF(), kernels.Matern52(), kernels.Matern12(), kernels.RationalQuadratic()):
