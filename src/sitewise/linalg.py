@@ -194,7 +194,7 @@ def raced_factor(K: jax.Array, w: jax.Array) -> tuple[RacedFactor, jax.Array]:
     eye = jnp.eye(K.shape[0], dtype=K.dtype)
 
     def one_class(w):
-        L, root = site_factor(K, w)
+        L, root, _ = site_factor(K, w)
         return solve_triangular(L, jnp.diag(root), lower=True), jnp.sum(jnp.log(jnp.diagonal(L)))
 
     # One class after the other: factorisations in a batch wait for each other in XLA's threads, and two such batches at
