@@ -3,7 +3,7 @@
 One worker process computes, case after case, block after block; this process keeps time, kills a worker
 that takes more than 60 s of processor time for a case (compiling, once a block, has its own limit), and appends a row
 for every case to results/fuzz/cases.jsonl.  Started again, it goes on with the first number that has no row.  --case
-runs one number here and now, to look into it; --replay runs the first N cases of some finished blocks again, in a new
+runs one number here and now, to look into it; --replay runs N converged cases of some finished blocks again, in a new
 process with two threads, and compares every number to 1e-12; --table writes results/fuzz/README.md from the rows.
 """
 
@@ -119,7 +119,7 @@ def replay(count: int, path: Path) -> int:
     """Cases in one more process, with more threads: the numbers that differ by more than 1e-12, relative to 1 + |x|."""
     from fuzzing.cases import PER_BLOCK
 
-    done = [row for row in finished(path).values() if row.get("values") and row["seed"] % PER_BLOCK < 5]
+    done = [row for row in finished(path).values() if row["status"] == "converged" and row["seed"] % PER_BLOCK < 5]
     blocks = sorted({row["seed"] // PER_BLOCK for row in done})
     chosen = [row for row in done if row["seed"] // PER_BLOCK in blocks[:: max(1, 5 * len(blocks) // count)]][:count]
     os.environ["OPENBLAS_NUM_THREADS"] = "2"
