@@ -12,7 +12,7 @@ LAYERS = [
     {"mcmc"},
     {"estimators", "testing"},
     {"bench", "comparison", "report"},
-    {"cli"},
+    {"cli", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "sitewise"
