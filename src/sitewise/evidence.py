@@ -59,7 +59,7 @@ def _ep(likelihood, data, q, sites, power):
     a = share(data, power)
     if q.cross is not None:
         left = row_left_out(data, q, sites, a)
-        return (likelihood.log_expected_jointly(data.y, left.mean, left.cov, a) - left.log_z) / a
+        return (likelihood.log_expected_prob(data.y, left.mean, left.cov, a) - left.log_z) / a
     cav = cavity(q.mean, q.var, sites, a)
     tilted = likelihood.log_expected_prob(data.y, cav.mean, cav.var + q.resid, a)
     return (tilted - log_expected_site(sites, cav, a)) / a
@@ -90,7 +90,7 @@ def _collapsed(likelihood, data, q, sites, power):
 def _loo(likelihood, data, q, sites, power):
     if q.cross is not None:
         left = row_left_out(data, q, sites, share(data, 1.0))
-        return likelihood.log_expected_jointly(data.y, left.mean, left.cov)
+        return likelihood.log_expected_prob(data.y, left.mean, left.cov)
     cav = cavity(q.mean, q.var, sites, share(data, 1.0))
     return likelihood.log_expected_prob(data.y, cav.mean, cav.var + q.resid)
 

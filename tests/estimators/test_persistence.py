@@ -41,6 +41,7 @@ EVERY_OBJECT = [
     likelihoods.LogNormal(0.3),
     likelihoods.LaplaceNoise(0.3),
     likelihoods.Ordinal(-1.0, [0.5, 1.5]),
+    likelihoods.Softmax(4),
     likelihoods.CensoredGaussian(0.3),
     likelihoods.HeteroscedasticGaussian(),
     likelihoods.Softmax(4),

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 from scipy.special import log_softmax, logsumexp
 
 from sitewise import EP, VI, Data, Laplace, Model, evidence, kernels, likelihoods, posterior
@@ -141,6 +142,25 @@ def test_weights_are_copies():
     first, second = (all_evidences(MODEL, d, VI().solve(MODEL, d).sites) for d in (copied, weighted))
     for name in ("elbo", "ep", "loo"):
         np.testing.assert_allclose(first[name], second[name], rtol=1e-6)
+
+
+def equations(jaxpr):
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jaxprs_in_params(equation.params):
+            yield from equations(inner)
+
+
+def test_nothing_is_factorised_in_batches(data):
+    """Batches of factorisations wait for each other in XLA's threads on the CPU, two of them at once for ever."""
+    trainable = Trainable.of(MODEL)
+    start = initial_sites(MODEL.likelihood, data)
+    program = jax.make_jaxpr(
+        lambda vector: profile(VI(), evidence.ep, "implicit", trainable, (), MODEL, data, vector, start)
+    )(trainable.to_vector(MODEL))
+    found = [e for e in equations(program.jaxpr) if e.primitive.name in ("cholesky", "triangular_solve")]
+    assert found
+    assert all(e.invars[0].aval.ndim == 2 for e in found)
 
 
 def test_what_is_not_there_says_so(data):

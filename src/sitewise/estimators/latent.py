@@ -114,7 +114,7 @@ class Latent:
         with working_precision():
             f = np.asarray(_draw(self.posterior, jax.random.key(seed), padded(X, bucket(len(X))), samples))
         if self.model.likelihood.latents > 1:
-            f = f.reshape(samples, self.model.likelihood.latents, -1)
+            f = np.moveaxis(f, 0, 1)
         return Functions(repeated(self.model.likelihood, samples), f[..., : len(X)])
 
     def leave_out(self) -> Left:
@@ -127,11 +127,7 @@ def infer(method: Inference, model: Model, data: Data, known: Sites, at: np.ndar
     """Sites of `data` at the hyperparameters of `model`; rows `at` start from the sites `known`."""
     filled = data.pad(bucket(data.rows))
     with working_precision():
-        fresh = Sites(*(np.array(a) for a in _start(model.likelihood, filled)))
-        start = Sites(*(a.copy() for a in fresh))
+        start = Sites(*(np.array(a) for a in _start(model.likelihood, filled)))
         start.nat1[..., at], start.prec[..., at] = known
         solution = solve(method, model, filled, start)
-        if not solution.outcome.ok:
-            # The old sites may be a bad start for what remains; the likelihood's own start is never far off.
-            solution = solve(method, model, filled, fresh)
     return Latent.of(model, data, Sites(*(np.asarray(a)[..., : data.rows] for a in solution.sites))), solution

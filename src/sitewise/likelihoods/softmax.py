@@ -12,7 +12,7 @@ e^{m + v/2}; and the EP-like evidence integrates softmax over each row's cavity 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -59,11 +59,11 @@ class Softmax(Likelihood):
         level = jnp.zeros((self.classes, *jnp.shape(y)), y.dtype)
         return level - jnp.log(float(self.classes)), level + 1.0
 
-    # -- of softmax itself, for correlated latent values of a row: classes last -----------------------------
+    # -- of softmax itself, for the correlated latent values of a row: means (n, C), covariances (n, C, C) ----
 
-    def log_expected_jointly(self, y: jax.Array, mean: jax.Array, cov: jax.Array, power: Any = 1.0) -> jax.Array:
-        """log E[p(y | f)^power] for f ~ N(mean_i, cov_i), one number per row."""
-        return race.log_win(self._observed(y).T, mean, race.independent_variances(cov), power)
+    def log_expected_prob(self, y, mean, var, power=1.0):
+        """log E[p(y | f)^power] for f ~ N(mean_i, var_i), where var_i is a matrix; one number per row."""
+        return race.log_win(self._observed(y).T, mean, race.independent_variances(var), power)
 
     def log_probabilities(self, mean: jax.Array, cov: jax.Array) -> jax.Array:
         """log P(y = c) of every class; their exponentials sum to one."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import warnings
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -225,14 +227,29 @@ class _Runner:
             digest.update(repr((kind, index.tolist())).encode() + self.vectors[index].tobytes())
             path = self.store / f"{digest.hexdigest()[:24]}.npz"
             if path.exists():
-                with np.load(path, allow_pickle=False) as saved:
-                    return dict(saved)
+                try:
+                    return _read(path)
+                except Exception as problem:  # whatever is wrong with it, it can be computed again
+                    warnings.warn(f"{path} is damaged and is made anew ({problem}).", UserWarning, stacklevel=4)
         full = next(size for size in reversed(block_sizes(block)) if size >= len(index))
         filled = np.concatenate([index, np.repeat(index[-1:], full - len(index))])
         found = {k: np.asarray(v)[: len(index)] for k, v in compute(filled, min(self.batch, full)).items()}
         if path is not None:
             _write(path, found)
         return found
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    """Arrays that `_write` has written.  What is compressed, or longer than the file, is not ours and is not opened."""
+    size = path.stat().st_size
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > size or "/" in entry.filename:
+                raise ValueError(f"its entry {entry.filename!r} is not one of ours")
+        if archive.testzip() is not None:
+            raise ValueError("a checksum does not match")
+    with np.load(path, allow_pickle=False) as saved:
+        return dict(saved)
 
 
 def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
