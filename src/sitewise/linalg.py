@@ -12,11 +12,14 @@ analytic and reuses L; with R = W½ B⁻¹ W½, G = I − K R, α = b − W mean
     dlog_z = −½ tr(R dK) + ½ αᵀ dK α − ½ Σ (var_i + mean_i²) dw_i + meanᵀ db
     dmean  = G dK α + Σ (db − mean ∘ dw),    dvar_i = (G dK Gᵀ)_ii − Σ_j Σ_ij² dw_j
 
-A matrix that cannot be factorised gives NaN, which the callers turn into an `Outcome`.
+Rounding can still make B indefinite, where sites are precise and K is huge: eps·w·K > 1.  Every factorisation
+therefore goes through one ladder of jitters, `jittered_cholesky`, and the rung that was needed is part of the result
+(`Marginals.jitter`, `Stats.jitter`).  Beyond the last rung there is NaN, which the callers turn into an `Outcome`.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -29,6 +32,7 @@ class Conditioned(NamedTuple):
     mean: jax.Array
     var: jax.Array
     log_z: jax.Array
+    jitter: jax.Array  # the rung of the ladder that was needed, 0 as a rule
 
 
 def cholesky(a: jax.Array) -> jax.Array:
@@ -36,35 +40,107 @@ def cholesky(a: jax.Array) -> jax.Array:
     return lax.linalg.cholesky(a, symmetrize_input=False)
 
 
+_RUNGS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # jitters, as shares of the diagonal
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def jittered_cholesky(a: jax.Array, first: int = 0) -> tuple[jax.Array, jax.Array]:
+    """Cholesky factor of `a` plus the smallest jitter of a ladder that makes it factorise, and that jitter.
+
+    Jitters are shares of the diagonal, entry by entry: a row of large numbers does not drown the others.  The first
+    rung is 0, or, from first=1 on, 1e-12, about the rounding of the factorisation itself; NaN if the last (1e-4) does
+    not suffice.
+    """
+    ladder = jnp.asarray(_RUNGS, a.dtype)
+    step = jnp.diag(jnp.diagonal(a))
+
+    def failed(state):
+        rung, factor = state
+        return (rung < len(_RUNGS) - 1) & ~jnp.all(jnp.isfinite(factor))
+
+    def climb(state):
+        rung = state[0] + 1
+        return rung, cholesky(a + ladder[rung] * step)
+
+    start = (jnp.full((), first, jnp.int32), cholesky(a + ladder[first] * step if first else a))
+    rung, factor = lax.while_loop(failed, climb, start)
+    return factor, ladder[rung]
+
+
+@jittered_cholesky.defjvp
+def _jittered_cholesky_jvp(first, primals, tangents):
+    """dL = L Φ(L⁻¹ dA L⁻ᵀ), where Φ keeps the lower triangle and halves the diagonal; the jitter is held."""
+    L, jitter = jittered_cholesky(primals[0], first)
+    half = solve_triangular(L, tangents[0], lower=True)
+    inner = solve_triangular(L, half.T, lower=True).T
+    kept = jnp.tril(inner) - 0.5 * jnp.diag(jnp.diagonal(inner))
+    return (L, jitter), (L @ kept, jnp.zeros_like(jitter))
+
+
 def _root(w: jax.Array) -> jax.Array:
     """√w with a finite derivative at w = 0 (padded rows)."""
     return jnp.where(w > 0, jnp.sqrt(jnp.where(w > 0, w, 1.0)), 0.0)
 
 
-def site_factor(K: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(L, √w) with L Lᵀ = I + W½ K W½."""
+def site_factor(K: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(L, √w, jitter) with L Lᵀ = I + W½ K W½."""
     root = _root(w)
     B = root[:, None] * K * root[None, :]
-    return cholesky(B + jnp.eye(K.shape[0], dtype=K.dtype)), root
+    L, jitter = jittered_cholesky(B + jnp.eye(K.shape[0], dtype=K.dtype))
+    return L, root, jitter
+
+
+_PRECISE = 1e4  # w·K beyond which K − VᵀV has lost half of the digits of a cavity
+
+
+def _precise_var(L: jax.Array, w: jax.Array, var: jax.Array) -> jax.Array:
+    """Σ = W^{−½} (I − B⁻¹) W^{−½} where a site leaves little of the prior: 1 − w_i var_i = (B⁻¹)_ii, nothing cancels.
+
+    K − VᵀV has an error of eps·K; next to a posterior variance of 1e-9·K, dividing the site out (cavities, EP,
+    leave-one-out) would leave nothing but that.
+    """
+    H = solve_triangular(L, jnp.eye(L.shape[0], dtype=L.dtype), lower=True)
+    left = jnp.sum(H * H, axis=0)
+    return jnp.where((w > 0) & (left < 0.5), (1 - left) / jnp.where(w > 0, w, 1.0), var)
+
+
+def site_weights(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(L, √w, α) with α = K⁻¹ mean = b − w·mean, written as √w B⁻¹ (b/√w) where w > 0.
+
+    The difference loses the digits in which K·w exceeds one, and predictions far from the data are K·α.
+    """
+    L, root, _ = site_factor(K, w)
+    column, rest = _split_nat1(K, b, w, root)
+    return L, root, _weights(L, root, solve_triangular(L, column, lower=True), rest)
+
+
+def _weights(L, root, column, rest):
+    return root * solve_triangular(L, column, lower=True, trans=1) + rest
+
+
+def _split_nat1(K, b, w, root):
+    """W^{−½}(b − W K rest) and the part `rest` of b that has no precision with it."""
+    seen = w > 0
+    rest = jnp.where(seen, 0.0, b)
+    return jnp.where(seen, b / jnp.where(seen, root, 1.0), 0.0) - root * (K @ rest), rest
 
 
 def condition_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Conditioned, tuple]:
-    """The formulas above, with the factors (L, W½, V) they were computed from."""
-    L, root = site_factor(K, w)
+    """The formulas above, with the factors (L, W½, V, L⁻¹ W^{−½} b) they were computed from."""
+    L, root, jitter = site_factor(K, w)
     # Σb = Vᵀ L⁻¹ W^{−½} b where w > 0.  K b − VᵀV b would be the same, but where a site is a million times as precise
     # as the prior (large counts) it loses as many digits.
-    seen = w > 0
-    rest = jnp.where(seen, 0.0, b)
-    from_rest = K @ rest
-    column = jnp.where(seen, b / jnp.where(seen, root, 1.0), 0.0) - root * from_rest
+    column, rest = _split_nat1(K, b, w, root)
     solved = solve_triangular(L, jnp.concatenate([root[:, None] * K, column[:, None]], axis=1), lower=True)
     V = solved[:, :-1]
     # Rounding can push a variance that is tiny next to the prior's below zero.
     floor = jnp.finfo(K.dtype).eps * jnp.diagonal(K)
     var = jnp.maximum(jnp.diagonal(K) - jnp.sum(V * V, axis=0), floor)
-    mean = from_rest + V.T @ solved[:, -1]
+    var = lax.cond(jnp.max(w * jnp.diagonal(K)) > _PRECISE, _precise_var, lambda L, w, var: var, L, w, var)
+    var = jnp.minimum(var, jnp.diagonal(K))
+    mean = K @ rest + V.T @ solved[:, -1]
     log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * b @ mean
-    return Conditioned(mean, var, log_z), (L, root, V)
+    return Conditioned(mean, var, log_z, jitter), (L, root, V, solved[:, -1])
 
 
 @jax.custom_vjp
@@ -74,14 +150,14 @@ def gaussian_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> Conditioned:
 
 
 def _forward(K, b, w):
-    out, (L, root, V) = condition_on_sites(K, b, w)
-    return out, (K, b, w, out.mean, out.var, L, root, V)
+    out, factors = condition_on_sites(K, b, w)
+    return out, (K, b, w, out.mean, out.var, factors)
 
 
 def _backward(residuals, cotangent):
-    K, b, w, mean, var, L, root, V = residuals
-    mean_bar, var_bar, z_bar = cotangent
-    alpha = b - w * mean
+    K, b, w, mean, var, (L, root, V, column) = residuals
+    mean_bar, var_bar, z_bar, _ = cotangent
+    alpha = _weights(L, root, column, jnp.where(w > 0, 0.0, b))
     H = solve_triangular(L, jnp.diag(root), lower=True)  # L⁻¹ W½, so R = HᵀH and Σ = K − VᵀV
     cov = K - V.T @ V
     Gt = jnp.eye(K.shape[0], dtype=K.dtype) - H.T @ V  # Gᵀ = I − R K
@@ -103,6 +179,7 @@ class Raced(NamedTuple):
     mean: jax.Array  # of g, (classes, n)
     cross: jax.Array  # covariance of the g of one row, (n, classes, classes)
     log_z: jax.Array
+    jitter: jax.Array
 
 
 class RacedFactor(NamedTuple):
@@ -111,6 +188,7 @@ class RacedFactor(NamedTuple):
     H: jax.Array
     T: jax.Array
     noise: jax.Array
+    jitter: jax.Array
 
 
 def raced_factor(K: jax.Array, w: jax.Array) -> tuple[RacedFactor, jax.Array]:
@@ -118,20 +196,21 @@ def raced_factor(K: jax.Array, w: jax.Array) -> tuple[RacedFactor, jax.Array]:
     eye = jnp.eye(K.shape[0], dtype=K.dtype)
 
     def one_class(w):
-        L, root = site_factor(K, w)
-        return solve_triangular(L, jnp.diag(root), lower=True), jnp.sum(jnp.log(jnp.diagonal(L)))
+        L, root, jitter = site_factor(K, w)
+        return solve_triangular(L, jnp.diag(root), lower=True), jnp.sum(jnp.log(jnp.diagonal(L))), jitter
 
     # One class after the other: factorisations in a batch wait for each other in XLA's threads, and two such batches at
     # the same time wait for ever (seen in jaxlib 0.10.2 on two cores).
-    H, half_log_dets = lax.map(one_class, w)
+    H, half_log_dets, jitters = lax.map(one_class, w)
     total = jnp.sum(w, axis=0)
     seen = total > 0
     noise = jnp.where(seen, 1 / jnp.where(seen, total, 1.0), 0.0)
     scale = _root(noise)
     scaled = (H * scale).reshape(-1, K.shape[0])
-    LM = cholesky(scaled.T @ scaled + jnp.diag(jnp.where(seen, 0.0, 1.0)))
+    LM, jitter = jittered_cholesky(scaled.T @ scaled + jnp.diag(jnp.where(seen, 0.0, 1.0)))
     T = scale[:, None] * solve_triangular(LM, eye, lower=True).T
-    return RacedFactor(H, T, noise), -jnp.sum(half_log_dets) - jnp.sum(jnp.log(jnp.diagonal(LM)))
+    jitter = jnp.maximum(jitter, jnp.max(jitters))
+    return RacedFactor(H, T, noise, jitter), -jnp.sum(half_log_dets) - jnp.sum(jnp.log(jnp.diagonal(LM)))
 
 
 def condition_on_raced_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Raced, tuple]:
@@ -147,7 +226,7 @@ def condition_on_raced_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[
     and taking s at its best rather than integrating removes 1/Σw from every covariance within a row, and
     ½ log(2π/Σw) from log_z.  A row with b = w = 0 drops out exactly.  Also gives (V, N, 1/Σw), Σ_c = K − V_cᵀV_c.
     """
-    (H, T, noise), log_z = raced_factor(K, w)
+    (H, T, noise, jitter), log_z = raced_factor(K, w)
     V = H @ K
 
     def gain(x):
@@ -161,7 +240,8 @@ def condition_on_raced_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[
     variances = jnp.diagonal(K) - jnp.sum(V * V, axis=1)
     cross = jnp.einsum("cij,eij->ice", N, N) - noise[:, None, None]
     cross = cross + jnp.eye(w.shape[0], dtype=K.dtype) * variances.T[:, :, None]
-    return Raced(mean, cross, log_z + 0.5 * jnp.sum(b * own) + 0.5 * white @ white), (V, N, noise)
+    log_z = log_z + 0.5 * jnp.sum(b * own) + 0.5 * white @ white
+    return Raced(mean, cross, log_z, jitter), (V, N, noise)
 
 
 def small_cholesky(a: jax.Array) -> jax.Array:
@@ -219,18 +299,18 @@ def without_raced_site(mean: jax.Array, cross: jax.Array, b: jax.Array, w: jax.A
     return LeftOut(cavity_mean, root @ jnp.swapaxes(root, -1, -2), log_z)
 
 
-def whitener(K: jax.Array, jitter: float) -> jax.Array:
-    """T = L⁻ᵀ with L Lᵀ = K + jitter·mean(diag K)·I, so that Tᵀ K T = I.  The only place where jitter is added."""
+def whitener(K: jax.Array, jitter: float) -> tuple[jax.Array, jax.Array]:
+    """T = L⁻ᵀ with L Lᵀ = K + jitter·mean(diag K)·I, so that Tᵀ K T = I; and the jitter that was needed beyond it."""
     eye = jnp.eye(K.shape[0], dtype=K.dtype)
-    L = cholesky(K + jitter * jnp.mean(jnp.diagonal(K)) * eye)
-    return solve_triangular(L, eye, lower=True).T
+    L, more = jittered_cholesky(K + jitter * jnp.mean(jnp.diagonal(K)) * eye)
+    return solve_triangular(L, eye, lower=True).T, more
 
 
-def inverse_root(A: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(L⁻¹, ½ log|A|) with L Lᵀ = A: products with L⁻¹ run as matrix products, which solves do not."""
-    L = cholesky(A)
+def inverse_root(A: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(L⁻¹, ½ log|A|, jitter) with L Lᵀ = A: products with L⁻¹ run as matrix products, which solves do not."""
+    L, jitter = jittered_cholesky(A)
     H = solve_triangular(L, jnp.eye(A.shape[0], dtype=A.dtype), lower=True)
-    return H, jnp.sum(jnp.log(jnp.diagonal(L)))
+    return H, jnp.sum(jnp.log(jnp.diagonal(L))), jitter
 
 
 def gmres(matvec, rhs: jax.Array, tol: float, max_steps: int) -> jax.Array:
@@ -286,30 +366,6 @@ def semidefinite_root(a: jax.Array) -> jax.Array:
     return vectors * jnp.sqrt(jnp.maximum(values, 0.0))
 
 
-_JITTERS = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # shares of the mean variance
-
-
-def jittered_cholesky(a: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Cholesky factor of `a` plus the smallest jitter of a ladder that makes it factorise, and that jitter.
-
-    The ladder starts at 1e-12 of the mean diagonal, about the rounding of the factorisation itself; NaN if the
-    last rung (1e-4) does not suffice.
-    """
-    ladder = jnp.asarray(_JITTERS, a.dtype) * jnp.mean(jnp.diagonal(a))
-    eye = jnp.eye(a.shape[0], dtype=a.dtype)
-
-    def failed(state):
-        rung, factor = state
-        return (rung < len(_JITTERS) - 1) & ~jnp.all(jnp.isfinite(factor))
-
-    def climb(state):
-        rung = state[0] + 1
-        return rung, cholesky(a + ladder[rung] * eye)
-
-    rung, factor = lax.while_loop(failed, climb, (jnp.zeros((), jnp.int32), cholesky(a + ladder[0] * eye)))
-    return factor, ladder[rung]
-
-
 class Whitened(NamedTuple):
     """N(0, A Aᵀ) times Gaussian sites in the coordinates z of g = A z: z ~ N(z_mean, M⁻¹), M = L Lᵀ."""
 
@@ -324,7 +380,7 @@ def whitened_sites(A: jax.Array, b: jax.Array, w: jax.Array) -> Whitened:
     As well conditioned as `gaussian_sites`, for any A, and A is never inverted: g = A(z_mean + L⁻ᵀu), u ~ N(0, I).
     """
     G = _root(w)[:, None] * A
-    L = cholesky(G.T @ G + jnp.eye(A.shape[0], dtype=A.dtype))
+    L, _ = jittered_cholesky(G.T @ G + jnp.eye(A.shape[0], dtype=A.dtype))
     pulled = solve_triangular(L, A.T @ b, lower=True)
     log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * pulled @ pulled
     return Whitened(solve_triangular(L, pulled, lower=True, trans=1), L, log_z)

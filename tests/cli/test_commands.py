@@ -125,11 +125,11 @@ def test_the_longest_time_left_is_told_after_every_round(monkeypatch):
 
     clock, said = iter([0.0, 1.0, 5.0, 13.0]), []
     monkeypatch.setattr(certificate.time, "monotonic", lambda: next(clock))
-    tell = certificate._TimeLeft(1024, "annealing", said.append)
-    for doing in ("sites", "T=256", "T=512"):
+    tell = certificate._TimeLeft(2048, "annealing", said.append)
+    for doing in ("sites", "T=256", "T=1024"):
         tell(doing)
-    # Rounds of 512 and 1024 after one of 256 that took 4 s; one of 1024 after one of 512 that took 8 s.
-    assert said[1:] == ["annealing: T=256 done, at most 0:00:24 left", "annealing: T=512 done, at most 0:00:16 left"]
+    # Rounds of 1024 and 2048 after one of 256 that took 4 s; one of 2048 after one of 1024 that took 8 s.
+    assert said[1:] == ["annealing: T=256 done, at most 0:00:48 left", "annealing: T=1024 done, at most 0:00:16 left"]
 
 
 def test_every_likelihood_on_offer_is_known_to_the_estimators():

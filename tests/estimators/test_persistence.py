@@ -44,6 +44,7 @@ EVERY_OBJECT = [
     likelihoods.Softmax(4),
     likelihoods.CensoredGaussian(0.3),
     likelihoods.HeteroscedasticGaussian(),
+    likelihoods.Softmax(4),
     means.Zero(),
     means.Constant(1.5),
     means.Linear([1.0, 2.0, 3.0], 0.1),

@@ -56,20 +56,21 @@ class _TimeLeft:
     """Says after every round of annealing how long the rest takes if no round meets the target before the last."""
 
     def __init__(self, max_steps: int, label: str, say: Callable[[str], None]):
-        self.max_steps, self.label, self.say, self.next = max_steps, label, say, 0
+        from sitewise.mcmc.surface import schedule
+
+        self.rounds, self.label, self.say = schedule(_STEPS, max_steps), label, say
+        self.finished = -1  # the first thing told of is not a round: the sites
         self.began = time.monotonic()
 
     def __call__(self, doing: str) -> None:
-        """First told of the sites, then of rounds of 1, 2, 4, … times the first number of temperatures."""
         now = time.monotonic()
-        if self.next == 0:
+        if self.finished < 0:
             self.say(f"{self.label}: {doing}")
         else:
-            later = range(2 * self.next, self.max_steps // _STEPS + 1)
-            rounds = sum(n for n in later if n & (n - 1) == 0)
-            left = datetime.timedelta(seconds=round((now - self.began) * rounds / self.next))
+            later = sum(self.rounds[self.finished + 1 :]) / self.rounds[self.finished]
+            left = datetime.timedelta(seconds=round((now - self.began) * later))
             self.say(f"{self.label}: {doing} done, at most {left} left")
-        self.next, self.began = max(1, 2 * self.next), now
+        self.finished, self.began = self.finished + 1, now
 
 
 def run(model: Any, name: str, target_se: float, max_steps: int, seed: int) -> dict[str, Any]:

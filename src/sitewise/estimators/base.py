@@ -16,13 +16,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from sitewise import evidence, means
-from sitewise.data import Data
+from sitewise.data import Data, check_size
 from sitewise.estimators import kernel_parameters
 from sitewise.estimators.latent import Latent
 from sitewise.estimators.learning import Progress, Sampling, warn_of
 from sitewise.estimators.predictive import Predictive
 from sitewise.estimators.progress import shown
-from sitewise.estimators.rows import Merged, merge
+from sitewise.estimators.rows import Merged, merge, start_lengthscale
 from sitewise.estimators.sampled import Sampled
 from sitewise.estimators.settings import method_of
 from sitewise.kernels import Kernel, Matern52
@@ -85,10 +85,14 @@ class GPBase(BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------------
 
-    def _start_kernel(self) -> Kernel:
+    def _start_kernel(self, data: Data | None = None) -> Kernel:
+        """As given; or one that suits the scale of the inputs, where they are known."""
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise ValueError(f"kernel must come from sitewise.kernels, such as Matern52(); got {self.kernel!r}.")
-        return Matern52() if self.kernel is None else self.kernel
+        if self.kernel is not None:
+            return self.kernel
+        scale = 1.0 if data is None else start_lengthscale(np.asarray(data.X))
+        return Matern52(scale)  # type: ignore[arg-type]  # numbers become arrays
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
         if self.mean is not None and not isinstance(self.mean, means.Mean):
@@ -119,7 +123,7 @@ class GPBase(BaseEstimator):
         """Full, or sparse if inducing inputs are asked for by number or given."""
         if not np.isfinite(self.jitter) or self.jitter < 0:
             raise ValueError(f"jitter must be a finite number of at least 0, got {self.jitter!r}.")
-        kernel, mean = self._start_kernel(), self._start_mean(likelihood, data)
+        kernel, mean = self._start_kernel(data), self._start_mean(likelihood, data)
         given = not isinstance(self.inducing, str)
         if not given and self.inducing not in SELECTIONS:
             raise ValueError(
@@ -160,7 +164,9 @@ class GPBase(BaseEstimator):
 
     def _new_rows(self, X) -> np.ndarray:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        check_size(X)
+        return X
 
     def _at(self, X) -> list[Predictive]:
         X = self._new_rows(X)

@@ -127,11 +127,7 @@ def infer(method: Inference, model: Model, data: Data, known: Sites, at: np.ndar
     """Sites of `data` at the hyperparameters of `model`; rows `at` start from the sites `known`."""
     filled = data.pad(bucket(data.rows))
     with working_precision():
-        fresh = Sites(*(np.array(a) for a in _start(model.likelihood, filled)))
-        start = Sites(*(a.copy() for a in fresh))
+        start = Sites(*(np.array(a) for a in _start(model.likelihood, filled)))
         start.nat1[..., at], start.prec[..., at] = known
         solution = solve(method, model, filled, start)
-        if not solution.outcome.ok:
-            # The old sites may be a bad start for what remains; the likelihood's own start is never far off.
-            solution = solve(method, model, filled, fresh)
     return Latent.of(model, data, Sites(*(np.asarray(a)[..., : data.rows] for a in solution.sites))), solution

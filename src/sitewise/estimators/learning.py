@@ -52,10 +52,7 @@ class Approximate:
     def learn(self, model: Model, data: Data, seed: int, progress: Progress | None) -> Learned:
         options: dict[str, Any] = {"seed": seed} if isinstance(self.learner, Nested) else {}
         callback = None if progress is None else _Climb(self.learner, progress)
-        try:
-            fit = self.learner.fit(model, data, callback=callback, **options)
-        except FloatingPointError as problem:
-            raise ValueError(str(problem)) from problem
+        fit = self.learner.fit(model, data, callback=callback, **options)
         why = fit.reason if fit.solution.outcome.ok else fit.solution.outcome.advice
         latent = Latent.of(fit.model, fit.data, fit.sites)
         return Learned(latent, fit.rounds, fit.converged, why, fit.report(), fit.at_bound)

@@ -13,6 +13,7 @@ system, for the implicit gradient of the learners.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -58,6 +59,9 @@ def evaluate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> _
     q, factor = gram.condition_with_factor(sites.scaled(data.weight))
     target = method.propose(likelihood, data, q, sites)
     gap = _scaled_gap(target, sites, q, data)
+    # Seen from the marginal's mean: nat1 there is Δnat1 − m·Δprec.  Where a site is a million times as precise as the
+    # prior (large counts), nat1 at zero is a number so large that its rounding hides whether the sites have settled.
+    gap = Sites(gap.nat1 - q.mean / jnp.sqrt(q.var) * gap.prec, gap.prec)
     residual = jnp.maximum(jnp.max(jnp.abs(gap.nat1)), jnp.max(jnp.abs(gap.prec)))
     if method.has_merit:
         merit = method.merit(likelihood, data, q, sites)
@@ -196,6 +200,7 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
     # A method without a merit is judged by its residual, which may rise on the way: it has to
     # be below the worst of the last few.
     window = 1 if method.has_merit else 6
+    damped = method.damping < 1
 
     def go_on(s: _State):
         return (s.step < method.max_steps) & (s.point.residual > tol) & (s.rate > _MIN_RATE)
@@ -212,10 +217,13 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
         new = evaluate(method, likelihood, gram, data, moved)
         # With a precision held at its limit the fixed point is not a maximum of the merit, only of the residual.
         held = jnp.any(data.mask & (new.target.prec <= method.min_prec))
-        better = _improves(new, old, jnp.min(s.recent)) | (held & (new.residual < 0.9 * old.residual))
+        if damped:
+            better = jnp.isfinite(new.residual)
+        else:
+            better = _improves(new, old, jnp.min(s.recent)) | (held & (new.residual < 0.9 * old.residual))
         point = _pick(better, new, old)
         recent = jnp.where(better, jnp.roll(s.recent, 1).at[0].set(new.merit), s.recent)
-        if method.use_newton:
+        if method.use_newton and not damped:
             # Where products with Σ∘Σ are dear, a plain update that contracts well is not worth improving.
             slow = gram.newton_pays | (new.residual > _CONTRACTS * old.residual)
             direction, newton = lax.cond(
@@ -225,7 +233,8 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
             )
         else:
             direction, newton = _plain_direction(point), jnp.array(False)
-        rate = jnp.where(better | s.newton, 1.0, _SHRINK * s.rate)
+        full = method.damping if damped else 1.0
+        rate = jnp.where(better | s.newton, full, _SHRINK * s.rate)
         return _State(s.step + 1, point, direction, rate, newton, recent)
 
     # The first turn of the loop evaluates the starting sites: a step of zero from a point that anything
@@ -255,7 +264,7 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
         ),
     )
     clipped = jnp.sum(data.mask & (point.target.prec <= method.min_prec))
-    return point, Solution(point.sites, code, Stats(end.step, point.residual, clipped))
+    return point, Solution(point.sites, code, Stats(end.step, point.residual, clipped, point.q.jitter))
 
 
 def initial_sites(likelihood, data: Data) -> Sites:
@@ -276,7 +285,28 @@ def _solve(method, model, data, sites):
 
 
 def solve(method: Inference, model, data: Data, sites: Sites | None = None) -> Solution:
+    """From `sites`, from the likelihood's own start, then by the milder methods: the first that converges."""
     data = jax.tree.map(jnp.asarray, data)
-    if sites is None:
-        sites = initial_sites(model.likelihood, data)
-    return _solve(method, model, data, sites)
+    first = initial_sites(model.likelihood, data)
+    solution = _solve(method, model, data, first if sites is None else sites)
+    if isinstance(solution.code, jax.core.Tracer) or solution.outcome.ok:
+        return solution
+    if sites is not None:
+        # The given sites may be a bad start; the likelihood's own is never far off.
+        again = _solve(method, model, data, first)
+        if again.outcome.ok:
+            return again
+    return rescue(method, model, data, solution)
+
+
+def rescue(method: Inference, model, data: Data, failed: Solution) -> Solution:
+    """Degradation before failure: what the milder methods find, or `failed` if they find nothing."""
+    first = initial_sites(model.likelihood, data)
+    for milder in method.milder():
+        found = _solve(milder, model, data, first)
+        if found.outcome.ok:
+            if milder == dataclasses.replace(method, damping=milder.damping, max_steps=milder.max_steps):
+                return found  # damped steps to the same fixed point
+            again = _solve(method, model, data, found.sites)
+            return again if again.outcome.ok else found._replace(code=jnp.asarray(Outcome.FRACTIONAL))
+    return failed

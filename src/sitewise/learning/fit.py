@@ -74,6 +74,11 @@ class Fit:
                 f"{int(stats.clipped)} site precisions were held at their lower limit: those rows look like "
                 "outliers to the likelihood, and carry next to no weight."
             )
+        if float(stats.jitter) > 0:
+            lines.append(
+                f"Rounding made the covariance matrix indefinite: a jitter of {float(stats.jitter):.0e} of its "
+                "diagonal was added. The kernel's variance is very large beside what the observations leave open."
+            )
         for name in self.at_bound:
             lines.append(
                 f"{name} ended at its bound: the evidence keeps rising beyond it. Widen the bound if the value "

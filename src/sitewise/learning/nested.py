@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,17 +13,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from sitewise import evidence as ev
+from sitewise import memory
 from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Solution
+from sitewise.inference.driver import rescue
 from sitewise.learning.ascent import climb
+from sitewise.learning.checkpoint import Checkpoint
 from sitewise.learning.fit import Fit, all_evidences, start_sites
-from sitewise.learning.objective import GRADIENTS, Evaluation, profile, profiles
+from sitewise.learning.objective import GRADIENTS, Evaluation, log_prior, profile, profiles
 from sitewise.model import Model
 from sitewise.parameters import Trainable
 from sitewise.precision import working_precision
 from sitewise.sites import Sites
 
+_RESCUES = 3  # points of one search at which the milder methods are tried; they take many steps
 _LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a solution of anything
 
 
@@ -63,18 +69,34 @@ class Nested:
         *,
         seed: int = 0,
         callback: Callable[[dict], None] | None = None,
+        checkpoint: str | os.PathLike | None = None,
     ) -> Fit:
-        """Train.  `callback` gets each entry of the trace as it is made, and may raise to stop."""
+        """Train.  `callback` gets each entry of the trace as it is made, and may raise to stop.
+
+        `checkpoint` is a file for the best hyperparameters so far: if the process ends, however it ends, the same call
+        goes on from there.  It is removed when learning ends.
+        """
         model.likelihood.check(data.y)
+        if model.prior.exact:
+            memory.require_full(bucket(data.rows))
         with working_precision():
             search = _Search(self, model, data, bucket(data.rows), sites, callback)
             starts = search.starts(self.restarts, seed)
+            if checkpoint is not None:
+                search.checkpoint = Checkpoint.of(
+                    Path(checkpoint), repr(self), model, search.data, search.first_sites, seed
+                )
+                found = search.checkpoint.read(len(starts[0]))
+                starts[0] = starts[0] if found is None else found[0]
             best = search.drive(starts[0])
             for start in starts[1:]:
                 other = search.drive(start)
                 if other.value > best.value:
                     best = other
-            return search.finish(best)
+            fit = search.finish(best)
+            if search.checkpoint is not None:
+                search.checkpoint.remove()
+            return fit
 
     def fit_many(
         self, models: Model | Sequence[Model], parts: Sequence[Data], done: Callable[[int], None] | None = None
@@ -97,6 +119,8 @@ class Nested:
             searches = []
             for model, part in zip(each, parts, strict=True):
                 model.likelihood.check(part.y)
+                if model.prior.exact:
+                    memory.require_full(size)
                 searches.append(_Search(self, model, part, size, None, None))
             bests = _side_by_side(searches, done)
             return [search.finish(best) for search, best in zip(searches, bests, strict=True)]
@@ -140,9 +164,10 @@ class _Best:
     vector: np.ndarray
     value: float
     solution: Solution
-    success: bool
-    reason: str
-    rounds: int
+    settled: bool
+    success: bool = False
+    reason: str = ""
+    rounds: int = 0
 
 
 class _Search:
@@ -154,6 +179,8 @@ class _Search:
         self.trainable = trainable = Trainable.of(model, learner.fixed, learner.train)
         self.first_sites = start_sites(model, self.data, sites)
         self.trace: list[dict] = []
+        self.checkpoint: Checkpoint | None = None
+        self.saved = -np.inf
         self.priors = tuple(sorted(learner.priors.items()))
         trainable.check_priors(learner.priors)
         self.limits = trainable.limits(learner.bounds)
@@ -192,31 +219,38 @@ class _Search:
     def run(self, start: np.ndarray) -> Generator[tuple[np.ndarray, Sites], Evaluation, _Best]:
         """One ascent: yields (θ, sites to start from), is sent the evaluation there, returns the best point seen."""
         best: _Best | None = None
-        sites = self.first_sites
+        sites, rescues = self.first_sites, 0
         steps = climb(start, self.limits, tol=self.learner.tol, max_rounds=self.learner.max_rounds)
         vector = next(steps) if len(start) else start
         while True:
             result = yield vector, sites
-            if not result.solution.outcome.ok:
+            if not result.solution.outcome.ok and sites is not self.first_sites:
                 # The carried sites may be a bad start here; the likelihood's own start is never far off.
                 again = yield vector, self.first_sites
                 if again.solution.outcome.ok or not np.isfinite(float(result.value)):
                     result = again
+            if not result.solution.outcome.ok and rescues < _RESCUES:
+                rescues += 1
+                found = rescue(self.learner.inference, self._model(vector), self.data, result.solution)
+                if found.outcome.ok:
+                    result = yield vector, found.sites
             value, slope = float(result.value), np.asarray(result.gradient)
             self._record(vector, value, slope, result.solution)
-            # Evidence read off sites that are far from a fixed point means nothing, however high it is.
+            # Evidence read off sites that are far from a fixed point means nothing, however high it is: such a start is
+            # kept until a settled point is found, and such a step is a failed one, which the ascent backs away from.
             settled = result.solution.outcome.ok or float(result.solution.stats.residual) < _LOOSE
-            if np.isfinite(value) and np.all(np.isfinite(slope)) and (settled or best is None):
-                if result.solution.outcome.ok:
-                    sites = result.solution.sites
-                if best is None or value > best.value:
-                    best = _Best(np.array(vector), value, result.solution, False, "", 0)
-            elif best is None:
-                raise FloatingPointError(
-                    f"The evidence is not finite at the starting point. {result.solution.outcome.advice}"
-                )
-            else:
-                value = -np.inf  # a failed step, which the ascent backs away from
+            finite = np.isfinite(value) and bool(np.all(np.isfinite(slope)))
+            if not finite and best is None:
+                raise ValueError(f"The evidence is not finite at the starting point. {result.solution.outcome.advice}")
+            if finite and (best is None or (settled and not (best.settled and value <= best.value))):
+                best = _Best(np.array(vector), value, result.solution, settled)
+                if self.checkpoint is not None and settled and value > self.saved:
+                    self.checkpoint.write(best.vector, value)
+                    self.saved = value
+            if result.solution.outcome.ok and finite:
+                sites = result.solution.sites
+            if not (settled and finite):
+                value = -np.inf
             assert best is not None
             if len(start) == 0:
                 return dataclasses.replace(best, success=True, reason="nothing to train; inference only")
@@ -225,6 +259,9 @@ class _Search:
             except StopIteration as stop:
                 end = stop.value
                 return dataclasses.replace(best, success=end.converged, reason=end.reason, rounds=end.rounds)
+
+    def _model(self, vector: np.ndarray) -> Model:
+        return jax.tree.map(np.asarray, self.trainable.from_vector(self.model, jnp.asarray(vector)))
 
     def _record(self, vector, value: float, slope: np.ndarray, solution: Solution) -> None:
         entry = {
@@ -239,8 +276,20 @@ class _Search:
         if self.callback is not None:
             self.callback(entry)
 
+    def _settle(self, model: Model, best: _Best) -> _Best:
+        """Sites of a milder method where inference did not converge at the best point; the outcome says so."""
+        if best.solution.outcome.ok:
+            return best
+        found = rescue(self.learner.inference, model, self.data, best.solution)
+        if found is best.solution:
+            return best
+        value = self.learner.evidence.on(model.prior)(model, self.data, found.sites)
+        value += log_prior(self.trainable, self.priors, jnp.asarray(best.vector))
+        return dataclasses.replace(best, solution=found, value=float(value)) if np.isfinite(value) else best
+
     def finish(self, best: _Best) -> Fit:
-        model = jax.tree.map(np.asarray, self.trainable.from_vector(self.model, jnp.asarray(best.vector)))
+        model = self._model(best.vector)
+        best = self._settle(model, best)
         labels = self.trainable.labels
         near = np.abs(best.vector[:, None] - self.limits) < 1e-6
         sites = jax.tree.map(lambda a: np.asarray(a)[..., : self.given.rows], best.solution.sites)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import warnings
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -116,6 +118,14 @@ def block_sizes(block: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys((block, -(-block // 3), -(-block // 12))))
 
 
+def schedule(steps: int, max_steps: int) -> list[int]:
+    """Lengths of the rounds.  Fourfold: on an accelerator a step of few points costs as much as one of many."""
+    lengths = [steps]
+    while lengths[-1] < max_steps:
+        lengths.append(min(4 * lengths[-1], max_steps))
+    return lengths
+
+
 def sample_points(
     model: Model,
     data: Data,
@@ -156,8 +166,8 @@ def sample_points(
         if done is not None:
             done(f"{settings.path} sites of {size} points")
         merged: dict[str, np.ndarray] = {}
-        pending, length = everyone, steps
-        while True:
+        pending = everyone
+        for length in schedule(steps, max_steps):
             pieces = []
             for at in range(0, len(pending), block):
                 pieces.append(run.estimates(pending[at : at + block], sites, length, block))
@@ -169,10 +179,9 @@ def sample_points(
             tight = is_tight(Points(**found, tight=np.zeros(0)), target_se, settings.reverse)
             merged.setdefault("tight", np.zeros(size, bool))[pending] = tight
             pending = pending[~tight]
-            if len(pending) == 0 or length >= max_steps:
-                return Points(**merged)
-            # Fourfold: on an accelerator a step of few points costs as much as one of many, so rounds are dear.
-            length = min(4 * length, max_steps)
+            if len(pending) == 0:
+                break
+        return Points(**merged)
 
 
 class _Runner:
@@ -218,14 +227,29 @@ class _Runner:
             digest.update(repr((kind, index.tolist())).encode() + self.vectors[index].tobytes())
             path = self.store / f"{digest.hexdigest()[:24]}.npz"
             if path.exists():
-                with np.load(path, allow_pickle=False) as saved:
-                    return dict(saved)
+                try:
+                    return _read(path)
+                except Exception as problem:  # whatever is wrong with it, it can be computed again
+                    warnings.warn(f"{path} is damaged and is made anew ({problem}).", UserWarning, stacklevel=4)
         full = next(size for size in reversed(block_sizes(block)) if size >= len(index))
         filled = np.concatenate([index, np.repeat(index[-1:], full - len(index))])
         found = {k: np.asarray(v)[: len(index)] for k, v in compute(filled, min(self.batch, full)).items()}
         if path is not None:
             _write(path, found)
         return found
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    """Arrays that `_write` has written.  What is compressed, or longer than the file, is not ours and is not opened."""
+    size = path.stat().st_size
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > size or "/" in entry.filename:
+                raise ValueError(f"its entry {entry.filename!r} is not one of ours")
+        if archive.testzip() is not None:
+            raise ValueError("a checksum does not match")
+    with np.load(path, allow_pickle=False) as saved:
+        return dict(saved)
 
 
 def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:

@@ -25,6 +25,7 @@ class Marginals(NamedTuple):
     resid: jax.Array
     log_z: jax.Array
     prior_mean: jax.Array
+    jitter: jax.Array  # a share of the diagonal, 0 unless rounding asked for it (linalg.jittered_cholesky)
     cross: jax.Array | None = None
 
 
@@ -45,9 +46,7 @@ class FullPrior:
         """q(f) as an object that can be asked for predictions; `sites` are the weighted ones."""
         gram = self.gram(X)
         b = sites.nat1 - sites.prec * gram.mean
-        L, root = linalg.site_factor(gram.K, sites.prec)
-        centred = linalg.gaussian_sites(gram.K, b, sites.prec).mean
-        return FullPosterior(self, X, L, root, b - sites.prec * centred)
+        return FullPosterior(self, X, *linalg.site_weights(gram.K, b, sites.prec))
 
 
 @module
@@ -63,15 +62,15 @@ class FullGram:
         b = sites.nat1 - sites.prec * mu
         out = linalg.gaussian_sites(self.K, b, sites.prec)
         shift = jnp.sum(mu * (sites.nat1 - 0.5 * sites.prec * mu))
-        return Marginals(mu + out.mean, out.var, jnp.zeros_like(out.var), shift + out.log_z, mu)
+        return Marginals(mu + out.mean, out.var, jnp.zeros_like(out.var), shift + out.log_z, mu, out.jitter)
 
     def condition_with_factor(self, sites: Sites) -> tuple[Marginals, jax.Array]:
         """The same, with the factor V that `covariance` needs; not for differentiation."""
         mu = self.mean
         b = sites.nat1 - sites.prec * mu
-        out, (_, _, V) = linalg.condition_on_sites(self.K, b, sites.prec)
+        out, (_, _, V, _) = linalg.condition_on_sites(self.K, b, sites.prec)
         shift = jnp.sum(mu * (sites.nat1 - 0.5 * sites.prec * mu))
-        return Marginals(mu + out.mean, out.var, jnp.zeros_like(out.var), shift + out.log_z, mu), V
+        return Marginals(mu + out.mean, out.var, jnp.zeros_like(out.var), shift + out.log_z, mu, out.jitter), V
 
     def covariance(self, V: jax.Array) -> Covariance:
         return Covariance(self.K - V.T @ V)
