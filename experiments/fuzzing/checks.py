@@ -72,7 +72,8 @@ def _classes(likelihood: str) -> int:
 def _new_inputs(data: Data) -> np.ndarray:
     """Near the training rows, at one of them, and far away."""
     X = np.asarray(data.X[:8])
-    return np.concatenate([X * 1.01, X[:1], X[:1] + 1e6]).astype(X.dtype)
+    far = X[:1] + np.where(np.any(X != 0, axis=0), 1e6, 0.0)  # columns of padding stay as they are
+    return np.concatenate([X * 1.01, X[:1], far]).astype(X.dtype)
 
 
 def _infer_case(case: Case, row: dict) -> str:

@@ -55,13 +55,15 @@ def test_predictions_at_and_between_the_rows(wide):
         assert float(found[1][0]) == pytest.approx(var, rel=1e-5)
 
 
-@pytest.mark.parametrize("level", [1e3, 1e6, 1e7])
-def test_ep_converges_at_large_counts(level):
+@pytest.mark.parametrize("level", [1e4, 1e6])
+def test_ep_at_large_counts_is_right_and_says_what_it_is(level):
+    """At 10⁶ rounding decides whether the sites settle to 1e-8 or EP at half the power has to do; it stalled before."""
     X, _ = problem("poisson", 13)
     y = np.random.default_rng(0).poisson(level * np.exp(0.3 * np.sin(X[:, 0]))).astype(float)
     model, data = Model.full(kernels.Matern52(), likelihoods.Poisson(), means.Constant(np.log(level))), Data.of(X, y)
     solutions = [method.solve(model, data) for method in (EP(), VI())]
-    assert [s.outcome for s in solutions] == [Outcome.CONVERGED] * 2
+    allowed = {Outcome.CONVERGED} if level < 1e5 else {Outcome.CONVERGED, Outcome.FRACTIONAL}
+    assert solutions[0].outcome in allowed and solutions[1].outcome is Outcome.CONVERGED
     values = [float(evidence.ep(model, data, s.sites)) for s in solutions]
     assert values[0] == pytest.approx(values[1], abs=1e-3)
 
@@ -85,7 +87,7 @@ def test_the_rung_is_part_of_the_result():
     assert float(loud.stats.jitter) > 0 and np.all(np.isfinite(loud.sites.prec))
 
 
-@pytest.mark.parametrize("case", ["outlier", "outlier first", "two clusters", "far from zero", "usual"])
+@pytest.mark.parametrize("case", ["outlier", "outlier first", "two clusters", "far from zero", "columns", "usual"])
 def test_distances_of_ordinary_rows_survive_far_ones(case):
     """An entry of 10⁸ made copies of all rows that were nearer than 1 to each other: evidences off by three nats."""
     X = np.random.default_rng(0).normal(size=(9, 3))
@@ -95,6 +97,8 @@ def test_distances_of_ordinary_rows_survive_far_ones(case):
         X[::2] += 1e8
     if case == "far from zero":
         X += 1e8
+    if case == "columns":
+        X[:, 0] = np.round(X[:, 0]) * 1e9
     X = np.concatenate([X, np.repeat(X[:1], 6, axis=0)])  # as padding does
     truth = np.sum((X[:, None] - X[None, :]) ** 2, axis=-1)
     np.testing.assert_allclose(squared_distances(jnp.asarray(X), jnp.asarray(X)), truth, rtol=1e-9, atol=1e-12)
@@ -106,6 +110,11 @@ def test_distances_of_ordinary_rows_survive_far_ones(case):
     assert np.array_equal(beside[:3], alone)
     slope = jax.grad(lambda s: jnp.sum(squared_distances(jnp.asarray(new) / s, jnp.asarray(X) / s)))(2.0)
     assert float(slope) == pytest.approx(-2 * truth.sum() / 8, rel=1e-7)
+
+
+def test_a_difference_in_the_last_digit_is_none():
+    X = jnp.asarray([[3e90, 0.0], [-1e90, 1.0], [2.0, 1.0]])
+    assert float(squared_distances(X * (1 + 3e-16), X)[0, 0]) == 0.0
 
 
 def test_rows_beyond_all_bounds_are_far_and_not_near():

@@ -28,16 +28,19 @@ def squared_distances(A: jax.Array, B: jax.Array) -> jax.Array:
     """|a_i − b_j|²; exactly 0 for equal rows.
 
     By one matrix product, about the median of B.  That loses digits where rows are far from the centre and near each
-    other: with one entry of 10⁸ in the table, or two clusters far apart, ordinary rows would become copies of each
-    other, and there the differences are taken column by column.  Which way is decided by B alone, so that a prediction
+    other, or differ in a narrow column only: with one entry of 10⁸ in the table, two clusters far apart, or a column
+    of 10⁹ beside one of 1, different rows would become copies of each other.  There differences are taken column by
+    column.  Which way is decided by B alone, so that a prediction
     does not depend on its neighbours.
     """
     size = A.dtype.itemsize
     A, B = jnp.clip(A, -_FAR[size], _FAR[size]), jnp.clip(B, -_FAR[size], _FAR[size])
     centre = lax.stop_gradient(jnp.median(B, axis=0))
-    norms = lax.stop_gradient(jnp.sum((B - centre) ** 2, axis=1))
-    far_apart = jnp.max(norms) > _SPREAD[size] * jnp.median(norms)
-    return lax.cond(far_apart, lambda: _by_column(A, B), lambda: _by_product(A - centre, B - centre))
+    squares = lax.stop_gradient((B - centre) ** 2)
+    norms, columns = jnp.sum(squares, axis=1), jnp.max(squares, axis=0)
+    narrowest = jnp.min(jnp.where(columns > 0, columns, jnp.inf))
+    uneven = jnp.max(norms) > _SPREAD[size] * jnp.minimum(jnp.median(norms), 100 * narrowest)
+    return lax.cond(uneven, lambda: _by_column(A, B), lambda: _by_product(A - centre, B - centre))
 
 
 def _by_product(A: jax.Array, B: jax.Array) -> jax.Array:
@@ -49,10 +52,14 @@ def _by_product(A: jax.Array, B: jax.Array) -> jax.Array:
 
 
 def _by_column(A: jax.Array, B: jax.Array) -> jax.Array:
+    """Σ (a − b)²; a difference in the last digits is none, as equal entries may be divided by ℓ in two ways."""
+    snap = 4 * jnp.finfo(A.dtype).eps
+
     @jax.checkpoint  # backwards, the differences of a column are taken again instead of kept
     def add(total, column):
-        a, b = column
-        return total + (a[:, None] - b[None, :]) ** 2, None
+        a, b = column[0][:, None], column[1][None, :]
+        apart = jnp.abs(a - b) > snap * (jnp.abs(a) + jnp.abs(b))
+        return total + jnp.where(apart, (a - b) ** 2, 0.0), None
 
     return lax.scan(add, jnp.zeros((A.shape[0], B.shape[0]), A.dtype), (A.T, B.T))[0]
 
