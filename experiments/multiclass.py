@@ -7,8 +7,8 @@ starts from the same kernel, Matern 5/2 of variance 1 with lengthscale √(numbe
 random rows of each training fold of digits and tests on the same rows as "digits".  Every finished fold is one line of
 results/multiclass/results.jsonl and is not run again; --table writes results/multiclass/README.md.
 Seconds are processor seconds of one BLAS thread, compiling apart (`compile_seconds` has those, measured by fitting the
-same rows twice; on digits it is included), or, on a GPU, seconds by the clock.  A fit of all of digits by "joint
-hybrid" takes about an hour of one core and several gigabytes.
+same rows twice; on digits it is included), or, on a GPU, seconds by the clock.
+All of digits is for a GPU, or for patience: one conditioning of its 1 437 rows and ten classes takes nine seconds.
 """
 
 from __future__ import annotations
