@@ -179,6 +179,7 @@ class Raced(NamedTuple):
     mean: jax.Array  # of g, (classes, n)
     cross: jax.Array  # covariance of the g of one row, (n, classes, classes)
     log_z: jax.Array
+    jitter: jax.Array
 
 
 class RacedFactor(NamedTuple):
@@ -187,6 +188,7 @@ class RacedFactor(NamedTuple):
     H: jax.Array
     T: jax.Array
     noise: jax.Array
+    jitter: jax.Array
 
 
 def raced_factor(K: jax.Array, w: jax.Array) -> tuple[RacedFactor, jax.Array]:
@@ -194,20 +196,21 @@ def raced_factor(K: jax.Array, w: jax.Array) -> tuple[RacedFactor, jax.Array]:
     eye = jnp.eye(K.shape[0], dtype=K.dtype)
 
     def one_class(w):
-        L, root, _ = site_factor(K, w)
-        return solve_triangular(L, jnp.diag(root), lower=True), jnp.sum(jnp.log(jnp.diagonal(L)))
+        L, root, jitter = site_factor(K, w)
+        return solve_triangular(L, jnp.diag(root), lower=True), jnp.sum(jnp.log(jnp.diagonal(L))), jitter
 
     # One class after the other: factorisations in a batch wait for each other in XLA's threads, and two such batches at
     # the same time wait for ever (seen in jaxlib 0.10.2 on two cores).
-    H, half_log_dets = lax.map(one_class, w)
+    H, half_log_dets, jitters = lax.map(one_class, w)
     total = jnp.sum(w, axis=0)
     seen = total > 0
     noise = jnp.where(seen, 1 / jnp.where(seen, total, 1.0), 0.0)
     scale = _root(noise)
     scaled = (H * scale).reshape(-1, K.shape[0])
-    LM = cholesky(scaled.T @ scaled + jnp.diag(jnp.where(seen, 0.0, 1.0)))
+    LM, jitter = jittered_cholesky(scaled.T @ scaled + jnp.diag(jnp.where(seen, 0.0, 1.0)))
     T = scale[:, None] * solve_triangular(LM, eye, lower=True).T
-    return RacedFactor(H, T, noise), -jnp.sum(half_log_dets) - jnp.sum(jnp.log(jnp.diagonal(LM)))
+    jitter = jnp.maximum(jitter, jnp.max(jitters))
+    return RacedFactor(H, T, noise, jitter), -jnp.sum(half_log_dets) - jnp.sum(jnp.log(jnp.diagonal(LM)))
 
 
 def condition_on_raced_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Raced, tuple]:
@@ -223,7 +226,7 @@ def condition_on_raced_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[
     and taking s at its best rather than integrating removes 1/Σw from every covariance within a row, and
     ½ log(2π/Σw) from log_z.  A row with b = w = 0 drops out exactly.  Also gives (V, N, 1/Σw), Σ_c = K − V_cᵀV_c.
     """
-    (H, T, noise), log_z = raced_factor(K, w)
+    (H, T, noise, jitter), log_z = raced_factor(K, w)
     V = H @ K
 
     def gain(x):
@@ -237,7 +240,8 @@ def condition_on_raced_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[
     variances = jnp.diagonal(K) - jnp.sum(V * V, axis=1)
     cross = jnp.einsum("cij,eij->ice", N, N) - noise[:, None, None]
     cross = cross + jnp.eye(w.shape[0], dtype=K.dtype) * variances.T[:, :, None]
-    return Raced(mean, cross, log_z + 0.5 * jnp.sum(b * own) + 0.5 * white @ white), (V, N, noise)
+    log_z = log_z + 0.5 * jnp.sum(b * own) + 0.5 * white @ white
+    return Raced(mean, cross, log_z, jitter), (V, N, noise)
 
 
 def small_cholesky(a: jax.Array) -> jax.Array:

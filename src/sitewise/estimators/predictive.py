@@ -70,7 +70,8 @@ def padded(array: np.ndarray, rows: int) -> np.ndarray:
 def by_block(function, *tables: np.ndarray) -> tuple[np.ndarray, ...]:
     """A function of rows, applied to padded blocks; its results joined again."""
     rows = len(tables[0])
-    block = next((b for b in _BLOCKS if rows <= b), _BLOCKS[-1])
+    # Up to four blocks of a size rather than one of the next, most of which would be padding.
+    block = next((b for b in _BLOCKS if rows <= 4 * b), _BLOCKS[-1])
     pieces = []
     for at in range(0, rows, block):
         cut = [t[at : at + block] for t in tables]

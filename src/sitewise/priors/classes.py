@@ -58,7 +58,7 @@ class ClassGram:
         floor = jnp.finfo(self.K.dtype).eps * jnp.diagonal(self.K)
         var = jnp.maximum(jnp.diagonal(out.cross, axis1=1, axis2=2).T, floor)
         zero = jnp.zeros_like(out.mean)
-        return Marginals(out.mean, var, zero, out.log_z, zero, jnp.zeros((), zero.dtype), out.cross), factor
+        return Marginals(out.mean, var, zero, out.log_z, zero, out.jitter, out.cross), factor
 
     def covariance(self, factor: tuple) -> ClassCovariance:
         V, N, noise = factor
