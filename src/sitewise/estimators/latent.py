@@ -16,7 +16,7 @@ import numpy as np
 
 from sitewise.data import Data, bucket
 from sitewise.inference import Inference, Solution
-from sitewise.inference.driver import initial_sites, solve
+from sitewise.inference.driver import first_sites, solve
 from sitewise.learning.fit import all_evidences
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
@@ -57,7 +57,6 @@ _posterior = jax.jit(posterior)
 _marginals = jax.jit(lambda q, X: q.f(X))
 _joint = jax.jit(lambda q, X: q.f_joint(X))
 _draw = jax.jit(lambda q, key, X, samples: q.f_samples(key, X, samples), static_argnums=3)
-_start = jax.jit(initial_sites)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -185,7 +184,7 @@ def infer(method: Inference, model: Model, data: Data, known: Sites, at: np.ndar
     """Sites of `data` at the hyperparameters of `model`; rows `at` start from the sites `known`."""
     padded = data.pad(bucket(data.rows))
     with working_precision():
-        fresh = Sites(*(np.array(a) for a in _start(model.likelihood, padded)))
+        fresh = Sites(*(np.array(a) for a in first_sites(model.likelihood, padded)))
         start = Sites(*(a.copy() for a in fresh))
         start.nat1[at], start.prec[at] = known
         solution = solve(method, model, padded, start)

@@ -26,6 +26,7 @@ class EP(Inference):
 
     name: ClassVar[str] = "ep"
     has_merit: ClassVar[bool] = False
+    sees_sites: ClassVar[bool] = True
 
     def propose(self, likelihood, data, q, sites):
         a = share(data, self.power)

@@ -104,10 +104,10 @@ def all_evidences(model: Model, data: Data, sites: Sites) -> dict[str, float]:
 
 
 def start_sites(model: Model, data: Data, sites: Sites | None) -> Sites:
-    from sitewise.inference.driver import initial_sites
+    from sitewise.inference.driver import first_sites
 
     if sites is None:
-        return initial_sites(model.likelihood, data)
+        return first_sites(model.likelihood, data)
     rows = sites.nat1.shape[0]
     if rows > data.rows:
         raise ValueError(f"Got sites for {rows} rows but data for {data.rows}.")

@@ -162,9 +162,10 @@ def _forward(features, b, w):
     return out, (features, b, w, inner)
 
 
-def _backward(residuals, cotangent):
-    features, b, w, (coef, H) = residuals
-    mean_bar, var_bar, resid_bar, z_bar = cotangent
+def pull_features(features: Features, b: jax.Array, w: jax.Array, inner: Inner, bar: Projected):
+    """Cotangents of features, b and w for the cotangent `bar` of what `condition` gives."""
+    coef, H = inner
+    mean_bar, var_bar, resid_bar, z_bar = bar
     S = H.T @ H
 
     def sums(phi, diag, mean_bar, var_bar):
@@ -190,4 +191,4 @@ def _backward(residuals, cotangent):
     return features_bar, b_bar, w_bar
 
 
-project.defvjp(_forward, _backward)
+project.defvjp(_forward, lambda residuals, bar: pull_features(*residuals, bar))
