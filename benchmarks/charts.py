@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 COLOURS = {
-    "sitewise": "#d1495b", "gpboost": "#30638e", "scikit-learn": "#edae49", "gpy": "#00798c", "gpflow": "#8d6a9f",
+    "sitewise": "#d1495b", "gpboost": "#30638e", "scikit-learn": "#edae49", "gpy": "#00798c",
+    "gpy parallel": "#7fc6d1", "gpflow": "#8d6a9f",
     "gpytorch": "#66a182", "gpjax": "#8c8c8c",
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ import numpy as np
 
 PEERS = {
     "laplace": ("gpboost", "scikit-learn", "gpy"),
-    "ep": ("gpy",),
+    "ep": ("gpy", "gpy parallel"),
     "vi": ("gpflow", "gpytorch", "gpjax"),
     "hybrid": (),
 }
@@ -70,7 +70,7 @@ def fit_large_cases() -> Iterator[Case]:
 
 def grid_cases() -> Iterator[Case]:
     """Evidence at 441 points (log ℓ, log σ), ionosphere; GPy's grids are the yardstick for every method."""
-    for method, peers in {"laplace": ("gpy",), "ep": ("gpy",), "vi": ()}.items():
+    for method, peers in {"laplace": ("gpy",), "ep": ("gpy", "gpy parallel"), "vi": ()}.items():
         task = {"verb": "grid", "method": method, "log_lengthscale": _AXIS, "log_sigma": _AXIS}
         yield Case(f"{method}, 441 points", SETS[281][1], task, ("sitewise", *peers), cap=1200, repeats=2)
 

@@ -1,11 +1,16 @@
-"""GPy: Laplace, and EP run again whenever the hyperparameters move (`ep_mode="nested"`); probit link."""
+"""GPy: Laplace, and EP run again whenever the hyperparameters move (`ep_mode="nested"`); probit link.
+
+With the argument `parallel` its EP updates all sites at once, which is not its default.
+"""
+
+import sys
 
 import GPy
 import numpy as np
 import protocol
 from GPy.inference.latent_function_inference import EP, Laplace
 
-METHODS = {"laplace": Laplace, "ep": lambda: EP(ep_mode="nested", parallel_updates=True)}
+METHODS = {"laplace": Laplace, "ep": lambda: EP(ep_mode="nested", parallel_updates="parallel" in sys.argv)}
 
 
 def _model(method, data, lengthscale=1.0, variance=1.0):

@@ -24,6 +24,7 @@ from sitewise.sites import Sites
 from sitewise.types import POSITIVE
 
 DEFAULT_BOUNDS = (1e-5, 1e6)
+_named = jax.jit(lambda trainable, vector: trainable.constrained(vector), static_argnums=0)
 _LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a solution of anything
 
 
@@ -172,7 +173,7 @@ class _Search:
 
     def _record(self, vector, value: float, solution: Solution) -> None:
         entry = {
-            **{k: np.asarray(v) for k, v in self.trainable.constrained(jnp.asarray(vector)).items()},
+            **{k: np.asarray(v) for k, v in _named(self.trainable, vector).items()},
             "objective": value,
             "residual": float(solution.stats.residual),
             "steps": int(solution.stats.steps),
