@@ -1,8 +1,8 @@
-"""A process that imports sitewise and fits 281 rows once: with an empty cache of compiled programs, and with a warm one.
+"""A process that imports sitewise and fits 281 rows once: with an empty cache of compiled programs, and a warm one.
 
     python benchmarks/cold.py --out results/benchmarks/cold.json
 
-Wall and CPU seconds of the whole process, as its parent sees them, and the share of each part as the process itself tells.
+Wall and CPU seconds of the whole process, as its parent sees them, and the share of each part as the process tells.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ print(json.dumps({"import_jax": jax_imported, "import_sitewise": imported, "firs
 
 
 def start(method: str, rows: Path, cache: Path) -> dict:
-    environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(cache), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    environment = {
+        **os.environ,
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(rows), method], env=environment, capture_output=True, text=True, check=True

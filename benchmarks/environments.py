@@ -23,7 +23,10 @@ def requirements() -> dict[str, list[str]]:
 
 
 def command(contestant: str, folder: Path) -> list[str]:
-    """How the contestant's script is started, the second word of its name being its argument; sitewise runs in the environment of `run.py` itself."""
+    """How a contestant is started; the second word of its name is an argument of its script.
+
+    sitewise runs in the environment of `run.py` itself.
+    """
     library, _, variant = contestant.partition(" ")
     script = str(HERE / "contestants" / f"{SCRIPTS[library]}.py")
     return [sys.executable if library == "sitewise" else str(_python(library, folder)), script, variant]

@@ -5,9 +5,9 @@
     python benchmarks/run.py --list
 
 Every answer is appended to results/benchmarks/JOB.jsonl as it comes; a run that was stopped goes on where it was
-(`--again` starts the job over).  Seconds are CPU seconds of the contestant's process, because the machine may be busy, and
-wall seconds beside them.  A contestant's first answer in its process includes imports that are late and compilation; it is
-kept apart as "first".  Then the contestants answer in turn, `repeats` times, and the median counts.
+(`--again` starts the job over).  Seconds are CPU seconds of the contestant's process, because the machine may be busy,
+and wall seconds beside them.  A contestant's first answer in its process includes compilation; it is kept apart as
+"first".  Then the contestants answer in turn, `repeats` times, and the median counts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def machine() -> dict:
     """What the seconds were measured on."""
     model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "")
     memory = next((line.split()[1] for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), "0")
-    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False
+    )
     return {
         "processor": model or platform.processor(),
         "cores": os.cpu_count(),
@@ -156,7 +158,9 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     for job in args.jobs:
         if job in ALONE:
-            subprocess.run([sys.executable, str(HERE / f"{job}.py"), "--out", str(args.out / f"{job}.json")], check=True)
+            subprocess.run(
+                [sys.executable, str(HERE / f"{job}.py"), "--out", str(args.out / f"{job}.json")], check=True
+            )
             continue
         journal = Journal(args.out / f"{job}.jsonl", args.again)
         for case in JOBS[job]():

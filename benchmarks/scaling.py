@@ -2,8 +2,8 @@
 
     python benchmarks/scaling.py --out results/benchmarks/scaling.json
 
-The flops counted are those of the formulas in `linalg` (docs/explanation/performance.md has the table); the rate is their
-number over the CPU seconds, and its share is of NumPy's dgemm of the same size in the same process, measured in turn.
+The flops counted are those of the formulas in `linalg` (docs/explanation/performance.md has the table); the rate is
+their number over the CPU seconds, and its share is of NumPy's dgemm of the same size in the same process, in turn.
 Peak memory is what the compiled program asks for: arguments, results and temporaries, in units of n² doubles.
 """
 
@@ -88,7 +88,8 @@ def measure(n: int, methods: list[str], repeats: int) -> list[dict]:
             rows.append(
                 {
                     "method": name, "n": n, "iterations": steps, "cpu": float(np.median(seconds)),
-                    "gflops": rate / 1e9, "dgemm_gflops": best / 1e9, "share": rate / best, "peak_n2_doubles": peak / (8 * n**2),
+                    "gflops": rate / 1e9, "dgemm_gflops": best / 1e9, "share": rate / best,
+                    "peak_n2_doubles": peak / (8 * n**2),
                 }
             )  # fmt: skip
     return rows
@@ -119,7 +120,7 @@ def main() -> None:
             r = rows[-1]
             print(
                 f"{method:8s} n={n:5d} {r['cpu']:7.2f} s CPU, {r['iterations']} iterations, {r['gflops']:.1f} of "
-                f"{r['dgemm_gflops']:.1f} Gflop/s ({100 * r['share']:.0f} %), peak {r['peak_n2_doubles']:.1f} n² doubles",
+                f"{r['dgemm_gflops']:.1f} Gflop/s ({100 * r['share']:.0f} %), peak {r['peak_n2_doubles']:.1f} n²",
                 flush=True,
             )
     exponents = {}

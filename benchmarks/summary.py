@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from statistics import median
 
+_KEPT = (
+    "library", "objective", "best", "failed", "parameters", "rounds", "site_iterations", "converged", "reached",
+    "peak_mib", "note", "mean_probability",
+)  # fmt: skip
+
 
 def summarise(rows: list[dict]) -> list[dict]:
     """One entry per case and contestant: median seconds, and their ratio to sitewise's of the same case."""
@@ -33,14 +38,14 @@ def _entry(case: str, name: str, rows: list[dict]) -> dict:
         # A job of minutes whose contestant did not live to answer twice is told by its first answer.
         used = timed or first
         entry["cpu"], entry["wall"] = (median(row[key] for row in used) for key in ("cpu", "wall"))
-        kept = ("library", "objective", "best", "failed", "parameters", "rounds", "site_iterations", "converged", "reached",
-                "peak_mib", "note", "mean_probability")  # fmt: skip
-        entry.update({key: used[-1][key] for key in kept if key in used[-1]})
+        entry.update({key: used[-1][key] for key in _KEPT if key in used[-1]})
     return entry
 
 
 def table(entries: list[dict]) -> str:
-    lines = [f"{'case':32s}{'contestant':14s}{'CPU s':>10s}{'wall s':>10s}{'first':>9s}{'ratio':>9s}{'wall':>8s}  reached"]
+    lines = [
+        f"{'case':32s}{'contestant':14s}{'CPU s':>10s}{'wall s':>10s}{'first':>9s}{'ratio':>9s}{'wall':>8s}  reached"
+    ]
     for e in entries:
         if "cpu" not in e:
             lines.append(f"{e['case']:32s}{e['contestant']:14s}  {e.get('problem', 'no answer')}")

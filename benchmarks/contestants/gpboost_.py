@@ -8,7 +8,11 @@ import protocol
 
 def _model(data):
     return gpboost.GPModel(
-        gp_coords=data["X"], cov_function="matern", cov_fct_shape=2.5, likelihood="bernoulli_probit", num_parallel_threads=1
+        gp_coords=data["X"],
+        cov_function="matern",
+        cov_fct_shape=2.5,
+        likelihood="bernoulli_probit",
+        num_parallel_threads=1,
     )
 
 

@@ -1,4 +1,4 @@
-"""GPflow: VGP trained by L-BFGS, SVGP by natural gradients and Adam; compiled with tf.function as its manual advises."""
+"""GPflow: VGP trained by L-BFGS, SVGP by natural gradients and Adam; compiled with tf.function as its manual says."""
 
 import os
 
@@ -88,7 +88,7 @@ def sparse_train(task, data):
         with tf.GradientTape() as tape:
             value = kept["loss"]()
         variables = kept["model"].trainable_variables
-        adam.apply_gradients(zip(tape.gradient(value, variables), variables))
+        adam.apply_gradients(zip(tape.gradient(value, variables), variables, strict=True))
         return value
 
     began, value, rounds = time.process_time(), -np.inf, 0

@@ -1,8 +1,8 @@
 """How a contestant talks to `run.py`: one JSON task a line on stdin, one JSON answer a line on stdout.
 
 A contestant is a script with one function per verb ("fit", "grid", …); `serve` reads tasks, times the function with the
-CPU clock of the process and with the wall clock, and answers.  What is timed is all that the function does: data are read
-and converted before.  The first task of a process pays for imports and compilation, and is reported apart.
+CPU clock of the process and with the wall clock, and answers.  What is timed is what the function does; the rows are
+read before.  The first task of a process pays for late imports and compilation, and is reported apart.
 
 Only NumPy is needed here, because every contestant runs in the environment of its own library.
 """

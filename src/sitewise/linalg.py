@@ -59,8 +59,8 @@ class Factors(NamedTuple):
 def _right_side(K: jax.Array, b: jax.Array, w: jax.Array, root: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(K r, c) with Σb = K r + K W½ B⁻¹ c, where r holds the entries of b that have no precision.
 
-    K b − VᵀV b would be the same, but where a site is a million times as precise as the prior (large counts) it loses as
-    many digits.
+    K b − VᵀV b would be the same, but where a site is a million times as precise as the prior (large counts) it loses
+    as many digits.
     """
     seen = w > 0
     from_rest = K @ jnp.where(seen, 0.0, b)
@@ -103,8 +103,8 @@ def _forward(K, b, w):
     return out, (K, b, w, out, factors)
 
 
-# A derivative in the variances, in units of the variances and of the derivative in log_z, below which it is left out of the
-# pullback: there it is what remains of an equation that was solved to 1e-8.
+# A derivative in the variances, in units of the variances and of the derivative in log_z, below which it is left out of
+# the pullback: there it is what remains of an equation that was solved to 1e-8.
 _NO_SLOPE = 1e-8
 
 

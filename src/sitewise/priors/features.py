@@ -191,4 +191,9 @@ def pull_features(features: Features, b: jax.Array, w: jax.Array, inner: Inner, 
     return features_bar, b_bar, w_bar
 
 
-project.defvjp(_forward, lambda residuals, bar: pull_features(*residuals, bar))
+def _backward(residuals, bar):
+    features, b, w, inner = residuals
+    return pull_features(features, b, w, inner, bar)
+
+
+project.defvjp(_forward, _backward)

@@ -83,7 +83,7 @@ class SparseGram:
 
     def pull(self, sites: Sites, inner: Inner, q: Marginals, bar: Marginals) -> SparseGram:
         """The cotangent of this gram, given that `bar` of q, with the sites held."""
-        mu, b = self.mean, sites.nat1 - sites.prec * self.mean
+        b = sites.nat1 - sites.prec * self.mean
         out = Projected(bar.mean, bar.var, bar.resid, bar.log_z)
         features_bar, b_bar, _ = pull_features(self.features, b, sites.prec, inner, out)
         return SparseGram(features_bar, bar.mean + bar.prior_mean + bar.log_z * b - sites.prec * b_bar)
