@@ -21,7 +21,8 @@ def fit(task, data):
         raise NotImplementedError("has Laplace only")
     y = (data["y"] > 0).astype(float)
     model = _model(data)
-    model.fit(y=y)
+    start = protocol.start(data)
+    model.fit(y=y, params={"init_cov_pars": [start["variance"], start["lengthscale"]]} if start else None)
     variance, lengthscale = model.get_cov_pars(format_pandas=False)
     return {
         "objective": -model.get_current_neg_log_likelihood() / len(y),

@@ -28,6 +28,11 @@ def load(path: str) -> dict[str, np.ndarray]:
         return {name: saved[name] for name in saved.files}
 
 
+def start(data: dict[str, np.ndarray]) -> dict[str, float]:
+    """Where hyperparameters start, if the case says so."""
+    return {name: float(data[name]) for name in ("lengthscale", "variance") if name in data}
+
+
 def serve(verbs: dict[str, Verb], about: dict) -> None:
     """Answer tasks until stdin ends.  `about` names the versions; anything that prints goes to stderr."""
     if "fit" in verbs:

@@ -19,7 +19,8 @@ _KEPT = {}
 
 
 def fit(task, data):
-    model = Model.full(kernels.Matern52(), likelihoods.BernoulliProbit(), jitter=1e-6)
+    kernel = kernels.Matern52(**protocol.start(data))
+    model = Model.full(kernel, likelihoods.BernoulliProbit(), jitter=1e-6)
     found = resolve(task["method"], **task.get("settings", {})).fit(model, Data.of(data["X"], data["y"]))
     return {
         "objective": found.objective / len(data["y"]),
@@ -47,8 +48,7 @@ def predict(task, data):
 
 
 def _sparse_model(data):
-    kernel = kernels.Matern52(float(data["lengthscale"]), float(data["variance"]))
-    return Model.sparse(kernel, likelihoods.BernoulliProbit(), data["Z"])
+    return Model.sparse(kernels.Matern52(**protocol.start(data)), likelihoods.BernoulliProbit(), data["Z"])
 
 
 @jax.jit
