@@ -63,7 +63,7 @@ def _usps_with_start() -> dict[str, np.ndarray]:
 
 
 def fit_cases() -> Iterator[Case]:
-    """A whole fit of the published rows, isotropic Matérn-5/2, probit; GPBoost chooses its own start, others ℓ = σ² = 1."""
+    """A whole fit of the published rows, isotropic Matérn-5/2, probit; from ℓ = σ² = 1, GPBoost from its own start."""
     for n, (name, data) in SETS.items():
         for method, peers in PEERS.items():
             if n == 1232 and method != "laplace":
