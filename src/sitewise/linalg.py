@@ -52,17 +52,20 @@ def jittered_cholesky(a: jax.Array, first: int = 0) -> tuple[jax.Array, jax.Arra
     not suffice.
     """
     ladder = jnp.asarray(_RUNGS, a.dtype)
-    step = jnp.diag(jnp.diagonal(a))
+
+    def raised(rung):
+        return a + jnp.diag(ladder[rung] * jnp.diagonal(a))
 
     def failed(state):
         rung, factor = state
-        return (rung < len(_RUNGS) - 1) & ~jnp.all(jnp.isfinite(factor))
+        # What does not factorise is NaN from end to end, and a NaN in `a` reaches the last entry of the diagonal.
+        return (rung < len(_RUNGS) - 1) & ~jnp.isfinite(factor[-1, -1])
 
     def climb(state):
         rung = state[0] + 1
-        return rung, cholesky(a + ladder[rung] * step)
+        return rung, cholesky(raised(rung))
 
-    start = (jnp.full((), first, jnp.int32), cholesky(a + ladder[first] * step if first else a))
+    start = (jnp.full((), first, jnp.int32), cholesky(raised(first) if first else a))
     rung, factor = lax.while_loop(failed, climb, start)
     return factor, ladder[rung]
 
