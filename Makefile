@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lint docs bench clean
+.PHONY: help demo test lint docs audit fuzz bench clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -24,6 +24,12 @@ test: $(STAMP) ## run the tests
 
 lint: $(STAMP) ## style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+audit: $(STAMP) ## are the dependencies the pinned ones, and is anything known against them?
+	@$(BIN)/python .ci/audit.py
+
+fuzz: $(STAMP) ## 10 000 awkward cases (hours; goes on where it was stopped) into results/fuzz
+	@$(BIN)/python experiments/fuzz.py && $(BIN)/python experiments/fuzz.py --table
 
 docs: .venv/.docs ## build the documentation into out/docs; a warning is an error
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs out/docs && echo "Open out/docs/index.html"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sitewise import comparison
+from sitewise import GPRegressor, comparison
 
 
 def test_the_corrected_test_is_wider_than_the_plain_one_by_the_known_factor():
@@ -32,6 +32,37 @@ def test_baselines_know_the_targets_only():
     assert np.isclose(values["log_density"][0], stats.norm.logpdf(0)) and values["up_to"] == [0.5]
     counts = comparison.baseline("poisson", np.array([1.0, 3.0]), np.array([0.0]))
     assert np.isclose(counts["log_density"][0], -2) and counts["below"] == [0.0]
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial", "ordinal", "gamma", "log_normal", "beta"])
+def test_baselines_are_distributions(likelihood):
+    """Their densities add up to one where the targets can be, and to their distribution functions on the way."""
+    rng = np.random.default_rng(0)
+    if likelihood in ("poisson", "negative_binomial", "ordinal"):
+        y, grid = rng.poisson(rng.gamma(2.0, 1.0, 200)).astype(float), np.arange(200.0)
+        width = 1.0
+    else:
+        y, end = rng.beta(2.0, 3.0, 200), 1.0 if likelihood == "beta" else 10.0
+        width = end / 20000
+        grid = np.arange(0.5 * width, end, width)
+    found = comparison.baseline(likelihood, y, grid)
+    p = width * np.exp(found["log_density"])
+    assert np.isclose(p.sum(), 1, atol=1e-3)
+    np.testing.assert_allclose(np.cumsum(p), found["up_to"], atol=2e-3)
+    if width == 1.0:
+        np.testing.assert_allclose(np.subtract(found["up_to"], found["below"]), p, atol=1e-9)
+
+
+def test_ordered_classes_are_scored_as_steps():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 1))
+    y = np.clip(np.round(X[:, 0] + 1), 0, 2)
+    model = GPRegressor(method="laplace", likelihood="ordinal", fixed="*")
+    found = comparison.score(model, X[:30], y[:30], X[30:], y[30:])
+    step = np.subtract(found["up_to"], found["below"])
+    np.testing.assert_allclose(step, np.exp(found["log_density"]), rtol=1e-6)
+    base = comparison.baseline("ordinal", y[:30], y[30:])
+    assert np.mean(found["log_density"]) > np.mean(base["log_density"])
 
 
 def test_calibrated_counts_look_calibrated():

@@ -5,14 +5,14 @@ import re
 from pathlib import Path
 
 LAYERS = [
-    {"types", "gaussian_cdf", "quadrature", "linalg", "precision", "cache", "files"},
+    {"types", "gaussian_cdf", "race", "quadrature", "linalg", "precision", "cache", "files", "memory"},
     {"data", "sites", "means", "kernels", "likelihoods", "priors", "model", "parameters", "hyperpriors", "stream"},
     {"evidence", "inference"},
     {"learning", "methods", "predict", "metrics", "surface"},
     {"mcmc"},
     {"estimators", "testing"},
     {"bench", "comparison", "report"},
-    {"cli"},
+    {"cli", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "sitewise"

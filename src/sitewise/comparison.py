@@ -26,9 +26,9 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from sitewise import metrics
 from sitewise.estimators import GPClassifier, GPRegressor
-from sitewise.estimators.latent import distribution
 from sitewise.kernels import Matern52
-from sitewise.likelihoods import Poisson
+from sitewise.likelihoods import Ordinal
+from sitewise.likelihoods.rate import Counts
 
 BASELINE = "baseline"
 LABELS = {
@@ -37,9 +37,11 @@ LABELS = {
     "vi": "VI",
     "hybrid": "hybrid (VI + EP evidence)",
     "hybrid-vem": "hybrid, Algorithm 1",
+    "mcmc": "MCMC",
     BASELINE: "baseline (ignores the inputs)",
 }
-OWN_EVIDENCE = {"laplace": "laplace", "ep": "ep", "vi": "elbo", "hybrid": "ep", "hybrid-vem": "ep"}
+NAMES = tuple(name for name in LABELS if name != BASELINE)
+_OWN_EVIDENCE = {"laplace": "laplace", "ep": "ep", "vi": "elbo", "hybrid": "ep", "hybrid-vem": "ep"}
 _LEVELS = np.linspace(0.05, 0.95, 19)
 _SURE = 0.05
 
@@ -51,10 +53,12 @@ def estimator(method: str, likelihood: str, features: int, *, ard: bool = False,
     return kind(kernel, method=method, likelihood=likelihood, random_state=seed, **settings)
 
 
-def own_evidence(model: Any) -> float:
-    """The evidence that the model learned from, in nats; on a sparse GP the hybrid's is `collapsed`."""
+def own_evidence(model: Any) -> float | None:
+    """The evidence that the model learned from, in nats; on a sparse GP the hybrid's is `collapsed`; mcmc has none."""
+    if model.method not in _OWN_EVIDENCE:
+        return None
     values = model.evidence_
-    return values["collapsed" if model.method == "hybrid" and "collapsed" in values else OWN_EVIDENCE[model.method]]
+    return values["collapsed" if model.method == "hybrid" and "collapsed" in values else _OWN_EVIDENCE[model.method]]
 
 
 def split(y: np.ndarray, folds: int, seed: int, classes: bool) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -80,9 +84,10 @@ def score(model: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: 
         model.fit(X, y)
     seconds = time.perf_counter() - began
     kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
+    own = own_evidence(model)
     found = {
         "log_density": model.log_predictive_density(X_test, y_test).tolist(),
-        "evidence": own_evidence(model) / len(X),
+        "evidence": None if own is None else own / len(X),
         "seconds": seconds,
         "converged": bool(model.converged_),
         "lengthscale": [np.atleast_1d(k.lengthscale).tolist() for k in kernels],
@@ -90,11 +95,11 @@ def score(model: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: 
     }
     if isinstance(model, GPClassifier):
         return {**found, **_class_predictions(model.predict_proba(X_test), model.classes_, y_test)}
-    (q,) = model._marginals(X_test)
+    (q,) = model._at(X_test)
     (scaled,) = model._targets(np.asarray(y_test, float))
-    upper = distribution(model.likelihood_, q, scaled)
-    count = isinstance(model.likelihood_, Poisson)
-    lower = distribution(model.likelihood_, q, scaled - 1) * (scaled > 0) if count else upper
+    upper = q.distribution(scaled)
+    whole = isinstance(model.likelihood_, Counts | Ordinal)
+    lower = q.distribution(scaled - 1) * (scaled > 0) if whole else upper
     mean = model.predict(X_test)
     return {**found, "prediction": mean.tolist(), "below": lower.tolist(), "up_to": upper.tolist()}
 
@@ -114,22 +119,38 @@ def _class_predictions(proba: np.ndarray, classes: np.ndarray, y: np.ndarray) ->
 
 def baseline(likelihood: str, y: np.ndarray, y_test: np.ndarray) -> dict[str, Any]:
     """What a prediction from the training targets alone scores: class shares, or one distribution for all rows."""
-    nothing = {"evidence": np.nan, "seconds": 0.0, "converged": True, "lengthscale": [], "magnitude": []}
+    nothing: dict[str, Any] = {"evidence": None, "seconds": 0.0, "converged": True, "lengthscale": [], "magnitude": []}
     if likelihood in ("probit", "logit"):
         classes, counts = np.unique(y, return_counts=True)
         share = counts / counts.sum()
         proba = np.tile(share, (len(y_test), 1))
         density = np.log(share[np.searchsorted(classes, y_test)])
         return {**nothing, "log_density": density.tolist(), **_class_predictions(proba, classes, y_test)}
-    mean = float(np.mean(y))
-    if likelihood == "poisson":
-        law = stats.poisson(max(mean, 1e-12))
-        density, upper, lower = law.logpmf(y_test), law.cdf(y_test), law.cdf(y_test - 1)
-    else:
-        normal = stats.norm(mean, max(float(np.std(y)), 1e-12))
-        density, upper, lower = normal.logpdf(y_test), normal.cdf(y_test), normal.cdf(y_test)
-    found = {"log_density": density, "below": lower, "up_to": upper, "prediction": np.full(len(y_test), mean)}
+    law, whole = _law(likelihood, np.asarray(y, float))
+    found = {
+        "log_density": law.logpmf(y_test) if whole else law.logpdf(y_test), "up_to": law.cdf(y_test),
+        "below": law.cdf(y_test - 1) if whole else law.cdf(y_test), "prediction": np.full(len(y_test), np.mean(y)),
+    }  # fmt: skip
     return {**nothing, **{k: v.tolist() for k, v in found.items()}}
+
+
+def _law(likelihood: str, y: np.ndarray) -> tuple[Any, bool]:
+    """One distribution for all rows, from the mean and variance of y (of log y for positive values); is it of whole
+    numbers?"""
+    mean, var = float(np.mean(y)), max(float(np.var(y)), 1e-24)
+    if likelihood == "ordinal":
+        values, counts = np.unique(y, return_counts=True)
+        return stats.rv_discrete(values=(values, counts / len(y))), True
+    if likelihood == "negative_binomial" and var > mean > 0:
+        return stats.nbinom(mean**2 / (var - mean), mean / var), True
+    if likelihood in ("poisson", "negative_binomial"):
+        return stats.poisson(max(mean, 1e-12)), True
+    if likelihood in ("gamma", "log_normal"):
+        return stats.lognorm(max(float(np.std(np.log(y))), 1e-12), scale=np.exp(np.mean(np.log(y)))), False
+    if likelihood == "beta":
+        total = max(mean * (1 - mean) / var - 1, 1e-6)
+        return stats.beta(mean * total, (1 - mean) * total), False
+    return stats.norm(mean, np.sqrt(var)), False
 
 
 def reliability(scores: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
@@ -180,7 +201,7 @@ def summary(scores: Mapping[str, Sequence[Mapping[str, Any]]], y: np.ndarray, fo
             "label": LABELS[name],
             "log_density": float(np.mean(_joined(found, "log_density"))),
             "calibration_error": _calibration_error(curves[name]),
-            "evidence_per_row": None if name == BASELINE else float(np.mean([s["evidence"] for s in found])),
+            "evidence_per_row": None if _lacks(found) else float(np.mean([s["evidence"] for s in found])),
             "seconds": float(np.median([s["seconds"] for s in found])),
             "converged": int(sum(s["converged"] for s in found)),
             "difference_to_best": float(np.mean(means[name] - means[best])),
@@ -202,6 +223,10 @@ def summary(scores: Mapping[str, Sequence[Mapping[str, Any]]], y: np.ndarray, fo
         "outliers": _outliers(scores[best], y, tests),
         "recommendation": recommend(rows, best, len(folds)),
     }
+
+
+def _lacks(found: Sequence[Mapping[str, Any]]) -> bool:
+    return any(s["evidence"] is None for s in found)
 
 
 def _typical(values: list) -> Any:

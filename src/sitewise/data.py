@@ -54,6 +54,7 @@ class Data:
         for name, values in (("X", X), ("y", y)):
             if np.any(np.isnan(values)) or ((values is X or y.ndim == 1) and np.any(np.isinf(values))):
                 raise ValueError(f"{name} contains NaN or infinity; remove or impute those entries first.")
+        check_size(X)
         return Data(X, y, weight, fractional=bool(np.any((weight > 0) & (weight < 1))))
 
     def pad(self, rows: int) -> Data:
@@ -83,6 +84,19 @@ class Data:
         padded = self.pad(-(-self.rows // mesh.size) * mesh.size)
         with jax.enable_x64(True):  # double precision stays double, whatever the program's own default
             return jax.tree.map(lambda a: jax.device_put(a, rows), padded)
+
+
+_LARGEST = {8: 1e100, 4: 1e12}  # by the bytes of a number
+
+
+def check_size(X: np.ndarray) -> None:
+    """Raise ValueError where distances between rows, or their squares, would not be finite numbers."""
+    largest = _LARGEST[X.dtype.itemsize]
+    if X.size and np.max(np.abs(X)) > largest:
+        raise ValueError(
+            f"X holds numbers beyond {largest:.0e}, whose squares cannot be computed with; divide its columns by their "
+            "scale (StandardScaler does), or look whether such an entry is a code for a missing value."
+        )
 
 
 def bucket(rows: int) -> int:

@@ -9,7 +9,8 @@
     loo       Σ w log ∫ cavity × likelihood                     (no log Z_q: leave-one-out density)
 
 On the sites of any inference method.  For a row of weight w < 1 the "copy" that is left out is all there is
-of it, so its power is a = power·min(w, 1).
+of it, so its power is a = power·min(w, 1).  Where a row has several latent values (softmax), ep and loo leave out its
+whole site: the cavity is a Gaussian vector.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from sitewise import linalg
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
@@ -45,8 +47,19 @@ def _elbo(likelihood, data, q, sites, power):
     return likelihood.expected_log_prob(data.y, q.mean, q.var + q.resid) - expected_log_site(sites, q.mean, q.var)
 
 
+def row_left_out(data: Data, q: Marginals, sites: Sites, a) -> linalg.LeftOut:
+    """The latent values of each row without the share `a` of its site, where a row has several."""
+    # Padding has no site in q, whatever number stands in its place; dividing one out would give no Gaussian.
+    assert q.cross is not None
+    b, w = (jnp.where(data.mask, a * x, 0.0).T for x in sites)
+    return linalg.without_raced_site(q.mean.T, q.cross, b, w)
+
+
 def _ep(likelihood, data, q, sites, power):
     a = share(data, power)
+    if q.cross is not None:
+        left = row_left_out(data, q, sites, a)
+        return (likelihood.log_expected_prob(data.y, left.mean, left.cov, a) - left.log_z) / a
     cav = cavity(q.mean, q.var, sites, a)
     tilted = likelihood.log_expected_prob(data.y, cav.mean, cav.var + q.resid, a)
     return (tilted - log_expected_site(sites, cav, a)) / a
@@ -75,6 +88,9 @@ def _collapsed(likelihood, data, q, sites, power):
 
 
 def _loo(likelihood, data, q, sites, power):
+    if q.cross is not None:
+        left = row_left_out(data, q, sites, share(data, 1.0))
+        return likelihood.log_expected_prob(data.y, left.mean, left.cov)
     cav = cavity(q.mean, q.var, sites, share(data, 1.0))
     return likelihood.log_expected_prob(data.y, cav.mean, cav.var + q.resid)
 

@@ -12,11 +12,14 @@ analytic and reuses L; with R = W½ B⁻¹ W½, G = I − K R, α = b − W mean
     dlog_z = −½ tr(R dK) + ½ αᵀ dK α − ½ Σ (var_i + mean_i²) dw_i + meanᵀ db
     dmean  = G dK α + Σ (db − mean ∘ dw),    dvar_i = (G dK Gᵀ)_ii − Σ_j Σ_ij² dw_j
 
-A matrix that cannot be factorised gives NaN, which the callers turn into an `Outcome`.
+Rounding can still make B indefinite, where sites are precise and K is huge: eps·w·K > 1.  Every factorisation
+therefore goes through one ladder of jitters, `jittered_cholesky`, and the rung that was needed is part of the result
+(`Marginals.jitter`, `Stats.jitter`).  Beyond the last rung there is NaN, which the callers turn into an `Outcome`.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -29,6 +32,7 @@ class Conditioned(NamedTuple):
     mean: jax.Array
     var: jax.Array
     log_z: jax.Array
+    jitter: jax.Array  # the rung of the ladder that was needed, 0 as a rule
 
 
 def cholesky(a: jax.Array) -> jax.Array:
@@ -36,60 +40,129 @@ def cholesky(a: jax.Array) -> jax.Array:
     return lax.linalg.cholesky(a, symmetrize_input=False)
 
 
+_RUNGS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # jitters, as shares of the diagonal
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def jittered_cholesky(a: jax.Array, first: int = 0) -> tuple[jax.Array, jax.Array]:
+    """Cholesky factor of `a` plus the smallest jitter of a ladder that makes it factorise, and that jitter.
+
+    Jitters are shares of the diagonal, entry by entry: a row of large numbers does not drown the others.  The first
+    rung is 0, or, from first=1 on, 1e-12, about the rounding of the factorisation itself; NaN if the last (1e-4) does
+    not suffice.
+    """
+    ladder = jnp.asarray(_RUNGS, a.dtype)
+
+    def raised(rung):
+        return a + jnp.diag(ladder[rung] * jnp.diagonal(a))
+
+    def failed(state):
+        rung, factor = state
+        # What does not factorise is NaN from end to end, and a NaN in `a` reaches the last entry of the diagonal.
+        return (rung < len(_RUNGS) - 1) & ~jnp.isfinite(factor[-1, -1])
+
+    def climb(state):
+        rung = state[0] + 1
+        return rung, cholesky(raised(rung))
+
+    start = (jnp.full((), first, jnp.int32), cholesky(raised(first) if first else a))
+    rung, factor = lax.while_loop(failed, climb, start)
+    return factor, ladder[rung]
+
+
+@jittered_cholesky.defjvp
+def _jittered_cholesky_jvp(first, primals, tangents):
+    """dL = L Φ(L⁻¹ dA L⁻ᵀ), where Φ keeps the lower triangle and halves the diagonal; the jitter is held."""
+    L, jitter = jittered_cholesky(primals[0], first)
+    half = solve_triangular(L, tangents[0], lower=True)
+    inner = solve_triangular(L, half.T, lower=True).T
+    kept = jnp.tril(inner) - 0.5 * jnp.diag(jnp.diagonal(inner))
+    return (L, jitter), (L @ kept, jnp.zeros_like(jitter))
+
+
 def _root(w: jax.Array) -> jax.Array:
     """√w with a finite derivative at w = 0 (padded rows)."""
     return jnp.where(w > 0, jnp.sqrt(jnp.where(w > 0, w, 1.0)), 0.0)
 
 
-def site_factor(K: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(L, √w) with L Lᵀ = I + W½ K W½."""
+def site_factor(K: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(L, √w, jitter) with L Lᵀ = I + W½ K W½."""
     root = _root(w)
     B = root[:, None] * K * root[None, :]
-    return cholesky(B + jnp.eye(K.shape[0], dtype=K.dtype)), root
+    L, jitter = jittered_cholesky(B + jnp.eye(K.shape[0], dtype=K.dtype))
+    return L, root, jitter
+
+
+_PRECISE = 1e4  # w·K beyond which K − VᵀV has lost half of the digits of a cavity
+
+
+def _precise_var(L: jax.Array, w: jax.Array, var: jax.Array) -> jax.Array:
+    """Σ = W^{−½} (I − B⁻¹) W^{−½} where a site leaves little of the prior: 1 − w_i var_i = (B⁻¹)_ii, nothing cancels.
+
+    K − VᵀV has an error of eps·K; next to a posterior variance of 1e-9·K, dividing the site out (cavities, EP,
+    leave-one-out) would leave nothing but that.
+    """
+    H = solve_triangular(L, jnp.eye(L.shape[0], dtype=L.dtype), lower=True)
+    left = jnp.sum(H * H, axis=0)
+    return jnp.where((w > 0) & (left < 0.5), (1 - left) / jnp.where(w > 0, w, 1.0), var)
+
+
+def site_weights(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(L, √w, α) with α = K⁻¹ mean = b − w·mean, written as √w B⁻¹ (b/√w) where w > 0.
+
+    The difference loses the digits in which K·w exceeds one, and predictions far from the data are K·α.
+    """
+    L, root, _ = site_factor(K, w)
+    column, rest = _split_nat1(K, b, w, root)
+    return L, root, _weights(L, root, solve_triangular(L, column, lower=True), rest)
+
+
+def _weights(L, root, column, rest):
+    return root * solve_triangular(L, column, lower=True, trans=1) + rest
+
+
+def _split_nat1(K, b, w, root):
+    """W^{−½}(b − W K rest) and the part `rest` of b that has no precision with it."""
+    seen = w > 0
+    rest = jnp.where(seen, 0.0, b)
+    return jnp.where(seen, b / jnp.where(seen, root, 1.0), 0.0) - root * (K @ rest), rest
 
 
 class Factors(NamedTuple):
-    """L, W½ and V of the formulas above."""
+    """What `condition_on_sites` was computed from; `column` is L⁻¹ W^{−½} b."""
 
     L: jax.Array
     root: jax.Array
     V: jax.Array
-
-
-def _right_side(K: jax.Array, b: jax.Array, w: jax.Array, root: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(K r, c) with Σb = K r + K W½ B⁻¹ c, where r holds the entries of b that have no precision.
-
-    K b − VᵀV b would be the same, but where a site is a million times as precise as the prior (large counts) it loses
-    as many digits.
-    """
-    seen = w > 0
-    from_rest = K @ jnp.where(seen, 0.0, b)
-    return from_rest, jnp.where(seen, b / jnp.where(seen, root, 1.0), 0.0) - root * from_rest
+    column: jax.Array
 
 
 def condition_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Conditioned, Factors]:
     """The formulas above, with the factors they were computed from."""
-    L, root = site_factor(K, w)
-    from_rest, column = _right_side(K, b, w, root)
+    L, root, jitter = site_factor(K, w)
+    # Σb = Vᵀ L⁻¹ W^{−½} b where w > 0.  K b − VᵀV b would be the same, but where a site is a million times as precise
+    # as the prior (large counts) it loses as many digits.
+    column, rest = _split_nat1(K, b, w, root)
     solved = solve_triangular(L, jnp.concatenate([root[:, None] * K, column[:, None]], axis=1), lower=True)
     V = solved[:, :-1]
     # Rounding can push a variance that is tiny next to the prior's below zero.
     floor = jnp.finfo(K.dtype).eps * jnp.diagonal(K)
     var = jnp.maximum(jnp.diagonal(K) - jnp.sum(V * V, axis=0), floor)
-    mean = from_rest + V.T @ solved[:, -1]
+    var = lax.cond(jnp.max(w * jnp.diagonal(K)) > _PRECISE, _precise_var, lambda L, w, var: var, L, w, var)
+    var = jnp.minimum(var, jnp.diagonal(K))
+    mean = K @ rest + V.T @ solved[:, -1]
     log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * b @ mean
-    return Conditioned(mean, var, log_z), Factors(L, root, V)
+    return Conditioned(mean, var, log_z, jitter), Factors(L, root, V, solved[:, -1])
 
 
 def mean_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> Conditioned:
     """The same at a quarter of the cost, with min(K_ii, 1/w_i), which is never less, in the place of the variances."""
-    L, root = site_factor(K, w)
-    from_rest, column = _right_side(K, b, w, root)
-    solved = solve_triangular(L, solve_triangular(L, column, lower=True), lower=True, trans=1)
-    mean = from_rest + K @ (root * solved)
+    L, root, jitter = site_factor(K, w)
+    column, rest = _split_nat1(K, b, w, root)
+    mean = K @ _weights(L, root, solve_triangular(L, column, lower=True), rest)
     log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * b @ mean
     prior = jnp.diagonal(K)
-    return Conditioned(mean, prior / jnp.maximum(1.0, w * prior), log_z)
+    return Conditioned(mean, prior / jnp.maximum(1.0, w * prior), log_z, jitter)
 
 
 @jax.custom_vjp
@@ -112,8 +185,8 @@ def pull_prior(
     K: jax.Array, b: jax.Array, w: jax.Array, out: Conditioned, factors: Factors, bar: Conditioned
 ) -> tuple[jax.Array, jax.Array]:
     """The cotangents of K and b for the cotangent `bar` of what came out."""
-    L, root, V = factors
-    alpha = b - w * out.mean
+    L, root, V, column = factors
+    alpha = _weights(L, root, column, jnp.where(w > 0, 0.0, b))
     H = lower_inverse(L) * root  # L⁻¹ W½, so that R = HᵀH and Gᵀ = I − HᵀV
     pulled = bar.mean - H.T @ (V @ bar.mean)
     outer = 0.5 * jnp.outer(pulled + 0.5 * bar.log_z * alpha, alpha)
@@ -155,17 +228,143 @@ def lower_inverse(L: jax.Array, leaf: int = 0) -> jax.Array:
     return jnp.block([[A, jnp.zeros((half, n - half), L.dtype)], [below, D]])
 
 
-def whitener(K: jax.Array, jitter: float) -> jax.Array:
-    """T = L⁻ᵀ with L Lᵀ = K + jitter·mean(diag K)·I, so that Tᵀ K T = I.  The only place where jitter is added."""
+class Raced(NamedTuple):
+    """One Gaussian vector per class, conditioned on sites that see differences between the classes only."""
+
+    mean: jax.Array  # of g, (classes, n)
+    cross: jax.Array  # covariance of the g of one row, (n, classes, classes)
+    log_z: jax.Array
+    jitter: jax.Array
+
+
+class RacedFactor(NamedTuple):
+    """E_c = H_cᵀH_c,  (Σ_c E_c)⁻¹ = T Tᵀ on the rows that have a site,  noise = 1/Σ_c w_c there, else 0."""
+
+    H: jax.Array
+    T: jax.Array
+    noise: jax.Array
+    jitter: jax.Array
+
+
+def raced_factor(K: jax.Array, w: jax.Array) -> tuple[RacedFactor, jax.Array]:
+    """The factors of `condition_on_raced_sites`, and log ∫ of the sites without their linear terms."""
     eye = jnp.eye(K.shape[0], dtype=K.dtype)
-    L = cholesky(K + jitter * jnp.mean(jnp.diagonal(K)) * eye)
-    return solve_triangular(L, eye, lower=True).T
+
+    def one_class(w):
+        L, root, jitter = site_factor(K, w)
+        return solve_triangular(L, jnp.diag(root), lower=True), jnp.sum(jnp.log(jnp.diagonal(L))), jitter
+
+    # One class after the other: factorisations in a batch wait for each other in XLA's threads, and two such batches at
+    # the same time wait for ever (seen in jaxlib 0.10.2 on two cores).
+    H, half_log_dets, jitters = lax.map(one_class, w)
+    total = jnp.sum(w, axis=0)
+    seen = total > 0
+    noise = jnp.where(seen, 1 / jnp.where(seen, total, 1.0), 0.0)
+    scale = _root(noise)
+    scaled = (H * scale).reshape(-1, K.shape[0])
+    LM, jitter = jittered_cholesky(scaled.T @ scaled + jnp.diag(jnp.where(seen, 0.0, 1.0)))
+    T = scale[:, None] * solve_triangular(LM, eye, lower=True).T
+    jitter = jnp.maximum(jitter, jnp.max(jitters))
+    return RacedFactor(H, T, noise, jitter), -jnp.sum(half_log_dets) - jnp.sum(jnp.log(jnp.diagonal(LM)))
 
 
-def inverse_root(A: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(L⁻¹, ½ log|A|) with L Lᵀ = A: products with L⁻¹ run as matrix products, which solves do not."""
-    L = cholesky(A)
-    return lower_inverse(L), jnp.sum(jnp.log(jnp.diagonal(L)))
+def condition_on_raced_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Raced, tuple]:
+    """f_c ~ N(0, K) independent for each class c, times Π_i max_s Π_c exp(b_ci (f_ci − s) − ½ w_ci (f_ci − s)²).
+
+    The best s of a row is (Σ_c w_c f_c − Σ_c b_c)/Σ_c w_c, so that the site of a row has the precision matrix
+    diag(w) − wwᵀ/Σw (that of softmax, R&W eq. 3.38, if Σw = 1) and knows no common shift; g = f − s.
+    With s integrated over instead, the sites are diagonal in h = f − s, which gives the algebra of R&W eqs. 3.43–3.47:
+
+        E_c = W_c½ B_c⁻¹ W_c½,  M = Σ_c E_c,  Σ_c = K − K E_c K,   s ~ N(M⁻¹r, M⁻¹),  r = −Σ_c (I − E_c K) b_c
+        f_c | s ~ N(Σ_c (b_c + w_c s), Σ_c),   Cov(h_c, h_e) = δ_ce Σ_c + N_c N_eᵀ,   N_c = (I − K E_c) M^{−½}
+
+    and taking s at its best rather than integrating removes 1/Σw from every covariance within a row, and
+    ½ log(2π/Σw) from log_z.  A row with b = w = 0 drops out exactly.  Also gives (V, N, 1/Σw), Σ_c = K − V_cᵀV_c.
+    """
+    (H, T, noise, jitter), log_z = raced_factor(K, w)
+    V = H @ K
+
+    def gain(x):
+        """(I − K E_c) x for every class; x is a matrix."""
+        return x - jnp.swapaxes(V, 1, 2) @ (H @ x)
+
+    own = (K @ b[..., None] - jnp.swapaxes(V, 1, 2) @ (V @ b[..., None]))[..., 0]  # Σ_c b_c
+    white = T.T @ jnp.sum(w * own - b, axis=0)
+    N = gain(T)
+    mean = own - N @ white  # f_c − s = Σ_c b_c − (I − K E_c) s
+    variances = jnp.diagonal(K) - jnp.sum(V * V, axis=1)
+    cross = jnp.einsum("cij,eij->ice", N, N) - noise[:, None, None]
+    cross = cross + jnp.eye(w.shape[0], dtype=K.dtype) * variances.T[:, :, None]
+    log_z = log_z + 0.5 * jnp.sum(b * own) + 0.5 * white @ white
+    return Raced(mean, cross, log_z, jitter), (V, N, noise)
+
+
+def small_cholesky(a: jax.Array) -> jax.Array:
+    """Lower factors of many small matrices, on the last two axes; all at once, column by column."""
+
+    def eliminate(a, j):
+        column = jnp.where(jnp.arange(a.shape[-1]) >= j, a[..., :, j], 0.0) / jnp.sqrt(a[..., j, j])[..., None]
+        return a - column[..., :, None] * column[..., None, :], column
+
+    return jnp.moveaxis(lax.scan(eliminate, a, jnp.arange(a.shape[-1]))[1], 0, -1)
+
+
+def small_lower_solve(L: jax.Array, x: jax.Array) -> jax.Array:
+    """L⁻¹x for many small lower triangular L; x has a matrix for each."""
+
+    def substitute(x, j):
+        row = x[..., j, :] / L[..., j, j][..., None]
+        return x - L[..., :, j][..., None] * row[..., None, :], row
+
+    return jnp.moveaxis(lax.scan(substitute, x, jnp.arange(L.shape[-1]))[1], 0, -2)
+
+
+class LeftOut(NamedTuple):
+    """N(mean, cov) of one row with its site divided out, and log ∫ of it times that site."""
+
+    mean: jax.Array
+    cov: jax.Array
+    log_z: jax.Array
+
+
+def without_raced_site(mean: jax.Array, cross: jax.Array, b: jax.Array, w: jax.Array) -> LeftOut:
+    """Divide the site (b, w) of each row out of its N(mean, cross); classes on the last axes, rows first.
+
+    The site is exp(b̃ᵀf − ½ fᵀWf + (Σb)²/2Σw), W = diag(w) − wwᵀ/Σw, b̃ = b − wΣb/Σw.  Neither it nor anything that is
+    asked of the result knows a common shift, which gets a variance of its own here to make `cross` invertible.
+    """
+    classes = mean.shape[-1]
+    eye = jnp.eye(classes, dtype=mean.dtype)
+    total = jnp.sum(w, axis=-1, keepdims=True)
+    share = w / jnp.where(total > 0, total, 1.0)
+    linear = b - share * jnp.sum(b, axis=-1, keepdims=True)
+    W = w[..., None] * (eye - share[..., None, :])
+    free = lax.stop_gradient(jnp.trace(cross, axis1=-2, axis2=-1) / classes)
+    L = small_cholesky(cross + free[..., None, None])
+    # cavity precision = Λ − W with Λ = (L Lᵀ)⁻¹:  I − LᵀWL = R Rᵀ,  cov = L R⁻ᵀR⁻¹ Lᵀ
+    Lt = jnp.swapaxes(L, -1, -2)
+    R = small_cholesky(eye - Lt @ W @ L)
+    root = jnp.swapaxes(small_lower_solve(R, Lt), -1, -2)
+    white = small_lower_solve(L, mean[..., None])[..., 0]  # L⁻¹ mean; Λ mean = L⁻ᵀ white
+    pulled = small_lower_solve(R, (white - (Lt @ linear[..., None])[..., 0])[..., None])[..., 0]
+    cavity_mean = (root @ pulled[..., None])[..., 0]
+    constant = 0.5 * jnp.sum(b, axis=-1) ** 2 / jnp.where(total > 0, total, 1.0)[..., 0]
+    log_det = jnp.sum(jnp.log(jnp.diagonal(R, axis1=-2, axis2=-1)), axis=-1)
+    log_z = log_det + 0.5 * jnp.sum(white**2, axis=-1) - 0.5 * jnp.sum(pulled**2, axis=-1) + constant
+    return LeftOut(cavity_mean, root @ jnp.swapaxes(root, -1, -2), log_z)
+
+
+def whitener(K: jax.Array, jitter: float) -> tuple[jax.Array, jax.Array]:
+    """T = L⁻ᵀ with L Lᵀ = K + jitter·mean(diag K)·I, so that Tᵀ K T = I; and the jitter that was needed beyond it."""
+    eye = jnp.eye(K.shape[0], dtype=K.dtype)
+    L, more = jittered_cholesky(K + jitter * jnp.mean(jnp.diagonal(K)) * eye)
+    return solve_triangular(L, eye, lower=True).T, more
+
+
+def inverse_root(A: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(L⁻¹, ½ log|A|, jitter) with L Lᵀ = A: products with L⁻¹ run as matrix products, which solves do not."""
+    L, jitter = jittered_cholesky(A)
+    return lower_inverse(L), jnp.sum(jnp.log(jnp.diagonal(L))), jitter
 
 
 def gmres(matvec, rhs: jax.Array, tol: float, max_steps: int) -> jax.Array:
@@ -221,30 +420,6 @@ def semidefinite_root(a: jax.Array) -> jax.Array:
     return vectors * jnp.sqrt(jnp.maximum(values, 0.0))
 
 
-_JITTERS = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # shares of the mean variance
-
-
-def jittered_cholesky(a: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Cholesky factor of `a` plus the smallest jitter of a ladder that makes it factorise, and that jitter.
-
-    The ladder starts at 1e-12 of the mean diagonal, about the rounding of the factorisation itself; NaN if the
-    last rung (1e-4) does not suffice.
-    """
-    ladder = jnp.asarray(_JITTERS, a.dtype) * jnp.mean(jnp.diagonal(a))
-    eye = jnp.eye(a.shape[0], dtype=a.dtype)
-
-    def failed(state):
-        rung, factor = state
-        return (rung < len(_JITTERS) - 1) & ~jnp.all(jnp.isfinite(factor))
-
-    def climb(state):
-        rung = state[0] + 1
-        return rung, cholesky(a + ladder[rung] * eye)
-
-    rung, factor = lax.while_loop(failed, climb, (jnp.zeros((), jnp.int32), cholesky(a + ladder[0] * eye)))
-    return factor, ladder[rung]
-
-
 class Whitened(NamedTuple):
     """N(0, A Aᵀ) times Gaussian sites in the coordinates z of g = A z: z ~ N(z_mean, M⁻¹), M = L Lᵀ."""
 
@@ -259,7 +434,7 @@ def whitened_sites(A: jax.Array, b: jax.Array, w: jax.Array) -> Whitened:
     As well conditioned as `gaussian_sites`, for any A, and A is never inverted: g = A(z_mean + L⁻ᵀu), u ~ N(0, I).
     """
     G = _root(w)[:, None] * A
-    L = cholesky(G.T @ G + jnp.eye(A.shape[0], dtype=A.dtype))
+    L, _ = jittered_cholesky(G.T @ G + jnp.eye(A.shape[0], dtype=A.dtype))
     pulled = solve_triangular(L, A.T @ b, lower=True)
     log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * pulled @ pulled
     return Whitened(solve_triangular(L, pulled, lower=True, trans=1), L, log_z)

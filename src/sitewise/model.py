@@ -7,7 +7,7 @@ from typing import Any
 from sitewise import means
 from sitewise.kernels import Kernel
 from sitewise.likelihoods import Likelihood
-from sitewise.priors import FullPrior, SparsePrior
+from sitewise.priors import ClassPrior, FullPrior, SparsePrior
 from sitewise.types import fixed, module
 
 SPARSE_JITTER = 1e-9  # a share of the mean variance of the inducing variables
@@ -20,7 +20,11 @@ class Model:
 
     @staticmethod
     def full(kernel: Kernel, likelihood: Likelihood, mean: means.Mean | None = None, jitter: float = 0.0) -> Model:
-        """A full GP: exact covariance between all rows, O(n³)."""
+        """A full GP: exact covariance between all rows, O(n³); one latent function per class for Softmax."""
+        if likelihood.latents > 1:
+            if mean is not None and not isinstance(mean, means.Zero):
+                raise ValueError("A mean common to all classes changes nothing in a softmax; leave mean at None.")
+            return Model(ClassPrior(kernel, jitter), likelihood)
         return Model(FullPrior(kernel, means.Zero() if mean is None else mean, jitter), likelihood)
 
     @staticmethod
@@ -33,4 +37,9 @@ class Model:
         **storage: int,
     ) -> Model:
         """A sparse GP with inducing inputs Z (see `priors.inducing.select`), O(nm²); `storage` as in `SparsePrior`."""
+        if likelihood.latents > 1:
+            raise ValueError(
+                f"{type(likelihood).__name__} has several latent functions per row, for which there is no sparse "
+                "prior; use Model.full, or in GPClassifier multi_class='one_vs_rest'."
+            )
         return Model(SparsePrior(kernel, Z, means.Zero() if mean is None else mean, jitter, **storage), likelihood)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from sitewise.types import POSITIVE, replace
+
+DEFAULT_BOUNDS = (1e-5, 1e6)  # of positive parameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +113,30 @@ class Trainable:
     def labels(self) -> list[str]:
         """One name per entry of the vector."""
         return [p.name if p.shape == () else f"{p.name}[{i}]" for p in self.parameters for i in range(p.size)]
+
+    def limits(self, bounds: Mapping[str, tuple[float, float]]) -> np.ndarray:
+        """(low, high) of every entry of the vector on a log scale, from `bounds` of names or patterns."""
+        known = [p.name for p in self.parameters]
+        for pattern in bounds:
+            if not any(matches(name, [pattern]) for name in known):
+                raise ValueError(f"A bound was given for {pattern!r}; the trained parameters are {', '.join(known)}.")
+        out = []
+        for p in self.parameters:
+            low, high = DEFAULT_BOUNDS if p.support == POSITIVE else (-np.inf, np.inf)
+            for pattern, given in bounds.items():
+                if matches(p.name, [pattern]):
+                    low, high = given
+            if not low < high:
+                raise ValueError(f"The bounds of {p.name} must be (low, high) with low < high, got {(low, high)}.")
+            pair = (low, high) if p.support != POSITIVE else tuple(np.log([max(low, 1e-300), high]))
+            out += [pair] * p.size
+        return np.array(out, float).reshape(-1, 2)
+
+    def check_priors(self, names: Iterable[str]) -> None:
+        known = [p.name for p in self.parameters]
+        for name in names:
+            if name not in known:
+                raise ValueError(f"A prior was given for {name!r}; the trained parameters are {', '.join(known)}.")
 
     def forward(self, support: str, value):
         if support != POSITIVE:

@@ -27,7 +27,7 @@ class Posterior:
     likelihood: Likelihood = fixed()
 
     def f(self, X: ArrayLike) -> tuple[jax.Array, jax.Array]:
-        """Mean and variance of the latent function at each row."""
+        """Mean and variance of the latent function at each row; of several, their means and covariance matrix."""
         return self.latent.marginals(X)
 
     def f_joint(self, X: ArrayLike) -> tuple[jax.Array, jax.Array]:
@@ -35,10 +35,12 @@ class Posterior:
         return self.latent.joint(X)
 
     def f_samples(self, key: jax.Array, X: ArrayLike, samples: int) -> jax.Array:
-        """Joint draws of the latent function, one per row of the result."""
+        """Joint draws of the latent function, one per row of the result; of several (softmax), these come first."""
         mean, cov = self.latent.joint(X)
         noise = jax.random.normal(key, (samples, mean.shape[0]), mean.dtype)
-        return mean + noise @ linalg.semidefinite_root(cov).T
+        draws = mean + noise @ linalg.semidefinite_root(cov).T
+        latents = self.likelihood.latents
+        return draws if latents == 1 else jnp.moveaxis(draws.reshape(samples, latents, -1), 1, 0)
 
     def y_samples(self, key: jax.Array, X: ArrayLike, samples: int) -> jax.Array:
         """Joint draws of observations."""

@@ -121,6 +121,7 @@ class Outcome(enum.IntEnum):
     STEP_CAP = 1
     STALLED = 2
     NON_FINITE = 3
+    FRACTIONAL = 4
 
     @property
     def ok(self) -> bool:
@@ -140,4 +141,7 @@ _ADVICE = {
     "the likelihood allows: look at the clipped sites, or try another inference method.",
     Outcome.NON_FINITE: "The model gave a number that is not finite at its starting point. Check the "
     "scales of the inputs against the lengthscale, and the variance of the kernel.",
+    Outcome.FRACTIONAL: "EP did not converge, not even with damped steps; these are the sites of fractional EP, at "
+    "half the power, which did. They are a fair approximation; use VI (in an estimator: method 'vi' or 'hybrid') for "
+    "one that converges here.",
 }

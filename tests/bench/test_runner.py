@@ -85,6 +85,23 @@ def test_failed_tasks_are_recorded_and_tried_again(tmp_path):
     assert "killed 3 times" in Store(path).rows()[todo[3].key]["error"]
 
 
+def test_tasks_that_share_a_program_run_together(tmp_path):
+    path, groups = tmp_path / "r.jsonl", []
+    todo = [Task("a", "clean", seed, fold, method) for method in ("vi", "ep") for seed in (1, 2) for fold in (0, 1)]
+    Store(path).append(row())  # fold 0 of seed 1 by vi is done
+
+    def together(group):
+        groups.append([task.key for task in group])
+        if group[0].method == "ep":
+            raise ValueError("no ep today")
+        return [row(seed=task.seed, fold=task.fold, method=task.method) for task in group]
+
+    end = runner.run_together(todo, path, together)
+    assert [len(group) for group in groups] == [3, 4] and len({key[4] for key in groups[0]}) == 1
+    assert (end.done, end.failed, end.total) == (7, 4, 7)
+    assert len(store.read(path)) == 4 and Store(path).rows()[todo[-1].key]["error"] == "ValueError: no ep today"
+
+
 def test_kills_at_random_change_nothing(tmp_path):
     """Runner and workers; the long form is `python tests/fake_tasks.py torture FOLDER --kills 20`."""
     hit = fake_tasks.torture(tmp_path, kills=4, count=60, seed=3)

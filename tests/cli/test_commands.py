@@ -90,6 +90,66 @@ def test_gaussian_noise_has_nothing_to_compare(run, table, tmp_path):
     assert [row["name"] for row in json.loads(found.stdout)["methods"]] == ["hybrid", "baseline"]
 
 
+SHORT = ("--draws", "25", "--warmup", "25", "--chains", "2")
+
+
+def test_mcmc_is_fitted_and_compared_on_request(run, table, tmp_path):
+    out = tmp_path / "m.sitewise"
+    found = run("fit", table, "-t", "label", "--method", "mcmc", *SHORT, "--out", out, "--json")
+    assert found.exit_code == 0, found.stderr
+    result = json.loads(found.stdout)
+    assert "2 chains of 25 draws" in result["report"] and result["loo_log_density"] is None
+    assert "not to be trusted yet" in found.stderr
+    assert load(out).sampling == {"draws": 25, "warmup": 25, "chains": 2}
+    assert run("predict", out, table).exit_code == 0
+    methods = ("--methods", "mcmc,laplace", "--folds", "3")
+    found = run("compare", table, "-t", "label", *methods, *SHORT, "--out", tmp_path / "c.html", "--json")
+    assert found.exit_code == 0, found.stderr
+    rows = {row["name"]: row for row in json.loads(found.stdout)["methods"]}
+    assert list(rows) == ["laplace", "mcmc", "baseline"]
+    assert rows["mcmc"]["evidence_per_row"] is None and rows["mcmc"]["log_density"] > rows["baseline"]["log_density"]
+    found = run("compare", table, "-t", "label", *methods, "--inducing", "5", "--out", tmp_path / "c.html")
+    assert found.exit_code == 1 and "mcmc samples the full GP" in found.stderr
+
+
+def test_nothing_but_the_words_is_printed(run, model, table):
+    """No bar where nobody looks, and no blank lines in its place."""
+    found = run("predict", model, table)
+    assert found.exit_code == 0
+    found = run("fit", table, "-t", "label", "--out", model.with_name("again.sitewise"))
+    assert found.exit_code == 0 and all(line.strip() for line in found.stderr.splitlines())
+
+
+def test_the_longest_time_left_is_told_after_every_round(monkeypatch):
+    from sitewise.cli import certificate
+
+    clock, said = iter([0.0, 1.0, 5.0, 13.0]), []
+    monkeypatch.setattr(certificate.time, "monotonic", lambda: next(clock))
+    tell = certificate._TimeLeft(2048, "annealing", said.append)
+    for doing in ("sites", "T=256", "T=1024"):
+        tell(doing)
+    # Rounds of 1024 and 2048 after one of 256 that took 4 s; one of 2048 after one of 1024 that took 8 s.
+    assert said[1:] == ["annealing: T=256 done, at most 0:00:48 left", "annealing: T=1024 done, at most 0:00:16 left"]
+
+
+def test_every_likelihood_on_offer_is_known_to_the_estimators():
+    from typing import get_args
+
+    from sitewise.cli import encoding, options
+    from sitewise.estimators import classifier, regressor
+
+    assert set(encoding.CLASS_LIKELIHOODS) == set(classifier._LIKELIHOODS)
+    assert set(encoding.VALUE_LIKELIHOODS) == set(regressor._LIKELIHOODS)
+    assert get_args(options.LikelihoodName) == ("auto", *encoding.CLASS_LIKELIHOODS, *encoding.VALUE_LIKELIHOODS)
+
+
+def test_ordered_classes_are_asked_about(run, rows, write, tmp_path):
+    ranked = [(*row[:3], int(np.clip(np.round(row[0] + 1), 0, 2))) for row in rows]
+    table = write(tmp_path / "ranks.csv", ranked)
+    found = run("compare", table, "-t", "label", "--out", tmp_path / "c.html")
+    assert found.exit_code == 1 and "ordinal if these are in order" in found.stderr
+
+
 def test_surfaces_have_their_optimum_inside(run, table, tmp_path):
     out = tmp_path / "s.html"
     found = run("surface", table, "-t", "label", "--methods", "laplace", "--grid", "3", "--out", out, "--json")
@@ -107,9 +167,13 @@ def test_certificate_says_which_evidence_to_trust(run, model, tmp_path, monkeypa
     """The annealing has tests of its own; here it is replaced by what it found."""
     from sitewise.mcmc import Certificate, LogEvidence
 
-    def found_before(model, data, *, target_se, max_steps, seed, done):
-        done("T=256: 1 of 1 points")
-        log_z = LogEvidence(-20.0, target_se / 2, 12.0, -19.9, 0.05, 256, True, "target met with 256 steps")
+    def found_before(model, data, *, steps, target_se, max_steps, seed, done):
+        done("ep sites of 1 points")
+        done(f"T={steps}: 1 of 1 points")
+        log_z = LogEvidence(
+            log_z=-20.0, se=target_se / 2, ess=12.0, lower=-20.05, lower_se=0.07, upper=-19.9, upper_se=0.05,
+            steps=steps, tight=True, reason="target met with 256 steps",
+        )  # fmt: skip
         values = {"vi (elbo)": -23.0, "hybrid": -20.1, "ep": -20.1, "laplace": -20.2}
         return Certificate(log_z, values, dict.fromkeys(values, True), float(np.sum(data.weight)))
 

@@ -8,7 +8,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sitewise import GPClassifier, kernels, likelihoods
+from sitewise import GPClassifier, kernels, likelihoods, load
+from sitewise.means import Zero
 
 
 def test_probabilities_labels_and_odds_agree(classifier, X, labels):
@@ -55,9 +56,61 @@ def test_a_prediction_does_not_depend_on_its_neighbours(classifier, X):
     np.testing.assert_allclose(classifier.predict_proba(many)[:50], classifier.predict_proba(X), rtol=1e-10)
 
 
-def test_three_classes_one_against_the_rest(X, signal):
-    y = np.array(["low", "middle", "top"])[np.digitize(signal, [-0.5, 0.5])]
-    model = GPClassifier().fit(X, y)
+@pytest.fixture(scope="module")
+def levels(signal):
+    return np.array(["low", "middle", "top"])[np.digitize(signal, [-0.5, 0.5])]
+
+
+@pytest.fixture(scope="module")
+def joint(X, levels):
+    """Fitted; tests must not change it."""
+    return GPClassifier().fit(X, levels)
+
+
+def test_three_classes_jointly(joint, X, levels):
+    assert joint.multi_class_ == "joint"
+    assert joint.converged_
+    logs = joint.predict_log_proba(X)
+    probability = joint.predict_proba(X)
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0, atol=1e-12)
+    assert np.array_equal(joint.predict(X), joint.classes_[np.argmax(probability, axis=1)])
+    np.testing.assert_allclose(joint.decision_function(X), logs - np.log1p(-probability), rtol=1e-6)
+    assert joint.score(X, levels) > 0.8
+    assert joint.loo_.probability.shape == (50, 3)
+    assert np.mean(joint.loo_.log_density) > np.log(1 / 3)
+    np.testing.assert_allclose(np.sum(joint.loo_.log_density), joint.evidence_["loo"], rtol=1e-3)
+    assert np.all(joint.influence_ > 0)
+    assert [s.prec.shape for s in joint.sites_] == [(50,)] * 3
+    mean, std = joint.predict_latent(X[:4], return_std=True)
+    same, cov = joint.predict_latent(X[:4], return_cov=True)
+    np.testing.assert_allclose(same, mean, atol=1e-9)
+    np.testing.assert_allclose(np.sqrt(np.diagonal(cov, axis1=1, axis2=2)).T, std, rtol=1e-6)
+    draws = joint.sample_y(X[:4], 4000, random_state=0)
+    shares = np.stack([(draws == c).mean(axis=1) for c in joint.classes_], axis=1)
+    np.testing.assert_allclose(shares, probability[:4], atol=0.03)
+
+
+def test_joint_classes_survive_files_and_changes_of_rows(joint, X, levels, tmp_path):
+    joint.save(tmp_path / "model.sitewise")
+    again = load(tmp_path / "model.sitewise")
+    np.testing.assert_allclose(again.predict_proba(X), joint.predict_proba(X), rtol=1e-10)
+    again.forget([0]).update(X[:1], levels[:1])
+    assert again.converged_
+    np.testing.assert_allclose(again.predict_proba(X), joint.predict_proba(X), atol=1e-5)
+
+
+def test_joint_classes_are_refused_where_they_cannot_be_had(X, levels):
+    for settings, word in (({"method": "ep"}, "no EP"), ({"n_inducing": 5}, "inducing"), ({"mean": Zero()}, "no mean")):
+        with pytest.raises(ValueError, match=word):
+            GPClassifier(multi_class="joint", **settings).fit(X, levels)
+    with pytest.raises(ValueError, match="multi_class must be"):
+        GPClassifier(multi_class="pairs").fit(X, levels)
+    assert GPClassifier(method="ep", fixed="*").fit(X, levels).multi_class_ == "one_vs_rest"
+
+
+def test_three_classes_one_against_the_rest(X, levels):
+    y = levels
+    model = GPClassifier(multi_class="one_vs_rest").fit(X, y)
     probability = model.predict_proba(X)
     assert probability.shape == (50, 3)
     np.testing.assert_allclose(probability.sum(axis=1), 1.0, atol=1e-14)
@@ -126,3 +179,33 @@ def test_a_likelihood_object_is_used_as_it_is(X, labels):
 def test_verbose_shows_progress(X, labels, capsys):
     GPClassifier(fixed="*", verbose=True).fit(X, labels)
     assert "objective" in capsys.readouterr().out
+
+
+def test_progress_is_told_to_a_function(X, labels):
+    """The share never falls, and ends short of 1 until the fit is there; three problems share it."""
+    told = []
+    GPClassifier(verbose=lambda doing, share: told.append((doing, share))).fit(X, labels)
+    shares = [share for _, share in told]
+    assert len(told) > 3 and shares == sorted(shares) and 0.5 < shares[-1] <= 1
+    assert all("objective" in doing for doing, _ in told)
+    told.clear()
+    classes = np.where(X[:, 2] > 0.5, "high", labels)
+    settings = {"multi_class": "one_vs_rest", "fixed": "*"}
+    GPClassifier(verbose=lambda doing, share: told.append((doing, share)), **settings).fit(X, classes)
+    assert [doing[-8:] for doing, _ in told] == ["(1 of 3)", "(2 of 3)", "(3 of 3)"]
+    assert told[0][1] < 1 / 3 <= told[1][1] < 2 / 3 <= told[2][1]
+
+
+def test_the_kernels_values_are_parameters(X, labels):
+    """kernel__lengthscale in a grid; the default kernel counts, too."""
+    search = GridSearchCV(GPClassifier(fixed="*"), {"kernel__lengthscale": [1e-3, 1.0]}, cv=2).fit(X, labels)
+    assert search.best_params_ == {"kernel__lengthscale": 1.0}
+    assert search.best_estimator_.kernel_.lengthscale == 1.0
+    kernel = kernels.RBF(lengthscale=[1.0, 2.0, 3.0]) + kernels.Linear()
+    model = GPClassifier(kernel).set_params(**{"kernel__parts.0.variance": 4.0})
+    assert model.get_params()["kernel__parts.0.variance"] == 4.0 and kernel.parts[0].variance == 1.0
+    assert np.array_equal(model.get_params()["kernel__parts.0.lengthscale"], [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="kernel Matern52 has kernel__lengthscale, kernel__variance"):
+        GPClassifier().set_params(kernel__width=1.0)
+    with pytest.raises(ValueError, match="positive"):
+        GPClassifier().set_params(kernel__lengthscale=-1.0)

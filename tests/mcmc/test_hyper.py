@@ -1,7 +1,7 @@
 """The hyperparameter sampler: calibration, a closed form, diagnostics, predictions."""
 
+import dataclasses
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -82,15 +82,49 @@ def test_diagnostics():
     assert not np.isfinite(diagnostics.rhat(np.zeros((4, 100))))
 
 
+def test_draws_at_a_bound_are_told_of(regression):
+    samples = regression[-1]
+    assert samples.at_bound == ()
+    low, high = np.quantile(samples.vectors, [0.1, 0.9])
+    pressed = dataclasses.replace(samples, vectors=np.clip(samples.vectors, low, high), limits=np.array([[low, high]]))
+    assert pressed.at_bound == ("kernel.variance",)
+    assert "Give it a prior" in pressed.summary()
+
+
 def test_unknown_prior_is_an_error(regression):
     X, y, model, prior, _ = regression
-    with pytest.raises(ValueError, match="not sampled"):
+    with pytest.raises(ValueError, match="the trained parameters are kernel"):
         sample(model, Data.of(X, y), priors={"kernel.width": prior})
 
 
-def test_arviz_is_optional(regression):
-    if find_spec("arviz") is None:
-        with pytest.raises(ImportError, match="pip install arviz"):
-            regression[-1].to_arviz()
-    else:
-        assert "kernel.variance" in regression[-1].to_arviz()["posterior"]
+def test_arviz_is_optional(regression, monkeypatch):
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    with pytest.raises(ImportError, match="pip install arviz"):
+        regression[-1].to_arviz()
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_arviz_reads_the_same_draws_and_diagnostics(regression):
+    arviz = pytest.importorskip("arviz")
+    samples = regression[-1]
+    converted = samples.to_arviz()
+    draws = converted["posterior"]["kernel.variance"]
+    assert draws.dims == ("chain", "draw")
+    np.testing.assert_array_equal(draws.values, samples.parameters["kernel.variance"])
+    # Ranks do not change under the logarithm, so the diagnostics must agree.
+    ours = samples.diagnostics()["kernel.variance"]
+    assert float(arviz.rhat(converted)["kernel.variance"]) == pytest.approx(ours["rhat"], abs=2e-3)
+    for kind in ("bulk", "tail"):
+        theirs = float(arviz.ess(converted, method=kind)["kernel.variance"])
+        assert theirs == pytest.approx(ours[f"{kind}_ess"], rel=0.02)
+
+
+def test_an_array_of_parameters_goes_to_arviz(regression):
+    pytest.importorskip("arviz")
+    X, y, _, prior, _ = regression
+    wide = Model.full(kernels.RBF(lengthscale=[1.0, 2.0]), likelihoods.Gaussian(scale=0.3))
+    samples = sample(
+        wide, Data.of(np.column_stack([X, X**2]), y), priors={"kernel.lengthscale": prior},
+        fixed=("kernel.variance", "likelihood.scale"), chains=2, warmup=25, draws=25,
+    )  # fmt: skip
+    assert samples.to_arviz()["posterior"]["kernel.lengthscale"].shape == (2, 25, 2)

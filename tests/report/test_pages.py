@@ -42,6 +42,14 @@ FIT = {
     "method": "vi", "report": EVIL, "magnitudes": [2.0], "lengthscales": [[0.5, 20.0]], "one_lengthscale": False,
 }  # fmt: skip
 OUTLIERS = [{"row": 3, "target": EVIL, "prediction": "no", "log_density": -4.0}]
+CERTIFICATE = {
+    "which": "", "rows": 64, "words": EVIL, "evidences": {"vi (elbo)": -21.0, "ep": -19.9},
+    "verdicts": {"vi (elbo)": "rough", "ep": "good"},
+    "mcmc": {
+        "log_z": -20.0, "se": 0.05, "lower": -20.1, "lower_se": 0.06, "upper": -19.9, "upper_se": 0.05,
+        "reason": EVIL,
+    },
+}  # fmt: skip
 REPORTS = {
     "compare": lambda: comparison_report(
         {
@@ -54,20 +62,13 @@ REPORTS = {
     "certificate": lambda: certificate_report(
         {
             "model": EVIL, "method": "vi", "target": EVIL, "likelihood": "probit", "report": EVIL,
-            "certificates": [
-                {
-                    "which": "", "rows": 64, "words": EVIL, "evidences": {"vi (elbo)": -21.0, "ep": -19.9},
-                    "verdicts": {"vi (elbo)": "rough", "ep": "good"},
-                    "mcmc": {
-                        "log_z": -20.0, "se": 0.05, "upper": -19.9, "upper_se": 0.05, "reason": EVIL,
-                    },
-                }
-            ],
+            "certificates": [CERTIFICATE],
         }
     ),
     "demo": lambda: demo_report(
         {
             "title": EVIL, "subtitle": EVIL, "words": EVIL, "outliers": OUTLIERS, "report": EVIL, **GRID,
+            "certificate": CERTIFICATE,
             "methods": {
                 name: {**optimum, "evidence_per_row": -0.3, "log_density": -0.2, "accuracy": 0.9, "seconds": 1.0}
                 for name, optimum in GRID["optima"].items()

@@ -35,7 +35,7 @@ def _read(given: str) -> tuple[np.ndarray, np.ndarray, str]:
 
     path, target = _parts(given)
     try:
-        frame = pd.read_csv(path)
+        frame = pd.read_csv(path, compression=None)  # a small file that unpacks to a huge one is not opened
     except (OSError, ValueError) as problem:
         raise DataError(f"{path} could not be read as a CSV file ({problem}).") from None
     if target not in frame:

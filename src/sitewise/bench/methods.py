@@ -94,3 +94,19 @@ def fit(text: str, kind: str, name: str, X: np.ndarray, y: np.ndarray):
         first = dataclasses.replace(method, learner=method.start, start="")
         start = learner(first, kind, name).fit(start, data).model
     return learner(method, kind, name).fit(start, data)
+
+
+def fit_many(text: str, kind: str, name: str, parts: list[tuple[np.ndarray, np.ndarray]]):
+    """Train the method on many (X, y) in one program; None if the method has to take them one by one."""
+    import jax
+
+    from sitewise import Data, Nested
+
+    method = parse(text)
+    chosen = learner(method, kind, name)
+    if method.start or not isinstance(chosen, Nested):
+        return None
+    models = [model(method, kind, X) for X, _ in parts]
+    if len({tuple(map(np.shape, jax.tree.leaves(m))) for m in models}) > 1:  # fewer distinct inputs than asked for
+        return None
+    return chosen.fit_many(models, [Data.of(X, y) for X, y in parts])

@@ -1,4 +1,4 @@
-"""L4. Run the tasks that a store does not hold yet, on local processes or a dask cluster.
+"""L4. Run the tasks that a store does not hold yet, on local processes, a dask cluster, or batched on an accelerator.
 
 The runner claims a task, a worker computes its row, the runner appends it.  So workers need no access to the store,
 and a kill at any moment loses at most the tasks under way.  A task claimed by another runner on the same store is set
@@ -76,22 +76,62 @@ def run(
     """Bring the store to hold a row for every task; None if it did already.  The executor is left open."""
     store = Store(path)
     try:
-        return _Run(store, executor, report, poll).loop(list(tasks), shape)
+        return _Run(store, report, poll).loop(list(tasks), shape, executor)
+    finally:
+        store.close()
+
+
+def run_together(
+    tasks: Iterable[Task],
+    path: Path,
+    function: Callable[[list[Task]], list[dict[str, Any]]] = task_module.run_together,
+    *,
+    report: Callable[[Progress], None] | None = None,
+    poll: float = 0.5,
+) -> Progress | None:
+    """As `run`, in this process: `function` is given all tasks that differ only in seed and fold."""
+    store = Store(path)
+    try:
+        return _Run(store, report, poll).groups(list(tasks), function)
     finally:
         store.close()
 
 
 class _Run:
-    def __init__(self, store: Store, executor: Executor, report, poll: float):
-        self.store, self.executor, self.report, self.poll = store, executor, report, poll
+    def __init__(self, store: Store, report, poll: float):
+        self.store, self.report, self.poll = store, report, poll
         self.deaths: Counter[tuple] = Counter()
         self.finished = self.failed = self.total = 0
         self.last: Progress | None = None
 
-    def loop(self, tasks: list[Task], shape) -> Progress | None:
+    def groups(self, tasks: list[Task], function) -> Progress | None:
+        left: dict[tuple, list[Task]] = {}
+        for task in self._missing(tasks):
+            left.setdefault((task.set, task.protocol, task.method), []).append(task)
+        while left:
+            for name, group in list(left.items()):
+                states = {task: self._take(task) for task in group}
+                mine = [task for task, state in states.items() if state == "mine"]
+                try:
+                    outcomes: list[Any] = function(mine) if mine else []
+                except Exception as problem:
+                    outcomes = [RuntimeError(f"{type(problem).__name__}: {problem}")] * len(mine)
+                for task, outcome in zip(mine, outcomes, strict=True):
+                    self._settle(task, outcome)
+                left[name] = [task for task, state in states.items() if state == "elsewhere"]
+            left = {name: group for name, group in left.items() if group}
+            if left:
+                time.sleep(self.poll)
+        return self.last
+
+    def _missing(self, tasks: list[Task]) -> list[Task]:
         done = self.store.done()
         missing = [task for task in dict.fromkeys(tasks) if task.key not in done]
         self.total = len(missing)
+        return missing
+
+    def loop(self, tasks: list[Task], shape, executor: Executor) -> Progress | None:
+        missing = self._missing(tasks)
         queue, elsewhere, running = Queue(missing, shape), list[Task](), 0
         while len(queue) or elsewhere or running:
             if not len(queue) and elsewhere:
@@ -100,17 +140,17 @@ class _Run:
                 elsewhere = []
                 if not running:
                     time.sleep(self.poll)
-            for slot in self.executor.idle():
+            for slot in executor.idle():
                 while (next_task := queue.take(slot)) is not None:
                     state = self._take(next_task)
                     if state == "mine":
-                        self.executor.submit(slot, next_task)
+                        executor.submit(slot, next_task)
                         running += 1
                         break
                     if state == "elsewhere":
                         elsewhere.append(next_task)
             if running:
-                for _, task, outcome in self.executor.wait(self.poll if elsewhere else None):
+                for _, task, outcome in executor.wait(self.poll if elsewhere else None):
                     running -= 1
                     if self._settle(task, outcome):
                         queue.put_back(task)

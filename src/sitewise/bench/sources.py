@@ -22,6 +22,7 @@ from sitewise.cache import user_cache
 
 Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
 _CHUNK = 1 << 16
+_LARGEST = 1 << 28  # bytes of a download; the registered sets have less than a tenth of it
 
 
 def data_directory(directory: Path | None = None) -> Path | None:
@@ -69,6 +70,8 @@ def fetch(record: DataSet, place: Path, progress: Progress | None = None) -> Pat
             f"{record.name} has no single file at its origin ({record.repository}); put {record.file} into a folder "
             "and name that folder with --data or SITEWISE_DATA."
         )
+    if not record.sha256:
+        raise DataError(f"{record.name} has no registered checksum, and what cannot be checked is not downloaded.")
     parts = [_download(record.name, address, progress) for address in record.addresses]
     try:
         content = _convert(record, parts)
@@ -85,6 +88,10 @@ def _download(name: str, address: str, progress: Progress | None) -> bytes:
             while chunk := answer.read(_CHUNK):
                 chunks.append(chunk)
                 got += len(chunk)
+                if got > _LARGEST:
+                    raise DataError(
+                        f"{address} sends more than {_LARGEST >> 20} MB, which no set has; nothing was kept."
+                    )
                 if progress is not None:
                     progress(got, total)
     except (OSError, http.client.HTTPException, ValueError) as problem:  # OSError: also URLError

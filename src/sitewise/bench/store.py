@@ -54,13 +54,8 @@ class Store:
         whole = new[: new.rfind(b"\n") + 1]
         for line in whole.splitlines():
             self._lines += 1
-            try:
-                row = json.loads(line)
-                self._rows[key_of(row)] = row
-            except (ValueError, KeyError, TypeError):
-                raise StoreError(
-                    f"Line {self._lines} of {self.path} is no row of results; repair it by hand."
-                ) from None
+            key, row = _parsed(line, self._lines, self.path)
+            self._rows[key] = row
         self._read_to += len(whole)
         return self._rows
 
@@ -137,5 +132,17 @@ def read(path: Path) -> list[dict[str, Any]]:
     if not Path(path).is_file():
         raise StoreError(f"{path} does not exist; run the suite first.")
     text = Path(path).read_bytes()
-    rows = [json.loads(line) for line in text[: text.rfind(b"\n") + 1].splitlines()]
-    return [row for row in {key_of(row): row for row in rows}.values() if "error" not in row]
+    lines = text[: text.rfind(b"\n") + 1].splitlines()
+    rows = dict(_parsed(line, number, path) for number, line in enumerate(lines, 1))
+    return [row for row in rows.values() if "error" not in row]
+
+
+def _parsed(line: bytes, number: int, path: Path) -> tuple[tuple, dict[str, Any]]:
+    """A row by its key, or one sentence that names the line."""
+    try:
+        row = json.loads(line)
+        key = key_of(row)
+        hash(key)
+        return key, row
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise StoreError(f"Line {number} of {path} is no row of results; repair it by hand.") from None

@@ -83,15 +83,35 @@ def load(task: Task) -> tuple[DataSet, protocols.Fold]:
 
 def run(task: Task) -> dict[str, Any]:
     """Train, predict, and say everything about it in one flat row."""
-    from sitewise import posterior
-    from sitewise.metrics import accuracy
-    from sitewise.precision import working_precision
-
     _drop_programs(task)
     record, rows = load(task)
     wall, cpu = time.perf_counter(), time.process_time()
     fit = methods.fit(task.method, record.kind, record.name, rows.X, rows.y)
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return _row(task, record, rows, fit, time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def run_together(group: Sequence[Task]) -> list[dict[str, Any]]:
+    """The rows of tasks that share set, protocol and method, trained in one program where the method can."""
+    loaded = [load(task) for task in group]
+    first, record = group[0], loaded[0][0]
+    wall, cpu = time.perf_counter(), time.process_time()
+    fits = methods.fit_many(first.method, record.kind, record.name, [(rows.X, rows.y) for _, rows in loaded])
+    if fits is None:
+        return [run(task) for task in group]
+    wall, cpu = (
+        (after - before) / len(group) for after, before in ((time.perf_counter(), wall), (time.process_time(), cpu))
+    )
+    return [
+        {**_row(task, record, rows, fit, wall, cpu), "together": len(group)}
+        for task, (_, rows), fit in zip(group, loaded, fits, strict=True)
+    ]
+
+
+def _row(task: Task, record: DataSet, rows: protocols.Fold, fit, wall: float, cpu: float) -> dict[str, Any]:
+    from sitewise import posterior
+    from sitewise.metrics import accuracy
+    from sitewise.precision import working_precision
+
     with working_precision():
         q = posterior(fit.model, fit.data, fit.sites)
         density = np.asarray(q.log_density(rows.X_test, rows.y_test))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +13,8 @@ import typer
 
 from sitewise.cli import options
 from sitewise.cli.process import Problem, check_writable, ends_in_a_sentence, own_process, print_json, save_or_exit
+
+_STEPS = 256  # temperatures of the first round
 
 
 @ends_in_a_sentence
@@ -37,31 +43,58 @@ def certificate(
         print("\n\n".join(part["words"] for part in result["certificates"]))
 
 
+def plain(found: Any, which: str = "") -> dict[str, Any]:
+    """A certificate as the reports take it."""
+    return {
+        "which": which, "mcmc": dataclasses.asdict(found.mcmc), "evidences": found.evidences,
+        "verdicts": found.verdicts, "rows": found.rows, "bound_holds": found.bound_holds,
+        "words": (f"{which}\n" if which else "") + str(found),
+    }  # fmt: skip
+
+
+class _TimeLeft:
+    """Says after every round of annealing how long the rest takes if no round meets the target before the last."""
+
+    def __init__(self, max_steps: int, label: str, say: Callable[[str], None]):
+        from sitewise.mcmc.surface import schedule
+
+        self.rounds, self.label, self.say = schedule(_STEPS, max_steps), label, say
+        self.finished = -1  # the first thing told of is not a round: the sites
+        self.began = time.monotonic()
+
+    def __call__(self, doing: str) -> None:
+        now = time.monotonic()
+        if self.finished < 0:
+            self.say(f"{self.label}: {doing}")
+        else:
+            later = sum(self.rounds[self.finished + 1 :]) / self.rounds[self.finished]
+            left = datetime.timedelta(seconds=round((now - self.began) * later))
+            self.say(f"{self.label}: {doing} done, at most {left} left")
+        self.finished, self.began = self.finished + 1, now
+
+
 def run(model: Any, name: str, target_se: float, max_steps: int, seed: int) -> dict[str, Any]:
     """One certificate per latent function: one for two classes and for values, one per class otherwise."""
-    import dataclasses
-
     from sitewise.cli.progress import bar
     from sitewise.mcmc import evidence_certificate
 
     if not all(latent.model.prior.exact for latent in model._latents):
         raise Problem("a certificate needs a full GP; fit the model again without --inducing.")
+    if any(latent.model.likelihood.latents > 1 for latent in model._latents):
+        raise Problem(
+            "a certificate is for one latent function at a time, but this model treats its classes jointly; fit it "
+            "again with --method ep, which takes each class against the rest."
+        )
     classes = [str(c) for c in getattr(model, "classes_", [])]
     parts = []
     with bar("annealing", None) as progress:
         for k, latent in enumerate(model._latents):
             which = f"class {classes[k]!r} against the rest" if len(classes) > 2 else ""
             found = evidence_certificate(
-                latent.model, latent.data, target_se=target_se, max_steps=max_steps, seed=seed,
-                done=lambda doing, which=which: progress.say(f"annealing {which}: {doing}"),
+                latent.model, latent.data, steps=_STEPS, target_se=target_se, max_steps=max_steps, seed=seed,
+                done=_TimeLeft(max_steps, f"annealing {which}".rstrip(), progress.say),
             )  # fmt: skip
-            parts.append(
-                {
-                    "which": which, "mcmc": dataclasses.asdict(found.mcmc), "evidences": found.evidences,
-                    "verdicts": found.verdicts, "rows": found.rows, "bound_holds": found.bound_holds,
-                    "words": (f"{which}\n" if which else "") + str(found),
-                }
-            )  # fmt: skip
+            parts.append(plain(found, which))
     return {
         "command": "certificate", "model": name, "method": model.method, "target": model.table_["target"],
         "likelihood": model.table_["likelihood"], "certificates": parts, "report": model.fit_report_,

@@ -16,7 +16,6 @@ from sitewise.cli.process import (
     own_process,
     print_json,
     save_or_exit,
-    warnings_as_notes,
 )
 
 METHODS = ("laplace", "ep", "vi", "hybrid")
@@ -27,7 +26,9 @@ def compare(
     data: options.DataFile,
     target: options.Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the report (HTML) goes.")] = Path("out/compare.html"),
-    methods: Annotated[str, typer.Option(help="Methods to compare, separated by commas.")] = ",".join(METHODS),
+    methods: Annotated[str, typer.Option(help="Methods to compare, separated by commas; mcmc on request.")] = ",".join(
+        METHODS
+    ),
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
     likelihood: options.Likelihood = "auto",
     drop: options.Drop = None,
@@ -37,6 +38,9 @@ def compare(
     ard: options.Ard = False,
     inducing: options.Inducing = None,
     max_rows: options.MaxRows = None,
+    draws: options.Draws = 1000,
+    warmup: options.Warmup = 200,
+    chains: options.Chains = 4,
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
@@ -50,22 +54,33 @@ def compare(
     from sitewise.report import comparison_report
 
     names = chosen(methods)
+    if "mcmc" in names and inducing is not None:
+        raise Problem("mcmc samples the full GP: leave it out of --methods, or use --max-rows instead of --inducing.")
     check_writable(out)
     loaded = load(
         data, target, likelihood=likelihood, drop=drop, impute=impute, missing=missing, decimal=decimal,
         max_rows=max_rows, seed=seed, inducing=inducing,
     )  # fmt: skip
-    if loaded.encoding.likelihood == "gaussian" and inducing is None and len(names) > 1:
+    approximate = [name for name in names if name != "mcmc"]
+    if loaded.encoding.likelihood == "gaussian" and inducing is None and len(approximate) > 1:
         sentence = (
-            "with Gaussian noise all methods are exact and equal, so only one is run; --likelihood student_t is robust "
-            "to outliers, and there they differ."
+            "with Gaussian noise all approximations are exact and equal, so only one is run; --likelihood student_t is "
+            "robust to outliers, and there they differ."
         )
         note(sentence)
         loaded.notes.append(sentence)
-        names = ["hybrid"]
+        names = ["hybrid", *names[len(approximate) :]]
+    if loaded.encoding.likelihood == "laplace_noise" and "laplace" in names and len(names) > 1:
+        note("Laplace's method needs a likelihood with curvature, which laplace_noise has not: it is left out.")
+        names.remove("laplace")
     own_process()
-    journal = Journal(out, key_of(__version__, loaded.digest(), loaded.encoding.to_plain(), folds, ard, seed, inducing))
-    result = run(loaded, names, folds, {"ard": ard, "seed": seed, "n_inducing": inducing}, journal)
+    sampling = {"draws": draws, "warmup": warmup, "chains": chains}
+    settings = {"ard": ard, "seed": seed, "n_inducing": inducing}
+    journal = Journal(
+        out,
+        key_of(__version__, loaded.digest(), loaded.encoding.to_plain(), folds, *settings.values(), *sampling.values()),
+    )
+    result = run(loaded, names, folds, settings, sampling, journal)
     save_or_exit(out, comparison_report(result).encode())
     journal.done()
     if as_json:
@@ -75,23 +90,31 @@ def compare(
 
 
 def chosen(methods: str) -> list[str]:
-    from sitewise.comparison import OWN_EVIDENCE
+    """In the order given, mcmc last: the quick ones are there first."""
+    from sitewise.comparison import NAMES
 
     names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
-    wrong = [name for name in names if name not in OWN_EVIDENCE]
+    wrong = [name for name in names if name not in NAMES]
     if wrong or not names:
-        raise Problem(f"--methods takes {', '.join(OWN_EVIDENCE)}, separated by commas; got {methods!r}.")
-    return names
+        raise Problem(f"--methods takes {', '.join(NAMES)}, separated by commas; got {methods!r}.")
+    return sorted(names, key=lambda name: name == "mcmc")
 
 
-def run(loaded: Any, names: list[str], folds: int, settings: dict[str, Any], journal: Any) -> dict[str, Any]:
+def run(
+    loaded: Any, names: list[str], folds: int, settings: dict[str, Any], sampling: dict[str, int], journal: Any
+) -> dict[str, Any]:
     """Every method on every fold, then the best one on all rows; finished fits are kept in the journal."""
-    from sitewise.cli.fit import describe
+    from sitewise.cli.fit import describe, fit_with_progress
     from sitewise.cli.progress import bar
     from sitewise.comparison import BASELINE, LABELS, baseline, estimator, score, split, summary
 
     table, encoding, y = loaded.table, loaded.encoding, loaded.y
-    parts = split(y, folds, settings["seed"], encoding.classifies)
+
+    def made(name: str, inputs: int) -> Any:
+        own = sampling if name == "mcmc" else None
+        return estimator(name, encoding.likelihood, inputs, **settings, sampling=own)
+
+    parts = split(y, folds, settings["seed"], encoding.classifies or encoding.likelihood == "ordinal")
     pieces = [(name, k) for k in range(folds) for name in names]
     finished = [f"{name} {k}" in journal.pieces for name, k in pieces]
     scores: dict[str, list] = {name: [] for name in names}
@@ -103,17 +126,15 @@ def run(loaded: Any, names: list[str], folds: int, settings: dict[str, Any], jou
                     progress.say(f"{LABELS[name]}, fold {k + 1} of {folds}")
                     here = encoding.learn(table.take(train))
                     X, X_test = here.inputs(table.take(train)), here.inputs(table.take(test))
-                    model = estimator(name, encoding.likelihood, X.shape[1], **settings)
-                    journal.add(f"{name} {k}", score(model, X, y[train], X_test, y[test]))
+                    journal.add(f"{name} {k}", score(made(name, X.shape[1]), X, y[train], X_test, y[test]))
                     progress.advance()
                 scores[name].append(journal.pieces[f"{name} {k}"])
         scores[BASELINE] = [baseline(encoding.likelihood, y[train], y[test]) for train, test in parts]
         found = summary(scores, y, parts)
         for outlier in found["outliers"]:
             outlier["row"] = int(table.lines[outlier.pop("index")])
-        with bar(f"fitting {LABELS[found['best']]} to all rows", None), warnings_as_notes():
-            best = estimator(found["best"], encoding.likelihood, len(encoding.features), **settings)
-            best.fit(loaded.X, y)
+        best = made(found["best"], len(encoding.features))
+        fit_with_progress(best, loaded.X, y, f"fitting {LABELS[found['best']]} to all rows")
     except KeyboardInterrupt:
         raise journal.interrupted(len(pieces)) from None
     return {

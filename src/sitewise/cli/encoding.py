@@ -15,7 +15,9 @@ from sitewise.cli.process import Problem
 from sitewise.cli.table import Table, parse_number
 
 CLASS_LIKELIHOODS = ("probit", "logit")
-VALUE_LIKELIHOODS = ("gaussian", "student_t", "poisson")
+VALUE_LIKELIHOODS = (
+    "gaussian", "student_t", "laplace_noise", "poisson", "negative_binomial", "gamma", "log_normal", "beta", "ordinal",
+)  # fmt: skip
 _MOST_LEVELS = 30
 _MOST_CLASSES = 20
 _FEW_VALUES = 10
@@ -229,7 +231,8 @@ def _likelihood(table: Table, target: str, likelihood: str) -> str:
         if numbers is not None and 2 < distinct <= _FEW_VALUES and whole:
             raise Problem(
                 f"the target {target!r} holds {distinct} different whole numbers: say --likelihood probit if they are "
-                "classes, gaussian or student_t if they are values, or poisson if they are counts."
+                "classes, ordinal if these are in order, gaussian or student_t if they are values, or poisson if they "
+                "are counts."
             )
         likelihood = "probit" if numbers is None or distinct <= 2 else "gaussian"
     if distinct < 2:

@@ -28,6 +28,9 @@ def reproduce(
     workers: Annotated[int, typer.Option(help="Processes; 0 is one per core.")] = 0,
     dask: Annotated[str, typer.Option(help="Address of a dask scheduler, tcp://HOST:PORT.")] = "",
     stored: Annotated[bool, typer.Option("--stored", help="Tables of what the store holds; no fits.")] = False,
+    together: Annotated[
+        bool, typer.Option("--together", help="All seeds and folds of a set in one program: for a GPU.")
+    ] = False,
 ) -> None:
     """Rerun the paper: its tables and figures, with the printed numbers beside ours.  Can be killed and resumed."""
     import os
@@ -44,7 +47,7 @@ def reproduce(
     options = Options(
         protocol=_names(protocol), seeds=seed_list(seeds) if seeds else None, methods=_names(methods) or None,
         sets=_names(sets) or None, out=out, quick=quick, data=data, workers=workers or os.cpu_count() or 1,
-        dask=dask or None, stored=stored,
+        dask=dask or None, stored=stored, together=together,
     )  # fmt: skip
     run(wanted, options)
 

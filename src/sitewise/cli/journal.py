@@ -28,9 +28,12 @@ class Journal:
     def __init__(self, out: Path, key: str):
         self.path, self.key = out.with_name(out.name + ".unfinished"), key
         self.pieces: dict[str, Any] = {}
-        with contextlib.suppress(OSError), open(self.path, encoding="utf-8") as file:
-            for line in file:
-                with contextlib.suppress(ValueError, KeyError, TypeError):
+        self._torn = False  # a killed writer left half a line at the end
+        with contextlib.suppress(OSError):
+            content = self.path.read_bytes()
+            self._torn = not content.endswith(b"\n") and bool(content)
+            for line in content.splitlines():
+                with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
                     entry = json.loads(line)
                     if entry["key"] == key:
                         self.pieces[entry["name"]] = entry["value"]
@@ -39,6 +42,8 @@ class Journal:
         """Keep a piece; a line that does not fit on the disk is taken away again."""
         value = finite(value)
         line = (json.dumps({"key": self.key, "name": name, "value": value}) + "\n").encode()
+        if self._torn:
+            line = b"\n" + line
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(self.path, "ab", buffering=0) as file:
@@ -54,6 +59,7 @@ class Journal:
                     raise
         except OSError as problem:
             raise Problem(f"cannot write {self.path}: {problem.strerror}. Choose another place with --out.") from None
+        self._torn = False
         self.pieces[name] = value
         return value
 

@@ -46,6 +46,7 @@ class Options:
     workers: int
     dask: str | None
     stored: bool = False
+    together: bool = False
 
     @property
     def store(self) -> Path:
@@ -90,7 +91,7 @@ def stored_rows(suite: suites.Suite, options: Options, console: Console) -> list
     todo = tasks.suite(suite.sets, options.protocol, suite.seeds, suite.methods, options.data, suite.folds)
     if not options.stored:
         fetch_sets({task.set for task in todo}, options, console)
-        run_tasks(todo, options.store, options.workers, options.dask, console)
+        run_tasks(todo, options.store, options.workers, options.dask, console, options.together)
     return store.read(options.store)
 
 
@@ -152,7 +153,9 @@ def bars(console: Console) -> Progress:
     return Progress(*columns, console=console, transient=True)
 
 
-def run_tasks(todo: Sequence[tasks.Task], path: Path, workers: int, dask: str | None, console: Console) -> None:
+def run_tasks(
+    todo: Sequence[tasks.Task], path: Path, workers: int, dask: str | None, console: Console, together: bool = False
+) -> None:
     """Bring the store up to date with a progress bar; tasks that are in it already do not run."""
     box = store.Store(path)
     done = box.done()
@@ -161,33 +164,38 @@ def run_tasks(todo: Sequence[tasks.Task], path: Path, workers: int, dask: str | 
     console.print(f"{len(todo)} tasks, {len(todo) - missing} of them in {path} already.", soft_wrap=True)
     if not missing:
         return
-    executor: runner.Executor
-    if dask:
-        from sitewise.bench.cluster import Cluster
+    with bars(console) as progress:
+        bar = progress.add_task("fits", total=missing)
 
-        executor = Cluster(tasks.run, dask)
-    else:
-        from sitewise.bench.pool import Pool
+        def report(state: runner.Progress) -> None:
+            last = " ".join(map(str, state.last.key))
+            failed = f", {state.failed} failed" if state.failed else ""
+            progress.update(bar, completed=state.done, description=f"fits{failed}: {last}")
 
-        cache = os.environ.get("JAX_COMPILATION_CACHE_DIR") or str(user_cache("jax"))
-        executor = Pool(tasks.run, min(workers, missing), {"JAX_COMPILATION_CACHE_DIR": cache})
-    try:
-        with bars(console) as progress:
-            bar = progress.add_task("fits", total=missing)
-
-            def report(state: runner.Progress) -> None:
-                last = " ".join(map(str, state.last.key))
-                failed = f", {state.failed} failed" if state.failed else ""
-                progress.update(bar, completed=state.done, description=f"fits{failed}: {last}")
-
-            end = runner.run(todo, path, executor, report=report)
-    finally:
-        executor.close()
+        if together:
+            end = runner.run_together(todo, path, report=report)
+        else:
+            executor = _executor(dask, min(workers, missing))
+            try:
+                end = runner.run(todo, path, executor, report=report)
+            finally:
+                executor.close()
     if end is not None and end.failed:
         console.print(
             f"{end.failed} tasks failed; {path} holds their errors, and the same command tries them again.",
             soft_wrap=True,
         )
+
+
+def _executor(dask: str | None, workers: int) -> runner.Executor:
+    if dask:
+        from sitewise.bench.cluster import Cluster
+
+        return Cluster(tasks.run, dask)
+    from sitewise.bench.pool import Pool
+
+    cache = os.environ.get("JAX_COMPILATION_CACHE_DIR") or str(user_cache("jax"))
+    return Pool(tasks.run, workers, {"JAX_COMPILATION_CACHE_DIR": cache})
 
 
 def save_figure(figure, stem: Path, numbers: dict[str, np.ndarray]) -> None:

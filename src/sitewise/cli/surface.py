@@ -20,6 +20,7 @@ from sitewise.cli.process import (
 )
 
 _MARGIN = 1.5  # of log ℓ and log σ, beyond the optima
+_NOISE = ("gaussian", "student_t", "laplace_noise")
 
 
 @ends_in_a_sentence
@@ -45,22 +46,29 @@ def surface(
     """
     from sitewise import __version__
     from sitewise.cli.compare import chosen
+    from sitewise.cli.encoding import CLASS_LIKELIHOODS
     from sitewise.cli.journal import Journal, key_of
     from sitewise.cli.loading import load
     from sitewise.report import surface_report
 
     names = chosen(methods)
+    if "mcmc" in names:
+        raise Problem("the gold standard of a surface is asked for by --mcmc; leave mcmc out of --methods.")
     check_writable(out)
     loaded = load(
         data, target, likelihood=likelihood, drop=drop, impute=impute, missing=missing, decimal=decimal,
         max_rows=max_rows, seed=seed,
     )  # fmt: skip
-    if loaded.encoding.likelihood == "poisson":
-        raise Problem("surface has no Poisson likelihood: it needs a mean of its own, which the two axes do not show.")
+    likelihood_name = loaded.encoding.likelihood
+    if likelihood_name not in (*CLASS_LIKELIHOODS, *_NOISE):
+        raise Problem(
+            f"surface takes {', '.join((*CLASS_LIKELIHOODS, *_NOISE))}; {likelihood_name} needs a mean of its own, "
+            "which the two axes do not show."
+        )
     classes = loaded.facts()["classes"]
     if classes is not None and len(classes) > 2:
         raise Problem(f"surface is for two classes, but {target!r} has {len(classes)}.")
-    if loaded.encoding.likelihood in ("gaussian", "student_t"):
+    if likelihood_name in _NOISE:
         loaded.notes.append(f"along the surfaces the noise is held at what {names[0]} learned.")
     own_process()
     journal = Journal(out, key_of(__version__, loaded.digest(), loaded.encoding.to_plain(), grid, seed))
@@ -102,7 +110,7 @@ def run(loaded: Any, names: list[str], grid: int, mcmc: bool, seed: int, journal
             optima = {
                 name: {
                     "lengthscale": float(m.kernel_.lengthscale), "sigma": float(np.sqrt(m.kernel_.variance)),
-                    "evidence": own_evidence(m) / len(X), "converged": bool(m.converged_),
+                    "evidence": (own_evidence(m) or np.nan) / len(X), "converged": bool(m.converged_),
                 }
                 for name, m in models.items()
             }  # fmt: skip

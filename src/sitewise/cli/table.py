@@ -17,10 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from sitewise.cli.process import Problem
+from sitewise.memory import budget
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?"})
 _SEPARATORS = ",;\t|"
 _BOMS = (("utf-8-sig", codecs.BOM_UTF8), ("utf-16", codecs.BOM_UTF16_LE), ("utf-16", codecs.BOM_UTF16_BE))
+_CELL = 100  # bytes of memory for an entry of a table while it is read
 _SAMPLE = 50  # lines that decide how columns are separated
 
 
@@ -216,6 +218,14 @@ def _parquet(path: Path) -> Table:
     except ImportError:
         raise Problem(f"reading {path} needs pyarrow: run `pip install pyarrow`, or save the table as CSV.") from None
     try:
+        announced = pyarrow.parquet.read_metadata(path)
+        cells = announced.num_rows * announced.num_columns
+        size = sum(announced.row_group(i).total_byte_size for i in range(announced.num_row_groups))
+        if _CELL * cells > budget() or size > budget():
+            raise Problem(
+                f"{path} unpacks to {announced.num_rows} rows of {announced.num_columns} columns, which do not fit "
+                f"into the {budget() / 1e9:.3g} GB that may be used; save fewer rows, or raise SITEWISE_MEMORY."
+            )
         found = pyarrow.parquet.read_table(path)
     except (pyarrow.ArrowException, OSError) as problem:
         raise Problem(f"{path} is not a Parquet file that can be read ({str(problem).splitlines()[0]}).") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -16,15 +16,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from sitewise import evidence, means
-from sitewise.data import Data
-from sitewise.estimators.latent import Latent, Left, Marginal, infer, log_density
-from sitewise.estimators.progress import progress
-from sitewise.estimators.rows import Merged, merge
-from sitewise.estimators.settings import learner_of
+from sitewise.data import Data, check_size
+from sitewise.estimators import kernel_parameters
+from sitewise.estimators.latent import Latent
+from sitewise.estimators.learning import Progress, Sampling, warn_of
+from sitewise.estimators.predictive import Predictive
+from sitewise.estimators.progress import shown
+from sitewise.estimators.rows import Merged, merge, start_lengthscale
+from sitewise.estimators.sampled import Sampled
+from sitewise.estimators.settings import method_of
 from sitewise.kernels import Kernel, Matern52
-from sitewise.learning.fit import Fit
-from sitewise.learning.nested import Nested
 from sitewise.likelihoods import Likelihood
+from sitewise.mcmc import HyperSamples
 from sitewise.model import SPARSE_JITTER, Model
 from sitewise.priors.inducing import SELECTIONS, select
 from sitewise.sites import Sites
@@ -33,7 +36,7 @@ _MANY_ROWS = 10_000  # beyond, the full GP is a bad idea on most machines
 
 
 class GPBase(BaseEstimator):
-    """One latent function per `_targets` entry: one for regression and two classes, one per class otherwise."""
+    """One fitted problem per `_targets` entry: one for regression, two classes or joint classes, else one per class."""
 
     kernel: Any
     mean: Any
@@ -42,14 +45,29 @@ class GPBase(BaseEstimator):
     jitter: float
     random_state: Any
     warm_start: bool
-    verbose: bool | int
+    verbose: bool | int | Progress
 
     # Set by fit, update, forget and load: the training rows as they came, and one latent function per problem.
     _X: np.ndarray
     _y: np.ndarray
     _weight: np.ndarray
-    _latents: list[Latent]
+    _latents: list[Latent | Sampled]
     _indices: list[np.ndarray]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Settings by name; if `deep`, also the kernel's values, as in kernel__lengthscale."""
+        found = super().get_params(deep=False)
+        inner = deep and (self.kernel is None or isinstance(self.kernel, Kernel))
+        return {**found, **kernel_parameters.read(self._start_kernel())} if inner else found
+
+    def set_params(self, **params):
+        """Change settings; kernel__lengthscale and the like change the kernel, which is a starting point unless held
+        by `fixed`."""
+        inner = {key: params.pop(key) for key in list(params) if key.startswith(kernel_parameters.PREFIX)}
+        super().set_params(**params)
+        if inner:
+            self.kernel = kernel_parameters.write(self._start_kernel(), inner)
+        return self
 
     # -- what the two estimators say about themselves ----------------------------------------------------
 
@@ -67,10 +85,14 @@ class GPBase(BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------------
 
-    def _start_kernel(self) -> Kernel:
+    def _start_kernel(self, data: Data | None = None) -> Kernel:
+        """As given; or one that suits the scale of the inputs, where they are known."""
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise ValueError(f"kernel must come from sitewise.kernels, such as Matern52(); got {self.kernel!r}.")
-        return Matern52() if self.kernel is None else self.kernel
+        if self.kernel is not None:
+            return self.kernel
+        scale = 1.0 if data is None else start_lengthscale(np.asarray(data.X))
+        return Matern52(scale)  # type: ignore[arg-type]  # numbers become arrays
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
         if self.mean is not None and not isinstance(self.mean, means.Mean):
@@ -79,65 +101,29 @@ class GPBase(BaseEstimator):
 
     def _fit(self, likelihood: Likelihood) -> None:
         """Learn one latent function per target from the rows in `_X`, `_y`, `_weight`."""
-        learner = learner_of(self)
+        method = method_of(self)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         old = self._latents if self.warm_start and hasattr(self, "_latents") else []
         merged = self._merged()
-        fits = []
+        found = []
         for k, m in enumerate(merged):
-            warm = old[k] if len(old) == len(merged) else None
-            fits.append(
-                self._fit_one(learner, likelihood, m, seed, f"{type(self).__name__} {k + 1}/{len(merged)}", warm)
-            )
-        self._store(merged, [Latent.of(f.model, f.data, f.sites) for f in fits])
-        self.n_iter_ = max([1, *(f.rounds for f in fits)])
-        self.converged_ = all(f.converged for f in fits)
-        self.fit_report_ = "\n\n".join(f.report() for f in fits)
-        if any(latent.rows_are_strangers() for latent in self._latents):
-            warnings.warn(
-                "The kernel takes every row to be unrelated to every other, so that nothing can be learned. Scale the "
-                "inputs, with StandardScaler for example, or start from a longer lengthscale.",
-                UserWarning,
-                stacklevel=3,
-            )
-        held = sorted({name for f in fits for name in f.at_bound})
-        if held:
-            warnings.warn(
-                f"{', '.join(held)} ended at a bound: the evidence keeps rising beyond it. Scale the inputs, or set "
-                "bounds or priors; fit_report_ says more.",
-                UserWarning,
-                stacklevel=3,
-            )
-        if not self.converged_:
-            first = next(f for f in fits if not f.converged)
-            why = first.reason if first.solution.outcome.ok else first.solution.outcome.advice
-            warnings.warn(
-                f"{type(self).__name__} did not converge: {why.rstrip('.')}. fit_report_ says more; raising max_iter, "
-                "scaling the inputs or adding priors may help.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
-    def _fit_one(self, learner, likelihood, merged: Merged, seed: int, label: str, warm: Latent | None) -> Fit:
-        data = merged.data
-        likelihood.check(data.y)
-        if not np.isfinite(self.jitter) or self.jitter < 0:
-            raise ValueError(f"jitter must be a finite number of at least 0, got {self.jitter!r}.")
-        model = self._start_model(likelihood, data, seed)
-        options: dict[str, Any] = {}
-        if isinstance(learner, Nested):
-            options["seed"] = seed
-        if warm is not None and _same_form(warm.model, model):
-            model = warm.model
-        with progress(bool(self.verbose), label) as callback:
-            try:
-                return learner.fit(model, data, callback=callback, **options)
-            except FloatingPointError as problem:
-                raise ValueError(str(problem)) from problem
+            likelihood.check(m.data.y)
+            model = self._start_model(likelihood, m.data, seed)
+            if len(old) == len(merged) and _same_form(old[k].model, model):
+                model = old[k].model
+            with shown(self.verbose, f"{type(self).__name__} {k + 1}/{len(merged)}") as progress:
+                found.append(method.learn(model, m.data, seed, progress and _part(progress, k, len(merged))))
+        self._store(merged, [one.latent for one in found])
+        self.n_iter_ = max([1, *(one.rounds for one in found)])
+        self.converged_ = all(one.converged for one in found)
+        self.fit_report_ = "\n\n".join(one.report for one in found)
+        warn_of(type(self).__name__, found, stacklevel=3)
 
     def _start_model(self, likelihood: Likelihood, data: Data, seed: int) -> Model:
         """Full, or sparse if inducing inputs are asked for by number or given."""
-        kernel, mean = self._start_kernel(), self._start_mean(likelihood, data)
+        if not np.isfinite(self.jitter) or self.jitter < 0:
+            raise ValueError(f"jitter must be a finite number of at least 0, got {self.jitter!r}.")
+        kernel, mean = self._start_kernel(data), self._start_mean(likelihood, data)
         given = not isinstance(self.inducing, str)
         if not given and self.inducing not in SELECTIONS:
             raise ValueError(
@@ -149,7 +135,7 @@ class GPBase(BaseEstimator):
                     f"A full GP of {data.rows} rows takes hours and {8e-9 * data.rows**2:.0f} GB for each matrix; "
                     "n_inducing=500 makes it sparse.",
                     UserWarning,
-                    stacklevel=5,
+                    stacklevel=4,
                 )
             return Model.full(kernel, likelihood, mean, float(self.jitter))
         if given and self.n_inducing is not None:
@@ -162,8 +148,8 @@ class GPBase(BaseEstimator):
     def _merged(self) -> list[Merged]:
         return [merge(self._X, y, self._weight) for y in self._targets(self._y)]
 
-    def _store(self, merged: list[Merged], latents: list[Latent]) -> None:
-        self._latents, self._indices = latents, [m.place for m in merged]
+    def _store(self, merged: list[Merged], latents: Sequence[Latent | Sampled]) -> None:
+        self._latents, self._indices = list(latents), [m.place for m in merged]
         priors = [latent.model.prior for latent in latents]
         one = len(latents) == 1
         self.kernel_: Any = priors[0].kernel if one else [p.kernel for p in priors]
@@ -178,11 +164,13 @@ class GPBase(BaseEstimator):
 
     def _new_rows(self, X) -> np.ndarray:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        check_size(X)
+        return X
 
-    def _marginals(self, X) -> list[Marginal]:
+    def _at(self, X) -> list[Predictive]:
         X = self._new_rows(X)
-        return [latent.marginals(X) for latent in self._latents]
+        return [latent.at(X) for latent in self._latents]
 
     def _latent_units(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return mean, var
@@ -198,15 +186,32 @@ class GPBase(BaseEstimator):
         if return_cov:
             X = self._new_rows(X)
             pairs = [self._latent_units(*latent.joint(X)) for latent in self._latents]
-            mean, cov = np.stack([p[0] for p in pairs], -1), np.stack([p[1] for p in pairs])
-            return (mean[:, 0], cov[0]) if len(pairs) == 1 else (mean, cov)
-        pairs = [self._latent_units(*q) for q in self._marginals(X)]
-        mean, var = (np.stack([p[i] for p in pairs], -1) for i in range(2))
-        if len(pairs) == 1:
-            mean, var = mean[:, 0], var[:, 0]
+            if len(pairs) == 1:
+                return pairs[0][0].T, pairs[0][1]
+            return np.stack([p[0] for p in pairs], -1), np.stack([p[1] for p in pairs])
+        pairs = [self._latent_units(*q.f_moments()) for q in self._at(X)]
+        mean, var = pairs[0] if len(pairs) == 1 else (np.stack([p[i] for p in pairs], -1) for i in range(2))
         return (mean, np.sqrt(var)) if return_std else mean
 
     # -- diagnostics: derived when asked for, never stored ------------------------------------------------
+
+    def _with_sites(self, what: str) -> list[Latent]:
+        """The latent functions, if they have sites to read `what` off."""
+        check_is_fitted(self)
+        found = [latent for latent in self._latents if isinstance(latent, Latent)]
+        if len(found) < len(self._latents):
+            # AttributeError: hasattr is to say no.
+            raise AttributeError(f"{what} is read off Gaussian sites, and mcmc has none; use method='ep' for it.")
+        return found
+
+    @property
+    def samples_(self) -> HyperSamples | list[HyperSamples]:
+        """The draws behind method="mcmc" (one per class if there are more than two); `to_arviz()` converts them."""
+        check_is_fitted(self)
+        found = [latent.samples for latent in self._latents if isinstance(latent, Sampled)]
+        if not found:
+            raise AttributeError(f"samples_ is for method='mcmc', but this model was fitted by {self.method!r}.")
+        return found[0] if len(found) == 1 else found
 
     @property
     def evidence_(self) -> Mapping[str, float]:
@@ -214,8 +219,7 @@ class GPBase(BaseEstimator):
 
         With inducing inputs also `collapsed`, which the hybrid learns from there.
         """
-        check_is_fitted(self)
-        parts = [latent.evidences() for latent in self._latents]
+        parts = [latent.evidences() for latent in self._with_sites("evidence_")]
         rows = float(np.sum(self._weight))
         return {
             name: sum(p[name] for p in parts) - rows * self._log_unit() for name in evidence.ALL if name in parts[0]
@@ -231,8 +235,12 @@ class GPBase(BaseEstimator):
     @property
     def sites_(self) -> Sites | list[Sites]:
         """nat1 and prec of one copy of each training row, in the model's units; 0 for a row of weight 0."""
-        check_is_fitted(self)
-        found = [Sites(*(self._by_row(a, k, 0.0) for a in lat.sites)) for k, lat in enumerate(self._latents)]
+        parts = [
+            (k, *pair)
+            for k, lat in enumerate(self._with_sites("sites_"))
+            for pair in zip(*map(np.atleast_2d, lat.sites), strict=True)
+        ]
+        found = [Sites(self._by_row(nat1, k, 0.0), self._by_row(prec, k, 0.0)) for k, nat1, prec in parts]
         return found[0] if len(found) == 1 else found
 
     @property
@@ -243,25 +251,22 @@ class GPBase(BaseEstimator):
         is the divergence of the marginals N(m, v) and N(m₋, v₋) there: ½ [(m − m₋)²/v₋ + v/v₋ − 1 − log(v/v₋)].
         It is 0 for a row of weight 0; with more than two classes the classes' divergences are added.
         """
-        check_is_fitted(self)
-        return np.sum([self._by_row(left.influence, k, 0.0) for k, left in enumerate(self._left_out())], axis=0)
+        left = [latent.leave_out() for latent in self._with_sites("influence_")]
+        return np.sum([self._by_row(one.influence, k, 0.0) for k, one in enumerate(left)], axis=0)
 
-    def _left_out(self) -> list[Left]:
-        return [latent.leave_out() for latent in self._latents]
-
-    def _cavities(self) -> list[Marginal]:
+    def _cavities(self) -> list[Predictive]:
         """Of every training row; a row of weight 0 was never in, and its cavity is the posterior itself."""
         found = []
-        for k, left in enumerate(self._left_out()):
-            out = self._indices[k] < 0
-            rest = self._latents[k].marginals(self._X[out]) if np.any(out) else Marginal(np.zeros(0), np.zeros(0))
+        for k, latent in enumerate(self._with_sites("loo_")):
+            left, out = latent.leave_out(), self._indices[k] < 0
+            rest = latent.at(self._X[out]) if np.any(out) else None
+            mean, var = (0.0, 0.0) if rest is None else (rest.mean[:, 0], rest.var[:, 0])
             found.append(
-                Marginal(self._by_row(left.cavity.mean, k, rest.mean), self._by_row(left.cavity.var, k, rest.var))
+                Predictive.gaussian(
+                    latent.model.likelihood, self._by_row(left.mean, k, mean), self._by_row(left.var, k, var)
+                )
             )
         return found
-
-    def _log_densities(self, k: int, q: Marginal, y: np.ndarray | float) -> np.ndarray:
-        return log_density(self._latents[k].model.likelihood, q, y)
 
     # -- adding and removing rows -------------------------------------------------------------------------
 
@@ -298,16 +303,18 @@ class GPBase(BaseEstimator):
 
     def _change(self, X, y, weight, new_rows: np.ndarray, old_rows: np.ndarray):
         """Infer again with other rows; row new_rows[i] is what row old_rows[i] was."""
-        method = learner_of(self).inference
-        old = list(zip(self._latents, self._indices, strict=True))
+        method = method_of(self)
+        if isinstance(method, Sampling):
+            raise ValueError("mcmc cannot go on from the present draws when rows change; call fit with all rows.")
+        old = list(zip(self._with_sites("update"), self._indices, strict=True))
         targets = self._targets(y)
         merged = [merge(X, t, weight) for t in targets]
         latents, outcomes = [], []
         for (latent, before), m in zip(old, merged, strict=True):
             latent.model.likelihood.check(m.data.y)
             both = (before[old_rows] >= 0) & (m.place[new_rows] >= 0)
-            known = Sites(*(a[before[old_rows][both]] for a in latent.sites))
-            found, solution = infer(method, latent.model, m.data, known, m.place[new_rows][both])
+            known = Sites(*(a[..., before[old_rows][both]] for a in latent.sites))
+            found, solution = method.infer(latent.model, m.data, known, m.place[new_rows][both])
             latents.append(found)
             outcomes.append(solution.outcome)
         self._X, self._y, self._weight = X, y, weight
@@ -328,6 +335,11 @@ class GPBase(BaseEstimator):
         from sitewise.estimators.persistence import save
 
         save(self, path)
+
+
+def _part(progress: Progress, k: int, parts: int) -> Progress:
+    """Told the share of part k, tells the share of all."""
+    return lambda doing, share: progress(f"{doing} ({k + 1} of {parts})" if parts > 1 else doing, (k + share) / parts)
 
 
 def _same_form(one: Model, other: Model) -> bool:

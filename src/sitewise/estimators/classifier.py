@@ -10,45 +10,58 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from sitewise.estimators.base import GPBase
-from sitewise.estimators.latent import Marginal
 from sitewise.estimators.loo import ClassLoo
-from sitewise.likelihoods import BernoulliLogit, BernoulliProbit, Likelihood
+from sitewise.estimators.predictive import Predictive
+from sitewise.inference import EP
+from sitewise.likelihoods import BernoulliLogit, BernoulliProbit, Likelihood, Softmax
 
 _LIKELIHOODS = {"probit": BernoulliProbit, "logit": BernoulliLogit}
+_SIGNS = (1.0, -1.0)  # y of the positive class, and of the others
+_MULTI_CLASS = ("auto", "joint", "one_vs_rest")
+_JOINT_METHODS = ("hybrid", "vi", "laplace")
+_JOINT_SIZE = 3_000  # rows times classes beyond which joint inference takes minutes and gigabytes
 
 
 class GPClassifier(ClassifierMixin, GPBase):
     """Gaussian process classification for scikit-learn.
 
-    Two classes have one latent function; K > 2 classes have one each, every class against the rest, and their
-    probabilities are divided by their sum.
+    Two classes have one latent function; K > 2 classes have one each.  Jointly, they meet in a softmax and share one
+    kernel; one against the rest, every class is a problem of its own with its own kernel, and the probabilities are
+    divided by their sum.
 
     Parameters
     ----------
     kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
-    likelihood : "probit", "logit", or a likelihood object of two classes
+    likelihood : "probit", "logit", or a likelihood object of two classes; joint classes have a softmax instead
     mean : a mean of `sitewise.means`; None is zero
-    method : "hybrid" (VI sites, EP evidence), "ep", "vi", "laplace" or "hybrid-vem"
+    method : "hybrid" (VI sites, EP evidence), "ep", "vi", "laplace", "hybrid-vem", or "mcmc": draws of hyperparameters
+        and latent function, over which predictions are averaged
     inference, evidence, gradient, power : parts of the method, to replace its own
     max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
     n_restarts : further random starts
-    bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high); name → prior
+    sampling : of method="mcmc": {"draws": 1000, "warmup": 200, "chains": 4, "thin": 1} or a part of it
+    bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high); name → prior.  With
+        method="mcmc" a positive one without a prior gets a wide one, log θ ~ N(log of its starting value, 2²)
     fixed, train : names or patterns of hyperparameters to hold, or to train although held by default; fixed="*"
         keeps the kernel as given
     n_inducing : None for the full GP, O(n³); a number m for a sparse GP, O(nm²), with m inducing inputs
     inducing : how they are chosen, "kmeans" or "greedy", or a table of inputs; train="inducing" moves them too
     jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
     class_weight : None, "balanced" or {class: weight}, as in scikit-learn
-    multi_class : "one_vs_rest"
-    random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters
+    multi_class : "joint", "one_vs_rest", or "auto": joint where that can be had (method "hybrid", "vi" or "laplace", no
+        inducing inputs, mean or likelihood object) and is affordable (rows times classes at most 3 000), else one
+        against the rest; `multi_class_` says which
+    random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters; verbose may
+        be a function, which is told what is being done and which share of it is done
 
     After fit
     ---------
-    classes_, kernel_, mean_, likelihood_ (lists of one per class if there are more than two), n_iter_, converged_,
-    fit_report_, and, derived when asked for: evidence_, sites_, loo_, influence_
+    classes_, multi_class_, kernel_, mean_, likelihood_ (lists of one per class if one against the rest), n_iter_,
+    converged_, fit_report_, and, derived when asked for: evidence_, sites_, loo_, influence_; with method="mcmc",
+    samples_ instead, and kernel_, mean_, likelihood_ at the median of the draws
     """
 
     def __init__(
@@ -65,6 +78,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         max_iter=None,
         tol=None,
         n_restarts=0,
+        sampling=None,
         bounds=None,
         priors=None,
         fixed=None,
@@ -73,7 +87,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         inducing="kmeans",
         jitter=0.0,
         class_weight=None,
-        multi_class="one_vs_rest",
+        multi_class="auto",
         random_state=None,
         warm_start=False,
         verbose=False,
@@ -89,6 +103,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         self.max_iter = max_iter
         self.tol = tol
         self.n_restarts = n_restarts
+        self.sampling = sampling
         self.bounds = bounds
         self.priors = priors
         self.fixed = fixed
@@ -108,8 +123,8 @@ class GPClassifier(ClassifierMixin, GPBase):
         """Learn the hyperparameters and the sites."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
-        if self.multi_class != "one_vs_rest":
-            raise ValueError(f"multi_class must be 'one_vs_rest', got {self.multi_class!r}.")
+        if self.multi_class not in _MULTI_CLASS:
+            raise ValueError(f"multi_class must be 'auto', 'joint' or 'one_vs_rest', got {self.multi_class!r}.")
         weight = self._weights(sample_weight, X)
         classes, codes = np.unique(column_or_1d(y), return_inverse=True)
         seen = np.unique(codes[weight > 0])
@@ -122,8 +137,29 @@ class GPClassifier(ClassifierMixin, GPBase):
         self.classes_ = classes
         self.class_weight_ = compute_class_weight(self.class_weight, classes=classes, y=y)
         self._X, self._y, self._weight = np.array(X), codes, weight * self.class_weight_[codes]
-        self._fit(self._start_likelihood())
+        self.multi_class_ = self._multi_class()
+        self._fit(Softmax(len(classes)) if self.multi_class_ == "joint" else self._start_likelihood())
         return self
+
+    def _multi_class(self) -> str | None:
+        """What `multi_class` comes to for these classes, rows and settings; None for two classes."""
+        if len(self.classes_) == 2:
+            return None
+        reasons = []
+        if self.method not in _JOINT_METHODS or self.inference == "ep" or isinstance(self.inference, EP):
+            reasons.append("method 'hybrid', 'vi' or 'laplace', and no EP")
+        if self.n_inducing is not None or not isinstance(self.inducing, str):
+            reasons.append("no inducing inputs")
+        if self.mean is not None:
+            reasons.append("no mean, which would be common to all classes and change nothing")
+        if isinstance(self.likelihood, Likelihood):
+            reasons.append("no likelihood object: the likelihood is a softmax")
+        if self.multi_class == "joint" and reasons:
+            raise ValueError(f"multi_class='joint' needs {'; '.join(reasons)}. Change that, or use 'one_vs_rest'.")
+        large = len(self._X) * len(self.classes_) > _JOINT_SIZE
+        if self.multi_class == "one_vs_rest" or (self.multi_class == "auto" and (reasons or large)):
+            return "one_vs_rest"
+        return "joint"
 
     def _start_likelihood(self) -> Likelihood:
         if isinstance(self.likelihood, Likelihood):
@@ -132,9 +168,15 @@ class GPClassifier(ClassifierMixin, GPBase):
             raise ValueError(f"likelihood must be 'probit', 'logit' or a likelihood object, got {self.likelihood!r}.")
         return _LIKELIHOODS[self.likelihood]()
 
+    @property
+    def _joint(self) -> bool:
+        return getattr(self, "multi_class_", None) == "joint"  # files of before joint classes do not say
+
     def _targets(self, y: np.ndarray) -> list[np.ndarray]:
         if len(self.classes_) == 2:
             return [np.where(y == 1, 1.0, -1.0)]
+        if self._joint:
+            return [y.astype(float)]
         return [np.where(y == k, 1.0, -1.0) for k in range(len(self.classes_))]
 
     def _check_y(self, y: Any) -> np.ndarray:
@@ -160,18 +202,20 @@ class GPClassifier(ClassifierMixin, GPBase):
 
     # -- prediction ----------------------------------------------------------------------------------------
 
-    def _log_odds_terms(self, qs: list[Marginal]) -> np.ndarray:
+    def _log_odds_terms(self, qs: list[Predictive]) -> np.ndarray:
         """log p and log(1 − p) of each latent function's positive class: shape (functions, 2, rows)."""
-        return np.stack([[self._log_densities(k, q, s) for s in (1.0, -1.0)] for k, q in enumerate(qs)])
+        return np.stack([[q.log_density(sign) for sign in _SIGNS] for q in qs])
 
-    def _log_proba(self, qs: list[Marginal]) -> np.ndarray:
-        terms = self._log_odds_terms(qs)
-        logs = terms[0, ::-1].T if len(qs) == 1 else terms[:, 0].T
-        return logs - logsumexp(logs, axis=1, keepdims=True)
+    def _log_proba(self, qs: list[Predictive]) -> np.ndarray:
+        return qs[0].log_probabilities() if self._joint else _shares(self._log_odds_terms(qs))
 
     def decision_function(self, X) -> np.ndarray:
         """Log odds of `classes_[1]`, or of each class against the rest; they do not saturate where p is 0 or 1."""
-        terms = self._log_odds_terms(self._marginals(X))
+        if self._joint:
+            logs = self.predict_log_proba(X)
+            others = [logsumexp(np.delete(logs, k, axis=1), axis=1) for k in range(logs.shape[1])]
+            return logs - np.stack(others, axis=1)
+        terms = self._log_odds_terms(self._at(X))
         odds = terms[:, 0] - terms[:, 1]
         return odds[0] if len(odds) == 1 else odds.T
 
@@ -183,7 +227,7 @@ class GPClassifier(ClassifierMixin, GPBase):
 
     def predict_log_proba(self, X) -> np.ndarray:
         """Logarithms of the class probabilities, one column per entry of `classes_`."""
-        return self._log_proba(self._marginals(X))
+        return self._log_proba(self._at(X))
 
     def predict_proba(self, X) -> np.ndarray:
         """Class probabilities, one column per entry of `classes_`."""
@@ -201,18 +245,25 @@ class GPClassifier(ClassifierMixin, GPBase):
         """Labels drawn jointly for all rows: shape (rows, n_samples)."""
         X = self._new_rows(X)
         rng = check_random_state(random_state)
-        draws = [latent.draw(int(rng.randint(2**31 - 1)), X, n_samples) for latent in self._latents]
-        sure = [Marginal(f.ravel(), np.full(f.size, 1e-12)) for f in draws]
-        cumulative = np.cumsum(np.exp(self._log_proba(sure)), axis=1)
+        drawn = [latent.draw(int(rng.randint(2**31 - 1)), X, n_samples) for latent in self._latents]
+        if self._joint:
+            return self.classes_[drawn[0].observe(int(rng.randint(2**31 - 1))).astype(int).T]
+        terms = np.stack([[one.log_prob(sign).ravel() for sign in _SIGNS] for one in drawn])
+        cumulative = np.cumsum(np.exp(_shares(terms)), axis=1)
         codes = np.sum(rng.uniform(size=(len(cumulative), 1)) > cumulative[:, :-1], axis=1)
         return self.classes_[codes.reshape(n_samples, len(X)).T]
 
     @property
     def loo_(self) -> ClassLoo:
         """Leave-one-out log densities and probabilities of the training rows, without refitting."""
-        check_is_fitted(self)
         logs = self._log_proba(self._cavities())
         return ClassLoo(logs[np.arange(len(logs)), self._y], np.exp(logs))
+
+
+def _shares(terms: np.ndarray) -> np.ndarray:
+    """Log probabilities of the classes from `_log_odds_terms`."""
+    logs = terms[0, ::-1].T if len(terms) == 1 else terms[:, 0].T
+    return logs - logsumexp(logs, axis=1, keepdims=True)
 
 
 def _comparable(classes: np.ndarray, y: np.ndarray) -> bool:

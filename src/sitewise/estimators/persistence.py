@@ -18,11 +18,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sitewise import files
+from sitewise.data import Data, bucket
 from sitewise.estimators.encoding import DTYPES, decode, encode
+from sitewise.estimators.latent import Latent
+from sitewise.estimators.sampled import Sampled
 from sitewise.kernels import Kernel
 from sitewise.likelihoods import Likelihood
+from sitewise.mcmc import HyperSamples
 from sitewise.means import Mean
 from sitewise.model import Model
+from sitewise.parameters import Trainable, walk
+from sitewise.sites import Sites
 
 if TYPE_CHECKING:
     from sitewise.estimators.base import GPBase
@@ -35,9 +41,13 @@ _CHECK = hashlib.sha256().digest_size
 # What fit leaves behind, besides the latent functions; those an estimator does not have are left out.
 # `table_` says how `sitewise fit` made numbers of a table; estimators fitted in Python have none.
 _FITTED = (
-    "n_features_in_", "feature_names_in_", "classes_", "class_weight_", "y_mean_", "y_scale_", "n_iter_", "converged_",
-    "fit_report_", "_X", "_y", "_weight", "table_",
+    "n_features_in_", "feature_names_in_", "classes_", "class_weight_", "multi_class_", "y_mean_", "y_scale_",
+    "n_iter_", "converged_", "fit_report_", "_X", "_y", "_weight", "table_",
 )  # fmt: skip
+
+
+# What a sampled latent function has instead of sites; `sampled` names its hyperparameters.
+_DRAWN = ("vectors", "z", "limits", "evaluations", "stuck")
 
 
 class ModelFileError(ValueError):
@@ -71,23 +81,29 @@ def to_bytes(estimator: GPBase) -> bytes:
         "estimator": type(estimator).__name__,
         "parameters": encode(estimator.get_params(deep=False), arrays),
         "fitted": encode({k: getattr(estimator, k) for k in _FITTED if hasattr(estimator, k)}, arrays),
-        "latents": [
-            {
-                "kernel": encode(latent.model.prior.kernel, arrays),
-                "mean": encode(latent.model.prior.mean, arrays),
-                "likelihood": encode(latent.model.likelihood, arrays),
-                "jitter": latent.model.prior.jitter,
-                "inducing": encode(getattr(latent.model.prior, "inducing", None), arrays),
-                "nat1": encode(latent.sites.nat1, arrays),
-                "prec": encode(latent.sites.prec, arrays),
-            }
-            for latent in estimator._latents
-        ],
+        "latents": [_encode_latent(latent, arrays) for latent in estimator._latents],
     }
     header["arrays"] = [{"dtype": a.dtype.str.lstrip("<"), "shape": list(a.shape)} for a in arrays]
     text = json.dumps(header, ensure_ascii=True).encode()
     body = _FRONT.pack(MAGIC, VERSION, len(text)) + text + b"".join(a.tobytes() for a in arrays)
     return body + hashlib.sha256(body).digest()
+
+
+def _encode_latent(latent: Latent | Sampled, arrays: list[np.ndarray]) -> dict[str, Any]:
+    if isinstance(latent, Sampled):
+        samples = latent.samples
+        model, own = samples.model, {name: getattr(samples, name) for name in _DRAWN}
+        own["sampled"] = [p.name for p in samples.trainable.parameters]
+    else:
+        model, own = latent.model, latent.sites._asdict()
+    parts = {
+        "kernel": model.prior.kernel,
+        "mean": model.prior.mean,
+        "likelihood": model.likelihood,
+        "jitter": model.prior.jitter,
+        "inducing": getattr(model.prior, "inducing", None),
+    }
+    return {name: encode(value, arrays) for name, value in {**parts, **own}.items()}
 
 
 def from_bytes(content: bytes) -> Any:
@@ -129,8 +145,6 @@ def _split(body: memoryview, length: int) -> tuple[dict, list[np.ndarray]]:
 
 def _build(header: dict, arrays: list[np.ndarray]) -> GPBase:
     from sitewise.estimators import GPClassifier, GPRegressor
-    from sitewise.estimators.latent import Latent
-    from sitewise.sites import Sites
 
     kinds: dict[str, type[GPBase]] = {"GPClassifier": GPClassifier, "GPRegressor": GPRegressor}
     estimator = kinds[header["estimator"]](**decode(header["parameters"], arrays))
@@ -144,26 +158,50 @@ def _build(header: dict, arrays: list[np.ndarray]) -> GPBase:
     _check(estimator._y, (rows,))
     _check(estimator._weight, (rows,))
     merged = estimator._merged()
-    latents = []
-    for part, m in zip(header["latents"], merged, strict=True):
-        kernel, mean, likelihood = (decode(part[name], arrays) for name in ("kernel", "mean", "likelihood"))
-        for value, kind in ((kernel, Kernel), (mean, Mean), (likelihood, Likelihood)):
-            if not isinstance(value, kind):
-                raise ValueError(f"found {type(value).__name__} where a {kind.__name__.lower()} must be")
-        padded = Sites(*(decode(part[name], arrays) for name in ("nat1", "prec")))
-        for a in padded:
-            _check(a, padded.nat1.shape)
-        sites = Sites(*(a[: m.data.rows] for a in padded))
-        _check(sites.nat1, (m.data.rows,))
-        jitter, Z = float(part["jitter"]), decode(part.get("inducing"), arrays)
-        if Z is None:
-            model = Model.full(kernel, likelihood, mean, jitter)
-        else:
-            _check(Z, (len(Z), estimator.n_features_in_))
-            model = Model.sparse(kernel, likelihood, Z, mean, jitter)
-        latents.append(Latent.of(model, m.data, sites))
+    latents = [
+        _build_latent({name: decode(value, arrays) for name, value in part.items()}, m.data, estimator.n_features_in_)
+        for part, m in zip(header["latents"], merged, strict=True)
+    ]
     estimator._store(merged, latents)
     return estimator
+
+
+def _build_latent(part: dict[str, Any], data: Data, inputs: int) -> Latent | Sampled:
+    kernel, mean, likelihood = (part[name] for name in ("kernel", "mean", "likelihood"))
+    for value, kind in ((kernel, Kernel), (mean, Mean), (likelihood, Likelihood)):
+        if not isinstance(value, kind):
+            raise ValueError(f"found {type(value).__name__} where a {kind.__name__.lower()} must be")
+    jitter, Z = float(part["jitter"]), part.get("inducing")
+    if Z is None:
+        model = Model.full(kernel, likelihood, mean, jitter)
+    else:
+        _check(Z, (len(Z), inputs))
+        model = Model.sparse(kernel, likelihood, Z, mean, jitter)
+    if "sampled" in part:
+        return _build_sampled(part, model, data)
+    padded = Sites(part["nat1"], part["prec"])
+    for a in padded:
+        _check(a, padded.nat1.shape)
+    sites = Sites(*(a[..., : data.rows] for a in padded))
+    _check(sites.nat1, (data.rows,) if likelihood.latents == 1 else (likelihood.latents, data.rows))
+    return Latent.of(model, data, sites)
+
+
+def _build_sampled(part: dict[str, Any], model: Model, data: Data) -> Sampled:
+    trainable = Trainable(tuple(p for p, _ in walk(model) if p.name in part["sampled"]))
+    chains, draws = part["vectors"].shape[:2]
+    rows = bucket(data.rows)
+    _check(part["vectors"], (chains, draws, trainable.size))
+    _check(part["z"], (chains, draws, rows))
+    _check(part["stuck"], (chains,))
+    if part["limits"].shape != (trainable.size, 2) or chains * draws == 0:
+        raise ValueError("there are no draws, or not one pair of limits for each hyperparameter")
+    return Sampled(
+        HyperSamples(
+            model=model, data=data.pad(rows), trainable=trainable, vectors=part["vectors"], z=part["z"],
+            limits=part["limits"], evaluations=float(part["evaluations"]), stuck=part["stuck"],
+        )
+    )  # fmt: skip
 
 
 def _check(array: Any, shape: tuple) -> None:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+
+from sitewise.estimators.learning import Progress
 
 
 @contextlib.contextmanager
-def progress(show: bool, label: str) -> Iterator[Callable[[dict], None] | None]:
-    """A callback for a learner, or None where nothing is to be shown."""
-    if not show:
-        yield None
+def shown(verbose: bool | int | Progress, label: str) -> Iterator[Progress | None]:
+    """What a method tells its progress to, or None where nothing is to be shown."""
+    if not verbose or callable(verbose):
+        yield verbose if callable(verbose) else None
         return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as bar:
-        task = bar.add_task(label)
-        count = 0
-
-        def callback(entry: dict) -> None:
-            nonlocal count
-            count += 1
-            value = entry.get("objective", entry.get("learning"))
-            bar.update(task, description=f"{label}: evaluation {count}, objective {value:.4f}")
-
-        yield callback
+    columns = (TextColumn("{task.description}"), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
+    with Bar(SpinnerColumn(), *columns) as bar:
+        task = bar.add_task(label, total=1.0)
+        yield lambda doing, share: bar.update(task, description=f"{label}: {doing}", completed=share)

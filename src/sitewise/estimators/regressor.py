@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from sitewise import means
 from sitewise.data import Data
 from sitewise.estimators.base import GPBase
-from sitewise.estimators.latent import distribution, moments
 from sitewise.estimators.loo import ValueLoo
 from sitewise.estimators.outliers import Outliers, find_outliers
 from sitewise.estimators.rows import merge
@@ -76,22 +75,27 @@ class GPRegressor(RegressorMixin, GPBase):
     normalize_y : learn on (y − mean)/deviation of the training targets; "auto" does so for Gaussian and robust
         noise.  Predictions, densities and evidences are in the units of y all the same; kernel, likelihood, priors and
         bounds, given and fitted, speak of the normalised target
-    method : "hybrid" (VI sites, EP evidence), "ep", "vi", "laplace" or "hybrid-vem"
+    method : "hybrid" (VI sites, EP evidence), "ep", "vi", "laplace", "hybrid-vem", or "mcmc": draws of hyperparameters
+        and latent function, over which predictions are averaged
     inference, evidence, gradient, power : parts of the method, to replace its own
     max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
     n_restarts : further random starts
-    bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high); name → prior
+    sampling : of method="mcmc": {"draws": 1000, "warmup": 200, "chains": 4, "thin": 1} or a part of it
+    bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high); name → prior.  With
+        method="mcmc" a positive one without a prior gets a wide one, log θ ~ N(log of its starting value, 2²)
     fixed, train : names or patterns of hyperparameters to hold, or to train although held by default, such as
         train="likelihood.df"; fixed="*" keeps everything as given
     n_inducing : None for the full GP, O(n³); a number m for a sparse GP, O(nm²), with m inducing inputs
     inducing : how they are chosen, "kmeans" or "greedy", or a table of inputs; train="inducing" moves them too
     jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
-    random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters
+    random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters; verbose may
+        be a function, which is told what is being done and which share of it is done
 
     After fit
     ---------
     kernel_, mean_, likelihood_, y_mean_, y_scale_, n_iter_, converged_, fit_report_, and, derived when asked for:
-    evidence_, sites_, loo_, influence_, and, with robust noise, outliers_
+    evidence_, sites_, loo_, influence_, and, with robust noise, outliers_; with method="mcmc", samples_ instead, and
+    kernel_, mean_, likelihood_ at the median of the draws
     """
 
     def __init__(
@@ -109,6 +113,7 @@ class GPRegressor(RegressorMixin, GPBase):
         max_iter=None,
         tol=None,
         n_restarts=0,
+        sampling=None,
         bounds=None,
         priors=None,
         fixed=None,
@@ -132,6 +137,7 @@ class GPRegressor(RegressorMixin, GPBase):
         self.max_iter = max_iter
         self.tol = tol
         self.n_restarts = n_restarts
+        self.sampling = sampling
         self.bounds = bounds
         self.priors = priors
         self.fixed = fixed
@@ -159,7 +165,7 @@ class GPRegressor(RegressorMixin, GPBase):
         likelihood = self._start_likelihood()
         self.y_mean_, self.y_scale_ = self._units(likelihood)
         self._fit(likelihood)
-        if isinstance(likelihood, _ROBUST):
+        if isinstance(likelihood, _ROBUST) and hasattr(self, "sites_"):
             self.fit_report_ += "\n" + self.outliers_.sentence()
         return self
 
@@ -226,26 +232,26 @@ class GPRegressor(RegressorMixin, GPBase):
 
     def predict(self, X, return_std: bool = False):
         """Mean of y at each row; with its standard deviation, noise included, if asked."""
-        (q,) = self._marginals(X)
-        mean, var = self._latent_units(*moments(self.likelihood_, q))
+        (q,) = self._at(X)
+        mean, var = self._latent_units(*q.y_moments())
         return (mean, np.sqrt(var)) if return_std else mean
 
     def log_predictive_density(self, X, y) -> np.ndarray:
         """log p(y | x) of each row, in the units of y."""
-        (q,) = self._marginals(X)
+        (q,) = self._at(X)
         y = self._check_y(y)
         if len(y) != len(q.mean):
             raise ValueError(f"X has {len(q.mean)} rows but y has {len(y)}; give one y per row.")
         self.likelihood_.check(self._targets(y)[0])
-        return self._log_densities(0, q, self._targets(y)[0]) - self._log_unit()
+        return q.log_density(self._targets(y)[0]) - self._log_unit()
 
     def sample_y(self, X, n_samples: int = 1, random_state=None) -> np.ndarray:
         """Observations drawn jointly for all rows: shape (rows, n_samples)."""
         X = self._new_rows(X)
         rng = check_random_state(random_state)
         (latent,) = self._latents
-        f = latent.draw(int(rng.randint(2**31 - 1)), X, n_samples)
-        return self.y_mean_ + self.y_scale_ * latent.draw_y(int(rng.randint(2**31 - 1)), f).T
+        drawn = latent.draw(int(rng.randint(2**31 - 1)), X, n_samples)
+        return self.y_mean_ + self.y_scale_ * drawn.observe(int(rng.randint(2**31 - 1))).T
 
     @property
     def outliers_(self) -> Outliers:
@@ -262,12 +268,10 @@ class GPRegressor(RegressorMixin, GPBase):
     @property
     def loo_(self) -> ValueLoo:
         """Leave-one-out log densities, probabilities, means and deviations of the training rows, without refitting."""
-        check_is_fitted(self)
         (q,) = self._cavities()
         (y,) = self._targets(self._y)
-        mean, var = self._latent_units(*moments(self.likelihood_, q))
-        density = self._log_densities(0, q, y) - self._log_unit()
-        return ValueLoo(density, distribution(self.likelihood_, q, y), mean, np.sqrt(var))
+        mean, var = self._latent_units(*q.y_moments())
+        return ValueLoo(q.log_density(y) - self._log_unit(), q.distribution(y), mean, np.sqrt(var))
 
 
 def _check_ordinal(y: np.ndarray) -> None:

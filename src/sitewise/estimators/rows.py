@@ -20,6 +20,27 @@ class Merged(NamedTuple):
     place: np.ndarray
 
 
+_SAMPLE = 256  # rows, evenly spaced among the sorted ones, whose distances stand for all
+_COMMON = 5.0  # inputs within this factor of standardised ones start from a lengthscale of 1
+
+
+def start_lengthscale(X: np.ndarray) -> float:
+    """Where a search that was given no kernel starts: 1, or the typical distance of rows per √(2·columns) if that is
+    far from 1.
+
+    A start of 1 among distances of 10⁻³ or 10² is on a plateau of the evidence, where only a constant is learned.
+    """
+    some = X[np.unique(np.linspace(0, len(X) - 1, _SAMPLE).astype(int))]
+    middle = some - np.median(some, axis=0)
+    squares = np.sum(middle**2, axis=1)
+    apart = squares[:, None] + squares[None, :] - 2 * middle @ middle.T
+    apart = apart[apart > 1e-12 * np.max(squares, initial=0.0)]
+    if apart.size == 0:
+        return 1.0
+    scale = float(np.sqrt(np.median(apart) / (2 * X.shape[1])))
+    return 1.0 if 1 / _COMMON <= scale <= _COMMON else float(np.clip(scale, 1e-4, 1e5))
+
+
 def merge(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Merged:
     """Distinct (x, y) with their weights added."""
     kept = weight > 0

@@ -1,4 +1,4 @@
-"""L4. The learner that an estimator's parameters describe."""
+"""L4. What an estimator's parameters ask for, checked."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from sitewise.learning.nested import Nested
-from sitewise.learning.vem import VEM
-from sitewise.methods import resolve
+from sitewise.estimators.learning import Approximate, Sampling
+from sitewise.methods import METHODS, resolve
+
+MCMC = "mcmc"
+_SAMPLING = {"draws": 1, "warmup": 0, "chains": 1, "thin": 1}  # with the least that each may be
 
 
-def learner_of(estimator: Any) -> Nested | VEM:
-    """Checks the settings of learning, too."""
+def method_of(estimator: Any) -> Approximate | Sampling:
     e = estimator
+    if e.method == MCMC:
+        return _sampling_of(e)
+    if e.method not in METHODS:
+        raise ValueError(f"Unknown method {e.method!r}; choose one of {', '.join((*METHODS, MCMC))}.")
+    if e.sampling is not None:
+        raise ValueError(f"sampling belongs to method='mcmc', but the method here is {e.method!r}; leave it at None.")
     settings: dict[str, Any] = {"fixed": _names(e.fixed), "train": _names(e.train)}
     if e.max_iter is not None:
         settings["max_rounds"] = _at_least("max_iter", e.max_iter, 1)
     if e.method == "hybrid-vem":
-        nested_only = {"n_restarts": e.n_restarts, "bounds": e.bounds, "priors": e.priors, "tol": e.tol}
-        given = [name for name, value in nested_only.items() if value not in (None, 0, {})]
-        if given:
-            raise ValueError(f"hybrid-vem has no setting {', '.join(given)}; use method='hybrid', or leave it out.")
+        _refuse(e, ("n_restarts", "bounds", "priors", "tol"), "use method='hybrid', or leave it out")
     else:
         settings["restarts"] = _at_least("n_restarts", e.n_restarts, 0)
         settings["bounds"], settings["priors"] = dict(e.bounds or {}), dict(e.priors or {})
@@ -29,7 +33,26 @@ def learner_of(estimator: Any) -> Nested | VEM:
             raise ValueError(f"tol must be a positive number, got {e.tol!r}.")
         if e.tol is not None:
             settings["tol"] = float(e.tol)
-    return resolve(e.method, inference=e.inference, evidence=e.evidence, gradient=e.gradient, power=e.power, **settings)
+    parts = {name: getattr(e, name) for name in ("inference", "evidence", "gradient", "power")}
+    return Approximate(resolve(e.method, **parts, **settings))
+
+
+def _sampling_of(e: Any) -> Sampling:
+    _refuse(e, ("inference", "evidence", "gradient", "power", "max_iter", "tol", "n_restarts"), "leave it out")
+    if e.n_inducing is not None or not isinstance(e.inducing, str):
+        raise ValueError("mcmc samples the full GP and takes no inducing inputs; leave n_inducing and inducing out.")
+    given = {} if e.sampling is None else e.sampling
+    unknown = [name for name in given if name not in _SAMPLING] if isinstance(given, dict) else [given]
+    if unknown:
+        raise ValueError(f"sampling takes a dict with {', '.join(_SAMPLING)}, all optional; got {unknown[0]!r}.")
+    counts = {name: _at_least(f"sampling[{name!r}]", value, _SAMPLING[name]) for name, value in given.items()}
+    return Sampling(_names(e.fixed), _names(e.train), dict(e.bounds or {}), dict(e.priors or {}), counts)
+
+
+def _refuse(e: Any, names: tuple[str, ...], instead: str) -> None:
+    given = [name for name in names if getattr(e, name) not in (None, 0, {})]
+    if given:
+        raise ValueError(f"{e.method} has no setting {', '.join(given)}; {instead}.")
 
 
 def _names(value: Any) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ system, for the implicit gradient of the learners.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -63,12 +64,24 @@ def _evaluate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> 
     q, factor = (gram.condition_mean(weighted), None) if method.mean_only else gram.condition_with_factor(weighted)
     target = method.propose(likelihood, data, q, sites)
     gap = _scaled_gap(target, sites, q, data)
+    # Seen from the marginal's mean: nat1 there is Δnat1 − m·Δprec.  Where a site is a million times as precise as the
+    # prior (large counts), nat1 at zero is a number so large that its rounding hides whether the sites have settled.
+    gap = Sites(gap.nat1 - q.mean / jnp.sqrt(q.var) * gap.prec, gap.prec)
     residual = jnp.maximum(jnp.max(jnp.abs(gap.nat1)), jnp.max(jnp.abs(gap.prec)))
     if method.has_merit:
         merit = method.merit(likelihood, data, q, sites)
     else:
         merit = -jnp.sqrt(jnp.sum(gap.nat1**2) + jnp.sum(gap.prec**2))
     return _Point(sites, q, target, merit, residual), factor
+
+
+def _flat(nat1: jax.Array, prec: jax.Array) -> jax.Array:
+    return jnp.concatenate([nat1.ravel(), prec.ravel()])
+
+
+def _halves(x: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+    half = x.shape[0] // 2
+    return x[:half].reshape(shape), x[half:].reshape(shape)
 
 
 class Linearised(NamedTuple):
@@ -85,7 +98,6 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point, fa
     q, sites, w = point.q, point.sites, data.weight
     cov = gram.covariance(factor)
     sd = jnp.sqrt(q.var)
-    n = sd.shape[0]
 
     def update(mean, var, nat1, prec):
         moved = q._replace(mean=mean, var=var)
@@ -96,7 +108,7 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point, fa
     arguments = (q.mean, q.var, sites.nat1, sites.prec)
     needed = [True, not method.mean_only, method.sees_sites, method.sees_sites]
     which = [i for i in range(4) if needed[i]]
-    tangents = tuple(jnp.stack([jnp.full(n, float(i == k), sd.dtype) for k in which]) for i in range(4))
+    tangents = tuple(jnp.stack([jnp.full(sd.shape, float(i == k), sd.dtype) for k in which]) for i in range(4))
     slopes = jax.vmap(lambda *t: jax.jvp(update, arguments, t)[1])(*tangents)
     by: list = [None] * 4
     for row, i in enumerate(which):
@@ -104,10 +116,11 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point, fa
     by_mean, by_var, by_nat1, by_prec = by
 
     def pack(s: Sites) -> jax.Array:
-        return jnp.concatenate([s.nat1 * sd, s.prec * q.var])
+        return _flat(s.nat1 * sd, s.prec * q.var)
 
     def unpack(x: jax.Array) -> Sites:
-        return Sites(x[:n] / sd, x[n:] / q.var)
+        x1, x2 = _halves(x, sd.shape)
+        return Sites(x1 / sd, x2 / q.var)
 
     # A method that looks at the mean only needs a few products with Σ; others many, and with Σ∘Σ.
     cov_times = cov.times_once if method.mean_only else cov.times
@@ -124,7 +137,8 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point, fa
         return pack(Sites(*moved))
 
     def transposed_times(x):
-        d1, d2 = x[:n] * sd, x[n:] * q.var
+        x1, x2 = _halves(x, sd.shape)
+        d1, d2 = x1 * sd, x2 * q.var
         cov_m = cov_times(by_mean[0] * d1 + by_mean[1] * d2)
         nat1, prec = w * cov_m, -w * q.mean * cov_m
         if not method.mean_only:
@@ -132,7 +146,7 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point, fa
         if method.sees_sites:
             nat1 = nat1 + by_nat1[0] * d1 + by_nat1[1] * d2
             prec = prec + by_prec[0] * d1 + by_prec[1] * d2
-        return jnp.concatenate([nat1 / sd, prec / q.var])
+        return _flat(nat1 / sd, prec / q.var)
 
     return Linearised(times, transposed_times, pack, unpack)
 
@@ -140,7 +154,7 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point, fa
 def _newton_direction(method, likelihood, gram, data, point: _Point, factor) -> Sites:
     jac = linearise(method, likelihood, gram, data, point, factor)
     gap = _scaled_gap(point.target, point.sites, point.q, data)
-    rhs = jnp.concatenate([gap.nat1, gap.prec])
+    rhs = _flat(gap.nat1, gap.prec)
     step = gmres(lambda x: x - jac.times(x), rhs, _NEWTON_TOL, _NEWTON_STEPS)
     return jac.unpack(jnp.where(jnp.all(jnp.isfinite(step)), step, rhs))
 
@@ -154,6 +168,8 @@ def pull_to_sites(gram, data: Data, point: _Point, factor, by_q: Marginals, by_s
     by_var = lax.cond(jnp.any(by_q.var != 0), cov.squared_times, jnp.zeros_like, by_q.var)
     nat1 = by_sites.nat1 + w * (cov_m + by_q.log_z * q.mean)
     prec = by_sites.prec - w * (q.mean * cov_m + by_var + 0.5 * by_q.log_z * (q.var + q.mean**2))
+    if by_q.cross is not None:
+        prec = prec - w * cov.cross_times(by_q.cross)
     return Sites(nat1, prec)
 
 
@@ -161,10 +177,9 @@ def adjoint(method, likelihood, gram, data, point: _Point, factor, cotangent: Si
     """(I − Jᵀ)⁻¹ applied to ∂evidence/∂λ."""
     jac = linearise(method, likelihood, gram, data, point, factor)
     sd, var = jnp.sqrt(point.q.var), point.q.var
-    rhs = jnp.concatenate([cotangent.nat1 / sd, cotangent.prec / var])
-    x = gmres(lambda x: x - jac.transposed_times(x), rhs, tol, _ADJOINT_STEPS)
-    n = sd.shape[0]
-    return Sites(x[:n] * sd, x[n:] * var)
+    rhs = _flat(cotangent.nat1 / sd, cotangent.prec / var)
+    x1, x2 = _halves(gmres(lambda x: x - jac.transposed_times(x), rhs, tol, _ADJOINT_STEPS), sd.shape)
+    return Sites(x1 * sd, x2 * var)
 
 
 def tolerance(method: Inference, dtype) -> float:
@@ -205,6 +220,7 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
     # A method without a merit is judged by its residual, which may rise on the way: it has to
     # be below the worst of the last few.
     window = 1 if method.has_merit else 6
+    damped = method.damping < 1
 
     def go_on(s: _State):
         return (s.step < method.max_steps) & (s.point.residual > tol) & (s.rate > _MIN_RATE)
@@ -221,10 +237,13 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
         new, factor = _evaluate(method, likelihood, gram, data, moved)
         # With a precision held at its limit the fixed point is not a maximum of the merit, only of the residual.
         held = jnp.any(data.mask & (new.target.prec <= method.min_prec))
-        better = _improves(new, old, jnp.min(s.recent)) | (held & (new.residual < 0.9 * old.residual))
+        if damped:
+            better = jnp.isfinite(new.residual)
+        else:
+            better = _improves(new, old, jnp.min(s.recent)) | (held & (new.residual < 0.9 * old.residual))
         point = _pick(better, new, old)
         recent = jnp.where(better, jnp.roll(s.recent, 1).at[0].set(new.merit), s.recent)
-        if method.use_newton:
+        if method.use_newton and not damped:
             # Where products with Σ∘Σ are dear, a plain update that contracts well is not worth improving.
             slow = gram.newton_pays | (new.residual > _CONTRACTS * old.residual)
             direction, newton = lax.cond(
@@ -234,7 +253,8 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
             )
         else:
             direction, newton = _plain_direction(point), jnp.array(False)
-        rate = jnp.where(better | s.newton, 1.0, _SHRINK * s.rate)
+        full = method.damping if damped else 1.0
+        rate = jnp.where(better | s.newton, full, _SHRINK * s.rate)
         return _State(s.step + 1, point, direction, rate, newton, recent)
 
     # The first turn of the loop evaluates the starting sites: a step of zero from a point that anything
@@ -266,7 +286,7 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
         ),
     )
     clipped = jnp.sum(data.mask & (point.target.prec <= method.min_prec))
-    return point, Solution(point.sites, code, Stats(end.step, point.residual, clipped))
+    return point, Solution(point.sites, code, Stats(end.step, point.residual, clipped, point.q.jitter))
 
 
 def initial_sites(likelihood, data: Data) -> Sites:
@@ -284,13 +304,37 @@ def initial_sites(likelihood, data: Data) -> Sites:
 first_sites = jax.jit(initial_sites)  # for callers outside a compiled program
 
 
+first_sites = jax.jit(initial_sites)  # for callers outside a compiled program
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def _solve(method, model, data, sites):
     return iterate(method, model.likelihood, model.prior.gram(data.X), data, sites)[1]
 
 
 def solve(method: Inference, model, data: Data, sites: Sites | None = None) -> Solution:
+    """From `sites`, from the likelihood's own start, then by the milder methods: the first that converges."""
     data = jax.tree.map(jnp.asarray, data)
-    if sites is None:
-        sites = first_sites(model.likelihood, data)
-    return _solve(method, model, data, sites)
+    first = first_sites(model.likelihood, data)
+    solution = _solve(method, model, data, first if sites is None else sites)
+    if isinstance(solution.code, jax.core.Tracer) or solution.outcome.ok:
+        return solution
+    if sites is not None:
+        # The given sites may be a bad start; the likelihood's own is never far off.
+        again = _solve(method, model, data, first)
+        if again.outcome.ok:
+            return again
+    return rescue(method, model, data, solution)
+
+
+def rescue(method: Inference, model, data: Data, failed: Solution) -> Solution:
+    """Degradation before failure: what the milder methods find, or `failed` if they find nothing."""
+    first = first_sites(model.likelihood, data)
+    for milder in method.milder():
+        found = _solve(milder, model, data, first)
+        if found.outcome.ok:
+            if milder == dataclasses.replace(method, damping=milder.damping, max_steps=milder.max_steps):
+                return found  # damped steps to the same fixed point
+            again = _solve(method, model, data, found.sites)
+            return again if again.outcome.ok else found._replace(code=jnp.asarray(Outcome.FRACTIONAL))
+    return failed

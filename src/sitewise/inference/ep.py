@@ -28,7 +28,16 @@ class EP(Inference):
     has_merit: ClassVar[bool] = False
     sees_sites: ClassVar[bool] = True
 
+    def milder(self):
+        """Damped, then fractional: half the power is nearer to VI, and convergence easier."""
+        return (*super().milder(), dataclasses.replace(self, power=0.5 * self.power))
+
     def propose(self, likelihood, data, q, sites):
+        if likelihood.latents > 1:
+            raise ValueError(
+                f"EP is for likelihoods of one latent function, which {type(likelihood).__name__} is not; use VI or "
+                "Laplace (in an estimator: method 'hybrid', 'vi' or 'laplace', or multi_class='one_vs_rest')."
+            )
         a = share(data, self.power)
         cav = cavity(q.mean, q.var, sites, a)
         var = cav.var + q.resid

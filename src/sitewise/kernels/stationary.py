@@ -15,21 +15,48 @@ from sitewise.types import module, positive
 
 # Squared distances below this share of the squared norms are rounding noise, and are zero.
 _SNAP = 1e-13
+# Coordinates are cut off here, in lengthscales: squares beyond overflow, and infinity minus infinity would make the
+# farthest rows the nearest.
+_FAR = {8: 1e150, 4: 1e17}
+
+
+# Where the squared norm of one row is so many times the usual, subtracting norms leaves too few digits for the others.
+_SPREAD = {8: 1e6, 4: 1e3}
 
 
 def squared_distances(A: jax.Array, B: jax.Array) -> jax.Array:
-    """|a_i − b_j|² by one matrix product, about a common centre; exactly 0 for equal rows.
+    """|a_i − b_j|²; exactly 0 for equal rows.
 
-    Expanding the square loses digits only where the distance is a millionth of the norms or less, and
-    without the snap a duplicated row would get a distance of 1e-8 from itself.
+    By one matrix product, about the median of B.  That loses digits where rows are far from the centre and near each
+    other: with one entry of 10⁸ in the table, or two clusters far apart, ordinary rows would become copies of each
+    other, and there the differences are taken column by column.  Which way is decided by B alone, so that a prediction
+    does not depend on its neighbours.
     """
-    centre = lax.stop_gradient(jnp.mean(B, axis=0))
-    A, B = A - centre, B - centre
-    a2, b2 = jnp.sum(A * A, axis=1), jnp.sum(B * B, axis=1)
-    norms = a2[:, None] + b2[None, :]
+    size = A.dtype.itemsize
+    A, B = jnp.clip(A, -_FAR[size], _FAR[size]), jnp.clip(B, -_FAR[size], _FAR[size])
+    # Medians of about a hundred rows: sorting all of them would take longer than the product.
+    some = slice(None, None, max(1, B.shape[0] // 100))
+    centre = lax.stop_gradient(jnp.median(B[some], axis=0))
+    norms = lax.stop_gradient(jnp.sum((B - centre) ** 2, axis=1))
+    far_apart = jnp.max(norms) > _SPREAD[size] * jnp.median(norms[some])
+    return lax.cond(far_apart, lambda: _by_column(A, B), lambda: _by_product(A - centre, B - centre))
+
+
+def _by_product(A: jax.Array, B: jax.Array) -> jax.Array:
+    """|a|² + |b|² − 2ab; what is below rounding is 0, or a duplicated row would get a distance of 1e-8 from itself."""
+    norms = jnp.sum(A * A, axis=1)[:, None] + jnp.sum(B * B, axis=1)[None, :]
     d2 = norms - 2 * A @ B.T
     snap = _SNAP if d2.dtype == jnp.float64 else 1e-5
     return jnp.where(d2 > snap * norms, d2, 0.0)
+
+
+def _by_column(A: jax.Array, B: jax.Array) -> jax.Array:
+    @jax.checkpoint  # backwards, the differences of a column are taken again instead of kept
+    def add(total, column):
+        a, b = column
+        return total + (a[:, None] - b[None, :]) ** 2, None
+
+    return lax.scan(add, jnp.zeros((A.shape[0], B.shape[0]), A.dtype), (A.T, B.T))[0]
 
 
 def _distance(d2: jax.Array) -> jax.Array:

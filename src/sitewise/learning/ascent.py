@@ -8,7 +8,7 @@ on a log scale one such jump (ℓ from 1 to 10⁶) lands in another, worse, maxi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import numpy as np
 
@@ -31,16 +31,28 @@ def maximise(
     *,
     tol: float,
     max_rounds: int,
-    max_step: float = 1.0,
 ) -> Ascent:
-    """Climb `function` (value, gradient) from `start` inside `limits`, an array of (low, high) rows.
+    """Climb `function` (value, gradient) from `start` inside `limits`, an array of (low, high) rows."""
+    steps = climb(start, limits, tol=tol, max_rounds=max_rounds)
+    x = next(steps)
+    while True:
+        try:
+            x = steps.send(function(x))
+        except StopIteration as end:
+            return end.value
+
+
+def climb(
+    start: np.ndarray, limits: np.ndarray, *, tol: float, max_rounds: int, max_step: float = 1.0
+) -> Generator[np.ndarray, tuple[float, np.ndarray], Ascent]:
+    """The ascent as a generator: it yields points and is sent (value, gradient), so that many can go on side by side.
 
     Stops when no free component of the gradient exceeds `tol`, when no step improves the value, or after
     `max_rounds`.  A value of −inf or NaN is a failed step, and is backed away from.
     """
     low, high = limits[:, 0], limits[:, 1]
     x = np.clip(start, low, high)
-    value, slope = function(x)
+    value, slope = yield x
     inverse: np.ndarray | None = None  # of the negative Hessian; unknown until the first step
 
     def result(converged: bool, reason: str, rounds: int) -> Ascent:
@@ -62,7 +74,7 @@ def maximise(
         step = 1.0
         while True:
             moved = np.clip(x + step * direction, low, high)
-            new_value, new_slope = function(moved)
+            new_value, new_slope = yield moved
             gain = slope @ (moved - x)
             usable = np.isfinite(new_value) and bool(np.all(np.isfinite(new_slope)))
             if usable and new_value >= value + _ARMIJO * gain:

@@ -56,7 +56,7 @@ class Fit:
         lines.append(f"EP evidence minus ELBO: {gap:.4f} per row.")
         if self.inference != "vi":
             lines.append(f"  (On {self.inference} sites the ELBO is not at its best; on VI sites the gap is an alarm.)")
-        elif gap > 0.05:
+        elif gap > 0.05 and self.model.likelihood.latents == 1:  # the bound of a softmax is loose by itself
             lines.append(
                 "  That is wide: the Gaussian approximation is far from the posterior here. Check the fit "
                 "against mcmc, and prefer ep or hybrid to vi for learning."
@@ -73,6 +73,11 @@ class Fit:
             lines.append(
                 f"{int(stats.clipped)} site precisions were held at their lower limit: those rows look like "
                 "outliers to the likelihood, and carry next to no weight."
+            )
+        if float(stats.jitter) > 0:
+            lines.append(
+                f"Rounding made the covariance matrix indefinite: a jitter of {float(stats.jitter):.0e} of its "
+                "diagonal was added. The kernel's variance is very large beside what the observations leave open."
             )
         for name in self.at_bound:
             lines.append(
@@ -103,13 +108,18 @@ def all_evidences(model: Model, data: Data, sites: Sites) -> dict[str, float]:
     return {name: float(v) for name, v in _all_evidences(model, data, sites).items()}
 
 
+def pad_rows(array, rows: int) -> jax.Array:
+    """Zeros appended on the axis of the rows, the last one of sites."""
+    array = jnp.asarray(array)
+    return jnp.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, rows - array.shape[-1])])
+
+
 def start_sites(model: Model, data: Data, sites: Sites | None) -> Sites:
     from sitewise.inference.driver import first_sites
 
     if sites is None:
         return first_sites(model.likelihood, data)
-    rows = sites.nat1.shape[0]
+    rows = sites.nat1.shape[-1]
     if rows > data.rows:
         raise ValueError(f"Got sites for {rows} rows but data for {data.rows}.")
-    pad = (0, data.rows - rows)
-    return Sites(jnp.pad(jnp.asarray(sites.nat1), pad), jnp.pad(jnp.asarray(sites.prec), pad))
+    return Sites(*(pad_rows(a, data.rows) for a in sites))

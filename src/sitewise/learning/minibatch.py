@@ -74,7 +74,7 @@ def _posterior(prior: SparsePrior, tied: Tied) -> tuple[SparsePosterior, jax.Arr
     """q, and KL(q(v) ‖ N(0, I)) = ½ (tr S + |c|² − m) + ½ log|S⁻¹|."""
     whitened = prior.whitened(tied.nat1.dtype)
     T = whitened.T
-    H, half_log_det = linalg.inverse_root(jnp.eye(T.shape[0], dtype=T.dtype) + T.T @ tied.prec @ T)
+    H, half_log_det, _ = linalg.inverse_root(jnp.eye(T.shape[0], dtype=T.dtype) + T.T @ tied.prec @ T)
     coef = H.T @ (H @ (T.T @ tied.nat1))
     kl = 0.5 * (jnp.sum(H * H) + coef @ coef - T.shape[0]) + half_log_det
     return SparsePosterior(whitened, prior.mean, Inner(coef, H)), kl
@@ -84,7 +84,7 @@ def _marginals(q: SparsePosterior, X: jax.Array) -> Marginals:
     phi, diag = q.whitened(X)
     C, mu = phi @ q.inner.H.T, q.mean(X)
     resid = jnp.maximum(diag - jnp.sum(phi * phi, axis=1), 0.0)
-    return Marginals(mu + phi @ q.inner.coef, jnp.sum(C * C, axis=1), resid, jnp.zeros(()), mu)
+    return Marginals(mu + phi @ q.inner.coef, jnp.sum(C * C, axis=1), resid, jnp.zeros(()), mu, q.whitened.jitter)
 
 
 def _fit_term(likelihood, q: Marginals, data: Data) -> jax.Array:
@@ -199,9 +199,7 @@ class MiniBatch:
                 values.append(float(value) / stream.rows)
                 path.append(vector)
                 if not np.isfinite(values[-1]) or not np.all(np.isfinite(vector)):
-                    raise FloatingPointError(
-                        "The ELBO is not finite any more; lower rate and site_rate, or scale the inputs."
-                    )
+                    raise ValueError("The ELBO is not finite any more; lower rate and site_rate, or scale the inputs.")
                 if callback is not None:
                     done = len(values) / (epochs * per_epoch)
                     callback({"round": number, "done": done, "objective": values[-1]})

@@ -21,6 +21,7 @@ import numpy as np
 from jax import lax
 
 from sitewise import evidence as ev
+from sitewise import memory
 from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Solution, Stats
@@ -139,6 +140,8 @@ class VEM:
 
     def fit(self, model: Model, data: Data, *, callback: Callable[[dict], None] | None = None) -> Fit:
         model.likelihood.check(data.y)
+        if model.prior.exact:
+            memory.require_full(bucket(data.rows))
         with working_precision():
             padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
             trainable = self.trainable(model)
@@ -177,12 +180,13 @@ class VEM:
             jnp.asarray(len(trace) * self.e_steps),
             point.residual,
             jnp.sum(padded.mask & (point.target.prec <= self.inference.min_prec)),
+            point.q.jitter,
         )
         evidences = all_evidences(trained, padded, state.sites)
         return Fit(
             model=trained,
             data=data,
-            sites=jax.tree.map(lambda a: np.asarray(a)[: data.rows], state.sites),
+            sites=jax.tree.map(lambda a: np.asarray(a)[..., : data.rows], state.sites),
             method=self.name,
             inference=self.inference.name,
             objective=trace[-2]["learning"] if len(trace) > 1 and reason != CAP else trace[-1]["learning"],

@@ -13,6 +13,7 @@ from sitewise.likelihoods.log_normal import LogNormal
 from sitewise.likelihoods.negative_binomial import NegativeBinomial
 from sitewise.likelihoods.ordinal import Ordinal
 from sitewise.likelihoods.poisson import Poisson
+from sitewise.likelihoods.softmax import Softmax
 from sitewise.likelihoods.student_t import StudentT
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "NegativeBinomial",
     "Ordinal",
     "Poisson",
+    "Softmax",
     "StudentT",
 ]

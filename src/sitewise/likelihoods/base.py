@@ -41,6 +41,7 @@ class Likelihood(Module):
     log_concave: ClassVar[bool] = False  # in f, for every y
     curved: ClassVar[bool] = True  # log p has a second derivative in f, which Laplace's method needs
     columns: ClassVar[tuple[str, ...]] = ("y",)  # what a row of y holds
+    latents: ClassVar[int] = 1  # latent functions that a row depends on
 
     def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
         """log p(y | f), elementwise with broadcasting."""

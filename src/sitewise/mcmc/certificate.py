@@ -24,11 +24,16 @@ _GOOD, _ROUGH = 0.01, 0.05  # nats a row
 
 @dataclasses.dataclass(frozen=True)
 class LogEvidence:
-    """log Z ± se from below and upper ± upper_se from above (NaN without a reverse run)."""
+    """log Z ± se; lower ± lower_se from below and upper ± upper_se from above (NaN without a reverse run).
+
+    `ess` is the effective number of forward chains.
+    """
 
     log_z: float
     se: float
     ess: float
+    lower: float
+    lower_se: float
     upper: float
     upper_se: float
     steps: int
@@ -47,7 +52,7 @@ def log_evidence(
     seed: int = 0,
     done: Callable[[str], None] | None = None,
 ) -> LogEvidence:
-    """log Z by annealing, with twice the steps until the target is met or `max_steps` is spent.
+    """log Z by annealing, with four times the steps until the target is met or `max_steps` is spent.
 
     `done` is told of every step, in words.
     """
@@ -61,10 +66,9 @@ def log_evidence(
     )  # fmt: skip
     tight, used = bool(found.tight[0]), int(found.steps[0])
     reason = f"target met with {used} steps" if tight else f"budget of {max_steps} steps spent above the target"
-    return LogEvidence(
-        float(found.log_z[0]), float(found.se[0]), float(found.ess[0]), float(found.upper[0]),
-        float(found.upper_se[0]), used, tight, reason,
-    )  # fmt: skip
+    names = ("log_z", "se", "ess", "lower", "lower_se", "upper", "upper_se")
+    numbers = {name: float(getattr(found, name)[0]) for name in names}
+    return LogEvidence(**numbers, steps=used, tight=tight, reason=reason)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +101,8 @@ class Certificate:
     def __str__(self) -> str:
         m = self.mcmc
         lines = [
-            f"log Z = {m.log_z:.3f} ± {m.se:.3f} from below, {m.upper:.3f} ± {m.upper_se:.3f} from above ({m.reason})"
+            f"log Z = {m.log_z:.3f} ± {m.se:.3f} ({m.lower:.3f} ± {m.lower_se:.3f} from below, {m.upper:.3f} ± "
+            f"{m.upper_se:.3f} from above; {m.reason})"
         ]
         for name, word in self.verdicts.items():
             gap = self.evidences[name] - m.log_z

@@ -23,18 +23,15 @@ from jax import lax
 from sitewise.data import Data, bucket
 from sitewise.inference import EP
 from sitewise.inference.driver import solve
-from sitewise.mcmc import diagnostics, surrogate
-from sitewise.mcmc.latent import conditional
-from sitewise.mcmc.reference import prior_root
+from sitewise.mcmc import diagnostics, prediction, surrogate
 from sitewise.model import Model
-from sitewise.parameters import Trainable, matches
+from sitewise.parameters import Trainable
 from sitewise.precision import working_precision
 from sitewise.sites import Sites
-from sitewise.types import POSITIVE
 
-DEFAULT_BOUNDS = (1e-5, 1e6)
 _CHUNK = 25  # sweeps a compiled call; the same program serves warm-up and sampling of any length
 _FIRST_WIDTH = 2.0
+PREDICT_FROM = 1000  # draws; neighbours in a chain are alike, and each costs a Cholesky factorisation
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
@@ -59,42 +56,50 @@ def _chunk(trainable: Trainable, priors: tuple, moves: int, batch: int, model, d
 
         return lax.scan(draw, state, jnp.arange(_CHUNK))
 
-    return lax.map(chain, (states, keys), batch_size=batch)
+    # Without parameters there is an empty array among the states, which `lax.map` cannot cut into batches.
+    return lax.map(chain, (states, keys), batch_size=batch if trainable.size else None)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _predict(trainable: Trainable, model, data, vectors, z, X_new, y_new):
-    """log p(y*|X*) averaged over the draws, as log-mean-exp."""
+@jax.jit
+def _log_density(likelihood, mean, var, y):
+    """log p(y) averaged over the components, as log-mean-exp."""
 
-    def draw(total, vector_z):
-        vector, z = vector_z
-        here = trainable.from_vector(model, vector)
-        _, A, _ = prior_root(here, data)
-        V, mu, var = conditional(here, data, A, X_new)
-        return jnp.logaddexp(total, here.likelihood.log_expected_prob(y_new, mu + V.T @ z, var)), None
+    def component(total, part):
+        likelihood, mean, var = part
+        return jnp.logaddexp(total, likelihood.log_expected_prob(y, mean, var)), None
 
-    total, _ = lax.scan(draw, jnp.full(X_new.shape[0], -jnp.inf, X_new.dtype), (vectors, z))
-    return total - jnp.log(vectors.shape[0])
+    total, _ = lax.scan(component, jnp.full(y.shape, -jnp.inf), (likelihood, mean, var))
+    return total - jnp.log(mean.shape[0])
 
 
 @dataclasses.dataclass(frozen=True)
 class HyperSamples:
-    """Draws of the hyperparameters, `vectors` (chains, draws, parameters), and of the whitened latent values `z`."""
+    """Draws of the hyperparameters, `vectors` (chains, draws, parameters), and of the whitened latent values `z`.
+
+    `limits` are the bounds of the vector, `evaluations` the mean number of evaluations of a slice, `stuck` the share of
+    moves that each chain gave up.
+    """
 
     model: Model
     data: Data
     trainable: Trainable
     vectors: np.ndarray
     z: np.ndarray
+    limits: np.ndarray
     evaluations: float
     stuck: np.ndarray
 
     @property
+    def flat(self) -> np.ndarray:
+        """`vectors` of all chains in a row."""
+        chains, draws, size = self.vectors.shape
+        return self.vectors.reshape(chains * draws, size)
+
+    @property
     def parameters(self) -> dict[str, np.ndarray]:
         """Constrained values by name, each (chains, draws, ...)."""
-        flat = self.vectors.reshape(-1, self.vectors.shape[-1])
         with working_precision():
-            named = jax.vmap(self.trainable.constrained)(jnp.asarray(flat))
+            named = jax.vmap(self.trainable.constrained)(jnp.asarray(self.flat))
         return {k: np.asarray(v).reshape(*self.vectors.shape[:2], *v.shape[1:]) for k, v in named.items()}
 
     def diagnostics(self) -> dict[str, dict[str, float]]:
@@ -107,15 +112,30 @@ class HyperSamples:
             }  # fmt: skip
         return out
 
-    def problems(self) -> list[str]:
-        """What speaks against these chains, in plain words; empty if nothing does."""
+    @property
+    def at_bound(self) -> tuple[str, ...]:
+        """Parameters with more than a hundredth of the draws in the outermost hundredths between their bounds."""
+        flat = self.flat
+        low, high = self.limits.T
+        share = np.mean(np.minimum(flat - low, high - flat) < 0.01 * (high - low), axis=0)
+        return tuple(label for label, s in zip(self.trainable.labels, share, strict=True) if s > 0.01)
+
+    def problems(self, rhat: float = 1.01, ess: float = 100) -> list[str]:
+        """What speaks against these chains, in plain words; empty if nothing does.
+
+        The limits of R-hat and of the effective draws a chain are those of Vehtari et al. (2021).
+        """
         found = []
         for label, d in self.diagnostics().items():
-            if not d["rhat"] <= 1.01:
-                found.append(f"{label}: R-hat {d['rhat']:.3f} is above 1.01, the chains disagree. Draw longer chains.")
-            if min(d["bulk_ess"], d["tail_ess"]) < 100 * self.vectors.shape[0]:
-                ess = min(d["bulk_ess"], d["tail_ess"])
-                found.append(f"{label}: effective sample size {ess:.0f} is below 100 a chain. Draw longer chains.")
+            least = min(d["bulk_ess"], d["tail_ess"])
+            if not d["rhat"] <= rhat:
+                found.append(
+                    f"{label}: the chains disagree, R-hat {d['rhat']:.3f} is above {rhat}. Draw longer chains."
+                )
+            if least < ess * self.vectors.shape[0]:
+                found.append(f"{label}: {least:.0f} effective draws are below {ess} a chain. Draw longer chains.")
+        for label in self.at_bound:
+            found.append(f"{label}: draws pile up at a bound, so that the bound decides. Give it a prior.")
         for chain in np.flatnonzero(self.stuck > 0.01):
             found.append(f"Chain {chain} gave up {self.stuck[chain]:.1%} of its moves: the posterior may be singular.")
         return found
@@ -127,18 +147,23 @@ class HyperSamples:
             lines.append(f"{label:28s} {moments} {d['bulk_ess']:7.0f} {d['tail_ess']:7.0f}")
         return "\n".join(lines + (self.problems() or ["No problems found."]))
 
-    def _thinned(self, draws: int) -> tuple[jax.Array, jax.Array]:
-        flat = self.vectors.reshape(-1, self.vectors.shape[-1])
-        pick = np.unique(np.linspace(0, len(flat) - 1, min(draws, len(flat))).astype(int))
-        return jnp.asarray(flat[pick]), jnp.asarray(self.z.reshape(len(flat), -1)[pick])
+    def given(self, pick: np.ndarray) -> tuple:
+        """Arguments of the functions in `prediction`, for the draws numbered `pick` of all chains in a row."""
+        z = self.z.reshape(len(self.flat), -1)
+        return self.trainable, self.model, self.data, self.flat[pick], z[pick]
 
-    def log_density(self, X, y, draws: int = 1000) -> np.ndarray:
+    def spaced(self, draws: int = PREDICT_FROM) -> np.ndarray:
+        """Numbers of at most `draws` draws, evenly spaced over all chains."""
+        total = len(self.flat)
+        return np.unique(np.linspace(0, total - 1, min(draws, total)).astype(int))
+
+    def log_density(self, X, y, draws: int = PREDICT_FROM) -> np.ndarray:
         """log p(y|X) of each row, averaged over (at most `draws`) draws of hyperparameters and latent values."""
         with working_precision():
             X, y = jnp.asarray(X, jnp.float64), jnp.asarray(y, jnp.float64)
-            return np.asarray(_predict(self.trainable, self.model, self.data, *self._thinned(draws), X, y))
+            return np.asarray(_log_density(*prediction.marginals(*self.given(self.spaced(draws)), X), y))
 
-    def probability(self, X, draws: int = 1000) -> np.ndarray:
+    def probability(self, X, draws: int = PREDICT_FROM) -> np.ndarray:
         """P(y = 1 | X) for a two-class likelihood."""
         return np.exp(self.log_density(X, np.ones(len(X)), draws))
 
@@ -153,17 +178,6 @@ class HyperSamples:
         return arviz.from_dict(posterior=self.parameters)
 
 
-def _bounds(trainable: Trainable, given: Mapping[str, tuple[float, float]]) -> np.ndarray:
-    out = []
-    for p in trainable.parameters:
-        low, high = DEFAULT_BOUNDS if p.support == POSITIVE else (-np.inf, np.inf)
-        for pattern, pair in given.items():
-            if matches(p.name, [pattern]):
-                low, high = pair
-        out += [np.log([low, high]) if p.support == POSITIVE else (low, high)] * p.size
-    return np.array(out, float).reshape(-1, 2)
-
-
 def sample(
     model: Model,
     data: Data,
@@ -175,7 +189,7 @@ def sample(
     sites: Sites | None = None,
     chains: int = 4,
     warmup: int = 200,
-    draws: int = 500,
+    draws: int = 1000,
     thin: int = 1,
     moves: int = 3,
     spread: float = 0.5,
@@ -194,11 +208,9 @@ def sample(
     with working_precision():
         padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
         trainable = Trainable.of(model, fixed, train)
-        unknown = set(priors or {}) - {p.name for p in trainable.parameters}
-        if unknown:
-            raise ValueError(f"A prior was given for {sorted(unknown)}, which are not sampled parameters.")
+        trainable.check_priors(priors or {})
         adapt = sites is None
-        limits = jnp.asarray(_bounds(trainable, bounds or {}))
+        limits = jnp.asarray(trainable.limits(bounds or {}))
         sites = solve(EP(), model, padded).sites if sites is None else sites
         pad = padded.rows - sites.nat1.shape[0]
         sites = Sites(*(jnp.nan_to_num(jnp.pad(jnp.asarray(a), (0, pad))) for a in sites))
@@ -224,7 +236,7 @@ def sample(
                 history.append(np.asarray(path.vector))
                 directions = _directions(np.concatenate(history[len(history) // 2 :], axis=1))
                 if adapt:
-                    middle = jnp.asarray(np.median(history[-1], axis=(0, 1)))
+                    middle = jnp.asarray(np.median(np.concatenate(history[-1]), axis=0))
                     sites = solve(EP(), trainable.from_vector(model, middle), padded, sites).sites
             else:
                 kept.append(jax.tree.map(np.asarray, (path.vector, path.z, info)))
@@ -235,12 +247,21 @@ def sample(
         stuck = np.concatenate([k[2].stuck for k in kept], axis=1)
         sweeps = 2 * thin * vectors.shape[1] * max(trainable.size, 1)
         return HyperSamples(
-            model, padded, trainable, vectors, z, float(evaluations.sum() / sweeps / chains), stuck.sum(axis=1) / sweeps
+            model=model,
+            data=jax.tree.map(np.asarray, padded),
+            trainable=trainable,
+            vectors=vectors,
+            z=z,
+            limits=np.asarray(limits),
+            evaluations=float(evaluations.sum() / sweeps / chains),
+            stuck=stuck.sum(axis=1) / sweeps,
         )
 
 
 def _directions(vectors: np.ndarray) -> jax.Array:
     """Principal axes of the draws so far, four standard deviations long."""
+    if vectors.shape[-1] == 0:
+        return jnp.zeros((0, 0))
     flat = vectors.reshape(-1, vectors.shape[-1])
     values, axes = np.linalg.eigh(np.atleast_2d(np.cov(flat.T)) + 1e-6 * np.eye(flat.shape[1]))
     return jnp.asarray((axes * np.clip(4 * np.sqrt(np.maximum(values, 0.0)), 0.1, 10.0)).T)

@@ -25,7 +25,8 @@ from sitewise.model import Model
 def conditional(model: Model, data: Data, A: jax.Array, X_new: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(V, μ*, variance) of f* given z."""
     prior = model.prior
-    cross = jnp.where(data.mask[:, None], prior.kernel.matrix(data.X, X_new), 0.0)
+    # New rows first: distances are centred on the second table, and a prediction must not depend on its neighbours.
+    cross = jnp.where(data.mask[:, None], prior.kernel.matrix(X_new, data.X).T, 0.0)
     V = linalg.lower_solve(A, cross)
     full = prior.kernel.variances(X_new)
     floor = jnp.finfo(full.dtype).eps * full

@@ -45,8 +45,9 @@ def prior_root(model: Model, data: Data) -> tuple[jax.Array, jax.Array, jax.Arra
     both = data.mask[:, None] & data.mask[None, :]
     variance = jnp.sum(jnp.where(data.mask, jnp.diagonal(gram.K), 0.0)) / jnp.sum(data.mask)
     K = jnp.where(both, gram.K, 0.0) + jnp.diag(jnp.where(data.mask, 0.0, variance))
-    A, jitter = linalg.jittered_cholesky(K)
-    return gram.mean, A, jitter
+    # Never without jitter: A is inverted, and the chains move along its columns.
+    A, share = linalg.jittered_cholesky(K, 1)
+    return gram.mean, A, share * variance
 
 
 def reference(model: Model, data: Data, sites: Sites) -> Reference:

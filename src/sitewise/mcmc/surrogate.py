@@ -148,7 +148,7 @@ def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array
 
 def sweep(key: jax.Array, target: Posterior, state: State, directions: jax.Array, moves: int) -> tuple[State, Info]:
     """Move θ along every row of `directions` twice, then f `moves` times at the new θ."""
-    twice = jnp.concatenate([directions, directions])
+    twice = jnp.concatenate([directions] * len(_SHARES))
     share = jnp.repeat(jnp.array(_SHARES), directions.shape[0])
     keys = jax.random.split(key, len(share) + 1)
 

@@ -36,6 +36,7 @@ class Whitened:
     kernel: Kernel = fixed()
     Z: jax.Array = fixed()
     T: jax.Array = fixed()
+    jitter: jax.Array = fixed()  # needed beyond the prior's own to whiten
 
     def __call__(self, X: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Φ and the prior variances of the rows of X."""
@@ -120,6 +121,7 @@ class Projected(NamedTuple):
     var: jax.Array
     resid: jax.Array
     log_z: jax.Array
+    jitter: jax.Array
 
 
 class Inner(NamedTuple):
@@ -140,7 +142,7 @@ def condition(features: Features, b: jax.Array, w: jax.Array) -> tuple[Projected
         return phi.T @ (w[:, None] * phi), phi.T @ b
 
     A, u = features.total(sums, b, w)
-    H, half_log_det = linalg.inverse_root(A + jnp.eye(A.shape[0], dtype=A.dtype))
+    H, half_log_det, jitter = linalg.inverse_root(A + jnp.eye(A.shape[0], dtype=A.dtype))
     coef = H.T @ (H @ u)
 
     def rows(phi, diag):
@@ -148,7 +150,7 @@ def condition(features: Features, b: jax.Array, w: jax.Array) -> tuple[Projected
         return phi @ coef, jnp.sum(C * C, axis=1), jnp.maximum(_gap(phi, diag), 0.0)
 
     mean, var, resid = features.each(rows)
-    return Projected(mean, var, resid, -half_log_det + 0.5 * u @ coef), Inner(coef, H)
+    return Projected(mean, var, resid, -half_log_det + 0.5 * u @ coef, jitter), Inner(coef, H)
 
 
 @jax.custom_vjp
@@ -165,7 +167,7 @@ def _forward(features, b, w):
 def pull_features(features: Features, b: jax.Array, w: jax.Array, inner: Inner, bar: Projected):
     """Cotangents of features, b and w for the cotangent `bar` of what `condition` gives."""
     coef, H = inner
-    mean_bar, var_bar, resid_bar, z_bar = bar
+    mean_bar, var_bar, resid_bar, z_bar, _ = bar
     S = H.T @ H
 
     def sums(phi, diag, mean_bar, var_bar):

@@ -15,13 +15,18 @@ from sitewise.types import fixed, module, static
 
 
 class Marginals(NamedTuple):
-    """q at the training rows.  f_i has mean `mean` and variance `var` + `resid`; its site sees `var`."""
+    """q at the training rows.  f_i has mean `mean` and variance `var` + `resid`; its site sees `var`.
+
+    With several latent functions per row (priors.classes), `cross` is the covariance of those of each row.
+    """
 
     mean: jax.Array
     var: jax.Array
     resid: jax.Array
     log_z: jax.Array
     prior_mean: jax.Array
+    jitter: jax.Array  # a share of the diagonal, 0 unless rounding asked for it (linalg.jittered_cholesky)
+    cross: jax.Array | None = None
 
 
 @module
@@ -41,9 +46,7 @@ class FullPrior:
         """q(f) as an object that can be asked for predictions; `sites` are the weighted ones."""
         gram = self.gram(X)
         b = sites.nat1 - sites.prec * gram.mean
-        L, root = linalg.site_factor(gram.K, sites.prec)
-        centred = linalg.gaussian_sites(gram.K, b, sites.prec).mean
-        return FullPosterior(self, X, L, root, b - sites.prec * centred)
+        return FullPosterior(self, X, *linalg.site_weights(gram.K, b, sites.prec))
 
 
 @module
@@ -60,7 +63,7 @@ class FullGram:
     def _marginals(self, sites: Sites, out: linalg.Conditioned) -> Marginals:
         mu = self.mean
         shift = jnp.sum(mu * (sites.nat1 - 0.5 * sites.prec * mu))
-        return Marginals(mu + out.mean, out.var, jnp.zeros_like(out.var), shift + out.log_z, mu)
+        return Marginals(mu + out.mean, out.var, jnp.zeros_like(out.var), shift + out.log_z, mu, out.jitter)
 
     def condition(self, sites: Sites) -> Marginals:
         """prior × sites."""
@@ -81,9 +84,9 @@ class FullGram:
     def pull(self, sites: Sites, factors: linalg.Factors, q: Marginals, bar: Marginals) -> FullGram:
         """The cotangent of this gram, given that `bar` of q, with the sites held."""
         mu, b = self.mean, self._centred(sites)
-        out = linalg.Conditioned(q.mean - mu, q.var, q.log_z)
+        out = linalg.Conditioned(q.mean - mu, q.var, q.log_z, q.jitter)
         K_bar, b_bar = linalg.pull_prior(
-            self.K, b, sites.prec, out, factors, linalg.Conditioned(bar.mean, bar.var, bar.log_z)
+            self.K, b, sites.prec, out, factors, linalg.Conditioned(bar.mean, bar.var, bar.log_z, bar.jitter)
         )
         return FullGram(K_bar, bar.mean + bar.prior_mean + bar.log_z * b - sites.prec * b_bar)
 

@@ -39,15 +39,15 @@ class SparsePrior(Module):
 
     def whitened(self, dtype) -> Whitened:
         Z = jnp.asarray(self.inducing, dtype)
-        return Whitened(self.kernel, Z, linalg.whitener(self.kernel.matrix(Z), self.jitter))
+        return Whitened(self.kernel, Z, *linalg.whitener(self.kernel.matrix(Z), self.jitter))
 
     def gram(self, X: jax.Array) -> SparseGram:
         """Everything that depends on θ and X but not on the sites."""
         whitened = self.whitened(X.dtype)
         rows, m = X.shape[0], whitened.Z.shape[0]
         if rows * m <= self.keep:
-            return SparseGram(Stored(*whitened(X)), self.mean(X))
-        return SparseGram(Blocked(whitened, X, max(1, self.block // m)), self.mean(X))
+            return SparseGram(Stored(*whitened(X)), self.mean(X), whitened.jitter)
+        return SparseGram(Blocked(whitened, X, max(1, self.block // m)), self.mean(X), whitened.jitter)
 
     def posterior(self, X: jax.Array, sites: Sites) -> SparsePosterior:
         """q(f) as an object that can be asked for predictions; `sites` are the weighted ones."""
@@ -59,6 +59,7 @@ class SparsePrior(Module):
 class SparseGram:
     features: Stored | Blocked = fixed()
     mean: jax.Array = fixed()
+    jitter: jax.Array = fixed()
 
     # A product with Σ∘Σ costs as much as a conditioning here: Newton only where the plain update contracts badly.
     newton_pays: ClassVar[bool] = False
@@ -66,7 +67,8 @@ class SparseGram:
     def _marginals(self, sites: Sites, out: Projected) -> Marginals:
         mu = self.mean
         shift = jnp.sum(mu * (sites.nat1 - 0.5 * sites.prec * mu))
-        return Marginals(mu + out.mean, out.var, out.resid, shift + out.log_z, mu)
+        jitter = jnp.maximum(self.jitter, out.jitter)
+        return Marginals(mu + out.mean, out.var, out.resid, shift + out.log_z, mu, jitter)
 
     def condition(self, sites: Sites) -> Marginals:
         """prior × sites; the sites see s, which has the prior mean μ of f."""
@@ -84,9 +86,10 @@ class SparseGram:
     def pull(self, sites: Sites, inner: Inner, q: Marginals, bar: Marginals) -> SparseGram:
         """The cotangent of this gram, given that `bar` of q, with the sites held."""
         b = sites.nat1 - sites.prec * self.mean
-        out = Projected(bar.mean, bar.var, bar.resid, bar.log_z)
+        out = Projected(bar.mean, bar.var, bar.resid, bar.log_z, bar.jitter)
         features_bar, b_bar, _ = pull_features(self.features, b, sites.prec, inner, out)
-        return SparseGram(features_bar, bar.mean + bar.prior_mean + bar.log_z * b - sites.prec * b_bar)
+        mean_bar = bar.mean + bar.prior_mean + bar.log_z * b - sites.prec * b_bar
+        return SparseGram(features_bar, mean_bar, jnp.zeros_like(self.jitter))
 
     def covariance(self, inner: Inner) -> SparseCovariance:
         return SparseCovariance(self.features, inner.H.T @ inner.H)

@@ -49,35 +49,34 @@ def surface_report(result: Plain) -> str:
 
 def certificate_report(result: Plain) -> str:
     """From `sitewise certificate`."""
-    parts = []
-    for part in result["certificates"]:
-        gaps = {name: (value - part["mcmc"]["log_z"]) / part["rows"] for name, value in part["evidences"].items()}
-        rows = [
-            (name, number(value, 3), number(gaps[name], 5), part["verdicts"][name])
-            for name, value in part["evidences"].items()
-        ]
-        m = part["mcmc"]
-        truth = (
-            f"log Z = {number(m['log_z'], 3)} ± {number(m['se'], 3)} from below, {number(m['upper'], 3)} ± "
-            f"{number(m['upper_se'], 3)} from above ({m['reason']})."
-        )
-        errors = dict.fromkeys(gaps, m["se"] / part["rows"])
-        parts.append(
-            section(
-                part["which"] or "Against the gold standard",
-                f"<p class=lead>{text(part['words'].splitlines()[-1])}</p>",
-                paragraph(truth),
-                table(("evidence", "nats", "off by, a row", "verdict"), rows),
-                _figure(
-                    charts.bars(gaps, "nats a row off log Z", errors),
-                    "Distance to log Z, in nats a row; the thin line is two standard errors of log Z to either side. "
-                    "good: within 0.01 a row; rough: within 0.05.",
-                ),
-            )
-        )
+    parts = [_certificate(part, part["which"] or "Against the gold standard") for part in result["certificates"]]
     title = f"{result['model']}: which evidence can be trusted?"
     subtitle = f"Target {result['target']}, {result['likelihood']} likelihood, fitted by {result['method']}"
     return page(title, subtitle, [*parts, _fit(result["report"], _NAMES[result["method"]])])
+
+
+def _certificate(part: Plain, title: str) -> str:
+    m = part["mcmc"]
+    gaps = {name: (value - m["log_z"]) / part["rows"] for name, value in part["evidences"].items()}
+    rows = [
+        (name, number(value, 3), number(gaps[name], 5), part["verdicts"][name])
+        for name, value in part["evidences"].items()
+    ]
+    truth = (
+        f"log Z = {number(m['log_z'], 3)} ± {number(m['se'], 3)} ({number(m['lower'], 3)} ± {number(m['lower_se'], 3)} "
+        f"from below, {number(m['upper'], 3)} ± {number(m['upper_se'], 3)} from above; {m['reason']})."
+    )
+    return section(
+        title,
+        f"<p class=lead>{text(part['words'].splitlines()[-1])}</p>",
+        paragraph(truth),
+        table(("evidence", "nats", "off by, a row", "verdict"), rows),
+        _figure(
+            charts.bars(gaps, "nats a row off log Z", dict.fromkeys(gaps, m["se"] / part["rows"])),
+            "Distance to log Z, in nats a row; the thin line is two standard errors of log Z to either side. "
+            "good: within 0.01 a row; rough: within 0.05.",
+        ),
+    )
 
 
 def demo_report(result: Plain) -> str:
@@ -96,6 +95,7 @@ def demo_report(result: Plain) -> str:
         f"<p class=lead>{text(result['words'])}</p>",
         section("The methods", table(columns, rows, best)),
         section("Evidence over lengthscale and magnitude", *_surfaces(result)[:-1]),
+        _certificate(result["certificate"], "The gold standard at the hybrid's optimum"),
         section(
             "Are the probabilities right?",
             f"<figure>{charts.reliability(curves, 'predicted probability', 'observed share')}</figure>",

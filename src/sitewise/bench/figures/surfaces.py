@@ -35,6 +35,9 @@ SETS = ("ionosphere", "parkinsons", "monks-2", "sonar", "usps")
 METHODS = ("laplace", "ep", "vi", "hybrid")
 _PAIRS = ((Laplace(), (evidence.laplace,)), (EP(), (evidence.ep,)), (VI(), (evidence.elbo, evidence.ep)))
 _FLOOR = np.log(1e-12)
+# The paper's colour scale for each set, (low, high) of evidence per row and test log density.
+SCALES = {"sonar": (-1.0, -0.2), "usps": (-1.0, 0.0), "monks-2": (-0.9, -0.3)}
+_SCALE = (-0.8, 0.0)
 
 
 class Grid(NamedTuple):
@@ -165,6 +168,21 @@ def panels(out: dict[str, np.ndarray], grid: Grid, n: int) -> tuple[dict[str, np
     return next(shaped), next(shaped)
 
 
+def as_csv(out: dict[str, np.ndarray], grid: Grid) -> str:
+    """One line a grid point: log Z with its errors, evidences in nats, mean test log densities."""
+    log_l, log_s = np.meshgrid(*grid)
+    columns = {"log_lengthscale": log_l.ravel(), "log_sigma": log_s.ravel()}
+    columns |= {f"{m}_evidence": out[f"{m}_evidence"] for m in METHODS}
+    measured = [m for m in ("mcmc", *METHODS) if f"{m}_log_density" in out]
+    columns |= {f"{m}_test_log_density": mean_density(out[f"{m}_log_density"]) for m in measured}
+    if "mcmc_log_z" in out:
+        told = ("log_z", "se", "lower", "lower_se", "upper", "upper_se", "ess", "steps", "tight")
+        columns |= {f"mcmc_{k}": out[f"mcmc_{k}"] for k in told}
+    lines = [",".join(columns)]
+    lines += [",".join(f"{float(x):.6g}" for x in line) for line in zip(*columns.values(), strict=True)]
+    return "\n".join(lines) + "\n"
+
+
 def draw(name: str, out: dict[str, np.ndarray], grid: Grid, n: int):
     """Evidences above, predictive densities below, on the paper's colour scale; dots are the maxima of the evidences,
     and in VI's density the cross is the hybrid's, which predicts with the same posterior."""
@@ -176,10 +194,11 @@ def draw(name: str, out: dict[str, np.ndarray], grid: Grid, n: int):
     wide = len(evidences) + gold_standard
     figure = Figure(figsize=(3.2 * wide, 6.4), layout="constrained")
     axes = figure.subplots(2, wide, sharex=True, sharey=True)
-    levels = np.linspace(-0.8, 0.0, 33)
+    low, high = SCALES.get(name, _SCALE)
+    levels = np.linspace(low, high, 33)
     for line, tables, title in ((axes[0], evidences, "evidence / n"), (axes[1], densities, "test log density")):
         for axis, (method, table) in zip(line, tables.items(), strict=False):
-            image = axis.contourf(*grid, np.clip(table, -0.8, 0.0), levels, cmap="Blues_r")
+            image = axis.contourf(*grid, np.clip(table, low, high), levels, cmap="Blues_r")
             marks = [(method, "k.")] + ([("hybrid", "kx")] if tables is densities and method == "vi" else [])
             for which, style in marks:
                 row, column = best[which]

@@ -1,0 +1,62 @@
+"""Are the dependencies the pinned ones, and is anything known against them?
+
+A distribution that stands in constraints.txt must be installed in that version, so that an audit of that file is an
+audit of what runs here; others are named.  Then pip-audit asks an advisory service, where it is installed and
+the service can be reached; where not, this says so and ends well: the check of the pins is done.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+CONSTRAINTS = Path(__file__).resolve().parents[1] / "constraints.txt"
+OWN = {"sitewise", "pip", "setuptools", "wheel"}
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pinned() -> dict[str, str]:
+    lines = (line.split("#")[0].split(";")[0].strip() for line in CONSTRAINTS.read_text().splitlines())
+    return {canonical(name): version for name, _, version in (line.partition("==") for line in lines if line)}
+
+
+def strays(installed: dict[str, str], pins: dict[str, str]) -> list[str]:
+    """Sentences about what is installed in another version than the pinned one."""
+    return [
+        f"{name} {version} is installed, but constraints.txt has {pins[name]}"
+        for name, version in sorted(installed.items())
+        if name not in OWN and pins.get(name, version) != version
+    ]
+
+
+def main() -> int:
+    installed = {canonical(d.metadata["Name"]): d.version for d in importlib.metadata.distributions()}
+    pins = pinned()
+    wrong = strays(installed, pins)
+    for sentence in wrong:
+        print(f"audit: {sentence}.", file=sys.stderr)
+    unknown = sorted(set(installed) - set(pins) - OWN)
+    print(f"audit: {len(installed)} distributions installed, {len(wrong)} of them in another version than pinned.")
+    if unknown:
+        print(f"audit: not in constraints.txt, and not ours: {', '.join(unknown)}.")
+    if importlib.util.find_spec("pip_audit") is None:
+        print("audit: known vulnerabilities were not looked up, as pip-audit is not installed (pip install pip-audit).")
+        return bool(wrong)
+    command = [sys.executable, "-m", "pip_audit", "--requirement", str(CONSTRAINTS), "--no-deps"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    if "ConnectionError" in done.stderr or "Max retries" in done.stderr or "ServiceError" in done.stderr:
+        print("audit: known vulnerabilities were not looked up, as the advisory service cannot be reached from here.")
+        return bool(wrong)
+    print(done.stdout + done.stderr)
+    return bool(wrong) or done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Awkward models and data, and what must hold on each of them (docs/explanation/trust.md)."""

@@ -1,0 +1,35 @@
+"""L4. Parameters of the kernel by scikit-learn's names, as in `kernel__lengthscale`, for grids and set_params."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sitewise.kernels import Kernel
+from sitewise.parameters import values, walk, with_values
+from sitewise.types import POSITIVE
+
+PREFIX = "kernel__"
+
+
+def read(kernel: Kernel) -> dict[str, Any]:
+    """Numbers, or arrays where a parameter has several entries."""
+    return {PREFIX + name: value.item() if value.ndim == 0 else value for name, value in values(kernel).items()}
+
+
+def write(kernel: Kernel, new: dict[str, Any]) -> Kernel:
+    """The kernel with other values; kernels themselves never change."""
+    known = {p.name: p for p, _ in walk(kernel)}
+    for key, value in new.items():
+        name = key.removeprefix(PREFIX)
+        if name not in known:
+            raise ValueError(
+                f"Invalid parameter {key!r}; the kernel {type(kernel).__name__} has "
+                f"{', '.join(PREFIX + name for name in known)}."
+            )
+        number = np.asarray(value, float)
+        if not np.all(np.isfinite(number)) or (known[name].support == POSITIVE and not np.all(number > 0)):
+            raise ValueError(f"{key} must be finite and, if it is a scale, positive; got {value!r}.")
+        kernel = with_values(kernel, {name: number})
+    return kernel

@@ -1,0 +1,64 @@
+"""L4. One latent function known by draws (method="mcmc"): the answers of `Latent`, averaged over the draws."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import numpy as np
+
+from sitewise.data import Data, bucket
+from sitewise.estimators.predictive import Functions, Predictive, by_block, padded
+from sitewise.mcmc import HyperSamples, prediction
+from sitewise.model import Model
+from sitewise.precision import working_precision
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampled:
+    samples: HyperSamples
+
+    @property
+    def model(self) -> Model:
+        """At the median of every hyperparameter: a summary; predictions average over the draws instead."""
+        samples = self.samples
+        with working_precision():
+            middle = samples.trainable.from_vector(samples.model, np.median(samples.flat, axis=0))
+            return jax.tree.map(np.asarray, middle)
+
+    @property
+    def data(self) -> Data:
+        return self.samples.data
+
+    def rows_are_strangers(self) -> bool:
+        """Never told of: the diagnostics of the chains speak for themselves."""
+        return False
+
+    def at(self, X: np.ndarray) -> Predictive:
+        """One component for every draw."""
+        given = self.samples.given(self.samples.spaced())
+        found: list = []
+
+        def block(X):
+            likelihood, mean, var = prediction.marginals(*given, X)
+            found.append(likelihood)  # the same for every block
+            return mean.T, var.T
+
+        with working_precision():
+            mean, var = by_block(block, X)
+        return Predictive(jax.tree.map(np.asarray, found[0]), mean, var)
+
+    def joint(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance matrix of f."""
+        rows = len(X)
+        with working_precision():
+            mean, cov = prediction.joint(*self.samples.given(self.samples.spaced()), padded(X, bucket(rows)))
+        return np.asarray(mean)[:rows], np.asarray(cov)[:rows, :rows]
+
+    def draw(self, seed: int, X: np.ndarray, samples: int) -> Functions:
+        """Every function with its own hyperparameters, chosen among the draws at random."""
+        pick = np.random.default_rng(seed).integers(len(self.samples.flat), size=samples)
+        with working_precision():
+            key, new = jax.random.key(seed), padded(X, bucket(len(X)))
+            likelihood, f = prediction.functions(*self.samples.given(pick), key, new)
+        return Functions(jax.tree.map(np.asarray, likelihood), np.asarray(f)[:, : len(X)])

@@ -1,0 +1,83 @@
+"""L1. Classes 0, 1, …, C−1 without order: p(y = k | f) = e^{f_k} / Σ_c e^{f_c}, one latent function per class.
+
+log Σ_c e^{f_c} ≤ s + Σ_c e^{f_c − s} − 1 for every s, with equality at s = log Σ e^f.  So, class by class in g = f − s,
+
+    log p(y = k | f) ≥ Σ_c [1(c = k)(g_c + 1) − e^{g_c}].
+
+The prior of these models (`priors.classes`) takes the linear s(f) that suits the sites best.  Laplace's method is then
+that of softmax itself, because the bound touches at the mode, and so do the curvatures once s is eliminated (R&W
+section 3.5); VI maximises the tilted bound of Knowles & Minka (2011), whose expectations are closed, E e^g =
+e^{m + v/2}; and the EP-like evidence integrates softmax over each row's cavity (`race`).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sitewise import race
+from sitewise.likelihoods.base import Likelihood
+from sitewise.types import module, static
+
+
+@module
+class Softmax(Likelihood):
+    """`classes` is C.  Arrays of latent values have the classes on their first axis."""
+
+    classes: int = static(default=3)
+
+    log_concave: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.classes, int) or self.classes < 2:
+            raise ValueError(f"Softmax: classes must be a whole number of at least 2, got {self.classes!r}.")
+        if self.quadrature is not None:
+            raise ValueError("Softmax has closed forms and rules of its own; leave quadrature at None.")
+
+    @property
+    def latents(self) -> int:  # type: ignore[override]
+        return self.classes
+
+    def _observed(self, y):
+        """1(c = y), classes first."""
+        return (y == jnp.arange(self.classes, dtype=y.dtype).reshape((-1,) + (1,) * jnp.ndim(y))).astype(y.dtype)
+
+    def log_prob(self, y, f):
+        """The terms of the bound, one per class; their sum is log softmax where Σ_c e^{g_c} = 1."""
+        return self._observed(y) * (f + 1) - jnp.exp(f)
+
+    def expected_log_prob(self, y, mean, var):
+        """E e^g = exp(m + v/2)."""
+        return self._observed(y) * (mean + 1) - jnp.exp(mean + 0.5 * var)
+
+    def landmark(self, y):
+        """All classes equally likely; precise, so that q starts narrow."""
+        level = jnp.zeros((self.classes, *jnp.shape(y)), y.dtype)
+        return level - jnp.log(float(self.classes)), level + 1.0
+
+    # -- of softmax itself, for the correlated latent values of a row: means (n, C), covariances (n, C, C) ----
+
+    def log_expected_prob(self, y, mean, var, power=1.0):
+        """log E[p(y | f)^power] for f ~ N(mean_i, var_i), where var_i is a matrix; one number per row."""
+        return race.log_win(self._observed(y).T, mean, race.independent_variances(var), power)
+
+    def log_probabilities(self, mean: jax.Array, cov: jax.Array) -> jax.Array:
+        """log P(y = c) of every class; their exponentials sum to one."""
+        d = race.independent_variances(cov)
+        each = jnp.eye(self.classes, dtype=mean.dtype)
+        logs = jax.lax.map(lambda k: race.log_win(jnp.broadcast_to(k, mean.shape), mean, d), each).T
+        return jax.nn.log_softmax(logs, axis=-1)
+
+    def sample(self, key, f):
+        """Labels for latent values with the classes on the first axis."""
+        return jax.random.categorical(key, f, axis=0).astype(f.dtype)
+
+    def check(self, y):
+        super().check(y)
+        y = np.asarray(y)
+        if np.any(y != np.floor(y)) or np.any(y < 0) or np.any(y >= self.classes):
+            raise ValueError(f"Softmax: y must hold class numbers 0 to {self.classes - 1}; got others.")

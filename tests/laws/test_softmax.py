@@ -1,0 +1,172 @@
+"""Joint classes: against brute force, against the one-latent model of two classes, and against the book's Laplace."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.core import jaxprs_in_params
+from scipy.special import log_softmax, logsumexp
+
+from sitewise import EP, VI, Data, Laplace, Model, evidence, kernels, likelihoods, posterior
+from sitewise.inference.driver import initial_sites
+from sitewise.learning.fit import all_evidences
+from sitewise.learning.objective import profile
+from sitewise.parameters import Trainable
+
+probabilities = jax.jit(lambda likelihood, mean, cov: likelihood.log_probabilities(mean, cov))
+KERNEL = kernels.Matern52(0.9, 3.0)
+
+
+def three_classes(rows=12, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(rows, 2))
+    f = np.stack([2 * np.sin(2 * X[:, 0] + 2 * np.pi * c / 3) for c in range(3)], 1)
+    return X, np.argmax(f + rng.gumbel(size=f.shape), 1).astype(float)
+
+
+X, Y = three_classes()
+MODEL = Model.full(KERNEL, likelihoods.Softmax(3))
+
+
+@pytest.fixture(scope="module")
+def data():
+    return jax.tree.map(jnp.asarray, Data.of(X, Y).pad(16))
+
+
+@pytest.fixture(scope="module")
+def vi_sites(data):
+    solution = VI().solve(MODEL, data)
+    assert solution.outcome.ok
+    return solution.sites
+
+
+def brute_force(K, y, classes, points):
+    """log ∫ Π softmax dN(f; 0, K ⊗ I) over the differences f_c − f_C, with Gauss–Hermite in all of them."""
+    n, free = len(y), classes - 1
+    x, w = np.polynomial.hermite_e.hermegauss(points)
+    grid = np.stack(np.meshgrid(*[x] * (n * free), indexing="ij"), -1).reshape(-1, n * free)
+    log_w = np.sum(np.stack(np.meshgrid(*[np.log(w / w.sum())] * (n * free), indexing="ij"), -1), -1).ravel()
+    root = np.linalg.cholesky(np.kron(K, np.eye(free) + 1.0))
+    f = (grid @ root.T).reshape(-1, n, free)
+    logs = log_softmax(np.concatenate([f, np.zeros((*f.shape[:2], 1))], -1), axis=-1)
+    return logsumexp(log_w + sum(logs[:, i, int(k)] for i, k in enumerate(y)))
+
+
+@pytest.mark.parametrize("labels", [[0, 0], [0, 2]])
+def test_two_rows_against_brute_force(labels):
+    inputs, y = np.array([[0.0, 0.0], [0.5, 0.3]]), np.array(labels, float)
+    exact = brute_force(np.asarray(KERNEL.matrix(jnp.asarray(inputs))), y, 3, 24)
+    small = Data.of(inputs, y)
+    found = all_evidences(MODEL, small, VI().solve(MODEL, small).sites)
+    assert exact - 0.3 < found["elbo"] < exact
+    np.testing.assert_allclose(found["ep"], exact, atol=0.02)
+    laplace = all_evidences(MODEL, small, Laplace().solve(MODEL, small).sites)["laplace"]
+    np.testing.assert_allclose(laplace, exact, atol=0.3)
+
+
+def test_laplace_is_that_of_the_book(data):
+    """R&W eq. 3.44, by Newton's method on all latent values at once."""
+    n, K = len(Y), np.asarray(KERNEL.matrix(jnp.asarray(X)))
+    big, one_hot, f = np.kron(np.eye(3), K), np.eye(3)[Y.astype(int)].T.ravel(), np.zeros(3 * n)
+    for _ in range(40):
+        p = np.exp(log_softmax(f.reshape(3, n), axis=0)).ravel()
+        stacked = np.concatenate([np.diag(row) for row in p.reshape(3, n)])
+        W = np.diag(p) - stacked @ stacked.T
+        f = big @ np.linalg.solve(np.eye(3 * n) + W @ big, W @ f + one_hot - p)
+    log_p = np.sum(log_softmax(f.reshape(3, n), axis=0)[Y.astype(int), np.arange(n)])
+    book = log_p - 0.5 * f @ np.linalg.solve(big, f) - 0.5 * np.linalg.slogdet(np.eye(3 * n) + W @ big)[1]
+    solution = Laplace().solve(MODEL, data)
+    np.testing.assert_allclose(all_evidences(MODEL, data, solution.sites)["laplace"], book, atol=1e-7)
+    mean, cov = posterior(MODEL, data, solution.sites).f(jnp.asarray(X))
+    np.testing.assert_allclose(mean, f.reshape(3, n).T, atol=1e-6)
+    full = np.linalg.inv(np.linalg.inv(big) + W).reshape(3, n, 3, n)
+    np.testing.assert_allclose(cov, np.einsum("cidi->icd", full), atol=1e-6)
+
+
+def test_two_classes_are_the_logit_of_the_difference():
+    """f₁ − f₀ has the kernel 2κ; evidence and predictions on Laplace's sites agree to rounding and to quadrature."""
+    y = (Y > 0).astype(float)
+    joint, single = Model.full(KERNEL, likelihoods.Softmax(2)), Model.full(2.0 * KERNEL, likelihoods.BernoulliLogit())
+    two, one = Data.of(X, y), Data.of(X, 2 * y - 1)
+    s2, s1 = Laplace().solve(joint, two).sites, Laplace().solve(single, one).sites
+    found, wanted = all_evidences(joint, two, s2), all_evidences(single, one, s1)
+    for name, atol in (("laplace", 1e-7), ("ep", 1e-3), ("loo", 1e-3)):
+        np.testing.assert_allclose(found[name], wanted[name], atol=atol)
+    new = jnp.asarray(three_classes(5, seed=3)[0])
+    mean, cov = posterior(joint, two, s2).f(new)
+    found = np.exp(probabilities(joint.likelihood, mean, cov))
+    np.testing.assert_allclose(found[:, 1], posterior(single, one, s1).probability(new), atol=1e-4)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-12)
+
+
+PAIRS = [(VI(), evidence.elbo, "fixed"), (VI(), evidence.ep, "implicit"), (Laplace(), evidence.laplace, "implicit")]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda p: f"{p[0].name}-{p[1].name}")
+def test_gradients_equal_differences(pair, data):
+    method, read, gradient = pair
+    trainable = Trainable.of(MODEL)
+    at = np.asarray(trainable.to_vector(MODEL))
+    start = initial_sites(MODEL.likelihood, data)
+
+    def at_vector(vector):
+        return profile(method, read, gradient, trainable, (), MODEL, data, jnp.asarray(vector), start)
+
+    here, h = at_vector(at), 1e-4
+    assert here.solution.outcome.ok
+    for i in range(len(at)):
+        step = h * np.eye(len(at))[i]
+        slope = float(at_vector(at + step).value - at_vector(at - step).value) / (2 * h)
+        np.testing.assert_allclose(float(here.gradient[i]), slope, atol=1e-4)
+
+
+def test_the_order_of_the_classes_means_nothing(data, vi_sites):
+    order = np.array([2, 0, 1])
+    moved = jax.tree.map(jnp.asarray, Data.of(X, order[Y.astype(int)].astype(float)).pad(16))
+    sites = VI().solve(MODEL, moved).sites
+    first, second = all_evidences(MODEL, data, vi_sites), all_evidences(MODEL, moved, sites)
+    for name in ("elbo", "ep"):
+        np.testing.assert_allclose(second[name], first[name], atol=1e-6)
+    new = jnp.asarray(three_classes(5, seed=3)[0])
+    before, after = (
+        np.exp(probabilities(MODEL.likelihood, *posterior(MODEL, d, s).f(new)))
+        for d, s in ((data, vi_sites), (moved, sites))
+    )
+    np.testing.assert_allclose(after[:, order], before, atol=1e-7)
+
+
+def test_weights_are_copies():
+    weight = np.array([1, 2, 1, 3, 1, 1, 1, 1, 2, 1, 1, 1])
+    copied = Data.of(np.repeat(X, weight, 0), np.repeat(Y, weight)).pad(16)
+    weighted = Data.of(X, Y, weight).pad(16)
+    first, second = (all_evidences(MODEL, d, VI().solve(MODEL, d).sites) for d in (copied, weighted))
+    for name in ("elbo", "ep", "loo"):
+        np.testing.assert_allclose(first[name], second[name], rtol=1e-6)
+
+
+def equations(jaxpr):
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jaxprs_in_params(equation.params):
+            yield from equations(inner)
+
+
+def test_nothing_is_factorised_in_batches(data):
+    """Batches of factorisations wait for each other in XLA's threads on the CPU, two of them at once for ever."""
+    trainable = Trainable.of(MODEL)
+    start = initial_sites(MODEL.likelihood, data)
+    program = jax.make_jaxpr(
+        lambda vector: profile(VI(), evidence.ep, "implicit", trainable, (), MODEL, data, vector, start)
+    )(trainable.to_vector(MODEL))
+    found = [e for e in equations(program.jaxpr) if e.primitive.name in ("cholesky", "triangular_solve")]
+    assert found
+    assert all(e.invars[0].aval.ndim == 2 for e in found)
+
+
+def test_what_is_not_there_says_so(data):
+    with pytest.raises(ValueError, match="EP is for likelihoods of one latent function"):
+        EP().solve(MODEL, data)
+    with pytest.raises(ValueError, match="no sparse prior"):
+        Model.sparse(KERNEL, likelihoods.Softmax(3), X[:4])
+    with pytest.raises(ValueError, match="class numbers 0 to 2"):
+        likelihoods.Softmax(3).check(np.array([0.0, 3.0]))
