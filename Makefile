@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lint docs audit fuzz clean
+.PHONY: help demo test lint docs audit fuzz bench clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -38,5 +38,8 @@ docs: .venv/.docs ## build the documentation into out/docs; a warning is an erro
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	@touch .venv/.docs
 
+bench: $(STAMP) ## measure sitewise beside its peers (each in .bench/); JOBS="fit grid" chooses, results/benchmarks keeps
+	@$(BIN)/python benchmarks/run.py $(if $(JOBS),--jobs $(JOBS))
+
 clean: ## remove the environment and outputs
-	rm -rf .venv out build
+	rm -rf .venv .bench out build

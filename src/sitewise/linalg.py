@@ -52,17 +52,20 @@ def jittered_cholesky(a: jax.Array, first: int = 0) -> tuple[jax.Array, jax.Arra
     not suffice.
     """
     ladder = jnp.asarray(_RUNGS, a.dtype)
-    step = jnp.diag(jnp.diagonal(a))
+
+    def raised(rung):
+        return a + jnp.diag(ladder[rung] * jnp.diagonal(a))
 
     def failed(state):
         rung, factor = state
-        return (rung < len(_RUNGS) - 1) & ~jnp.all(jnp.isfinite(factor))
+        # What does not factorise is NaN from end to end, and a NaN in `a` reaches the last entry of the diagonal.
+        return (rung < len(_RUNGS) - 1) & ~jnp.isfinite(factor[-1, -1])
 
     def climb(state):
         rung = state[0] + 1
-        return rung, cholesky(a + ladder[rung] * step)
+        return rung, cholesky(raised(rung))
 
-    start = (jnp.full((), first, jnp.int32), cholesky(a + ladder[first] * step if first else a))
+    start = (jnp.full((), first, jnp.int32), cholesky(raised(first) if first else a))
     rung, factor = lax.while_loop(failed, climb, start)
     return factor, ladder[rung]
 
@@ -125,8 +128,17 @@ def _split_nat1(K, b, w, root):
     return jnp.where(seen, b / jnp.where(seen, root, 1.0), 0.0) - root * (K @ rest), rest
 
 
-def condition_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Conditioned, tuple]:
-    """The formulas above, with the factors (L, W½, V, L⁻¹ W^{−½} b) they were computed from."""
+class Factors(NamedTuple):
+    """What `condition_on_sites` was computed from; `column` is L⁻¹ W^{−½} b."""
+
+    L: jax.Array
+    root: jax.Array
+    V: jax.Array
+    column: jax.Array
+
+
+def condition_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Conditioned, Factors]:
+    """The formulas above, with the factors they were computed from."""
     L, root, jitter = site_factor(K, w)
     # Σb = Vᵀ L⁻¹ W^{−½} b where w > 0.  K b − VᵀV b would be the same, but where a site is a million times as precise
     # as the prior (large counts) it loses as many digits.
@@ -140,7 +152,17 @@ def condition_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Condit
     var = jnp.minimum(var, jnp.diagonal(K))
     mean = K @ rest + V.T @ solved[:, -1]
     log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * b @ mean
-    return Conditioned(mean, var, log_z, jitter), (L, root, V, solved[:, -1])
+    return Conditioned(mean, var, log_z, jitter), Factors(L, root, V, solved[:, -1])
+
+
+def mean_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> Conditioned:
+    """The same at a quarter of the cost, with min(K_ii, 1/w_i), which is never less, in the place of the variances."""
+    L, root, jitter = site_factor(K, w)
+    column, rest = _split_nat1(K, b, w, root)
+    mean = K @ _weights(L, root, solve_triangular(L, column, lower=True), rest)
+    log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * b @ mean
+    prior = jnp.diagonal(K)
+    return Conditioned(mean, prior / jnp.maximum(1.0, w * prior), log_z, jitter)
 
 
 @jax.custom_vjp
@@ -151,26 +173,59 @@ def gaussian_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> Conditioned:
 
 def _forward(K, b, w):
     out, factors = condition_on_sites(K, b, w)
-    return out, (K, b, w, out.mean, out.var, factors)
+    return out, (K, b, w, out, factors)
 
 
-def _backward(residuals, cotangent):
-    K, b, w, mean, var, (L, root, V, column) = residuals
-    mean_bar, var_bar, z_bar, _ = cotangent
+# A derivative in the variances, in units of the variances and of the derivative in log_z, below which it is left out of
+# the pullback: there it is what remains of an equation that was solved to 1e-8.
+_NO_SLOPE = 1e-8
+
+
+def pull_prior(
+    K: jax.Array, b: jax.Array, w: jax.Array, out: Conditioned, factors: Factors, bar: Conditioned
+) -> tuple[jax.Array, jax.Array]:
+    """The cotangents of K and b for the cotangent `bar` of what came out."""
+    L, root, V, column = factors
     alpha = _weights(L, root, column, jnp.where(w > 0, 0.0, b))
-    H = solve_triangular(L, jnp.diag(root), lower=True)  # L⁻¹ W½, so R = HᵀH and Σ = K − VᵀV
-    cov = K - V.T @ V
-    Gt = jnp.eye(K.shape[0], dtype=K.dtype) - H.T @ V  # Gᵀ = I − R K
-    pulled = Gt @ mean_bar
-    outer = 0.5 * jnp.outer(pulled, alpha)
-    K_bar = outer + outer.T + (Gt * var_bar) @ Gt.T + z_bar * 0.5 * (jnp.outer(alpha, alpha) - H.T @ H)
-    cov_mean_bar = cov @ mean_bar
-    b_bar = cov_mean_bar + z_bar * mean
-    w_bar = -mean * cov_mean_bar - (cov * cov) @ var_bar - 0.5 * z_bar * (var + mean**2)
+    H = lower_inverse(L) * root  # L⁻¹ W½, so that R = HᵀH and Gᵀ = I − HᵀV
+    pulled = bar.mean - H.T @ (V @ bar.mean)
+    outer = 0.5 * jnp.outer(pulled + 0.5 * bar.log_z * alpha, alpha)
+    K_bar = outer + outer.T - 0.5 * bar.log_z * (H.T @ H)
+
+    def with_variances(K_bar):
+        Gt = jnp.eye(K.shape[0], dtype=K.dtype) - H.T @ V
+        return K_bar + (Gt * bar.var) @ Gt.T
+
+    steep = jnp.max(jnp.abs(bar.var) * out.var) > _NO_SLOPE * jnp.abs(bar.log_z)
+    K_bar = lax.cond(steep, with_variances, lambda K_bar: K_bar, K_bar)
+    b_bar = K @ bar.mean - V.T @ (V @ bar.mean) + bar.log_z * out.mean
+    return K_bar, b_bar
+
+
+def _backward(residuals, bar):
+    K, b, w, out, factors = residuals
+    K_bar, b_bar = pull_prior(K, b, w, out, factors, bar)
+    cov = K - factors.V.T @ factors.V
+    w_bar = -out.mean * (cov @ bar.mean) - (cov * cov) @ bar.var - 0.5 * bar.log_z * (out.var + out.mean**2)
     return K_bar, b_bar, w_bar
 
 
 gaussian_sites.defvjp(_forward, _backward)
+
+
+def lower_inverse(L: jax.Array, leaf: int = 0) -> jax.Array:
+    """L⁻¹ by halves, [[A, 0], [C, D]]⁻¹ = [[A⁻¹, 0], [−D⁻¹CA⁻¹, D⁻¹]].
+
+    Nearly all of it is matrix products, which run at about twice the rate of triangular solves.
+    """
+    n = L.shape[0]
+    leaf = leaf or max(48, -(-n // 8))
+    if n <= leaf:
+        return solve_triangular(L, jnp.eye(n, dtype=L.dtype), lower=True)
+    half = -(-n // 32) * 16
+    A, D = lower_inverse(L[:half, :half], leaf), lower_inverse(L[half:, half:], leaf)
+    below = -(D @ (L[half:, :half] @ A))
+    return jnp.block([[A, jnp.zeros((half, n - half), L.dtype)], [below, D]])
 
 
 class Raced(NamedTuple):
@@ -309,8 +364,7 @@ def whitener(K: jax.Array, jitter: float) -> tuple[jax.Array, jax.Array]:
 def inverse_root(A: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(L⁻¹, ½ log|A|, jitter) with L Lᵀ = A: products with L⁻¹ run as matrix products, which solves do not."""
     L, jitter = jittered_cholesky(A)
-    H = solve_triangular(L, jnp.eye(A.shape[0], dtype=A.dtype), lower=True)
-    return H, jnp.sum(jnp.log(jnp.diagonal(L))), jitter
+    return lower_inverse(L), jnp.sum(jnp.log(jnp.diagonal(L))), jitter
 
 
 def gmres(matvec, rhs: jax.Array, tol: float, max_steps: int) -> jax.Array:

@@ -16,5 +16,10 @@ from threadpoolctl import threadpool_limits
 @contextlib.contextmanager
 def working_precision() -> Iterator[None]:
     """float64 for JAX and one BLAS thread, until the end of the `with` block."""
+    # JAX factorises with SciPy's BLAS, which it loads at the first factorisation.  A library that is not loaded yet
+    # cannot be limited, so it is loaded here; else the first fit of a process would run with all threads.
+    import scipy.linalg.cython_blas
+    import scipy.linalg.cython_lapack  # noqa: F401
+
     with jax.enable_x64(True), threadpool_limits(limits=1, user_api="blas"):
         yield

@@ -18,7 +18,7 @@ from sitewise.data import Data, bucket
 from sitewise.estimators.predictive import Functions, Predictive, by_block, padded, repeated
 from sitewise.evidence import row_left_out
 from sitewise.inference import Inference, Solution
-from sitewise.inference.driver import initial_sites, solve
+from sitewise.inference.driver import first_sites, solve
 from sitewise.learning.fit import all_evidences, pad_rows
 from sitewise.model import Model
 from sitewise.precision import working_precision
@@ -38,7 +38,6 @@ _posterior = jax.jit(posterior)
 _marginals = jax.jit(lambda q, X: q.f(X))
 _joint = jax.jit(lambda q, X: q.f_joint(X))
 _draw = jax.jit(lambda q, key, X, samples: q.f_samples(key, X, samples), static_argnums=3)
-_start = jax.jit(initial_sites)
 
 
 @jax.jit
@@ -127,7 +126,7 @@ def infer(method: Inference, model: Model, data: Data, known: Sites, at: np.ndar
     """Sites of `data` at the hyperparameters of `model`; rows `at` start from the sites `known`."""
     filled = data.pad(bucket(data.rows))
     with working_precision():
-        start = Sites(*(np.array(a) for a in _start(model.likelihood, filled)))
+        start = Sites(*(np.array(a) for a in first_sites(model.likelihood, filled)))
         start.nat1[..., at], start.prec[..., at] = known
         solution = solve(method, model, filled, start)
     return Latent.of(model, data, Sites(*(np.asarray(a)[..., : data.rows] for a in solution.sites))), solution

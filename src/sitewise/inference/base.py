@@ -61,6 +61,8 @@ class Inference:
     name: ClassVar[str]
     use_newton: ClassVar[bool] = True
     has_merit: ClassVar[bool] = True
+    mean_only: ClassVar[bool] = False  # `propose` and `merit` do not look at the variances
+    sees_sites: ClassVar[bool] = False  # `propose` looks at the present sites, besides the marginals
 
     def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
         """T(λ): the sites this method would set, given the marginals that the present sites produce."""

@@ -38,11 +38,10 @@ _ADJOINT_STEPS = 150
 
 
 class _Point(NamedTuple):
-    """Sites and all that follows from them."""
+    """Sites and what follows from them."""
 
     sites: Sites
     q: Marginals
-    factor: Any
     target: Sites
     merit: jax.Array
     residual: jax.Array
@@ -56,7 +55,13 @@ def _scaled_gap(target: Sites, sites: Sites, q: Marginals, data: Data) -> Sites:
 
 
 def evaluate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> _Point:
-    q, factor = gram.condition_with_factor(sites.scaled(data.weight))
+    return _evaluate(method, likelihood, gram, data, sites)[0]
+
+
+def _evaluate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tuple[_Point, Any]:
+    """The point, and the factor that derivatives of q need."""
+    weighted = sites.scaled(data.weight)
+    q, factor = (gram.condition_mean(weighted), None) if method.mean_only else gram.condition_with_factor(weighted)
     target = method.propose(likelihood, data, q, sites)
     gap = _scaled_gap(target, sites, q, data)
     # Seen from the marginal's mean: nat1 there is Δnat1 − m·Δprec.  Where a site is a million times as precise as the
@@ -67,7 +72,7 @@ def evaluate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> _
         merit = method.merit(likelihood, data, q, sites)
     else:
         merit = -jnp.sqrt(jnp.sum(gap.nat1**2) + jnp.sum(gap.prec**2))
-    return _Point(sites, q, factor, target, merit, residual)
+    return _Point(sites, q, target, merit, residual), factor
 
 
 def _flat(nat1: jax.Array, prec: jax.Array) -> jax.Array:
@@ -88,10 +93,10 @@ class Linearised(NamedTuple):
     unpack: Any
 
 
-def linearise(method: Inference, likelihood, gram, data: Data, point: _Point) -> Linearised:
+def linearise(method: Inference, likelihood, gram, data: Data, point: _Point, factor) -> Linearised:
     """The derivative of T, from the elementwise derivatives of `propose` and the covariance Σ."""
     q, sites, w = point.q, point.sites, data.weight
-    cov = gram.covariance(point.factor)
+    cov = gram.covariance(factor)
     sd = jnp.sqrt(q.var)
 
     def update(mean, var, nat1, prec):
@@ -99,11 +104,16 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point) ->
         target = method.propose(likelihood, data, moved, Sites(nat1, prec))
         return jnp.where(data.mask, target.nat1, 0.0), jnp.where(data.mask, target.prec, 0.0)
 
-    # `update` is elementwise: four directional derivatives give the whole (block-diagonal) Jacobian.
+    # `update` is elementwise: a directional derivative per argument gives the whole (block-diagonal) Jacobian.
     arguments = (q.mean, q.var, sites.nat1, sites.prec)
-    tangents = tuple(jnp.zeros((4, *sd.shape), sd.dtype).at[i].set(1.0) for i in range(4))
+    needed = [True, not method.mean_only, method.sees_sites, method.sees_sites]
+    which = [i for i in range(4) if needed[i]]
+    tangents = tuple(jnp.stack([jnp.full(sd.shape, float(i == k), sd.dtype) for k in which]) for i in range(4))
     slopes = jax.vmap(lambda *t: jax.jvp(update, arguments, t)[1])(*tangents)
-    by_mean, by_var, by_nat1, by_prec = ((slopes[0][i], slopes[1][i]) for i in range(4))
+    by: list = [None] * 4
+    for row, i in enumerate(which):
+        by[i] = slopes[0][row], slopes[1][row]
+    by_mean, by_var, by_nat1, by_prec = by
 
     def pack(s: Sites) -> jax.Array:
         return _flat(s.nat1 * sd, s.prec * q.var)
@@ -112,50 +122,60 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point) ->
         x1, x2 = _halves(x, sd.shape)
         return Sites(x1 / sd, x2 / q.var)
 
+    # A method that looks at the mean only needs a few products with Σ; others many, and with Σ∘Σ.
+    cov_times = cov.times_once if method.mean_only else cov.times
+
     def times(x):
         d = unpack(x)
-        dm = cov.times(w * (d.nat1 - q.mean * d.prec))
-        dv = -cov.squared_times(w * d.prec)
-        return pack(
-            Sites(*(by_mean[k] * dm + by_var[k] * dv + by_nat1[k] * d.nat1 + by_prec[k] * d.prec for k in range(2)))
-        )
+        dm = cov_times(w * (d.nat1 - q.mean * d.prec))
+        moved = [by_mean[k] * dm for k in range(2)]
+        if not method.mean_only:
+            dv = -cov.squared_times(w * d.prec)
+            moved = [moved[k] + by_var[k] * dv for k in range(2)]
+        if method.sees_sites:
+            moved = [moved[k] + by_nat1[k] * d.nat1 + by_prec[k] * d.prec for k in range(2)]
+        return pack(Sites(*moved))
 
     def transposed_times(x):
         x1, x2 = _halves(x, sd.shape)
         d1, d2 = x1 * sd, x2 * q.var
-        m_bar = by_mean[0] * d1 + by_mean[1] * d2
-        v_bar = by_var[0] * d1 + by_var[1] * d2
-        cov_m = cov.times(m_bar)
-        nat1 = w * cov_m + by_nat1[0] * d1 + by_nat1[1] * d2
-        prec = -w * (q.mean * cov_m + cov.squared_times(v_bar)) + by_prec[0] * d1 + by_prec[1] * d2
+        cov_m = cov_times(by_mean[0] * d1 + by_mean[1] * d2)
+        nat1, prec = w * cov_m, -w * q.mean * cov_m
+        if not method.mean_only:
+            prec = prec - w * cov.squared_times(by_var[0] * d1 + by_var[1] * d2)
+        if method.sees_sites:
+            nat1 = nat1 + by_nat1[0] * d1 + by_nat1[1] * d2
+            prec = prec + by_prec[0] * d1 + by_prec[1] * d2
         return _flat(nat1 / sd, prec / q.var)
 
     return Linearised(times, transposed_times, pack, unpack)
 
 
-def _newton_direction(method, likelihood, gram, data, point: _Point) -> Sites:
-    jac = linearise(method, likelihood, gram, data, point)
+def _newton_direction(method, likelihood, gram, data, point: _Point, factor) -> Sites:
+    jac = linearise(method, likelihood, gram, data, point, factor)
     gap = _scaled_gap(point.target, point.sites, point.q, data)
     rhs = _flat(gap.nat1, gap.prec)
     step = gmres(lambda x: x - jac.times(x), rhs, _NEWTON_TOL, _NEWTON_STEPS)
     return jac.unpack(jnp.where(jnp.all(jnp.isfinite(step)), step, rhs))
 
 
-def pull_to_sites(gram, data: Data, point: _Point, by_q: Marginals, by_sites: Sites) -> Sites:
+def pull_to_sites(gram, data: Data, point: _Point, factor, by_q: Marginals, by_sites: Sites) -> Sites:
     """The derivative in λ of a function of (q, λ), given its derivatives in q and in λ directly."""
     q, w = point.q, data.weight
-    cov = gram.covariance(point.factor)
-    cov_m = cov.times(by_q.mean)
+    cov = gram.covariance(factor)
+    cov_m = cov.times_once(by_q.mean)
+    # Laplace's evidence does not look at the variances, and a product with Σ∘Σ is dear.
+    by_var = lax.cond(jnp.any(by_q.var != 0), cov.squared_times, jnp.zeros_like, by_q.var)
     nat1 = by_sites.nat1 + w * (cov_m + by_q.log_z * q.mean)
-    prec = by_sites.prec - w * (q.mean * cov_m + cov.squared_times(by_q.var) + 0.5 * by_q.log_z * (q.var + q.mean**2))
+    prec = by_sites.prec - w * (q.mean * cov_m + by_var + 0.5 * by_q.log_z * (q.var + q.mean**2))
     if by_q.cross is not None:
         prec = prec - w * cov.cross_times(by_q.cross)
     return Sites(nat1, prec)
 
 
-def adjoint(method, likelihood, gram, data, point: _Point, cotangent: Sites, tol: float) -> Sites:
+def adjoint(method, likelihood, gram, data, point: _Point, factor, cotangent: Sites, tol: float) -> Sites:
     """(I − Jᵀ)⁻¹ applied to ∂evidence/∂λ."""
-    jac = linearise(method, likelihood, gram, data, point)
+    jac = linearise(method, likelihood, gram, data, point, factor)
     sd, var = jnp.sqrt(point.q.var), point.q.var
     rhs = _flat(cotangent.nat1 / sd, cotangent.prec / var)
     x1, x2 = _halves(gmres(lambda x: x - jac.transposed_times(x), rhs, tol, _ADJOINT_STEPS), sd.shape)
@@ -214,7 +234,7 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
                 jnp.maximum(_MIN_KEPT * old.sites.prec, method.min_prec),
             ),
         )
-        new = evaluate(method, likelihood, gram, data, moved)
+        new, factor = _evaluate(method, likelihood, gram, data, moved)
         # With a precision held at its limit the fixed point is not a maximum of the merit, only of the residual.
         held = jnp.any(data.mask & (new.target.prec <= method.min_prec))
         if damped:
@@ -228,7 +248,7 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
             slow = gram.newton_pays | (new.residual > _CONTRACTS * old.residual)
             direction, newton = lax.cond(
                 better & slow & (s.step > 0),
-                lambda: (_newton_direction(method, likelihood, gram, data, point), jnp.array(True)),
+                lambda: (_newton_direction(method, likelihood, gram, data, new, factor), jnp.array(True)),
                 lambda: (_plain_direction(point), jnp.array(False)),
             )
         else:
@@ -254,6 +274,8 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
     )
     end = lax.while_loop(go_on, body, start)
     point = end.point
+    if method.mean_only:
+        point = point._replace(q=gram.condition_with_factor(point.sites.scaled(data.weight))[0])
     code = jnp.where(
         point.residual <= tol,
         Outcome.CONVERGED,
@@ -279,6 +301,12 @@ def initial_sites(likelihood, data: Data) -> Sites:
     return Sites(jnp.where(data.mask, slope + prec * centre, 0.0), jnp.where(data.mask, prec, 0.0))
 
 
+first_sites = jax.jit(initial_sites)  # for callers outside a compiled program
+
+
+first_sites = jax.jit(initial_sites)  # for callers outside a compiled program
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def _solve(method, model, data, sites):
     return iterate(method, model.likelihood, model.prior.gram(data.X), data, sites)[1]
@@ -287,7 +315,7 @@ def _solve(method, model, data, sites):
 def solve(method: Inference, model, data: Data, sites: Sites | None = None) -> Solution:
     """From `sites`, from the likelihood's own start, then by the milder methods: the first that converges."""
     data = jax.tree.map(jnp.asarray, data)
-    first = initial_sites(model.likelihood, data)
+    first = first_sites(model.likelihood, data)
     solution = _solve(method, model, data, first if sites is None else sites)
     if isinstance(solution.code, jax.core.Tracer) or solution.outcome.ok:
         return solution
@@ -301,7 +329,7 @@ def solve(method: Inference, model, data: Data, sites: Sites | None = None) -> S
 
 def rescue(method: Inference, model, data: Data, failed: Solution) -> Solution:
     """Degradation before failure: what the milder methods find, or `failed` if they find nothing."""
-    first = initial_sites(model.likelihood, data)
+    first = first_sites(model.likelihood, data)
     for milder in method.milder():
         found = _solve(milder, model, data, first)
         if found.outcome.ok:

@@ -26,6 +26,7 @@ class EP(Inference):
 
     name: ClassVar[str] = "ep"
     has_merit: ClassVar[bool] = False
+    sees_sites: ClassVar[bool] = True
 
     def milder(self):
         """Damped, then fractional: half the power is nearer to VI, and convergence easier."""

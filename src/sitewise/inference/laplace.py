@@ -17,6 +17,7 @@ class Laplace(Inference):
 
     name: ClassVar[str] = "laplace"
     use_newton: ClassVar[bool] = False  # the update is Newton's step already
+    mean_only: ClassVar[bool] = True
 
     def propose(self, likelihood, data, q, sites):
         if not likelihood.curved:

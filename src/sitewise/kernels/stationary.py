@@ -35,11 +35,13 @@ def squared_distances(A: jax.Array, B: jax.Array) -> jax.Array:
     """
     size = A.dtype.itemsize
     A, B = jnp.clip(A, -_FAR[size], _FAR[size]), jnp.clip(B, -_FAR[size], _FAR[size])
-    centre = lax.stop_gradient(jnp.median(B, axis=0))
+    # Medians of about a hundred rows: sorting all of them would take longer than the product.
+    some = slice(None, None, max(1, B.shape[0] // 100))
+    centre = lax.stop_gradient(jnp.median(B[some], axis=0))
     squares = lax.stop_gradient((B - centre) ** 2)
     norms, columns = jnp.sum(squares, axis=1), jnp.max(squares, axis=0)
     narrowest = jnp.min(jnp.where(columns > 0, columns, jnp.inf))
-    uneven = jnp.max(norms) > _SPREAD[size] * jnp.minimum(jnp.median(norms), 100 * narrowest)
+    uneven = jnp.max(norms) > _SPREAD[size] * jnp.minimum(jnp.median(norms[some]), 100 * narrowest)
     return lax.cond(uneven, lambda: _by_column(A, B), lambda: _by_product(A - centre, B - centre))
 
 

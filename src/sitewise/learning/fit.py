@@ -115,10 +115,10 @@ def pad_rows(array, rows: int) -> jax.Array:
 
 
 def start_sites(model: Model, data: Data, sites: Sites | None) -> Sites:
-    from sitewise.inference.driver import initial_sites
+    from sitewise.inference.driver import first_sites
 
     if sites is None:
-        return initial_sites(model.likelihood, data)
+        return first_sites(model.likelihood, data)
     rows = sites.nat1.shape[-1]
     if rows > data.rows:
         raise ValueError(f"Got sites for {rows} rows but data for {data.rows}.")

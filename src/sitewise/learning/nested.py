@@ -27,6 +27,7 @@ from sitewise.parameters import Trainable
 from sitewise.precision import working_precision
 from sitewise.sites import Sites
 
+_named = jax.jit(lambda trainable, vector: trainable.constrained(vector), static_argnums=0)
 _RESCUES = 3  # points of one search at which the milder methods are tried; they take many steps
 _LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a solution of anything
 
@@ -265,7 +266,7 @@ class _Search:
 
     def _record(self, vector, value: float, slope: np.ndarray, solution: Solution) -> None:
         entry = {
-            **{k: np.asarray(v) for k, v in self.trainable.constrained(jnp.asarray(vector)).items()},
+            **{k: np.asarray(v) for k, v in _named(self.trainable, vector).items()},
             "objective": value,
             "slope": float(np.max(np.abs(slope), initial=0.0)) / self.rows,
             "residual": float(solution.stats.residual),

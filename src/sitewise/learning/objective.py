@@ -7,8 +7,9 @@
                                                 ā = (I − Jᵀ)⁻¹ a   "implicit"  (exact; J = ∂T/∂λ)
 
 "fixed" is exact where a = 0: (VI, elbo) and (EP, ep).  "one_step" is exact there too, and for
-(Laplace, laplace) in the parameters of the prior.  All three are one reverse pass over the same
-surrogate evidence(θ, λ*) + āᵀ T(λ*, θ) with λ* and ā held, the evidence linearised in (likelihood, q).
+(Laplace, laplace) in the parameters of the prior.  All three are one reverse pass over
+evidence(θ, λ*) + āᵀ T(λ*, θ) with λ* and ā held: first to (likelihood, q), elementwise, then from q to the gram with
+the factors that q was computed from, and on to θ.
 """
 
 from __future__ import annotations
@@ -58,32 +59,35 @@ def profile(
 ) -> Evaluation:
     """Solve for the sites at θ = vector, starting from `sites`; value and gradient there."""
     likelihood = trainable.from_vector(model, vector).likelihood
-    gram = trainable.from_vector(model, vector).prior.gram(data.X)
+    gram, pull_gram = jax.vjp(lambda v: trainable.from_vector(model, v).prior.gram(data.X), vector)
     point, solution = iterate(method, likelihood, gram, data, sites)
-    found = solution.sites
+    found, q = solution.sites, point.q
+    weighted = found.scaled(data.weight)
+    factor = gram.condition_with_factor(weighted)[1]
 
-    # The evidence is read and differentiated once (its quadrature may be the dearest part); θ enters it through
-    # the likelihood and q, so that the reverse pass below needs only their product with these derivatives.
+    # θ enters the evidence through the likelihood and q; what is collected here are derivatives in those two.
     value, (by_likelihood, by_q, by_sites) = jax.value_and_grad(
         lambda likelihood, q, s: evidence.read(likelihood, data, q, s), argnums=(0, 1, 2)
-    )(likelihood, point.q, found)
+    )(likelihood, q, found)
     if gradient != "fixed":
-        weights = pull_to_sites(gram, data, point, by_q, by_sites)
+        weights = pull_to_sites(gram, data, point, factor, by_q, by_sites)
         if gradient == "implicit":
-            weights = adjoint(method, likelihood, gram, data, point, weights, _ADJOINT_TOL)
+            weights = adjoint(method, likelihood, gram, data, point, factor, weights, _ADJOINT_TOL)
 
-    def surrogate(vector):
-        model_at = trainable.from_vector(model, vector)
-        q = model_at.prior.gram(data.X).condition(found.scaled(data.weight))
+        def moved(likelihood, q):
+            target = method.propose(likelihood, data, q, found)
+            return jnp.sum(jnp.where(data.mask, weights.nat1 * target.nat1 + weights.prec * target.prec, 0.0))
+
+        by_likelihood, by_q = jax.tree.map(
+            jnp.add, (by_likelihood, by_q), jax.grad(moved, argnums=(0, 1))(likelihood, q)
+        )
+
+    def rest(vector):
         prior = log_prior(trainable, priors, vector)
-        total = prior + _inner(by_q, q) + _inner(by_likelihood, model_at.likelihood)
-        if gradient == "fixed":
-            return total, prior
-        target = method.propose(model_at.likelihood, data, q, found)
-        moved = jnp.where(data.mask, weights.nat1 * target.nat1 + weights.prec * target.prec, 0.0)
-        return total + jnp.sum(moved), prior
+        return prior + _inner(by_likelihood, trainable.from_vector(model, vector).likelihood), prior
 
-    slope, prior = jax.grad(surrogate, has_aux=True)(vector)
+    slope, prior = jax.grad(rest, has_aux=True)(vector)
+    slope = slope + pull_gram(gram.pull(weighted, factor, q, by_q))[0]
     return Evaluation(value + prior, slope, solution)
 
 

@@ -60,6 +60,14 @@ class ClassGram:
         zero = jnp.zeros_like(out.mean)
         return Marginals(out.mean, var, zero, out.log_z, zero, out.jitter, out.cross), factor
 
+    def condition_mean(self, sites: Sites) -> Marginals:
+        """As `condition`: the means of the classes need all of it."""
+        return self.condition(sites)
+
+    def pull(self, sites: Sites, factor: tuple, q: Marginals, bar: Marginals) -> ClassGram:
+        """The cotangent of this gram, given that `bar` of q, with the sites held."""
+        return jax.vjp(lambda gram: gram.condition(sites), self)[1](bar)[0]
+
     def covariance(self, factor: tuple) -> ClassCovariance:
         V, N, noise = factor
         classes, n = V.shape[:2]
@@ -84,6 +92,8 @@ class ClassCovariance:
     def times(self, x: jax.Array) -> jax.Array:
         """d mean = (this) d nat1."""
         return jnp.tensordot(self.matrix, x, axes=((2, 3), (0, 1)))
+
+    times_once = times
 
     def squared_times(self, x: jax.Array) -> jax.Array:
         """d var = −(this) d prec: that of h, less that of the noise, d(1/Σ prec) = −Σ d prec/(Σ prec)²."""

@@ -164,9 +164,10 @@ def _forward(features, b, w):
     return out, (features, b, w, inner)
 
 
-def _backward(residuals, cotangent):
-    features, b, w, (coef, H) = residuals
-    mean_bar, var_bar, resid_bar, z_bar, _ = cotangent
+def pull_features(features: Features, b: jax.Array, w: jax.Array, inner: Inner, bar: Projected):
+    """Cotangents of features, b and w for the cotangent `bar` of what `condition` gives."""
+    coef, H = inner
+    mean_bar, var_bar, resid_bar, z_bar, _ = bar
     S = H.T @ H
 
     def sums(phi, diag, mean_bar, var_bar):
@@ -190,6 +191,11 @@ def _backward(residuals, cotangent):
 
     features_bar, (b_bar, w_bar) = features.pull(pull, b, w, mean_bar, var_bar, resid_bar)
     return features_bar, b_bar, w_bar
+
+
+def _backward(residuals, bar):
+    features, b, w, inner = residuals
+    return pull_features(features, b, w, inner, bar)
 
 
 project.defvjp(_forward, _backward)

@@ -56,39 +56,63 @@ class FullGram:
 
     newton_pays: ClassVar[bool] = True  # a Newton direction always costs less than what it saves
 
-    def condition(self, sites: Sites) -> Marginals:
-        """prior × sites.  With g = f − μ, the site of f is a site of g with b = nat1 − prec·μ."""
+    def _centred(self, sites: Sites) -> jax.Array:
+        """With g = f − μ, the site of f is a site of g with b = nat1 − prec·μ."""
+        return sites.nat1 - sites.prec * self.mean
+
+    def _marginals(self, sites: Sites, out: linalg.Conditioned) -> Marginals:
         mu = self.mean
-        b = sites.nat1 - sites.prec * mu
-        out = linalg.gaussian_sites(self.K, b, sites.prec)
         shift = jnp.sum(mu * (sites.nat1 - 0.5 * sites.prec * mu))
         return Marginals(mu + out.mean, out.var, jnp.zeros_like(out.var), shift + out.log_z, mu, out.jitter)
 
-    def condition_with_factor(self, sites: Sites) -> tuple[Marginals, jax.Array]:
-        """The same, with the factor V that `covariance` needs; not for differentiation."""
-        mu = self.mean
-        b = sites.nat1 - sites.prec * mu
-        out, (_, _, V, _) = linalg.condition_on_sites(self.K, b, sites.prec)
-        shift = jnp.sum(mu * (sites.nat1 - 0.5 * sites.prec * mu))
-        return Marginals(mu + out.mean, out.var, jnp.zeros_like(out.var), shift + out.log_z, mu, out.jitter), V
+    def condition(self, sites: Sites) -> Marginals:
+        """prior × sites."""
+        return self._marginals(sites, linalg.gaussian_sites(self.K, self._centred(sites), sites.prec))
 
-    def covariance(self, V: jax.Array) -> Covariance:
-        return Covariance(self.K - V.T @ V)
+    def condition_mean(self, sites: Sites) -> Marginals:
+        """The same for a method that looks at the mean only: `var` is an upper limit, at a quarter of the cost."""
+        return self._marginals(sites, linalg.mean_on_sites(self.K, self._centred(sites), sites.prec))
+
+    def condition_with_factor(self, sites: Sites) -> tuple[Marginals, linalg.Factors]:
+        """The same as `condition`, with the factors that `covariance` and `pull` need; not for differentiation."""
+        out, factors = linalg.condition_on_sites(self.K, self._centred(sites), sites.prec)
+        return self._marginals(sites, out), factors
+
+    def covariance(self, factors: linalg.Factors) -> Covariance:
+        return Covariance(self.K, factors.V)
+
+    def pull(self, sites: Sites, factors: linalg.Factors, q: Marginals, bar: Marginals) -> FullGram:
+        """The cotangent of this gram, given that `bar` of q, with the sites held."""
+        mu, b = self.mean, self._centred(sites)
+        out = linalg.Conditioned(q.mean - mu, q.var, q.log_z, q.jitter)
+        K_bar, b_bar = linalg.pull_prior(
+            self.K, b, sites.prec, out, factors, linalg.Conditioned(bar.mean, bar.var, bar.log_z, bar.jitter)
+        )
+        return FullGram(K_bar, bar.mean + bar.prior_mean + bar.log_z * b - sites.prec * b_bar)
 
 
 @module
 class Covariance:
-    """The posterior covariance Σ of the rows, as the two products that derivatives of q need."""
+    """The posterior covariance Σ = K − VᵀV of the rows, as the two products that derivatives of q need."""
 
-    matrix: jax.Array = fixed()
+    K: jax.Array = fixed()
+    V: jax.Array = fixed()
 
     def times(self, x: jax.Array) -> jax.Array:
         """Σ x."""
-        return self.matrix @ x
+        return self.matrix() @ x
 
     def squared_times(self, x: jax.Array) -> jax.Array:
         """(Σ ∘ Σ) x."""
-        return (self.matrix * self.matrix) @ x
+        matrix = self.matrix()
+        return (matrix * matrix) @ x
+
+    def times_once(self, x: jax.Array) -> jax.Array:
+        """Σ x for a few vectors, without making the matrix."""
+        return self.K @ x - self.V.T @ (self.V @ x)
+
+    def matrix(self) -> jax.Array:
+        return self.K - self.V.T @ self.V
 
 
 @module

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from sitewise import linalg, means
 from sitewise.kernels import Kernel
-from sitewise.priors.features import Blocked, Inner, Projected, Stored, Whitened, condition, project
+from sitewise.priors.features import Blocked, Inner, Projected, Stored, Whitened, condition, project, pull_features
 from sitewise.priors.full import Marginals
 from sitewise.sites import Sites
 from sitewise.types import Module, fixed, module, real, static
@@ -79,6 +79,18 @@ class SparseGram:
         out, inner = condition(self.features, sites.nat1 - sites.prec * self.mean, sites.prec)
         return self._marginals(sites, out), inner
 
+    def condition_mean(self, sites: Sites) -> Marginals:
+        """As `condition_with_factor`: without the variances it would cost about as much."""
+        return self.condition_with_factor(sites)[0]
+
+    def pull(self, sites: Sites, inner: Inner, q: Marginals, bar: Marginals) -> SparseGram:
+        """The cotangent of this gram, given that `bar` of q, with the sites held."""
+        b = sites.nat1 - sites.prec * self.mean
+        out = Projected(bar.mean, bar.var, bar.resid, bar.log_z, bar.jitter)
+        features_bar, b_bar, _ = pull_features(self.features, b, sites.prec, inner, out)
+        mean_bar = bar.mean + bar.prior_mean + bar.log_z * b - sites.prec * b_bar
+        return SparseGram(features_bar, mean_bar, jnp.zeros_like(self.jitter))
+
     def covariance(self, inner: Inner) -> SparseCovariance:
         return SparseCovariance(self.features, inner.H.T @ inner.H)
 
@@ -94,6 +106,8 @@ class SparseCovariance:
         """Σ x, in O(nm)."""
         inner = self.S @ self.features.total(lambda phi, diag, x: phi.T @ x, x)
         return self.features.each(lambda phi, diag: phi @ inner)
+
+    times_once = times
 
     def squared_times(self, x: jax.Array) -> jax.Array:
         """(Σ ∘ Σ) x = diag Φ S (Φᵀ diag(x) Φ) S Φᵀ, in O(nm²)."""

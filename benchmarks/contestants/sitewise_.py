@@ -1,0 +1,138 @@
+"""sitewise, every method."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import protocol
+
+import sitewise
+from sitewise import VI, Data, GPClassifier, Model, evidence, kernels, likelihoods, resolve
+from sitewise.inference.driver import evaluate, initial_sites
+from sitewise.methods import PAIRS
+from sitewise.precision import working_precision
+from sitewise.surface import evidence_surface
+from sitewise.types import Outcome
+
+_KEPT = {}
+
+
+def fit(task, data):
+    kernel = kernels.Matern52(**protocol.start(data))
+    model = Model.full(kernel, likelihoods.BernoulliProbit(), jitter=1e-6)
+    found = resolve(task["method"], **task.get("settings", {})).fit(model, Data.of(data["X"], data["y"]))
+    return {
+        "objective": found.objective / len(data["y"]),
+        "parameters": {name.split(".")[-1]: float(value) for name, value in found.parameters.items()},
+        "rounds": found.rounds,
+        "site_iterations": sum(entry.get("steps", 0) for entry in found.trace),
+        "converged": found.converged,
+    }
+
+
+def grid(task, data):
+    inference, read = PAIRS[task["method"]]
+    axes = np.array(task["log_lengthscale"]), np.array(task["log_sigma"])
+    surface = evidence_surface(inference, read, Data.of(data["X"], data["y"]), *axes)
+    failed = int(np.sum(surface.code != Outcome.CONVERGED))
+    best = float(surface.evidence.max()) / len(data["y"])
+    return {"points": surface.code.size, "failed": failed, "best": best}
+
+
+def predict(task, data):
+    if "classifier" not in _KEPT:
+        kernel = kernels.Matern52(10.0, 10.0)
+        _KEPT["classifier"] = GPClassifier(kernel=kernel, fixed=("*",)).fit(data["X"], data["y"] > 0)
+    return {"mean_probability": float(_KEPT["classifier"].predict_proba(data["X_new"])[:, 1].mean())}
+
+
+def _sparse_model(data):
+    return Model.sparse(kernels.Matern52(**protocol.start(data)), likelihoods.BernoulliProbit(), data["Z"])
+
+
+@jax.jit
+def _features(model, data):
+    return model.prior.gram(data.X)
+
+
+@jax.jit
+def _sweep(likelihood, gram, data, sites):
+    """Condition on the sites, and propose the next: what one turn of the loop of `VI` does."""
+    point = evaluate(VI(), likelihood, gram, data, sites)
+    return point.target, point.merit
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _value_and_gradient(read, model, data, sites):
+    def value(kernel):
+        prior = sitewise.types.replace(model.prior, kernel=kernel)
+        return read(sitewise.types.replace(model, prior=prior), data, sites)
+
+    return jax.value_and_grad(value)(model.prior.kernel)
+
+
+def _sparse(data):
+    if "sparse" not in _KEPT:
+        model, rows = _sparse_model(data), jax.tree.map(jnp.asarray, Data.of(data["X"], data["y"]))
+        gram = _features(model, rows)
+        sites = initial_sites(model.likelihood, rows)
+        for _ in range(5):
+            sites, _ = _sweep(model.likelihood, gram, rows, sites)
+        _KEPT["sparse"] = model, rows, gram, sites
+    return _KEPT["sparse"]
+
+
+def _in_double(verb):
+    @functools.wraps(verb)
+    def run(task, data):
+        with working_precision():
+            return verb(task, data)
+
+    return run
+
+
+@_in_double
+def sparse_step(task, data):
+    """One sweep of the E-step, the features of the rows at hand as they are within an E-step."""
+    model, rows, gram, sites = _sparse(data)
+    _, value = jax.block_until_ready(_sweep(model.likelihood, gram, rows, sites))
+    return {"objective": float(value) / len(data["y"])}
+
+
+@_in_double
+def sparse_first_step(task, data):
+    """The same with the features computed first."""
+    model, rows, _, sites = _sparse(data)
+    _, value = jax.block_until_ready(_sweep(model.likelihood, _features(model, rows), rows, sites))
+    return {"objective": float(value) / len(data["y"])}
+
+
+@_in_double
+def sparse_elbo(task, data):
+    model, rows, _, sites = _sparse(data)
+    value, _ = jax.block_until_ready(_value_and_gradient(evidence.elbo, model, rows, sites))
+    return {"objective": float(value) / len(data["y"])}
+
+
+@_in_double
+def sparse_ep(task, data):
+    model, rows, _, sites = _sparse(data)
+    value, _ = jax.block_until_ready(_value_and_gradient(evidence.ep, model, rows, sites))
+    return {"objective": float(value) / len(data["y"])}
+
+
+def sparse_train(task, data):
+    found = resolve(task["method"]).fit(_sparse_model(data), Data.of(data["X"], data["y"]))
+    return {
+        "objective": found.objective / len(data["y"]),
+        "rounds": found.rounds,
+        "site_iterations": sum(entry["steps"] for entry in found.trace),
+        "converged": found.converged,
+    }
+
+
+if __name__ == "__main__":
+    verbs = (fit, grid, predict, sparse_step, sparse_first_step, sparse_elbo, sparse_ep, sparse_train)
+    versions = {"library": f"sitewise {sitewise.__version__}, JAX {jax.__version__}"}
+    protocol.serve({verb.__name__: verb for verb in verbs}, versions)

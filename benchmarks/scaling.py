@@ -1,0 +1,137 @@
+"""One site iteration, the evidence and its gradient as n grows, beside the machine's own matrix product.
+
+    python benchmarks/scaling.py --out results/benchmarks/scaling.json
+
+The flops counted are those of the formulas in `linalg` (docs/explanation/performance.md has the table); the rate is
+their number over the CPU seconds, and its share is of NumPy's dgemm of the same size in the same process, in turn.
+Peak memory is what the compiled program asks for: arguments, results and temporaries, in units of n² doubles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from process import ONE_THREAD
+
+os.environ.update(ONE_THREAD)
+
+# In units of n³: (one iteration, last conditioning + gradient).
+FLOPS = {
+    # a Cholesky; a Cholesky, V, the inverse of L, R = HᵀH
+    "laplace": (1 / 3, 1 / 3 + 1 + 1 / 3 + 2),
+    # a Cholesky, V, and Σ = K − VᵀV for the Newton direction; as above
+    "vi": (1 / 3 + 1 + 2, 1 / 3 + 1 + 1 / 3 + 2),
+    "ep": (1 / 3 + 1 + 2, 1 / 3 + 1 + 1 / 3 + 2),
+    # and Σ for the adjoint, Gᵀ = I − HᵀV, and Gᵀ diag Gᵀᵀ
+    "hybrid": (1 / 3 + 1 + 2, 1 / 3 + 1 + 1 / 3 + 2 + 6),
+}
+
+
+def measure(n: int, methods: list[str], repeats: int) -> list[dict]:
+    import time
+
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from sitewise import Data, Model, kernels, likelihoods
+    from sitewise.inference.driver import first_sites
+    from sitewise.learning.objective import profile
+    from sitewise.methods import PAIRS, STATIONARY
+    from sitewise.parameters import Trainable
+    from sitewise.precision import working_precision
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 5))
+    y = np.sign(np.sin(X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=n))
+    model = Model.full(kernels.Matern52(2.0, 4.0), likelihoods.BernoulliProbit(), jitter=1e-6)
+    trainable = Trainable.of(model)
+    rows = []
+    with working_precision():
+        data = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), Data.of(X, y))
+        vector, start = trainable.to_vector(model), first_sites(model.likelihood, data)
+        for name in methods:
+            method, read = PAIRS[name]
+            gradient = "fixed" if name in STATIONARY else "implicit"
+            lowered = profile.lower(method, read, gradient, trainable, (), model, data, vector, start)
+            program = lowered.compile()
+
+            def run(sites):
+                return jax.block_until_ready(program(model, data, vector, sites))  # noqa: B023
+
+            found = run(start)
+            # Two turns of the loop: the first only conditions on the start, the second is a whole iteration.
+            near = jax.tree.map(lambda a: a * (1 + 1e-6), found.solution.sites)
+            seconds, dgemm = [], []
+            A = rng.normal(size=(n, n))
+            for _ in range(repeats):
+                began = time.process_time()
+                again = run(near)
+                seconds.append(time.process_time() - began)
+                began = time.process_time()
+                A @ A
+                dgemm.append(time.process_time() - began)
+            steps = int(again.solution.stats.steps)
+            once, last = FLOPS[name]
+            flops = (steps * once + last) * n**3
+            if name != "laplace":
+                flops -= 2 * n**3  # the first turn takes the plain direction, without Σ
+            rate, best = flops / np.median(seconds), 2 * n**3 / np.median(dgemm)
+            memory = program.memory_analysis()
+            peak = memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes
+            rows.append(
+                {
+                    "method": name, "n": n, "iterations": steps, "cpu": float(np.median(seconds)),
+                    "gflops": rate / 1e9, "dgemm_gflops": best / 1e9, "share": rate / best,
+                    "peak_n2_doubles": peak / (8 * n**2),
+                }
+            )  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sizes", nargs="*", type=int, default=[800, 2000, 4000])
+    parser.add_argument("--methods", nargs="*", default=["laplace", "vi", "hybrid"])
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        size, method = int(args.one[0]), args.one[1]
+        print(json.dumps(measure(size, [method], 3)[0]))
+        return
+    import numpy as np
+    from run import machine
+
+    rows = []
+    for n in args.sizes:
+        for method in args.methods:
+            done = subprocess.run(
+                [sys.executable, __file__, "--out", str(args.out), "--one", str(n), method],
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            rows.append(json.loads(done.stdout.splitlines()[-1]))
+            r = rows[-1]
+            print(
+                f"{method:8s} n={n:5d} {r['cpu']:7.2f} s CPU, {r['iterations']} iterations, {r['gflops']:.1f} of "
+                f"{r['dgemm_gflops']:.1f} Gflop/s ({100 * r['share']:.0f} %), peak {r['peak_n2_doubles']:.1f} n²",
+                flush=True,
+            )
+    exponents = {}
+    for method in args.methods:
+        here = [r for r in rows if r["method"] == method]
+        slope = np.polyfit(np.log([r["n"] for r in here]), np.log([r["cpu"] for r in here]), 1)[0]
+        exponents[method] = float(slope)
+    print("exponents of time in n:", {k: round(v, 2) for k, v in exponents.items()})
+    record = {"job": "scaling", "machine": machine(), "rows": rows, "exponents": exponents}
+    args.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

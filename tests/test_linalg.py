@@ -1,0 +1,55 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sitewise import linalg
+
+
+def problem(rows: int):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, 2))
+    K = jnp.asarray(3 * np.exp(-0.5 * np.sum((X[:, None] - X[None]) ** 2, axis=-1)))
+    w = rng.gamma(0.5, 4.0, rows)
+    w[::7] = 0.0  # rows without precision, some of them with a slope
+    return K, jnp.asarray(rng.normal(size=rows)), jnp.asarray(w)
+
+
+def test_mean_alone_is_the_mean_and_its_variances_are_upper_limits():
+    K, b, w = problem(30)
+    whole, _ = linalg.condition_on_sites(K, b, w)
+    mean = linalg.mean_on_sites(K, b, w)
+    np.testing.assert_allclose(mean.mean, whole.mean, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(mean.log_z, whole.log_z, rtol=1e-12)
+    assert np.all(mean.var >= whole.var)
+
+
+def test_inverse_by_halves():
+    L = np.tril(np.random.default_rng(1).normal(size=(150, 150))) / 20 + np.eye(
+        150
+    )  # two levels, halves of unequal size
+    np.testing.assert_allclose(linalg.lower_inverse(jnp.asarray(L)) @ L, np.eye(150), atol=1e-11)
+
+
+def test_pullback_is_autodiff():
+    """Also where the derivative in the variances is small, zero, or alone."""
+    K, b, w = problem(30)
+    rng = np.random.default_rng(2)
+    by_mean, by_var = rng.normal(size=(2, 30))
+
+    def plain(K, b, w):
+        return linalg.condition_on_sites(K, b, w)[0]
+
+    for scales in ((1.0, 1.0, 1.0), (1.0, 0.0, 1.0), (0.0, 1e-12, 0.0), (1.0, 1e-6, 1.0)):
+
+        def value(function, K, b, w, scales=scales):
+            out = function((K + K.T) / 2, b, w)
+            return scales[0] * by_mean @ out.mean + scales[1] * by_var @ out.var + scales[2] * out.log_z
+
+        def slopes(function, value=value):
+            return jax.grad(lambda *args: value(function, *args), argnums=(0, 1, 2))(K, b, w)
+
+        for found, expected in zip(slopes(linalg.gaussian_sites), slopes(plain), strict=True):
+            seen = np.asarray(w) > 0  # autodiff's derivative in a precision of zero is not that of √w
+            if found.ndim == 1 and found.shape == w.shape and expected is not None:
+                found, expected = found[seen], expected[seen]
+            np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * np.max(np.abs(expected)))
