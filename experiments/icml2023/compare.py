@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sitewise.bench.paper import published_fold, published_folds
+from sitewise.bench.registry import suite
 from sitewise.bench.store import read
 
 LIMITS = {"laplace": 1e-3, "vi": 3e-3, "hybrid-vem": 1e-2}
@@ -63,8 +64,19 @@ def hybrid_against_vem(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def means_over_sets(rows: list[dict]) -> str:
+    """Mean test log density over the sets of Table 1, seed 42, by protocol and method."""
+    by = defaultdict(list)
+    for r in rows:
+        if r["seed"] == 42 and r["set"] in suite("table1") and "@" not in r["method"]:
+            by[r["protocol"], r["method"]].append(r["test_loglik"])
+    return "\n".join(f"{protocol} {method}: {np.mean(v):.4f} ({len(v)} folds)" for (protocol, method), v in by.items())
+
+
 def main() -> None:
-    rows = [row for row in read(Path(sys.argv[1])) if row["protocol"] == "published"]
+    every = read(Path(sys.argv[1]))
+    print(means_over_sets(every))
+    rows = [row for row in every if row["protocol"] == "published"]
     print(agreement(rows, published_folds()))
     print()
     print(hybrid_against_vem(rows))
