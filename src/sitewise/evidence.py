@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from sitewise import linalg
+from sitewise import raced
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
@@ -47,12 +47,12 @@ def _elbo(likelihood, data, q, sites, power):
     return likelihood.expected_log_prob(data.y, q.mean, q.var + q.resid) - expected_log_site(sites, q.mean, q.var)
 
 
-def row_left_out(data: Data, q: Marginals, sites: Sites, a) -> linalg.LeftOut:
+def row_left_out(data: Data, q: Marginals, sites: Sites, a) -> raced.LeftOut:
     """The latent values of each row without the share `a` of its site, where a row has several."""
     # Padding has no site in q, whatever number stands in its place; dividing one out would give no Gaussian.
     assert q.cross is not None
     b, w = (jnp.where(data.mask, a * x, 0.0).T for x in sites)
-    return linalg.without_raced_site(q.mean.T, q.cross, b, w)
+    return raced.without_raced_site(q.mean.T, q.cross, b, w)
 
 
 def _ep(likelihood, data, q, sites, power):

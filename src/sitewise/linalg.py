@@ -80,14 +80,14 @@ def _jittered_cholesky_jvp(first, primals, tangents):
     return (L, jitter), (L @ kept, jnp.zeros_like(jitter))
 
 
-def _root(w: jax.Array) -> jax.Array:
+def safe_root(w: jax.Array) -> jax.Array:
     """√w with a finite derivative at w = 0 (padded rows)."""
     return jnp.where(w > 0, jnp.sqrt(jnp.where(w > 0, w, 1.0)), 0.0)
 
 
 def site_factor(K: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(L, √w, jitter) with L Lᵀ = I + W½ K W½."""
-    root = _root(w)
+    root = safe_root(w)
     B = root[:, None] * K * root[None, :]
     L, jitter = jittered_cholesky(B + jnp.eye(K.shape[0], dtype=K.dtype))
     return L, root, jitter
@@ -228,77 +228,6 @@ def lower_inverse(L: jax.Array, leaf: int = 0) -> jax.Array:
     return jnp.block([[A, jnp.zeros((half, n - half), L.dtype)], [below, D]])
 
 
-class Raced(NamedTuple):
-    """One Gaussian vector per class, conditioned on sites that see differences between the classes only."""
-
-    mean: jax.Array  # of g, (classes, n)
-    cross: jax.Array  # covariance of the g of one row, (n, classes, classes)
-    log_z: jax.Array
-    jitter: jax.Array
-
-
-class RacedFactor(NamedTuple):
-    """E_c = H_cᵀH_c,  (Σ_c E_c)⁻¹ = T Tᵀ on the rows that have a site,  noise = 1/Σ_c w_c there, else 0."""
-
-    H: jax.Array
-    T: jax.Array
-    noise: jax.Array
-    jitter: jax.Array
-
-
-def raced_factor(K: jax.Array, w: jax.Array) -> tuple[RacedFactor, jax.Array]:
-    """The factors of `condition_on_raced_sites`, and log ∫ of the sites without their linear terms."""
-    eye = jnp.eye(K.shape[0], dtype=K.dtype)
-
-    def one_class(w):
-        L, root, jitter = site_factor(K, w)
-        return solve_triangular(L, jnp.diag(root), lower=True), jnp.sum(jnp.log(jnp.diagonal(L))), jitter
-
-    # One class after the other: factorisations in a batch wait for each other in XLA's threads, and two such batches at
-    # the same time wait for ever (seen in jaxlib 0.10.2 on two cores).
-    H, half_log_dets, jitters = lax.map(one_class, w)
-    total = jnp.sum(w, axis=0)
-    seen = total > 0
-    noise = jnp.where(seen, 1 / jnp.where(seen, total, 1.0), 0.0)
-    scale = _root(noise)
-    scaled = (H * scale).reshape(-1, K.shape[0])
-    LM, jitter = jittered_cholesky(scaled.T @ scaled + jnp.diag(jnp.where(seen, 0.0, 1.0)))
-    T = scale[:, None] * solve_triangular(LM, eye, lower=True).T
-    jitter = jnp.maximum(jitter, jnp.max(jitters))
-    return RacedFactor(H, T, noise, jitter), -jnp.sum(half_log_dets) - jnp.sum(jnp.log(jnp.diagonal(LM)))
-
-
-def condition_on_raced_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Raced, tuple]:
-    """f_c ~ N(0, K) independent for each class c, times Π_i max_s Π_c exp(b_ci (f_ci − s) − ½ w_ci (f_ci − s)²).
-
-    The best s of a row is (Σ_c w_c f_c − Σ_c b_c)/Σ_c w_c, so that the site of a row has the precision matrix
-    diag(w) − wwᵀ/Σw (that of softmax, R&W eq. 3.38, if Σw = 1) and knows no common shift; g = f − s.
-    With s integrated over instead, the sites are diagonal in h = f − s, which gives the algebra of R&W eqs. 3.43–3.47:
-
-        E_c = W_c½ B_c⁻¹ W_c½,  M = Σ_c E_c,  Σ_c = K − K E_c K,   s ~ N(M⁻¹r, M⁻¹),  r = −Σ_c (I − E_c K) b_c
-        f_c | s ~ N(Σ_c (b_c + w_c s), Σ_c),   Cov(h_c, h_e) = δ_ce Σ_c + N_c N_eᵀ,   N_c = (I − K E_c) M^{−½}
-
-    and taking s at its best rather than integrating removes 1/Σw from every covariance within a row, and
-    ½ log(2π/Σw) from log_z.  A row with b = w = 0 drops out exactly.  Also gives (V, N, 1/Σw), Σ_c = K − V_cᵀV_c.
-    """
-    (H, T, noise, jitter), log_z = raced_factor(K, w)
-    V = H @ K
-
-    def gain(x):
-        """(I − K E_c) x for every class; x is a matrix."""
-        return x - jnp.swapaxes(V, 1, 2) @ (H @ x)
-
-    own = (K @ b[..., None] - jnp.swapaxes(V, 1, 2) @ (V @ b[..., None]))[..., 0]  # Σ_c b_c
-    white = T.T @ jnp.sum(w * own - b, axis=0)
-    N = gain(T)
-    mean = own - N @ white  # f_c − s = Σ_c b_c − (I − K E_c) s
-    variances = jnp.diagonal(K) - jnp.sum(V * V, axis=1)
-    cross = jnp.einsum("cij,eij->ice", N, N) - noise[:, None, None]
-    cross = cross + jnp.eye(w.shape[0], dtype=K.dtype) * variances.T[:, :, None]
-    log_z = log_z + 0.5 * jnp.sum(b * own) + 0.5 * white @ white
-    return Raced(mean, cross, log_z, jitter), (V, N, noise)
-
-
 def small_cholesky(a: jax.Array) -> jax.Array:
     """Lower factors of many small matrices, on the last two axes; all at once, column by column."""
 
@@ -317,41 +246,6 @@ def small_lower_solve(L: jax.Array, x: jax.Array) -> jax.Array:
         return x - L[..., :, j][..., None] * row[..., None, :], row
 
     return jnp.moveaxis(lax.scan(substitute, x, jnp.arange(L.shape[-1]))[1], 0, -2)
-
-
-class LeftOut(NamedTuple):
-    """N(mean, cov) of one row with its site divided out, and log ∫ of it times that site."""
-
-    mean: jax.Array
-    cov: jax.Array
-    log_z: jax.Array
-
-
-def without_raced_site(mean: jax.Array, cross: jax.Array, b: jax.Array, w: jax.Array) -> LeftOut:
-    """Divide the site (b, w) of each row out of its N(mean, cross); classes on the last axes, rows first.
-
-    The site is exp(b̃ᵀf − ½ fᵀWf + (Σb)²/2Σw), W = diag(w) − wwᵀ/Σw, b̃ = b − wΣb/Σw.  Neither it nor anything that is
-    asked of the result knows a common shift, which gets a variance of its own here to make `cross` invertible.
-    """
-    classes = mean.shape[-1]
-    eye = jnp.eye(classes, dtype=mean.dtype)
-    total = jnp.sum(w, axis=-1, keepdims=True)
-    share = w / jnp.where(total > 0, total, 1.0)
-    linear = b - share * jnp.sum(b, axis=-1, keepdims=True)
-    W = w[..., None] * (eye - share[..., None, :])
-    free = lax.stop_gradient(jnp.trace(cross, axis1=-2, axis2=-1) / classes)
-    L = small_cholesky(cross + free[..., None, None])
-    # cavity precision = Λ − W with Λ = (L Lᵀ)⁻¹:  I − LᵀWL = R Rᵀ,  cov = L R⁻ᵀR⁻¹ Lᵀ
-    Lt = jnp.swapaxes(L, -1, -2)
-    R = small_cholesky(eye - Lt @ W @ L)
-    root = jnp.swapaxes(small_lower_solve(R, Lt), -1, -2)
-    white = small_lower_solve(L, mean[..., None])[..., 0]  # L⁻¹ mean; Λ mean = L⁻ᵀ white
-    pulled = small_lower_solve(R, (white - (Lt @ linear[..., None])[..., 0])[..., None])[..., 0]
-    cavity_mean = (root @ pulled[..., None])[..., 0]
-    constant = 0.5 * jnp.sum(b, axis=-1) ** 2 / jnp.where(total > 0, total, 1.0)[..., 0]
-    log_det = jnp.sum(jnp.log(jnp.diagonal(R, axis1=-2, axis2=-1)), axis=-1)
-    log_z = log_det + 0.5 * jnp.sum(white**2, axis=-1) - 0.5 * jnp.sum(pulled**2, axis=-1) + constant
-    return LeftOut(cavity_mean, root @ jnp.swapaxes(root, -1, -2), log_z)
 
 
 def whitener(K: jax.Array, jitter: float) -> tuple[jax.Array, jax.Array]:
@@ -433,7 +327,7 @@ def whitened_sites(A: jax.Array, b: jax.Array, w: jax.Array) -> Whitened:
 
     As well conditioned as `gaussian_sites`, for any A, and A is never inverted: g = A(z_mean + L⁻ᵀu), u ~ N(0, I).
     """
-    G = _root(w)[:, None] * A
+    G = safe_root(w)[:, None] * A
     L, _ = jittered_cholesky(G.T @ G + jnp.eye(A.shape[0], dtype=A.dtype))
     pulled = solve_triangular(L, A.T @ b, lower=True)
     log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * pulled @ pulled

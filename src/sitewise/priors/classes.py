@@ -2,7 +2,7 @@
 
 Sites, means and variances have the classes on their first axis and the rows on their last: (C, n).  The sites of a row
 see f_c − s, with s the shift that suits them best, because softmax does not know a common shift (see
-`linalg.condition_on_raced_sites`).  `Marginals.mean` and `.var` are of g_c = f_c − s, `.cross` holds the covariance of
+`raced.condition_on_raced_sites`).  `Marginals.mean` and `.var` are of g_c = f_c − s, `.cross` holds the covariance of
 the g of each row, (n, C, C).  Cost O(C n³) for a conditioning and O((Cn)²) memory for Newton's method and gradients.
 """
 
@@ -13,7 +13,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from sitewise import linalg, means
+from sitewise import means, raced
 from sitewise.kernels import Kernel
 from sitewise.priors.full import Marginals
 from sitewise.sites import Sites
@@ -36,8 +36,8 @@ class ClassPrior:
     def posterior(self, X: jax.Array, sites: Sites) -> ClassPosterior:
         """q(f) as an object that can be asked for predictions; `sites` are the weighted ones."""
         K = self.gram(X).K
-        out, _ = linalg.condition_on_raced_sites(K, sites.nat1, sites.prec)
-        factor, _ = linalg.raced_factor(K, sites.prec)
+        out, _ = raced.condition_on_raced_sites(K, sites.nat1, sites.prec)
+        factor, _ = raced.raced_factor(K, sites.prec)
         return ClassPosterior(self, X, sites.nat1 - sites.prec * out.mean, factor.H, factor.T)
 
 
@@ -53,7 +53,7 @@ class ClassGram:
 
     def condition_with_factor(self, sites: Sites) -> tuple[Marginals, tuple]:
         """prior × sites, and what `covariance` needs."""
-        out, factor = linalg.condition_on_raced_sites(self.K, sites.nat1, sites.prec)
+        out, factor = raced.condition_on_raced_sites(self.K, sites.nat1, sites.prec)
         # Rounding can push a variance that is tiny next to the prior's below zero.
         floor = jnp.finfo(self.K.dtype).eps * jnp.diagonal(self.K)
         var = jnp.maximum(jnp.diagonal(out.cross, axis1=1, axis2=2).T, floor)
