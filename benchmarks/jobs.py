@@ -119,6 +119,8 @@ def sparse_cases() -> Iterator[Case]:
     yield Case("E-step sweep", twonorm, {"verb": "sparse_step"}, both, repeats=5)
     yield Case("E-step sweep with features", twonorm, {"verb": "sparse_first_step"}, ("sitewise",), repeats=5)
     yield Case("ELBO and gradient", twonorm, {"verb": "sparse_elbo"}, both, repeats=5)
+    task = {"verb": "sparse_elbo", "settled": False}
+    yield Case("ELBO and gradient, sites on the way", twonorm, task, both, repeats=5)
     yield Case("EP evidence and gradient", twonorm, {"verb": "sparse_ep"}, ("sitewise",), repeats=5)
 
 

@@ -9,10 +9,20 @@ projected process s = Φ v, f_i = s_i + N(0, resid_i), resid_i = κ_ii − |φ_i
 A has eigenvalues of at least one.  A row with b = w = 0 drops out exactly.  The pullback is analytic:
 
     p = Φᵀ m̄,  P = Φᵀ diag(v̄) Φ,  r = S p,  ū = r + z̄ c,  Ā = −½(r cᵀ + c rᵀ) − S P S − ½ z̄ (S + c cᵀ)
-    Φ̄ = m̄ cᵀ + b ūᵀ + 2 diag(v̄) Φ S + 2 W Φ Ā − 2 diag(r̄esid) Φ,   b̄ = Φ ū,   w̄ = diag Φ Ā Φᵀ
+    b̄ = Φ ū,   w̄ = diag Φ Ā Φᵀ,   Φ̄ = m̄ cᵀ + b ūᵀ + 2 diag(v̄) Φ S + 2 W Φ Ā − 2 diag(r̄esid) Φ
 
-Everything is a sum over rows or a value per row, so Φ may be kept (`Stored`) or recomputed block by block (`Blocked`,
-memory O(n + block·m)); the algebra below is written once for both.
+and goes on to the kernel matrices without T: K̄_xu = Φ̄ Tᵀ and, because ΦᵀΦ̄ comes out symmetric,
+
+    K̄_uu = −½ T (ΦᵀΦ̄) Tᵀ = T (Ā + ½ z̄ I + Q) Tᵀ,   Q = Φᵀ diag(r̄esid) Φ
+
+For every sum over rows that is skipped, n·m² multiplications are.  With r̄esid = v̄ − ½ z̄ w + e (e = 0 for the ELBO,
+v̄ = 0 at a fixed point of (VI, elbo) and (EP, ep)) one product with Φ and no sum is left where v̄ = e = 0:
+
+    K̄_xu = m̄ (Tc)ᵀ + b (Tū)ᵀ + W Φ (2Ā + z̄I) Tᵀ + 2 diag(v̄) Φ (S − I) Tᵀ − 2 diag(e) Φ Tᵀ
+    Q = −½ z̄ (A − I) + P + Φᵀ diag(e) Φ
+
+Everything is a sum over rows or a value per row, and is done for a block of rows at a time, whose temporaries stay in
+the processor's cache.  Φ is kept, or, where it is too large, recomputed with every block.
 """
 
 from __future__ import annotations
@@ -26,7 +36,7 @@ from jax import lax
 
 from sitewise import linalg
 from sitewise.kernels import Kernel
-from sitewise.types import fixed, module, static
+from sitewise.types import fixed, module, replace, static
 
 
 @module
@@ -38,80 +48,96 @@ class Whitened:
     T: jax.Array = fixed()
     jitter: jax.Array = fixed()  # needed beyond the prior's own to whiten
 
+    def rows(self, X: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """K_xu and the prior variances of the rows of X."""
+        return self.kernel.matrix(X, self.Z), self.kernel.variances(X)
+
     def __call__(self, X: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Φ and the prior variances of the rows of X."""
-        return self.kernel.matrix(X, self.Z) @ self.T, self.kernel.variances(X)
+        K, diag = self.rows(X)
+        return linalg.times_upper(K, self.T), diag
 
 
 @module
-class Stored:
-    """Features of all rows in memory."""
+class Features:
+    """Φ of all rows, in blocks.
 
-    phi: jax.Array = fixed()
-    diag: jax.Array = fixed()
+    Derivatives go to the kernel's parameters, Z and K_uu: T and phi are held, and `pull` accounts for them.
+    Block j of J holds the rows j, j + J, j + 2J, …, so that a table whose rows are spread over devices has
+    a part of every block on each of them.
+    """
+
+    whitened: Whitened = fixed()
+    K_uu: jax.Array = fixed()  # what T was made of
+    X: jax.Array = fixed()
+    phi: jax.Array | None = fixed()  # (blocks, rows of a block, m); None: recomputed
+    block: int = static()  # rows of a block, at most
+
+    @classmethod
+    def of(cls, whitened: Whitened, K_uu: jax.Array, X: jax.Array, block: int, keep: bool) -> Features:
+        held = replace(whitened, T=lax.stop_gradient(whitened.T))
+        features = cls(held, K_uu, X, None, block)
+        if not keep:
+            return features
+        phi = lax.map(lambda X: held(X)[0], features._split(X, "edge"))
+        return replace(features, phi=lax.stop_gradient(phi))
+
+    def _split(self, array: jax.Array, mode: str = "constant") -> jax.Array:
+        rows = array.shape[0]
+        blocks = -(-rows // self.block)
+        size = -(-rows // blocks)
+        widths = [(0, blocks * size - rows)] + [(0, 0)] * (array.ndim - 1)
+        return jnp.moveaxis(jnp.pad(array, widths, mode=mode).reshape((size, blocks, *array.shape[1:])), 1, 0)
+
+    def _join(self, values: Any) -> Any:
+        def whole(a):
+            return jnp.moveaxis(a, 0, 1).reshape((-1, *a.shape[2:]))[: self.X.shape[0]]
+
+        return jax.tree.map(whole, values)
+
+    def _blocks(self, rows):
+        return self._split(self.X, "edge"), self.phi, tuple(self._split(r) for r in rows)
+
+    def _features(self, X, phi):
+        return self.whitened(X) if phi is None else (phi, self.whitened.kernel.variances(X))
 
     def total(self, function: Callable, *rows: jax.Array) -> Any:
         """function(Φ, diag, *rows), a sum over rows."""
-        return function(self.phi, self.diag, *rows)
+
+        def part(block):
+            X, phi, values = block
+            return function(*self._features(X, phi), *values)
+
+        def add(sums, block):
+            return jax.tree.map(jnp.add, sums, part(block)), None
+
+        blocks = self._blocks(rows)
+        shapes = jax.eval_shape(lambda all: part(jax.tree.map(lambda a: a[0], all)), blocks)
+        return lax.scan(add, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes), blocks)[0]
 
     def each(self, function: Callable, *rows: jax.Array) -> Any:
         """function(Φ, diag, *rows), arrays with one entry per row."""
-        return function(self.phi, self.diag, *rows)
 
-    def pull(self, function: Callable, *rows: jax.Array) -> tuple[Stored, Any]:
-        """Cotangent of the features where function(Φ, diag, *rows) = (Φ̄, diag̅, values per row)."""
-        phi_bar, diag_bar, values = function(self.phi, self.diag, *rows)
-        return Stored(phi_bar, diag_bar), values
+        def values(block):
+            X, phi, values = block
+            return function(*self._features(X, phi), *values)
 
+        return self._join(lax.map(values, self._blocks(rows)))
 
-@module
-class Blocked:
-    """Features recomputed for `block` rows at a time."""
-
-    whitened: Whitened = fixed()
-    X: jax.Array = fixed()
-    block: int = static(4096)
-
-    def _split(self, array: jax.Array, mode: str = "constant") -> jax.Array:
-        count = -(-array.shape[0] // self.block)
-        widths = [(0, count * self.block - array.shape[0])] + [(0, 0)] * (array.ndim - 1)
-        return jnp.pad(array, widths, mode=mode).reshape((count, self.block, *array.shape[1:]))
-
-    def _blocks(self, rows):
-        return self._split(self.X, "edge"), tuple(self._split(r) for r in rows)
-
-    def _join(self, values):
-        return jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:]))[: self.X.shape[0]], values)
-
-    def total(self, function, *rows):
-        X, parts = self._blocks(rows)
+    def pull(self, function: Callable, K_uu_bar: jax.Array, *rows: jax.Array) -> Features:
+        """The cotangent of the features where function(Φ, *rows) = (K̄_xu, diag̅)."""
 
         def add(sums, block):
-            part = function(*self.whitened(block[0]), *block[1])
-            return jax.tree.map(jnp.add, sums, part), None
+            X, phi, values = block
+            (K, _), back = jax.vjp(lambda whitened: whitened.rows(X), self.whitened)
+            phi = linalg.times_upper(K, self.whitened.T) if phi is None else phi
+            return jax.tree.map(jnp.add, sums, back(function(phi, *values))[0]), None
 
-        first = function(*self.whitened(X[0]), *(p[0] for p in parts))
-        return lax.scan(add, first, (X[1:], tuple(p[1:] for p in parts)))[0]
+        def zero(tree):
+            return jax.tree.map(lambda a: jnp.zeros(jnp.shape(a), self.X.dtype), tree)
 
-    def each(self, function, *rows):
-        X, parts = self._blocks(rows)
-        values = lax.map(lambda block: function(*self.whitened(block[0]), *block[1]), (X, parts))
-        return self._join(values)
-
-    def pull(self, function, *rows):
-        X, parts = self._blocks(rows)
-
-        def add(sums, block):
-            (phi, diag), back = jax.vjp(lambda f: f(block[0]), self.whitened)
-            phi_bar, diag_bar, values = function(phi, diag, *block[1])
-            return jax.tree.map(jnp.add, sums, back((phi_bar, diag_bar))[0]), values
-
-        zero = jax.tree.map(lambda a: jnp.zeros(jnp.shape(a), self.X.dtype), self.whitened)
-        bar, values = lax.scan(add, zero, (X, parts))
-        return Blocked(bar, jnp.zeros_like(self.X), self.block), self._join(values)
-
-
-Features = Stored | Blocked
+        bar = lax.scan(add, zero(self.whitened), self._blocks(rows))[0]
+        return Features(bar, K_uu_bar, zero(self.X), zero(self.phi), self.block)
 
 
 class Projected(NamedTuple):
@@ -125,32 +151,31 @@ class Projected(NamedTuple):
 
 
 class Inner(NamedTuple):
-    """q(v) = N(coef, H ᵀH): what predictions and derivatives need."""
+    """q(v) = N(coef, H ᵀH): what predictions need."""
 
     coef: jax.Array
     H: jax.Array
 
 
-def _gap(phi, diag):
-    return diag - jnp.sum(phi * phi, axis=1)
+class Factor(NamedTuple):
+    """What derivatives need: q(v), and ΦᵀWΦ = A − I."""
+
+    inner: Inner
+    gram: jax.Array
 
 
-def condition(features: Features, b: jax.Array, w: jax.Array) -> tuple[Projected, Inner]:
-    """The formulas at the top of this file."""
-
-    def sums(phi, diag, b, w):
-        return phi.T @ (w[:, None] * phi), phi.T @ b
-
-    A, u = features.total(sums, b, w)
-    H, half_log_det, jitter = linalg.inverse_root(A + jnp.eye(A.shape[0], dtype=A.dtype))
+def condition(features: Features, b: jax.Array, w: jax.Array) -> tuple[Projected, Factor]:
+    """The formulas at the top of this file; not for differentiation."""
+    gram, u = features.total(lambda phi, diag, b, w: (linalg.weighted_gram(phi, w), phi.T @ b), b, w)
+    H, half_log_det, jitter = linalg.inverse_root(gram + jnp.eye(gram.shape[0], dtype=gram.dtype))
     coef = H.T @ (H @ u)
 
     def rows(phi, diag):
-        C = phi @ H.T
-        return phi @ coef, jnp.sum(C * C, axis=1), jnp.maximum(_gap(phi, diag), 0.0)
+        C = linalg.times_upper(phi, H.T)
+        return phi @ coef, jnp.sum(C * C, axis=1), jnp.maximum(diag - jnp.sum(phi * phi, axis=1), 0.0)
 
     mean, var, resid = features.each(rows)
-    return Projected(mean, var, resid, -half_log_det + 0.5 * u @ coef, jitter), Inner(coef, H)
+    return Projected(mean, var, resid, -half_log_det + 0.5 * u @ coef, jitter), Factor(Inner(coef, H), gram)
 
 
 @jax.custom_vjp
@@ -160,42 +185,56 @@ def project(features: Features, b: jax.Array, w: jax.Array) -> Projected:
 
 
 def _forward(features, b, w):
-    out, inner = condition(features, b, w)
-    return out, (features, b, w, inner)
+    out, factor = condition(features, b, w)
+    return out, (features, b, w, factor, out)
 
 
-def pull_features(features: Features, b: jax.Array, w: jax.Array, inner: Inner, bar: Projected):
-    """Cotangents of features, b and w for the cotangent `bar` of what `condition` gives."""
-    coef, H = inner
+def _steep(slope: jax.Array, out: Projected, z_bar: jax.Array) -> jax.Array:
+    """Whether a derivative in variances is more than what is left of an equation that was solved to 1e-8."""
+    return jnp.max(jnp.abs(slope) * (out.var + out.resid)) > linalg.NO_SLOPE * jnp.abs(z_bar)
+
+
+def pull_features(features: Features, b: jax.Array, w: jax.Array, factor: Factor, out: Projected, bar: Projected):
+    """Cotangents of features, b and w for the cotangent `bar` of `out`, which `condition` gave."""
+    coef, H = factor.inner
     mean_bar, var_bar, resid_bar, z_bar, _ = bar
-    S = H.T @ H
+    S, eye = H.T @ H, jnp.eye(H.shape[0], dtype=H.dtype)
+    resid_bar = jnp.where(out.resid > 0, resid_bar, 0.0)
+    rest = resid_bar - var_bar + 0.5 * z_bar * w  # e
+    steep, uneven = _steep(var_bar, out, z_bar), _steep(rest, out, z_bar)
 
-    def sums(phi, diag, mean_bar, var_bar):
-        return phi.T @ (var_bar[:, None] * phi), phi.T @ mean_bar
+    def gram_if(needed, weights):
+        return lax.cond(
+            needed,
+            lambda: features.total(lambda phi, diag, weights: linalg.weighted_gram(phi, weights), weights),
+            lambda: jnp.zeros_like(S),
+        )
 
-    P, p = features.total(sums, mean_bar, var_bar)
-    r = S @ p
+    P, E = gram_if(steep, var_bar), gram_if(uneven, rest)
+    r = S @ features.total(lambda phi, diag, mean_bar: phi.T @ mean_bar, mean_bar)
     u_bar = r + z_bar * coef
     outer = 0.5 * jnp.outer(r, coef)
     A_bar = -outer - outer.T - S @ P @ S - 0.5 * z_bar * (S + jnp.outer(coef, coef))
+    T = features.whitened.T
+    K_uu_bar = T @ (A_bar + 0.5 * z_bar * (eye - factor.gram) + P + E) @ T.T
+    by_w, by_var, by_rest = (2 * A_bar + z_bar * eye) @ T.T, 2 * (S - eye) @ T.T, -2 * T.T
+    by_mean, by_b = T @ coef, T @ u_bar
 
-    def pull(phi, diag, b, w, mean_bar, var_bar, resid_bar):
-        resid_bar = jnp.where(_gap(phi, diag) > 0, resid_bar, 0.0)
-        by_A = phi @ A_bar
-        phi_bar = (
-            mean_bar[:, None] * coef
-            + b[:, None] * u_bar
-            + 2 * (var_bar[:, None] * (phi @ S) + w[:, None] * by_A - resid_bar[:, None] * phi)
-        )
-        return phi_bar, resid_bar, (phi @ u_bar, jnp.sum(by_A * phi, axis=1))
+    def pull(phi, b, w, mean_bar, var_bar, rest, resid_bar):
+        K_bar = w[:, None] * (phi @ by_w) + mean_bar[:, None] * by_mean + b[:, None] * by_b
+        K_bar = lax.cond(steep, lambda K: K + var_bar[:, None] * (phi @ by_var), lambda K: K, K_bar)
+        K_bar = lax.cond(uneven, lambda K: K + rest[:, None] * (phi @ by_rest), lambda K: K, K_bar)
+        return K_bar, resid_bar
 
-    features_bar, (b_bar, w_bar) = features.pull(pull, b, w, mean_bar, var_bar, resid_bar)
+    features_bar = features.pull(pull, K_uu_bar, b, w, mean_bar, var_bar, rest, resid_bar)
+    # A pass of its own, which a caller that holds the sites never makes.
+    b_bar, w_bar = features.each(lambda phi, diag: (phi @ u_bar, jnp.sum((phi @ A_bar) * phi, axis=1)))
     return features_bar, b_bar, w_bar
 
 
 def _backward(residuals, bar):
-    features, b, w, inner = residuals
-    return pull_features(features, b, w, inner, bar)
+    features, b, w, factor, out = residuals
+    return pull_features(features, b, w, factor, out, bar)
 
 
 project.defvjp(_forward, _backward)

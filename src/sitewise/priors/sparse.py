@@ -10,13 +10,16 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from sitewise import linalg, means
 from sitewise.kernels import Kernel
-from sitewise.priors.features import Blocked, Inner, Projected, Stored, Whitened, condition, project, pull_features
+from sitewise.priors.features import Factor, Features, Inner, Projected, Whitened, condition, project, pull_features
 from sitewise.priors.full import Marginals
 from sitewise.sites import Sites
 from sitewise.types import Module, fixed, module, real, static
+
+_CACHED, _AHEAD = 2**18, 2**22  # numbers of features in a block: 2 MB, and what keeps an accelerator busy
 
 
 @module
@@ -25,7 +28,7 @@ class SparsePrior(Module):
 
     jitter   added to the diagonal of K_uu, as a share of its mean
     keep     at most so many numbers (n·m) of features are kept; beyond that they are recomputed block by block
-    block    numbers of features in one block
+    block    numbers of features in one block; None: as many as stay in a processor's cache, more on an accelerator
     """
 
     kernel: Kernel = fixed()
@@ -33,31 +36,38 @@ class SparsePrior(Module):
     mean: means.Mean = fixed(means.Zero())
     jitter: float = static(1e-9)
     keep: int = static(2**24)
-    block: int = static(2**21)
+    block: int | None = static(None)
 
     exact: ClassVar[bool] = False
 
-    def whitened(self, dtype) -> Whitened:
+    def _inducing(self, dtype) -> tuple[jax.Array, jax.Array]:
+        """Z, and K_uu with the jitter."""
         Z = jnp.asarray(self.inducing, dtype)
-        return Whitened(self.kernel, Z, *linalg.whitener(self.kernel.matrix(Z), self.jitter))
+        K = self.kernel.matrix(Z)
+        return Z, K + self.jitter * jnp.mean(jnp.diagonal(K)) * jnp.eye(len(Z), dtype=dtype)
+
+    def whitened(self, dtype) -> Whitened:
+        Z, K_uu = self._inducing(dtype)
+        return Whitened(self.kernel, Z, *linalg.whitener(K_uu))
 
     def gram(self, X: jax.Array) -> SparseGram:
         """Everything that depends on θ and X but not on the sites."""
-        whitened = self.whitened(X.dtype)
-        rows, m = X.shape[0], whitened.Z.shape[0]
-        if rows * m <= self.keep:
-            return SparseGram(Stored(*whitened(X)), self.mean(X), whitened.jitter)
-        return SparseGram(Blocked(whitened, X, max(1, self.block // m)), self.mean(X), whitened.jitter)
+        Z, K_uu = self._inducing(X.dtype)
+        whitened = Whitened(self.kernel, Z, *linalg.whitener(lax.stop_gradient(K_uu)))
+        numbers = self.block or (_CACHED if jax.default_backend() == "cpu" else _AHEAD)
+        keep = X.shape[0] * len(Z) <= self.keep
+        features = Features.of(whitened, K_uu, X, max(1, numbers // len(Z)), keep)
+        return SparseGram(features, self.mean(X), whitened.jitter)
 
     def posterior(self, X: jax.Array, sites: Sites) -> SparsePosterior:
         """q(f) as an object that can be asked for predictions; `sites` are the weighted ones."""
-        inner = self.gram(X).condition_with_factor(sites)[1]
-        return SparsePosterior(self.whitened(X.dtype), self.mean, inner)
+        factor = self.gram(X).condition_with_factor(sites)[1]
+        return SparsePosterior(self.whitened(X.dtype), self.mean, factor.inner)
 
 
 @module
 class SparseGram:
-    features: Stored | Blocked = fixed()
+    features: Features = fixed()
     mean: jax.Array = fixed()
     jitter: jax.Array = fixed()
 
@@ -74,32 +84,32 @@ class SparseGram:
         """prior × sites; the sites see s, which has the prior mean μ of f."""
         return self._marginals(sites, project(self.features, sites.nat1 - sites.prec * self.mean, sites.prec))
 
-    def condition_with_factor(self, sites: Sites) -> tuple[Marginals, Inner]:
-        """The same, with what `covariance` needs; not for differentiation."""
-        out, inner = condition(self.features, sites.nat1 - sites.prec * self.mean, sites.prec)
-        return self._marginals(sites, out), inner
+    def condition_with_factor(self, sites: Sites) -> tuple[Marginals, Factor]:
+        """The same, with what `covariance` and `pull` need; not for differentiation."""
+        out, factor = condition(self.features, sites.nat1 - sites.prec * self.mean, sites.prec)
+        return self._marginals(sites, out), factor
 
     def condition_mean(self, sites: Sites) -> Marginals:
         """As `condition_with_factor`: without the variances it would cost about as much."""
         return self.condition_with_factor(sites)[0]
 
-    def pull(self, sites: Sites, inner: Inner, q: Marginals, bar: Marginals) -> SparseGram:
+    def pull(self, sites: Sites, factor: Factor, q: Marginals, bar: Marginals) -> SparseGram:
         """The cotangent of this gram, given that `bar` of q, with the sites held."""
         b = sites.nat1 - sites.prec * self.mean
-        out = Projected(bar.mean, bar.var, bar.resid, bar.log_z, bar.jitter)
-        features_bar, b_bar, _ = pull_features(self.features, b, sites.prec, inner, out)
+        out, out_bar = (Projected(a.mean, a.var, a.resid, a.log_z, a.jitter) for a in (q, bar))
+        features_bar, b_bar, _ = pull_features(self.features, b, sites.prec, factor, out, out_bar)
         mean_bar = bar.mean + bar.prior_mean + bar.log_z * b - sites.prec * b_bar
         return SparseGram(features_bar, mean_bar, jnp.zeros_like(self.jitter))
 
-    def covariance(self, inner: Inner) -> SparseCovariance:
-        return SparseCovariance(self.features, inner.H.T @ inner.H)
+    def covariance(self, factor: Factor) -> SparseCovariance:
+        return SparseCovariance(self.features, factor.inner.H.T @ factor.inner.H)
 
 
 @module
 class SparseCovariance:
     """Σ = Φ S Φᵀ, as the two products that derivatives of q need."""
 
-    features: Stored | Blocked = fixed()
+    features: Features = fixed()
     S: jax.Array = fixed()
 
     def times(self, x: jax.Array) -> jax.Array:
@@ -111,7 +121,7 @@ class SparseCovariance:
 
     def squared_times(self, x: jax.Array) -> jax.Array:
         """(Σ ∘ Σ) x = diag Φ S (Φᵀ diag(x) Φ) S Φᵀ, in O(nm²)."""
-        P = self.features.total(lambda phi, diag, x: phi.T @ (x[:, None] * phi), x)
+        P = self.features.total(lambda phi, diag, x: linalg.weighted_gram(phi, x), x)
         Q = self.S @ P @ self.S
         return self.features.each(lambda phi, diag: jnp.sum((phi @ Q) * phi, axis=1))
 
