@@ -1,13 +1,17 @@
 """L3. Evidence surfaces: an evidence at every point of a (lengthscale, magnitude) grid.
 
-One compiled program walks a row of the grid (constant σ).  Every point starts from the likelihood's own
-sites, so its value does not depend on the grid it is part of, and every point carries its own outcome.
+One compiled program does a row of the grid (constant σ), and every point carries its own outcome.  Where the likelihood
+is log-concave, and so has one solution for every θ, a point starts from where the sites of the two rows before it lead:
+log prec and nat1/√prec go on in a straight line in log σ, which for large σ, where the posterior only grows with the
+prior, is exact.  A point that does not converge from there starts anew from the likelihood's own sites, as all do where
+the likelihood is not log-concave: values do not depend on the grid.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -17,12 +21,14 @@ from jax import lax
 
 from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
-from sitewise.inference import Inference
-from sitewise.inference.driver import initial_sites, iterate
+from sitewise.inference import EP, VI, Inference
+from sitewise.inference.driver import first_sites, iterate
 from sitewise.kernels import Matern52, Stationary
 from sitewise.likelihoods import BernoulliProbit, Likelihood
 from sitewise.precision import working_precision
 from sitewise.priors import FullPrior
+from sitewise.sites import Sites
+from sitewise.types import Outcome
 
 
 class Surface(NamedTuple):
@@ -34,15 +40,44 @@ class Surface(NamedTuple):
     residual: np.ndarray
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _row(method: Inference, evidence: Evidence, kernel: type[Stationary], likelihood, data, log_ls, log_sigma):
-    def point(log_l):
-        prior = FullPrior(kernel(lengthscale=jnp.exp(log_l), variance=jnp.exp(2 * log_sigma)))
-        found, solution = iterate(method, likelihood, prior.gram(data.X), data, initial_sites(likelihood, data))
-        value = evidence.read(likelihood, data, found.q, solution.sites)
-        return value, solution.code, solution.stats.steps, solution.stats.residual
+# The ELBO at VI's sites and EP's evidence at its own are stationary in the sites: an error of 1e-5 in those, in units
+# of the marginal, is one of 1e-10 a row in the evidence.
+_STATIONARY_TOL = 1e-5
+_FAR = 3.0  # the most that log prec is led on
 
-    return lax.map(point, log_ls)
+
+def _as_accurate(method: Inference, evidence: Evidence) -> Inference:
+    """The method with the tolerance that this evidence needs, unless it has one of its own."""
+    if isinstance(method, EP):
+        stationary = evidence.name == "ep" and evidence.power == method.power
+    else:
+        stationary = isinstance(method, VI) and evidence.name == "elbo"
+    return dataclasses.replace(method, tol=_STATIONARY_TOL) if stationary and method.tol is None else method
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _row(method: Inference, evidence: Evidence, kernel: type[Stationary], likelihood, data, log_ls, log_sigma, starts):
+    def point(each):
+        log_l, start = each
+        prior = FullPrior(kernel(lengthscale=jnp.exp(log_l), variance=jnp.exp(2 * log_sigma)))
+        found, solution = iterate(method, likelihood, prior.gram(data.X), data, start)
+        value = evidence.read(likelihood, data, found.q, solution.sites)
+        return (value, solution.code, solution.stats.steps, solution.stats.residual), solution.sites
+
+    return lax.map(point, (log_ls, starts))
+
+
+@jax.jit
+def _led_on(last: Sites, before: Sites, steps: jax.Array) -> Sites:
+    """Where the sites lead, `steps` times as far on as from `before` to `last`."""
+    seen = (last.prec > 0) & (before.prec > 0)
+    new, old = (jnp.log(jnp.where(seen, s.prec, 1.0)) for s in (last, before))
+    log_prec = new + jnp.clip(steps * (new - old), -_FAR, _FAR)
+    ratio = last.nat1 * jnp.exp(-0.5 * new)
+    ratio = ratio + steps * (ratio - before.nat1 * jnp.exp(-0.5 * old))
+    return Sites(
+        jnp.where(seen, ratio * jnp.exp(0.5 * log_prec), last.nat1), jnp.where(seen, jnp.exp(log_prec), last.prec)
+    )
 
 
 def evidence_surface(
@@ -58,12 +93,35 @@ def evidence_surface(
 ) -> Surface:
     """θ ↦ evidence(θ, λ*(θ)) on the grid; `done` is called after each row."""
     likelihood = BernoulliProbit() if likelihood is None else likelihood
-    rows = []
+    method = _as_accurate(method, evidence)
+    log_ls = np.asarray(log_lengthscale, float)
+    rows: list[Sequence[np.ndarray]] = []
+    walked: list[Sites] = []
     with working_precision():
         padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
-        for value in log_sigma:
-            row = _row(method, evidence, kernel, likelihood, padded, jnp.asarray(log_lengthscale, float), float(value))
+        own = jax.tree.map(lambda a: jnp.tile(a, (len(log_ls), 1)), first_sites(likelihood, padded))
+
+        def solve(value, starts):
+            return _row(method, evidence, kernel, likelihood, padded, jnp.asarray(log_ls), float(value), starts)
+
+        for i, value in enumerate(log_sigma):
+            starts = walked[-1] if walked else own
+            if len(walked) == 2 and log_sigma[i - 1] != log_sigma[i - 2]:
+                steps = (value - log_sigma[i - 1]) / (log_sigma[i - 1] - log_sigma[i - 2])
+                starts = _led_on(walked[1], walked[0], steps)
+            row, sites = solve(value, starts)
+            failed = np.asarray(row[1]) != Outcome.CONVERGED
+            if walked and np.any(failed):
+                pick = functools.partial(_where_first, failed)
+                row, sites = jax.tree.map(pick, solve(value, own), (row, sites))
             rows.append(jax.tree.map(np.asarray, row))
+            if likelihood.log_concave:
+                walked = [*walked[-1:], sites]
             if done is not None:
                 done()
     return Surface(*(np.stack(column) for column in zip(*rows, strict=True)))
+
+
+def _where_first(flags: np.ndarray, a: jax.Array, b: jax.Array) -> jax.Array:
+    """a where the flag of the first axis is set, else b."""
+    return jnp.where(flags.reshape((-1,) + (1,) * (a.ndim - 1)), a, b)

@@ -32,7 +32,8 @@ _SHRINK = 0.4
 _MIN_RATE = 1e-4
 _MIN_KEPT = 0.05  # a step keeps at least this share of each site precision
 _CONTRACTS = 0.3  # a plain update that shrinks the residual to this share is good enough
-_NEWTON_TOL = 1e-2
+_NEAR = 1.0  # residual of a start, in units of the marginal, below which the first step may be Newton's
+_NEWTON_TOL = 1e-2  # of the linear system, far from the solution
 _NEWTON_STEPS = 40
 _ADJOINT_STEPS = 150
 
@@ -155,7 +156,11 @@ def _newton_direction(method, likelihood, gram, data, point: _Point, factor) -> 
     jac = linearise(method, likelihood, gram, data, point, factor)
     gap = _scaled_gap(point.target, point.sites, point.q, data)
     rhs = _flat(gap.nat1, gap.prec)
-    step = gmres(lambda x: x - jac.times(x), rhs, _NEWTON_TOL, _NEWTON_STEPS)
+    # As accurate as the linearisation is (inexact Newton, Dembo et al. 1982), and no more than the end needs.
+    tol = jnp.asarray(_NEWTON_TOL, rhs.dtype)
+    if gram.newton_pays:
+        tol = jnp.clip(0.1 * tolerance(method, rhs.dtype) / point.residual, jnp.minimum(point.residual, tol), tol)
+    step = gmres(lambda x: x - jac.times(x), rhs, tol, _NEWTON_STEPS)
     return jac.unpack(jnp.where(jnp.all(jnp.isfinite(step)), step, rhs))
 
 
@@ -247,7 +252,7 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
             # Where products with Σ∘Σ are dear, a plain update that contracts well is not worth improving.
             slow = gram.newton_pays | (new.residual > _CONTRACTS * old.residual)
             direction, newton = lax.cond(
-                better & slow & (s.step > 0),
+                better & slow & ((s.step > 0) | (new.residual < _NEAR)),
                 lambda: (_newton_direction(method, likelihood, gram, data, new, factor), jnp.array(True)),
                 lambda: (_plain_direction(point), jnp.array(False)),
             )

@@ -25,12 +25,11 @@ class VI(Inference):
     name: ClassVar[str] = "vi"
 
     def propose(self, likelihood, data, q, sites):
-        def expected(mean, var):
-            return likelihood.expected_log_prob(data.y, mean, var)
+        def total(mean, var):
+            return jnp.sum(likelihood.expected_log_prob(data.y, mean, var))
 
-        at, one, none = (q.mean, q.var + q.resid), jnp.ones_like(q.mean), jnp.zeros_like(q.mean)
-        by_mean = jax.jvp(expected, at, (one, none))[1]
-        by_var = jax.jvp(expected, at, (none, one))[1]
+        # One reverse pass: forward ones, one for each argument, would evaluate the likelihood twice.
+        by_mean, by_var = jax.grad(total, argnums=(0, 1))(q.mean, q.var + q.resid)
         prec = jnp.maximum(-2 * by_var, self.min_prec)
         return Sites(by_mean + prec * q.mean, prec)
 
