@@ -9,6 +9,7 @@ import protocol
 
 import sitewise
 from sitewise import VI, Data, GPClassifier, Model, evidence, kernels, likelihoods, resolve
+from sitewise.estimators.rows import start_lengthscale  # where the estimators start
 from sitewise.inference.driver import evaluate, initial_sites
 from sitewise.methods import PAIRS
 from sitewise.precision import working_precision
@@ -19,7 +20,8 @@ _KEPT = {}
 
 
 def fit(task, data):
-    kernel = kernels.Matern52(**protocol.start(data))
+    start = {"lengthscale": start_lengthscale(data["X"])} if task.get("own_start") else protocol.start(data)
+    kernel = kernels.Matern52(**start)
     model = Model.full(kernel, likelihoods.BernoulliProbit(), jitter=1e-6)
     found = resolve(task["method"], **task.get("settings", {})).fit(model, Data.of(data["X"], data["y"]))
     return {

@@ -281,7 +281,7 @@ def inverse_root(A: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     return lower_inverse(L), jnp.sum(jnp.log(jnp.diagonal(L))), jitter
 
 
-def gmres(matvec, rhs: jax.Array, tol: float, max_steps: int) -> jax.Array:
+def gmres(matvec, rhs: jax.Array, tol: float | jax.Array, max_steps: int) -> jax.Array:
     """Solve matvec(x) = rhs, to |residual| ≤ tol·|rhs| or `max_steps` Arnoldi steps.
 
     Saad & Schultz 1986, with Givens rotations so that the residual is known at every step.

@@ -22,11 +22,12 @@ class Merged(NamedTuple):
 
 _SAMPLE = 256  # rows, evenly spaced among the sorted ones, whose distances stand for all
 _COMMON = 5.0  # inputs within this factor of standardised ones start from a lengthscale of 1
+_STRANGERS = 10.0  # lengthscales beyond which rows have nothing to say about each other
 
 
 def start_lengthscale(X: np.ndarray) -> float:
     """Where a search that was given no kernel starts: 1, or the typical distance of rows per √(2·columns) if that is
-    far from 1.
+    far from 1; and the typical distance itself where that is more than ten of the former (from about 50 columns on).
 
     A start of 1 among distances of 10⁻³ or 10² is on a plateau of the evidence, where only a constant is learned.
     """
@@ -37,8 +38,10 @@ def start_lengthscale(X: np.ndarray) -> float:
     apart = apart[apart > 1e-12 * np.max(squares, initial=0.0)]
     if apart.size == 0:
         return 1.0
-    scale = float(np.sqrt(np.median(apart) / (2 * X.shape[1])))
-    return 1.0 if 1 / _COMMON <= scale <= _COMMON else float(np.clip(scale, 1e-4, 1e5))
+    typical = float(np.sqrt(np.median(apart)))
+    scale = typical / np.sqrt(2 * X.shape[1])
+    start = 1.0 if 1 / _COMMON <= scale <= _COMMON else float(np.clip(scale, 1e-4, 1e5))
+    return start if typical <= _STRANGERS * start else float(np.clip(typical, 1e-4, 1e5))
 
 
 def merge(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Merged:

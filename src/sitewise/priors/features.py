@@ -203,15 +203,14 @@ def pull_features(features: Features, b: jax.Array, w: jax.Array, factor: Factor
     rest = resid_bar - var_bar + 0.5 * z_bar * w  # e
     steep, uneven = _steep(var_bar, out, z_bar), _steep(rest, out, z_bar)
 
-    def gram_if(needed, weights):
-        return lax.cond(
-            needed,
-            lambda: features.total(lambda phi, diag, weights: linalg.weighted_gram(phi, weights), weights),
-            lambda: jnp.zeros_like(S),
-        )
+    def sums(phi, diag, mean_bar, var_bar, rest):
+        def gram_if(needed, weights):
+            return lax.cond(needed, lambda: linalg.weighted_gram(phi, weights), lambda: jnp.zeros_like(S))
 
-    P, E = gram_if(steep, var_bar), gram_if(uneven, rest)
-    r = S @ features.total(lambda phi, diag, mean_bar: phi.T @ mean_bar, mean_bar)
+        return phi.T @ mean_bar, gram_if(steep, var_bar), gram_if(uneven, rest)
+
+    p, P, E = features.total(sums, mean_bar, var_bar, rest)
+    r = S @ p
     u_bar = r + z_bar * coef
     outer = 0.5 * jnp.outer(r, coef)
     A_bar = -outer - outer.T - S @ P @ S - 0.5 * z_bar * (S + jnp.outer(coef, coef))

@@ -1,0 +1,141 @@
+"""A sparse GP as rows grow: one sweep of the E-step, then the ELBO and its gradient; and training on a million rows.
+
+    python benchmarks/sparse_scaling.py --out results/benchmarks/sparse_scaling.json
+    python benchmarks/sparse_scaling.py --out results/benchmarks/sparse_scaling.json --train 1000000 --inducing 200
+
+Every size runs in a process of its own, with one thread, so that its peak memory is its own.  Features that would take
+more than the prior's `keep` are recomputed block by block.  Training is `MiniBatch` on files mapped into memory, on all
+cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from process import ONE_THREAD
+
+COLUMNS = 10
+
+
+def table(rows: int):
+    """Two classes with a curved border."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, COLUMNS))
+    y = np.sign(np.sin(X[:, 0]) + X[:, 1] + 0.5 * X[:, 2] * X[:, 3] + 0.5 * rng.normal(size=rows))
+    return X, y
+
+
+def measure(rows: int, inducing: int) -> dict:
+    import resource
+    import time
+
+    import jax
+    import jax.numpy as jnp
+
+    from sitewise import VI, Data, Model, evidence, kernels, likelihoods
+    from sitewise.inference.driver import evaluate, first_sites
+    from sitewise.precision import working_precision
+
+    X, y = table(rows)
+
+    @jax.jit
+    def sweep_and_gradient(model, data, sites):
+        point = evaluate(VI(), model.likelihood, model.prior.gram(data.X), data, sites)
+        return jax.value_and_grad(lambda model: evidence.elbo(model, data, point.target))(model)
+
+    with working_precision():
+        model = Model.sparse(kernels.Matern52(3.0, 2.0), likelihoods.BernoulliProbit(), X[:inducing])
+        data = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), Data.of(X, y))
+        sites = first_sites(model.likelihood, data)
+        program = sweep_and_gradient.lower(model, data, sites).compile()
+        seconds = []
+        for _ in range(3 if rows <= 100_000 else 1):
+            began = time.process_time()
+            value, _ = jax.block_until_ready(program(model, data, sites))
+            seconds.append(time.process_time() - began)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    middle = sorted(seconds)[len(seconds) // 2]
+    return {"rows": rows, "inducing": inducing, "cpu": middle, "peak_gib": peak, "elbo_per_row": float(value) / rows}
+
+
+def train(rows: int, inducing: int) -> dict:
+    import resource
+    import time
+
+    import numpy as np
+
+    from sitewise import Model, kernels, likelihoods
+    from sitewise.learning.minibatch import MiniBatch
+    from sitewise.priors.inducing import select
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name, array in zip("Xy", table(rows), strict=True):
+            np.save(f"{folder}/{name}.npy", array)
+        del array
+        X, y = (np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in "Xy")
+        began, wall = time.process_time(), time.perf_counter()
+        Z = select(np.asarray(X[:: max(1, rows // 10_000)]), "kmeans", inducing)
+        model = Model.sparse(kernels.Matern52(3.0), likelihoods.BernoulliProbit(), Z)
+        found = MiniBatch(size=4096).fit(model, (X, y))
+        cpu, wall = time.process_time() - began, time.perf_counter() - wall
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {
+        "rows": rows, "inducing": inducing, "cpu": cpu, "wall": wall, "peak_gib": peak,
+        "elbo_per_row": found.elbo / found.rows, "rounds": len(found.trace), "converged": found.converged,
+        "reason": found.reason,
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sizes", nargs="*", type=int, default=[10_000, 30_000, 100_000, 300_000, 1_000_000])
+    parser.add_argument("--train", type=int, help="rows to train on, in the place of the sizes; all cores")
+    parser.add_argument("--inducing", type=int, default=500)
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        os.environ.update(ONE_THREAD)
+        print(json.dumps(measure(args.one, args.inducing)))
+        return
+    import numpy as np
+    from run import machine
+
+    record = json.loads(args.out.read_text()) if args.out.exists() else {"job": "sparse_scaling"}
+    record["machine"] = machine()
+    if args.train:
+        record["training"] = train(args.train, args.inducing)
+        print(record["training"])
+    else:
+        rows = []
+        for n in args.sizes:
+            command = [
+                sys.executable,
+                __file__,
+                "--out",
+                str(args.out),
+                "--one",
+                str(n),
+                "--inducing",
+                str(args.inducing),
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            rows.append(json.loads(done.stdout.splitlines()[-1]))
+            print(f"n={n:8d} {rows[-1]['cpu']:8.2f} s CPU, peak {rows[-1]['peak_gib']:.2f} GiB", flush=True)
+        slope = np.polyfit(np.log([r["rows"] for r in rows]), np.log([r["cpu"] for r in rows]), 1)[0]
+        print(f"exponent of time in n: {slope:.2f}")
+        record.update(rows=rows, exponent=float(slope))
+    args.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
