@@ -33,7 +33,7 @@ from process import Contestant, Lost
 from summary import summarise, table
 
 SHORT = ("fit", "grid", "sparse", "predict", "cold", "scaling")
-ALONE = ("cold", "scaling")  # jobs of sitewise alone, with scripts of their own
+ALONE = ("cold", "scaling", "sparse_scaling")  # jobs of sitewise alone, with scripts of their own
 
 
 def machine() -> dict:
@@ -150,6 +150,7 @@ def main() -> None:
             print(f"{name:14s}{(cases.__doc__ or '').strip().splitlines()[0]}")
         print("cold          A process that imports sitewise and fits once, with an empty and with a warm cache.")
         print("scaling       Site iteration, evidence and gradient from n = 800 to 4 000, beside the machine's dgemm.")
+        print("sparse_scaling  A sweep, the ELBO and its gradient from 10⁴ to 10⁶ rows, m = 500.")
         return
     unknown = set(args.jobs) - set(JOBS) - set(ALONE)
     if unknown:

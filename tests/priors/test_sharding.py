@@ -17,7 +17,7 @@ from sitewise.parameters import Trainable
 rng = np.random.default_rng(0)
 X = rng.normal(size=(130, 2))
 y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=130) > 0, 1.0, -1.0)
-model = Model.sparse(kernels.Matern52(), likelihoods.BernoulliProbit(), X[:8])
+model = Model.sparse(kernels.Matern52(), likelihoods.BernoulliProbit(), X[:8], keep=0, block=8 * 44)
 one = Data.of(X, y).pad(132)
 four = Data.of(X, y).shard(Mesh(np.array(jax.devices()), ("rows",)))
 assert len(four.X.sharding.device_set) == 4
