@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sitewise import means
@@ -18,13 +19,28 @@ class Model:
     prior: Any = fixed()
     likelihood: Likelihood = fixed()
 
+    @property
+    def kernels(self) -> Kernel | list[Kernel]:
+        """The kernel, or the list of those of the classes where they have their own."""
+        return self.prior.kernels if isinstance(self.prior, ClassPrior) else self.prior.kernel
+
     @staticmethod
-    def full(kernel: Kernel, likelihood: Likelihood, mean: means.Mean | None = None, jitter: float = 0.0) -> Model:
-        """A full GP: exact covariance between all rows, O(n³); one latent function per class for Softmax."""
+    def full(
+        kernel: Kernel | Sequence[Kernel],
+        likelihood: Likelihood,
+        mean: means.Mean | None = None,
+        jitter: float = 0.0,
+    ) -> Model:
+        """A full GP: exact covariance between all rows, O(n³).
+
+        Softmax has one latent function per class; `kernel` is one for all, or a list of one for each.
+        """
         if likelihood.latents > 1:
             if mean is not None and not isinstance(mean, means.Zero):
                 raise ValueError("A mean common to all classes changes nothing in a softmax; leave mean at None.")
-            return Model(ClassPrior(kernel, jitter), likelihood)
+            return Model(ClassPrior.of(kernel, likelihood.latents, jitter), likelihood)
+        if not isinstance(kernel, Kernel):
+            raise ValueError("A list of kernels is for the classes of a Softmax; give one kernel.")
         return Model(FullPrior(kernel, means.Zero() if mean is None else mean, jitter), likelihood)
 
     @staticmethod

@@ -1,6 +1,6 @@
 """L0. Gaussian algebra of softmax models: a vector per class, and sites that see differences between classes only.
 
-See `priors.classes` and decision 008.
+K is one matrix for all classes, or one for each on a leading axis.  See `priors.classes` and decision 008.
 """
 
 from __future__ import annotations
@@ -24,66 +24,69 @@ class Raced(NamedTuple):
     jitter: jax.Array
 
 
-class RacedFactor(NamedTuple):
-    """E_c = H_cᵀH_c,  (Σ_c E_c)⁻¹ = T Tᵀ on the rows that have a site,  noise = 1/Σ_c w_c there, else 0."""
+class RacedFactors(NamedTuple):
+    """E_c = H_cᵀH_c,  (Σ_c E_c)⁻¹ = T Tᵀ on the rows that have a site,  noise = 1/Σ_c w_c there, else 0.
+
+    And what follows from them: Σ_c = K_c − V_cᵀV_c, and N_c of `condition_on_raced_sites`.
+    """
 
     H: jax.Array
     T: jax.Array
     noise: jax.Array
-    jitter: jax.Array
+    V: jax.Array
+    N: jax.Array
 
 
-def raced_factor(K: jax.Array, w: jax.Array) -> tuple[RacedFactor, jax.Array]:
-    """The factors of `condition_on_raced_sites`, and log ∫ of the sites without their linear terms."""
-    eye = jnp.eye(K.shape[0], dtype=K.dtype)
+def _factorise(K: jax.Array, w: jax.Array) -> tuple[RacedFactors, jax.Array, jax.Array]:
+    """The factors, log ∫ of the sites without their linear terms, and the jitter that was needed."""
+    n = K.shape[-1]
 
-    def one_class(w):
+    def one_class(K, w):
         L, root, jitter = linalg.site_factor(K, w)
         return solve_triangular(L, jnp.diag(root), lower=True), jnp.sum(jnp.log(jnp.diagonal(L))), jitter
 
     # One class after the other: factorisations in a batch wait for each other in XLA's threads, and two such batches at
     # the same time wait for ever (seen in jaxlib 0.10.2 on two cores).
-    H, half_log_dets, jitters = lax.map(one_class, w)
+    if K.ndim == 2:
+        H, half_log_dets, jitters = lax.map(lambda w: one_class(K, w), w)
+    else:
+        H, half_log_dets, jitters = lax.map(lambda each: one_class(*each), (K, w))
     total = jnp.sum(w, axis=0)
     seen = total > 0
     noise = jnp.where(seen, 1 / jnp.where(seen, total, 1.0), 0.0)
     scale = linalg.safe_root(noise)
-    scaled = (H * scale).reshape(-1, K.shape[0])
+    scaled = (H * scale).reshape(-1, n)
     LM, jitter = linalg.jittered_cholesky(scaled.T @ scaled + jnp.diag(jnp.where(seen, 0.0, 1.0)))
-    T = scale[:, None] * solve_triangular(LM, eye, lower=True).T
-    jitter = jnp.maximum(jitter, jnp.max(jitters))
-    return RacedFactor(H, T, noise, jitter), -jnp.sum(half_log_dets) - jnp.sum(jnp.log(jnp.diagonal(LM)))
+    T = scale[:, None] * solve_triangular(LM, jnp.eye(n, dtype=K.dtype), lower=True).T
+    V = H @ K
+    N = T - jnp.swapaxes(V, 1, 2) @ (H @ T)
+    log_z = -jnp.sum(half_log_dets) - jnp.sum(jnp.log(jnp.diagonal(LM)))
+    return RacedFactors(H, T, noise, V, N), log_z, jnp.maximum(jitter, jnp.max(jitters))
 
 
-def condition_on_raced_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Raced, tuple]:
-    """f_c ~ N(0, K) independent for each class c, times Π_i max_s Π_c exp(b_ci (f_ci − s) − ½ w_ci (f_ci − s)²).
+def condition_on_raced_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Raced, RacedFactors]:
+    """f_c ~ N(0, K_c) independent for each class c, times Π_i max_s Π_c exp(b_ci (f_ci − s) − ½ w_ci (f_ci − s)²).
 
     The best s of a row is (Σ_c w_c f_c − Σ_c b_c)/Σ_c w_c, so that the site of a row has the precision matrix
     diag(w) − wwᵀ/Σw (that of softmax, R&W eq. 3.38, if Σw = 1) and knows no common shift; g = f − s.
     With s integrated over instead, the sites are diagonal in h = f − s, which gives the algebra of R&W eqs. 3.43–3.47:
 
-        E_c = W_c½ B_c⁻¹ W_c½,  M = Σ_c E_c,  Σ_c = K − K E_c K,   s ~ N(M⁻¹r, M⁻¹),  r = −Σ_c (I − E_c K) b_c
-        f_c | s ~ N(Σ_c (b_c + w_c s), Σ_c),   Cov(h_c, h_e) = δ_ce Σ_c + N_c N_eᵀ,   N_c = (I − K E_c) M^{−½}
+        E_c = W_c½ B_c⁻¹ W_c½,  M = Σ_c E_c,  Σ_c = K_c − K_c E_c K_c,   s ~ N(M⁻¹r, M⁻¹),  r = −Σ_c (I − E_c K_c) b_c
+        f_c | s ~ N(Σ_c (b_c + w_c s), Σ_c),   Cov(h_c, h_e) = δ_ce Σ_c + N_c N_eᵀ,   N_c = (I − K_c E_c) M^{−½}
 
     and taking s at its best rather than integrating removes 1/Σw from every covariance within a row, and
-    ½ log(2π/Σw) from log_z.  A row with b = w = 0 drops out exactly.  Also gives (V, N, 1/Σw), Σ_c = K − V_cᵀV_c.
+    ½ log(2π/Σw) from log_z.  A row with b = w = 0 drops out exactly.
     """
-    (H, T, noise, jitter), log_z = raced_factor(K, w)
-    V = H @ K
-
-    def gain(x):
-        """(I − K E_c) x for every class; x is a matrix."""
-        return x - jnp.swapaxes(V, 1, 2) @ (H @ x)
-
+    factors, log_z, jitter = _factorise(K, w)
+    V, N = factors.V, factors.N
     own = (K @ b[..., None] - jnp.swapaxes(V, 1, 2) @ (V @ b[..., None]))[..., 0]  # Σ_c b_c
-    white = T.T @ jnp.sum(w * own - b, axis=0)
-    N = gain(T)
-    mean = own - N @ white  # f_c − s = Σ_c b_c − (I − K E_c) s
-    variances = jnp.diagonal(K) - jnp.sum(V * V, axis=1)
-    cross = jnp.einsum("cij,eij->ice", N, N) - noise[:, None, None]
+    white = factors.T.T @ jnp.sum(w * own - b, axis=0)
+    mean = own - N @ white  # f_c − s = Σ_c b_c − (I − K_c E_c) s
+    variances = jnp.diagonal(K, axis1=-2, axis2=-1) - jnp.sum(V * V, axis=1)
+    cross = jnp.einsum("cij,eij->ice", N, N) - factors.noise[:, None, None]
     cross = cross + jnp.eye(w.shape[0], dtype=K.dtype) * variances.T[:, :, None]
     log_z = log_z + 0.5 * jnp.sum(b * own) + 0.5 * white @ white
-    return Raced(mean, cross, log_z, jitter), (V, N, noise)
+    return Raced(mean, cross, log_z, jitter), factors
 
 
 class LeftOut(NamedTuple):

@@ -61,15 +61,17 @@ def levels(signal):
     return np.array(["low", "middle", "top"])[np.digitize(signal, [-0.5, 0.5])]
 
 
-@pytest.fixture(scope="module")
-def joint(X, levels):
+@pytest.fixture(scope="module", params=["own", "shared"])
+def joint(X, levels, request):
     """Fitted; tests must not change it."""
-    return GPClassifier().fit(X, levels)
+    return GPClassifier(class_kernels=request.param).fit(X, levels)
 
 
 def test_three_classes_jointly(joint, X, levels):
     assert joint.multi_class_ == "joint"
     assert joint.converged_
+    own = joint.class_kernels == "own"
+    assert len(joint.kernel_ if own else [joint.kernel_]) == (3 if own else 1)
     logs = joint.predict_log_proba(X)
     probability = joint.predict_proba(X)
     np.testing.assert_allclose(probability.sum(axis=1), 1.0, atol=1e-12)
@@ -93,6 +95,7 @@ def test_three_classes_jointly(joint, X, levels):
 def test_joint_classes_survive_files_and_changes_of_rows(joint, X, levels, tmp_path):
     joint.save(tmp_path / "model.sitewise")
     again = load(tmp_path / "model.sitewise")
+    assert repr(again.kernel_) == repr(joint.kernel_)
     np.testing.assert_allclose(again.predict_proba(X), joint.predict_proba(X), rtol=1e-10)
     again.forget([0]).update(X[:1], levels[:1])
     assert again.converged_
@@ -105,6 +108,8 @@ def test_joint_classes_are_refused_where_they_cannot_be_had(X, levels):
             GPClassifier(multi_class="joint", **settings).fit(X, levels)
     with pytest.raises(ValueError, match="multi_class must be"):
         GPClassifier(multi_class="pairs").fit(X, levels)
+    with pytest.raises(ValueError, match="class_kernels must be"):
+        GPClassifier(class_kernels="each").fit(X, levels)
     assert GPClassifier(method="ep", fixed="*").fit(X, levels).multi_class_ == "one_vs_rest"
 
 

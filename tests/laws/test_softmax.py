@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
+from scipy.linalg import block_diag
 from scipy.special import log_softmax, logsumexp
 
 from sitewise import EP, VI, Data, Laplace, Model, evidence, kernels, likelihoods, posterior
@@ -26,6 +27,8 @@ def three_classes(rows=12, seed=0):
 
 X, Y = three_classes()
 MODEL = Model.full(KERNEL, likelihoods.Softmax(3))
+KERNELS = [KERNEL, kernels.Matern52(0.5, 6.0), kernels.Matern52(2.0, 0.7)]
+OWN = Model.full(KERNELS, likelihoods.Softmax(3))
 
 
 @pytest.fixture(scope="module")
@@ -40,34 +43,50 @@ def vi_sites(data):
     return solution.sites
 
 
-def brute_force(K, y, classes, points):
-    """log ∫ Π softmax dN(f; 0, K ⊗ I) over the differences f_c − f_C, with Gauss–Hermite in all of them."""
-    n, free = len(y), classes - 1
+def brute_force(grams, y, points):
+    """log ∫ Π softmax dN(f; 0, diag(K_c)) over the differences f_c − f_C, with Gauss–Hermite in all of them."""
+    n, free = len(y), len(grams) - 1
     x, w = np.polynomial.hermite_e.hermegauss(points)
     grid = np.stack(np.meshgrid(*[x] * (n * free), indexing="ij"), -1).reshape(-1, n * free)
     log_w = np.sum(np.stack(np.meshgrid(*[np.log(w / w.sum())] * (n * free), indexing="ij"), -1), -1).ravel()
-    root = np.linalg.cholesky(np.kron(K, np.eye(free) + 1.0))
-    f = (grid @ root.T).reshape(-1, n, free)
-    logs = log_softmax(np.concatenate([f, np.zeros((*f.shape[:2], 1))], -1), axis=-1)
-    return logsumexp(log_w + sum(logs[:, i, int(k)] for i, k in enumerate(y)))
+    root = np.linalg.cholesky(block_diag(*grams[:-1]) + np.kron(np.ones((free, free)), grams[-1]))
+    f = (grid @ root.T).reshape(-1, free, n)
+    logs = log_softmax(np.concatenate([f, np.zeros((len(f), 1, n))], 1), axis=1)
+    return logsumexp(log_w + sum(logs[:, int(k), i] for i, k in enumerate(y)))
 
 
+@pytest.mark.parametrize("model", [MODEL, OWN], ids=["shared", "own"])
 @pytest.mark.parametrize("labels", [[0, 0], [0, 2]])
-def test_two_rows_against_brute_force(labels):
+def test_two_rows_against_brute_force(labels, model):
     inputs, y = np.array([[0.0, 0.0], [0.5, 0.3]]), np.array(labels, float)
-    exact = brute_force(np.asarray(KERNEL.matrix(jnp.asarray(inputs))), y, 3, 24)
+    each = KERNELS if model is OWN else [KERNEL] * 3
+    exact = brute_force([np.asarray(k.matrix(jnp.asarray(inputs))) for k in each], y, 24)
     small = Data.of(inputs, y)
-    found = all_evidences(MODEL, small, VI().solve(MODEL, small).sites)
+    found = all_evidences(model, small, VI().solve(model, small).sites)
     assert exact - 0.3 < found["elbo"] < exact
     np.testing.assert_allclose(found["ep"], exact, atol=0.02)
-    laplace = all_evidences(MODEL, small, Laplace().solve(MODEL, small).sites)["laplace"]
+    laplace = all_evidences(model, small, Laplace().solve(model, small).sites)["laplace"]
     np.testing.assert_allclose(laplace, exact, atol=0.3)
 
 
-def test_laplace_is_that_of_the_book(data):
+def test_equal_kernels_are_a_shared_one(data, vi_sites):
+    equal = Model.full([KERNEL] * 3, MODEL.likelihood)
+    first, second = all_evidences(MODEL, data, vi_sites), all_evidences(equal, data, vi_sites)
+    for name in first:
+        np.testing.assert_allclose(second[name], first[name], rtol=1e-10)
+    new = jnp.asarray(three_classes(5, seed=3)[0])
+    q, same = (posterior(model, data, vi_sites) for model in (MODEL, equal))
+    for one, other in ((q.f(new), same.f(new)), (q.latent.joint(new), same.latent.joint(new))):
+        for i in range(2):  # means and covariances
+            np.testing.assert_allclose(other[i], one[i], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", [MODEL, OWN], ids=["shared", "own"])
+def test_laplace_is_that_of_the_book(data, model):
     """R&W eq. 3.44, by Newton's method on all latent values at once."""
-    n, K = len(Y), np.asarray(KERNEL.matrix(jnp.asarray(X)))
-    big, one_hot, f = np.kron(np.eye(3), K), np.eye(3)[Y.astype(int)].T.ravel(), np.zeros(3 * n)
+    n = len(Y)
+    each = [np.asarray(k.matrix(jnp.asarray(X))) for k in (KERNELS if model is OWN else [KERNEL] * 3)]
+    big, one_hot, f = block_diag(*each), np.eye(3)[Y.astype(int)].T.ravel(), np.zeros(3 * n)
     for _ in range(40):
         p = np.exp(log_softmax(f.reshape(3, n), axis=0)).ravel()
         stacked = np.concatenate([np.diag(row) for row in p.reshape(3, n)])
@@ -75,9 +94,9 @@ def test_laplace_is_that_of_the_book(data):
         f = big @ np.linalg.solve(np.eye(3 * n) + W @ big, W @ f + one_hot - p)
     log_p = np.sum(log_softmax(f.reshape(3, n), axis=0)[Y.astype(int), np.arange(n)])
     book = log_p - 0.5 * f @ np.linalg.solve(big, f) - 0.5 * np.linalg.slogdet(np.eye(3 * n) + W @ big)[1]
-    solution = Laplace().solve(MODEL, data)
-    np.testing.assert_allclose(all_evidences(MODEL, data, solution.sites)["laplace"], book, atol=1e-7)
-    mean, cov = posterior(MODEL, data, solution.sites).f(jnp.asarray(X))
+    solution = Laplace().solve(model, data)
+    np.testing.assert_allclose(all_evidences(model, data, solution.sites)["laplace"], book, atol=1e-7)
+    mean, cov = posterior(model, data, solution.sites).f(jnp.asarray(X))
     np.testing.assert_allclose(mean, f.reshape(3, n).T, atol=1e-6)
     full = np.linalg.inv(np.linalg.inv(big) + W).reshape(3, n, 3, n)
     np.testing.assert_allclose(cov, np.einsum("cidi->icd", full), atol=1e-6)
@@ -105,12 +124,12 @@ PAIRS = [(VI(), evidence.elbo, "fixed"), (VI(), evidence.ep, "implicit"), (Lapla
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda p: f"{p[0].name}-{p[1].name}")
 def test_gradients_equal_differences(pair, data):
     method, read, gradient = pair
-    trainable = Trainable.of(MODEL)
-    at = np.asarray(trainable.to_vector(MODEL))
-    start = initial_sites(MODEL.likelihood, data)
+    trainable = Trainable.of(OWN)
+    at = np.asarray(trainable.to_vector(OWN))
+    start = initial_sites(OWN.likelihood, data)
 
     def at_vector(vector):
-        return profile(method, read, gradient, trainable, (), MODEL, data, jnp.asarray(vector), start)
+        return profile(method, read, gradient, trainable, (), OWN, data, jnp.asarray(vector), start)
 
     here, h = at_vector(at), 1e-4
     assert here.solution.outcome.ok
@@ -151,13 +170,14 @@ def equations(jaxpr):
             yield from equations(inner)
 
 
-def test_nothing_is_factorised_in_batches(data):
+@pytest.mark.parametrize("model", [MODEL, OWN], ids=["shared", "own"])
+def test_nothing_is_factorised_in_batches(data, model):
     """Batches of factorisations wait for each other in XLA's threads on the CPU, two of them at once for ever."""
-    trainable = Trainable.of(MODEL)
-    start = initial_sites(MODEL.likelihood, data)
+    trainable = Trainable.of(model)
+    start = initial_sites(model.likelihood, data)
     program = jax.make_jaxpr(
-        lambda vector: profile(VI(), evidence.ep, "implicit", trainable, (), MODEL, data, vector, start)
-    )(trainable.to_vector(MODEL))
+        lambda vector: profile(VI(), evidence.ep, "implicit", trainable, (), model, data, vector, start)
+    )(trainable.to_vector(model))
     found = [e for e in equations(program.jaxpr) if e.primitive.name in ("cholesky", "triangular_solve")]
     assert found
     assert all(e.invars[0].aval.ndim == 2 for e in found)
@@ -170,3 +190,9 @@ def test_what_is_not_there_says_so(data):
         Model.sparse(KERNEL, likelihoods.Softmax(3), X[:4])
     with pytest.raises(ValueError, match="class numbers 0 to 2"):
         likelihoods.Softmax(3).check(np.array([0.0, 3.0]))
+    with pytest.raises(ValueError, match="2 kernels for 3 classes"):
+        Model.full(KERNELS[:2], likelihoods.Softmax(3))
+    with pytest.raises(ValueError, match="must be alike"):
+        Model.full([*KERNELS[:2], kernels.RBF()], likelihoods.Softmax(3))
+    with pytest.raises(ValueError, match="classes of a Softmax"):
+        Model.full(KERNELS, likelihoods.Gaussian())

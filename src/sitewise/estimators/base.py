@@ -79,6 +79,10 @@ class GPBase(BaseEstimator):
         """Targets as given by the user, checked, in the form in which they are stored."""
         raise NotImplementedError
 
+    def _kernels(self, kernel: Kernel, likelihood: Likelihood) -> Kernel | list[Kernel]:
+        """The kernel to start from, or one for each latent function of a row where they have kernels of their own."""
+        return kernel
+
     def _log_unit(self) -> float:
         """log of the factor between the model's units of y and the user's."""
         return 0.0
@@ -137,7 +141,7 @@ class GPBase(BaseEstimator):
                     UserWarning,
                     stacklevel=4,
                 )
-            return Model.full(kernel, likelihood, mean, float(self.jitter))
+            return Model.full(self._kernels(kernel, likelihood), likelihood, mean, float(self.jitter))
         if given and self.n_inducing is not None:
             raise ValueError("inducing is a table of inputs and says how many there are; leave n_inducing at None.")
         if not given and (not isinstance(self.n_inducing, numbers.Integral) or self.n_inducing < 1):
@@ -150,11 +154,11 @@ class GPBase(BaseEstimator):
 
     def _store(self, merged: list[Merged], latents: Sequence[Latent | Sampled]) -> None:
         self._latents, self._indices = list(latents), [m.place for m in merged]
-        priors = [latent.model.prior for latent in latents]
-        one = len(latents) == 1
-        self.kernel_: Any = priors[0].kernel if one else [p.kernel for p in priors]
-        self.mean_: Any = priors[0].mean if one else [p.mean for p in priors]
-        self.likelihood_: Any = latents[0].model.likelihood if one else [lat.model.likelihood for lat in latents]
+        models = [latent.model for latent in latents]
+        one = len(models) == 1
+        self.kernel_: Any = models[0].kernels if one else [m.kernels for m in models]
+        self.mean_: Any = models[0].prior.mean if one else [m.prior.mean for m in models]
+        self.likelihood_: Any = models[0].likelihood if one else [m.likelihood for m in models]
 
     def _weights(self, sample_weight, X: np.ndarray) -> np.ndarray:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

@@ -16,21 +16,23 @@ from sitewise.estimators.base import GPBase
 from sitewise.estimators.loo import ClassLoo
 from sitewise.estimators.predictive import Predictive
 from sitewise.inference import EP
+from sitewise.kernels import Kernel
 from sitewise.likelihoods import BernoulliLogit, BernoulliProbit, Likelihood, Softmax
 
 _LIKELIHOODS = {"probit": BernoulliProbit, "logit": BernoulliLogit}
 _SIGNS = (1.0, -1.0)  # y of the positive class, and of the others
 _MULTI_CLASS = ("auto", "joint", "one_vs_rest")
 _JOINT_METHODS = ("hybrid", "vi", "laplace")
+_CLASS_KERNELS = ("own", "shared")
 _JOINT_SIZE = 3_000  # rows times classes beyond which joint inference takes minutes and gigabytes
 
 
 class GPClassifier(ClassifierMixin, GPBase):
     """Gaussian process classification for scikit-learn.
 
-    Two classes have one latent function; K > 2 classes have one each.  Jointly, they meet in a softmax and share one
-    kernel; one against the rest, every class is a problem of its own with its own kernel, and the probabilities are
-    divided by their sum.
+    Two classes have one latent function; K > 2 classes have one each.  Jointly, they meet in a softmax, each with its
+    own kernel or all with one; one against the rest, every class is a problem of its own with its own kernel, and the
+    probabilities are divided by their sum.
 
     Parameters
     ----------
@@ -54,14 +56,15 @@ class GPClassifier(ClassifierMixin, GPBase):
     multi_class : "joint", "one_vs_rest", or "auto": joint where that can be had (method "hybrid", "vi" or "laplace", no
         inducing inputs, mean or likelihood object) and is affordable (rows times classes at most 3 000), else one
         against the rest; `multi_class_` says which
+    class_kernels : of joint classes: "own", every class learns its own values of the kernel's parameters, or "shared"
     random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters; verbose may
         be a function, which is told what is being done and which share of it is done
 
     After fit
     ---------
-    classes_, multi_class_, kernel_, mean_, likelihood_ (lists of one per class if one against the rest), n_iter_,
-    converged_, fit_report_, and, derived when asked for: evidence_, sites_, loo_, influence_; with method="mcmc",
-    samples_ instead, and kernel_, mean_, likelihood_ at the median of the draws
+    classes_, multi_class_, kernel_, mean_, likelihood_ (lists of one per class if one against the rest; kernel_ also if
+    joint classes have their own), n_iter_, converged_, fit_report_, and, derived when asked for: evidence_, sites_,
+    loo_, influence_; with method="mcmc", samples_ instead, and kernel_, mean_, likelihood_ at the median of the draws
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         jitter=0.0,
         class_weight=None,
         multi_class="auto",
+        class_kernels="own",
         random_state=None,
         warm_start=False,
         verbose=False,
@@ -113,6 +117,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         self.jitter = jitter
         self.class_weight = class_weight
         self.multi_class = multi_class
+        self.class_kernels = class_kernels
         self.random_state = random_state
         self.warm_start = warm_start
         self.verbose = verbose
@@ -125,6 +130,8 @@ class GPClassifier(ClassifierMixin, GPBase):
         check_classification_targets(y)
         if self.multi_class not in _MULTI_CLASS:
             raise ValueError(f"multi_class must be 'auto', 'joint' or 'one_vs_rest', got {self.multi_class!r}.")
+        if self.class_kernels not in _CLASS_KERNELS:
+            raise ValueError(f"class_kernels must be 'own' or 'shared', got {self.class_kernels!r}.")
         weight = self._weights(sample_weight, X)
         classes, codes = np.unique(column_or_1d(y), return_inverse=True)
         seen = np.unique(codes[weight > 0])
@@ -160,6 +167,9 @@ class GPClassifier(ClassifierMixin, GPBase):
         if self.multi_class == "one_vs_rest" or (self.multi_class == "auto" and (reasons or large)):
             return "one_vs_rest"
         return "joint"
+
+    def _kernels(self, kernel: Kernel, likelihood: Likelihood) -> Kernel | list[Kernel]:
+        return [kernel] * likelihood.latents if likelihood.latents > 1 and self.class_kernels == "own" else kernel
 
     def _start_likelihood(self) -> Likelihood:
         if isinstance(self.likelihood, Likelihood):

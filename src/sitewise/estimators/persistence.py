@@ -97,7 +97,7 @@ def _encode_latent(latent: Latent | Sampled, arrays: list[np.ndarray]) -> dict[s
     else:
         model, own = latent.model, latent.sites._asdict()
     parts = {
-        "kernel": model.prior.kernel,
+        "kernel": model.kernels,
         "mean": model.prior.mean,
         "likelihood": model.likelihood,
         "jitter": model.prior.jitter,
@@ -168,7 +168,8 @@ def _build(header: dict, arrays: list[np.ndarray]) -> GPBase:
 
 def _build_latent(part: dict[str, Any], data: Data, inputs: int) -> Latent | Sampled:
     kernel, mean, likelihood = (part[name] for name in ("kernel", "mean", "likelihood"))
-    for value, kind in ((kernel, Kernel), (mean, Mean), (likelihood, Likelihood)):
+    each = kernel if isinstance(kernel, list) else [kernel]
+    for value, kind in (*((k, Kernel) for k in each), (mean, Mean), (likelihood, Likelihood)):
         if not isinstance(value, kind):
             raise ValueError(f"found {type(value).__name__} where a {kind.__name__.lower()} must be")
     jitter, Z = float(part["jitter"]), part.get("inducing")

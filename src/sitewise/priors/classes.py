@@ -1,4 +1,4 @@
-"""L1. The prior of softmax models: one latent function per class, all with the same kernel, at every row.
+"""L1. The prior of softmax models: one latent function per class at every row, with one kernel for all or one for each.
 
 Sites, means and variances have the classes on their first axis and the rows on their last: (C, n).  The sites of a row
 see f_c − s, with s the shift that suits them best, because softmax does not know a common shift (see
@@ -8,10 +8,14 @@ the g of each row, (n, C, C).  Cost O(C n³) for a conditioning and O((Cn)²) me
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
 from sitewise import means, raced
 from sitewise.kernels import Kernel
@@ -22,27 +26,57 @@ from sitewise.types import fixed, module, static
 
 @module
 class ClassPrior:
+    """`own` says that every parameter of the kernel has a leading axis of classes: a kernel for each of them.
+
+    Names of parameters are the same either way, so that bounds, priors and lists of what is held are too.
+    """
+
     kernel: Kernel = fixed()
     jitter: float = static(default=0.0)
+    own: bool = static(default=False)
 
     exact: ClassVar[bool] = True  # no residual variance
     mean: ClassVar[means.Mean] = means.Zero()  # one common to all classes would change nothing
 
+    @staticmethod
+    def of(kernel: Kernel | Sequence[Kernel], classes: int, jitter: float = 0.0) -> ClassPrior:
+        """One kernel for all classes, or a list of one for each, of one form."""
+        if isinstance(kernel, Kernel):
+            return ClassPrior(kernel, jitter)
+        each = list(kernel)
+        if len(each) != classes:
+            raise ValueError(f"Got {len(each)} kernels for {classes} classes; give one for all, or one for each.")
+        if len({(jax.tree.structure(k), *map(np.shape, jax.tree.leaves(k))) for k in each}) > 1:
+            raise ValueError("The kernels of the classes must be alike but for the values of their parameters.")
+        return ClassPrior(jax.tree.map(lambda *values: np.stack(values), *each), jitter, own=True)
+
+    @property
+    def kernels(self) -> Kernel | list[Kernel]:
+        """The kernel that the classes share, or the list of their own."""
+        if not self.own:
+            return self.kernel
+        classes = len(jax.tree.leaves(self.kernel)[0])
+        return [jax.tree.map(operator.itemgetter(c), self.kernel) for c in range(classes)]
+
+    def of_each(self, function: Callable[[Kernel], jax.Array]) -> jax.Array:
+        """function(κ): one result if the kernel is shared, else those of the classes on a leading axis."""
+        return lax.map(function, self.kernel) if self.own else function(self.kernel)
+
     def gram(self, X: jax.Array) -> ClassGram:
         """Everything that depends on θ and X but not on the sites."""
-        K = self.kernel.matrix(X)
+        K = self.of_each(lambda kernel: kernel.matrix(X))
         return ClassGram(K + self.jitter * jnp.eye(X.shape[0], dtype=K.dtype))
 
     def posterior(self, X: jax.Array, sites: Sites) -> ClassPosterior:
         """q(f) as an object that can be asked for predictions; `sites` are the weighted ones."""
-        K = self.gram(X).K
-        out, _ = raced.condition_on_raced_sites(K, sites.nat1, sites.prec)
-        factor, _ = raced.raced_factor(K, sites.prec)
-        return ClassPosterior(self, X, sites.nat1 - sites.prec * out.mean, factor.H, factor.T)
+        out, factors = raced.condition_on_raced_sites(self.gram(X).K, sites.nat1, sites.prec)
+        return ClassPosterior(self, X, sites.nat1 - sites.prec * out.mean, factors.H, factors.T)
 
 
 @module
 class ClassGram:
+    """`K` is one matrix, or one for each class on a leading axis."""
+
     K: jax.Array = fixed()
 
     # A Newton direction needs the covariance of all rows and classes, which costs as much as several conditionings.
@@ -51,31 +85,31 @@ class ClassGram:
     def condition(self, sites: Sites) -> Marginals:
         return self.condition_with_factor(sites)[0]
 
-    def condition_with_factor(self, sites: Sites) -> tuple[Marginals, tuple]:
+    def condition_with_factor(self, sites: Sites) -> tuple[Marginals, raced.RacedFactors]:
         """prior × sites, and what `covariance` needs."""
-        out, factor = raced.condition_on_raced_sites(self.K, sites.nat1, sites.prec)
+        out, factors = raced.condition_on_raced_sites(self.K, sites.nat1, sites.prec)
         # Rounding can push a variance that is tiny next to the prior's below zero.
-        floor = jnp.finfo(self.K.dtype).eps * jnp.diagonal(self.K)
+        floor = jnp.finfo(self.K.dtype).eps * jnp.diagonal(self.K, axis1=-2, axis2=-1)
         var = jnp.maximum(jnp.diagonal(out.cross, axis1=1, axis2=2).T, floor)
         zero = jnp.zeros_like(out.mean)
-        return Marginals(out.mean, var, zero, out.log_z, zero, out.jitter, out.cross), factor
+        return Marginals(out.mean, var, zero, out.log_z, zero, out.jitter, out.cross), factors
 
     def condition_mean(self, sites: Sites) -> Marginals:
         """As `condition`: the means of the classes need all of it."""
         return self.condition(sites)
 
-    def pull(self, sites: Sites, factor: tuple, q: Marginals, bar: Marginals) -> ClassGram:
+    def pull(self, sites: Sites, factors: raced.RacedFactors, q: Marginals, bar: Marginals) -> ClassGram:
         """The cotangent of this gram, given that `bar` of q, with the sites held."""
         return jax.vjp(lambda gram: gram.condition(sites), self)[1](bar)[0]
 
-    def covariance(self, factor: tuple) -> ClassCovariance:
-        V, N, noise = factor
+    def covariance(self, factors: raced.RacedFactors) -> ClassCovariance:
+        V, N = factors.V, factors.N
         classes, n = V.shape[:2]
         flat = N.reshape(classes * n, n)
         matrix = (flat @ flat.T).reshape(classes, n, classes, n)
         every = jnp.arange(classes)
         matrix = matrix.at[every, :, every, :].add(self.K - jnp.swapaxes(V, 1, 2) @ V)
-        return ClassCovariance(matrix, noise)
+        return ClassCovariance(matrix, factors.noise)
 
 
 @module
@@ -119,25 +153,27 @@ class ClassPosterior:
 
     def marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Mean (rows, classes) and covariance (rows, classes, classes) of the latent functions at each new row."""
-        cross = self.prior.kernel.matrix(X_new, self.X).T
-        V, G = self._parts(cross)
-        variances = self.prior.kernel.variances(X_new) - jnp.sum(V * V, axis=1)
-        own = jnp.maximum(variances, jnp.finfo(cross.dtype).eps * self.prior.kernel.variances(X_new))
-        eye = jnp.eye(self.H.shape[0], dtype=cross.dtype)
-        return (self.alpha @ cross).T, jnp.einsum("cji,eji->ice", G, G) + eye * own.T[:, :, None]
+        mean, V, G = self._parts(X_new)
+        prior = self.prior.of_each(lambda kernel: kernel.variances(X_new))
+        own = jnp.maximum(prior - jnp.sum(V * V, axis=1), jnp.finfo(V.dtype).eps * prior)
+        eye = jnp.eye(self.H.shape[0], dtype=V.dtype)
+        return mean.T, jnp.einsum("cji,eji->ice", G, G) + eye * own.T[:, :, None]
 
-    def _parts(self, cross):
-        """(H_c k, Tᵀ E_c k) for each new row k: what lowers the variance, and what the rows' unknown shifts add."""
+    def _parts(self, X_new):
+        """The means, and for each new row k = κ_c(X, x): H_c k, what lowers the variance, and Tᵀ E_c k, what the rows'
+        unknown shifts add."""
+        # New rows first: distances are centred on the second table, and a prediction must not depend on its neighbours.
+        cross = jnp.swapaxes(self.prior.of_each(lambda kernel: kernel.matrix(X_new, self.X)), -1, -2)
         V = self.H @ cross
-        return V, self.T.T @ (jnp.swapaxes(self.H, 1, 2) @ V)
+        return (self.alpha[:, None] @ cross)[:, 0], V, self.T.T @ (jnp.swapaxes(self.H, 1, 2) @ V)
 
     def joint(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Mean and covariance matrix of all latent functions at the new rows, class after class."""
-        cross = self.prior.kernel.matrix(X_new, self.X).T
-        V, G = self._parts(cross)
-        classes, rows = V.shape[0], cross.shape[1]
+        mean, V, G = self._parts(X_new)
+        classes, rows = mean.shape
         flat = jnp.swapaxes(G, 1, 2).reshape(classes * rows, -1)
         matrix = (flat @ flat.T).reshape(classes, rows, classes, rows)
         every = jnp.arange(classes)
-        matrix = matrix.at[every, :, every, :].add(self.prior.kernel.matrix(X_new) - jnp.swapaxes(V, 1, 2) @ V)
-        return (self.alpha @ cross).ravel(), matrix.reshape(classes * rows, classes * rows)
+        prior = self.prior.of_each(lambda kernel: kernel.matrix(X_new))
+        matrix = matrix.at[every, :, every, :].add(prior - jnp.swapaxes(V, 1, 2) @ V)
+        return mean.ravel(), matrix.reshape(classes * rows, classes * rows)
