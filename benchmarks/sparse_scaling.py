@@ -131,9 +131,11 @@ def main() -> None:
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             rows.append(json.loads(done.stdout.splitlines()[-1]))
             print(f"n={n:8d} {rows[-1]['cpu']:8.2f} s CPU, peak {rows[-1]['peak_gib']:.2f} GiB", flush=True)
-        slope = np.polyfit(np.log([r["rows"] for r in rows]), np.log([r["cpu"] for r in rows]), 1)[0]
-        print(f"exponent of time in n: {slope:.2f}")
-        record.update(rows=rows, exponent=float(slope))
+            if len(rows) > 1:
+                slope = np.polyfit(np.log([r["rows"] for r in rows]), np.log([r["cpu"] for r in rows]), 1)[0]
+                record.update(rows=rows, exponent=float(slope))
+                args.out.write_text(json.dumps(record, indent=1) + "\n")
+        print(f"exponent of time in n: {record['exponent']:.2f}")
     args.out.write_text(json.dumps(record, indent=1) + "\n")
 
 
