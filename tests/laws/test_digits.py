@@ -12,6 +12,7 @@ import pytest
 from cases import problem
 from sitewise import EP, VI, Data, Laplace, Model, Outcome, evidence, kernels, likelihoods, linalg, means, posterior
 from sitewise.kernels.stationary import squared_distances
+from sitewise.raced import condition_on_raced_sites
 from sitewise.sites import Sites
 
 HUGE = 4e8
@@ -53,6 +54,34 @@ def test_predictions_at_and_between_the_rows(wide):
         found = q.f(data.X[i : i + 1])
         assert float(found[0][0]) == pytest.approx(mean, abs=1e-6)
         assert float(found[1][0]) == pytest.approx(var, rel=1e-5)
+
+
+def test_joint_classes_under_a_wide_prior():
+    """mean and log_z in 40 digits; differences of large numbers left errors in which VI's last steps drowned."""
+    rng = np.random.default_rng(0)
+    K = np.asarray(kernels.Matern52(3.0, 1e4).matrix(jnp.asarray(rng.normal(size=(5, 2)))))
+    w = rng.dirichlet(np.ones(3), 5).T
+    b = np.eye(3)[[0, 1, 2, 0, 1]].T - w + 3 * w * rng.normal(size=w.shape)
+    out, _ = condition_on_raced_sites(jnp.asarray(K), jnp.asarray(b), jnp.asarray(w))
+    with mpmath.workdps(40):
+        m = mpmath.matrix
+        big = m(np.kron(np.eye(3), K).tolist())
+        W, linear, rest = mpmath.zeros(15), mpmath.zeros(15, 1), mpmath.mpf(0)
+        for i in range(5):
+            wi, bi = ([mpmath.mpf(float(x)) for x in a[:, i]] for a in (w, b))
+            total, shift = sum(wi), sum(bi)
+            rest += shift**2 / (2 * total)
+            for c in range(3):
+                linear[5 * c + i] = bi[c] - wi[c] * shift / total
+                for e in range(3):
+                    W[5 * c + i, 5 * e + i] = (wi[c] if c == e else 0) - wi[c] * wi[e] / total
+        A = mpmath.eye(15) + big * W
+        f = mpmath.lu_solve(A, big * linear)
+        log_z = rest - mpmath.log(mpmath.det(A)) / 2 + (linear.T * f)[0] / 2
+        f = np.array([float(x) for x in f]).reshape(3, 5)
+    g = f - np.sum(w * f - b, axis=0) / np.sum(w, axis=0)
+    np.testing.assert_allclose(out.mean, g, rtol=0, atol=2e-12)
+    assert float(out.log_z) == pytest.approx(float(log_z), abs=2e-12)
 
 
 @pytest.mark.parametrize("level", [1e4, 1e6])
