@@ -5,11 +5,13 @@
 At every point of the grid log ℓ, log σ ∈ [−1, 5] (isotropic Matérn-5/2, probit): Laplace, EP, VI and hybrid
 evidences and test log densities, and log Z by annealed importance sampling with standard errors.  Writes FILE.npz,
 FILE.csv, FILE.png and FILE.json (seconds, summary); resumable: blocks that are finished lie in FILE.parts.
+`--tables FOLDER` prints the tables of results/surfaces/README.md from the CSV files there.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import time
@@ -28,9 +30,10 @@ from sitewise.mcmc.surface import block_sizes
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--set", choices=surfaces.SETS, required=True)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--set", choices=surfaces.SETS)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--tables", type=Path, metavar="FOLDER")
     parser.add_argument("--points", type=int, default=21, help="grid points an axis")
     parser.add_argument("--chains", type=int, default=16)
     parser.add_argument("--steps", type=int, default=256, help="first schedule length; fourfold where needed")
@@ -42,6 +45,11 @@ def main() -> None:
     parser.add_argument("--device-batch", type=int, default=None, help="points side by side (GPU memory)")
     parser.add_argument("--warm", action="store_true", help="compile first, so that the seconds are those of the run")
     args = parser.parse_args()
+    if args.tables:
+        print(tables(args.tables))
+        return
+    if not (args.set and args.data and args.out):
+        parser.error("--set, --data and --out are needed for a run")
 
     fold = surfaces.rows(args.set, args.data)
     grid = surfaces.square(args.points)
@@ -94,6 +102,31 @@ def warm(sample, vectors, args) -> None:
     block = args.block or (len(vectors) if jax.default_backend() != "cpu" else 21)
     for size in block_sizes(min(block, len(vectors))):
         sample(None, 1, 1, 1, points=vectors[:size], block=block)
+
+
+def tables(folder: Path) -> str:
+    """How far the evidences lie from log Z, and where each has its maximum on the grid, as Markdown."""
+    names = ("mcmc", "ep", "hybrid", "vi", "laplace")
+    far = ["| set | standard error, median / largest | points flagged | "
+           + " | ".join(f"{name} − log Z" for name in names[1:]) + " |", "|---" * 7 + "|"]  # fmt: skip
+    best = ["| set | " + " | ".join(names) + " |", "|---" * 6 + "|"]
+    for path in sorted(folder.glob("*.csv")):
+        with path.open() as file:
+            points = [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+        column = {key: np.array([point[key] for point in points]) for key in points[0]}
+        cells = []
+        for name in names[1:]:
+            gap = column[f"{name}_evidence"] - column["mcmc_log_z"]
+            cells.append(f"{np.median(gap):.2f} / {np.max(np.abs(gap)):.1f}")
+        se, flagged = column["mcmc_se"], int(np.sum(column["mcmc_tight"] == 0))
+        far.append(f"| {path.stem} | {np.median(se):.2f} / {se.max():.2f} | {flagged} | " + " | ".join(cells) + " |")
+        cells = []
+        for name in names:
+            top = points[int(np.argmax(column["mcmc_log_z" if name == "mcmc" else f"{name}_evidence"]))]
+            density = top[f"{'vi' if name == 'hybrid' else name}_test_log_density"]  # the hybrid has VI's posterior
+            cells.append(f"({top['log_lengthscale']:g}, {top['log_sigma']:g}) {density:.3f}")
+        best.append(f"| {path.stem} | " + " | ".join(cells) + " |")
+    return "\n".join([*far, "", *best])
 
 
 def summary(args, out: dict[str, np.ndarray], seconds: dict[str, float], rows: int) -> dict:

@@ -22,8 +22,16 @@ def test_too_many_rows_are_refused_before_anything_is_computed(monkeypatch, meth
     monkeypatch.setenv("SITEWISE_MEMORY", "0.1")
     X = np.arange(1000.0)
     data = Data.of(X, np.where(X % 2, 1.0, -1.0))
-    with pytest.raises(ValueError, match=r"A full GP of 1024 rows needs about 0\.185 GB .* but 0\.1 GB may be used"):
+    with pytest.raises(ValueError, match=r"A full GP of 1024 rows needs about 0\.109 GB .* but 0\.1 GB may be used"):
         resolve(method).fit(Model.full(kernels.RBF(), likelihoods.BernoulliProbit()), data)
     with pytest.raises(ValueError, match="n_inducing=500"):
         GPClassifier(method=method).fit(X[:, None], X % 2)
     memory.require_full(500)
+
+
+def test_joint_classes_count_all_latent_values(monkeypatch):
+    monkeypatch.setenv("SITEWISE_MEMORY", "0.5")
+    X = np.arange(300.0)
+    memory.require_full(320)
+    with pytest.raises(ValueError, match=r"320 rows and 10 joint classes needs about 0\.573 GB .* against the rest"):
+        GPClassifier(multi_class="joint").fit(X[:, None], X % 10)

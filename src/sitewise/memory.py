@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-_MATRICES = 22  # of n × n at the same time, by the growth of a fit from 1 024 to 2 048 rows (docs/explanation/trust.md)
+# n × n matrices at the same time, by the growth of a fit from 1 024 to 2 048 rows (docs/explanation/trust.md); of joint
+# classes the matrices are those of all latent values, Cn × Cn (10 classes, from 256 to 512 rows)
+_MATRICES, _JOINT_MATRICES = 13, 7
 _SHARE = 0.9  # of the memory that is there
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -34,12 +36,17 @@ def budget() -> float:
     return _SHARE * min(found, default=float("inf"))
 
 
-def require_full(rows: int) -> None:
-    """Raise ValueError if learning a full GP of so many (padded) rows would exceed the budget."""
-    need, have = 8.0 * _MATRICES * rows**2, budget()
+def require_full(rows: int, latents: int = 1) -> None:
+    """Raise ValueError if learning a full GP of so many (padded) rows, and latent values a row, exceeds the budget."""
+    matrices, side = (_MATRICES if latents == 1 else _JOINT_MATRICES), rows * latents
+    need, have = 8.0 * matrices * side**2, budget()
     if need > have:
+        what, way = (
+            (f"{rows} rows", "make it sparse (n_inducing=500, or Model.sparse)")
+            if latents == 1
+            else (f"{rows} rows and {latents} joint classes", "take one class against the rest")
+        )
         raise ValueError(
-            f"A full GP of {rows} rows needs about {need / 1e9:.3g} GB ({_MATRICES} matrices of {8e-9 * rows**2:.3g} "
-            f"GB), but {have / 1e9:.3g} GB may be used; make it sparse (n_inducing=500, or Model.sparse), use fewer "
-            "rows, or raise SITEWISE_MEMORY."
+            f"A full GP of {what} needs about {need / 1e9:.3g} GB ({matrices} matrices of {8e-9 * side**2:.3g} "
+            f"GB), but {have / 1e9:.3g} GB may be used; {way}, use fewer rows, or raise SITEWISE_MEMORY."
         )

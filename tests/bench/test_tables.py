@@ -90,6 +90,15 @@ def test_three_formats_say_the_same():
     assert "trains,paper,hybrid-vem,-0.681,0.042,1," in tables.as_csv(built)
 
 
+def test_printed_numbers_of_fits_to_test_rows_are_marked():
+    given = rows({("twonorm", "vi@m500"): [-0.06] * 5})
+    built = tables.build(given, "table3", "loglik", "published", ("vi@m500",), ["twonorm"], (42,), "table3")
+    head = tables.markdown(built).splitlines()[2]
+    assert head == "| set | VI (m500) | paper: LA† | paper: EP† | paper: VI | paper: Ours |"
+    assert "† Fitted on all rows" in tables.markdown(built) and r"LA$^\dagger$" in tables.latex(built)
+    assert '"paper, fitted on test rows",ep' in tables.as_csv(built) and "twonorm,paper,vi," in tables.as_csv(built)
+
+
 def test_names_are_safe_in_latex():
     built = tables.build(
         rows({("my_set & co", "vi"): [0.5] * 5}), "mine", "loglik", "published", ["vi"], ["my_set & co"], (42,)

@@ -35,6 +35,11 @@ def caption(table: str) -> str:
     return _paper()["tables"][table]["caption"]
 
 
+def saw_test_rows(table: str) -> tuple[str, ...]:
+    """Methods whose printed numbers in this table are of fits to all rows, those of the test folds included."""
+    return tuple(_paper()["tables"].get(table, {}).get("saw_test_rows", ()))
+
+
 def printed(table: str, metric: str) -> dict[str, dict[str, Printed]]:
     """{set: {method: (mean, sd, bold)}} of a table; metric "loglik" or "accuracy"; empty if it is not in the paper."""
     entry = _paper()["tables"].get(table, {}).get(metric)

@@ -47,6 +47,10 @@ class Table(NamedTuple):
     methods: tuple[str, ...]
     lines: list[Line]
     paper_methods: tuple[str, ...]
+    saw_test_rows: tuple[str, ...] = ()  # of the paper's methods
+
+    def paper_label(self, method: str) -> str:
+        return ("Ours" if method == "hybrid-vem" else label(method)) + ("†" if method in self.saw_test_rows else "")
 
     def bold_counts(self) -> dict[str, int]:
         return dict(Counter(m for line in self.lines for m, cell in line.cells.items() if cell.bold))
@@ -93,7 +97,8 @@ def build(
         lines.append(Line(name, _cells(numbers), printed.get(name, {}), 5 * len(seeds) - len(common)))
     printed_methods = dict.fromkeys(m for line in lines for m in line.printed)
     title = f"{table}: {TITLES[metric]}, protocol {protocol}, seeds {_span(seeds)}"
-    return Table(title, protocol, tuple(methods), lines, tuple(printed_methods))
+    leaks = paper.saw_test_rows(reference) if reference else ()
+    return Table(title, protocol, tuple(methods), lines, tuple(printed_methods), leaks)
 
 
 def _cells(numbers: dict[str, np.ndarray]) -> dict[str, Cell]:
@@ -117,7 +122,7 @@ def label(method: str) -> str:
 
 def markdown(table: Table) -> str:
     ours = [label(m) for m in table.methods]
-    theirs = [f"paper: {'Ours' if m == 'hybrid-vem' else label(m)}" for m in table.paper_methods]
+    theirs = [f"paper: {table.paper_label(m)}" for m in table.paper_methods]
     out = [
         f"**{table.title}**",
         "",
@@ -132,12 +137,14 @@ def markdown(table: Table) -> str:
     out.append("| *bold* | " + " | ".join(_counts(table)) + " |")
     if table.paper_methods and table.protocol != "published":
         out += ["", "The paper's columns are under its own protocol, `published`."]
+    if table.saw_test_rows:
+        out += ["", "† Fitted on all rows, those of the test folds included: no measure of prediction."]
     return "\n".join(out) + "\n"
 
 
 def latex(table: Table) -> str:
     ours = [label(m) for m in table.methods]
-    theirs = ["Ours" if m == "hybrid-vem" else label(m) for m in table.paper_methods]
+    theirs = [table.paper_label(m).replace("†", r"$^\dagger$") for m in table.paper_methods]
     out = [f"% {table.title}", rf"\begin{{tabular}}{{l|{'c' * len(ours)}|{'c' * len(theirs)}}}", r"\toprule"]
     if theirs:
         out.append(rf"& \multicolumn{{{len(ours)}}}{{c|}}{{sitewise}} & \multicolumn{{{len(theirs)}}}{{c}}{{paper}} \\")
@@ -164,7 +171,8 @@ def as_csv(table: Table) -> str:
                 [line.set, "sitewise", method, f"{cell.mean:.6g}", f"{cell.sd:.6g}", int(cell.bold), cell.folds]
             )
         for method, fact in line.printed.items():
-            writer.writerow([line.set, "paper", method, fact.mean, fact.sd, int(fact.bold), ""])
+            source = "paper, fitted on test rows" if method in table.saw_test_rows else "paper"
+            writer.writerow([line.set, source, method, fact.mean, fact.sd, int(fact.bold), ""])
     return buffer.getvalue()
 
 

@@ -81,7 +81,7 @@ class Nested:
         """
         model.likelihood.check(data.y)
         if model.prior.exact:
-            memory.require_full(bucket(data.rows))
+            memory.require_full(bucket(data.rows), model.likelihood.latents)
         with working_precision():
             search = _Search(self, model, data, bucket(data.rows), sites, callback)
             starts = search.starts(self.restarts, seed)
@@ -123,7 +123,7 @@ class Nested:
             for model, part in zip(each, parts, strict=True):
                 model.likelihood.check(part.y)
                 if model.prior.exact:
-                    memory.require_full(size)
+                    memory.require_full(size, model.likelihood.latents)
                 searches.append(_Search(self, model, part, size, None, None))
             bests = _side_by_side(searches, done)
             return [search.finish(best) for search, best in zip(searches, bests, strict=True)]

@@ -141,7 +141,7 @@ class VEM:
     def fit(self, model: Model, data: Data, *, callback: Callable[[dict], None] | None = None) -> Fit:
         model.likelihood.check(data.y)
         if model.prior.exact:
-            memory.require_full(bucket(data.rows))
+            memory.require_full(bucket(data.rows), model.likelihood.latents)
         with working_precision():
             padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
             trainable = self.trainable(model)
