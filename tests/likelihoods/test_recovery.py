@@ -9,14 +9,17 @@ import recovery
 from sitewise import likelihoods
 
 
+# log(estimate/truth) that chance allows in one set of 120 rows; the start is twice the truth.
+CLOSE = {"likelihood.scale": 0.35, "likelihood.precision": 0.35, "kernel.lengthscale": 0.6}
+
+
 @pytest.mark.parametrize("name", ["student-t, df learned", "beta", "censored-gaussian"])
 def test_parameters_come_back(name):
     row = recovery.estimate(name, seed=3, rows=120)
     assert row["converged"]
     for label, truth, found in zip(row["labels"], row["truth"], row["estimate"], strict=True):
-        # From a start of twice the truth.  Twelve units of x hold few lengthscales: these are known to a factor of two.
-        limit = 0.35 if label in ("likelihood.scale", "likelihood.precision") else np.log(2)
-        assert abs(np.log(found / truth)) < limit, label
+        # Variance and degrees of freedom are told by a few lengthscales of x, and a few outliers.
+        assert abs(np.log(found / truth)) < CLOSE.get(label, 1.2), label
 
 
 def test_the_recorded_sets_cover_every_likelihood_without_a_gross_bias():
