@@ -8,7 +8,6 @@ import recovery
 
 from sitewise import likelihoods
 
-
 # log(estimate/truth) that chance allows in one set of 120 rows; the start is twice the truth.
 CLOSE = {"likelihood.scale": 0.35, "likelihood.precision": 0.35, "kernel.lengthscale": 0.6}
 
