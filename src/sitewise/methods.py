@@ -6,8 +6,8 @@ vi          VI sites, ELBO
 hybrid      VI sites, EP evidence (collapsed on a sparse prior), profile gradient   (the default everywhere)
 hybrid-vem  the same pair trained by the paper's Algorithm 1
 
-Of joint classes, `hybrid` gives VI sites at the hyperparameters of Laplace's evidence on Laplace's sites: VI's bound of
-a softmax is loose where the prior is wide, and EP's evidence on its sites falls where the truth rises (decision 008).
+Of joint classes, `hybrid` gives VI sites at the hyperparameters of Laplace's evidence on Laplace's sites: as the prior
+widens, EP's evidence on VI's sites of a softmax falls where the true one rises (decision 008).
 """
 
 from __future__ import annotations
