@@ -4,8 +4,9 @@
 
 A set has 200 rows, x uniform on [0, 20], f drawn from a Matern 5/2 GP of lengthscale 1.5 and variance 1.5, y drawn by
 NumPy, not by the library; sets of one number share x and f between likelihoods.  Every fit is one line of
-results/recovery/results.jsonl and is not run again; --table writes results/recovery/README.md.  "Errors apart" is the distance of the mean estimate from the truth in its standard errors
-over the sets (of logarithms, for positive parameters): about one by chance, more where the approximation has a bias.
+results/recovery/results.jsonl and is not run again; --table writes results/recovery/README.md.  "Errors apart" is the
+distance of the mean estimate from the truth in its standard errors over the sets (of logarithms, for positive
+parameters): about one by chance, more where the approximation has a bias.
 """
 
 from __future__ import annotations
