@@ -54,8 +54,12 @@ def estimator(method: str, likelihood: str, features: int, *, ard: bool = False,
 
 
 def own_evidence(model: Any) -> float | None:
-    """The evidence that the model learned from, in nats; on a sparse GP the hybrid's is `collapsed`; mcmc has none."""
-    if model.method not in _OWN_EVIDENCE:
+    """The evidence that the model learned from, in nats; on a sparse GP the hybrid's is `collapsed`.
+
+    None for mcmc, which has none, and for the hybrid of joint classes, whose sites are not those it learned from.
+    """
+    joint_hybrid = model.method == "hybrid" and getattr(model, "multi_class_", None) == "joint"
+    if model.method not in _OWN_EVIDENCE or joint_hybrid:
         return None
     values = model.evidence_
     return values["collapsed" if model.method == "hybrid" and "collapsed" in values else _OWN_EVIDENCE[model.method]]

@@ -106,14 +106,29 @@ def log_expect_exp(function, mean, var, *, rule: Rule, centre, width, guide=None
     `guide` is a cheaper stand-in for `function`, good enough to find the mass; `start` is where the mass may be if it
     is not within reach of the Gaussian.
     """
-    if isinstance(rule, GaussHermite):
-        f, logc = rule.nodes(mean, jnp.sqrt(var), centre, width)
-    else:
-        # Held before they are found, not after: the search differentiates `function` twice, and a likelihood need not
-        # be differentiable more often than inference asks of it.
-        held = lax.stop_gradient((mean, var, centre, width, start))
-        f, logc = lax.stop_gradient(_tilted_nodes(guide or function, *held[:2], rule, *held[2:]))
+    f, logc = _nodes_of_mass(guide or function, mean, var, rule, centre, width, start)
     return logsumexp(logc + _log_gaussian(f, mean, var) + function(f), axis=0)
+
+
+def tilted_moments(function, mean, var, *, rule: Rule, centre, width):
+    """Of the density N(mean, var)·exp function(f), normalised: its mean less `mean`, and its variance divided by `var`.
+
+    With the nodes held these are v·ℓ' and 1 + v·ℓ'' of ℓ = `log_expect_exp`, without the differences in which ℓ'' loses
+    its digits where the tilted density is much narrower than the Gaussian (large counts).
+    """
+    f, logc = _nodes_of_mass(function, mean, var, rule, centre, width, None)
+    mass = jax.nn.softmax(logc + _log_gaussian(f, mean, var) + function(f), axis=0)
+    shift = jnp.sum(mass * (f - mean), axis=0)
+    return shift, jnp.sum(mass * (f - mean - shift) ** 2, axis=0) / var
+
+
+def _nodes_of_mass(guide, mean, var, rule, centre, width, start):
+    if isinstance(rule, GaussHermite):
+        return rule.nodes(mean, jnp.sqrt(var), centre, width)
+    # Held before they are found, not after: the search differentiates `guide` twice, and a likelihood need not be
+    # differentiable more often than inference asks of it.
+    held = lax.stop_gradient((mean, var, centre, width, start))
+    return lax.stop_gradient(_tilted_nodes(guide, *held[:2], rule, *held[2:]))
 
 
 def _tilted_nodes(function, mean, var, rule, centre, width, start=None):

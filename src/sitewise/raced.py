@@ -59,7 +59,11 @@ def _factorise(K: jax.Array, w: jax.Array) -> tuple[RacedFactors, jax.Array, jax
     LM, jitter = linalg.jittered_cholesky(scaled.T @ scaled + jnp.diag(jnp.where(seen, 0.0, 1.0)))
     T = scale[:, None] * solve_triangular(LM, jnp.eye(n, dtype=K.dtype), lower=True).T
     V = H @ K
-    N = T - jnp.swapaxes(V, 1, 2) @ (H @ T)
+    # I − K E = W⁻¹ E: each row by the form in which nothing cancels.
+    HT = H @ T
+    site_rules = (w * jnp.diagonal(K, axis1=-2, axis2=-1) > 1)[..., None]
+    divided = jnp.swapaxes(H, 1, 2) @ HT / jnp.where(site_rules, w[..., None], 1.0)
+    N = jnp.where(site_rules, divided, T - jnp.swapaxes(V, 1, 2) @ HT)
     log_z = -jnp.sum(half_log_dets) - jnp.sum(jnp.log(jnp.diagonal(LM)))
     return RacedFactors(H, T, noise, V, N), log_z, jnp.maximum(jitter, jnp.max(jitters))
 
@@ -79,8 +83,14 @@ def condition_on_raced_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[
     """
     factors, log_z, jitter = _factorise(K, w)
     V, N = factors.V, factors.N
-    own = (K @ b[..., None] - jnp.swapaxes(V, 1, 2) @ (V @ b[..., None]))[..., 0]  # Σ_c b_c
-    white = factors.T.T @ jnp.sum(w * own - b, axis=0)
+    # Σ_c b_c = V_cᵀ H_c W_c⁻¹ b_c and b_c − w_c Σ_c b_c = E_c W_c⁻¹ b_c where w > 0.  Differences would be the same,
+    # but under a wide prior their rounding exceeds the last steps of an iteration.
+    seen = w > 0
+    rest = jnp.where(seen, 0.0, b)[..., None]
+    column = factors.H @ jnp.where(seen, b / jnp.where(seen, w, 1.0), 0.0)[..., None] - V @ rest
+    own = (K @ rest + jnp.swapaxes(V, 1, 2) @ column)[..., 0]
+    left = jnp.swapaxes(factors.H, 1, 2) @ column + rest
+    white = -factors.T.T @ jnp.sum(left, axis=0)[:, 0]
     mean = own - N @ white  # f_c − s = Σ_c b_c − (I − K_c E_c) s
     variances = jnp.diagonal(K, axis1=-2, axis2=-1) - jnp.sum(V * V, axis=1)
     cross = jnp.einsum("cij,eij->ice", N, N) - factors.noise[:, None, None]

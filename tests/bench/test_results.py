@@ -62,3 +62,12 @@ def test_laplace_and_vi_meet_the_papers_single_seed_table(rows):
         gaps = {line.set: abs(line.cells[method].mean - printed[line.set][method].mean) for line in built.lines}
         misses += [(method, name) for name, gap in gaps.items() if gap > limit]
     assert misses == [("laplace", "acute-inflammation")]
+
+
+def test_laplace_and_vi_meet_the_papers_ten_seed_table_on_every_set(rows):
+    printed = paper.printed("table1", "loglik")
+    for method, limit in (("laplace", 0.003), ("vi", 0.005)):
+        built = tables.build(rows, "table1", "loglik", "published", [method], list(printed), SEEDS)
+        assert len(built.lines) == 27 and not any(line.missing for line in built.lines)
+        for line in built.lines:
+            assert abs(line.cells[method].mean - printed[line.set][method].mean) <= limit

@@ -1,3 +1,4 @@
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sitewise import GPClassifier, kernels, likelihoods, load
+from sitewise import VI, GPClassifier, kernels, likelihoods, load, resolve
 from sitewise.means import Zero
 
 
@@ -90,6 +91,16 @@ def test_three_classes_jointly(joint, X, levels):
     draws = joint.sample_y(X[:4], 4000, random_state=0)
     shares = np.stack([(draws == c).mean(axis=1) for c in joint.classes_], axis=1)
     np.testing.assert_allclose(shares, probability[:4], atol=0.03)
+
+
+def test_the_hybrid_of_joint_classes_learns_by_laplace_and_infers_by_vi(joint):
+    assert "learned by laplace, sites of vi" in joint.fit_report_
+    latent = joint._latents[0]
+    with jax.enable_x64(True):
+        found = VI().solve(latent.model, latent.data)
+        np.testing.assert_allclose(latent.sites.prec, np.where(latent.data.mask, found.sites.prec, 0.0), atol=1e-6)
+    assert resolve("hybrid", joint=True, evidence="ep").final is None
+    assert resolve("hybrid").final is None
 
 
 def test_joint_classes_survive_files_and_changes_of_rows(joint, X, levels, tmp_path):

@@ -105,7 +105,7 @@ class GPBase(BaseEstimator):
 
     def _fit(self, likelihood: Likelihood) -> None:
         """Learn one latent function per target from the rows in `_X`, `_y`, `_weight`."""
-        method = method_of(self)
+        method = method_of(self, likelihood.latents > 1)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         old = self._latents if self.warm_start and hasattr(self, "_latents") else []
         merged = self._merged()
@@ -307,7 +307,7 @@ class GPBase(BaseEstimator):
 
     def _change(self, X, y, weight, new_rows: np.ndarray, old_rows: np.ndarray):
         """Infer again with other rows; row new_rows[i] is what row old_rows[i] was."""
-        method = method_of(self)
+        method = method_of(self, self._latents[0].model.likelihood.latents > 1)
         if isinstance(method, Sampling):
             raise ValueError("mcmc cannot go on from the present draws when rows change; call fit with all rows.")
         old = list(zip(self._with_sites("update"), self._indices, strict=True))

@@ -39,8 +39,8 @@ class GPClassifier(ClassifierMixin, GPBase):
     kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
     likelihood : "probit", "logit", or a likelihood object of two classes; joint classes have a softmax instead
     mean : a mean of `sitewise.means`; None is zero
-    method : "hybrid" (VI sites, EP evidence), "ep", "vi", "laplace", "hybrid-vem", or "mcmc": draws of hyperparameters
-        and latent function, over which predictions are averaged
+    method : "hybrid" (VI sites; EP evidence, or Laplace's of joint classes), "ep", "vi", "laplace",
+        "hybrid-vem", or "mcmc": draws of hyperparameters and latent function, over which predictions are averaged
     inference, evidence, gradient, power : parts of the method, to replace its own
     max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
     n_restarts : further random starts
@@ -91,7 +91,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         jitter=0.0,
         class_weight=None,
         multi_class="auto",
-        class_kernels="own",
+        class_kernels="shared",
         random_state=None,
         warm_start=False,
         verbose=False,

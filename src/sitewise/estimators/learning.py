@@ -58,7 +58,8 @@ class Approximate:
         return Learned(latent, fit.rounds, fit.converged, why, fit.report(), fit.at_bound)
 
     def infer(self, model: Model, data: Data, known: Sites, at: np.ndarray) -> tuple[Latent, Solution]:
-        return infer(self.learner.inference, model, data, known, at)
+        final = self.learner.final if isinstance(self.learner, Nested) else None
+        return infer(final or self.learner.inference, model, data, known, at)
 
 
 class _Climb:

@@ -13,7 +13,8 @@ MCMC = "mcmc"
 _SAMPLING = {"draws": 1, "warmup": 0, "chains": 1, "thin": 1}  # with the least that each may be
 
 
-def method_of(estimator: Any) -> Approximate | Sampling:
+def method_of(estimator: Any, joint: bool = False) -> Approximate | Sampling:
+    """`joint` says that several latent functions meet in one likelihood."""
     e = estimator
     if e.method == MCMC:
         return _sampling_of(e)
@@ -34,7 +35,7 @@ def method_of(estimator: Any) -> Approximate | Sampling:
         if e.tol is not None:
             settings["tol"] = float(e.tol)
     parts = {name: getattr(e, name) for name in ("inference", "evidence", "gradient", "power")}
-    return Approximate(resolve(e.method, **parts, **settings))
+    return Approximate(resolve(e.method, **parts, joint=joint, **settings))
 
 
 def _sampling_of(e: Any) -> Sampling:

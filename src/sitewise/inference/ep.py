@@ -8,7 +8,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from sitewise.evidence import share
-from sitewise.inference.base import Inference, derivatives
+from sitewise.inference.base import Inference
 from sitewise.sites import Sites, cavity
 
 
@@ -41,7 +41,8 @@ class EP(Inference):
         a = share(data, self.power)
         cav = cavity(q.mean, q.var, sites, a)
         var = cav.var + q.resid
-        d1, d2 = derivatives(lambda m: likelihood.log_expected_prob(data.y, m, var, a), cav.mean)
-        shrink = jnp.maximum(1 + d2 * cav.var, 1e-12)
-        prec = jnp.maximum(-d2 / shrink, a * self.min_prec)
+        shift, ratio = likelihood.tilted_moments(data.y, cav.mean, var, a)
+        d1, lost = shift / var, (1 - ratio) / var  # ℓ' and −ℓ''
+        shrink = jnp.maximum(ratio * cav.var + q.resid, 1e-12 * cav.var) / var  # 1 + ℓ''·cav.var
+        prec = jnp.maximum(lost / shrink, a * self.min_prec)
         return Sites((d1 + prec * (cav.mean + cav.var * d1)) / a, prec / a)

@@ -44,6 +44,7 @@ class Nested:
     priors         name → hyperprior: MAP instead of maximum evidence
     restarts       further starts, drawn log-uniformly around the first; the best evidence wins
     tol            stop when no component of the gradient, per row, exceeds this
+    final          inference of the sites that are given back, at the learned hyperparameters; None: the same
     """
 
     inference: Inference = VI()
@@ -57,6 +58,7 @@ class Nested:
     max_rounds: int = 200
     tol: float = 1e-6
     name: str = "nested"
+    final: Inference | None = None
 
     def __post_init__(self) -> None:
         if self.gradient not in (*GRADIENTS, "auto"):
@@ -291,21 +293,26 @@ class _Search:
     def finish(self, best: _Best) -> Fit:
         model = self._model(best.vector)
         best = self._settle(model, best)
+        final, solution = self.learner.final, best.solution
+        reason = best.reason
+        if final is not None:
+            solution = final.solve(model, self.data)
+            reason += f"; learned by {self.learner.inference.name}, sites of {final.name}"
         labels = self.trainable.labels
         near = np.abs(best.vector[:, None] - self.limits) < 1e-6
-        sites = jax.tree.map(lambda a: np.asarray(a)[..., : self.given.rows], best.solution.sites)
+        sites = jax.tree.map(lambda a: np.asarray(a)[..., : self.given.rows], solution.sites)
         return Fit(
             model=model,
             data=self.given,
             sites=sites,
             method=self.learner.name,
-            inference=self.learner.inference.name,
+            inference=(final or self.learner.inference).name,
             objective=best.value,
-            converged=best.success and best.solution.outcome.ok,
-            reason=best.reason,
+            converged=best.success and best.solution.outcome.ok and solution.outcome.ok,
+            reason=reason,
             rounds=best.rounds,
-            solution=best.solution,
-            evidences=all_evidences(model, self.data, best.solution.sites),
+            solution=solution,
+            evidences=all_evidences(model, self.data, solution.sites),
             trace=self.trace,
             at_bound=tuple(label for label, hit in zip(labels, near.any(axis=1), strict=True) if hit),
         )

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from sitewise.quadrature import GaussHermite, Landmark, Rule, expect, log_expect_exp
+from sitewise.quadrature import GaussHermite, Landmark, Rule, expect, log_expect_exp, tilted_moments
 from sitewise.types import Module, module, static
 
 _DEFAULT_RULE = Landmark()
@@ -83,6 +83,20 @@ class Likelihood(Module):
             centre=centre,
             width=width,
         )
+
+    def tilted_moments(self, y, mean, var, power=1.0) -> tuple[jax.Array, jax.Array]:
+        """Of N(mean, var)·p(y|f)^power, normalised: its mean less `mean`, and its variance divided by `var` (EP).
+
+        These are v·ℓ' and 1 + v·ℓ'' of ℓ = log_expected_prob; from its quadrature directly, they keep their digits.
+        """
+        if type(self).log_expected_prob is Likelihood.log_expected_prob and not isinstance(self._rule(), GaussHermite):
+            centre, width = self.landmark(y)
+            return tilted_moments(
+                lambda f: power * self.log_prob(y, f), mean, var, rule=self._rule(), centre=centre, width=width
+            )
+        first, ones = lambda m: self.log_expected_prob(y, m, var, power), jnp.ones_like(mean)
+        slope, bend = jax.jvp(lambda m: jax.jvp(first, (m,), (ones,))[1], (mean,), (ones,))
+        return var * slope, 1 + var * bend
 
     def log_expected_smoothed_prob(
         self, y: jax.Array, mean: jax.Array, var: jax.Array, resid: jax.Array, power=1.0, start=None

@@ -21,12 +21,16 @@ class NegativeBinomial(Counts):
         return self.link == "log"
 
     def log_prob(self, y, f):
-        """With z = log(μ/shape):  log C(y + shape − 1, y) + y z − (y + shape) log(1 + eᶻ)."""
+        """With z = log(μ/shape):  log C(y + shape − 1, y) + y z − (y + shape) log(1 + eᶻ).
+
+        For z > 0, log(1 + eᶻ) = z + log(1 + e⁻ᶻ), and y z, which may be millions of times the rest, cancels.
+        """
         y, log_exposure = self.split(y)
         r = self.shape
         z = self.log_rate(f) + log_exposure - jnp.log(r)
         binomial = gammaln(y + r) - gammaln(r) - gammaln(y + 1)
-        return binomial + y * z - (y + r) * jax.nn.softplus(z)
+        rest = jnp.where(z > 0, -r * z, y * z) - (y + r) * jax.nn.softplus(-jnp.abs(z))
+        return binomial + rest
 
     def landmark(self, y):
         y, log_exposure = self.split(y)

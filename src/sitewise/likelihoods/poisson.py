@@ -17,10 +17,17 @@ class Poisson(Counts):
     log_concave: ClassVar[bool] = True
 
     def log_prob(self, y, f):
+        """With d = log(mean/y):  log p = y log y − y − log y! − y (eᵈ − 1 − d), in which only d depends on f.
+
+        y log(mean) − mean would lose, at a count of 10⁶, eight of the digits in which one f differs from the next.
+        """
         y, log_exposure = self.split(y)
-        if self.link == "log":
-            return y * (f + log_exposure) - jnp.exp(f + log_exposure) - gammaln(y + 1)
-        return y * (self.log_rate(f) + log_exposure) - jnp.exp(log_exposure) * self.rate(f) - gammaln(y + 1)
+        seen = y > 0
+        count = jnp.where(seen, y, 1.0)
+        d = self.log_rate(f) + log_exposure - jnp.log(count)
+        best = count * jnp.log(count) - count - gammaln(count + 1)
+        none = -jnp.exp(log_exposure) * self.rate(f)
+        return jnp.where(seen, best - count * (jnp.expm1(d) - d), none)
 
     def landmark(self, y):
         y, log_exposure = self.split(y)
