@@ -35,6 +35,7 @@ _CONTRACTS = 0.3  # a plain update that shrinks the residual to this share is go
 _NEAR = 1.0  # residual of a start, in units of the marginal, below which the first step may be Newton's
 _NEWTON_TOL = 1e-2  # of the linear system, far from the solution
 _NEWTON_STEPS = 40
+_SINGULAR = 1e6
 _ADJOINT_STEPS = 150
 
 
@@ -161,7 +162,9 @@ def _newton_direction(method, likelihood, gram, data, point: _Point, factor) -> 
     if gram.newton_pays:
         tol = jnp.clip(0.1 * tolerance(method, rhs.dtype) / point.residual, jnp.minimum(point.residual, tol), tol)
     step = gmres(lambda x: x - jac.times(x), rhs, tol, _NEWTON_STEPS)
-    return jac.unpack(jnp.where(jnp.all(jnp.isfinite(step)), step, rhs))
+    # A step that is millions of times the gap solves a singular system: no fixed point lies there.
+    sound = jnp.max(jnp.abs(step)) < _SINGULAR * jnp.max(jnp.abs(rhs))
+    return jac.unpack(jnp.where(sound, step, rhs))  # a step that is not finite is not sound
 
 
 def pull_to_sites(gram, data: Data, point: _Point, factor, by_q: Marginals, by_sites: Sites) -> Sites:
@@ -304,9 +307,6 @@ def initial_sites(likelihood, data: Data) -> Sites:
     slope = jax.jvp(lambda f: likelihood.log_prob(data.y, f), (centre,), (jnp.ones_like(centre),))[1]
     prec = 1 / width**2
     return Sites(jnp.where(data.mask, slope + prec * centre, 0.0), jnp.where(data.mask, prec, 0.0))
-
-
-first_sites = jax.jit(initial_sites)  # for callers outside a compiled program
 
 
 first_sites = jax.jit(initial_sites)  # for callers outside a compiled program
