@@ -31,6 +31,14 @@ def test_at_given_hyperparameters_batches_of_any_size_solve_for_the_same_sites(s
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+def test_a_wide_prior_leaves_the_sums_over_rows_positive():
+    """Sums of k kᵀ, of the kernel's own features, lost every digit here: the ELBO was not finite after one step."""
+    wide = Model.sparse(kernels.Matern52(100.0, 1e8), likelihoods.BernoulliProbit(), X[:30])
+    found = MiniBatch(size=50, rounds=1, sample=0, fixed=("*",)).fit(wide, (X, y))
+    data = Data.of(X, y)
+    np.testing.assert_allclose(found.elbo, evidence.elbo(wide, data, VI().solve(wide, data).sites), rtol=1e-5)
+
+
 def test_learning_from_batches_reaches_the_bound_of_learning_from_all_rows():
     best = resolve("vi").fit(model(), Data.of(X, y)).evidences["elbo"]
     seen = []

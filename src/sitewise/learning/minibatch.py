@@ -1,12 +1,14 @@
 """L3. Learning from batches of rows: variational inference with tied sites, for tables that do not fit in memory.
 
-Sites per row would be 2n numbers; here their sums over rows are kept (Adam, Chang, Khan & Solin 2021),
+Sites per row would be 2n numbers; here their sums over rows are kept (Adam, Chang, Khan & Solin 2021), in the whitened
+coordinates of `priors.features`,
 
-    nat1 = Σ_i k_i λ1_i,   prec = Σ_i λ2_i k_i k_iᵀ,   k_i = κ(Z, x_i)
+    nat1 = Σ_i φ_i λ1_i,   prec = Σ_i λ2_i φ_i φ_iᵀ,   q(v) = N(S nat1, S),   S⁻¹ = I + prec
 
-In the whitened coordinates of `priors.features`, k_i = T⁻ᵀ φ_i, q(v) = N(S Tᵀ nat1, S), S⁻¹ = I + Tᵀ prec T.
-A batch of B out of n rows gives an estimate of both sums at the present q, and a natural-gradient step of size ρ is
-tied ← (1−ρ) tied + ρ·(n/B)·(sums over the batch).  The hyperparameters climb the same estimate of
+where prec is positive whatever the rounding: with k_i = κ(Z, x_i) in the place of φ_i, as there, a million rows under a
+wide prior leave no digit of it.  A batch of B out of n rows gives an estimate of both sums at the present q, and a
+natural-gradient step of size ρ is tied ← (1−ρ) tied + ρ·(n/B)·(sums over the batch).  The hyperparameters climb the
+same estimate of
 
     ELBO = Σ_i E_q[log p(y_i|f_i)] − KL(q(v) ‖ N(0, I))
 
@@ -47,7 +49,7 @@ _PASSES = 100  # over the data, at most, to solve for the sites at the end
 
 
 class Tied(NamedTuple):
-    """Sums over rows of k λ1 and λ2 k kᵀ."""
+    """Sums over rows of φ λ1 and λ2 φ φᵀ."""
 
     nat1: jax.Array
     prec: jax.Array
@@ -72,19 +74,20 @@ class Batched(NamedTuple):
 
 def _posterior(prior: SparsePrior, tied: Tied) -> tuple[SparsePosterior, jax.Array]:
     """q, and KL(q(v) ‖ N(0, I)) = ½ (tr S + |c|² − m) + ½ log|S⁻¹|."""
-    whitened = prior.whitened(tied.nat1.dtype)
-    T = whitened.T
-    H, half_log_det, _ = linalg.inverse_root(jnp.eye(T.shape[0], dtype=T.dtype) + T.T @ tied.prec @ T)
-    coef = H.T @ (H @ (T.T @ tied.nat1))
-    kl = 0.5 * (jnp.sum(H * H) + coef @ coef - T.shape[0]) + half_log_det
-    return SparsePosterior(whitened, prior.mean, Inner(coef, H)), kl
+    m = tied.nat1.shape[0]
+    H, half_log_det, _ = linalg.inverse_root(jnp.eye(m, dtype=tied.prec.dtype) + tied.prec)
+    coef = H.T @ (H @ tied.nat1)
+    kl = 0.5 * (jnp.sum(H * H) + coef @ coef - m) + half_log_det
+    return SparsePosterior(prior.whitened(tied.nat1.dtype), prior.mean, Inner(coef, H)), kl
 
 
-def _marginals(q: SparsePosterior, X: jax.Array) -> Marginals:
+def _marginals(q: SparsePosterior, X: jax.Array) -> tuple[Marginals, jax.Array]:
+    """q of the rows of X, and their features."""
     phi, diag = q.whitened(X)
     C, mu = phi @ q.inner.H.T, q.mean(X)
     resid = jnp.maximum(diag - jnp.sum(phi * phi, axis=1), 0.0)
-    return Marginals(mu + phi @ q.inner.coef, jnp.sum(C * C, axis=1), resid, jnp.zeros(()), mu, q.whitened.jitter)
+    out = Marginals(mu + phi @ q.inner.coef, jnp.sum(C * C, axis=1), resid, jnp.zeros(()), mu, q.whitened.jitter)
+    return out, phi
 
 
 def _fit_term(likelihood, q: Marginals, data: Data) -> jax.Array:
@@ -92,20 +95,19 @@ def _fit_term(likelihood, q: Marginals, data: Data) -> jax.Array:
     return jnp.sum(data.weight * jnp.where(data.mask, expected, 0.0))
 
 
-def _targets(likelihood, prior: SparsePrior, q: Marginals, data: Data) -> Tied:
+def _targets(likelihood, q: Marginals, phi: jax.Array, data: Data) -> Tied:
     """The sums over these rows of the sites that VI would set."""
     sites = VI().propose(likelihood, data, q, Sites(jnp.zeros_like(q.mean), jnp.zeros_like(q.mean)))
     nat1 = jnp.where(data.mask, data.weight * (sites.nat1 - sites.prec * q.prior_mean), 0.0)
     prec = jnp.where(data.mask, data.weight * sites.prec, 0.0)
-    K = prior.kernel.matrix(data.X, jnp.asarray(prior.inducing, data.X.dtype))
-    return Tied(K.T @ nat1, K.T @ (prec[:, None] * K))
+    return Tied(phi.T @ nat1, linalg.weighted_gram(phi, prec))
 
 
 @jax.jit
 def _whole(model: Model, tied: Tied, data: Data) -> tuple[jax.Array, Tied]:
     """Of one batch: its term of the ELBO and its part of the tied sites."""
-    q = _marginals(_posterior(model.prior, tied)[0], data.X)
-    return _fit_term(model.likelihood, q, data), _targets(model.likelihood, model.prior, q, data)
+    q, phi = _marginals(_posterior(model.prior, tied)[0], data.X)
+    return _fit_term(model.likelihood, q, data), _targets(model.likelihood, q, phi, data)
 
 
 _kl = jax.jit(lambda prior, tied: _posterior(prior, tied)[1])
@@ -121,12 +123,11 @@ def _step(trainable: Trainable, model, vector, adam, tied: Tied, data: Data, sca
     def estimate(vector):
         here = trainable.from_vector(model, vector)
         q, kl = _posterior(here.prior, tied)
-        marginals = _marginals(q, data.X)
-        return scale * _fit_term(here.likelihood, marginals, data) - kl, marginals
+        marginals, phi = _marginals(q, data.X)
+        return scale * _fit_term(here.likelihood, marginals, data) - kl, (marginals, phi)
 
-    (value, marginals), slope = jax.value_and_grad(estimate, has_aux=True)(vector)
-    here = trainable.from_vector(model, vector)
-    target = _targets(here.likelihood, here.prior, marginals, data)
+    (value, (marginals, phi)), slope = jax.value_and_grad(estimate, has_aux=True)(vector)
+    target = _targets(trainable.from_vector(model, vector).likelihood, marginals, phi, data)
     moved = jax.tree.map(lambda old, new: (1 - site_rate) * old + site_rate * scale * new, tied, target)
     step, adam = optax.scale_by_adam().update(slope, adam)
     return value, vector + rate * step, adam, moved
