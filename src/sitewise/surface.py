@@ -1,10 +1,11 @@
 """L3. Evidence surfaces: an evidence at every point of a (lengthscale, magnitude) grid.
 
 One compiled program does a row of the grid (constant σ), and every point carries its own outcome.  Where the likelihood
-is log-concave, and so has one solution for every θ, a point starts from where the sites of the two rows before it lead:
-log prec and nat1/√prec go on in a straight line in log σ, which for large σ, where the posterior only grows with the
-prior, is exact.  A point that does not converge from there starts anew from the likelihood's own sites, as all do where
-the likelihood is not log-concave: values do not depend on the grid.
+is log-concave, and so Laplace and VI have one solution for every θ (and EP is not known to have others), a point starts
+from where the sites of the two rows before it lead: log prec and nat1/√prec go on in a straight line in log σ, which
+for large σ, where the posterior only grows with the prior, is exact.  A point that does not converge from there starts
+anew from the likelihood's own sites, as all do where the likelihood is not log-concave: values do not depend on the
+grid.
 """
 
 from __future__ import annotations

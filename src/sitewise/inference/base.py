@@ -10,7 +10,6 @@ import dataclasses
 from typing import ClassVar, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
@@ -85,13 +84,3 @@ class Inference:
         from sitewise.inference.driver import solve
 
         return solve(self, model, data, sites)
-
-
-def derivatives(function, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """First and second derivative of an elementwise function."""
-    ones = jnp.ones_like(x)
-
-    def first(x):
-        return jax.jvp(function, (x,), (ones,))[1]
-
-    return jax.jvp(first, (x,), (ones,))

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from sitewise.inference.base import Inference, derivatives
+from sitewise.inference.base import Inference
+from sitewise.likelihoods.base import derivatives
 from sitewise.sites import Sites
 
 

@@ -28,6 +28,18 @@ from sitewise.quadrature import GaussHermite, Landmark, Rule, expect, log_expect
 from sitewise.types import Module, module, static
 
 _DEFAULT_RULE = Landmark()
+
+
+def derivatives(function, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """First and second derivative of an elementwise function."""
+    ones = jnp.ones_like(x)
+
+    def first(x):
+        return jax.jvp(function, (x,), (ones,))[1]
+
+    return jax.jvp(first, (x,), (ones,))
+
+
 # For quadrature in quadrature.
 _INNER = Landmark(points=32, reach=7.0)
 _OUTER = Landmark(points=32, reach=8.0)
@@ -94,8 +106,7 @@ class Likelihood(Module):
             return tilted_moments(
                 lambda f: power * self.log_prob(y, f), mean, var, rule=self._rule(), centre=centre, width=width
             )
-        first, ones = lambda m: self.log_expected_prob(y, m, var, power), jnp.ones_like(mean)
-        slope, bend = jax.jvp(lambda m: jax.jvp(first, (m,), (ones,))[1], (mean,), (ones,))
+        slope, bend = derivatives(lambda m: self.log_expected_prob(y, m, var, power), mean)
         return var * slope, 1 + var * bend
 
     def log_expected_smoothed_prob(

@@ -75,11 +75,11 @@ class Features:
 
     @classmethod
     def of(cls, whitened: Whitened, K_uu: jax.Array, X: jax.Array, block: int, keep: bool) -> Features:
-        held = replace(whitened, T=lax.stop_gradient(whitened.T))
-        features = cls(held, K_uu, X, None, block)
+        """`whitened.T` is made of K_uu held (`stop_gradient`)."""
+        features = cls(whitened, K_uu, X, None, block)
         if not keep:
             return features
-        phi = lax.map(lambda X: held(X)[0], features._split(X, "edge"))
+        phi = lax.map(lambda X: whitened(X)[0], features._split(X, "edge"))
         return replace(features, phi=lax.stop_gradient(phi))
 
     def _split(self, array: jax.Array, mode: str = "constant") -> jax.Array:
