@@ -72,7 +72,9 @@ def _classes(likelihood: str) -> int:
 def _new_inputs(data: Data) -> np.ndarray:
     """Near the training rows, at one of them, and far away."""
     X = np.asarray(data.X[:8])
-    far = X[:1] + np.where(np.any(X != 0, axis=0), 1e6, 0.0)  # columns of padding stay as they are
+    # Columns of padding stay as they are.  "Far" is in the table's own numbers: 10⁶ beside 10⁷⁹ is no distance.
+    largest = np.max(np.abs(X), initial=1.0)
+    far = X[:1] + np.where(np.any(X != 0, axis=0), 1e6 * largest if largest < 1e10 else largest, 0.0)
     return np.concatenate([X * 1.01, X[:1], far]).astype(X.dtype)
 
 

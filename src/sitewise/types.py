@@ -122,10 +122,16 @@ class Outcome(enum.IntEnum):
     STALLED = 2
     NON_FINITE = 3
     FRACTIONAL = 4
+    IMPRECISE = 5
 
     @property
     def ok(self) -> bool:
         return self is Outcome.CONVERGED
+
+    @property
+    def settled(self) -> bool:
+        """The iteration has ended at a fixed point: there is nothing to try again."""
+        return self in (Outcome.CONVERGED, Outcome.IMPRECISE)
 
     @property
     def advice(self) -> str:
@@ -144,4 +150,7 @@ _ADVICE = {
     Outcome.FRACTIONAL: "EP did not converge, not even with damped steps; these are the sites of fractional EP, at "
     "half the power, which did. They are a fair approximation; use VI (in an estimator: method 'vi' or 'hybrid') for "
     "one that converges here.",
+    Outcome.IMPRECISE: "The sites have settled, but they are so precise next to the prior (site precision × prior "
+    "variance near 1 / machine epsilon) that evidence and leave-one-out densities have few right digits. Use float64; "
+    "if this is float64: rescale the inputs, bound the variance of the kernel, or bound the noise from below.",
 }

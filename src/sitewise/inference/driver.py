@@ -37,6 +37,7 @@ _NEWTON_TOL = 1e-2  # of the linear system, far from the solution
 _NEWTON_STEPS = 40
 _SINGULAR = 1e6
 _ADJOINT_STEPS = 150
+_LOST = 1e-3  # share of I in B = I + W½KW½ that rounding may take
 
 
 class _Point(NamedTuple):
@@ -284,9 +285,10 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
     point = end.point
     if method.mean_only:
         point = point._replace(q=gram.condition_with_factor(point.sites.scaled(data.weight))[0])
+    lost = jnp.finfo(point.sites.prec.dtype).eps * jnp.max(data.weight * point.sites.prec * gram.variances())
     code = jnp.where(
         point.residual <= tol,
-        Outcome.CONVERGED,
+        jnp.where(lost <= _LOST, Outcome.CONVERGED, Outcome.IMPRECISE),
         jnp.where(
             jnp.isfinite(point.residual),
             jnp.where(end.rate <= _MIN_RATE, Outcome.STALLED, Outcome.STEP_CAP),
@@ -322,12 +324,12 @@ def solve(method: Inference, model, data: Data, sites: Sites | None = None) -> S
     data = jax.tree.map(jnp.asarray, data)
     first = first_sites(model.likelihood, data)
     solution = _solve(method, model, data, first if sites is None else sites)
-    if isinstance(solution.code, jax.core.Tracer) or solution.outcome.ok:
+    if isinstance(solution.code, jax.core.Tracer) or solution.outcome.settled:
         return solution
     if sites is not None:
         # The given sites may be a bad start; the likelihood's own is never far off.
         again = _solve(method, model, data, first)
-        if again.outcome.ok:
+        if again.outcome.settled:
             return again
     return rescue(method, model, data, solution)
 
@@ -337,9 +339,9 @@ def rescue(method: Inference, model, data: Data, failed: Solution) -> Solution:
     first = first_sites(model.likelihood, data)
     for milder in method.milder():
         found = _solve(milder, model, data, first)
-        if found.outcome.ok:
+        if found.outcome.settled:
             if milder == dataclasses.replace(method, damping=milder.damping, max_steps=milder.max_steps):
                 return found  # damped steps to the same fixed point
             again = _solve(method, model, data, found.sites)
-            return again if again.outcome.ok else found._replace(code=jnp.asarray(Outcome.FRACTIONAL))
+            return again if again.outcome.settled else found._replace(code=jnp.asarray(Outcome.FRACTIONAL))
     return failed

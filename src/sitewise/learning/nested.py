@@ -227,21 +227,21 @@ class _Search:
         vector = next(steps) if len(start) else start
         while True:
             result = yield vector, sites
-            if not result.solution.outcome.ok and sites is not self.first_sites:
+            if not result.solution.outcome.settled and sites is not self.first_sites:
                 # The carried sites may be a bad start here; the likelihood's own start is never far off.
                 again = yield vector, self.first_sites
-                if again.solution.outcome.ok or not np.isfinite(float(result.value)):
+                if again.solution.outcome.settled or not np.isfinite(float(result.value)):
                     result = again
-            if not result.solution.outcome.ok and rescues < _RESCUES:
+            if not result.solution.outcome.settled and rescues < _RESCUES:
                 rescues += 1
                 found = rescue(self.learner.inference, self._model(vector), self.data, result.solution)
-                if found.outcome.ok:
+                if found.outcome.settled:
                     result = yield vector, found.sites
             value, slope = float(result.value), np.asarray(result.gradient)
             self._record(vector, value, slope, result.solution)
             # Evidence read off sites that are far from a fixed point means nothing, however high it is: such a start is
             # kept until a settled point is found, and such a step is a failed one, which the ascent backs away from.
-            settled = result.solution.outcome.ok or float(result.solution.stats.residual) < _LOOSE
+            settled = result.solution.outcome.settled or float(result.solution.stats.residual) < _LOOSE
             finite = np.isfinite(value) and bool(np.all(np.isfinite(slope)))
             if not finite and best is None:
                 raise ValueError(f"The evidence is not finite at the starting point. {result.solution.outcome.advice}")
@@ -250,7 +250,7 @@ class _Search:
                 if self.checkpoint is not None and settled and value > self.saved:
                     self.checkpoint.write(best.vector, value)
                     self.saved = value
-            if result.solution.outcome.ok and finite:
+            if result.solution.outcome.settled and finite:
                 sites = result.solution.sites
             if not (settled and finite):
                 value = -np.inf
@@ -281,7 +281,7 @@ class _Search:
 
     def _settle(self, model: Model, best: _Best) -> _Best:
         """Sites of a milder method where inference did not converge at the best point; the outcome says so."""
-        if best.solution.outcome.ok:
+        if best.solution.outcome.settled:
             return best
         found = rescue(self.learner.inference, model, self.data, best.solution)
         if found is best.solution:

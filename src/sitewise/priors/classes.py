@@ -82,6 +82,10 @@ class ClassGram:
     # A Newton direction needs the covariance of all rows and classes, which costs as much as several conditionings.
     newton_pays: ClassVar[bool] = False
 
+    def variances(self) -> jax.Array:
+        """Of each row under the prior, for all classes or for each."""
+        return jnp.diagonal(self.K, axis1=-2, axis2=-1)
+
     def condition(self, sites: Sites) -> Marginals:
         return self.condition_with_factor(sites)[0]
 

@@ -65,6 +65,10 @@ class FullGram:
         shift = jnp.sum(mu * (sites.nat1 - 0.5 * sites.prec * mu))
         return Marginals(mu + out.mean, out.var, jnp.zeros_like(out.var), shift + out.log_z, mu, out.jitter)
 
+    def variances(self) -> jax.Array:
+        """Of each row, under the prior."""
+        return jnp.diagonal(self.K)
+
     def condition(self, sites: Sites) -> Marginals:
         """prior × sites."""
         return self._marginals(sites, linalg.gaussian_sites(self.K, self._centred(sites), sites.prec))

@@ -80,6 +80,10 @@ class SparseGram:
         jitter = jnp.maximum(self.jitter, out.jitter)
         return Marginals(mu + out.mean, out.var, out.resid, shift + out.log_z, mu, jitter)
 
+    def variances(self) -> jax.Array:
+        """Of each row, under the prior."""
+        return self.features.whitened.kernel.variances(self.features.X)
+
     def condition(self, sites: Sites) -> Marginals:
         """prior × sites; the sites see s, which has the prior mean μ of f."""
         return self._marginals(sites, project(self.features, sites.nat1 - sites.prec * self.mean, sites.prec))
