@@ -28,7 +28,7 @@ from sitewise.precision import working_precision
 
 @functools.partial(jax.jit, static_argnums=0)
 def _many(settings, model, data, seeds, steps):
-    target = Target(reference(model, data, path_sites(settings.path, model, data)), model.likelihood, data)
+    target = Target(reference(model, data, path_sites(settings.path, model, data)[0]), model.likelihood, data)
     pilot = jnp.minimum(steps, settings.pilot)
     return jax.vmap(lambda s: ais.anneal(settings, jax.random.key(s), target, steps, pilot)[0])(seeds)
 

@@ -128,6 +128,11 @@ def _split_nat1(K, b, w, root):
     return jnp.where(seen, b / jnp.where(seen, root, 1.0), 0.0) - root * (K @ rest), rest
 
 
+def weights_of(factors: Factors, b: jax.Array, w: jax.Array) -> jax.Array:
+    """α of `site_weights`, from factors that are there."""
+    return _weights(factors.L, factors.root, factors.column, jnp.where(w > 0, 0.0, b))
+
+
 class Factors(NamedTuple):
     """What `condition_on_sites` was computed from; `column` is L⁻¹ W^{−½} b."""
 
@@ -185,8 +190,8 @@ def pull_prior(
     K: jax.Array, b: jax.Array, w: jax.Array, out: Conditioned, factors: Factors, bar: Conditioned
 ) -> tuple[jax.Array, jax.Array]:
     """The cotangents of K and b for the cotangent `bar` of what came out."""
-    L, root, V, column = factors
-    alpha = _weights(L, root, column, jnp.where(w > 0, 0.0, b))
+    L, root, V, _ = factors
+    alpha = weights_of(factors, b, w)
     H = lower_inverse(L) * root  # L⁻¹ W½, so that R = HᵀH and Gᵀ = I − HᵀV
     pulled = bar.mean - H.T @ (V @ bar.mean)
     outer = 0.5 * jnp.outer(pulled + 0.5 * bar.log_z * alpha, alpha)

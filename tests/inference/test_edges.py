@@ -90,3 +90,14 @@ def test_counts_must_be_counts():
     model = Model.full(kernels.RBF(), likelihoods.Poisson())
     with pytest.raises(ValueError, match="counts 0, 1, 2"):
         resolve("laplace").fit(model, Data.of(np.arange(4.0), [0.5, 1, 2, 3]))
+
+
+def test_sites_that_rounding_has_taken_are_said_to_be():
+    """B = I + W½KW½ with W·K = 1e18: of the identity, and of the evidence, nothing is left."""
+    data = Data.of(np.array([[0.0], [0.0], [1.0]]), np.array([0.3, 0.2, -0.1]))
+    for noise, expected in ((1e-3, Outcome.CONVERGED), (1e-9, Outcome.IMPRECISE)):
+        model = Model.full(kernels.RBF(1.0, 1.0), likelihoods.Gaussian(noise))
+        solution = METHODS["vi"].solve(model, data)
+        assert solution.outcome is expected
+        assert solution.outcome.settled
+    assert "float64" in solution.outcome.advice

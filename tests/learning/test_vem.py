@@ -9,7 +9,7 @@ import pytest
 
 from cases import problem
 from sitewise import VEM, Data, Model, evidence, kernels, likelihoods, resolve
-from sitewise.learning.vem import CAP, FELL, SETTLED
+from sitewise.learning.vem import CAP, FELL, NOT_FINITE, SETTLED
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +65,12 @@ def test_one_adam_state_lives_through_all_m_steps(small):
     state, _ = learner.step(model, padded, state)
     counts = [int(x) for x in jax.tree.leaves(state.optimiser) if jnp.issubdtype(x.dtype, jnp.integer)]
     assert counts == [6]
+
+
+def test_a_first_round_that_is_not_finite_keeps_the_start(small):
+    """Poisson under a prior of deviation 100: the first natural step from zero sites overflows."""
+    data = small[1]
+    model = Model.full(kernels.Matern52(variance=1e4), likelihoods.Poisson())
+    fit = VEM(max_rounds=3).fit(model, Data.of(data.X, np.arange(data.rows, dtype=float)))
+    assert fit.reason == NOT_FINITE and not fit.converged
+    assert np.isfinite(fit.objective) and fit.objective == pytest.approx(fit.evidences["ep"])

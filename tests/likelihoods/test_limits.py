@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from cases import METHODS
 from sitewise import Data, Model, evidence, kernels, likelihoods
@@ -87,3 +88,16 @@ def test_a_site_a_million_times_as_precise_as_the_prior_keeps_the_digits_of_the_
     # The prior pulls by (W K)⁻¹ of the way: m = t − W⁻¹(K + W⁻¹)⁻¹t.
     want = target - jnp.linalg.solve(gram.K + jnp.diag(1 / counts), target) / counts
     np.testing.assert_allclose(mean, want, rtol=0, atol=1e-13)
+
+
+def test_a_logit_next_to_a_wide_gaussian_is_a_step():
+    """E σ(f) = ∫ σ'(t) P(f > t) dt, on either side of where quadrature gives way to the closed form."""
+    t = np.linspace(-60, 60, 20_001)
+    slope = 0.25 / np.cosh(t / 2) ** 2
+    logit = likelihoods.BernoulliLogit()
+    for sd in (0.99e3, 1.01e3, 1e7, 1e14):
+        for standing in (-3.0, 0.0, 0.4, 5.0):
+            mean, var = jnp.asarray(standing * sd), jnp.asarray(sd**2)
+            p, other = (np.exp(logit.log_expected_prob(jnp.asarray(y), mean, var)) for y in (1.0, -1.0))
+            exact = np.trapezoid(slope * ndtr(standing - t / sd), t)
+            assert abs(p - exact) < 1e-6 and abs(p + other - 1) < 1e-6

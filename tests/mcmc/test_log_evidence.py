@@ -130,3 +130,20 @@ def test_settings_are_checked():
         Annealing(path="nowhere")
     with pytest.raises(ValueError, match="chains must be"):
         Annealing(chains=1)
+
+
+def test_where_ep_does_not_settle_another_start_is_found():
+    """A count of 10⁸ under a narrow prior: EP ends far from the posterior, 190 prior deviations away.
+
+    Chains that start there never arrive, and both directions agree on −1.4·10⁸.
+    """
+    variance = 0.0036
+    model = Model.full(kernels.Matern12(1.0, variance), likelihoods.NegativeBinomial(3.0))
+    data = Data.of(np.array([[0.0], [100.0]]), np.array([1e8, 0.0]))
+    found = log_evidence(model, data, steps=64, max_steps=256, target_se=0.3)
+    f = np.linspace(-2.0, 14.0, 1_000_001)
+    with working_precision():
+        rows = [np.asarray(model.likelihood.log_prob(np.full_like(f, y), f)) for y in (1e8, 0.0)]
+    prior = -0.5 * f**2 / variance - 0.5 * np.log(2 * np.pi * variance) + np.log(f[1] - f[0])
+    exact = sum(np.logaddexp.reduce(row + prior) for row in rows)
+    assert found.tight and abs(found.log_z - exact) <= 4 * found.se + 1e-6 * abs(exact)

@@ -37,7 +37,7 @@ _NEWTON_TOL = 1e-2  # of the linear system, far from the solution
 _NEWTON_STEPS = 40
 _SINGULAR = 1e6
 _ADJOINT_STEPS = 150
-_LOST = 1e-3  # share of I in B = I + W½KW½ that rounding may take
+_LOST = 1e-3  # what rounding may take, see `lost` of the grams
 
 
 class _Point(NamedTuple):
@@ -48,6 +48,7 @@ class _Point(NamedTuple):
     target: Sites
     merit: jax.Array
     residual: jax.Array
+    lost: jax.Array
 
 
 def _scaled_gap(target: Sites, sites: Sites, q: Marginals, data: Data) -> Sites:
@@ -75,7 +76,8 @@ def _evaluate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> 
         merit = method.merit(likelihood, data, q, sites)
     else:
         merit = -jnp.sqrt(jnp.sum(gap.nat1**2) + jnp.sum(gap.prec**2))
-    return _Point(sites, q, target, merit, residual), factor
+    lost = jnp.zeros_like(residual) if factor is None else gram.lost(weighted, q, factor)
+    return _Point(sites, q, target, merit, residual, lost), factor
 
 
 def _flat(nat1: jax.Array, prec: jax.Array) -> jax.Array:
@@ -284,11 +286,12 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
     end = lax.while_loop(go_on, body, start)
     point = end.point
     if method.mean_only:
-        point = point._replace(q=gram.condition_with_factor(point.sites.scaled(data.weight))[0])
-    lost = jnp.finfo(point.sites.prec.dtype).eps * jnp.max(data.weight * point.sites.prec * gram.variances())
+        weighted = point.sites.scaled(data.weight)
+        q, factor = gram.condition_with_factor(weighted)
+        point = point._replace(q=q, lost=gram.lost(weighted, q, factor))
     code = jnp.where(
         point.residual <= tol,
-        jnp.where(lost <= _LOST, Outcome.CONVERGED, Outcome.IMPRECISE),
+        jnp.where(point.lost <= _LOST, Outcome.CONVERGED, Outcome.IMPRECISE),
         jnp.where(
             jnp.isfinite(point.residual),
             jnp.where(end.rate <= _MIN_RATE, Outcome.STALLED, Outcome.STEP_CAP),

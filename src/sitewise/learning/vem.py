@@ -183,13 +183,19 @@ class VEM:
             point.q.jitter,
         )
         evidences = all_evidences(trained, padded, state.sites)
+        if len(trace) == 1 and reason == NOT_FINITE:  # nothing was learned: the start was kept
+            objective = float(self.evidence(trained, padded, state.sites))
+        else:
+            objective = trace[-2]["learning"] if len(trace) > 1 and reason != CAP else trace[-1]["learning"]
+        if not np.isfinite(objective):
+            raise ValueError(f"The evidence is not finite at the starting point. {Outcome.NON_FINITE.advice}")
         return Fit(
             model=trained,
             data=data,
             sites=jax.tree.map(lambda a: np.asarray(a)[..., : data.rows], state.sites),
             method=self.name,
             inference=self.inference.name,
-            objective=trace[-2]["learning"] if len(trace) > 1 and reason != CAP else trace[-1]["learning"],
+            objective=objective,
             converged=reason in (SETTLED, FELL),
             reason=reason,
             rounds=len(trace),

@@ -51,9 +51,20 @@ class BernoulliProbit(_Bernoulli):
         return log_cdf(_sign(y) * mean / jnp.sqrt(1 + var))
 
 
+_WIDE = 1e6
+
+
 @module
 class BernoulliLogit(_Bernoulli):
     """p(y | f) = 1/(1 + exp(∓f))."""
 
     def log_prob(self, y, f):
         return -jax.nn.softplus(-_sign(y) * f)
+
+    def log_expected_prob(self, y, mean, var, power=1.0):
+        """By quadrature; where the link is a step next to the Gaussian, Φ(±m/√(v + π²/3)), right to O(v⁻²)."""
+        if self.quadrature is not None or not is_one(power):
+            return super().log_expected_prob(y, mean, var, power)
+        wide = var > _WIDE
+        usual = super().log_expected_prob(y, mean, jnp.where(wide, _WIDE, var), power)
+        return jnp.where(wide, log_cdf(_sign(y) * mean / jnp.sqrt(var + jnp.pi**2 / 3)), usual)

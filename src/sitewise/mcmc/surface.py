@@ -30,6 +30,7 @@ from sitewise.model import Model
 from sitewise.parameters import Trainable
 from sitewise.precision import working_precision
 from sitewise.sites import Sites
+from sitewise.types import Outcome
 
 PATHS = {"ep": EP(), "vi": VI(), "laplace": Laplace()}
 _THIN = 4
@@ -71,7 +72,8 @@ def _sites(path: str, trainable: Trainable, batch: int, model, data, vectors):
     def point(vector):
         return path_sites(path, trainable.from_vector(model, vector), data)
 
-    return lax.map(point, vectors, batch_size=batch)
+    sites, code = lax.map(point, vectors, batch_size=batch)
+    return {**sites._asdict(), "code": code}
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
@@ -93,17 +95,18 @@ def _anneal(settings: ais.Annealing, trainable: Trainable, batch: int, model, da
     return lax.map(point, points, batch_size=batch)
 
 
-def path_sites(path: str, model: Model, data: Data) -> Sites:
-    """The sites that the annealing starts from; the prior's are zero.
+def path_sites(path: str, model: Model, data: Data) -> tuple[Sites, jax.Array]:
+    """The sites that the annealing starts from, and how the search for them ended; the prior's are zero.
 
     Where the likelihood is not log-concave the posterior may have modes that the approximation does not cover: weights
     are then large where it is seldom drawn.  Its sites to a power below one cover more.
     """
     if path == "prior":
-        return Sites.zeros(data.rows, data.y.dtype)
+        return Sites.zeros(data.rows, data.y.dtype), jnp.asarray(Outcome.CONVERGED)
     start = initial_sites(model.likelihood, data)
-    sites = iterate(PATHS[path], model.likelihood, model.prior.gram(data.X), data, start)[1].sites
-    return sites if model.likelihood.log_concave else Sites(_SOFTER * sites.nat1, _SOFTER * sites.prec)
+    found = iterate(PATHS[path], model.likelihood, model.prior.gram(data.X), data, start)[1]
+    sites = found.sites
+    return sites if model.likelihood.log_concave else sites.scaled(_SOFTER), found.code
 
 
 def default_batch(rows: int, points: int) -> int:
@@ -161,8 +164,7 @@ def sample_points(
         batch = default_batch(padded.rows, block) if batch is None else batch
         run = _Runner(settings, trainable, batch, model, padded, new, vectors, seed, draws, store)
         everyone = np.arange(size)
-        starts = [run.sites(everyone[at : at + block], block) for at in range(0, size, block)]
-        sites = Sites(*(jnp.concatenate([piece[name] for piece in starts]) for name in Sites._fields))
+        sites = run.all_sites(block)
         if done is not None:
             done(f"{settings.path} sites of {size} points")
         merged: dict[str, np.ndarray] = {}
@@ -198,14 +200,31 @@ class _Runner:
         if store is not None:
             store.mkdir(parents=True, exist_ok=True)
 
-    def sites(self, index: np.ndarray, block: int) -> dict[str, np.ndarray]:
-        def compute(filled, batch):
-            found = _sites(
-                self.settings.path, self.trainable, batch, self.model, self.data, jnp.asarray(self.vectors[filled])
-            )
-            return found._asdict()
+    def all_sites(self, block: int) -> Sites:
+        """Of the path's method; where it does not settle, of the next that does.
 
-        return self._stored("sites", index, block, compute)
+        From an approximation that is far from the posterior no chain may ever arrive, and as none does, both directions
+        agree on a wrong number.
+        """
+        everyone = np.arange(len(self.vectors))
+        found = self._sites(self.settings.path, everyone, block)
+        for path in PATHS if self.settings.path in PATHS else ():
+            failed = everyone[[not Outcome(code).settled for code in found["code"]]]
+            if path != self.settings.path and len(failed):
+                other = self._sites(path, failed, block)
+                better = [Outcome(code).settled for code in other["code"]]
+                for name in found:
+                    found[name][failed[better]] = other[name][better]
+        return Sites(jnp.asarray(found["nat1"]), jnp.asarray(found["prec"]))
+
+    def _sites(self, path: str, index: np.ndarray, block: int) -> dict[str, np.ndarray]:
+        def compute(filled, batch):
+            return _sites(path, self.trainable, batch, self.model, self.data, jnp.asarray(self.vectors[filled]))
+
+        pieces = [
+            self._stored(f"{path} sites", index[at : at + block], block, compute) for at in range(0, len(index), block)
+        ]
+        return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
     def estimates(self, index: np.ndarray, sites: Sites, length: int, block: int) -> dict[str, np.ndarray]:
         def compute(filled, batch):

@@ -82,10 +82,6 @@ class ClassGram:
     # A Newton direction needs the covariance of all rows and classes, which costs as much as several conditionings.
     newton_pays: ClassVar[bool] = False
 
-    def variances(self) -> jax.Array:
-        """Of each row under the prior, for all classes or for each."""
-        return jnp.diagonal(self.K, axis1=-2, axis2=-1)
-
     def condition(self, sites: Sites) -> Marginals:
         return self.condition_with_factor(sites)[0]
 
@@ -105,6 +101,11 @@ class ClassGram:
     def pull(self, sites: Sites, factors: raced.RacedFactors, q: Marginals, bar: Marginals) -> ClassGram:
         """The cotangent of this gram, given that `bar` of q, with the sites held."""
         return jax.vjp(lambda gram: gram.condition(sites), self)[1](bar)[0]
+
+    def lost(self, sites: Sites, q: Marginals, factors: raced.RacedFactors) -> jax.Array:
+        """The share that rounding has taken of the identities in the B_c."""
+        prior = jnp.diagonal(self.K, axis1=-2, axis2=-1)
+        return jnp.finfo(prior.dtype).eps * jnp.max(sites.prec * prior)
 
     def covariance(self, factors: raced.RacedFactors) -> ClassCovariance:
         V, N = factors.V, factors.N

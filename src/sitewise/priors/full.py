@@ -65,10 +65,6 @@ class FullGram:
         shift = jnp.sum(mu * (sites.nat1 - 0.5 * sites.prec * mu))
         return Marginals(mu + out.mean, out.var, jnp.zeros_like(out.var), shift + out.log_z, mu, out.jitter)
 
-    def variances(self) -> jax.Array:
-        """Of each row, under the prior."""
-        return jnp.diagonal(self.K)
-
     def condition(self, sites: Sites) -> Marginals:
         """prior × sites."""
         return self._marginals(sites, linalg.gaussian_sites(self.K, self._centred(sites), sites.prec))
@@ -81,6 +77,14 @@ class FullGram:
         """The same as `condition`, with the factors that `covariance` and `pull` need; not for differentiation."""
         out, factors = linalg.condition_on_sites(self.K, self._centred(sites), sites.prec)
         return self._marginals(sites, out), factors
+
+    def lost(self, sites: Sites, q: Marginals, factors: linalg.Factors) -> jax.Array:
+        """What rounding has taken: of the identity in B, as a share, and of log_z, in nats; the larger."""
+        b, w = self._centred(sites), sites.prec
+        share = jnp.finfo(w.dtype).eps * jnp.max(w * jnp.diagonal(self.K))
+        # The mean by another route: half of bᵀ times it is the part of log_z that cancels against the sites.
+        gap = q.mean - self.mean - self.K @ linalg.weights_of(factors, b, w)
+        return jnp.maximum(share, 0.5 * jnp.abs(b @ gap))
 
     def covariance(self, factors: linalg.Factors) -> Covariance:
         return Covariance(self.K, factors.V)

@@ -80,10 +80,6 @@ class SparseGram:
         jitter = jnp.maximum(self.jitter, out.jitter)
         return Marginals(mu + out.mean, out.var, out.resid, shift + out.log_z, mu, jitter)
 
-    def variances(self) -> jax.Array:
-        """Of each row, under the prior."""
-        return self.features.whitened.kernel.variances(self.features.X)
-
     def condition(self, sites: Sites) -> Marginals:
         """prior × sites; the sites see s, which has the prior mean μ of f."""
         return self._marginals(sites, project(self.features, sites.nat1 - sites.prec * self.mean, sites.prec))
@@ -104,6 +100,10 @@ class SparseGram:
         features_bar, b_bar, _ = pull_features(self.features, b, sites.prec, factor, out, out_bar)
         mean_bar = bar.mean + bar.prior_mean + bar.log_z * b - sites.prec * b_bar
         return SparseGram(features_bar, mean_bar, jnp.zeros_like(self.jitter))
+
+    def lost(self, sites: Sites, q: Marginals, factor: Factor) -> jax.Array:
+        """The share that rounding has taken of the identity in A."""
+        return jnp.finfo(factor.gram.dtype).eps * jnp.max(jnp.diagonal(factor.gram))
 
     def covariance(self, factor: Factor) -> SparseCovariance:
         return SparseCovariance(self.features, factor.inner.H.T @ factor.inner.H)
