@@ -93,18 +93,17 @@ def site_factor(K: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array, jax.A
     return L, root, jitter
 
 
-_PRECISE = 1e4  # w·K beyond which K − VᵀV has lost half of the digits of a cavity
-
-
-def _precise_var(L: jax.Array, w: jax.Array, var: jax.Array) -> jax.Array:
-    """Σ = W^{−½} (I − B⁻¹) W^{−½} where a site leaves little of the prior: 1 − w_i var_i = (B⁻¹)_ii, nothing cancels.
+def _variances(K: jax.Array, w: jax.Array, H: jax.Array, V: jax.Array) -> jax.Array:
+    """diag(K − VᵀV); and of W^{−½} (I − B⁻¹) W^{−½}, which is the same, where a site leaves little of the prior.
 
     K − VᵀV has an error of eps·K; next to a posterior variance of 1e-9·K, dividing the site out (cavities, EP,
-    leave-one-out) would leave nothing but that.
+    leave-one-out) would leave nothing but that.  In 1 − w_i var_i = (B⁻¹)_ii = Σ_j H_ji²/w_i nothing cancels.
     """
-    H = solve_triangular(L, jnp.eye(L.shape[0], dtype=L.dtype), lower=True)
-    left = jnp.sum(H * H, axis=0)
-    return jnp.where((w > 0) & (left < 0.5), (1 - left) / jnp.where(w > 0, w, 1.0), var)
+    prior, seen = jnp.diagonal(K), jnp.where(w > 0, w, 1.0)
+    # Rounding can push a variance that is tiny next to the prior's below zero.
+    var = jnp.maximum(prior - jnp.sum(V * V, axis=0), jnp.finfo(K.dtype).eps * prior)
+    left = jnp.sum(H * H, axis=0) / seen
+    return jnp.minimum(jnp.where((w > 0) & (left < 0.5), (1 - left) / seen, var), prior)
 
 
 def site_weights(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -128,36 +127,29 @@ def _split_nat1(K, b, w, root):
     return jnp.where(seen, b / jnp.where(seen, root, 1.0), 0.0) - root * (K @ rest), rest
 
 
-def weights_of(factors: Factors, b: jax.Array, w: jax.Array) -> jax.Array:
-    """α of `site_weights`, from factors that are there."""
-    return _weights(factors.L, factors.root, factors.column, jnp.where(w > 0, 0.0, b))
-
-
 class Factors(NamedTuple):
-    """What `condition_on_sites` was computed from; `column` is L⁻¹ W^{−½} b."""
+    """What `condition_on_sites` was computed from: H = L⁻¹ W½, so that R = HᵀH; V = H K; α = K⁻¹ mean.
 
-    L: jax.Array
-    root: jax.Array
+    A program that uses no V and no variances does not compute them.
+    """
+
+    H: jax.Array
     V: jax.Array
-    column: jax.Array
+    alpha: jax.Array
 
 
 def condition_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Conditioned, Factors]:
     """The formulas above, with the factors they were computed from."""
     L, root, jitter = site_factor(K, w)
-    # Σb = Vᵀ L⁻¹ W^{−½} b where w > 0.  K b − VᵀV b would be the same, but where a site is a million times as precise
-    # as the prior (large counts) it loses as many digits.
+    # Σb = K α.  K b − VᵀV b would be the same, but where a site is a million times as precise as the prior (large
+    # counts) it loses as many digits.
     column, rest = _split_nat1(K, b, w, root)
-    solved = solve_triangular(L, jnp.concatenate([root[:, None] * K, column[:, None]], axis=1), lower=True)
-    V = solved[:, :-1]
-    # Rounding can push a variance that is tiny next to the prior's below zero.
-    floor = jnp.finfo(K.dtype).eps * jnp.diagonal(K)
-    var = jnp.maximum(jnp.diagonal(K) - jnp.sum(V * V, axis=0), floor)
-    var = lax.cond(jnp.max(w * jnp.diagonal(K)) > _PRECISE, _precise_var, lambda L, w, var: var, L, w, var)
-    var = jnp.minimum(var, jnp.diagonal(K))
-    mean = K @ rest + V.T @ solved[:, -1]
+    alpha = _weights(L, root, solve_triangular(L, column, lower=True), rest)
+    H = lower_inverse(L) * root
+    V = lower_times(H, K)
+    mean = K @ alpha
     log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * b @ mean
-    return Conditioned(mean, var, log_z, jitter), Factors(L, root, V, solved[:, -1])
+    return Conditioned(mean, _variances(K, w, H, V), log_z, jitter), Factors(H, V, alpha)
 
 
 def mean_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> Conditioned:
@@ -190,20 +182,19 @@ def pull_prior(
     K: jax.Array, b: jax.Array, w: jax.Array, out: Conditioned, factors: Factors, bar: Conditioned
 ) -> tuple[jax.Array, jax.Array]:
     """The cotangents of K and b for the cotangent `bar` of what came out."""
-    L, root, V, _ = factors
-    alpha = weights_of(factors, b, w)
-    H = lower_inverse(L) * root  # L⁻¹ W½, so that R = HᵀH and Gᵀ = I − HᵀV
-    pulled = bar.mean - H.T @ (V @ bar.mean)
+    H, V, alpha = factors
+    K_mean = K @ bar.mean
+    pulled = bar.mean - H.T @ (H @ K_mean)
     outer = 0.5 * jnp.outer(pulled + 0.5 * bar.log_z * alpha, alpha)
-    K_bar = outer + outer.T - 0.5 * bar.log_z * (H.T @ H)
+    K_bar = outer + outer.T - 0.5 * bar.log_z * lower_gram(H)
 
     def with_variances(K_bar):
-        Gt = jnp.eye(K.shape[0], dtype=K.dtype) - H.T @ V
+        Gt = jnp.eye(K.shape[0], dtype=K.dtype) - H.T @ V  # I − R K
         return K_bar + (Gt * bar.var) @ Gt.T
 
     steep = jnp.max(jnp.abs(bar.var) * out.var) > NO_SLOPE * jnp.abs(bar.log_z)
     K_bar = lax.cond(steep, with_variances, lambda K_bar: K_bar, K_bar)
-    b_bar = K @ bar.mean - V.T @ (V @ bar.mean) + bar.log_z * out.mean
+    b_bar = K @ pulled + bar.log_z * out.mean
     return K_bar, b_bar
 
 
@@ -231,6 +222,22 @@ def lower_inverse(L: jax.Array, leaf: int = 0) -> jax.Array:
     A, D = lower_inverse(L[:half, :half], leaf), lower_inverse(L[half:, half:], leaf)
     below = -(D @ (L[half:, :half] @ A))
     return jnp.block([[A, jnp.zeros((half, n - half), L.dtype)], [below, D]])
+
+
+def lower_times(H: jax.Array, A: jax.Array) -> jax.Array:
+    """H A for a lower triangular H: the zeros above the diagonal are a quarter of the work."""
+    h = _half(H.shape[0])
+    return jnp.concatenate([H[:h, :h] @ A[:h], H[h:] @ A]) if h < H.shape[0] else H @ A
+
+
+def lower_gram(H: jax.Array) -> jax.Array:
+    """HᵀH for a lower triangular H, by the blocks [[A, 0], [C, D]]: half the work."""
+    h = _half(H.shape[0])
+    if h == H.shape[0]:
+        return H.T @ H
+    A, C, D = H[:h, :h], H[h:, :h], H[h:, h:]
+    side = C.T @ D
+    return jnp.block([[A.T @ A + C.T @ C, side], [side.T, D.T @ D]])
 
 
 def small_cholesky(a: jax.Array) -> jax.Array:

@@ -61,7 +61,7 @@ def _row(method: Inference, evidence: Evidence, kernel: type[Stationary], likeli
     def point(each):
         log_l, start = each
         prior = FullPrior(kernel(lengthscale=jnp.exp(log_l), variance=jnp.exp(2 * log_sigma)))
-        found, solution = iterate(method, likelihood, prior.gram(data.X), data, start)
+        found, solution, _ = iterate(method, likelihood, prior.gram(data.X), data, start)
         value = evidence.read(likelihood, data, found.q, solution.sites)
         return (value, solution.code, solution.stats.steps, solution.stats.residual), solution.sites
 

@@ -49,7 +49,7 @@ def _differences(method, likelihood):
 
         at = trainable.from_vector(model, vector)
         gram = at.prior.gram(data.X)
-        point, solution = iterate(sharp, at.likelihood, gram, data, start)
+        point, solution, _ = iterate(sharp, at.likelihood, gram, data, start)
         return jnp.stack([e.read(at.likelihood, data, point.q, solution.sites) for e in EVIDENCES.values()])
 
     columns = []

@@ -225,8 +225,12 @@ def _pick(flag, a, b):
     return jax.tree.map(lambda x, y: jnp.where(flag, x, y), a, b)
 
 
-def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tuple[_Point, Solution]:
-    """Run the loop on a prepared gram.  Compiled as part of its caller."""
+def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tuple[_Point, Solution, Any]:
+    """Run the loop on a prepared gram.  Compiled as part of its caller.
+
+    The factor of the last point, which derivatives need, is computed once more: kept in the loop's state it would be
+    copied at every turn.  A caller that does not use it does not pay for it.
+    """
     tol = tolerance(method, sites.nat1.dtype)
     # A method without a merit is judged by its residual, which may rise on the way: it has to
     # be below the worst of the last few.
@@ -285,9 +289,9 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
     )
     end = lax.while_loop(go_on, body, start)
     point = end.point
+    weighted = point.sites.scaled(data.weight)
+    q, factor = gram.condition_with_factor(weighted)
     if method.mean_only:
-        weighted = point.sites.scaled(data.weight)
-        q, factor = gram.condition_with_factor(weighted)
         point = point._replace(q=q, lost=gram.lost(weighted, q, factor))
     code = jnp.where(
         point.residual <= tol,
@@ -299,7 +303,7 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
         ),
     )
     clipped = jnp.sum(data.mask & (point.target.prec <= method.min_prec))
-    return point, Solution(point.sites, code, Stats(end.step, point.residual, clipped, point.q.jitter))
+    return point, Solution(point.sites, code, Stats(end.step, point.residual, clipped, point.q.jitter)), factor
 
 
 def initial_sites(likelihood, data: Data) -> Sites:

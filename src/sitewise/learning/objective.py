@@ -60,10 +60,9 @@ def profile(
     """Solve for the sites at θ = vector, starting from `sites`; value and gradient there."""
     likelihood = trainable.from_vector(model, vector).likelihood
     gram, pull_gram = jax.vjp(lambda v: trainable.from_vector(model, v).prior.gram(data.X), vector)
-    point, solution = iterate(method, likelihood, gram, data, sites)
+    point, solution, factor = iterate(method, likelihood, gram, data, sites)
     found, q = solution.sites, point.q
     weighted = found.scaled(data.weight)
-    factor = gram.condition_with_factor(weighted)[1]
 
     # θ enters the evidence through the likelihood and q; what is collected here are derivatives in those two.
     value, (by_likelihood, by_q, by_sites) = jax.value_and_grad(

@@ -80,14 +80,13 @@ class FullGram:
 
     def lost(self, sites: Sites, q: Marginals, factors: linalg.Factors) -> jax.Array:
         """What rounding has taken: of the identity in B, as a share, and of log_z, in nats; the larger."""
-        b, w = self._centred(sites), sites.prec
+        w, mean = sites.prec, q.mean - self.mean
         share = jnp.finfo(w.dtype).eps * jnp.max(w * jnp.diagonal(self.K))
-        # The mean by another route: half of bᵀ times it is the part of log_z that cancels against the sites.
-        gap = q.mean - self.mean - self.K @ linalg.weights_of(factors, b, w)
-        return jnp.maximum(share, 0.5 * jnp.abs(b @ gap))
+        left = factors.alpha + w * mean - self._centred(sites)  # (K⁻¹ + W) mean − b, which is zero
+        return jnp.maximum(share, 0.5 * jnp.abs(mean @ left))
 
     def covariance(self, factors: linalg.Factors) -> Covariance:
-        return Covariance(self.K, factors.V)
+        return Covariance(self.K, factors.H, factors.V)
 
     def pull(self, sites: Sites, factors: linalg.Factors, q: Marginals, bar: Marginals) -> FullGram:
         """The cotangent of this gram, given that `bar` of q, with the sites held."""
@@ -104,6 +103,7 @@ class Covariance:
     """The posterior covariance Σ = K − VᵀV of the rows, as the two products that derivatives of q need."""
 
     K: jax.Array = fixed()
+    H: jax.Array = fixed()
     V: jax.Array = fixed()
 
     def times(self, x: jax.Array) -> jax.Array:
@@ -117,7 +117,7 @@ class Covariance:
 
     def times_once(self, x: jax.Array) -> jax.Array:
         """Σ x for a few vectors, without making the matrix."""
-        return self.K @ x - self.V.T @ (self.V @ x)
+        return self.K @ (x - self.H.T @ (self.H @ (self.K @ x)))
 
     def matrix(self) -> jax.Array:
         return self.K - self.V.T @ self.V
