@@ -2,10 +2,10 @@
 
 One compiled program does a row of the grid (constant σ), and every point carries its own outcome.  Where the likelihood
 is log-concave, and so Laplace and VI have one solution for every θ (and EP is not known to have others), a point starts
-from where the sites of the two rows before it lead: log prec and nat1/√prec go on in a straight line in log σ, which
-for large σ, where the posterior only grows with the prior, is exact.  A point that does not converge from there starts
-anew from the likelihood's own sites, as all do where the likelihood is not log-concave: values do not depend on the
-grid.
+from where the sites of the three rows before it lead: log prec and nat1/√prec go on along a parabola in log σ (for
+large σ, where the posterior only grows with the prior, they do go on in a straight line).  A point that does not
+converge from there starts anew from the likelihood's own sites, as all do where the likelihood is not log-concave:
+values do not depend on the grid.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Surface(NamedTuple):
 # of the marginal, is one of 1e-10 a row in the evidence.
 _STATIONARY_TOL = 1e-5
 _FAR = 3.0  # the most that log prec is led on
+_BACK = 3  # rows that lead
 
 
 def _as_accurate(method: Inference, evidence: Evidence) -> Inference:
@@ -68,14 +69,21 @@ def _row(method: Inference, evidence: Evidence, kernel: type[Stationary], likeli
     return lax.map(point, (log_ls, starts))
 
 
+def _extrapolation(known: np.ndarray, value: float) -> np.ndarray:
+    """Lagrange's weights: the polynomial through values at `known` has their weighted sum at `value`."""
+    gaps = known[:, None] - known[None, :] + np.eye(len(known))
+    return np.prod(np.where(np.eye(len(known), dtype=bool), 1.0, value - known[None, :]) / gaps, axis=1)
+
+
 @jax.jit
-def _led_on(last: Sites, before: Sites, steps: jax.Array) -> Sites:
-    """Where the sites lead, `steps` times as far on as from `before` to `last`."""
-    seen = (last.prec > 0) & (before.prec > 0)
-    new, old = (jnp.log(jnp.where(seen, s.prec, 1.0)) for s in (last, before))
-    log_prec = new + jnp.clip(steps * (new - old), -_FAR, _FAR)
-    ratio = last.nat1 * jnp.exp(-0.5 * new)
-    ratio = ratio + steps * (ratio - before.nat1 * jnp.exp(-0.5 * old))
+def _led_on(walked: list[Sites], weights: jax.Array) -> Sites:
+    """Where the sites of the last rows lead."""
+    last = walked[-1]
+    seen = jnp.all(jnp.stack([s.prec > 0 for s in walked]), axis=0)
+    logs = [jnp.log(jnp.where(seen, s.prec, 1.0)) for s in walked]
+    change = sum(w * log for w, log in zip(weights, logs, strict=True)) - logs[-1]
+    log_prec = logs[-1] + jnp.clip(change, -_FAR, _FAR)
+    ratio = sum(w * s.nat1 * jnp.exp(-0.5 * log) for w, s, log in zip(weights, walked, logs, strict=True))
     return Sites(
         jnp.where(seen, ratio * jnp.exp(0.5 * log_prec), last.nat1), jnp.where(seen, jnp.exp(log_prec), last.prec)
     )
@@ -106,10 +114,11 @@ def evidence_surface(
             return _row(method, evidence, kernel, likelihood, padded, jnp.asarray(log_ls), float(value), starts)
 
         for i, value in enumerate(log_sigma):
-            starts = walked[-1] if walked else own
-            if len(walked) == 2 and log_sigma[i - 1] != log_sigma[i - 2]:
-                steps = (value - log_sigma[i - 1]) / (log_sigma[i - 1] - log_sigma[i - 2])
-                starts = _led_on(walked[1], walked[0], steps)
+            known = np.asarray(log_sigma[i - len(walked) : i], float)
+            if len(walked) < 2 or len(set(known)) < len(known):
+                starts = walked[-1] if walked else own
+            else:
+                starts = _led_on(walked, jnp.asarray(_extrapolation(known, value)))
             row, sites = solve(value, starts)
             failed = np.asarray(row[1]) != Outcome.CONVERGED
             if walked and np.any(failed):
@@ -117,7 +126,7 @@ def evidence_surface(
                 row, sites = jax.tree.map(pick, solve(value, own), (row, sites))
             rows.append(jax.tree.map(np.asarray, row))
             if likelihood.log_concave:
-                walked = [*walked[-1:], sites]
+                walked = [*walked[1 - _BACK :], sites]
             if done is not None:
                 done()
     return Surface(*(np.stack(column) for column in zip(*rows, strict=True)))

@@ -262,7 +262,7 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
             # Where products with Σ∘Σ are dear, a plain update that contracts well is not worth improving.
             slow = gram.newton_pays | (new.residual > _CONTRACTS * old.residual)
             direction, newton = lax.cond(
-                better & slow & ((s.step > 0) | (new.residual < _NEAR)),
+                better & slow & (new.residual > tol) & ((s.step > 0) | (new.residual < _NEAR)),
                 lambda: (_newton_direction(method, likelihood, gram, data, new, factor), jnp.array(True)),
                 lambda: (_plain_direction(point), jnp.array(False)),
             )
