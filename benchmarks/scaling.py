@@ -21,15 +21,17 @@ from process import ONE_THREAD
 
 os.environ.update(ONE_THREAD)
 
-# In units of n³: (one iteration, last conditioning + gradient).
+# In units of n³.  A conditioning: Cholesky, H = L⁻¹W½, and, by halves, V = HK.
+_CONDITION = 1 / 3 + 1 / 3 + 3 / 2
+# (one turn of the loop, one Newton direction, last conditioning + gradient)
 FLOPS = {
-    # a Cholesky; a Cholesky, V, the inverse of L, R = HᵀH
-    "laplace": (1 / 3, 1 / 3 + 1 + 1 / 3 + 2),
-    # a Cholesky, V, and Σ = K − VᵀV for the Newton direction; as above
-    "vi": (1 / 3 + 1 + 2, 1 / 3 + 1 + 1 / 3 + 2),
-    "ep": (1 / 3 + 1 + 2, 1 / 3 + 1 + 1 / 3 + 2),
+    # a turn is a Cholesky; the gradient needs R = HᵀH, by halves
+    "laplace": (1 / 3, 0.0, _CONDITION + 1),
+    # Σ = K − VᵀV for the Newton direction
+    "vi": (_CONDITION, 2.0, _CONDITION + 1),
+    "ep": (_CONDITION, 2.0, _CONDITION + 1),
     # and Σ for the adjoint, Gᵀ = I − HᵀV, and Gᵀ diag Gᵀᵀ
-    "hybrid": (1 / 3 + 1 + 2, 1 / 3 + 1 + 1 / 3 + 2 + 6),
+    "hybrid": (_CONDITION, 2.0, _CONDITION + 1 + 6),
 }
 
 
@@ -78,10 +80,9 @@ def measure(n: int, methods: list[str], repeats: int) -> list[dict]:
                 A @ A
                 dgemm.append(time.process_time() - began)
             steps = int(again.solution.stats.steps)
-            once, last = FLOPS[name]
-            flops = (steps * once + last) * n**3
-            if name != "laplace":
-                flops -= 2 * n**3  # the first turn takes the plain direction, without Σ
+            turn, newton, last = FLOPS[name]
+            # A Newton direction follows every turn but the last, whose point has converged.
+            flops = (steps * turn + (steps - 1) * newton + last) * n**3
             rate, best = flops / np.median(seconds), 2 * n**3 / np.median(dgemm)
             memory = program.memory_analysis()
             peak = memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes

@@ -67,7 +67,9 @@ def fit_fold(X, y, train, test, method: str, name: str, draws: int) -> dict:
     if method == "mcmc":
         from sitewise.mcmc import sample
 
-        chain = sample(model, Data.of(X[train], y[train]), warmup=2 * draws // 5, draws=draws, chains=4)
+        data = Data.of(X[train], y[train])
+        fitted = resolve("hybrid").fit(model, data).model  # chains start about it
+        chain = sample(fitted, data, warmup=2 * draws // 5, draws=draws, chains=4)
         found = chain.diagnostics()
         return {
             "test_loglik": float(np.mean(chain.log_density(X[test], y[test], draws=draws))), "draws": draws,

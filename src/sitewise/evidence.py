@@ -65,8 +65,9 @@ def _ep(likelihood, data, q, sites, power):
     return (tilted - log_expected_site(sites, cav, a)) / a
 
 
-# The nested quadrature is done for so many rows at a time: its temporaries are about 1 000 numbers per row.
-_CHUNK = 4096
+# The nested quadrature is done for so many rows at a time, on a processor and on an accelerator: its temporaries are
+# thousands of numbers per row.
+_CHUNK, _CHUNK_AHEAD = 1024, 4096
 
 
 def _collapsed(likelihood, data, q, sites, power):
@@ -83,7 +84,8 @@ def _collapsed(likelihood, data, q, sites, power):
         return likelihood.log_expected_smoothed_prob(y, mean, var, resid, power[0] if power else a, start)
 
     rows = (data.y, cav.mean, cav.var, q.resid, q.mean) + ((a,) if jnp.ndim(a) else ())
-    values = tilted(rows) if data.rows <= _CHUNK else lax.map(tilted, rows, batch_size=_CHUNK)
+    chunk = _CHUNK if jax.default_backend() == "cpu" else _CHUNK_AHEAD
+    values = tilted(rows) if data.rows <= chunk else lax.map(tilted, rows, batch_size=chunk)
     return (values - log_expected_site(sites, cav, a)) / a
 
 

@@ -22,12 +22,14 @@ derivatives are then those of the coarse rule itself, and an iteration that clim
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 from jax.scipy.special import logsumexp
 
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -91,11 +93,42 @@ def _log_gaussian(f, mean, var):
 def expect(function, mean, var, *, rule: Rule, centre, width):
     """E_{N(mean, var)}[function(f)], elementwise over mean and var."""
     f, logc = rule.nodes(mean, jnp.sqrt(var), centre, width)
-    if not isinstance(rule, GaussHermite):
-        f, logc = lax.stop_gradient((f, logc))
+    if isinstance(rule, GaussHermite):
+        return jnp.sum(jnp.exp(logc + _log_gaussian(f, mean, var)) * function(f), axis=0)
+    f, logc = lax.stop_gradient((f, logc))
     # Computed once: without the barrier XLA repeats the likelihood in each of the derivatives that use it.
-    values = lax.optimization_barrier(function(f))
-    return jnp.sum(jnp.exp(logc + _log_gaussian(f, mean, var)) * values, axis=0)
+    return _moment(0, *lax.optimization_barrier((f, logc, function(f))), mean, var)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _moment(order: int, f, logc, values, mean, var):
+    """h_k = E_{N(mean, var)}[He_k(z) g(f)] / sd^k, z = (f − mean)/sd, with He_k Hermite's polynomials.
+
+    ∂h_k/∂mean = h_{k+1} and ∂h_k/∂var = ½ h_{k+2}: the derivatives of an expectation are sums over the same values.
+    """
+    sd = jnp.sqrt(var)
+    z = (f - mean) / sd
+    polynomial, before = jnp.ones_like(z), jnp.zeros_like(z)
+    for k in range(order):
+        polynomial, before = z * polynomial - k * before, polynomial
+    return jnp.sum(jnp.exp(logc + _log_gaussian(f, mean, var)) * polynomial * values, axis=0) / sd**order
+
+
+def _moment_jvp(order, primals, tangents):
+    nodes = primals[:2]
+    *_, values_dot, mean_dot, var_dot = tangents
+    parts = []
+    if not isinstance(values_dot, SymbolicZero):
+        parts.append(_moment(order, *nodes, values_dot, *primals[3:]))
+    if not isinstance(mean_dot, SymbolicZero):
+        parts.append(_moment(order + 1, *primals) * mean_dot)
+    if not isinstance(var_dot, SymbolicZero):
+        parts.append(0.5 * _moment(order + 2, *primals) * var_dot)
+    out = _moment(order, *primals)
+    return out, sum(parts, jnp.zeros_like(out))
+
+
+_moment.defjvp(_moment_jvp, symbolic_zeros=True)
 
 
 def log_expect_exp(function, mean, var, *, rule: Rule, centre, width, guide=None, start=None):

@@ -41,9 +41,9 @@ class Surface(NamedTuple):
     residual: np.ndarray
 
 
-# The ELBO at VI's sites and EP's evidence at its own are stationary in the sites: an error of 1e-5 in those, in units
-# of the marginal, is one of 1e-10 a row in the evidence.
-_STATIONARY_TOL = 1e-5
+# The ELBO at VI's sites and EP's evidence at its own are stationary in the sites: an error of 5e-4 in those, in units
+# of the marginal, is one of about 2e-8 a row in the evidence.
+_STATIONARY_TOL = 5e-4
 _FAR = 3.0  # the most that log prec is led on
 _BACK = 3  # rows that lead
 
