@@ -21,7 +21,7 @@ from process import ONE_THREAD
 
 os.environ.update(ONE_THREAD)
 
-# In units of n³.  A conditioning: Cholesky, H = L⁻¹W½, and, by halves, V = HK.
+# In units of n³.  A conditioning: Cholesky, H = L⁻¹W½, and V = HK, of which a quarter is zeros.
 _CONDITION = 1 / 3 + 1 / 3 + 3 / 2
 # (one turn of the loop, one Newton direction, last conditioning + gradient)
 FLOPS = {

@@ -182,14 +182,14 @@ def pull_prior(
     K: jax.Array, b: jax.Array, w: jax.Array, out: Conditioned, factors: Factors, bar: Conditioned
 ) -> tuple[jax.Array, jax.Array]:
     """The cotangents of K and b for the cotangent `bar` of what came out."""
-    H, V, alpha = factors
-    K_mean = K @ bar.mean
-    pulled = bar.mean - H.T @ (H @ K_mean)
+    H, _, alpha = factors
+    R = lower_gram(H)
+    pulled = bar.mean - R @ (K @ bar.mean)
     outer = 0.5 * jnp.outer(pulled + 0.5 * bar.log_z * alpha, alpha)
-    K_bar = outer + outer.T - 0.5 * bar.log_z * lower_gram(H)
+    K_bar = outer + outer.T - 0.5 * bar.log_z * R
 
     def with_variances(K_bar):
-        Gt = jnp.eye(K.shape[0], dtype=K.dtype) - H.T @ V  # I − R K
+        Gt = jnp.eye(K.shape[0], dtype=K.dtype) - R @ K
         return K_bar + (Gt * bar.var) @ Gt.T
 
     steep = jnp.max(jnp.abs(bar.var) * out.var) > NO_SLOPE * jnp.abs(bar.log_z)
@@ -225,9 +225,12 @@ def lower_inverse(L: jax.Array, leaf: int = 0) -> jax.Array:
 
 
 def lower_times(H: jax.Array, A: jax.Array) -> jax.Array:
-    """H A for a lower triangular H: the zeros above the diagonal are a quarter of the work."""
+    """H A for a lower triangular H: the zeros above the diagonal are a quarter of the work.
+
+    Not of a large H: two halves and their whole take half a matrix more, at the peak of a fit's memory.
+    """
     h = _half(H.shape[0])
-    return jnp.concatenate([H[:h, :h] @ A[:h], H[h:] @ A]) if h < H.shape[0] else H @ A
+    return jnp.concatenate([H[:h, :h] @ A[:h], H[h:] @ A]) if h < H.shape[0] <= _LARGE else H @ A
 
 
 def lower_gram(H: jax.Array) -> jax.Array:
@@ -267,6 +270,7 @@ def whitener(K: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 _HALVES = 128  # columns from which on two products are faster than one
+_LARGE = 1024
 
 
 def _half(columns: int) -> int:
