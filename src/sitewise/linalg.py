@@ -182,14 +182,13 @@ def pull_prior(
     K: jax.Array, b: jax.Array, w: jax.Array, out: Conditioned, factors: Factors, bar: Conditioned
 ) -> tuple[jax.Array, jax.Array]:
     """The cotangents of K and b for the cotangent `bar` of what came out."""
-    H, _, alpha = factors
-    R = lower_gram(H)
-    pulled = bar.mean - R @ (K @ bar.mean)
+    H, V, alpha = factors
+    pulled = bar.mean - H.T @ (H @ (K @ bar.mean))
     outer = 0.5 * jnp.outer(pulled + 0.5 * bar.log_z * alpha, alpha)
-    K_bar = outer + outer.T - 0.5 * bar.log_z * R
+    K_bar = outer + outer.T - 0.5 * bar.log_z * lower_gram(H)
 
     def with_variances(K_bar):
-        Gt = jnp.eye(K.shape[0], dtype=K.dtype) - R @ K
+        Gt = jnp.eye(K.shape[0], dtype=K.dtype) - H.T @ V  # I − R K
         return K_bar + (Gt * bar.var) @ Gt.T
 
     steep = jnp.max(jnp.abs(bar.var) * out.var) > NO_SLOPE * jnp.abs(bar.log_z)
@@ -230,7 +229,10 @@ def lower_times(H: jax.Array, A: jax.Array) -> jax.Array:
     Not of a large H: two halves and their whole take half a matrix more, at the peak of a fit's memory.
     """
     h = _half(H.shape[0])
-    return jnp.concatenate([H[:h, :h] @ A[:h], H[h:] @ A]) if h < H.shape[0] <= _LARGE else H @ A
+    if h < H.shape[0] <= _LARGE:
+        return jnp.concatenate([H[:h, :h] @ A[:h], H[h:] @ A])
+    # Without the barrier XLA may merge the product with the sum of squares that follows, and lose BLAS by it.
+    return lax.optimization_barrier(H @ A)
 
 
 def lower_gram(H: jax.Array) -> jax.Array:
