@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sitewise.bench import store
+from sitewise.bench.registry import suite
 
 STORE = Path(__file__).resolve().parents[1] / "results" / "icml2023" / "results.jsonl"
 
@@ -27,9 +28,10 @@ class Share(NamedTuple):
 
 
 def shares(rows: list[dict], seed: int = 42) -> dict[tuple[str, str], Share]:
-    """By (protocol, method)."""
+    """By (protocol, method), of the sets of Table 1."""
     out = {}
-    chosen = [row for row in rows if row["seed"] == seed and "@" not in row["method"]]
+    sets = suite("table1")
+    chosen = [row for row in rows if row["set"] in sets and row["seed"] == seed and "@" not in row["method"]]
     for pair in sorted({(row["protocol"], row["method"]) for row in chosen}):
         some = [row for row in chosen if (row["protocol"], row["method"]) == pair]
         finite = [
