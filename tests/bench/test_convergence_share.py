@@ -20,7 +20,7 @@ def test_every_fit_converged_or_said_so(found, protocol, method):
 
 
 def test_a_fit_that_says_nothing_is_counted():
-    row = {"seed": 42, "protocol": "clean", "method": "vi", "set": "a", "test_loglik": -1.0, "objective": -2.0,
+    row = {"seed": 42, "protocol": "clean", "method": "vi", "set": "trains", "test_loglik": -1.0, "objective": -2.0,
            "evidences": {"elbo": -2.0}, "converged": True, "reason": "converged"}  # fmt: skip
     silent = [{**row, "converged": False, "reason": ""}, {**row, "objective": float("nan")}]
     assert shares([row, *silent])["clean", "vi"][2:] == (1, 0, 2)
