@@ -231,7 +231,7 @@ def lower_times(H: jax.Array, A: jax.Array) -> jax.Array:
     h = _half(H.shape[0])
     if h < H.shape[0] <= _LARGE:
         return jnp.concatenate([H[:h, :h] @ A[:h], H[h:] @ A])
-    # Without the barrier XLA may merge the product with the sum of squares that follows, and lose BLAS by it.
+    # The barrier keeps the product apart from the sum of squares that follows.
     return lax.optimization_barrier(H @ A)
 
 
