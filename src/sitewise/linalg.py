@@ -363,10 +363,11 @@ class Whitened(NamedTuple):
 def whitened_sites(A: jax.Array, b: jax.Array, w: jax.Array) -> Whitened:
     """M = I + AᵀWA,  z_mean = M⁻¹Aᵀb,  log_z = −½ log|M| + ½ bᵀA z_mean.
 
-    As well conditioned as `gaussian_sites`, for any A, and A is never inverted: g = A(z_mean + L⁻ᵀu), u ~ N(0, I).
+    A is lower triangular.  As well conditioned as `gaussian_sites`, and A is never inverted:
+    g = A(z_mean + L⁻ᵀu), u ~ N(0, I).
     """
     G = safe_root(w)[:, None] * A
-    L, _ = jittered_cholesky(G.T @ G + jnp.eye(A.shape[0], dtype=A.dtype))
+    L, _ = jittered_cholesky(lower_gram(G) + jnp.eye(A.shape[0], dtype=A.dtype))
     pulled = solve_triangular(L, A.T @ b, lower=True)
     log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * pulled @ pulled
     return Whitened(solve_triangular(L, pulled, lower=True, trans=1), L, log_z)
@@ -400,8 +401,7 @@ def independent_part(A: jax.Array, w: jax.Array) -> Split:
     a | g has mean (I − DQ)g and covariance D − DQD = D½(I − S)D½.
     """
     eye = jnp.eye(A.shape[0], dtype=A.dtype)
-    inverse = solve_triangular(A, eye, lower=True)
-    Q = inverse.T @ inverse + jnp.diag(w)
+    Q = lower_gram(lower_inverse(A)) + jnp.diag(w)
     scale = 1 / jnp.sqrt(jnp.diagonal(Q))
     S = scale[:, None] * Q * scale[None, :]
     x = lax.fori_loop(0, 40, lambda _, x: (lambda y: y / jnp.linalg.norm(y))(S @ x), jnp.ones(A.shape[0], A.dtype))

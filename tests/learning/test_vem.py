@@ -74,3 +74,18 @@ def test_a_first_round_that_is_not_finite_keeps_the_start(small):
     fit = VEM(max_rounds=3).fit(model, Data.of(data.X, np.arange(data.rows, dtype=float)))
     assert fit.reason == NOT_FINITE and not fit.converged
     assert np.isfinite(fit.objective) and fit.objective == pytest.approx(fit.evidences["ep"])
+
+
+def test_many_parts_at_once_take_the_way_each_takes_alone(small):
+    """Parts of other lengths, which end in other rounds."""
+    model, data = small
+    learner = VEM(learning_rate=0.3, max_rounds=40)
+    parts = [Data.of(data.X[:rows], data.y[:rows]) for rows in (data.rows, 12, 7)]
+    together = learner.fit_many([model] * 3, parts)
+    for part, fit in zip(parts, together, strict=True):
+        alone = learner.fit(model, part)
+        assert (fit.reason, fit.rounds) == (alone.reason, alone.rounds)
+        assert fit.objective == pytest.approx(alone.objective, rel=1e-9)
+        assert len(fit.sites.nat1) == part.rows
+        np.testing.assert_allclose(fit.sites.prec, alone.sites.prec, rtol=1e-6)
+    assert len({fit.rounds for fit in together}) > 1

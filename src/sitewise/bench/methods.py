@@ -100,13 +100,12 @@ def fit_many(text: str, kind: str, name: str, parts: list[tuple[np.ndarray, np.n
     """Train the method on many (X, y) in one program; None if the method has to take them one by one."""
     import jax
 
-    from sitewise import Data, Nested
+    from sitewise import Data
 
     method = parse(text)
-    chosen = learner(method, kind, name)
-    if method.start or not isinstance(chosen, Nested):
+    if method.start:
         return None
     models = [model(method, kind, X) for X, _ in parts]
     if len({tuple(map(np.shape, jax.tree.leaves(m))) for m in models}) > 1:  # fewer distinct inputs than asked for
         return None
-    return chosen.fit_many(models, [Data.of(X, y) for X, y in parts])
+    return learner(method, kind, name).fit_many(models, [Data.of(X, y) for X, y in parts])

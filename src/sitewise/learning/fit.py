@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -106,6 +107,11 @@ def _all_evidences(model: Model, data: Data, sites: Sites) -> dict[str, jax.Arra
 def all_evidences(model: Model, data: Data, sites: Sites) -> dict[str, float]:
     """Every evidence on the same sites."""
     return {name: float(v) for name, v in _all_evidences(model, data, sites).items()}
+
+
+def stack(trees: Sequence[Any]) -> Any:
+    """Trees of one shape as one tree, with a leading axis."""
+    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *trees)
 
 
 def pad_rows(array, rows: int) -> jax.Array:

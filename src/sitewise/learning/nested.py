@@ -20,7 +20,7 @@ from sitewise.inference import VI, Inference, Solution
 from sitewise.inference.driver import rescue
 from sitewise.learning.ascent import climb
 from sitewise.learning.checkpoint import Checkpoint
-from sitewise.learning.fit import Fit, all_evidences, start_sites
+from sitewise.learning.fit import Fit, all_evidences, stack, start_sites
 from sitewise.learning.objective import GRADIENTS, Evaluation, log_prior, profile, profiles
 from sitewise.model import Model
 from sitewise.parameters import Trainable
@@ -129,10 +129,6 @@ class Nested:
             return [search.finish(best) for search, best in zip(searches, bests, strict=True)]
 
 
-def _stack(trees: Sequence[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *trees)
-
-
 def _side_by_side(searches: list[_Search], done: Callable[[int], None] | None) -> list[_Best]:
     """Answer the requests of all searches by one mapped evaluation a round.
 
@@ -148,8 +144,8 @@ def _side_by_side(searches: list[_Search], done: Callable[[int], None] | None) -
             size = max(len(runs) // 4, 1)
         lanes = [*requests, *[next(iter(requests))] * (size - len(requests))]
         if lanes != stacked[0]:
-            stacked = lanes, _stack([searches[i].model for i in lanes]), _stack([searches[i].data for i in lanes])
-        vectors, sites = (_stack(part) for part in zip(*(requests[i] for i in lanes), strict=True))
+            stacked = lanes, stack([searches[i].model for i in lanes]), stack([searches[i].data for i in lanes])
+        vectors, sites = (stack(part) for part in zip(*(requests[i] for i in lanes), strict=True))
         answers = jax.tree.map(np.asarray, searches[0].evaluate_many(*stacked[1:], vectors, sites))
         for lane, i in enumerate(list(requests)):
             try:

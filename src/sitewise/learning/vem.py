@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -26,7 +26,7 @@ from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Solution, Stats
 from sitewise.inference.driver import evaluate, tolerance
-from sitewise.learning.fit import Fit, all_evidences
+from sitewise.learning.fit import Fit, all_evidences, stack
 from sitewise.model import Model
 from sitewise.parameters import Trainable
 from sitewise.precision import working_precision
@@ -139,41 +139,37 @@ class VEM:
         return jnp.all(jnp.stack([jnp.allclose(a, b) for a, b in pairs]))
 
     def fit(self, model: Model, data: Data, *, callback: Callable[[dict], None] | None = None) -> Fit:
-        model.likelihood.check(data.y)
-        if model.prior.exact:
-            memory.require_full(bucket(data.rows), model.likelihood.latents)
         with working_precision():
-            padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
-            trainable = self.trainable(model)
-            state = self.init(model, padded)
-            trace: list[dict] = []
-            reason, best = CAP, -np.inf
-            for _ in range(self.max_rounds):
-                new, info = _step(self, model, padded, state)
-                entry: dict[str, Any] = {
-                    **{k: np.asarray(v) for k, v in trainable.constrained(new.vector).items()},
-                    **{k: float(v) for k, v in info._asdict().items()},
-                }
-                trace.append(entry)
-                if callback is not None:
-                    callback(entry)
-                if not np.isfinite(entry["learning"]):
-                    reason = NOT_FINITE
-                elif self.stop_on_fall and entry["learning"] < best:
-                    reason = FELL
-                elif _settled(self, new, state):
-                    reason = SETTLED
-                if reason != CAP:
-                    break
-                state, best = new, entry["learning"]
-            if len(trace) == 1 and reason != CAP:
-                state = state if reason == NOT_FINITE else new
-            for entry in trace:
-                entry["objective"] = entry["learning"]
-            return self._finish(model, data, padded, trainable, state, trace, reason)
+            run = _Run(self, model, data, bucket(data.rows), callback)
+            while run.reason == CAP and len(run.trace) < self.max_rounds:
+                run.take(*_round(self, model, run.data, run.state))
+            return self._finish(run)
 
-    def _finish(self, model, data, padded, trainable, state, trace, reason) -> Fit:
-        trained = jax.tree.map(np.asarray, trainable.from_vector(model, state.vector))
+    def fit_many(self, models: Sequence[Model], parts: Sequence[Data]) -> list[Fit]:
+        """Train on each part (folds, resamples) in one compiled program, which suits an accelerator.
+
+        Every part takes the same way as by `fit`; one that has ended waits for the others.
+        """
+        with working_precision():
+            size = bucket(max(part.rows for part in parts))
+            runs = [_Run(self, model, part, size, None) for model, part in zip(models, parts, strict=True)]
+            stacked = stack(list(models)), stack([run.data for run in runs])
+            states = stack([run.state for run in runs])
+            going = [run.reason == CAP for run in runs]
+            for _ in range(self.max_rounds):
+                new, *told = _rounds(self, *stacked, states)
+                told = jax.tree.map(np.asarray, told)
+                for i in np.flatnonzero(going):
+                    runs[i].take(jax.tree.map(lambda a: a[i], new), *jax.tree.map(lambda a: a[i], told))  # noqa: B023
+                going = [run.reason == CAP for run in runs]
+                if not any(going):
+                    break
+                states = _chosen(jnp.asarray(going), new, states)
+            return [self._finish(run) for run in runs]
+
+    def _finish(self, run: _Run) -> Fit:
+        padded, state, trace, reason = run.data, run.state, run.trace, run.reason
+        trained = jax.tree.map(np.asarray, self.trainable(run.model).from_vector(run.model, state.vector))
         point = _evaluate(self.inference, trained, padded, state.sites)
         ok = point.residual <= tolerance(self.inference, jnp.float64)
         stats = Stats(
@@ -191,8 +187,8 @@ class VEM:
             raise ValueError(f"The evidence is not finite at the starting point. {Outcome.NON_FINITE.advice}")
         return Fit(
             model=trained,
-            data=data,
-            sites=jax.tree.map(lambda a: np.asarray(a)[..., : data.rows], state.sites),
+            data=run.given,
+            sites=jax.tree.map(lambda a: np.asarray(a)[..., : run.given.rows], state.sites),
             method=self.name,
             inference=self.inference.name,
             objective=objective,
@@ -205,14 +201,58 @@ class VEM:
         )
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _step(learner: VEM, model, data, state):
-    return learner.step(model, data, state)
+class _Run:
+    """One training: the iterate that would be given back, the trace, and why it ended (CAP while it goes on)."""
+
+    def __init__(self, learner: VEM, model: Model, data: Data, size: int, callback: Callable[[dict], None] | None):
+        model.likelihood.check(data.y)
+        if model.prior.exact:
+            memory.require_full(size, model.likelihood.latents)
+        self.learner, self.model, self.given, self.callback = learner, model, data, callback
+        self.data = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(size))
+        self.state = learner.init(model, self.data)
+        self.trace: list[dict] = []
+        self.reason, self.best = CAP, -np.inf
+
+    def take(self, new: State, info: Info, named: dict, settled) -> None:
+        """Go to the state after the next round, or end."""
+        learning = float(info.learning)
+        numbers = {k: float(v) for k, v in info._asdict().items()}
+        entry = {**{k: np.asarray(v) for k, v in named.items()}, **numbers, "objective": learning}
+        self.trace.append(entry)
+        if self.callback is not None:
+            self.callback(entry)
+        if not np.isfinite(learning):
+            self.reason = NOT_FINITE
+        elif self.learner.stop_on_fall and learning < self.best:
+            self.reason = FELL
+        elif settled:
+            self.reason = SETTLED
+        if self.reason == CAP or (len(self.trace) == 1 and self.reason != NOT_FINITE):
+            self.state, self.best = new, learning
+
+
+def _one_round(learner: VEM, model, data, state):
+    new, info = learner.step(model, data, state)
+    return new, info, learner.trainable(model).constrained(new.vector), learner.settled(new, state)
+
+
+_round = jax.jit(_one_round, static_argnums=0)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _settled(learner: VEM, new, old):
-    return learner.settled(new, old)
+def _rounds(learner: VEM, models, data, states):
+    """`_round` of many parts: side by side on an accelerator, one after the other on a CPU (see `profiles`)."""
+    one = functools.partial(_one_round, learner)
+    if jax.default_backend() == "cpu":
+        return lax.map(lambda each: one(*each), (models, data, states))
+    return jax.vmap(one)(models, data, states)
+
+
+@jax.jit
+def _chosen(going, new, old):
+    """The new states of the parts that go on, the old ones of the others."""
+    return jax.tree.map(lambda a, b: jnp.where(going.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)
 
 
 @functools.partial(jax.jit, static_argnums=0)

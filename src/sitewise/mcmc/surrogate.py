@@ -32,9 +32,6 @@ from sitewise.sites import Sites
 from sitewise.types import POSITIVE
 
 _MAX_SHRINKS = 60
-# Every direction is tried twice: with the copies, which suits rows that the data hold fast, and with copies of
-# precision 0 (z itself is held, f scales with K), which suits rows whose likelihood is flat, at large magnitudes.
-_SHARES = (1.0, 0.0)
 
 
 class State(NamedTuple):
@@ -89,28 +86,32 @@ def latent(target: Posterior, state: State) -> jax.Array:
     return mu + A @ state.z
 
 
-def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array, share) -> tuple[State, Info]:
-    """Move θ along `direction`, whose length is the width of the first bracket; the copies have precision share·π."""
+def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array, copies: bool) -> tuple[State, Info]:
+    """Move θ along `direction`, whose length is the width of the first bracket; without copies z itself is held."""
     data = target.data
-    prec = share * data.weight * target.sites.prec
     key_copy, key_height, key_place, key_shrink = jax.random.split(key, 4)
     mu, A, _ = prior_root(target.at(state.vector), data)
     f = mu + A @ state.z
-    noise = jax.random.normal(key_copy, f.shape, f.dtype)
-    nat1 = prec * f + jnp.sqrt(prec) * noise
+    if copies:
+        prec = data.weight * target.sites.prec
+        nat1 = prec * f + jnp.sqrt(prec) * jax.random.normal(key_copy, f.shape, f.dtype)
 
-    def surrogate(model):
-        mu, A, _ = prior_root(model, data)
-        white = linalg.whitened_sites(A, nat1 - prec * mu, prec)
-        return mu, A, white, white.log_z + jnp.sum(mu * (nat1 - 0.5 * prec * mu))
+        def whitened(mu, A):
+            white = linalg.whitened_sites(A, nat1 - prec * mu, prec)
+            return white, white.log_z + jnp.sum(mu * (nat1 - 0.5 * prec * mu))
 
-    _, _, white, log_z = surrogate(target.at(state.vector))
-    held = white.L.T @ (state.z - white.z_mean)
+        white, log_z = whitened(mu, A)
+        held = white.L.T @ (state.z - white.z_mean)
+    else:
+        log_z = jnp.zeros((), f.dtype)
 
     def height(vector):
         model = target.at(vector)
-        mu, A, white, log_z = surrogate(model)
-        z = white.z_mean + linalg.lower_transposed_solve(white.L, held)
+        mu, A, _ = prior_root(model, data)
+        z, log_z = state.z, 0.0
+        if copies:
+            white, log_z = whitened(mu, A)
+            z = white.z_mean + linalg.lower_transposed_solve(white.L, held)
         value = target.log_likelihood(model, mu + A @ z) + log_z + target.log_prior(vector)
         return jnp.where(jnp.isfinite(value), value, -jnp.inf), z
 
@@ -147,16 +148,23 @@ def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array
 
 
 def sweep(key: jax.Array, target: Posterior, state: State, directions: jax.Array, moves: int) -> tuple[State, Info]:
-    """Move θ along every row of `directions` twice, then f `moves` times at the new θ."""
-    twice = jnp.concatenate([directions] * len(_SHARES))
-    share = jnp.repeat(jnp.array(_SHARES), directions.shape[0])
-    keys = jax.random.split(key, len(share) + 1)
+    """Move θ along every row of `directions` twice, then f `moves` times at the new θ.
 
-    def along(carry, arguments):
-        key, direction, share = arguments
-        return _slice(key, target, carry, direction, share)
+    Once with the copies, which suits rows that the data hold fast, and once without: f scales with K, which suits rows
+    whose likelihood is flat, at large magnitudes.
+    """
+    keys = jax.random.split(key, 2 * directions.shape[0] + 1)
+    halves = jnp.split(keys[:-1], 2)
+    spent = []
+    for copies, half in zip((True, False), halves, strict=True):
 
-    state, info = lax.scan(along, state, (keys[:-1], twice, share))
+        def along(carry, arguments, copies=copies):
+            key, direction = arguments
+            return _slice(key, target, carry, direction, copies)
+
+        state, info = lax.scan(along, state, (half, directions))
+        spent.append(info)
+    info = jax.tree.map(lambda a, b: jnp.sum(a) + jnp.sum(b), *spent)
     # The chain of f runs on the ellipses of prior × sites: near the posterior as long as the sites suit θ.
     model = target.at(state.vector)
     ref = reference(model, target.data, target.sites)
@@ -170,4 +178,4 @@ def sweep(key: jax.Array, target: Posterior, state: State, directions: jax.Array
 
     chain = lax.fori_loop(0, moves, move, chain)
     z = linalg.lower_solve(ref.prior_root, chain.position[:, 0] - ref.prior_mean)
-    return State(state.vector, z), Info(jnp.sum(info.evaluations), jnp.sum(info.stuck))
+    return State(state.vector, z), info
