@@ -53,3 +53,28 @@ def test_pullback_is_autodiff():
             if found.ndim == 1 and found.shape == w.shape and expected is not None:
                 found, expected = found[seen], expected[seen]
             np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * np.max(np.abs(expected)))
+
+
+def test_the_cheap_way_is_the_same():
+    """With every row's site weighty, with a slight one, and with rows that do not count."""
+    K, b, w = problem(30)
+    rng = np.random.default_rng(3)
+    bar = linalg.Conditioned(*map(jnp.asarray, rng.normal(size=(2, 30))), jnp.asarray(0.7), jnp.asarray(0.0))
+    everyone, counting = jnp.ones(30, bool), w > 0
+    for precisions, mask, weighty in (
+        (w + 0.01, everyone, True),
+        (w, counting, True),
+        (w, everyone, False),
+        ((w + 0.01).at[3].set(1e-9), everyone, False),
+    ):
+        whole, parts = linalg.condition_on_sites(K, b, precisions)
+        cheap, factors = linalg.condition_on_sites(K, b, precisions, mask)
+        assert bool(factors.weighty) == weighty
+        np.testing.assert_allclose(cheap.var[mask], whole.var[mask], rtol=1e-9)
+        np.testing.assert_allclose(cheap.mean, whole.mean)
+        sigma, expected = (linalg.covariance(K, precisions, f) for f in (factors, parts))
+        np.testing.assert_allclose(sigma[mask][:, mask], expected[mask][:, mask], atol=1e-9)
+        only = bar._replace(var=jnp.where(mask, bar.var, 0.0))
+        pulled = linalg.pull_prior(K, b, precisions, cheap, factors, only)
+        for found, right in zip(pulled, linalg.pull_prior(K, b, precisions, whole, parts, only), strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-8, atol=1e-9)

@@ -117,7 +117,11 @@ class Evidence:
 
     def read(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> jax.Array:
         """The evidence, given q = prior × sites already conditioned."""
-        total = jnp.sum(data.weight * self.rows(likelihood, data, q, sites))
+        return self.total(data, q, self.terms(likelihood, data, q, sites, self.power))
+
+    def total(self, data: Data, q: Marginals, terms: jax.Array) -> jax.Array:
+        """The evidence, given the terms of the rows."""
+        total = jnp.sum(data.weight * jnp.where(data.mask, terms, 0.0))
         return total + q.log_z if self.with_log_z else total
 
     def __call__(self, model: Model, data: Data, sites: Sites) -> jax.Array:

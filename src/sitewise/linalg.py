@@ -20,6 +20,7 @@ therefore goes through one ladder of jitters, `jittered_cholesky`, and the rung 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -43,6 +44,26 @@ def cholesky(a: jax.Array) -> jax.Array:
 _RUNGS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # jitters, as shares of the diagonal
 
 
+def _climb(attempt: Callable[[jax.Array], tuple], dtype, first: int = 0) -> tuple[tuple, jax.Array]:
+    """attempt(jitter) with the smallest jitter of the ladder for which its first number is finite, and that jitter.
+
+    One copy of `attempt` in the program, and only what it returns passes through the loop: a factor that is used up
+    inside is neither copied nor brought into another layout.
+    """
+    ladder = jnp.asarray(_RUNGS, dtype)
+    nothing = jax.tree.map(lambda a: jnp.full(a.shape, jnp.nan, a.dtype), jax.eval_shape(attempt, ladder[0]))
+
+    def failed(state):
+        rung, (found, *_) = state
+        return (rung == first) | ((rung < len(_RUNGS)) & ~jnp.isfinite(found))
+
+    def again(state):
+        return state[0] + 1, attempt(ladder[state[0]])
+
+    rung, result = lax.while_loop(failed, again, (jnp.full((), first, jnp.int32), nothing))
+    return result, ladder[rung - 1]
+
+
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def jittered_cholesky(a: jax.Array, first: int = 0) -> tuple[jax.Array, jax.Array]:
     """Cholesky factor of `a` plus the smallest jitter of a ladder that makes it factorise, and that jitter.
@@ -51,23 +72,14 @@ def jittered_cholesky(a: jax.Array, first: int = 0) -> tuple[jax.Array, jax.Arra
     rung is 0, or, from first=1 on, 1e-12, about the rounding of the factorisation itself; NaN if the last (1e-4) does
     not suffice.
     """
-    ladder = jnp.asarray(_RUNGS, a.dtype)
 
-    def raised(rung):
-        return a + jnp.diag(ladder[rung] * jnp.diagonal(a))
-
-    def failed(state):
-        rung, factor = state
+    def attempt(jitter):
+        factor = cholesky(a + jnp.diag(jitter * jnp.diagonal(a)))
         # What does not factorise is NaN from end to end, and a NaN in `a` reaches the last entry of the diagonal.
-        return (rung < len(_RUNGS) - 1) & ~jnp.isfinite(factor[-1, -1])
+        return factor[-1, -1], factor
 
-    def climb(state):
-        rung = state[0] + 1
-        return rung, cholesky(raised(rung))
-
-    start = (jnp.full((), first, jnp.int32), cholesky(raised(first) if first else a))
-    rung, factor = lax.while_loop(failed, climb, start)
-    return factor, ladder[rung]
+    (_, factor), jitter = _climb(attempt, a.dtype, first)
+    return factor, jitter
 
 
 @jittered_cholesky.defjvp
@@ -88,22 +100,29 @@ def safe_root(w: jax.Array) -> jax.Array:
 def site_factor(K: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(L, √w, jitter) with L Lᵀ = I + W½ K W½."""
     root = safe_root(w)
-    B = root[:, None] * K * root[None, :]
-    L, jitter = jittered_cholesky(B + jnp.eye(K.shape[0], dtype=K.dtype))
+    L, jitter = jittered_cholesky(_B(K, root))
     return L, root, jitter
 
 
-def _variances(K: jax.Array, w: jax.Array, H: jax.Array, V: jax.Array) -> jax.Array:
+def _B(K: jax.Array, root: jax.Array) -> jax.Array:
+    return root[:, None] * K * root[None, :] + jnp.eye(K.shape[0], dtype=K.dtype)
+
+
+def _variances(K: jax.Array, w: jax.Array, left: jax.Array, V: jax.Array) -> jax.Array:
     """diag(K − VᵀV); and of W^{−½} (I − B⁻¹) W^{−½}, which is the same, where a site leaves little of the prior.
 
     K − VᵀV has an error of eps·K; next to a posterior variance of 1e-9·K, dividing the site out (cavities, EP,
-    leave-one-out) would leave nothing but that.  In 1 − w_i var_i = (B⁻¹)_ii = Σ_j H_ji²/w_i nothing cancels.
+    leave-one-out) would leave nothing but that.  In 1 − w_i var_i = (B⁻¹)_ii = `left` nothing cancels.
     """
-    prior, seen = jnp.diagonal(K), jnp.where(w > 0, w, 1.0)
+    prior = jnp.diagonal(K)
     # Rounding can push a variance that is tiny next to the prior's below zero.
     var = jnp.maximum(prior - jnp.sum(V * V, axis=0), jnp.finfo(K.dtype).eps * prior)
-    left = jnp.sum(H * H, axis=0) / seen
-    return jnp.minimum(jnp.where((w > 0) & (left < 0.5), (1 - left) / seen, var), prior)
+    return jnp.minimum(jnp.where((w > 0) & (left < 0.5), (1 - left) / _seen(w), var), prior)
+
+
+def _seen(w: jax.Array) -> jax.Array:
+    """w, and 1 where it is 0: to divide by."""
+    return jnp.where(w > 0, w, 1.0)
 
 
 def site_weights(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -130,34 +149,78 @@ def _split_nat1(K, b, w, root):
 class Factors(NamedTuple):
     """What `condition_on_sites` was computed from: H = L⁻¹ W½, so that R = HᵀH; V = H K; α = K⁻¹ mean.
 
-    A program that uses no V and no variances does not compute them.
+    Where no row's site is slight (`weighty`), everything follows from R alone, and V is not computed (H stands in its
+    place).  R = (K + W⁻¹)⁻¹, so that with no other product of matrices
+
+        Σ = W⁻¹ − W⁻¹ R W⁻¹,    Gᵀ = I − R K = R W⁻¹.
+
+    These lose the digits in which w·var falls short of one, which is why V exists.
     """
 
     H: jax.Array
     V: jax.Array
     alpha: jax.Array
+    weighty: jax.Array | None
 
 
-def condition_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Conditioned, Factors]:
-    """The formulas above, with the factors they were computed from."""
+def _is_weighty(w: jax.Array, left: jax.Array, mask: jax.Array) -> jax.Array:
+    """w·var = 1 − left of every row that counts is at least 64 √eps: 1e-6, ten digits above its rounding."""
+    return jnp.all(~mask | ((w > 0) & (1 - left > 64 * jnp.sqrt(jnp.finfo(left.dtype).eps))))
+
+
+def condition_on_sites(
+    K: jax.Array, b: jax.Array, w: jax.Array, mask: jax.Array | None = None
+) -> tuple[Conditioned, Factors]:
+    """The formulas above, with the factors they were computed from.
+
+    With a mask of the rows that count (the variances of others are not right then), the cheaper way is taken if the
+    numbers allow it.
+    """
     L, root, jitter = site_factor(K, w)
     # Σb = K α.  K b − VᵀV b would be the same, but where a site is a million times as precise as the prior (large
     # counts) it loses as many digits.
     column, rest = _split_nat1(K, b, w, root)
     alpha = _weights(L, root, solve_triangular(L, column, lower=True), rest)
     H = lower_inverse(L) * root
-    V = lower_times(H, K)
     mean = K @ alpha
     log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * b @ mean
-    return Conditioned(mean, _variances(K, w, H, V), log_z, jitter), Factors(H, V, alpha)
+    left = jnp.sum(H * H, axis=0) / _seen(w)
+    if mask is None:
+        V = lower_times(H, K)
+        return Conditioned(mean, _variances(K, w, left, V), log_z, jitter), Factors(H, V, alpha, None)
+    weighty = _is_weighty(w, left, mask)
+    V = lax.cond(weighty, lambda: H, lambda: lower_times(H, K))
+    quick = jnp.minimum(jnp.where(w > 0, (1 - left) / _seen(w), jnp.inf), jnp.diagonal(K))
+    var = jnp.where(weighty, quick, _variances(K, w, left, V))
+    return Conditioned(mean, var, log_z, jitter), Factors(H, V, alpha, weighty)
+
+
+def covariance(K: jax.Array, w: jax.Array, factors: Factors, R: jax.Array | None = None) -> jax.Array:
+    """Σ.  Give R = `lower_gram`(H) where it is needed for other things too."""
+
+    def from_precision():
+        return jnp.diag(1 / _seen(w)) - (lower_gram(factors.H) if R is None else R) / jnp.outer(_seen(w), _seen(w))
+
+    def from_prior():
+        return K - gram(factors.V)
+
+    return from_prior() if factors.weighty is None else lax.cond(factors.weighty, from_precision, from_prior)
 
 
 def mean_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> Conditioned:
     """The same at a quarter of the cost, with min(K_ii, 1/w_i), which is never less, in the place of the variances."""
-    L, root, jitter = site_factor(K, w)
+    root = safe_root(w)
     column, rest = _split_nat1(K, b, w, root)
-    mean = K @ _weights(L, root, solve_triangular(L, column, lower=True), rest)
-    log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * b @ mean
+
+    def attempt(jitter):
+        B = _B(K, root)
+        L = cholesky(B + jnp.diag(jitter * jnp.diagonal(B)))
+        alpha = _weights(L, root, solve_triangular(L, column, lower=True), rest)
+        return jnp.sum(jnp.log(jnp.diagonal(L))), alpha
+
+    (half_log_det, alpha), jitter = _climb(attempt, K.dtype)
+    mean = K @ alpha
+    log_z = 0.5 * b @ mean - half_log_det
     prior = jnp.diagonal(K)
     return Conditioned(mean, prior / jnp.maximum(1.0, w * prior), log_z, jitter)
 
@@ -182,14 +245,18 @@ def pull_prior(
     K: jax.Array, b: jax.Array, w: jax.Array, out: Conditioned, factors: Factors, bar: Conditioned
 ) -> tuple[jax.Array, jax.Array]:
     """The cotangents of K and b for the cotangent `bar` of what came out."""
-    H, V, alpha = factors
+    H, V, alpha, weighty = factors
+    R = lower_gram(H)
     pulled = bar.mean - H.T @ (H @ (K @ bar.mean))
     outer = 0.5 * jnp.outer(pulled + 0.5 * bar.log_z * alpha, alpha)
-    K_bar = outer + outer.T - 0.5 * bar.log_z * lower_gram(H)
+    K_bar = outer + outer.T - 0.5 * bar.log_z * R
 
     def with_variances(K_bar):
-        Gt = jnp.eye(K.shape[0], dtype=K.dtype) - H.T @ V  # I − R K
-        return K_bar + (Gt * bar.var) @ Gt.T
+        def from_prior():
+            return jnp.eye(K.shape[0], dtype=K.dtype) - H.T @ V
+
+        Gt = from_prior() if weighty is None else lax.cond(weighty, lambda: R / _seen(w), from_prior)
+        return K_bar + symmetric_product(Gt.T, bar.var[:, None] * Gt.T)
 
     steep = jnp.max(jnp.abs(bar.var) * out.var) > NO_SLOPE * jnp.abs(bar.log_z)
     K_bar = lax.cond(steep, with_variances, lambda K_bar: K_bar, K_bar)
@@ -200,7 +267,7 @@ def pull_prior(
 def _backward(residuals, bar):
     K, b, w, out, factors = residuals
     K_bar, b_bar = pull_prior(K, b, w, out, factors, bar)
-    cov = K - factors.V.T @ factors.V
+    cov = covariance(K, w, factors)
     w_bar = -out.mean * (cov @ bar.mean) - (cov * cov) @ bar.var - 0.5 * bar.log_z * (out.var + out.mean**2)
     return K_bar, b_bar, w_bar
 
@@ -224,15 +291,9 @@ def lower_inverse(L: jax.Array, leaf: int = 0) -> jax.Array:
 
 
 def lower_times(H: jax.Array, A: jax.Array) -> jax.Array:
-    """H A for a lower triangular H: the zeros above the diagonal are a quarter of the work.
-
-    Not of a large H: two halves and their whole take half a matrix more, at the peak of a fit's memory.
-    """
+    """H A for a lower triangular H: the zeros above the diagonal are a quarter of the work."""
     h = _half(H.shape[0])
-    if h < H.shape[0] <= _LARGE:
-        return jnp.concatenate([H[:h, :h] @ A[:h], H[h:] @ A])
-    # The barrier keeps the product apart from the sum of squares that follows.
-    return lax.optimization_barrier(H @ A)
+    return H @ A if h == H.shape[0] else jnp.concatenate([H[:h, :h] @ A[:h], H[h:] @ A])
 
 
 def lower_gram(H: jax.Array) -> jax.Array:
@@ -272,7 +333,6 @@ def whitener(K: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 _HALVES = 128  # columns from which on two products are faster than one
-_LARGE = 1024
 
 
 def _half(columns: int) -> int:
@@ -286,10 +346,19 @@ def times_upper(A: jax.Array, U: jax.Array) -> jax.Array:
 
 
 def weighted_gram(A: jax.Array, w: jax.Array) -> jax.Array:
-    """Aᵀ diag(w) A, three quarters of which say it all."""
+    """Aᵀ diag(w) A."""
+    return symmetric_product(A, w[:, None] * A)
+
+
+def gram(A: jax.Array) -> jax.Array:
+    """AᵀA."""
+    return symmetric_product(A, A)
+
+
+def symmetric_product(A: jax.Array, B: jax.Array) -> jax.Array:
+    """AᵀB, which is known to be symmetric: three quarters of it say it all."""
     h = _half(A.shape[1])
-    weighted = w[:, None] * A
-    top, corner = A[:, :h].T @ weighted, A[:, h:].T @ weighted[:, h:]
+    top, corner = A[:, :h].T @ B, A[:, h:].T @ B[:, h:]
     return jnp.block([[top[:, :h], top[:, h:]], [top[:, h:].T, corner]])
 
 

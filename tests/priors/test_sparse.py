@@ -60,8 +60,8 @@ def test_condition_equals_dense_algebra(blocks):
         np.testing.assert_allclose(marginals.resid, resid, atol=1e-10)
         np.testing.assert_allclose(marginals.log_z, log_z, atol=1e-10)
     x = RNG.normal(size=N)
-    np.testing.assert_allclose(gram.covariance(inner).times(x), cov @ x, atol=1e-10)
-    np.testing.assert_allclose(gram.covariance(inner).squared_times(x), cov**2 @ x, atol=1e-10)
+    np.testing.assert_allclose(gram.covariance(SITES, inner).times(x), cov @ x, atol=1e-10)
+    np.testing.assert_allclose(gram.covariance(SITES, inner).squared_times(x), cov**2 @ x, atol=1e-10)
 
 
 LOG_Z = 0.7

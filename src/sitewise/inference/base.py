@@ -71,6 +71,10 @@ class Inference:
         """What the method maximises over λ; a method that maximises nothing sets has_merit = False."""
         raise NotImplementedError
 
+    def propose_with_merit(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites):
+        """Both, for a method that has a merit; to be overridden where they share work."""
+        return self.propose(likelihood, data, q, sites), self.merit(likelihood, data, q, sites)
+
     def milder(self) -> tuple[Inference, ...]:
         """What to try, one after the other, where this method does not converge."""
         return (dataclasses.replace(self, damping=_DAMPED, max_steps=2 * self.max_steps),)

@@ -65,16 +65,22 @@ def evaluate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> _
 def _evaluate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tuple[_Point, Any]:
     """The point, and the factor that derivatives of q need."""
     weighted = sites.scaled(data.weight)
-    q, factor = (gram.condition_mean(weighted), None) if method.mean_only else gram.condition_with_factor(weighted)
-    target = method.propose(likelihood, data, q, sites)
+    if method.mean_only:
+        q, factor = gram.condition_mean(weighted), None
+    else:
+        q, factor = gram.condition_with_factor(weighted, data.mask)
+    # What follows is elementwise; without the barrier XLA would compute parts of q again in each expression of it.
+    q = lax.optimization_barrier(q)
+    if method.has_merit:
+        target, merit = method.propose_with_merit(likelihood, data, q, sites)
+    else:
+        target, merit = method.propose(likelihood, data, q, sites), None
     gap = _scaled_gap(target, sites, q, data)
     # Seen from the marginal's mean: nat1 there is Δnat1 − m·Δprec.  Where a site is a million times as precise as the
     # prior (large counts), nat1 at zero is a number so large that its rounding hides whether the sites have settled.
     gap = Sites(gap.nat1 - q.mean / jnp.sqrt(q.var) * gap.prec, gap.prec)
     residual = jnp.maximum(jnp.max(jnp.abs(gap.nat1)), jnp.max(jnp.abs(gap.prec)))
-    if method.has_merit:
-        merit = method.merit(likelihood, data, q, sites)
-    else:
+    if merit is None:
         merit = -jnp.sqrt(jnp.sum(gap.nat1**2) + jnp.sum(gap.prec**2))
     lost = jnp.zeros_like(residual) if factor is None else gram.lost(weighted, q, factor)
     return _Point(sites, q, target, merit, residual, lost), factor
@@ -98,11 +104,9 @@ class Linearised(NamedTuple):
     unpack: Any
 
 
-def linearise(method: Inference, likelihood, gram, data: Data, point: _Point, factor) -> Linearised:
-    """The derivative of T, from the elementwise derivatives of `propose` and the covariance Σ."""
-    q, sites, w = point.q, point.sites, data.weight
-    cov = gram.covariance(factor)
-    sd = jnp.sqrt(q.var)
+def slopes(method: Inference, likelihood, data: Data, point: _Point) -> list:
+    """The derivatives of T in (mean, var, nat1, prec): pairs of arrays, None for what the method does not look at."""
+    q, sites = point.q, point.sites
 
     def update(mean, var, nat1, prec):
         moved = q._replace(mean=mean, var=var)
@@ -113,11 +117,18 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point, fa
     arguments = (q.mean, q.var, sites.nat1, sites.prec)
     needed = [True, not method.mean_only, method.sees_sites, method.sees_sites]
     which = [i for i in range(4) if needed[i]]
-    tangents = tuple(jnp.stack([jnp.full(sd.shape, float(i == k), sd.dtype) for k in which]) for i in range(4))
-    slopes = jax.vmap(lambda *t: jax.jvp(update, arguments, t)[1])(*tangents)
+    tangents = tuple(jnp.stack([jnp.full(q.var.shape, float(i == k), q.var.dtype) for k in which]) for i in range(4))
+    rows = jax.vmap(lambda *t: jax.jvp(update, arguments, t)[1])(*tangents)
     by: list = [None] * 4
     for row, i in enumerate(which):
-        by[i] = slopes[0][row], slopes[1][row]
+        by[i] = rows[0][row], rows[1][row]
+    return by
+
+
+def linearise(method: Inference, data: Data, point: _Point, cov, by: list) -> Linearised:
+    """The derivative of T, from its `slopes` and the covariance Σ."""
+    q, w = point.q, data.weight
+    sd = jnp.sqrt(q.var)
     by_mean, by_var, by_nat1, by_prec = by
 
     def pack(s: Sites) -> jax.Array:
@@ -156,8 +167,9 @@ def linearise(method: Inference, likelihood, gram, data: Data, point: _Point, fa
     return Linearised(times, transposed_times, pack, unpack)
 
 
-def _newton_direction(method, likelihood, gram, data, point: _Point, factor) -> Sites:
-    jac = linearise(method, likelihood, gram, data, point, factor)
+def _newton_direction(method, gram, data, point: _Point, factor, by: list) -> Sites:
+    cov = gram.covariance(point.sites.scaled(data.weight), factor)
+    jac = linearise(method, data, point, cov, by)
     gap = _scaled_gap(point.target, point.sites, point.q, data)
     rhs = _flat(gap.nat1, gap.prec)
     # As accurate as the linearisation is (inexact Newton, Dembo et al. 1982), and no more than the end needs.
@@ -170,10 +182,9 @@ def _newton_direction(method, likelihood, gram, data, point: _Point, factor) -> 
     return jac.unpack(jnp.where(sound, step, rhs))  # a step that is not finite is not sound
 
 
-def pull_to_sites(gram, data: Data, point: _Point, factor, by_q: Marginals, by_sites: Sites) -> Sites:
+def pull_to_sites(data: Data, point: _Point, cov, by_q: Marginals, by_sites: Sites) -> Sites:
     """The derivative in λ of a function of (q, λ), given its derivatives in q and in λ directly."""
     q, w = point.q, data.weight
-    cov = gram.covariance(factor)
     cov_m = cov.times_once(by_q.mean)
     # Laplace's evidence does not look at the variances, and a product with Σ∘Σ is dear.
     by_var = lax.cond(jnp.any(by_q.var != 0), cov.squared_times, jnp.zeros_like, by_q.var)
@@ -184,9 +195,9 @@ def pull_to_sites(gram, data: Data, point: _Point, factor, by_q: Marginals, by_s
     return Sites(nat1, prec)
 
 
-def adjoint(method, likelihood, gram, data, point: _Point, factor, cotangent: Sites, tol: float) -> Sites:
+def adjoint(method, likelihood, data, point: _Point, cov, cotangent: Sites, tol: float) -> Sites:
     """(I − Jᵀ)⁻¹ applied to ∂evidence/∂λ."""
-    jac = linearise(method, likelihood, gram, data, point, factor)
+    jac = linearise(method, data, point, cov, slopes(method, likelihood, data, point))
     sd, var = jnp.sqrt(point.q.var), point.q.var
     rhs = _flat(cotangent.nat1 / sd, cotangent.prec / var)
     x1, x2 = _halves(gmres(lambda x: x - jac.transposed_times(x), rhs, tol, _ADJOINT_STEPS), sd.shape)
@@ -261,9 +272,14 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
         if method.use_newton and not damped:
             # Where products with Σ∘Σ are dear, a plain update that contracts well is not worth improving.
             slow = gram.newton_pays | (new.residual > _CONTRACTS * old.residual)
+            # Beside `new` they share its quadrature and cost next to nothing; inside the branch they would not.
+            by = slopes(method, likelihood, data, new) if gram.newton_pays else None
             direction, newton = lax.cond(
                 better & slow & (new.residual > tol) & ((s.step > 0) | (new.residual < _NEAR)),
-                lambda: (_newton_direction(method, likelihood, gram, data, new, factor), jnp.array(True)),
+                lambda: (
+                    _newton_direction(method, gram, data, new, factor, by or slopes(method, likelihood, data, new)),
+                    jnp.array(True),
+                ),
                 lambda: (_plain_direction(point), jnp.array(False)),
             )
         else:
@@ -290,7 +306,7 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
     end = lax.while_loop(go_on, body, start)
     point = end.point
     weighted = point.sites.scaled(data.weight)
-    q, factor = gram.condition_with_factor(weighted)
+    q, factor = gram.condition_with_factor(weighted, data.mask)
     if method.mean_only:
         point = point._replace(q=q, lost=gram.lost(weighted, q, factor))
     code = jnp.where(

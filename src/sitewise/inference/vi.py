@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from sitewise import evidence
 from sitewise.inference.base import Inference
-from sitewise.sites import Sites
+from sitewise.sites import Sites, expected_log_site
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,13 +25,23 @@ class VI(Inference):
     name: ClassVar[str] = "vi"
 
     def propose(self, likelihood, data, q, sites):
-        def total(mean, var):
-            return jnp.sum(likelihood.expected_log_prob(data.y, mean, var))
-
-        # One reverse pass: forward ones, one for each argument, would evaluate the likelihood twice.
-        by_mean, by_var = jax.grad(total, argnums=(0, 1))(q.mean, q.var + q.resid)
-        prec = jnp.maximum(-2 * by_var, self.min_prec)
-        return Sites(by_mean + prec * q.mean, prec)
+        return self._expectations(likelihood, data, q)[0]
 
     def merit(self, likelihood, data, q, sites):
         return evidence.elbo.read(likelihood, data, q, sites)
+
+    def propose_with_merit(self, likelihood, data, q, sites):
+        target, expected = self._expectations(likelihood, data, q)
+        return target, evidence.elbo.total(data, q, expected - expected_log_site(sites, q.mean, q.var))
+
+    def _expectations(self, likelihood, data, q):
+        """T(λ), and a."""
+
+        def total(mean, var):
+            rows = likelihood.expected_log_prob(data.y, mean, var)
+            return jnp.sum(rows), rows
+
+        # One reverse pass: forward ones, one for each argument, would evaluate the likelihood twice.
+        (by_mean, by_var), rows = jax.grad(total, argnums=(0, 1), has_aux=True)(q.mean, q.var + q.resid)
+        prec = jnp.maximum(-2 * by_var, self.min_prec)
+        return Sites(by_mean + prec * q.mean, prec), rows

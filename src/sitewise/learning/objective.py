@@ -59,7 +59,18 @@ def profile(
 ) -> Evaluation:
     """Solve for the sites at θ = vector, starting from `sites`; value and gradient there."""
     likelihood = trainable.from_vector(model, vector).likelihood
-    gram, pull_gram = jax.vjp(lambda v: trainable.from_vector(model, v).prior.gram(data.X), vector)
+
+    def gram_at(vector):
+        return trainable.from_vector(model, vector).prior.gram(data.X)
+
+    def pull_gram(bar):
+        # The kernel's derivative needs several n×n matrices.  They are computed again here and not kept from the start:
+        # that is what this dependence on `bar` is for.  (XLA for CPUs drops its barriers too early.)
+        first = jax.tree.leaves(bar)[0].ravel()[0]
+        later = jnp.where(jnp.isnan(first), jnp.nan, vector)
+        return jax.vjp(gram_at, later)[1](bar)[0]
+
+    gram = gram_at(vector)
     point, solution, factor = iterate(method, likelihood, gram, data, sites)
     found, q = solution.sites, point.q
     weighted = found.scaled(data.weight)
@@ -69,9 +80,10 @@ def profile(
         lambda likelihood, q, s: evidence.read(likelihood, data, q, s), argnums=(0, 1, 2)
     )(likelihood, q, found)
     if gradient != "fixed":
-        weights = pull_to_sites(gram, data, point, factor, by_q, by_sites)
+        cov = gram.covariance(weighted, factor, with_pull=True)
+        weights = pull_to_sites(data, point, cov, by_q, by_sites)
         if gradient == "implicit":
-            weights = adjoint(method, likelihood, gram, data, point, factor, weights, _ADJOINT_TOL)
+            weights = adjoint(method, likelihood, data, point, cov, weights, _ADJOINT_TOL)
 
         def moved(likelihood, q):
             target = method.propose(likelihood, data, q, found)
@@ -86,7 +98,7 @@ def profile(
         return prior + _inner(by_likelihood, trainable.from_vector(model, vector).likelihood), prior
 
     slope, prior = jax.grad(rest, has_aux=True)(vector)
-    slope = slope + pull_gram(gram.pull(weighted, factor, q, by_q))[0]
+    slope = slope + pull_gram(gram.pull(weighted, factor, q, by_q))
     return Evaluation(value + prior, slope, solution)
 
 

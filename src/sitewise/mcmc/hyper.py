@@ -60,6 +60,12 @@ def _chunk(trainable: Trainable, priors: tuple, moves: int, batch: int, model, d
     return lax.map(chain, (states, keys), batch_size=batch if trainable.size else None)
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _starts(trainable: Trainable, priors: tuple, model, data, sites, bounds, keys, vectors) -> surrogate.State:
+    target = surrogate.Posterior(trainable, priors, model, data, sites, bounds)
+    return lax.map(lambda each: surrogate.start(each[0], target, each[1]), (keys, vectors))
+
+
 @jax.jit
 def _log_density(likelihood, mean, var, y):
     """log p(y) averaged over the components, as log-mean-exp."""
@@ -217,10 +223,11 @@ def sample(
         key_start, key_z, key_run = jax.random.split(jax.random.key(seed), 3)
         start = jnp.clip(trainable.to_vector(model), limits[:, 0], limits[:, 1])
         moved = start + spread * jax.random.normal(key_start, (chains, trainable.size))
-        states = surrogate.State(
-            jnp.clip(moved, limits[:, 0], limits[:, 1]), 0.1 * jax.random.normal(key_z, (chains, padded.rows))
-        )
         priors_key = tuple(sorted((priors or {}).items()))
+        states = _starts(
+            trainable, priors_key, model, padded, sites, limits,
+            jax.random.split(key_z, chains), jnp.clip(moved, limits[:, 0], limits[:, 1]),
+        )  # fmt: skip
         chunks = -(-warmup // _CHUNK), -(-draws // _CHUNK)
         directions = _FIRST_WIDTH * jnp.eye(trainable.size)
         history: list[np.ndarray] = []

@@ -86,6 +86,15 @@ def latent(target: Posterior, state: State) -> jax.Array:
     return mu + A @ state.z
 
 
+def start(key: jax.Array, target: Posterior, vector: jax.Array) -> State:
+    """θ = vector with f drawn from prior × sites: near the posterior as long as the sites suit θ."""
+    mu, A, _ = prior_root(target.at(vector), target.data)
+    copies = target.sites.scaled(target.data.weight)
+    white = linalg.whitened_sites(A, copies.nat1 - copies.prec * mu, copies.prec)
+    noise = jax.random.normal(key, mu.shape, mu.dtype)
+    return State(vector, white.z_mean + linalg.lower_transposed_solve(white.L, noise))
+
+
 def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array, copies: bool) -> tuple[State, Info]:
     """Move θ along `direction`, whose length is the width of the first bracket; without copies z itself is held."""
     data = target.data

@@ -85,8 +85,10 @@ class ClassGram:
     def condition(self, sites: Sites) -> Marginals:
         return self.condition_with_factor(sites)[0]
 
-    def condition_with_factor(self, sites: Sites) -> tuple[Marginals, raced.RacedFactors]:
-        """prior × sites, and what `covariance` needs."""
+    def condition_with_factor(
+        self, sites: Sites, mask: jax.Array | None = None
+    ) -> tuple[Marginals, raced.RacedFactors]:
+        """prior × sites, and what `covariance` needs.  The mask changes nothing."""
         out, factors = raced.condition_on_raced_sites(self.K, sites.nat1, sites.prec)
         # Rounding can push a variance that is tiny next to the prior's below zero.
         floor = jnp.finfo(self.K.dtype).eps * jnp.diagonal(self.K, axis1=-2, axis2=-1)
@@ -107,7 +109,7 @@ class ClassGram:
         prior = jnp.diagonal(self.K, axis1=-2, axis2=-1)
         return jnp.finfo(prior.dtype).eps * jnp.max(sites.prec * prior)
 
-    def covariance(self, factors: raced.RacedFactors) -> ClassCovariance:
+    def covariance(self, sites: Sites, factors: raced.RacedFactors, with_pull: bool = False) -> ClassCovariance:
         V, N = factors.V, factors.N
         classes, n = V.shape[:2]
         flat = N.reshape(classes * n, n)

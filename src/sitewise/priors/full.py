@@ -13,6 +13,8 @@ from sitewise.kernels import Kernel
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, static
 
+_EVIDENCE = 1e3  # a millionth of the evidence is as much of a loss as a thousandth of the identity
+
 
 class Marginals(NamedTuple):
     """q at the training rows.  f_i has mean `mean` and variance `var` + `resid`; its site sees `var`.
@@ -73,20 +75,31 @@ class FullGram:
         """The same for a method that looks at the mean only: `var` is an upper limit, at a quarter of the cost."""
         return self._marginals(sites, linalg.mean_on_sites(self.K, self._centred(sites), sites.prec))
 
-    def condition_with_factor(self, sites: Sites) -> tuple[Marginals, linalg.Factors]:
-        """The same as `condition`, with the factors that `covariance` and `pull` need; not for differentiation."""
-        out, factors = linalg.condition_on_sites(self.K, self._centred(sites), sites.prec)
+    def condition_with_factor(self, sites: Sites, mask: jax.Array) -> tuple[Marginals, linalg.Factors]:
+        """The same as `condition`, with the factors that `covariance` and `pull` need; not for differentiation.
+
+        Only the rows of the mask have the right variances.
+        """
+        out, factors = linalg.condition_on_sites(self.K, self._centred(sites), sites.prec, mask)
         return self._marginals(sites, out), factors
 
     def lost(self, sites: Sites, q: Marginals, factors: linalg.Factors) -> jax.Array:
-        """What rounding has taken: of the identity in B, as a share, and of log_z, in nats; the larger."""
-        w, mean = sites.prec, q.mean - self.mean
-        share = jnp.finfo(w.dtype).eps * jnp.max(w * jnp.diagonal(self.K))
-        left = factors.alpha + w * mean - self._centred(sites)  # (K⁻¹ + W) mean − b, which is zero
-        return jnp.maximum(share, 0.5 * jnp.abs(mean @ left))
+        """What rounding has taken: a share of the identity in B, or _EVIDENCE times the share of log_z; the larger.
 
-    def covariance(self, factors: linalg.Factors) -> Covariance:
-        return Covariance(self.K, factors.H, factors.V)
+        log_z is compared with that of sites normalised as Gaussian densities, which is of the size of the evidence.
+        """
+        w, b, mean = sites.prec, self._centred(sites), q.mean - self.mean
+        share = jnp.finfo(w.dtype).eps * jnp.max(w * jnp.diagonal(self.K))
+        left = factors.alpha + w * mean - b  # (K⁻¹ + W) mean − b, which is zero
+        shift = jnp.sum(self.mean * (sites.nat1 - 0.5 * w * self.mean))
+        size = 1 + jnp.abs(q.log_z - shift - 0.5 * jnp.sum(jnp.where(w > 0, b * b / jnp.where(w > 0, w, 1.0), 0.0)))
+        return jnp.maximum(share, _EVIDENCE * 0.5 * jnp.abs(mean @ left) / jnp.where(jnp.isfinite(size), size, 1.0))
+
+    def covariance(self, sites: Sites, factors: linalg.Factors, with_pull: bool = False) -> Covariance:
+        """Σ; `with_pull` says that `pull` is going to be called too, with which it has a matrix in common."""
+        R = linalg.lower_gram(factors.H) if with_pull else None
+        matrix = linalg.covariance(self.K, sites.prec, factors, R)
+        return Covariance(self.K, factors.H, matrix, matrix * matrix)
 
     def pull(self, sites: Sites, factors: linalg.Factors, q: Marginals, bar: Marginals) -> FullGram:
         """The cotangent of this gram, given that `bar` of q, with the sites held."""
@@ -100,27 +113,27 @@ class FullGram:
 
 @module
 class Covariance:
-    """The posterior covariance Σ = K − VᵀV of the rows, as the two products that derivatives of q need."""
+    """The posterior covariance Σ of the rows, as the two products that derivatives of q need.
+
+    A program that uses neither `times` nor `squared_times` does not compute the matrices.
+    """
 
     K: jax.Array = fixed()
     H: jax.Array = fixed()
-    V: jax.Array = fixed()
+    matrix: jax.Array = fixed()
+    squares: jax.Array = fixed()
 
     def times(self, x: jax.Array) -> jax.Array:
         """Σ x."""
-        return self.matrix() @ x
+        return self.matrix @ x
 
     def squared_times(self, x: jax.Array) -> jax.Array:
         """(Σ ∘ Σ) x."""
-        matrix = self.matrix()
-        return (matrix * matrix) @ x
+        return self.squares @ x
 
     def times_once(self, x: jax.Array) -> jax.Array:
         """Σ x for a few vectors, without making the matrix."""
         return self.K @ (x - self.H.T @ (self.H @ (self.K @ x)))
-
-    def matrix(self) -> jax.Array:
-        return self.K - self.V.T @ self.V
 
 
 @module

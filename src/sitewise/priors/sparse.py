@@ -84,8 +84,8 @@ class SparseGram:
         """prior × sites; the sites see s, which has the prior mean μ of f."""
         return self._marginals(sites, project(self.features, sites.nat1 - sites.prec * self.mean, sites.prec))
 
-    def condition_with_factor(self, sites: Sites) -> tuple[Marginals, Factor]:
-        """The same, with what `covariance` and `pull` need; not for differentiation."""
+    def condition_with_factor(self, sites: Sites, mask: jax.Array | None = None) -> tuple[Marginals, Factor]:
+        """The same, with what `covariance` and `pull` need; not for differentiation.  The mask changes nothing."""
         out, factor = condition(self.features, sites.nat1 - sites.prec * self.mean, sites.prec)
         return self._marginals(sites, out), factor
 
@@ -105,7 +105,7 @@ class SparseGram:
         """The share that rounding has taken of the identity in A."""
         return jnp.finfo(factor.gram.dtype).eps * jnp.max(jnp.diagonal(factor.gram))
 
-    def covariance(self, factor: Factor) -> SparseCovariance:
+    def covariance(self, sites: Sites, factor: Factor, with_pull: bool = False) -> SparseCovariance:
         return SparseCovariance(self.features, factor.inner.H.T @ factor.inner.H)
 
 
