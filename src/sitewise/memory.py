@@ -11,7 +11,7 @@ from pathlib import Path
 
 # n × n matrices at the same time, by the growth of a fit from 1 024 to 2 048 rows (docs/explanation/trust.md); of joint
 # classes the matrices are those of all latent values, Cn × Cn (10 classes, from 256 to 512 rows)
-_MATRICES, _JOINT_MATRICES = 13, 7
+_MATRICES, _JOINT_MATRICES = 10, 7
 _SHARE = 0.9  # of the memory that is there
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 

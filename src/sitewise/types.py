@@ -151,6 +151,6 @@ _ADVICE = {
     "half the power, which did. They are a fair approximation; use VI (in an estimator: method 'vi' or 'hybrid') for "
     "one that converges here.",
     Outcome.IMPRECISE: "The sites have settled, but they are so precise next to the prior that rounding may have moved "
-    "the evidence by a millionth of itself, and leave-one-out densities by more. Use float64; if this is float64: "
+    "evidence and leave-one-out densities by more than 0.001 nats. Use float64; if this is float64: "
     "rescale inputs, bound the variance of the kernel, or bound the noise from below.",
 }

@@ -75,6 +75,8 @@ def _evaluate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> 
         target, merit = method.propose_with_merit(likelihood, data, q, sites)
     else:
         target, merit = method.propose(likelihood, data, q, sites), None
+    # The sites of padding stay at zero: a precision there, next to a variance that means nothing, has no cavity.
+    target = Sites(*(jnp.where(data.mask, a, 0.0) for a in target))
     gap = _scaled_gap(target, sites, q, data)
     # Seen from the marginal's mean: nat1 there is Δnat1 − m·Δprec.  Where a site is a million times as precise as the
     # prior (large counts), nat1 at zero is a number so large that its rounding hides whether the sites have settled.

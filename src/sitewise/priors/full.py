@@ -13,7 +13,7 @@ from sitewise.kernels import Kernel
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, static
 
-_EVIDENCE = 1e3  # a millionth of the evidence is as much of a loss as a thousandth of the identity
+_NATS = 1e6  # of evidence, up to which a loss counts in nats, and beyond which as a share of them
 
 
 class Marginals(NamedTuple):
@@ -75,25 +75,28 @@ class FullGram:
         """The same for a method that looks at the mean only: `var` is an upper limit, at a quarter of the cost."""
         return self._marginals(sites, linalg.mean_on_sites(self.K, self._centred(sites), sites.prec))
 
-    def condition_with_factor(self, sites: Sites, mask: jax.Array) -> tuple[Marginals, linalg.Factors]:
+    def condition_with_factor(self, sites: Sites, mask: jax.Array | None) -> tuple[Marginals, linalg.Factors]:
         """The same as `condition`, with the factors that `covariance` and `pull` need; not for differentiation.
 
         Only the rows of the mask have the right variances.
         """
+        # Many models side by side, as an accelerator has them, would take the cheaper way and the other.
+        mask = mask if jax.default_backend() == "cpu" else None
         out, factors = linalg.condition_on_sites(self.K, self._centred(sites), sites.prec, mask)
         return self._marginals(sites, out), factors
 
     def lost(self, sites: Sites, q: Marginals, factors: linalg.Factors) -> jax.Array:
-        """What rounding has taken: a share of the identity in B, or _EVIDENCE times the share of log_z; the larger.
+        """What rounding has taken: of the identity in B, as a share, and of log_z, in nats; the larger.
 
-        log_z is compared with that of sites normalised as Gaussian densities, which is of the size of the evidence.
+        Nats count for less where the evidence, for which log_z of sites normalised as densities stands, has millions.
         """
         w, b, mean = sites.prec, self._centred(sites), q.mean - self.mean
         share = jnp.finfo(w.dtype).eps * jnp.max(w * jnp.diagonal(self.K))
         left = factors.alpha + w * mean - b  # (K⁻¹ + W) mean − b, which is zero
         shift = jnp.sum(self.mean * (sites.nat1 - 0.5 * w * self.mean))
-        size = 1 + jnp.abs(q.log_z - shift - 0.5 * jnp.sum(jnp.where(w > 0, b * b / jnp.where(w > 0, w, 1.0), 0.0)))
-        return jnp.maximum(share, _EVIDENCE * 0.5 * jnp.abs(mean @ left) / jnp.where(jnp.isfinite(size), size, 1.0))
+        size = jnp.abs(q.log_z - shift - 0.5 * jnp.sum(jnp.where(w > 0, b * b / jnp.where(w > 0, w, 1.0), 0.0)))
+        nats = 0.5 * jnp.abs(mean @ left) / (1 + jnp.where(jnp.isfinite(size), size, 0.0) / _NATS)
+        return jnp.maximum(share, nats)
 
     def covariance(self, sites: Sites, factors: linalg.Factors, with_pull: bool = False) -> Covariance:
         """Σ; `with_pull` says that `pull` is going to be called too, with which it has a matrix in common."""
