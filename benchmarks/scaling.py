@@ -23,8 +23,8 @@ os.environ.update(ONE_THREAD)
 
 # In units of n³, as executed.  A conditioning: Cholesky, and H = L⁻¹W½ by halves, half of whose products are zeros.
 _CONDITION = 1 / 3 + 2 / 3
-# (one turn of the loop, one Newton direction, last conditioning + gradient).  No site of this problem is slight, so that
-# Σ and Gᵀ follow from R = HᵀH (by halves) without a product (`linalg.Factors`).
+# (one turn of the loop, one Newton direction, last conditioning + gradient).  No site of this problem is slight:
+# Σ and Gᵀ follow from R = HᵀH (by halves) without another product (`linalg.Factors`).
 FLOPS = {
     "laplace": (1 / 3, 0.0, _CONDITION + 1),
     "vi": (_CONDITION, 1.0, _CONDITION + 1),

@@ -54,7 +54,7 @@ def learner(method: str, name: str):
     if method == "hybrid-vem":
         return VEM.published_student_t(ROUNDS[name], name=method)
     if method == "hybrid-vem-fast":
-        # ℓ of stock is 30 days: far on the scale of softplus, a few steps on that of log.
+        # ℓ of stock is 30 days: far away for softplus, near for the logarithm.
         transform = "log" if name == "stock" else "softplus"
         return VEM(VI(min_prec=2e-8), rate=0.2, e_steps=10, m_steps=5, learning_rate=0.01, max_rounds=600,
                    stop_on_fall=False, transform=transform, name=method)  # fmt: skip
