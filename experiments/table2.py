@@ -137,7 +137,7 @@ def render(rows: list[dict]) -> str:
             ours = float(np.mean([r["test_loglik"] for r in mine]))
             few = f", {len(mine)} folds" if len(mine) < 5 else ""
             bad = sum(not r["converged"] for r in mine)
-            note = f", {bad} not converged" if bad and not method.startswith("hybrid-vem") else ""
+            note = f", {bad} not converged" if bad else ""
             # Profile learning of the hybrid and the faster Algorithm 1 are compared with the published Algorithm 1.
             key = "hybrid-vem" if method.startswith("hybrid") else method
             paper = PUBLISHED.get(name, {}).get(key)
