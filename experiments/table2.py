@@ -9,7 +9,7 @@ Matérn-5/2 with one lengthscale, ν = 3, everything starts at 1.  One JSON line
 
 `hybrid-vem` is Algorithm 1 with the published settings, up to 200 000 steps of size 0.001: hours a fold on a CPU for
 the larger sets, minutes on a GPU with --together, which trains the folds in one program.  `hybrid-vem-fast` takes
-larger steps and has the same fixed points.
+larger steps, for stock on the scale of logarithms, and has the same fixed points.
 """
 
 from __future__ import annotations

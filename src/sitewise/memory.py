@@ -36,9 +36,9 @@ def budget() -> float:
     return _SHARE * min(found, default=float("inf"))
 
 
-def require_full(rows: int, latents: int = 1) -> None:
+def require_full(rows: int, latents: int = 1, matrices: int = _MATRICES) -> None:
     """Raise ValueError if learning a full GP of so many (padded) rows, and latent values a row, exceeds the budget."""
-    matrices, side = (_MATRICES if latents == 1 else _JOINT_MATRICES), rows * latents
+    matrices, side = (matrices if latents == 1 else _JOINT_MATRICES), rows * latents
     need, have = 8.0 * matrices * side**2, budget()
     if need > have:
         what, way = (

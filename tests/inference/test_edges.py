@@ -9,6 +9,8 @@ import pytest
 
 from cases import EVIDENCES, METHODS, problem
 from sitewise import Data, Model, Outcome, kernels, likelihoods, posterior, resolve
+from sitewise.priors.full import FullGram
+from sitewise.sites import Sites
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -118,3 +120,19 @@ def test_evidence_that_rounding_has_taken_is_said_to_be(smooth, noise, expected)
     solution = METHODS["vi"].solve(model, Data.of(X, y))
     assert np.finfo(float).eps * np.max(solution.sites.prec) < 1e-3
     assert solution.outcome is expected
+
+
+def test_an_outlier_hides_no_loss():
+    """A site without precision, an outlier's, is no reason to think that the evidence is large."""
+    K = np.asarray(kernels.RBF(1.0, 1.0).matrix(jnp.asarray(np.linspace(0, 1, 40)[:, None])))
+    gram = FullGram(jnp.asarray(K), jnp.zeros(40))
+    prec = np.full(40, 1e12)
+    nat1 = prec * np.sin(3 * np.linspace(0, 1, 40))
+    lost = []
+    for last in (1e12, 1e-13):
+        prec[-1], nat1[-1] = last, 0.5 if last < 1 else nat1[-1]
+        sites = Sites(jnp.asarray(nat1), jnp.asarray(prec))
+        q, factors = gram.condition_with_factor(sites, jnp.ones(40, bool))
+        lost.append(float(gram.lost(sites, q, factors)))
+    assert min(lost) > 1e-3
+    assert lost[1] > 0.1 * lost[0]

@@ -81,7 +81,7 @@ def test_many_parts_at_once_take_the_way_each_takes_alone(small):
     model, data = small
     learner = VEM(learning_rate=0.3, max_rounds=40)
     parts = [Data.of(data.X[:rows], data.y[:rows]) for rows in (data.rows, 12, 7)]
-    together = learner.fit_many([model] * 3, parts)
+    together = learner.fit_many(model, parts)
     for part, fit in zip(parts, together, strict=True):
         alone = learner.fit(model, part)
         assert (fit.reason, fit.rounds) == (alone.reason, alone.rounds)

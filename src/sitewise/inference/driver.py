@@ -75,7 +75,7 @@ def _evaluate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> 
         target, merit = method.propose_with_merit(likelihood, data, q, sites)
     else:
         target, merit = method.propose(likelihood, data, q, sites), None
-    # The sites of padding stay at zero: a precision there, next to a variance that means nothing, has no cavity.
+    # Padding has no sites: a precision there, next to a variance that means nothing, would have no cavity.
     target = Sites(*(jnp.where(data.mask, a, 0.0) for a in target))
     gap = _scaled_gap(target, sites, q, data)
     # Seen from the marginal's mean: nat1 there is Δnat1 − m·Δprec.  Where a site is a million times as precise as the
@@ -245,6 +245,7 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
     copied at every turn.  A caller that does not use it does not pay for it.
     """
     tol = tolerance(method, sites.nat1.dtype)
+    sites = Sites(*(jnp.where(data.mask, a, 0.0) for a in sites))
     # A method without a merit is judged by its residual, which may rise on the way: it has to
     # be below the worst of the last few.
     window = 1 if method.has_merit else 6
@@ -257,9 +258,13 @@ def iterate(method: Inference, likelihood, gram, data: Data, sites: Sites) -> tu
         old = s.point
         moved = Sites(
             old.sites.nat1 + s.rate * s.direction.nat1,
-            jnp.maximum(
-                old.sites.prec + s.rate * s.direction.prec,
-                jnp.maximum(_MIN_KEPT * old.sites.prec, method.min_prec),
+            jnp.where(
+                data.mask,
+                jnp.maximum(
+                    old.sites.prec + s.rate * s.direction.prec,
+                    jnp.maximum(_MIN_KEPT * old.sites.prec, method.min_prec),
+                ),
+                0.0,
             ),
         )
         new, factor = _evaluate(method, likelihood, gram, data, moved)

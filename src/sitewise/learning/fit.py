@@ -109,6 +109,16 @@ def all_evidences(model: Model, data: Data, sites: Sites) -> dict[str, float]:
     return {name: float(v) for name, v in _all_evidences(model, data, sites).items()}
 
 
+def one_for_each(models: Model | Sequence[Model], parts: Sequence[Data]) -> list[Model]:
+    """A model for each part, all of one shape."""
+    each = [models] * len(parts) if isinstance(models, Model) else list(models)
+    if len(each) != len(parts):
+        raise ValueError(f"Got {len(each)} models for {len(parts)} parts; give one model, or one for each part.")
+    if len({(jax.tree.structure(m), *map(np.shape, jax.tree.leaves(m))) for m in each}) > 1:
+        raise ValueError("fit_many needs models alike: the same parts, with as many inducing inputs each.")
+    return each
+
+
 def stack(trees: Sequence[Any]) -> Any:
     """Trees of one shape as one tree, with a leading axis."""
     return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *trees)

@@ -20,7 +20,7 @@ from sitewise.inference import VI, Inference, Solution
 from sitewise.inference.driver import rescue
 from sitewise.learning.ascent import climb
 from sitewise.learning.checkpoint import Checkpoint
-from sitewise.learning.fit import Fit, all_evidences, stack, start_sites
+from sitewise.learning.fit import Fit, all_evidences, one_for_each, stack, start_sites
 from sitewise.learning.objective import GRADIENTS, Evaluation, log_prior, profile, profiles
 from sitewise.model import Model
 from sitewise.parameters import Trainable
@@ -112,11 +112,7 @@ class Nested:
         """
         if self.restarts:
             raise ValueError("fit_many starts every part once; set restarts=0.")
-        each = [models] * len(parts) if isinstance(models, Model) else list(models)
-        if len(each) != len(parts):
-            raise ValueError(f"Got {len(each)} models for {len(parts)} parts; give one model, or one for each part.")
-        if len({(jax.tree.structure(m), *map(np.shape, jax.tree.leaves(m))) for m in each}) > 1:
-            raise ValueError("fit_many needs models alike: the same parts, with as many inducing inputs each.")
+        each = one_for_each(models, parts)
         with working_precision():
             size = bucket(max((part.rows for part in parts), default=1))
             searches = []

@@ -26,7 +26,7 @@ from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Solution, Stats
 from sitewise.inference.driver import evaluate, tolerance
-from sitewise.learning.fit import Fit, all_evidences, stack
+from sitewise.learning.fit import Fit, all_evidences, one_for_each, stack
 from sitewise.model import Model
 from sitewise.parameters import Trainable
 from sitewise.precision import working_precision
@@ -141,30 +141,35 @@ class VEM:
     def fit(self, model: Model, data: Data, *, callback: Callable[[dict], None] | None = None) -> Fit:
         with working_precision():
             run = _Run(self, model, data, bucket(data.rows), callback)
-            while run.reason == CAP and len(run.trace) < self.max_rounds:
-                run.take(*_round(self, model, run.data, run.state))
+            while run.going:
+                new, *told = _round(self, model, run.data, run.state)
+                if run.keeps(*told):
+                    run.state = new
             return self._finish(run)
 
-    def fit_many(self, models: Sequence[Model], parts: Sequence[Data]) -> list[Fit]:
+    def fit_many(self, models: Model | Sequence[Model], parts: Sequence[Data]) -> list[Fit]:
         """Train on each part (folds, resamples) in one compiled program, which suits an accelerator.
 
-        Every part takes the same way as by `fit`; one that has ended waits for the others.
+        One model for all, or one for each part.  Every part takes the same way as by `fit`; one that has ended waits
+        for the others.
         """
+        each = one_for_each(models, parts)
         with working_precision():
-            size = bucket(max(part.rows for part in parts))
-            runs = [_Run(self, model, part, size, None) for model, part in zip(models, parts, strict=True)]
-            stacked = stack(list(models)), stack([run.data for run in runs])
+            size = bucket(max((part.rows for part in parts), default=1))
+            runs = [_Run(self, model, part, size, None) for model, part in zip(each, parts, strict=True)]
+            if not runs:
+                return []
+            stacked = stack(each), stack([run.data for run in runs])
             states = stack([run.state for run in runs])
-            going = [run.reason == CAP for run in runs]
-            for _ in range(self.max_rounds):
-                new, *told = _rounds(self, *stacked, states)
+            while any(run.going for run in runs):
+                going = np.array([run.going for run in runs])
+                new, *told = _rounds(self, *stacked, states, going)
                 told = jax.tree.map(np.asarray, told)
-                for i in np.flatnonzero(going):
-                    runs[i].take(jax.tree.map(lambda a: a[i], new), *jax.tree.map(lambda a: a[i], told))  # noqa: B023
-                going = [run.reason == CAP for run in runs]
-                if not any(going):
-                    break
-                states = _chosen(jnp.asarray(going), new, states)
+                kept = [run.going and run.keeps(*jax.tree.map(lambda a: a[i], told))  # noqa: B023
+                        for i, run in enumerate(runs)]  # fmt: skip
+                states = _chosen(jnp.asarray(kept), new, states)
+            for i, run in enumerate(runs):
+                run.state = jax.tree.map(lambda a: a[i], states)  # noqa: B023
             return [self._finish(run) for run in runs]
 
     def _finish(self, run: _Run) -> Fit:
@@ -201,23 +206,30 @@ class VEM:
         )
 
 
+_MATRICES = 16  # n × n at the same time: a round compiles to 14.7
+
+
 class _Run:
     """One training: the iterate that would be given back, the trace, and why it ended (CAP while it goes on)."""
 
     def __init__(self, learner: VEM, model: Model, data: Data, size: int, callback: Callable[[dict], None] | None):
         model.likelihood.check(data.y)
         if model.prior.exact:
-            memory.require_full(size, model.likelihood.latents)
+            memory.require_full(size, model.likelihood.latents, _MATRICES)
         self.learner, self.model, self.given, self.callback = learner, model, data, callback
         self.data = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(size))
         self.state = learner.init(model, self.data)
         self.trace: list[dict] = []
         self.reason, self.best = CAP, -np.inf
 
-    def take(self, new: State, info: Info, named: dict, settled) -> None:
-        """Go to the state after the next round, or end."""
-        learning = float(info.learning)
+    @property
+    def going(self) -> bool:
+        return self.reason == CAP and len(self.trace) < self.learner.max_rounds
+
+    def keeps(self, info: Info, named: dict, settled) -> bool:
+        """Record a round; whether the state after it takes the place of the one before."""
         numbers = {k: float(v) for k, v in info._asdict().items()}
+        learning = numbers["learning"]
         entry = {**{k: np.asarray(v) for k, v in named.items()}, **numbers, "objective": learning}
         self.trace.append(entry)
         if self.callback is not None:
@@ -228,8 +240,8 @@ class _Run:
             self.reason = FELL
         elif settled:
             self.reason = SETTLED
-        if self.reason == CAP or (len(self.trace) == 1 and self.reason != NOT_FINITE):
-            self.state, self.best = new, learning
+        self.best = learning
+        return self.reason == CAP or (len(self.trace) == 1 and self.reason != NOT_FINITE)
 
 
 def _one_round(learner: VEM, model, data, state):
@@ -241,18 +253,29 @@ _round = jax.jit(_one_round, static_argnums=0)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _rounds(learner: VEM, models, data, states):
-    """`_round` of many parts: side by side on an accelerator, one after the other on a CPU (see `profiles`)."""
-    one = functools.partial(_one_round, learner)
+def _rounds(learner: VEM, models, data, states, going):
+    """`_round` of the parts that are going: side by side on an accelerator, one after the other on a CPU (see
+    `profiles`)."""
+
+    def one(model, data, state, going):
+        def step():
+            return _one_round(learner, model, data, state)
+
+        def wait():
+            nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(step)[1:])
+            return state, *nothing
+
+        return lax.cond(going, step, wait)
+
     if jax.default_backend() == "cpu":
-        return lax.map(lambda each: one(*each), (models, data, states))
-    return jax.vmap(one)(models, data, states)
+        return lax.map(lambda each: one(*each), (models, data, states, going))
+    return jax.vmap(one)(models, data, states, going)
 
 
 @jax.jit
-def _chosen(going, new, old):
-    """The new states of the parts that go on, the old ones of the others."""
-    return jax.tree.map(lambda a, b: jnp.where(going.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)
+def _chosen(kept, new, old):
+    """The new states of the parts that keep them, the old ones of the others."""
+    return jax.tree.map(lambda a, b: jnp.where(kept.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)
 
 
 @functools.partial(jax.jit, static_argnums=0)

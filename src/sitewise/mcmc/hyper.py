@@ -205,9 +205,9 @@ def sample(
 ) -> HyperSamples:
     """Draw from p(θ, f | y).  Start from a fitted model if you can; chains start within `spread` of it (log scale).
 
-    `sites` set the surrogate data's noise and the ellipses of f; by default EP's, solved again at the middle of the
-    chains after every chunk of the warm-up.  `moves` of
-    f follow every move of θ; `batch` chains run side by side (on a GPU: all).  `warmup` and `draws` are rounded up to
+    `sites` decide where f starts, and set the surrogate data's noise and the ellipses of f; by default they are EP's,
+    solved again at the middle of the chains after every chunk of the warm-up.  `moves` of f follow every sweep over θ;
+    `batch` chains run side by side (on a GPU: all).  `warmup` and `draws` are rounded up to
     whole chunks of 25 sweeps.
     """
     model.likelihood.check(data.y)
@@ -217,7 +217,10 @@ def sample(
         trainable.check_priors(priors or {})
         adapt = sites is None
         limits = jnp.asarray(trainable.limits(bounds or {}))
-        sites = solve(EP(), model, padded).sites if sites is None else sites
+        if sites is None:
+            found = solve(EP(), model, padded)
+            # Sites that have not settled may lie anywhere; without any, chains start from the prior.
+            sites = found.sites if found.outcome.settled else jax.tree.map(jnp.zeros_like, found.sites)
         pad = padded.rows - sites.nat1.shape[0]
         sites = Sites(*(jnp.nan_to_num(jnp.pad(jnp.asarray(a), (0, pad))) for a in sites))
         key_start, key_z, key_run = jax.random.split(jax.random.key(seed), 3)

@@ -87,12 +87,17 @@ def latent(target: Posterior, state: State) -> jax.Array:
 
 
 def start(key: jax.Array, target: Posterior, vector: jax.Array) -> State:
-    """θ = vector with f drawn from prior × sites: near the posterior as long as the sites suit θ."""
-    mu, A, _ = prior_root(target.at(vector), target.data)
+    """θ = vector with f drawn from prior × sites: near the posterior as long as the sites suit θ.
+
+    Where they suit it so little that the likelihood of the draw is zero, f starts near the prior mean.
+    """
+    model = target.at(vector)
+    mu, A, _ = prior_root(model, target.data)
     copies = target.sites.scaled(target.data.weight)
     white = linalg.whitened_sites(A, copies.nat1 - copies.prec * mu, copies.prec)
     noise = jax.random.normal(key, mu.shape, mu.dtype)
-    return State(vector, white.z_mean + linalg.lower_transposed_solve(white.L, noise))
+    z = white.z_mean + linalg.lower_transposed_solve(white.L, noise)
+    return State(vector, jnp.where(jnp.isfinite(target.log_likelihood(model, mu + A @ z)), z, 0.1 * noise))
 
 
 def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array, copies: bool) -> tuple[State, Info]:
