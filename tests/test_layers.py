@@ -5,7 +5,19 @@ import re
 from pathlib import Path
 
 LAYERS = [
-    {"types", "gaussian_cdf", "race", "quadrature", "linalg", "raced", "precision", "cache", "files", "memory"},
+    {
+        "types",
+        "gaussian_cdf",
+        "race",
+        "quadrature",
+        "linalg",
+        "gmres",
+        "raced",
+        "precision",
+        "cache",
+        "files",
+        "memory",
+    },
     {"data", "sites", "means", "kernels", "likelihoods", "priors", "model", "parameters", "hyperpriors", "stream"},
     {"evidence", "inference"},
     {"learning", "methods", "predict", "metrics", "surface"},

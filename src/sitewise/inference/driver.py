@@ -22,8 +22,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from sitewise.data import Data
+from sitewise.gmres import gmres
 from sitewise.inference.base import Inference, Solution, Stats
-from sitewise.linalg import gmres
 from sitewise.priors import Marginals
 from sitewise.sites import Sites
 from sitewise.types import Outcome
