@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 .DEFAULT_GOAL := help
 
 .PHONY: help demo test lint docs audit fuzz bench clean
@@ -9,37 +10,37 @@ STAMP := .venv/.installed
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml papers/icml2023/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "sitewise needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PIP) --editable '.[dev]' --editable papers/icml2023
 	@touch $(STAMP)
 
 demo: $(STAMP) ## fit Laplace, EP, VI and the hybrid on the breast-cancer data and leave a report
 	@$(BIN)/sitewise demo
 
-test: $(STAMP) ## run the tests
+test: $(STAMP) ## run the tests of the library, the application and the paper
 	@$(BIN)/python -m pytest -n 2
 
-lint: $(STAMP) ## style and types
+lint: $(STAMP) ## check style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
-audit: $(STAMP) ## are the dependencies the pinned ones, and is anything known against them?
+audit: $(STAMP) ## check that the dependencies are the pinned ones and that no vulnerability of them is known
 	@$(BIN)/python .ci/audit.py
 
-fuzz: $(STAMP) ## 10 000 awkward cases (hours; goes on where it was stopped) into results/fuzz
-	@$(BIN)/python experiments/fuzz.py && $(BIN)/python experiments/fuzz.py --table
+fuzz: $(STAMP) ## run 10 000 awkward cases (hours; continues where it was stopped) into results/fuzz
+	@$(BIN)/python studies/fuzz.py && $(BIN)/python studies/fuzz.py --table
 
 docs: .venv/.docs ## build the documentation into out/docs; a warning is an error
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs out/docs && echo "Open out/docs/index.html"
 
 .venv/.docs: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(PIP) --editable '.[docs]'
 	@touch .venv/.docs
 
-bench: $(STAMP) ## measure sitewise beside its peers (each in .bench/); JOBS="fit grid" chooses, results/benchmarks keeps
+bench: $(STAMP) ## measure sitewise beside its peers (installed into .bench/) into results/benchmarks; JOBS="fit grid" chooses
 	@$(BIN)/python benchmarks/run.py $(if $(JOBS),--jobs $(JOBS))
 
-clean: ## remove the environment and outputs
-	rm -rf .venv .bench out build
+clean: ## remove the environments, build folders and outputs
+	rm -rf .venv .bench out build dist papers/icml2023/build src/*.egg-info papers/icml2023/src/*.egg-info

@@ -1,8 +1,8 @@
-"""Are the dependencies the pinned ones, and is anything known against them?
+"""Are the dependencies the pinned ones, and is a vulnerability of them known?
 
 A distribution that stands in constraints.txt must be installed in that version, so that an audit of that file is an
-audit of what runs here; others are named.  Then pip-audit asks an advisory service, where it is installed and
-the service can be reached; where not, this says so and ends well: the check of the pins is done.
+audit of what runs here; others are named.  Then pip-audit asks an advisory service, if it is installed and the
+service can be reached; if not, this says so and ends with code 0: the check of the pins is done.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 
 CONSTRAINTS = Path(__file__).resolve().parents[1] / "constraints.txt"
-OWN = {"sitewise", "pip", "setuptools", "wheel"}
+OWN = {"sitewise", "sitewise-icml2023"}
+INSTALLERS = {"pip", "wheel"}  # they come with the environment
 
 
 def canonical(name: str) -> str:
@@ -32,7 +33,7 @@ def strays(installed: dict[str, str], pins: dict[str, str]) -> list[str]:
     return [
         f"{name} {version} is installed, but constraints.txt has {pins[name]}"
         for name, version in sorted(installed.items())
-        if name not in OWN and pins.get(name, version) != version
+        if name not in OWN | INSTALLERS and pins.get(name, version) != version
     ]
 
 
@@ -42,7 +43,7 @@ def main() -> int:
     wrong = strays(installed, pins)
     for sentence in wrong:
         print(f"audit: {sentence}.", file=sys.stderr)
-    unknown = sorted(set(installed) - set(pins) - OWN)
+    unknown = sorted(set(installed) - set(pins) - OWN - INSTALLERS)
     print(f"audit: {len(installed)} distributions installed, {len(wrong)} of them in another version than pinned.")
     if unknown:
         print(f"audit: not in constraints.txt, and not ours: {', '.join(unknown)}.")

@@ -2,7 +2,7 @@
 
     python benchmarks/cold.py --out results/benchmarks/cold.json
 
-Wall and CPU seconds of the whole process, as its parent sees them, and the share of each part as the process tells.
+Wall and CPU seconds of the whole process, as its parent sees them, and of each part, as the process measures them.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ def start(method: str, rows: Path, cache: Path) -> dict:
         [sys.executable, "-c", PROGRAM, str(rows), method], env=environment, capture_output=True, text=True, check=True
     )
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    told = json.loads(done.stdout.splitlines()[-1])
+    ended = json.loads(done.stdout.splitlines()[-1])
     ends = ("import_jax", "import_sitewise", "first_fit", "second_fit")
     parts, last = {}, {"wall": 0.0, "cpu": 0.0}
     for end in ends:
-        parts[end] = {key: told[end][key] - last[key] for key in last}
-        last = told[end]
+        parts[end] = {key: ended[end][key] - last[key] for key in last}
+        last = ended[end]
     second = parts.pop("second_fit")
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     parts["first_fit_beyond_second"] = {key: parts["first_fit"][key] - second[key] for key in second}
-    # The second fit is there to tell compiling from fitting; it is no part of a cold start.
+    # The second fit is there to separate compiling from fitting; it is not part of a cold start.
     return {"wall": wall - second["wall"], "cpu": cpu - second["cpu"], "parts": parts, "load": os.getloadavg()[0]}
 
 

@@ -15,7 +15,7 @@ SCRIPTS = {
 
 
 class CannotInstall(Exception):
-    pass
+    """The peer's packages cannot be had; the message says why."""
 
 
 def requirements() -> dict[str, list[str]]:

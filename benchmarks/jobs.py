@@ -29,14 +29,14 @@ class Case:
 
 
 def _fold(name: str, seed: int = 42, index: int = 3) -> dict[str, np.ndarray]:
-    from sitewise.bench.protocols import fold
+    from sitewise_icml2023.protocols import fold
 
     rows = fold(name, "published", seed, index)
     return {"X": rows.X, "y": rows.y}
 
 
 def _usps() -> dict[str, np.ndarray]:
-    from sitewise.bench.figures.surfaces import rows
+    from sitewise_icml2023.figures.surfaces import rows
 
     found = rows("usps")
     return {"X": found.X, "y": found.y}
@@ -58,7 +58,7 @@ def fit_cases() -> Iterator[Case]:
                 peers = ()  # minutes to hours each; `fit-large` has them
             chosen = [p for p in peers if p not in ("gpytorch", "gpjax") or n == 281]
             yield Case(f"{method}, n={n} ({name})", data, {"verb": "fit", "method": method}, ("sitewise", *chosen))
-    # ℓ = 1 is a desert for 256 columns: every row is a stranger to every other, and the evidence is flat.
+    # At ℓ = 1 the rows of 256 columns are uncorrelated, and the evidence is flat.
     task = {"verb": "fit", "method": "laplace", "own_start": True}
     yield Case("laplace, n=1232, own starts", _usps, task, ("sitewise", "gpboost"), repeats=2)
 
@@ -80,7 +80,7 @@ def grid_cases() -> Iterator[Case]:
 
 def suite_cases() -> Iterator[Case]:
     """Five folds of ten seeds of one small set, one fit each: throughput."""
-    from sitewise.bench.protocols import FOLDS, SEEDS
+    from sitewise_icml2023.protocols import FOLDS, SEEDS
 
     def data() -> dict[str, np.ndarray]:
         folds = [_fold("echocardiogram", seed, index) for seed in SEEDS for index in range(FOLDS)]

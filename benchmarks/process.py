@@ -27,7 +27,9 @@ class Lost(Exception):
 
 
 class Contestant:
-    def __init__(self, command: list[str], log: Path):
+    """A started contestant; what its library is stands in `about`."""
+
+    def __init__(self, command: list[str], log: Path) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         self._log = log.open("ab")
         self._process = subprocess.Popen(

@@ -59,7 +59,7 @@ def _lines(path: str) -> list[str]:
 class Journal:
     """The rows of one job; `done` are those that a resumed run need not measure again."""
 
-    def __init__(self, path: Path, again: bool):
+    def __init__(self, path: Path, again: bool) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         if again and path.exists():

@@ -2,9 +2,10 @@
 
     python benchmarks/scaling.py --out results/benchmarks/scaling.json
 
-The flops counted are those of the formulas in `linalg` (docs/explanation/performance.md has the table); the rate is
-their number over the CPU seconds, and its share is of NumPy's dgemm of the same size in the same process, in turn.
-Peak memory is what the compiled program asks for: arguments, results and temporaries, in units of n² doubles.
+The flops counted are those of the formulas in `sitewise.numerics.gaussian_sites` (docs/explanation/performance.md has
+the table); the rate is their number over the CPU seconds, and its share is of NumPy's dgemm of the same size in the
+same process, in turn.  Peak memory is what the compiled program asks for: arguments, results and temporaries, in units
+of n² doubles.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ os.environ.update(ONE_THREAD)
 
 # In units of n³, as executed.  A conditioning: Cholesky, and H = L⁻¹W½ by halves, half of whose products are zeros.
 _CONDITION = 1 / 3 + 2 / 3
-# (one turn of the loop, one Newton direction, last conditioning + gradient).  No site of this problem is slight:
-# Σ and Gᵀ follow from R = HᵀH (by halves) without another product (`linalg.Factors`).
+# (one turn of the loop, one Newton direction, last conditioning + gradient).  Every site of this problem is
+# well determined: Σ and Gᵀ follow from R = HᵀH (by halves) without another product (`gaussian_sites.Factors`).
 FLOPS = {
     "laplace": (1 / 3, 0.0, _CONDITION + 1),
     "vi": (_CONDITION, 1.0, _CONDITION + 1),
@@ -41,11 +42,12 @@ def measure(n: int, methods: list[str], repeats: int) -> list[dict]:
     import numpy as np
 
     from sitewise import Data, Model, kernels, likelihoods
-    from sitewise.inference.driver import first_sites
-    from sitewise.learning.objective import profile
-    from sitewise.methods import PAIRS, STATIONARY
+    from sitewise.inference.start import first_sites
+    from sitewise.learning.objective import Evaluation, Objective, profile
+    from sitewise.methods import METHODS
     from sitewise.parameters import Trainable
-    from sitewise.precision import working_precision
+    from sitewise.runtime.precision import working_precision
+    from sitewise.sites import Sites
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 5))
@@ -57,12 +59,14 @@ def measure(n: int, methods: list[str], repeats: int) -> list[dict]:
         data = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), Data.of(X, y))
         vector, start = trainable.to_vector(model), first_sites(model.likelihood, data)
         for name in methods:
-            method, read = PAIRS[name]
-            gradient = "fixed" if name in STATIONARY else "implicit"
-            lowered = profile.lower(method, read, gradient, trainable, (), model, data, vector, start)
+            pair = METHODS[name].pair
+            gradient = "fixed" if pair.gradient == "auto" else pair.gradient
+            lowered = profile.lower(
+                Objective(pair.inference, pair.evidence, gradient, trainable), model, data, vector, start
+            )
             program = lowered.compile()
 
-            def run(sites):
+            def run(sites: Sites) -> Evaluation:
                 return jax.block_until_ready(program(model, data, vector, sites))  # noqa: B023
 
             found = run(start)

@@ -18,16 +18,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from process import ONE_THREAD
 
 COLUMNS = 10
 
 
-def table(rows: int):
+def table(rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Two classes with a curved border."""
-    import numpy as np
-
     rng = np.random.default_rng(0)
     X = rng.normal(size=(rows, COLUMNS))
     y = np.sign(np.sin(X[:, 0]) + X[:, 1] + 0.5 * X[:, 2] * X[:, 3] + 0.5 * rng.normal(size=rows))
@@ -41,14 +41,15 @@ def measure(rows: int, inducing: int) -> dict:
     import jax
     import jax.numpy as jnp
 
-    from sitewise import VI, Data, Model, evidence, kernels, likelihoods
-    from sitewise.inference.driver import evaluate, first_sites
-    from sitewise.precision import working_precision
+    from sitewise import VI, Data, Model, Sites, evidence, kernels, likelihoods
+    from sitewise.inference.loop import evaluate
+    from sitewise.inference.start import first_sites
+    from sitewise.runtime.precision import working_precision
 
     X, y = table(rows)
 
     @jax.jit
-    def sweep_and_gradient(model, data, sites):
+    def sweep_and_gradient(model: Model, data: Data, sites: Sites) -> tuple[jax.Array, Model]:
         point = evaluate(VI(), model.likelihood, model.prior.gram(data.X), data, sites)
         return jax.value_and_grad(lambda model: evidence.elbo(model, data, point.target))(model)
 
@@ -70,8 +71,6 @@ def measure(rows: int, inducing: int) -> dict:
 def train(rows: int, inducing: int) -> dict:
     import resource
     import time
-
-    import numpy as np
 
     from sitewise import Model, kernels, likelihoods
     from sitewise.learning.minibatch import MiniBatch
@@ -107,7 +106,6 @@ def main() -> None:
         os.environ.update(ONE_THREAD)
         print(json.dumps(measure(args.one, args.inducing)))
         return
-    import numpy as np
     from run import machine
 
     record = json.loads(args.out.read_text()) if args.out.exists() else {"job": "sparse_scaling"}

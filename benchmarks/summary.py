@@ -35,7 +35,7 @@ def _entry(case: str, name: str, rows: list[dict]) -> dict:
     if first:
         entry["first_cpu"], entry["first_wall"] = first[0]["cpu"], first[0]["wall"]
     if timed or first:
-        # A job of minutes whose contestant did not live to answer twice is told by its first answer.
+        # A contestant of a long job that did not answer twice is represented by its first answer.
         used = timed or first
         entry["cpu"], entry["wall"] = (median(row[key] for row in used) for key in ("cpu", "wall"))
         entry.update({key: used[-1][key] for key in _KEPT if key in used[-1]})

@@ -1,7 +1,10 @@
-"""How the documentation is built: `make docs`.  Sphinx with MyST, so that every page is Markdown (decision 005)."""
+"""How the documentation is built: `make docs`.  Sphinx with MyST-NB, so that every page is Markdown (decision 007)."""
 
+import os
 import re
 from pathlib import Path
+
+from sphinx.application import Sphinx
 
 import sitewise
 
@@ -11,10 +14,16 @@ copyright = "the sitewise contributors"
 html_title = f"sitewise {release}"
 html_theme = "furo"
 smartquotes = False  # f'' is a second derivative
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_nb", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
+nb_execution_mode = "cache"  # executes a tutorial whose cells have changed; to execute all, delete out/.jupyter_cache
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+nb_output_stderr = "remove-warn"  # with -W: a tutorial that prints a warning fails the build
+nb_merge_streams = True
+os.environ["MATPLOTLIBRC"] = str(Path(__file__).with_name("matplotlibrc"))
 autodoc_default_options = {"members": True, "member-order": "bysource", "imported-members": True}
 autodoc_typehints = "none"
 python_use_unqualified_type_names = True
@@ -29,7 +38,7 @@ def _escaped(line: str) -> str:
     return "\\ ".join(pieces) if len(pieces) > 1 else pieces[0]
 
 
-def as_written(app, what, name, obj, options, lines: list[str]) -> None:
+def as_written(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     """Our docstrings are plain text: paragraphs stay paragraphs, and indented blocks keep their layout."""
     out: list[str] = []
     for block in re.split(r"\n\s*\n", "\n".join(lines).strip("\n")):
@@ -45,12 +54,12 @@ def as_written(app, what, name, obj, options, lines: list[str]) -> None:
     lines[:] = out
 
 
-def leaving_links(app, docname: str, source: list[str]) -> None:
-    """Links to files of the repository that are no pages become the file's name: the site stands alone."""
+def replace_outside_links(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Replaces links to files outside docs/ by the file's name, so that the site has no link that leads nowhere."""
     pages = Path(app.srcdir).resolve()
     folder = (pages / docname).parent
 
-    def named(link: re.Match) -> str:
+    def named(link: re.Match[str]) -> str:
         target = (folder / link[2]).resolve()
         inside = target.is_relative_to(pages)
         return link[0] if inside else f"{link[1]} (`{target.relative_to(pages.parent)}`)"
@@ -58,6 +67,6 @@ def leaving_links(app, docname: str, source: list[str]) -> None:
     source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#\s]+)\)", named, source[0])
 
 
-def setup(app) -> None:
+def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", as_written)
-    app.connect("source-read", leaving_links)
+    app.connect("source-read", replace_outside_links)

@@ -1,8 +1,8 @@
-"""One list of every kernel, likelihood, inference method and evidence: new ones go here, and under every law."""
+"""One list of every kernel, likelihood, prior, inference method and evidence: new ones go here, and under every law."""
 
 import numpy as np
 
-from sitewise import EP, VI, Laplace, evidence, kernels, likelihoods
+from sitewise import EP, VI, Laplace, evidence, kernels, likelihoods, means, priors
 
 KERNELS = {
     "rbf": kernels.RBF(0.8, 1.3),
@@ -44,6 +44,16 @@ MORE_LIKELIHOODS = {
         likelihoods.CensoredGaussian(0.4), [[0.3, 0.3], [-INF, 1], [0.5, INF], [0, 0.2]], [[1, 0], [-INF, INF]]),
     "heteroscedastic-gaussian": (likelihoods.HeteroscedasticGaussian(), [[0.3, 0.04], [2, 3]], [[1, 0]]),
 }  # fmt: skip
+
+# Of one latent function per row, under `testing.check_prior`; joint classes have tests/laws/test_softmax.py.
+PRIORS = {
+    "full": priors.FullPrior(kernels.Matern52(0.8, 1.3), means.Constant(0.4)),
+    "full-jitter": priors.FullPrior(kernels.RBF(0.8, 1.3) + kernels.Linear(0.3), means.Linear([0.2, -0.1], 0.3), 1e-3),
+    "sparse": priors.SparsePrior(
+        kernels.Matern52(0.8, 1.3), [[0.1, -0.4], [0.9, 0.3], [-1.0, 0.2]], means.Constant(0.4)
+    ),
+    "sparse-blocks": priors.SparsePrior(kernels.RBF(0.9), [[0.1, -0.4], [0.9, 0.3]], keep=0, block=6),
+}
 
 METHODS = {"laplace": Laplace(), "vi": VI(), "ep": EP()}
 # On a full GP `collapsed` is `ep` at many times the cost; tests/laws/test_sparse_laws.py has it.

@@ -6,7 +6,7 @@ import gpboost
 import protocol
 
 
-def _model(data):
+def _model(data: dict) -> gpboost.GPModel:
     return gpboost.GPModel(
         gp_coords=data["X"],
         cov_function="matern",
@@ -16,7 +16,7 @@ def _model(data):
     )
 
 
-def fit(task, data):
+def fit(task: dict, data: dict) -> dict:
     if task["method"] != "laplace":
         raise NotImplementedError("has Laplace only")
     y = (data["y"] > 0).astype(float)
@@ -31,7 +31,7 @@ def fit(task, data):
     }
 
 
-def predict(task, data):
+def predict(task: dict, data: dict) -> dict:
     if "model" not in predict.__dict__:
         predict.model = _model(data)
         predict.model.fit(y=(data["y"] > 0).astype(float))

@@ -13,11 +13,11 @@ tf.config.threading.set_inter_op_parallelism_threads(1)
 _KEPT = {}
 
 
-def _rows(data):
+def _rows(data: dict) -> tuple[np.ndarray, np.ndarray]:
     return data["X"], (data["y"] > 0).astype(float)[:, None]
 
 
-def fit(task, data):
+def fit(task: dict, data: dict) -> dict:
     if task["method"] != "vi":
         raise NotImplementedError("has variational inference only")
     model = gpflow.models.VGP(_rows(data), gpflow.kernels.Matern52(), gpflow.likelihoods.Bernoulli())
@@ -35,7 +35,7 @@ def fit(task, data):
     }
 
 
-def _sparse(data):
+def _sparse(data: dict) -> dict:
     if "model" not in _KEPT:
         model = gpflow.models.SVGP(
             gpflow.kernels.Matern52(lengthscales=float(data["lengthscale"]), variance=float(data["variance"])),
@@ -51,11 +51,11 @@ def _sparse(data):
         loss = model.training_loss_closure(rows, compile=False)
 
         @tf.function
-        def step():
+        def step() -> None:
             natural.minimize(loss, [(model.q_mu, model.q_sqrt)])
 
         @tf.function
-        def value_and_gradient():
+        def value_and_gradient() -> tuple:
             with tf.GradientTape() as tape:
                 value = loss()
             return value, tape.gradient(value, model.trainable_variables)
@@ -64,19 +64,19 @@ def _sparse(data):
     return _KEPT
 
 
-def sparse_step(task, data):
+def sparse_step(task: dict, data: dict) -> dict:
     """One natural-gradient step on all rows."""
     _sparse(data)["step"]()
     return {}
 
 
-def sparse_elbo(task, data):
+def sparse_elbo(task: dict, data: dict) -> dict:
     """The ELBO and its gradient in the hyperparameters."""
     value, _ = _sparse(data)["value_and_gradient"]()
     return {"objective": -float(value) / len(data["y"])}
 
 
-def sparse_train(task, data):
+def sparse_train(task: dict, data: dict) -> dict:
     """Natural gradient and Adam in turn, until the ELBO is within 1e-4 a row of `target`, or for `cap_seconds`."""
     import time
 
@@ -84,7 +84,7 @@ def sparse_train(task, data):
     adam = tf.optimizers.Adam(0.05)
 
     @tf.function
-    def learn():
+    def learn() -> tf.Tensor:
         with tf.GradientTape() as tape:
             value = kept["loss"]()
         variables = kept["model"].trainable_variables

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import protocol
 
 
-def fit(task, data):
+def fit(task: dict, data: dict) -> dict:
     if task["method"] != "vi":
         raise NotImplementedError("is measured for variational inference")
     X, y = jnp.asarray(data["X"]), jnp.asarray((data["y"] > 0).astype(float))[:, None]

@@ -13,7 +13,7 @@ from GPy.inference.latent_function_inference import EP, Laplace
 METHODS = {"laplace": Laplace, "ep": lambda: EP(ep_mode="nested", parallel_updates="parallel" in sys.argv)}
 
 
-def _model(method, data, lengthscale=1.0, variance=1.0):
+def _model(method: str, data: dict, lengthscale: float = 1.0, variance: float = 1.0) -> GPy.core.GP:
     if method not in METHODS:
         raise NotImplementedError("is measured for Laplace and EP")
     X, y = data["X"], (data["y"] > 0).astype(float)[:, None]
@@ -21,7 +21,7 @@ def _model(method, data, lengthscale=1.0, variance=1.0):
     return GPy.core.GP(X, y, kernel=kernel, likelihood=GPy.likelihoods.Bernoulli(), inference_method=METHODS[method]())
 
 
-def fit(task, data):
+def fit(task: dict, data: dict) -> dict:
     model = _model(task["method"], data)
     model.optimize("lbfgsb", max_iters=200)
     return {
@@ -30,7 +30,7 @@ def fit(task, data):
     }
 
 
-def grid(task, data):
+def grid(task: dict, data: dict) -> dict:
     """One model at every point, inference only; a point that raises or is not finite counts as failed."""
     values = []
     for log_sigma in task["log_sigma"]:

@@ -10,18 +10,18 @@ torch.set_default_dtype(torch.float64)
 
 
 class _Model(gpytorch.models.ApproximateGP):
-    def __init__(self, X):
+    def __init__(self, X: torch.Tensor) -> None:
         q = gpytorch.variational.NaturalVariationalDistribution(len(X))
         strategy = gpytorch.variational.VariationalStrategy(self, X, q, learn_inducing_locations=False)
         super().__init__(strategy)
         self.mean_module = gpytorch.means.ZeroMean()
         self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.MaternKernel(nu=2.5))
 
-    def forward(self, X):
+    def forward(self, X: torch.Tensor) -> gpytorch.distributions.MultivariateNormal:
         return gpytorch.distributions.MultivariateNormal(self.mean_module(X), self.covar_module(X))
 
 
-def fit(task, data):
+def fit(task: dict, data: dict) -> dict:
     """Until the ELBO has risen by less than 1e-5 a row in 20 rounds, or for 500 rounds."""
     if task["method"] != "vi":
         raise NotImplementedError("has variational inference only")

@@ -6,7 +6,7 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 
-def fit(task, data):
+def fit(task: dict, data: dict) -> dict:
     if task["method"] != "laplace":
         raise NotImplementedError("has Laplace only")
     kernel = ConstantKernel(1.0) * Matern(1.0, nu=2.5)
@@ -20,7 +20,7 @@ def fit(task, data):
     }
 
 
-def predict(task, data):
+def predict(task: dict, data: dict) -> dict:
     if "model" not in predict.__dict__:
         kernel = ConstantKernel(10.0) * Matern(10.0, nu=2.5)
         predict.model = GaussianProcessClassifier(kernel, optimizer=None).fit(data["X"], data["y"] > 0)

@@ -4,27 +4,30 @@ Choose inference and evidence independently: sites = inference.solve(model, data
 evidence(model, data, sites), or train both with a learner.  See the README for a tour.
 """
 
-from typing import TYPE_CHECKING, Any
+import importlib as _importlib
+import typing as _typing
 
-from sitewise import evidence, hyperpriors, kernels, likelihoods, means, metrics, quadrature
+from sitewise import evidence, hyperpriors, kernels, likelihoods, means, metrics, priors
 from sitewise.data import Data
-from sitewise.inference import EP, VI, Laplace
-from sitewise.learning.fit import Fit
+from sitewise.errors import UserError
+from sitewise.inference import EP, VI, Inference, Laplace
+from sitewise.learning.base import Fit
 from sitewise.learning.minibatch import MiniBatch
 from sitewise.learning.nested import Nested
 from sitewise.learning.vem import VEM
 from sitewise.methods import METHODS, resolve
 from sitewise.model import Model
+from sitewise.numerics import quadrature
 from sitewise.predict import Posterior, posterior
 from sitewise.priors import inducing
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
-if TYPE_CHECKING:
-    from sitewise import estimators
+if _typing.TYPE_CHECKING:
+    from sitewise import estimators, mcmc, testing
     from sitewise.estimators import GPClassifier, GPRegressor, load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "EP",
@@ -35,6 +38,7 @@ __all__ = [
     "Fit",
     "GPClassifier",
     "GPRegressor",
+    "Inference",
     "Laplace",
     "MiniBatch",
     "Model",
@@ -42,6 +46,7 @@ __all__ = [
     "Outcome",
     "Posterior",
     "Sites",
+    "UserError",
     "estimators",
     "evidence",
     "hyperpriors",
@@ -49,25 +54,28 @@ __all__ = [
     "kernels",
     "likelihoods",
     "load",
+    "mcmc",
     "means",
     "metrics",
     "posterior",
+    "priors",
     "quadrature",
     "resolve",
+    "testing",
 ]
 
-# scikit-learn takes a second to import, and brings pandas with it: it waits until an estimator is asked for.
-_ESTIMATORS = ("GPClassifier", "GPRegressor", "load")
+# scikit-learn takes a second to import: it waits until an estimator is asked for.
+_LATER = {"GPClassifier": "estimators", "GPRegressor": "estimators", "load": "estimators"}
+_LATER_MODULES = ("estimators", "mcmc", "testing")
 
 
-def __getattr__(name: str) -> Any:
-    if name != "estimators" and name not in _ESTIMATORS:
-        raise AttributeError(f"module 'sitewise' has no attribute {name!r}")
-    import importlib
-
-    estimators = importlib.import_module("sitewise.estimators")
-    return estimators if name == "estimators" else getattr(estimators, name)
+def __getattr__(name: str) -> _typing.Any:
+    if name in _LATER_MODULES:
+        return _importlib.import_module(f"sitewise.{name}")
+    if name in _LATER:
+        return getattr(_importlib.import_module(f"sitewise.{_LATER[name]}"), name)
+    raise AttributeError(f"module 'sitewise' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "estimators", *_ESTIMATORS])
+    return [*__all__, "__version__"]

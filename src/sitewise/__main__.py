@@ -1,5 +1,5 @@
 """`python -m sitewise` is the command `sitewise`."""
 
-from sitewise.cli import app
+from sitewise.app import main
 
-app()
+main()

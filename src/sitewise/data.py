@@ -1,4 +1,4 @@
-"""L1. Data: inputs, observations and weights of n rows, some of which may be padding.
+"""Data: inputs, observations and weights of n rows, some of which may be padding.
 
 A weight w is the number of times a row counts: an integer weight equals that many copies of the row,
 0 equals leaving it out, a fraction is a likelihood raised to that power.  Padding is a row of
@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.typing import ArrayLike
 
 from sitewise.types import fixed, module, static
 
@@ -35,7 +36,7 @@ class Data:
         return self.X.shape[0]
 
     @staticmethod
-    def of(X, y, weight=None) -> Data:
+    def of(X: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> Data:
         """Check and convert arrays.  `weight` is one non-negative number per row."""
         X, y = np.asarray(X), np.asarray(y)
         if X.ndim == 1:
@@ -72,6 +73,14 @@ class Data:
             weight.concatenate([self.weight, weight.zeros(extra, self.weight.dtype)]),
             fractional=self.fractional,
         )
+
+    def to_bucket(self, rows: int | None = None) -> Data:
+        """The same data in double precision, padded to `rows`, or to the `bucket` of their number.
+
+        For use inside `working_precision`.
+        """
+        filled = self.pad(bucket(self.rows) if rows is None else rows)
+        return jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), filled)
 
     def shard(self, mesh: Mesh) -> Data:
         """The rows, padded to a multiple of the devices, spread over all devices of a one-dimensional mesh.

@@ -1,4 +1,4 @@
-"""L2. Evidence: what number to read off (model, data, sites).
+"""Evidence: what number to read off (model, data, sites).
 
     evidence = log Z_q + Σ_i w_i [⟨log p_i⟩ − ⟨log t_i⟩],   log Z_q = log ∫ p(f) Π t_i^{w_i} df
 
@@ -22,79 +22,64 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from sitewise import raced
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.priors import Marginals
-from sitewise.sites import Sites, cavity, expected_log_site, log_expected_site, log_site
+from sitewise.runtime.device import on_accelerator
+from sitewise.sites import Sites, expected_log_site, log_site
 
 Terms = Callable[[Likelihood, Data, Marginals, Sites, float], jax.Array]
 
 
-def share(data: Data, power: float):
+def share(data: Data, power: float) -> float | jax.Array:
     """The power a at which row i's likelihood is left out: `power`, less for a row that counts less than once."""
     if not data.fractional:
         return power
     return power * jnp.where(data.mask, jnp.minimum(data.weight, 1.0), 1.0)
 
 
-def _laplace(likelihood, data, q, sites, power):
+def _laplace(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> jax.Array:
     return likelihood.log_prob(data.y, q.mean) - log_site(sites, q.mean)
 
 
-def _elbo(likelihood, data, q, sites, power):
+def _elbo(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> jax.Array:
     return likelihood.expected_log_prob(data.y, q.mean, q.var + q.resid) - expected_log_site(sites, q.mean, q.var)
 
 
-def row_left_out(data: Data, q: Marginals, sites: Sites, a) -> raced.LeftOut:
-    """The latent values of each row without the share `a` of its site, where a row has several."""
-    # Padding has no site in q, whatever number stands in its place; dividing one out would give no Gaussian.
-    assert q.cross is not None
-    b, w = (jnp.where(data.mask, a * x, 0.0).T for x in sites)
-    return raced.without_raced_site(q.mean.T, q.cross, b, w)
-
-
-def _ep(likelihood, data, q, sites, power):
+def _ep(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> jax.Array:
     a = share(data, power)
-    if q.cross is not None:
-        left = row_left_out(data, q, sites, a)
-        return (likelihood.log_expected_prob(data.y, left.mean, left.cov, a) - left.log_z) / a
-    cav = cavity(q.mean, q.var, sites, a)
-    tilted = likelihood.log_expected_prob(data.y, cav.mean, cav.var + q.resid, a)
-    return (tilted - log_expected_site(sites, cav, a)) / a
+    left = q.cavity(sites, a)
+    return (likelihood.log_expected_prob(data.y, left.mean, left.f_var, a) - left.log_site) / a
 
 
-# The nested quadrature is done for so many rows at a time, on a processor and on an accelerator: its temporaries are
-# thousands of numbers per row.
-_CHUNK, _CHUNK_AHEAD = 1024, 4096
+# The nested quadrature is computed for so many rows at a time, on a processor and on an accelerator: its temporaries
+# are thousands of numbers per row.
+_CPU_ROWS, _ACCELERATOR_ROWS = 1024, 4096
 
 
-def _collapsed(likelihood, data, q, sites, power):
+def _collapsed(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> jax.Array:
     """As `_ep`, with the residual treated variationally: log p ≥ log ∫ p(u) Π p̃_i(s_i) du (Jensen), and `_ep` of that.
 
     `_ep` itself averages the residual inside the logarithm, which rewards residual variance (the bias of FITC).
     """
     a = share(data, power)
-    cav = cavity(q.mean, q.var, sites, a)
+    left = q.cavity(sites, a)
 
     @jax.checkpoint
-    def tilted(row):
+    def tilted(row: tuple) -> jax.Array:
         y, mean, var, resid, start, *power = row
         return likelihood.log_expected_smoothed_prob(y, mean, var, resid, power[0] if power else a, start)
 
-    rows = (data.y, cav.mean, cav.var, q.resid, q.mean) + ((a,) if jnp.ndim(a) else ())
-    chunk = _CHUNK if jax.default_backend() == "cpu" else _CHUNK_AHEAD
+    rows = (data.y, left.mean, left.var, q.resid, q.mean) + ((a,) if jnp.ndim(a) else ())
+    chunk = _ACCELERATOR_ROWS if on_accelerator() else _CPU_ROWS
     values = tilted(rows) if data.rows <= chunk else lax.map(tilted, rows, batch_size=chunk)
-    return (values - log_expected_site(sites, cav, a)) / a
+    return (values - left.log_site) / a
 
 
-def _loo(likelihood, data, q, sites, power):
-    if q.cross is not None:
-        left = row_left_out(data, q, sites, share(data, 1.0))
-        return likelihood.log_expected_prob(data.y, left.mean, left.cov)
-    cav = cavity(q.mean, q.var, sites, share(data, 1.0))
-    return likelihood.log_expected_prob(data.y, cav.mean, cav.var + q.resid)
+def _loo(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> jax.Array:
+    left = q.cavity(sites, share(data, 1.0))
+    return likelihood.log_expected_prob(data.y, left.mean, left.f_var)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,22 +87,17 @@ class Evidence:
     """A way to read evidence off sites.  Call it: `elbo(model, data, sites)`."""
 
     name: str
-    terms: Terms
+    terms: Terms = dataclasses.field(repr=False)  # a function has no text that is the same in every process
     with_log_z: bool = True
     power: float = 1.0
-    on_sparse: Evidence | None = None
-
-    def on(self, prior) -> Evidence:
-        """The evidence to use with this prior: `on_sparse`, if given, where the prior leaves residual variance."""
-        return self if prior.exact or self.on_sparse is None else self.on_sparse
 
     def rows(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> jax.Array:
         """The term of each row, counted once (not times its weight); 0 for padding."""
-        return jnp.where(data.mask, self.terms(likelihood, data, q, sites, self.power), 0.0)
+        return jnp.where(data.mask, self.terms(likelihood, data, q, sites.masked(data.mask), self.power), 0.0)
 
     def read(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> jax.Array:
         """The evidence, given q = prior × sites already conditioned."""
-        return self.total(data, q, self.terms(likelihood, data, q, sites, self.power))
+        return self.total(data, q, self.terms(likelihood, data, q, sites.masked(data.mask), self.power))
 
     def total(self, data: Data, q: Marginals, terms: jax.Array) -> jax.Array:
         """The evidence, given the terms of the rows."""

@@ -1,4 +1,4 @@
-"""L1. Priors on hyperparameters, for MAP learning and for sampling.
+"""Priors on hyperparameters, for MAP learning and for sampling.
 
 Densities are of the parameter itself (not of its logarithm), up to a constant.
 """

@@ -1,4 +1,4 @@
-"""L1. Mean functions μ(x)."""
+"""Mean functions μ(x)."""
 
 from __future__ import annotations
 

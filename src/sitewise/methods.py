@@ -1,81 +1,152 @@
-"""L3. Named methods, resolved in one place.
+"""Named methods: which inference and which evidence a name pairs, on every structure of prior.
 
-laplace     Laplace sites, Laplace evidence
-ep          EP sites, EP evidence
-vi          VI sites, ELBO
-hybrid      VI sites, EP evidence (collapsed on a sparse prior), profile gradient   (the default everywhere)
-hybrid-vem  the same pair trained by the paper's Algorithm 1
-
-Of joint classes, `hybrid` gives VI sites at the hyperparameters of Laplace's evidence on Laplace's sites: as the prior
-widens, EP's evidence on VI's sites of a softmax falls where the true one rises (decision 008).
+Everything that lists methods (estimators, commands, comparison, reports, documents) reads `METHODS`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from sitewise import evidence as ev
 from sitewise.evidence import Evidence
 from sitewise.inference import EP, VI, Inference, Laplace
-from sitewise.learning.nested import Nested
+from sitewise.learning.nested import Nested, Pair
 from sitewise.learning.vem import VEM
 
-# On a sparse prior EP's evidence rewards residual variance; `collapsed` equals it at Z = X and does not
-# (docs/explanation/sparse.md).
-HYBRID = dataclasses.replace(ev.ep, on_sparse=ev.collapsed)
 
-PAIRS: dict[str, tuple[Inference, Evidence]] = {
-    "laplace": (Laplace(), ev.laplace),
-    "ep": (EP(), ev.ep),
-    "vi": (VI(), ev.elbo),
-    "hybrid": (VI(), HYBRID),
-    "hybrid-vem": (VI(), ev.ep),
-}
-METHODS = tuple(PAIRS)
-# Laplace's evidence is not stationary in the sites: an error of 1e-8 in them would hide the optimum from the ascent.
-_SHARP = Laplace(tol=1e-10)
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """How to infer and to learn.
+
+    label     for tables and reports
+    about     one sentence for documents and command-line help
+    pair      inference, evidence and gradient; None for a method that samples
+    variants  structure of a prior ("sparse", "classes") → the pair used there instead
+    learner   Nested climbs the profile objective; VEM is the paper's Algorithm 1
+    """
+
+    name: str
+    label: str
+    about: str
+    pair: Pair | None
+    variants: Mapping[str, Pair] = dataclasses.field(default_factory=dict)
+    learner: type[Nested] | type[VEM] = Nested
+
+    @property
+    def samples(self) -> bool:
+        return self.pair is None
+
+    def pair_on(self, structure: str) -> Pair | None:
+        """The pair on a prior of this structure; None for a method that samples."""
+        return self.variants.get(structure, self.pair)
+
+    def objective_on(self, structure: str) -> str | None:
+        """The name of the evidence that can be read off the final sites and was climbed; None if there is none."""
+        pair = self.pair_on(structure)
+        return None if pair is None or pair.final is not None else pair.evidence.name
+
 
 # Where the evidence is stationary in the sites, holding them gives the exact gradient and saves the adjoint solve;
-# "auto", because they are stationary only where no site is held at its limit (see Nested).
-STATIONARY = {"vi", "ep"}
+# "auto", because they are stationary only where no site is held at its limit (see `Nested`).
+_STATIONARY = "auto"
+
+# On a sparse prior EP's evidence rewards residual variance; `collapsed` equals it at Z = X and does not
+# (docs/explanation/sparse.md).  For joint classes EP's evidence on VI's sites falls where the true one rises, so that
+# hyperparameters come from Laplace's evidence on Laplace's sites (decision 008).  That evidence is not stationary in
+# the sites: an error of 1e-8 in them would hide the optimum from the ascent.
+_HYBRID_VARIANTS = {
+    "sparse": Pair(VI(), ev.collapsed),
+    "classes": Pair(Laplace(tol=1e-10), ev.laplace, final=VI()),
+}
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("laplace", "Laplace", "Laplace's sites and evidence.", Pair(Laplace(), ev.laplace)),
+        Method("ep", "EP", "EP's sites and evidence.", Pair(EP(), ev.ep, _STATIONARY)),
+        Method("vi", "VI", "Variational sites; learns from the ELBO.", Pair(VI(), ev.elbo, _STATIONARY)),
+        Method(
+            "hybrid",
+            "hybrid (VI + EP evidence)",
+            "Variational sites; learns from EP's evidence of the same sites by its exact gradient.  The default.",
+            Pair(VI(), ev.ep),
+            _HYBRID_VARIANTS,
+        ),
+        Method(
+            "hybrid-vem",
+            "hybrid, Algorithm 1",
+            "The hybrid trained by Algorithm 1 of the paper, which holds the sites while it learns.",
+            Pair(VI(), ev.ep, "fixed"),
+            learner=VEM,
+        ),
+        Method("mcmc", "MCMC", "Draws of hyperparameters and latent function, averaged over.", None),
+    )
+}
+DEFAULT = "hybrid"
 
 
-def _choose(kind: str, value: Any, known: dict[str, Any]) -> Any:
-    if not isinstance(value, str):
-        return value
-    if value not in known:
-        raise ValueError(f"Unknown {kind} {value!r}; choose one of {', '.join(known)}.")
-    return known[value]
+def method_named(name: str) -> Method:
+    if name not in METHODS:
+        raise ValueError(f"Unknown method {name!r}; choose one of {', '.join(METHODS)}.")
+    return METHODS[name]
 
 
 def resolve(
-    method: str = "hybrid",
+    method: str = DEFAULT,
     *,
     inference: str | Inference | None = None,
     evidence: str | Evidence | None = None,
     gradient: str | None = None,
     power: float | None = None,
-    joint: bool = False,
     **settings: Any,
 ) -> Nested | VEM:
-    """The learner that a name stands for; `inference`, `evidence`, `gradient` and `power` override its parts.
+    """The learner that a name stands for; `inference`, `evidence`, `gradient` and `power` replace its parts.
 
-    `joint` says that the likelihood is a softmax, with several latent functions for each row.
+    A variant of the method for a structure of prior keeps its own evidence unless that is replaced.
     """
-    plain = inference is None and evidence is None and power is None
-    if joint and plain and method == "hybrid":
-        return Nested(_SHARP, ev.laplace, gradient or "implicit", name=method, final=VI(), **settings)
-    sites, read = _choose("method", method, PAIRS)
-    sites = sites if inference is None else _choose("inference", inference, {k: v[0] for k, v in PAIRS.items()})
-    read = read if evidence is None else _choose("evidence", evidence, ev.ALL)
+    chosen = method_named(method)
+    if chosen.pair is None:
+        raise ValueError(f"{method} samples and has no learner; use sitewise.mcmc.sample, or an estimator.")
+    own = inference is None and evidence is None and power is None
+    sites = _inference(inference) or chosen.pair.inference
+    read = _evidence(evidence) or chosen.pair.evidence
     if power is not None:
         if read.name != "ep":
             raise ValueError(f"power belongs to the ep evidence, but the evidence here is {read.name!r}.")
         read = ev.power_ep(power)
-    if method == "hybrid-vem":
+    if chosen.learner is VEM:
         if gradient is not None:
             raise ValueError("hybrid-vem holds the sites while it learns; it has no gradient setting.")
         return VEM(sites, read, name=method, **settings)
-    stationary = method in STATIONARY and plain
-    return Nested(sites, read, gradient or ("auto" if stationary else "implicit"), name=method, **settings)
+    variants = {} if evidence is not None or power is not None else _changed(chosen.variants, inference, gradient)
+    slope = gradient or (chosen.pair.gradient if own else "implicit")
+    return Nested(sites, read, slope, name=method, variants=variants, **settings)
+
+
+def _changed(variants: Mapping[str, Pair], inference: str | Inference | None, gradient: str | None) -> dict[str, Pair]:
+    """The variants with another inference or gradient; one that ends with other sites than it learns from needs its own
+    inference, and is left out where that is replaced."""
+    kept = {k: v for k, v in variants.items() if inference is None or v.final is None}
+    return {
+        k: dataclasses.replace(v, inference=_inference(inference) or v.inference, gradient=gradient or v.gradient)
+        for k, v in kept.items()
+    }
+
+
+def _inference(value: str | Inference | None) -> Inference | None:
+    if not isinstance(value, str):
+        return value
+    known = {pair.inference.name: pair.inference for m in METHODS.values() if (pair := m.pair) is not None}
+    if value not in known:
+        raise ValueError(f"Unknown inference {value!r}; choose one of {', '.join(known)}.")
+    return known[value]
+
+
+def _evidence(value: str | Evidence | None) -> Evidence | None:
+    if not isinstance(value, str):
+        return value
+    if value not in ev.ALL:
+        raise ValueError(f"Unknown evidence {value!r}; choose one of {', '.join(ev.ALL)}.")
+    return ev.ALL[value]

@@ -1,4 +1,4 @@
-"""L3. Scores of probabilistic predictions."""
+"""Scores of probabilistic predictions."""
 
 from __future__ import annotations
 

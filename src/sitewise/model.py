@@ -1,14 +1,15 @@
-"""L1. Model: a prior over functions and a likelihood."""
+"""Model: a prior over functions and a likelihood."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from jax.typing import ArrayLike
 
 from sitewise import means
 from sitewise.kernels import Kernel
 from sitewise.likelihoods import Likelihood
-from sitewise.priors import ClassPrior, FullPrior, SparsePrior
+from sitewise.priors import ClassPrior, FullPrior, Prior, SparsePrior
 from sitewise.types import fixed, module
 
 SPARSE_JITTER = 1e-9  # a share of the mean variance of the inducing variables
@@ -16,13 +17,13 @@ SPARSE_JITTER = 1e-9  # a share of the mean variance of the inducing variables
 
 @module
 class Model:
-    prior: Any = fixed()
+    prior: Prior = fixed()
     likelihood: Likelihood = fixed()
 
     @property
     def kernels(self) -> Kernel | list[Kernel]:
         """The kernel, or the list of those of the classes where they have their own."""
-        return self.prior.kernels if isinstance(self.prior, ClassPrior) else self.prior.kernel
+        return self.prior.kernels
 
     @staticmethod
     def full(
@@ -47,7 +48,7 @@ class Model:
     def sparse(
         kernel: Kernel,
         likelihood: Likelihood,
-        Z,
+        Z: ArrayLike,
         mean: means.Mean | None = None,
         jitter: float = SPARSE_JITTER,
         **storage: int,

@@ -1,4 +1,4 @@
-"""L1. Hyperparameters by name, and as one unconstrained vector.
+"""Hyperparameters by name, and as one unconstrained vector.
 
 A parameter is a field marked `positive` or `real`; its name is the path to it, as in `kernel.lengthscale`,
 `kernel.parts.0.variance`, `likelihood.scale`, `mean.value`.  Positive parameters are trained on a log scale,

@@ -1,4 +1,4 @@
-"""L1. Gaussian sites, the parameters λ of every approximation in this library.
+"""Gaussian sites, the parameters λ of every approximation in this library.
 
     t_i(f) = exp(nat1_i f − ½ prec_i f²)
 
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 
 class Sites(NamedTuple):
@@ -19,31 +20,45 @@ class Sites(NamedTuple):
     prec: Any
 
     @staticmethod
-    def zeros(rows: int, dtype=float) -> Sites:
+    def zeros(rows: int, dtype: Any = float) -> Sites:
         return Sites(jnp.zeros(rows, dtype), jnp.zeros(rows, dtype))
 
-    def scaled(self, weight) -> Sites:
+    def scaled(self, weight: ArrayLike) -> Sites:
+        """The product of `weight` copies of each site."""
         return Sites(weight * self.nat1, weight * self.prec)
+
+    def masked(self, mask: jax.Array) -> Sites:
+        """The sites of the rows that count; zero for the others, which have none."""
+        return Sites(jnp.where(mask, self.nat1, 0.0), jnp.where(mask, self.prec, 0.0))
 
 
 class Cavity(NamedTuple):
+    """Each row's marginal with a share of its site divided out.
+
+    The site sees a variable of mean `mean` and variance `var`; f itself has the same mean and the variance `f_var`,
+    which includes the residual of a sparse prior.  `log_site` is log E_cavity[t_i^share].  Where a row has several
+    latent values, means are vectors and variances are matrices, on the last axes.
+    """
+
     mean: jax.Array
     var: jax.Array
+    f_var: jax.Array
+    log_site: jax.Array
 
 
-# A cavity may not be wider than this many times the marginal; below it the site has taken
-# (nearly) all of the marginal's precision, and dividing it out is no longer meaningful.
+# A cavity is not wider than this many times the marginal.  Below this share the site has taken (nearly) all of the
+# marginal's precision, and dividing it out is no longer meaningful.
 _MIN_SHARE = 1e-10
 
 
-def cavity(mean: jax.Array, var: jax.Array, sites: Sites, share) -> Cavity:
+def cavity(mean: jax.Array, var: jax.Array, resid: ArrayLike, sites: Sites, share: ArrayLike) -> Cavity:
     """N(mean, var) with `share` of one copy of each site divided out.
 
     Written relative to the marginal, c = 1 − a·prec·v, so that no digits are lost when v is tiny.
     """
     kept = jnp.maximum(1 - share * sites.prec * var, _MIN_SHARE)
-    v = var / kept
-    return Cavity((mean - share * sites.nat1 * var) / kept, v)
+    without = (mean - share * sites.nat1 * var) / kept, var / kept
+    return Cavity(*without, without[1] + resid, log_expected_site(sites, *without, share))
 
 
 def log_site(sites: Sites, f: jax.Array) -> jax.Array:
@@ -56,9 +71,9 @@ def expected_log_site(sites: Sites, mean: jax.Array, var: jax.Array) -> jax.Arra
     return sites.nat1 * mean - 0.5 * sites.prec * (mean**2 + var)
 
 
-def log_expected_site(sites: Sites, cav: Cavity, share) -> jax.Array:
-    """log E_cavity[t_i^share], the cavity integral with the site in place of the likelihood."""
+def log_expected_site(sites: Sites, mean: jax.Array, var: jax.Array, share: ArrayLike) -> jax.Array:
+    """log E_{N(mean, var)}[t_i^share], the cavity integral with the site in place of the likelihood."""
     b, w = share * sites.nat1, share * sites.prec
-    spread = jnp.maximum(1 + w * cav.var, _MIN_SHARE)
+    spread = jnp.maximum(1 + w * var, _MIN_SHARE)
     # log ∫ N(f; m, v) exp(bf − ½wf²) df = −½ log(1+wv) + (bm + ½ b²v − ½ w m²)/(1+wv)
-    return -0.5 * jnp.log(spread) + (b * cav.mean + 0.5 * b**2 * cav.var - 0.5 * w * cav.mean**2) / spread
+    return -0.5 * jnp.log(spread) + (b * mean + 0.5 * b**2 * var - 0.5 * w * mean**2) / spread

@@ -1,4 +1,4 @@
-"""L3. Evidence surfaces: an evidence at every point of a (lengthscale, magnitude) grid.
+"""Evidence surfaces: an evidence at every point of a (lengthscale, magnitude) grid.
 
 One compiled program does a row of the grid (constant σ), and every point carries its own outcome.  Where the likelihood
 is log-concave, and so Laplace and VI have one solution for every θ (and EP is not known to have others), a point starts
@@ -20,14 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from sitewise.data import Data, bucket
+from sitewise.data import Data
 from sitewise.evidence import Evidence, elbo
 from sitewise.inference import EP, VI, Inference
-from sitewise.inference.driver import first_sites, iterate
+from sitewise.inference.loop import iterate
+from sitewise.inference.start import first_sites
 from sitewise.kernels import Matern52, Stationary
 from sitewise.likelihoods import BernoulliProbit, Likelihood
-from sitewise.precision import working_precision
 from sitewise.priors import FullPrior
+from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
@@ -109,7 +110,7 @@ def evidence_surface(
     rows: list[Sequence[np.ndarray]] = []
     walked: list[Sites] = []
     with working_precision():
-        padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
+        padded = data.to_bucket()
         own = jax.tree.map(lambda a: jnp.tile(a, (len(log_ls), 1)), first_sites(likelihood, padded))
 
         def solve(value, starts):

@@ -1,4 +1,4 @@
-"""L0. Immutable values that JAX can trace, and the outcomes a computation can have.
+"""Immutable values that JAX can trace, and the outcomes a computation can have.
 
 Everything the library passes around is a frozen dataclass registered as a JAX pytree
 (decision 001).  A field is either *data* (arrays, other modules: traced) or *static*

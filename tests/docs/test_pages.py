@@ -1,35 +1,104 @@
-"""The Python on every page runs as it stands, from top to bottom; a block that is not run says why above it."""
+"""The Python on every page runs from top to bottom, cells of the tutorials included; links and named paths exist.
+
+`make docs` executes the tutorials again in Jupyter, to show what they print and plot; here no Jupyter is needed.
+"""
+
+from __future__ import annotations
 
 import os
 import re
+import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
+import jax
 import matplotlib
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"(<!-- not run: [^>]+ -->\n)?```python\n(.*?)```", re.DOTALL)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+BLOCK = re.compile(
+    r"^(<!-- not run: [^>]+ -->\n)?```(python|\{code-cell\} python)\n((?::[^\n]*\n)*)(.*?)^```",
+    re.DOTALL | re.MULTILINE,
+)
+# Paths of the repository as pages name them; capital letters and braces stand for something else.
+NAMED = re.compile(r"`((?:src|papers|studies|tests|benchmarks|docs|results)/[a-z0-9_./-]+)`")
 
 
 def code(page: Path) -> str:
-    return "\n".join(block for skipped, block in BLOCK.findall(page.read_text()) if not skipped)
+    """All blocks that are to be run, in the order of the page."""
+    return "\n".join(block for skipped, _, _, block in BLOCK.findall(page.read_text()) if not skipped)
 
 
-PAGES = [p for p in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if code(p)]
+@pytest.fixture
+def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty working folder, figures that are not shown, and JAX's precision as it was."""
+    from matplotlib import pyplot
 
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_the_page_runs(page, tmp_path, monkeypatch):
     matplotlib.use("agg")
+    monkeypatch.setattr(pyplot, "show", lambda: None)
     monkeypatch.chdir(tmp_path)
+    double = jax.config.read("jax_enable_x64")
+    yield tmp_path
+    jax.config.update("jax_enable_x64", double)
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if code(p)], ids=lambda p: str(p.relative_to(ROOT)))
+def test_the_page_runs(page: Path, own_settings: Path) -> None:
     exec(compile(code(page), str(page), "exec"), {"__name__": "page"})
-    assert os.listdir(tmp_path) == [], "a page must not leave files behind"
+    assert os.listdir(own_settings) == [], "a page must not leave files behind"
 
 
-def test_links_between_pages_lead_somewhere():
-    wrong = []
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
-            if "://" not in target and not (page.parent / target).exists():
-                wrong.append(f"{page.relative_to(ROOT)} → {target}")
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda p: p.stem)
+def test_a_tutorial_is_executed_by_the_site_and_has_a_figure(page: Path) -> None:
+    text = page.read_text()
+    assert text.startswith("---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n"), "MyST-NB needs these lines"
+    plain = [block for skipped, kind, _, block in BLOCK.findall(text) if kind == "python" and not skipped]
+    assert not plain, "a python block is not executed by the site: write {code-cell} python"
+    assert "plt.show()" in code(page)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    wrong = [
+        f"{page.relative_to(ROOT)} → {target}"
+        for page in [*PAGES, *(ROOT / "results").rglob("README.md")]
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text())
+        if "://" not in target and not (page.parent / target).exists()
+    ]
     assert not wrong, wrong
+
+
+def test_paths_named_on_the_pages_exist() -> None:
+    wrong = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in [*PAGES, *(ROOT / "results").rglob("README.md")]
+        for name in NAMED.findall(page.read_text())
+        if not (ROOT / name).exists()
+    ]
+    assert not wrong, wrong
+
+
+def test_scripts_named_on_the_pages_exist() -> None:
+    wrong = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in [*PAGES, *(ROOT / "results").rglob("*.md")]
+        for name in re.findall(r"python ([a-z0-9_./-]+\.py)", page.read_text())
+        if not (ROOT / name).exists()
+    ]
+    assert not wrong, wrong
+
+
+def test_the_front_page_fits_and_its_numbers_are_the_stored_ones() -> None:
+    text = (ROOT / "README.md").read_text()
+    lines = text.splitlines()
+    assert len(lines) <= 80
+    assert [line for line in lines if len(line) > 100 and not line.startswith("|")] == []
+    script = runpy.run_path(str(ROOT / "docs" / "figures" / "why_hybrid.py"))
+    stored = script["table1_fits"]()
+    for protocol in ("published", "clean"):
+        for method in ("laplace", "ep", "vi", "hybrid"):
+            density, _, bound = script["summary"](stored[protocol, method]).partition("; σ² at its bound in ")
+            assert f"| {density} |" in text
+            assert protocol == "clean" or f"| {bound.removesuffix(' fits')} |" in text

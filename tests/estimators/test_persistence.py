@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 import sitewise
-from sitewise import EP, GPClassifier, GPRegressor, Model, hyperpriors, kernels, likelihoods, means, quadrature
+from sitewise import EP, GPClassifier, GPRegressor, Model, hyperpriors, kernels, likelihoods, means
 from sitewise.estimators import ModelFileError
-from sitewise.estimators.encoding import CLASSES, decode, encode
 from sitewise.estimators.latent import Latent
 from sitewise.estimators.persistence import from_bytes, to_bytes
+from sitewise.estimators.serialise import CLASSES, decode, encode
+from sitewise.numerics import quadrature
 
 EVERY_OBJECT = [
     kernels.RBF(2.0, 3.0),

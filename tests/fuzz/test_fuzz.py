@@ -1,12 +1,16 @@
-"""The laws of experiments/fuzzing on cases that hypothesis chooses; `make fuzz` runs thousands of them."""
+"""The laws of studies/fuzzing on cases that hypothesis chooses; `make fuzz` runs thousands of them."""
 
 import dataclasses
+import gzip
+import json
 
 import numpy as np
-from fuzzing import cases, checks
-from fuzzing.table import render
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from fuzz import OUT, finished, rows_of
+from fuzzing import cases, checks, inference
+from fuzzing.table import render
 
 # Three blocks, so that three programs are compiled: an EP, a VI with a likelihood that is not log-concave, a Laplace.
 BLOCKS = [
@@ -27,14 +31,14 @@ def test_every_law_holds(block, data, log_scale, log_sigma, ard):
     assert row["status"] in ("converged", "flagged", "refused"), row
 
 
-def test_a_broken_law_is_told(monkeypatch):
-    real = checks._infer
+def test_a_broken_law_is_reported(monkeypatch):
+    real = inference.infer
 
     def wrong(*args, **kwargs):
-        solution, found, q, *rest = real(*args, **kwargs)
-        return solution, found, q._replace(var=-q.var), *rest
+        out = real(*args, **kwargs)
+        return out._replace(marginals=out.marginals._replace(var=-out.marginals.var))
 
-    monkeypatch.setattr(checks, "_infer", wrong)
+    monkeypatch.setattr(inference, "infer", wrong)
     row = checks.check(cases.build(BLOCKS[0], np.random.default_rng(3), 3))
     assert (row["status"], row["law"]) == ("failed", "0 < posterior variance ≤ prior variance")
 
@@ -53,3 +57,19 @@ def test_the_page_counts_rows():
     page = render([{**row, "seed": 0, "status": "converged"}, {**row, "seed": 1, "status": "failed", "law": "a law"}])
     assert "| inference at given θ | ep | 2 | 50.0 % | 0 | 0 | 0 | 50.0 % |" in page
     assert "1 broken laws" in page and "- 1: failed: a law" in page
+
+
+def test_rows_of_earlier_runs_are_compressed_and_new_ones_lie_beside_them(tmp_path):
+    path = tmp_path / "cases.jsonl"
+    old = "".join(json.dumps({"seed": seed, "status": "failed"}) + "\n" for seed in (0, 1))
+    path.with_name("cases.jsonl.gz").write_bytes(gzip.compress(old.encode()))
+    log = rows_of(path)
+    log.append({"seed": 1, "status": "converged"})
+    assert {seed: row["status"] for seed, row in finished(log).items()} == {0: "failed", 1: "converged"}
+    assert path.read_text().count("\n") == 1
+
+
+def test_the_recorded_cases_are_whole():
+    rows = finished(rows_of(OUT))
+    assert sorted(rows) == list(range(10_000))
+    assert render(list(rows.values())) == (OUT.parent / "README.md").read_text(encoding="utf-8")

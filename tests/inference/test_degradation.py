@@ -1,4 +1,4 @@
-"""Where a method does not converge: the milder ones first, then an outcome that says which sites these are."""
+"""Where a method does not converge: its fallbacks first, then an outcome that says which sites these are."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ import pytest
 
 from cases import problem
 from sitewise import EP, VI, Data, Model, Nested, Outcome, evidence, kernels, likelihoods, parameters
-from sitewise.inference import driver
+from sitewise.inference import loop
 from sitewise.sites import Sites
 from sitewise.types import module
 
@@ -56,7 +56,7 @@ def test_damped_steps_reach_the_same_sites():
 
 def test_a_bad_start_is_left_for_the_likelihoods_own():
     bad = Sites(jnp.full(12, np.nan), jnp.full(12, np.nan))
-    assert driver.solve(VI(), MODEL, DATA, bad).outcome is Outcome.CONVERGED
+    assert loop.solve(VI(), MODEL, DATA, bad).outcome is Outcome.CONVERGED
 
 
 @module
@@ -86,7 +86,7 @@ def test_a_settled_point_replaces_a_start_that_is_not(monkeypatch):
         return out._replace(value=out.value + 1000.0, solution=unsettled)
 
     monkeypatch.setattr(nested, "profile", first_is_garbage)
-    monkeypatch.setattr(nested, "rescue", lambda method, model, data, failed: failed)
+    monkeypatch.setattr(nested, "solve_by_fallbacks", lambda method, model, data, failed: failed)
     fit = Nested(VI(), evidence.elbo).fit(MODEL, DATA)
     assert fit.converged and fit.objective < 0
     assert parameters.values(fit.model)["kernel.lengthscale"] != 0.8

@@ -133,6 +133,6 @@ def test_an_outlier_hides_no_loss():
         prec[-1], nat1[-1] = last, 0.5 if last < 1 else nat1[-1]
         sites = Sites(jnp.asarray(nat1), jnp.asarray(prec))
         q, factors = gram.condition_with_factor(sites, jnp.ones(40, bool))
-        lost.append(float(gram.lost(sites, q, factors)))
+        lost.append(float(gram.rounding_error(sites, q, factors)))
     assert min(lost) > 1e-3
     assert lost[1] > 0.1 * lost[0]

@@ -1,7 +1,7 @@
 """A table that stays: evidences and predictions against independent code.
 
 scikit-learn is run here; GPy's and GPBoost's values are stored in peers.json with the versions that gave them, and
-`experiments/peer_values.py` makes that file again.
+`studies/peer_values.py` makes that file again.
 """
 
 import json

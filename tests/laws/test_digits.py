@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from cases import problem
-from sitewise import EP, VI, Data, Laplace, Model, Outcome, evidence, kernels, likelihoods, linalg, means, posterior
+from sitewise import EP, VI, Data, Laplace, Model, Outcome, evidence, kernels, likelihoods, means, posterior
 from sitewise.kernels.stationary import squared_distances
-from sitewise.raced import condition_on_raced_sites
+from sitewise.numerics import cholesky
+from sitewise.numerics.softmax_sites import condition_on_sites
 from sitewise.sites import Sites
 
 HUGE = 4e8
@@ -62,7 +63,7 @@ def test_joint_classes_under_a_wide_prior():
     K = np.asarray(kernels.Matern52(3.0, 1e4).matrix(jnp.asarray(rng.normal(size=(5, 2)))))
     w = rng.dirichlet(np.ones(3), 5).T
     b = np.eye(3)[[0, 1, 2, 0, 1]].T - w + 3 * w * rng.normal(size=w.shape)
-    out, _ = condition_on_raced_sites(jnp.asarray(K), jnp.asarray(b), jnp.asarray(w))
+    out, _ = condition_on_sites(jnp.asarray(K), jnp.asarray(b), jnp.asarray(w))
     with mpmath.workdps(40):
         m = mpmath.matrix
         big = m(np.kron(np.eye(3), K).tolist())
@@ -108,11 +109,11 @@ def test_large_counts_converge_by_every_method_and_agree(likelihood):
 def test_a_factorisation_that_rounding_breaks_takes_the_first_rung_that_holds():
     point = np.ones((6, 1))
     K = 1e9 * np.asarray(kernels.RBF().matrix(jnp.asarray(point + 1e-9 * np.arange(6.0)[:, None])))
-    _, jitter = linalg.jittered_cholesky(jnp.asarray(K))
+    _, jitter = cholesky.jittered_cholesky(jnp.asarray(K))
     assert 0 < float(jitter) <= 1e-10
-    L, none = linalg.jittered_cholesky(jnp.eye(3))
+    L, none = cholesky.jittered_cholesky(jnp.eye(3))
     assert float(none) == 0 and np.array_equal(L, np.eye(3))
-    assert not np.all(np.isfinite(linalg.jittered_cholesky(-jnp.eye(3))[0]))
+    assert not np.all(np.isfinite(cholesky.jittered_cholesky(-jnp.eye(3))[0]))
 
 
 def test_the_rung_is_part_of_the_result():

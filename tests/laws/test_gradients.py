@@ -9,8 +9,8 @@ import pytest
 
 from cases import EVIDENCES, LIKELIHOODS, METHODS, problem
 from sitewise import Data, Model, kernels, means
-from sitewise.inference.driver import initial_sites
-from sitewise.learning.objective import profile
+from sitewise.inference.start import initial_sites
+from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable
 
 ROWS = 14
@@ -28,7 +28,7 @@ def _setup(likelihood):
 
 def _gradient(method, evidence, gradient, likelihood):
     model, data, trainable, vector = _setup(likelihood)
-    out = profile(METHODS[method], EVIDENCES[evidence], gradient, trainable, (), model, data, vector,
+    out = profile(Objective(METHODS[method], EVIDENCES[evidence], gradient, trainable), model, data, vector,
                   initial_sites(model.likelihood, data))  # fmt: skip
     assert out.solution.code == 0
     return np.asarray(out.gradient), out.solution.sites
@@ -45,7 +45,7 @@ def _differences(method, likelihood):
 
     @jax.jit
     def values(vector):
-        from sitewise.inference.driver import iterate
+        from sitewise.inference.loop import iterate
 
         at = trainable.from_vector(model, vector)
         gram = at.prior.gram(data.X)

@@ -9,9 +9,9 @@ from scipy.linalg import block_diag
 from scipy.special import log_softmax, logsumexp
 
 from sitewise import EP, VI, Data, Laplace, Model, evidence, kernels, likelihoods, posterior
-from sitewise.inference.driver import initial_sites
-from sitewise.learning.fit import all_evidences
-from sitewise.learning.objective import profile
+from sitewise.inference.start import initial_sites
+from sitewise.learning.base import all_evidences
+from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable
 
 probabilities = jax.jit(lambda likelihood, mean, cov: likelihood.log_probabilities(mean, cov))
@@ -129,7 +129,7 @@ def test_gradients_equal_differences(pair, data):
     start = initial_sites(OWN.likelihood, data)
 
     def at_vector(vector):
-        return profile(method, read, gradient, trainable, (), OWN, data, jnp.asarray(vector), start)
+        return profile(Objective(method, read, gradient, trainable), OWN, data, jnp.asarray(vector), start)
 
     here, h = at_vector(at), 1e-4
     assert here.solution.outcome.ok
@@ -176,7 +176,7 @@ def test_nothing_is_factorised_in_batches(data, model):
     trainable = Trainable.of(model)
     start = initial_sites(model.likelihood, data)
     program = jax.make_jaxpr(
-        lambda vector: profile(VI(), evidence.ep, "implicit", trainable, (), model, data, vector, start)
+        lambda vector: profile(Objective(VI(), evidence.ep, "implicit", trainable), model, data, vector, start)
     )(trainable.to_vector(model))
     found = [e for e in equations(program.jaxpr) if e.primitive.name in ("cholesky", "triangular_solve")]
     assert found

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from sitewise import EP, VI, Data, Laplace, Model, evidence, kernels, likelihoods, posterior, resolve
-from sitewise.inference.driver import initial_sites
-from sitewise.learning.objective import profile
+from sitewise.inference.start import initial_sites
+from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable
-from sitewise.precision import working_precision
 from sitewise.priors.inducing import select
+from sitewise.runtime.precision import working_precision
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +116,7 @@ def test_implicit_gradient_equals_finite_differences(pair):
     start, vector = initial_sites(PROBIT, data), np.asarray(trainable.to_vector(model))
 
     def at(vector):
-        return profile(*pair, "implicit", trainable, (), model, data, jnp.asarray(vector), start)
+        return profile(Objective(*pair, "implicit", trainable), model, data, jnp.asarray(vector), start)
 
     slope = np.asarray(at(vector).gradient)
     for i in (0, 1, 2, 9):

@@ -10,7 +10,7 @@ from jax import lax
 
 from cases import METHODS, MORE_LIKELIHOODS
 from sitewise import Data, Model, evidence, kernels
-from sitewise.inference.driver import initial_sites
+from sitewise.inference.start import initial_sites
 
 X = np.array([[0.0], [0.7]])
 KERNEL = kernels.Matern52(1.0, 1.4)

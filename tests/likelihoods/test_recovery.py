@@ -1,11 +1,11 @@
-"""Known parameters come back from simulated data; experiments/recovery.py has every likelihood, with many sets each."""
+"""Known parameters come back from simulated data; studies/recovery.py has every likelihood, with many sets each."""
 
 import json
 
 import numpy as np
 import pytest
-import recovery
 
+import recovery
 from sitewise import likelihoods
 
 # log(estimate/truth) that chance allows in one set of 120 rows; the start is twice the truth.

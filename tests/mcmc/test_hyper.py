@@ -11,14 +11,14 @@ import pytest
 from sitewise import Data, Model, kernels, likelihoods
 from sitewise.hyperpriors import LogNormal
 from sitewise.mcmc import diagnostics, sample
-from sitewise.precision import working_precision
+from sitewise.runtime.precision import working_precision
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "studies"))
 from sbc import calibrate
 
 
 def test_simulation_based_calibration():
-    """The full run (both models) is experiments/sbc.py; its result is in results/mcmc/sbc.json."""
+    """The full run (both models) is studies/sbc.py; its result is in results/mcmc/sbc.json."""
     for parameter, result in calibrate("probit", replications=100, rows=6, thin=4).items():
         assert result["p"] > 0.01, (parameter, result)
 

@@ -4,15 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from ais_exactness import brute_force, estimates, gaussian, three_rows
 
+from ais_exactness import brute_force, estimates, gaussian, three_rows
 from sitewise import Data, Model, kernels, likelihoods
 from sitewise.mcmc import PAPER, Annealing, ais, evidence_certificate, log_evidence
 from sitewise.mcmc.reference import Target, draw, reference
-from sitewise.precision import working_precision
+from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
-SEEDS = 20  # experiments/ais_exactness.py does the same with 100
+SEEDS = 20  # studies/ais_exactness.py does the same with 100
 
 
 def _assert_right(found, exact):

@@ -8,7 +8,7 @@ import pytest
 from sitewise import Data, Model, kernels, likelihoods
 from sitewise.mcmc import elliptical, rowwise
 from sitewise.mcmc.reference import Target, draw, reference
-from sitewise.precision import working_precision
+from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
 CHAINS = 4000

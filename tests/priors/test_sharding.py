@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 jax.config.update("jax_enable_x64", True)
 from sitewise import Data, Model, VI, evidence, kernels, likelihoods
-from sitewise.learning.objective import profile
+from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable
 
 rng = np.random.default_rng(0)
@@ -32,7 +32,7 @@ start = trainable.to_vector(model)
 found = []
 for data in (jax.tree.map(jax.numpy.asarray, one), four):
     sites = VI().solve(model, data).sites
-    found.append(profile(VI(), evidence.elbo, "implicit", trainable, (), model, data, start, sites))
+    found.append(profile(Objective(VI(), evidence.elbo, "implicit", trainable), model, data, start, sites))
 assert len(found[1].solution.sites.nat1.sharding.device_set) == 4
 assert all(f.solution.outcome.ok for f in found)
 for a, b in zip(jax.tree.leaves(found[0]), jax.tree.leaves(found[1]), strict=True):

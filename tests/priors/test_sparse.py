@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sitewise import Data, Model, evidence, kernels, likelihoods, means, posterior
-from sitewise.precision import working_precision
 from sitewise.priors import SparsePrior
 from sitewise.priors.inducing import select
+from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
 

@@ -1,15 +1,15 @@
-"""L4. What the two estimators share: settings, fitting, diagnostics, adding and removing rows, saving."""
+"""What the two estimators share: settings, fitting, diagnostics, adding and removing rows, saving."""
 
 from __future__ import annotations
 
 import numbers
-import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -19,23 +19,24 @@ from sitewise import evidence, means
 from sitewise.data import Data, check_size
 from sitewise.estimators import kernel_parameters
 from sitewise.estimators.latent import Latent
-from sitewise.estimators.learning import Progress, Sampling, warn_of
-from sitewise.estimators.predictive import Predictive
-from sitewise.estimators.progress import shown
+from sitewise.estimators.mixture import Mixture
+from sitewise.estimators.persistence import Savable
 from sitewise.estimators.rows import Merged, merge, start_lengthscale
 from sitewise.estimators.sampled import Sampled
 from sitewise.estimators.settings import method_of
+from sitewise.estimators.training import Sampling, warn_of
 from sitewise.kernels import Kernel, Matern52
 from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples
 from sitewise.model import SPARSE_JITTER, Model
 from sitewise.priors.inducing import SELECTIONS, select
+from sitewise.runtime.progress import Report, shown
 from sitewise.sites import Sites
 
 _MANY_ROWS = 10_000  # beyond, the full GP is a bad idea on most machines
 
 
-class GPBase(BaseEstimator):
+class GPBase(Savable, BaseEstimator):
     """One fitted problem per `_targets` entry: one for regression, two classes or joint classes, else one per class."""
 
     kernel: Any
@@ -45,7 +46,7 @@ class GPBase(BaseEstimator):
     jitter: float
     random_state: Any
     warm_start: bool
-    verbose: bool | int | Progress
+    verbose: bool | int | Report
 
     # Set by fit, update, forget and load: the training rows as they came, and one latent function per problem.
     _X: np.ndarray
@@ -60,7 +61,7 @@ class GPBase(BaseEstimator):
         inner = deep and (self.kernel is None or isinstance(self.kernel, Kernel))
         return {**found, **kernel_parameters.read(self._start_kernel())} if inner else found
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Change settings; kernel__lengthscale and the like change the kernel, which is a starting point unless held
         by `fixed`."""
         inner = {key: params.pop(key) for key in list(params) if key.startswith(kernel_parameters.PREFIX)}
@@ -105,7 +106,7 @@ class GPBase(BaseEstimator):
 
     def _fit(self, likelihood: Likelihood) -> None:
         """Learn one latent function per target from the rows in `_X`, `_y`, `_weight`."""
-        method = method_of(self, likelihood.latents > 1)
+        method = method_of(self)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         old = self._latents if self.warm_start and hasattr(self, "_latents") else []
         merged = self._merged()
@@ -160,26 +161,28 @@ class GPBase(BaseEstimator):
         self.mean_: Any = models[0].prior.mean if one else [m.prior.mean for m in models]
         self.likelihood_: Any = models[0].likelihood if one else [m.likelihood for m in models]
 
-    def _weights(self, sample_weight, X: np.ndarray) -> np.ndarray:
+    def _weights(self, sample_weight: ArrayLike | None, X: np.ndarray) -> np.ndarray:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         return np.array(weight)
 
     # -- predictions of the latent function ----------------------------------------------------------------
 
-    def _new_rows(self, X) -> np.ndarray:
+    def _new_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         check_size(X)
         return X
 
-    def _at(self, X) -> list[Predictive]:
+    def _at(self, X: Any) -> list[Mixture]:
         X = self._new_rows(X)
         return [latent.at(X) for latent in self._latents]
 
     def _latent_units(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return mean, var
 
-    def predict_latent(self, X, return_std: bool = False, return_cov: bool = False):
+    def predict_latent(
+        self, X: Any, return_std: bool = False, return_cov: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Mean of the latent function at each row, with its standard deviation or covariance matrix if asked.
 
         With more than two classes there is one latent function per class: means and deviations have one column, and
@@ -207,6 +210,12 @@ class GPBase(BaseEstimator):
             # AttributeError: hasattr is to say no.
             raise AttributeError(f"{what} is read off Gaussian sites, and mcmc has none; use method='ep' for it.")
         return found
+
+    @property
+    def models_(self) -> list[tuple[Model, Data]]:
+        """The library's objects behind this estimator: a trained model and its rows for each latent function."""
+        check_is_fitted(self)
+        return [(latent.model, latent.data) for latent in self._latents]
 
     @property
     def samples_(self) -> HyperSamples | list[HyperSamples]:
@@ -258,7 +267,7 @@ class GPBase(BaseEstimator):
         left = [latent.leave_out() for latent in self._with_sites("influence_")]
         return np.sum([self._by_row(one.influence, k, 0.0) for k, one in enumerate(left)], axis=0)
 
-    def _cavities(self) -> list[Predictive]:
+    def _cavities(self) -> list[Mixture]:
         """Of every training row; a row of weight 0 was never in, and its cavity is the posterior itself."""
         found = []
         for k, latent in enumerate(self._with_sites("loo_")):
@@ -266,7 +275,7 @@ class GPBase(BaseEstimator):
             rest = latent.at(self._X[out]) if np.any(out) else None
             mean, var = (0.0, 0.0) if rest is None else (rest.mean[:, 0], rest.var[:, 0])
             found.append(
-                Predictive.gaussian(
+                Mixture.gaussian(
                     latent.model.likelihood, self._by_row(left.mean, k, mean), self._by_row(left.var, k, var)
                 )
             )
@@ -274,7 +283,7 @@ class GPBase(BaseEstimator):
 
     # -- adding and removing rows -------------------------------------------------------------------------
 
-    def update(self, X_new, y_new, sample_weight=None):
+    def update(self, X_new: Any, y_new: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Add rows, keep the hyperparameters, and re-converge from the present sites.
 
         The result is what inference on all rows gives at these hyperparameters.  Call fit to learn them anew.
@@ -288,7 +297,7 @@ class GPBase(BaseEstimator):
         y = np.concatenate([self._y, y_new])
         return self._change(X, y, np.concatenate([self._weight, self._weights(sample_weight, X_new)]), old, old)
 
-    def forget(self, rows):
+    def forget(self, rows: ArrayLike) -> Self:
         """Remove training rows, given by their numbers or by a mask, and re-converge from the sites of the others."""
         check_is_fitted(self)
         rows, count = np.asarray(rows), len(self._X)
@@ -305,9 +314,11 @@ class GPBase(BaseEstimator):
         old = np.flatnonzero(kept)
         return self._change(self._X[kept], self._y[kept], self._weight[kept], np.arange(len(old)), old)
 
-    def _change(self, X, y, weight, new_rows: np.ndarray, old_rows: np.ndarray):
+    def _change(
+        self, X: np.ndarray, y: np.ndarray, weight: np.ndarray, new_rows: np.ndarray, old_rows: np.ndarray
+    ) -> Self:
         """Infer again with other rows; row new_rows[i] is what row old_rows[i] was."""
-        method = method_of(self, self._latents[0].model.likelihood.latents > 1)
+        method = method_of(self)
         if isinstance(method, Sampling):
             raise ValueError("mcmc cannot go on from the present draws when rows change; call fit with all rows.")
         old = list(zip(self._with_sites("update"), self._indices, strict=True))
@@ -332,16 +343,8 @@ class GPBase(BaseEstimator):
             warnings.warn(f"Inference did not converge. {worst.advice}", ConvergenceWarning, stacklevel=3)
         return self
 
-    # -- saving -----------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Write the fitted model to one file that `sitewise.load` reads; see docs/reference/model-file.md."""
-        from sitewise.estimators.persistence import save
-
-        save(self, path)
-
-
-def _part(progress: Progress, k: int, parts: int) -> Progress:
+def _part(progress: Report, k: int, parts: int) -> Report:
     """Told the share of part k, tells the share of all."""
     return lambda doing, share: progress(f"{doing} ({k + 1} of {parts})" if parts > 1 else doing, (k + share) / parts)
 

@@ -1,4 +1,4 @@
-"""L4. Are the probabilities right, and what follows from them?  From the leave-one-out predictions, or from test data.
+"""Are the probabilities right, and what follows from them?  From the leave-one-out predictions, or from test data.
 
 The plot functions return matplotlib axes; matplotlib is imported when one is called.
 """

@@ -1,4 +1,4 @@
-"""L4. GPClassifier."""
+"""GPClassifier."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from sitewise.estimators.base import GPBase
 from sitewise.estimators.loo import ClassLoo
-from sitewise.estimators.predictive import Predictive
+from sitewise.estimators.mixture import Mixture
 from sitewise.inference import EP
 from sitewise.kernels import Kernel
-from sitewise.likelihoods import BernoulliLogit, BernoulliProbit, Likelihood, Softmax
+from sitewise.likelihoods import BY_NAME, Likelihood, Softmax
 
-_LIKELIHOODS = {"probit": BernoulliProbit, "logit": BernoulliLogit}
+_LIKELIHOODS = {name: kind for name, kind in BY_NAME.items() if kind.support == "classes"}
 _SIGNS = (1.0, -1.0)  # y of the positive class, and of the others
 _MULTI_CLASS = ("auto", "joint", "one_vs_rest")
 _JOINT_METHODS = ("hybrid", "vi", "laplace")
@@ -175,12 +175,15 @@ class GPClassifier(ClassifierMixin, GPBase):
         if isinstance(self.likelihood, Likelihood):
             return self.likelihood
         if not isinstance(self.likelihood, str) or self.likelihood not in _LIKELIHOODS:
-            raise ValueError(f"likelihood must be 'probit', 'logit' or a likelihood object, got {self.likelihood!r}.")
+            raise ValueError(
+                f"likelihood must be one of {', '.join(map(repr, _LIKELIHOODS))} or a likelihood object, got "
+                f"{self.likelihood!r}."
+            )
         return _LIKELIHOODS[self.likelihood]()
 
     @property
     def _joint(self) -> bool:
-        return getattr(self, "multi_class_", None) == "joint"  # files of before joint classes do not say
+        return getattr(self, "multi_class_", None) == "joint"  # a model file of an early version does not have it
 
     def _targets(self, y: np.ndarray) -> list[np.ndarray]:
         if len(self.classes_) == 2:
@@ -212,11 +215,11 @@ class GPClassifier(ClassifierMixin, GPBase):
 
     # -- prediction ----------------------------------------------------------------------------------------
 
-    def _log_odds_terms(self, qs: list[Predictive]) -> np.ndarray:
+    def _log_odds_terms(self, qs: list[Mixture]) -> np.ndarray:
         """log p and log(1 − p) of each latent function's positive class: shape (functions, 2, rows)."""
         return np.stack([[q.log_density(sign) for sign in _SIGNS] for q in qs])
 
-    def _log_proba(self, qs: list[Predictive]) -> np.ndarray:
+    def _log_proba(self, qs: list[Mixture]) -> np.ndarray:
         return qs[0].log_probabilities() if self._joint else _shares(self._log_odds_terms(qs))
 
     def decision_function(self, X) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""L4. Parameters of the kernel by scikit-learn's names, as in `kernel__lengthscale`, for grids and set_params."""
+"""Parameters of the kernel by scikit-learn's names, as in `kernel__lengthscale`, for grids and set_params."""
 
 from __future__ import annotations
 

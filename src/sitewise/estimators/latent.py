@@ -1,4 +1,4 @@
-"""L4. One fitted latent function: prior × sites at the training rows.
+"""One fitted latent function: prior × sites at the training rows.
 
 `Latent` here and `Sampled` in sampled.py answer the same questions: at(X), joint(X), draw(seed, X, samples).  Both have
 `model` for the hyperparameters and `data` for the rows; predictions need nothing else.  Training rows are padded to a
@@ -15,15 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from sitewise.data import Data, bucket
-from sitewise.estimators.predictive import Functions, Predictive, by_block, padded, repeated
-from sitewise.evidence import row_left_out
+from sitewise.estimators.mixture import Functions, Mixture, by_block, padded, repeated
 from sitewise.inference import Inference, Solution
-from sitewise.inference.driver import first_sites, solve
-from sitewise.learning.fit import all_evidences, pad_rows
+from sitewise.inference.loop import solve
+from sitewise.inference.start import first_sites, pad_rows
+from sitewise.learning.base import all_evidences
 from sitewise.model import Model
-from sitewise.precision import working_precision
 from sitewise.predict import Posterior, posterior
-from sitewise.sites import Sites, cavity, expected_log_site
+from sitewise.runtime.precision import working_precision
+from sitewise.sites import Sites
 
 
 class Left(NamedTuple):
@@ -41,17 +41,11 @@ _draw = jax.jit(lambda q, key, X, samples: q.f_samples(key, X, samples), static_
 
 
 @jax.jit
-def _leave_out(model: Model, data: Data, sites: Sites):
+def _leave_out(model: Model, data: Data, sites: Sites) -> tuple[jax.Array, jax.Array, jax.Array]:
     q = model.prior.gram(data.X).condition(sites.scaled(data.weight))
     share = jnp.minimum(data.weight, 1.0)
-    if q.cross is not None:
-        left = row_left_out(data, q, sites, share)
-        own = jnp.sum(expected_log_site(sites.scaled(share), q.mean, q.var), axis=0)  # E_q log t = KL + log ∫ cavity·t
-        return left.mean, left.cov, own - left.log_z
-    cav = cavity(q.mean, q.var, sites, share)
-    shift = (q.mean - cav.mean) ** 2 / cav.var
-    ratio = q.var / cav.var
-    return cav.mean, cav.var + q.resid, 0.5 * (shift + ratio - 1 - jnp.log(ratio))
+    left = q.cavity(sites, share)
+    return left.mean, left.f_var, q.influence(sites, share)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,11 +66,11 @@ class Latent:
             q = jax.tree.map(np.asarray, _posterior(model, data, sites))
         return Latent(model, data, sites, q)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return Latent.of, (self.model, self.data, self.sites)
 
-    def rows_are_strangers(self) -> bool:
-        """True if no row tells anything about another: B = I + W½KW½ is diagonal, for all that can be seen."""
+    def rows_uncorrelated(self) -> bool:
+        """Whether no row says anything about another: B = I + W½KW½ is diagonal up to rounding."""
         if not self.model.prior.exact:
             return False
         if self.model.likelihood.latents > 1:
@@ -90,10 +84,10 @@ class Latent:
         with working_precision():
             return all_evidences(self.model, self.data, self.sites)
 
-    def at(self, X: np.ndarray) -> Predictive:
+    def at(self, X: np.ndarray) -> Mixture:
         """The marginals of f at new rows."""
         with working_precision():
-            return Predictive.gaussian(self.model.likelihood, *by_block(lambda X: _marginals(self.posterior, X), X))
+            return Mixture.gaussian(self.model.likelihood, *by_block(lambda X: _marginals(self.posterior, X), X))
 
     def joint(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance matrix of f; of several, those of each, on a leading axis."""

@@ -1,4 +1,4 @@
-"""L4. What `loo_` holds."""
+"""What `loo_` holds."""
 
 from __future__ import annotations
 

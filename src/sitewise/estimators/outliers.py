@@ -1,4 +1,4 @@
-"""L4. Which training rows a robust model treats as outliers, read off the fitted sites."""
+"""Which training rows a robust model treats as outliers, read off the fitted sites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""L4. Model files: arrays and JSON with a checksum, no code.  The format is in docs/reference/model-file.md.
+"""Model files: arrays and JSON with a checksum, no code.  The format is in docs/reference/model-file.md.
 
     "SITEWISE" | version u4 | header length u8 | header (JSON) | arrays, one after the other | SHA-256 of all before
 
@@ -12,26 +12,27 @@ import hashlib
 import json
 import os
 import struct
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from sitewise import files
 from sitewise.data import Data, bucket
-from sitewise.estimators.encoding import DTYPES, decode, encode
+from sitewise.errors import UserError
 from sitewise.estimators.latent import Latent
+from sitewise.estimators.rows import Merged
 from sitewise.estimators.sampled import Sampled
+from sitewise.estimators.serialise import DTYPES, decode, encode
 from sitewise.kernels import Kernel
 from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples
 from sitewise.means import Mean
 from sitewise.model import Model
 from sitewise.parameters import Trainable, walk
+from sitewise.runtime import files
 from sitewise.sites import Sites
-
-if TYPE_CHECKING:
-    from sitewise.estimators.base import GPBase
 
 MAGIC = b"SITEWISE"
 VERSION = 1
@@ -39,7 +40,7 @@ _FRONT = struct.Struct("<8sIQ")
 _CHECK = hashlib.sha256().digest_size
 
 # What fit leaves behind, besides the latent functions; those an estimator does not have are left out.
-# `table_` says how `sitewise fit` made numbers of a table; estimators fitted in Python have none.
+# `table_` is a note, in plain data, of the program that made the inputs; the library keeps it and does not read it.
 _FITTED = (
     "n_features_in_", "feature_names_in_", "classes_", "class_weight_", "multi_class_", "y_mean_", "y_scale_",
     "n_iter_", "converged_", "fit_report_", "_X", "_y", "_weight", "table_",
@@ -50,16 +51,36 @@ _FITTED = (
 _DRAWN = ("vectors", "z", "limits", "evaluations", "stuck")
 
 
-class ModelFileError(ValueError):
+class ModelFileError(UserError):
     """The file is not a model that this version of sitewise can read; the message says why."""
 
 
-def save(estimator: GPBase, path: str | os.PathLike) -> None:
-    """Write a fitted estimator, whole or not at all."""
-    from sklearn.utils.validation import check_is_fitted
+_KINDS: dict[str, type[Savable]] = {}
 
-    check_is_fitted(estimator)
-    files.write_whole(Path(path), to_bytes(estimator))
+
+class Savable:
+    """What an estimator needs to be written to a file and read back; its class is found again by name."""
+
+    _latents: list[Latent | Sampled]
+    _X: np.ndarray
+    _y: np.ndarray
+    _weight: np.ndarray
+    n_features_in_: int
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _KINDS.setdefault(cls.__name__, cls)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the fitted model to one file that `sitewise.load` reads; see docs/reference/model-file.md."""
+        check_is_fitted(self)
+        files.write_whole(Path(path), to_bytes(self))
+
+    def _merged(self) -> list[Merged]:
+        raise NotImplementedError
+
+    def _store(self, merged: list[Merged], latents: Sequence[Latent | Sampled]) -> None:
+        raise NotImplementedError
 
 
 def load(path: str | os.PathLike) -> Any:
@@ -75,11 +96,11 @@ def load(path: str | os.PathLike) -> Any:
         raise ModelFileError(f"{path}: {problem}") from problem
 
 
-def to_bytes(estimator: GPBase) -> bytes:
+def to_bytes(estimator: Savable) -> bytes:
     arrays: list[np.ndarray] = []
     header = {
         "estimator": type(estimator).__name__,
-        "parameters": encode(estimator.get_params(deep=False), arrays),
+        "parameters": encode(estimator.get_params(deep=False), arrays),  # type: ignore[attr-defined]
         "fitted": encode({k: getattr(estimator, k) for k in _FITTED if hasattr(estimator, k)}, arrays),
         "latents": [_encode_latent(latent, arrays) for latent in estimator._latents],
     }
@@ -143,11 +164,8 @@ def _split(body: memoryview, length: int) -> tuple[dict, list[np.ndarray]]:
     return header, arrays
 
 
-def _build(header: dict, arrays: list[np.ndarray]) -> GPBase:
-    from sitewise.estimators import GPClassifier, GPRegressor
-
-    kinds: dict[str, type[GPBase]] = {"GPClassifier": GPClassifier, "GPRegressor": GPRegressor}
-    estimator = kinds[header["estimator"]](**decode(header["parameters"], arrays))
+def _build(header: dict, arrays: list[np.ndarray]) -> Savable:
+    estimator = _KINDS[header["estimator"]](**decode(header["parameters"], arrays))
     fitted = decode(header["fitted"], arrays)
     if set(fitted) - set(_FITTED):
         raise ValueError(f"unknown attributes {sorted(set(fitted) - set(_FITTED))}")

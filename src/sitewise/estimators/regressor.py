@@ -1,4 +1,4 @@
-"""L4. GPRegressor."""
+"""GPRegressor."""
 
 from __future__ import annotations
 
@@ -15,51 +15,12 @@ from sitewise.estimators.base import GPBase
 from sitewise.estimators.loo import ValueLoo
 from sitewise.estimators.outliers import Outliers, find_outliers
 from sitewise.estimators.rows import merge
-from sitewise.likelihoods import (
-    Beta,
-    Gamma,
-    Gaussian,
-    LaplaceNoise,
-    Likelihood,
-    LogNormal,
-    NegativeBinomial,
-    Ordinal,
-    Poisson,
-    StudentT,
-)
-from sitewise.likelihoods.rate import Counts
+from sitewise.likelihoods import BY_NAME, Likelihood
 from sitewise.sites import Sites
 
-_LIKELIHOODS: dict[str, type[Likelihood]] = {
-    "gaussian": Gaussian,
-    "student_t": StudentT,
-    "laplace_noise": LaplaceNoise,
-    "poisson": Poisson,
-    "negative_binomial": NegativeBinomial,
-    "gamma": Gamma,
-    "log_normal": LogNormal,
-    "beta": Beta,
-    "ordinal": Ordinal,
-}
-# y = f + noise: centring and scaling y is a change of units, and can be undone exactly.
-_LOCATION_SCALE = (Gaussian, StudentT, LaplaceNoise)
-_ROBUST = (StudentT, LaplaceNoise)
-_POSITIVE = (Counts, Gamma, LogNormal, Beta, Ordinal)
-
-
-def _level(likelihood: Likelihood, y: np.ndarray, weight: np.ndarray) -> Any:
-    """The constant f at which y has about its observed mean, where the link is known."""
-    mean = float(np.average(y, weights=weight))
-    if isinstance(likelihood, Counts):
-        rate = mean + 1e-3
-        return float(np.log(rate) if likelihood.link == "log" else np.log(np.expm1(rate)) if rate < 30 else rate)
-    if isinstance(likelihood, Gamma):
-        return float(np.log(mean))
-    if isinstance(likelihood, LogNormal):
-        return float(np.average(np.log(y), weights=weight))
-    if isinstance(likelihood, Beta):
-        return float(np.log(mean) - np.log1p(-mean))
-    return None
+# Classes are for GPClassifier.
+_LIKELIHOODS = {name: kind for name, kind in BY_NAME.items() if kind.support != "classes"}
+_ROBUST = ", ".join(repr(name) for name, kind in _LIKELIHOODS.items() if kind.robust)
 
 
 class GPRegressor(RegressorMixin, GPBase):
@@ -151,8 +112,8 @@ class GPRegressor(RegressorMixin, GPBase):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        kind = _LIKELIHOODS.get(self.likelihood) if isinstance(self.likelihood, str) else type(self.likelihood)
-        tags.target_tags.positive_only = kind is not None and issubclass(kind, _POSITIVE)
+        kind = _LIKELIHOODS.get(self.likelihood) if isinstance(self.likelihood, str) else self.likelihood
+        tags.target_tags.positive_only = kind is not None and kind.support != "real"
         return tags
 
     # -- fitting -----------------------------------------------------------------------------------------
@@ -165,7 +126,7 @@ class GPRegressor(RegressorMixin, GPBase):
         likelihood = self._start_likelihood()
         self.y_mean_, self.y_scale_ = self._units(likelihood)
         self._fit(likelihood)
-        if isinstance(likelihood, _ROBUST) and hasattr(self, "sites_"):
+        if likelihood.robust and hasattr(self, "sites_"):
             self.fit_report_ += "\n" + self.outliers_.sentence()
         return self
 
@@ -182,19 +143,15 @@ class GPRegressor(RegressorMixin, GPBase):
                 f"likelihood must be one of {', '.join(map(repr, _LIKELIHOODS))} or a likelihood object, "
                 f"got {self.likelihood!r}."
             )
-        if self.likelihood == "ordinal":
-            _check_ordinal(self._y)
-            return Ordinal.of(int(np.clip(np.max(self._y), 0, 1000)) + 1)
-        return _LIKELIHOODS[self.likelihood]()
+        return _LIKELIHOODS[self.likelihood].for_targets(self._y)
 
     def _units(self, likelihood: Likelihood) -> tuple[float, float]:
-        can = isinstance(likelihood, _LOCATION_SCALE)
-        if self.normalize_y is True and not can:
+        if self.normalize_y is True and not likelihood.location_scale:
             raise ValueError(
                 f"normalize_y=True needs a likelihood of the form y = f + noise, which {type(likelihood).__name__} is "
                 "not; leave it at 'auto'."
             )
-        if self.normalize_y is False or not can:
+        if self.normalize_y is False or not likelihood.location_scale:
             return 0.0, 1.0
         if self.normalize_y not in (True, "auto"):
             raise ValueError(f"normalize_y must be True, False or 'auto', got {self.normalize_y!r}.")
@@ -208,7 +165,7 @@ class GPRegressor(RegressorMixin, GPBase):
         return centre, spread if spread > 1e-12 * abs(centre) else 1.0
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
-        level = _level(likelihood, np.asarray(data.y), np.asarray(data.weight))
+        level = likelihood.level(np.asarray(data.y), np.asarray(data.weight))
         if self.mean is None and level is not None:
             return means.Constant(level)
         return super()._start_mean(likelihood, data)
@@ -245,6 +202,12 @@ class GPRegressor(RegressorMixin, GPBase):
         self.likelihood_.check(self._targets(y)[0])
         return q.log_density(self._targets(y)[0]) - self._log_unit()
 
+    def predict_cdf(self, X: Any, y: Any) -> np.ndarray:
+        """P(Y ≤ y | x) of each row, y in its own units: one number for all rows, or one for each."""
+        (q,) = self._at(X)
+        y = np.broadcast_to(np.asarray(y, float), len(q.mean))
+        return q.cdf(self._targets(y)[0])
+
     def sample_y(self, X, n_samples: int = 1, random_state=None) -> np.ndarray:
         """Observations drawn jointly for all rows: shape (rows, n_samples)."""
         X = self._new_rows(X)
@@ -257,10 +220,10 @@ class GPRegressor(RegressorMixin, GPBase):
     def outliers_(self) -> Outliers:
         """The training rows that the fitted robust noise leaves out of account; see `Outliers`."""
         check_is_fitted(self)
-        if not isinstance(self.likelihood_, _ROBUST):
+        if not self.likelihood_.robust:
             raise ValueError(
                 f"outliers_ is for robust noise, but this model has {type(self.likelihood_).__name__}; fit with "
-                "likelihood='student_t' or 'laplace_noise'."
+                f"one of {_ROBUST}."
             )
         assert isinstance(self.sites_, Sites)
         return find_outliers(self.sites_.prec, self._weight, self.loo_.log_density)
@@ -271,13 +234,4 @@ class GPRegressor(RegressorMixin, GPBase):
         (q,) = self._cavities()
         (y,) = self._targets(self._y)
         mean, var = self._latent_units(*q.y_moments())
-        return ValueLoo(q.log_density(y) - self._log_unit(), q.distribution(y), mean, np.sqrt(var))
-
-
-def _check_ordinal(y: np.ndarray) -> None:
-    found = np.unique(y)
-    if not np.array_equal(found, np.arange(len(found))):
-        raise ValueError(
-            f"ordinal: classes must be numbered 0, 1, 2, … without gaps, but y holds {found[:5].tolist()}"
-            f"{' and more' if len(found) > 5 else ''}; np.unique(y, return_inverse=True)[1] numbers them in order."
-        )
+        return ValueLoo(q.log_density(y) - self._log_unit(), q.cdf(y), mean, np.sqrt(var))

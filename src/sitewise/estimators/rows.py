@@ -1,4 +1,4 @@
-"""L4. Training rows in a canonical form: distinct rows, sorted, with the number of times each counts.
+"""Training rows in a canonical form: distinct rows, sorted, with the number of times each counts.
 
 Copies of a row and a row with an integer weight are the same data, so they are made the same table: the fit does not
 depend on the order of the rows, weights equal copies to the last digit, and repeated rows cost nothing.

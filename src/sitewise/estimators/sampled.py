@@ -1,4 +1,4 @@
-"""L4. One latent function known by draws (method="mcmc"): the answers of `Latent`, averaged over the draws."""
+"""One latent function known by draws (method="mcmc"): the answers of `Latent`, averaged over the draws."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import jax
 import numpy as np
 
 from sitewise.data import Data, bucket
-from sitewise.estimators.predictive import Functions, Predictive, by_block, padded
-from sitewise.mcmc import HyperSamples, prediction
+from sitewise.estimators.mixture import Functions, Mixture, by_block, padded
+from sitewise.mcmc import HyperSamples, new_rows
 from sitewise.model import Model
-from sitewise.precision import working_precision
+from sitewise.runtime.precision import working_precision
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,29 +30,29 @@ class Sampled:
     def data(self) -> Data:
         return self.samples.data
 
-    def rows_are_strangers(self) -> bool:
-        """Never told of: the diagnostics of the chains speak for themselves."""
+    def rows_uncorrelated(self) -> bool:
+        """Not examined: the diagnostics of the chains say what is wrong."""
         return False
 
-    def at(self, X: np.ndarray) -> Predictive:
+    def at(self, X: np.ndarray) -> Mixture:
         """One component for every draw."""
         given = self.samples.given(self.samples.spaced())
         found: list = []
 
-        def block(X):
-            likelihood, mean, var = prediction.marginals(*given, X)
+        def block(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            likelihood, mean, var = new_rows.marginals(*given, X)
             found.append(likelihood)  # the same for every block
             return mean.T, var.T
 
         with working_precision():
             mean, var = by_block(block, X)
-        return Predictive(jax.tree.map(np.asarray, found[0]), mean, var)
+        return Mixture(jax.tree.map(np.asarray, found[0]), mean, var)
 
     def joint(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance matrix of f."""
         rows = len(X)
         with working_precision():
-            mean, cov = prediction.joint(*self.samples.given(self.samples.spaced()), padded(X, bucket(rows)))
+            mean, cov = new_rows.joint(*self.samples.given(self.samples.spaced()), padded(X, bucket(rows)))
         return np.asarray(mean)[:rows], np.asarray(cov)[:rows, :rows]
 
     def draw(self, seed: int, X: np.ndarray, samples: int) -> Functions:
@@ -60,5 +60,5 @@ class Sampled:
         pick = np.random.default_rng(seed).integers(len(self.samples.flat), size=samples)
         with working_precision():
             key, new = jax.random.key(seed), padded(X, bucket(len(X)))
-            likelihood, f = prediction.functions(*self.samples.given(pick), key, new)
+            likelihood, f = new_rows.functions(*self.samples.given(pick), key, new)
         return Functions(jax.tree.map(np.asarray, likelihood), np.asarray(f)[:, : len(X)])

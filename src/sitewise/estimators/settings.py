@@ -1,4 +1,4 @@
-"""L4. What an estimator's parameters ask for, checked."""
+"""What an estimator's parameters ask for, checked."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from sitewise.estimators.learning import Approximate, Sampling
-from sitewise.methods import METHODS, resolve
+from sitewise.estimators.training import Approximate, Sampling
+from sitewise.learning.vem import VEM
+from sitewise.methods import method_named, resolve
 
-MCMC = "mcmc"
 _SAMPLING = {"draws": 1, "warmup": 0, "chains": 1, "thin": 1}  # with the least that each may be
 
 
-def method_of(estimator: Any, joint: bool = False) -> Approximate | Sampling:
-    """`joint` says that several latent functions meet in one likelihood."""
+def method_of(estimator: Any) -> Approximate | Sampling:
     e = estimator
-    if e.method == MCMC:
+    method = method_named(e.method)
+    if method.samples:
         return _sampling_of(e)
-    if e.method not in METHODS:
-        raise ValueError(f"Unknown method {e.method!r}; choose one of {', '.join((*METHODS, MCMC))}.")
     if e.sampling is not None:
         raise ValueError(f"sampling belongs to method='mcmc', but the method here is {e.method!r}; leave it at None.")
     settings: dict[str, Any] = {"fixed": _names(e.fixed), "train": _names(e.train)}
     if e.max_iter is not None:
         settings["max_rounds"] = _at_least("max_iter", e.max_iter, 1)
-    if e.method == "hybrid-vem":
+    if method.learner is VEM:
         _refuse(e, ("n_restarts", "bounds", "priors", "tol"), "use method='hybrid', or leave it out")
     else:
         settings["restarts"] = _at_least("n_restarts", e.n_restarts, 0)
@@ -35,7 +33,7 @@ def method_of(estimator: Any, joint: bool = False) -> Approximate | Sampling:
         if e.tol is not None:
             settings["tol"] = float(e.tol)
     parts = {name: getattr(e, name) for name in ("inference", "evidence", "gradient", "power")}
-    return Approximate(resolve(e.method, **parts, joint=joint, **settings))
+    return Approximate(resolve(e.method, **parts, **settings))
 
 
 def _sampling_of(e: Any) -> Sampling:

@@ -1,4 +1,4 @@
-"""L2. Expectation propagation (Minka 2001), parallel, at any power (power EP)."""
+"""Expectation propagation (Minka 2001), parallel, at any power (power EP)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from sitewise.data import Data
 from sitewise.evidence import share
 from sitewise.inference.base import Inference
-from sitewise.sites import Sites, cavity
+from sitewise.likelihoods import Likelihood
+from sitewise.priors import Marginals
+from sitewise.sites import Sites
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,22 +28,21 @@ class EP(Inference):
     power: float = 1.0
 
     name: ClassVar[str] = "ep"
-    has_merit: ClassVar[bool] = False
-    sees_sites: ClassVar[bool] = True
+    uses_sites: ClassVar[bool] = True
 
-    def milder(self):
+    def fallbacks(self) -> tuple[EP, ...]:
         """Damped, then fractional: half the power is nearer to VI, and convergence easier."""
-        return (*super().milder(), dataclasses.replace(self, power=0.5 * self.power))
+        return (*super().fallbacks(), dataclasses.replace(self, power=0.5 * self.power))
 
-    def propose(self, likelihood, data, q, sites):
+    def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
         if likelihood.latents > 1:
             raise ValueError(
                 f"EP is for likelihoods of one latent function, which {type(likelihood).__name__} is not; use VI or "
                 "Laplace (in an estimator: method 'hybrid', 'vi' or 'laplace', or multi_class='one_vs_rest')."
             )
         a = share(data, self.power)
-        cav = cavity(q.mean, q.var, sites, a)
-        var = cav.var + q.resid
+        cav = q.cavity(sites, a)
+        var = cav.f_var
         shift, ratio = likelihood.tilted_moments(data.y, cav.mean, var, a)
         d1, lost = shift / var, (1 - ratio) / var  # ℓ' and −ℓ''
         shrink = jnp.maximum(ratio * cav.var + q.resid, 1e-12 * cav.var) / var  # 1 + ℓ''·cav.var

@@ -1,14 +1,18 @@
-"""L2. Laplace: sites are the second-order expansion of log p at the posterior mean (Newton's method)."""
+"""Laplace: sites are the second-order expansion of log p at the posterior mean (Newton's method)."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 
+from sitewise.data import Data
 from sitewise.inference.base import Inference
+from sitewise.likelihoods import Likelihood
 from sitewise.likelihoods.base import derivatives
+from sitewise.priors import Marginals
 from sitewise.sites import Sites
 
 
@@ -17,10 +21,9 @@ class Laplace(Inference):
     """prec = −∂² log p(y|m),  nat1 = ∂ log p(y|m) + prec·m   (R&W eq. 3.18)."""
 
     name: ClassVar[str] = "laplace"
-    use_newton: ClassVar[bool] = False  # the update is Newton's step already
     mean_only: ClassVar[bool] = True
 
-    def propose(self, likelihood, data, q, sites):
+    def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
         if not likelihood.curved:
             raise ValueError(
                 f"Laplace's method needs curvature, which {type(likelihood).__name__} has none of; use EP or VI "
@@ -30,7 +33,7 @@ class Laplace(Inference):
         prec = jnp.maximum(-d2, self.min_prec)
         return Sites(d1 + prec * q.mean, prec)
 
-    def merit(self, likelihood, data, q, sites):
+    def merit(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> jax.Array:
         """Ψ(m) = log p(y|m) + log N(m; μ, K), up to a constant.
 
         log N(m; μ, K) = log Z_q + log q(m) − Σ log t(m), and log q(m) = −½ log|2πΣ| does not depend on m;

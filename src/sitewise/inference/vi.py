@@ -1,4 +1,4 @@
-"""L2. Variational inference in the dual parameterisation (Khan & Lin 2017; the paper's E-step)."""
+"""Variational inference in the dual parameterisation (Khan & Lin 2017; the paper's E-step)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from sitewise import evidence
+from sitewise.data import Data
 from sitewise.inference.base import Inference
+from sitewise.likelihoods import Likelihood
+from sitewise.priors import Marginals
 from sitewise.sites import Sites, expected_log_site
 
 
@@ -24,20 +27,22 @@ class VI(Inference):
 
     name: ClassVar[str] = "vi"
 
-    def propose(self, likelihood, data, q, sites):
+    def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
         return self._expectations(likelihood, data, q)[0]
 
-    def merit(self, likelihood, data, q, sites):
+    def merit(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> jax.Array:
         return evidence.elbo.read(likelihood, data, q, sites)
 
-    def propose_with_merit(self, likelihood, data, q, sites):
+    def propose_with_merit(
+        self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
+    ) -> tuple[Sites, jax.Array]:
         target, expected = self._expectations(likelihood, data, q)
         return target, evidence.elbo.total(data, q, expected - expected_log_site(sites, q.mean, q.var))
 
-    def _expectations(self, likelihood, data, q):
+    def _expectations(self, likelihood: Likelihood, data: Data, q: Marginals) -> tuple[Sites, jax.Array]:
         """T(λ), and a."""
 
-        def total(mean, var):
+        def total(mean: jax.Array, var: jax.Array) -> tuple[jax.Array, jax.Array]:
             rows = likelihood.expected_log_prob(data.y, mean, var)
             return jnp.sum(rows), rows
 

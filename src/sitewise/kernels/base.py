@@ -1,4 +1,4 @@
-"""L1. What a kernel is: `pairs(A, B)` for two tables of inputs and `diag(A)`; sums and products."""
+"""What a kernel is: `pairs(A, B)` for two tables of inputs and `diag(A)`; sums and products."""
 
 from __future__ import annotations
 

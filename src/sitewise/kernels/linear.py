@@ -1,4 +1,4 @@
-"""L1. Kernels without a lengthscale: linear and constant."""
+"""Kernels without a lengthscale: linear and constant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""L1. Stationary kernels: functions of the scaled squared distance d² = Σ_k ((x_k − x'_k)/ℓ_k)².
+"""Stationary kernels: functions of the scaled squared distance d² = Σ_k ((x_k − x'_k)/ℓ_k)².
 
 `lengthscale` is one number, or one per active column (ARD).
 """

@@ -1,4 +1,4 @@
-"""L3. Quasi-Newton ascent with a cap on the step: BFGS on a box, for a few dozen smooth variables.
+"""Quasi-Newton ascent with a cap on the step: BFGS on a box, for a few dozen smooth variables.
 
 SciPy's L-BFGS-B extrapolates from its first two points without limit.  Evidences are flat far out, so
 on a log scale one such jump (ℓ from 1 to 10⁶) lands in another, worse, maximum and stays there

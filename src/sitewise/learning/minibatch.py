@@ -1,4 +1,4 @@
-"""L3. Learning from batches of rows: variational inference with tied sites, for tables that do not fit in memory.
+"""Learning from batches of rows: variational inference with tied sites, for tables that do not fit in memory.
 
 Sites per row would be 2n numbers; here their sums over rows are kept (Adam, Chang, Khan & Solin 2021), in the whitened
 coordinates of `priors.features`,
@@ -22,26 +22,28 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sitewise import evidence, linalg
+from sitewise import evidence
 from sitewise.data import Data
-from sitewise.inference import VI
+from sitewise.inference import VI, Inference
+from sitewise.learning.base import Callback, Fit
 from sitewise.learning.nested import Nested
+from sitewise.learning.stream import Source, Stream
+from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
+from sitewise.numerics import cholesky, triangular
 from sitewise.parameters import Trainable
-from sitewise.precision import working_precision
 from sitewise.predict import Posterior
 from sitewise.priors import Marginals
 from sitewise.priors.features import Inner
 from sitewise.priors.sparse import SparsePosterior, SparsePrior
+from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
-from sitewise.stream import Source, Stream
 
 _STEPS = 100  # in a round, at least
 _HELD = 20  # first steps in which only the sites move
@@ -55,19 +57,23 @@ class Tied(NamedTuple):
     prec: jax.Array
 
 
-class Batched(NamedTuple):
-    """The result: a model, its tied sites, and what happened."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BatchFit(Fit):
+    """A fit from batches: instead of a site per row it holds their sums."""
 
-    model: Model
     tied: Tied
-    elbo: float
     rows: int
-    converged: bool
-    reason: str
-    trace: list[dict[str, Any]]
+
+    @property
+    def weight(self) -> float:
+        return float(self.rows)
+
+    @property
+    def evidences(self) -> dict[str, float]:
+        """The bound that was climbed; the others need the sites of single rows."""
+        return {"elbo": self.objective}
 
     def posterior(self) -> Posterior:
-        """q(f), ready for prediction."""
         with working_precision():
             return Posterior(_posterior(self.model.prior, self.tied)[0], self.model.likelihood)
 
@@ -75,7 +81,7 @@ class Batched(NamedTuple):
 def _posterior(prior: SparsePrior, tied: Tied) -> tuple[SparsePosterior, jax.Array]:
     """q, and KL(q(v) ‖ N(0, I)) = ½ (tr S + |c|² − m) + ½ log|S⁻¹|."""
     m = tied.nat1.shape[0]
-    H, half_log_det, _ = linalg.inverse_root(jnp.eye(m, dtype=tied.prec.dtype) + tied.prec)
+    H, half_log_det, _ = cholesky.inverse_root(jnp.eye(m, dtype=tied.prec.dtype) + tied.prec)
     coef = H.T @ (H @ tied.nat1)
     kl = 0.5 * (jnp.sum(H * H) + coef @ coef - m) + half_log_det
     return SparsePosterior(prior.whitened(tied.nat1.dtype), prior.mean, Inner(coef, H)), kl
@@ -90,17 +96,17 @@ def _marginals(q: SparsePosterior, X: jax.Array) -> tuple[Marginals, jax.Array]:
     return out, phi
 
 
-def _fit_term(likelihood, q: Marginals, data: Data) -> jax.Array:
+def _fit_term(likelihood: Likelihood, q: Marginals, data: Data) -> jax.Array:
     expected = likelihood.expected_log_prob(data.y, q.mean, q.var + q.resid)
     return jnp.sum(data.weight * jnp.where(data.mask, expected, 0.0))
 
 
-def _targets(likelihood, q: Marginals, phi: jax.Array, data: Data) -> Tied:
+def _targets(likelihood: Likelihood, q: Marginals, phi: jax.Array, data: Data) -> Tied:
     """The sums over these rows of the sites that VI would set."""
     sites = VI().propose(likelihood, data, q, Sites(jnp.zeros_like(q.mean), jnp.zeros_like(q.mean)))
     nat1 = jnp.where(data.mask, data.weight * (sites.nat1 - sites.prec * q.prior_mean), 0.0)
     prec = jnp.where(data.mask, data.weight * sites.prec, 0.0)
-    return Tied(phi.T @ nat1, linalg.weighted_gram(phi, prec))
+    return Tied(phi.T @ nat1, triangular.weighted_gram(phi, prec))
 
 
 @jax.jit
@@ -114,13 +120,22 @@ _kl = jax.jit(lambda prior, tied: _posterior(prior, tied)[1])
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _step(trainable: Trainable, model, vector, adam, tied: Tied, data: Data, scale, rates):
+def _step(
+    trainable: Trainable,
+    model: Model,
+    vector: jax.Array,
+    adam: Any,
+    tied: Tied,
+    data: Data,
+    scale: jax.Array,
+    rates: jax.Array,
+) -> tuple[jax.Array, jax.Array, Any, Tied]:
     """One natural-gradient step on the sites and one Adam step on the hyperparameters, from the same batch."""
     import optax  # half a second to import, and used only here
 
     site_rate, rate = rates
 
-    def estimate(vector):
+    def estimate(vector: jax.Array) -> tuple[jax.Array, tuple[Marginals, jax.Array]]:
         here = trainable.from_vector(model, vector)
         q, kl = _posterior(here.prior, tied)
         marginals, phi = _marginals(q, data.X)
@@ -154,25 +169,27 @@ class MiniBatch:
     tol: float = 3e-4
     fixed: tuple[str, ...] = ()
     train: tuple[str, ...] = ()
+    name: str = "minibatch"
 
     def __post_init__(self) -> None:
         for name, low in (("size", 1), ("sample", 0), ("rounds", 1)):
             if getattr(self, name) < low:
                 raise ValueError(f"{name} must be at least {low}, got {getattr(self, name)}.")
 
-    def fit(
-        self, model: Model, source: Source, *, seed: int = 0, callback: Callable[[dict], None] | None = None
-    ) -> Batched:
-        """`source` is (X, y), in memory or memory-mapped, or a function that gives an iterator of such tables.
+    def final_inference(self, model: Model) -> Inference:
+        return VI()
 
-        `callback` gets an entry after every batch, with the share of the round that is done, and may raise to stop.
+    def fit(self, model: Model, data: Source, *, seed: int = 0, callback: Callback | None = None) -> BatchFit:
+        """`data` is (X, y), in memory or memory-mapped, or a function that gives an iterator of such tables.
+
+        The callback is that of `Learner`, called after every batch; its `share` is that of the present round.
         """
         if not isinstance(model.prior, SparsePrior):
             raise ValueError("Mini-batches need a sparse model; make one with Model.sparse(kernel, likelihood, Z).")
         with working_precision():
-            return self._fit(model, Stream(source, self.size), seed, callback)
+            return self._fit(model, Stream(data, self.size), seed, callback)
 
-    def _fit(self, model, stream: Stream, seed: int, callback) -> Batched:
+    def _fit(self, model: Model, stream: Stream, seed: int, callback: Callback | None) -> BatchFit:
         import optax
 
         trainable = Trainable.of(model, self.fixed, self.train)
@@ -202,8 +219,8 @@ class MiniBatch:
                 if not np.isfinite(values[-1]) or not np.all(np.isfinite(vector)):
                     raise ValueError("The ELBO is not finite any more; lower rate and site_rate, or scale the inputs.")
                 if callback is not None:
-                    done = len(values) / (epochs * per_epoch)
-                    callback({"round": number, "done": done, "objective": values[-1]})
+                    share = len(values) / (epochs * per_epoch)
+                    callback({"round": number, "share": share, "objective": values[-1]})
             half = len(path) // 2
             mean = float(np.mean(values[half:]))
             trace.append({"round": number, "elbo": mean, "rate": rates[1], "vector": np.mean(path[half:], axis=0)})
@@ -218,7 +235,18 @@ class MiniBatch:
         tied, elbo, settled = _settle(model, tied, stream)
         if not settled:
             reason += "; the sites were still moving after the last pass"
-        return Batched(model, tied, elbo, stream.rows, slower == 3 and settled, reason, trace)
+        return BatchFit(
+            model=model,
+            method=self.name,
+            inference="vi",
+            objective=elbo,
+            converged=slower == 3 and settled,
+            reason=reason,
+            rounds=len(trace),
+            trace=trace,
+            tied=tied,
+            rows=stream.rows,
+        )
 
 
 def _sample(stream: Stream, rows: int, rng: np.random.Generator) -> Data:

@@ -1,4 +1,4 @@
-"""L3. Nested learning: maximise θ ↦ evidence(θ, λ*(θ)) by quasi-Newton ascent, inference solved at every θ."""
+"""Nested learning: maximise θ ↦ evidence(θ, λ*(θ)) by quasi-Newton ascent, inference solved at every θ."""
 
 from __future__ import annotations
 
@@ -13,23 +13,35 @@ import jax.numpy as jnp
 import numpy as np
 
 from sitewise import evidence as ev
-from sitewise import memory
 from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Solution
-from sitewise.inference.driver import rescue
+from sitewise.inference.loop import solve_by_fallbacks
+from sitewise.inference.start import padded_sites
 from sitewise.learning.ascent import climb
-from sitewise.learning.checkpoint import Checkpoint
-from sitewise.learning.fit import Fit, all_evidences, one_for_each, stack, start_sites
-from sitewise.learning.objective import GRADIENTS, Evaluation, log_prior, profile, profiles
+from sitewise.learning.base import Callback, SiteFit, one_for_each, stack
+from sitewise.learning.objective import GRADIENTS, Evaluation, Objective, profile, profiles
 from sitewise.model import Model
 from sitewise.parameters import Trainable
-from sitewise.precision import working_precision
+from sitewise.runtime import memory
+from sitewise.runtime.precision import working_precision
+from sitewise.runtime.resume import Journal, digest_of
 from sitewise.sites import Sites
 
 _named = jax.jit(lambda trainable, vector: trainable.constrained(vector), static_argnums=0)
-_RESCUES = 3  # points of one search at which the milder methods are tried; they take many steps
+_FALLBACKS = 3  # points of one search at which the fallbacks of inference are tried; they take many steps
 _LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a solution of anything
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """An inference to solve at every θ, an evidence to climb, how to differentiate it, and, if another than the first,
+    the inference of the sites that are given back."""
+
+    inference: Inference
+    evidence: Evidence
+    gradient: str = "implicit"
+    final: Inference | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +57,7 @@ class Nested:
     restarts       further starts, drawn log-uniformly around the first; the best evidence wins
     tol            stop when no component of the gradient, per row, exceeds this
     final          inference of the sites that are given back, at the learned hyperparameters; None: the same
+    variants       structure of a prior ("sparse", "classes") → the pair to use there instead
     """
 
     inference: Inference = VI()
@@ -59,10 +72,20 @@ class Nested:
     tol: float = 1e-6
     name: str = "nested"
     final: Inference | None = None
+    variants: Mapping[str, Pair] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.gradient not in (*GRADIENTS, "auto"):
             raise ValueError(f"gradient must be one of {', '.join(GRADIENTS)} or auto, got {self.gradient!r}.")
+
+    def pair(self, model: Model) -> Pair:
+        """What is solved and climbed for a model of this structure."""
+        own = Pair(self.inference, self.evidence, self.gradient, self.final)
+        return self.variants.get(model.prior.structure, own)
+
+    def final_inference(self, model: Model) -> Inference:
+        pair = self.pair(model)
+        return pair.final or pair.inference
 
     def fit(
         self,
@@ -71,10 +94,10 @@ class Nested:
         sites: Sites | None = None,
         *,
         seed: int = 0,
-        callback: Callable[[dict], None] | None = None,
+        callback: Callback | None = None,
         checkpoint: str | os.PathLike | None = None,
-    ) -> Fit:
-        """Train.  `callback` gets each entry of the trace as it is made, and may raise to stop.
+    ) -> SiteFit:
+        """Train, from `sites` if given.  The callback is that of `Learner`.
 
         `checkpoint` is a file for the best hyperparameters so far: if the process ends, however it ends, the same call
         goes on from there.  It is removed when learning ends.
@@ -86,11 +109,9 @@ class Nested:
             search = _Search(self, model, data, bucket(data.rows), sites, callback)
             starts = search.starts(self.restarts, seed)
             if checkpoint is not None:
-                search.checkpoint = Checkpoint.of(
-                    Path(checkpoint), repr(self), model, search.data, search.first_sites, seed
-                )
-                found = search.checkpoint.read(len(starts[0]))
-                starts[0] = starts[0] if found is None else found[0]
+                key = digest_of(repr(self), model, search.data, search.first_sites, seed)
+                search.checkpoint = Journal(Path(checkpoint), key, strict=True)
+                starts[0] = search.checkpoint.pieces.get("best", starts[0])
             best = search.drive(starts[0])
             for start in starts[1:]:
                 other = search.drive(start)
@@ -98,17 +119,17 @@ class Nested:
                     best = other
             fit = search.finish(best)
             if search.checkpoint is not None:
-                search.checkpoint.remove()
+                search.checkpoint.done()
             return fit
 
     def fit_many(
         self, models: Model | Sequence[Model], parts: Sequence[Data], done: Callable[[int], None] | None = None
-    ) -> list[Fit]:
+    ) -> list[SiteFit]:
         """Train on each part (folds, resamples, outputs) in one compiled program, which suits an accelerator.
 
         One model for all, or one for each part (say with inducing inputs of its own).  Every part has its own
-        hyperparameters and takes the same way as by `fit`; a round costs as much as its slowest part.  `done` is told
-        how many parts have ended.
+        hyperparameters and the same path as with `fit`; a round costs as much as its slowest part.  `done` is called
+        with the number of parts that have ended.
         """
         if self.restarts:
             raise ValueError("fit_many starts every part once; set restarts=0.")
@@ -168,20 +189,29 @@ class _Best:
 class _Search:
     """One optimisation: remembers the best point seen and carries the sites from one θ to the next."""
 
-    def __init__(self, learner: Nested, model: Model, data: Data, size: int, sites: Sites | None, callback):
+    def __init__(
+        self, learner: Nested, model: Model, data: Data, size: int, sites: Sites | None, callback: Callback | None
+    ):
         self.learner, self.model, self.given, self.callback = learner, model, data, callback
-        self.data = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(size))
+        self.data = data.to_bucket(size)
         self.trainable = trainable = Trainable.of(model, learner.fixed, learner.train)
-        self.first_sites = start_sites(model, self.data, sites)
+        self.first_sites = padded_sites(model.likelihood, self.data, sites)
         self.trace: list[dict] = []
-        self.checkpoint: Checkpoint | None = None
+        self.checkpoint: Journal | None = None
         self.saved = -np.inf
-        self.priors = tuple(sorted(learner.priors.items()))
         trainable.check_priors(learner.priors)
         self.limits = trainable.limits(learner.bounds)
         self.rows = float(np.sum(np.asarray(self.data.weight)))
+        self.steepest = 2 * learner.tol  # gradient per row, the largest seen so far
+        self.pair = learner.pair(model)
         exact_if_held = "fixed" if model.likelihood.log_concave else "implicit"
-        self.gradient = exact_if_held if learner.gradient == "auto" else learner.gradient
+        self.objective = Objective(
+            self.pair.inference,
+            self.pair.evidence,
+            exact_if_held if self.pair.gradient == "auto" else self.pair.gradient,
+            trainable,
+            tuple(sorted(learner.priors.items())),
+        )
 
     def starts(self, restarts: int, seed: int) -> list[np.ndarray]:
         first = np.asarray(self.trainable.to_vector(self.model))
@@ -189,17 +219,12 @@ class _Search:
         moved = [first + rng.uniform(-2.0, 2.0, first.shape) for _ in range(restarts)]
         return [first, *(np.clip(m, *self.limits.T) if len(m) else m for m in moved)]
 
-    @property
-    def _settings(self) -> tuple:
-        learner = self.learner
-        return learner.inference, learner.evidence.on(self.model.prior), self.gradient, self.trainable, self.priors
-
     def evaluate(self, vector: np.ndarray, sites: Sites) -> Evaluation:
-        return profile(*self._settings, self.model, self.data, jnp.asarray(vector), sites)
+        return profile(self.objective, self.model, self.data, jnp.asarray(vector), sites)
 
     def evaluate_many(self, models: Model, data: Data, vectors: jax.Array, sites: Sites) -> Evaluation:
         """The evaluation of many searches like this one; every argument has a leading axis."""
-        return profiles(*self._settings, models, data, vectors, sites)
+        return profiles(self.objective, models, data, vectors, sites)
 
     def drive(self, start: np.ndarray) -> _Best:
         """Answer one search's requests until it ends."""
@@ -214,7 +239,7 @@ class _Search:
     def run(self, start: np.ndarray) -> Generator[tuple[np.ndarray, Sites], Evaluation, _Best]:
         """One ascent: yields (θ, sites to start from), is sent the evaluation there, returns the best point seen."""
         best: _Best | None = None
-        sites, rescues = self.first_sites, 0
+        sites, fallbacks = self.first_sites, 0
         steps = climb(start, self.limits, tol=self.learner.tol, max_rounds=self.learner.max_rounds)
         vector = next(steps) if len(start) else start
         while True:
@@ -224,9 +249,9 @@ class _Search:
                 again = yield vector, self.first_sites
                 if again.solution.outcome.settled or not np.isfinite(float(result.value)):
                     result = again
-            if not result.solution.outcome.settled and rescues < _RESCUES:
-                rescues += 1
-                found = rescue(self.learner.inference, self._model(vector), self.data, result.solution)
+            if not result.solution.outcome.settled and fallbacks < _FALLBACKS:
+                fallbacks += 1
+                found = solve_by_fallbacks(self.pair.inference, self._model(vector), self.data, result.solution)
                 if found.outcome.settled:
                     result = yield vector, found.sites
             value, slope = float(result.value), np.asarray(result.gradient)
@@ -240,7 +265,7 @@ class _Search:
             if finite and (best is None or (settled and not (best.settled and value <= best.value))):
                 best = _Best(np.array(vector), value, result.solution, settled)
                 if self.checkpoint is not None and settled and value > self.saved:
-                    self.checkpoint.write(best.vector, value)
+                    self.checkpoint.add("best", best.vector)
                     self.saved = value
             if result.solution.outcome.settled and finite:
                 sites = result.solution.sites
@@ -258,11 +283,13 @@ class _Search:
     def _model(self, vector: np.ndarray) -> Model:
         return jax.tree.map(np.asarray, self.trainable.from_vector(self.model, jnp.asarray(vector)))
 
-    def _record(self, vector, value: float, slope: np.ndarray, solution: Solution) -> None:
+    def _record(self, vector: np.ndarray, value: float, slope: np.ndarray, solution: Solution) -> None:
+        steepest = float(np.max(np.abs(slope), initial=0.0)) / self.rows
         entry = {
             **{k: np.asarray(v) for k, v in _named(self.trainable, vector).items()},
             "objective": value,
-            "slope": float(np.max(np.abs(slope), initial=0.0)) / self.rows,
+            "share": self._share(steepest),
+            "slope": steepest,
             "residual": float(solution.stats.residual),
             "steps": int(solution.stats.steps),
             "outcome": solution.outcome.name,
@@ -271,40 +298,46 @@ class _Search:
         if self.callback is not None:
             self.callback(entry)
 
+    def _share(self, steepest: float) -> float:
+        """How much of the search is done: a guess, as the gradient falls by about the same factor each evaluation."""
+        tol = self.learner.tol
+        steepest = max(steepest, tol)
+        self.steepest = max(self.steepest, steepest)
+        climbed = np.log(self.steepest / steepest) / np.log(self.steepest / tol) / (1 + self.learner.restarts)
+        before = self.trace[-1]["share"] if self.trace else 0.0
+        return max(before, min(float(climbed), 0.99))
+
     def _settle(self, model: Model, best: _Best) -> _Best:
-        """Sites of a milder method where inference did not converge at the best point; the outcome says so."""
+        """The sites of a fallback where inference did not converge at the best point; the outcome says so."""
         if best.solution.outcome.settled:
             return best
-        found = rescue(self.learner.inference, model, self.data, best.solution)
+        found = solve_by_fallbacks(self.pair.inference, model, self.data, best.solution)
         if found is best.solution:
             return best
-        value = self.learner.evidence.on(model.prior)(model, self.data, found.sites)
-        value += log_prior(self.trainable, self.priors, jnp.asarray(best.vector))
+        value = self.pair.evidence(model, self.data, found.sites)
+        value += self.objective.log_prior(jnp.asarray(best.vector))
         return dataclasses.replace(best, solution=found, value=float(value)) if np.isfinite(value) else best
 
-    def finish(self, best: _Best) -> Fit:
+    def finish(self, best: _Best) -> SiteFit:
         model = self._model(best.vector)
         best = self._settle(model, best)
-        final, solution = self.learner.final, best.solution
+        final, solution = self.pair.final, best.solution
         reason = best.reason
         if final is not None:
             solution = final.solve(model, self.data)
-            reason += f"; learned by {self.learner.inference.name}, sites of {final.name}"
+            reason += f"; learned by {self.pair.inference.name}, sites of {final.name}"
         labels = self.trainable.labels
         near = np.abs(best.vector[:, None] - self.limits) < 1e-6
-        sites = jax.tree.map(lambda a: np.asarray(a)[..., : self.given.rows], solution.sites)
-        return Fit(
+        return SiteFit(
             model=model,
             data=self.given,
-            sites=sites,
+            solution=solution.cut(self.given.rows),
             method=self.learner.name,
-            inference=(final or self.learner.inference).name,
+            inference=(final or self.pair.inference).name,
             objective=best.value,
             converged=best.success and best.solution.outcome.ok and solution.outcome.ok,
             reason=reason,
             rounds=best.rounds,
-            solution=solution,
-            evidences=all_evidences(model, self.data, solution.sites),
             trace=self.trace,
             at_bound=tuple(label for label, hit in zip(labels, near.any(axis=1), strict=True) if hit),
         )

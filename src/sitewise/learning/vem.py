@@ -1,4 +1,4 @@
-"""L3. The paper's Algorithm 1: variational EM with separate objectives for the E- and the M-step.
+"""The paper's Algorithm 1: variational EM with separate objectives for the E- and the M-step.
 
     E  λ ← (1−ρ)λ + ρ T(λ, θ), a few natural-gradient steps
     M  θ ← Adam steps on evidence(λ, θ) with λ held
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -21,15 +21,18 @@ import numpy as np
 from jax import lax
 
 from sitewise import evidence as ev
-from sitewise import memory
 from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
-from sitewise.inference import VI, Inference, Solution, Stats
-from sitewise.inference.driver import evaluate, tolerance
-from sitewise.learning.fit import Fit, all_evidences, one_for_each, stack
+from sitewise.inference import VI, Inference, Point, Solution, Stats
+from sitewise.inference.loop import evaluate
+from sitewise.learning.base import Callback, SiteFit, one_for_each, stack
+from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.parameters import Trainable
-from sitewise.precision import working_precision
+from sitewise.priors import Marginals
+from sitewise.runtime import memory
+from sitewise.runtime.device import on_accelerator
+from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
@@ -86,7 +89,7 @@ class VEM:
         }
         return VEM(**{**settings, **changes})
 
-    def _adam(self):
+    def _adam(self) -> Any:
         import optax  # half a second to import, and used only here
 
         return optax.adam(self.learning_rate, b1=0.9, b2=0.999, eps=1e-7)
@@ -106,7 +109,7 @@ class VEM:
 
         trainable, method = self.trainable(model), self.inference
 
-        def objective(vector, sites):
+        def objective(vector: jax.Array, sites: Sites) -> tuple[Likelihood, Marginals, jax.Array]:
             at = trainable.from_vector(model, vector)
             q = at.prior.gram(data.X).condition(sites.scaled(data.weight))
             return at.likelihood, q, self.evidence.read(at.likelihood, data, q, sites)
@@ -114,15 +117,15 @@ class VEM:
         at = trainable.from_vector(model, state.vector)
         gram = at.prior.gram(data.X)
 
-        def natural_step(sites, _):
+        def natural_step(sites: Sites, _: None) -> tuple[Sites, None]:
             q = gram.condition(sites.scaled(data.weight))
             target = method.propose(at.likelihood, data, q, sites)
             mixed = [(1 - self.rate) * old + self.rate * new for old, new in zip(sites, target, strict=True)]
-            return Sites(*(jnp.where(data.mask, m, 0.0) for m in mixed)), None
+            return Sites(*mixed).masked(data.mask), None
 
         sites, _ = lax.scan(natural_step, state.sites, None, length=self.e_steps)
 
-        def adam_step(carry, _):
+        def adam_step(carry: tuple, _: None) -> tuple[tuple, None]:
             vector, optimiser = carry
             slope = jax.grad(lambda v: -objective(v, sites)[2])(vector)
             change, optimiser = self._adam().update(slope, optimiser)
@@ -138,7 +141,11 @@ class VEM:
         pairs = zip(jax.tree.leaves((new.sites, new.vector)), jax.tree.leaves((old.sites, old.vector)), strict=True)
         return jnp.all(jnp.stack([jnp.allclose(a, b) for a, b in pairs]))
 
-    def fit(self, model: Model, data: Data, *, callback: Callable[[dict], None] | None = None) -> Fit:
+    def final_inference(self, model: Model) -> Inference:
+        return self.inference
+
+    def fit(self, model: Model, data: Data, *, seed: int = 0, callback: Callback | None = None) -> SiteFit:
+        """Train.  The callback is that of `Learner`; nothing is drawn at random, so that the seed changes nothing."""
         with working_precision():
             run = _Run(self, model, data, bucket(data.rows), callback)
             while run.going:
@@ -147,11 +154,11 @@ class VEM:
                     run.state = new
             return self._finish(run)
 
-    def fit_many(self, models: Model | Sequence[Model], parts: Sequence[Data]) -> list[Fit]:
+    def fit_many(self, models: Model | Sequence[Model], parts: Sequence[Data]) -> list[SiteFit]:
         """Train on each part (folds, resamples) in one compiled program, which suits an accelerator.
 
-        One model for all, or one for each part.  Every part takes the same way as by `fit`; one that has ended waits
-        for the others.
+        One model for all, or one for each part.  Every part follows the same path as with `fit`; one that has ended
+        waits for the others.
         """
         each = one_for_each(models, parts)
         with working_precision():
@@ -172,36 +179,34 @@ class VEM:
                 run.state = jax.tree.map(lambda a: a[i], states)  # noqa: B023
             return [self._finish(run) for run in runs]
 
-    def _finish(self, run: _Run) -> Fit:
+    def _finish(self, run: _Run) -> SiteFit:
         padded, state, trace, reason = run.data, run.state, run.trace, run.reason
         trained = jax.tree.map(np.asarray, self.trainable(run.model).from_vector(run.model, state.vector))
         point = _evaluate(self.inference, trained, padded, state.sites)
-        ok = point.residual <= tolerance(self.inference, jnp.float64)
+        ok = point.residual <= self.inference.tolerance(jnp.float64)
         stats = Stats(
             jnp.asarray(len(trace) * self.e_steps),
             point.residual,
             jnp.sum(padded.mask & (point.target.prec <= self.inference.min_prec)),
             point.q.jitter,
         )
-        evidences = all_evidences(trained, padded, state.sites)
         if len(trace) == 1 and reason == NOT_FINITE:  # nothing was learned: the start was kept
             objective = float(self.evidence(trained, padded, state.sites))
         else:
             objective = trace[-2]["learning"] if len(trace) > 1 and reason != CAP else trace[-1]["learning"]
         if not np.isfinite(objective):
             raise ValueError(f"The evidence is not finite at the starting point. {Outcome.NON_FINITE.advice}")
-        return Fit(
+        solution = Solution(state.sites, jnp.where(ok, Outcome.CONVERGED, Outcome.STEP_CAP), stats)
+        return SiteFit(
             model=trained,
             data=run.given,
-            sites=jax.tree.map(lambda a: np.asarray(a)[..., : run.given.rows], state.sites),
+            solution=solution.cut(run.given.rows),
             method=self.name,
             inference=self.inference.name,
             objective=objective,
             converged=reason in (SETTLED, FELL),
             reason=reason,
             rounds=len(trace),
-            solution=Solution(state.sites, jnp.where(ok, Outcome.CONVERGED, Outcome.STEP_CAP), stats),
-            evidences=evidences,
             trace=trace,
         )
 
@@ -212,12 +217,12 @@ _MATRICES = 16  # n × n at the same time: a round compiles to 14.7
 class _Run:
     """One training: the iterate that would be given back, the trace, and why it ended (CAP while it goes on)."""
 
-    def __init__(self, learner: VEM, model: Model, data: Data, size: int, callback: Callable[[dict], None] | None):
+    def __init__(self, learner: VEM, model: Model, data: Data, size: int, callback: Callback | None):
         model.likelihood.check(data.y)
         if model.prior.exact:
             memory.require_full(size, model.likelihood.latents, _MATRICES)
         self.learner, self.model, self.given, self.callback = learner, model, data, callback
-        self.data = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(size))
+        self.data = data.to_bucket(size)
         self.state = learner.init(model, self.data)
         self.trace: list[dict] = []
         self.reason, self.best = CAP, -np.inf
@@ -226,11 +231,12 @@ class _Run:
     def going(self) -> bool:
         return self.reason == CAP and len(self.trace) < self.learner.max_rounds
 
-    def keeps(self, info: Info, named: dict, settled) -> bool:
+    def keeps(self, info: Info, named: dict, settled: jax.Array) -> bool:
         """Record a round; whether the state after it takes the place of the one before."""
         numbers = {k: float(v) for k, v in info._asdict().items()}
         learning = numbers["learning"]
-        entry = {**{k: np.asarray(v) for k, v in named.items()}, **numbers, "objective": learning}
+        share = (len(self.trace) + 1) / self.learner.max_rounds
+        entry = {**{k: np.asarray(v) for k, v in named.items()}, **numbers, "objective": learning, "share": share}
         self.trace.append(entry)
         if self.callback is not None:
             self.callback(entry)
@@ -244,7 +250,7 @@ class _Run:
         return self.reason == CAP or (len(self.trace) == 1 and self.reason != NOT_FINITE)
 
 
-def _one_round(learner: VEM, model, data, state):
+def _one_round(learner: VEM, model: Model, data: Data, state: State) -> tuple[State, Info, dict, jax.Array]:
     new, info = learner.step(model, data, state)
     return new, info, learner.trainable(model).constrained(new.vector), learner.settled(new, state)
 
@@ -253,31 +259,31 @@ _round = jax.jit(_one_round, static_argnums=0)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _rounds(learner: VEM, models, data, states, going):
+def _rounds(learner: VEM, models: Model, data: Data, states: State, going: jax.Array) -> tuple:
     """`_round` of the parts that are going: side by side on an accelerator, one after the other on a CPU (see
     `profiles`)."""
 
-    def one(model, data, state, going):
-        def step():
+    def one(model: Model, data: Data, state: State, going: jax.Array) -> tuple:
+        def step() -> tuple:
             return _one_round(learner, model, data, state)
 
-        def wait():
+        def wait() -> tuple:
             nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(step)[1:])
             return state, *nothing
 
         return lax.cond(going, step, wait)
 
-    if jax.default_backend() == "cpu":
-        return lax.map(lambda each: one(*each), (models, data, states, going))
-    return jax.vmap(one)(models, data, states, going)
+    if on_accelerator():
+        return jax.vmap(one)(models, data, states, going)
+    return lax.map(lambda each: one(*each), (models, data, states, going))
 
 
 @jax.jit
-def _chosen(kept, new, old):
+def _chosen(kept: jax.Array, new: State, old: State) -> State:
     """The new states of the parts that keep them, the old ones of the others."""
     return jax.tree.map(lambda a, b: jnp.where(kept.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _evaluate(method, model, data, sites):
+def _evaluate(method: Inference, model: Model, data: Data, sites: Sites) -> Point:
     return evaluate(method, model.likelihood, model.prior.gram(data.X), data, sites)

@@ -1,4 +1,7 @@
-"""p(y | f).  A new likelihood is one file with `log_prob`."""
+"""p(y | f).  A new likelihood is one file with `log_prob` and its facts, imported here.
+
+`BY_NAME` holds those that estimators and commands offer by name.
+"""
 
 from sitewise.likelihoods.base import Likelihood
 from sitewise.likelihoods.bernoulli import BernoulliLogit, BernoulliProbit
@@ -34,3 +37,7 @@ __all__ = [
     "Softmax",
     "StudentT",
 ]
+
+BY_NAME: dict[str, type[Likelihood]] = {
+    kind.name: kind for kind in (globals()[public] for public in __all__) if kind.name
+}

@@ -1,4 +1,4 @@
-"""L1. What a likelihood is: `log_prob(y, f)`, elementwise.  Everything else has a default.
+"""What a likelihood is: `log_prob(y, f)`, elementwise.  Everything else has a default.
 
 The expectations that inference and evidence need are
 
@@ -17,24 +17,27 @@ those broadcasts with f (decision 005).
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 
-from sitewise.quadrature import GaussHermite, Landmark, Rule, expect, log_expect_exp, tilted_moments
+from sitewise.numerics.quadrature import GaussHermite, Landmark, Rule, expect, log_expect_exp, tilted_moments
 from sitewise.types import Module, module, static
 
 _DEFAULT_RULE = Landmark()
+Power = float | jax.Array  # of a likelihood: one for all rows, or one per row
 
 
-def derivatives(function, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+def derivatives(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """First and second derivative of an elementwise function."""
     ones = jnp.ones_like(x)
 
-    def first(x):
+    def first(x: jax.Array) -> jax.Array:
         return jax.jvp(function, (x,), (ones,))[1]
 
     return jax.jvp(first, (x,), (ones,))
@@ -46,14 +49,24 @@ _OUTER = Landmark(points=32, reach=8.0)
 _GUIDE = GaussHermite(points=5)
 
 
+SUPPORTS = ("real", "positive", "shares", "counts", "ranks", "classes")
+
+
 @module
 class Likelihood(Module):
     quadrature: Rule | None = static(default=None, kw_only=True)
 
+    # Facts.  Estimators, commands, comparison, reports and documents derive their lists from these.
+    name: ClassVar[str] = ""  # what they call it; "" for a likelihood that is only given as an object
+    about: ClassVar[str] = ""  # what y is, in a few words
+    support: ClassVar[str] = "real"  # of y: one of `SUPPORTS`
+    columns: ClassVar[tuple[str, ...]] = ("y",)  # what a row of y holds: the observation, then side information
+    latents: ClassVar[int] = 1  # latent functions that a row depends on
     log_concave: ClassVar[bool] = False  # in f, for every y
     curved: ClassVar[bool] = True  # log p has a second derivative in f, which Laplace's method needs
-    columns: ClassVar[tuple[str, ...]] = ("y",)  # what a row of y holds
-    latents: ClassVar[int] = 1  # latent functions that a row depends on
+    conjugate: ClassVar[bool] = False  # a Gaussian in f up to a factor, so that every method is exact
+    location_scale: ClassVar[bool] = False  # y = f + noise: centring and scaling y is a change of units
+    robust: ClassVar[bool] = False  # rows far from their neighbours lose their influence
 
     def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
         """log p(y | f), elementwise with broadcasting."""
@@ -70,11 +83,36 @@ class Likelihood(Module):
         best = jnp.argmax(jnp.where(jnp.isfinite(heights), heights, -jnp.inf), axis=0)
         mode = jnp.take_along_axis(grid, best[None], axis=0)[0]
 
-        def slope(f):
+        def slope(f: jax.Array) -> jax.Array:
             return jax.jvp(lambda f: self.log_prob(y, f) - f**2 / 200, (f,), (jnp.ones_like(f),))[1]
 
         curvature = -jax.jvp(slope, (mode,), (jnp.ones_like(mode),))[1]
         return lax.stop_gradient((mode, 1 / jnp.sqrt(jnp.clip(curvature, 0.01, 1e12))))
+
+    # -- what can be said from the observations alone ------------------------------------------------
+
+    @classmethod
+    def for_targets(cls, y: np.ndarray) -> Likelihood:
+        """The likelihood that learning starts from, for these observations."""
+        return cls()
+
+    def level(self, y: np.ndarray, weight: np.ndarray) -> float | None:
+        """The constant f at which y has about its observed mean; None where the mean of y tells nothing about f."""
+        return None
+
+    @staticmethod
+    def baseline(y: np.ndarray) -> Any:
+        """One distribution of SciPy for all rows, from the observations alone."""
+        from scipy import stats
+
+        return stats.norm(np.mean(y), max(float(np.std(y)), 1e-12))
+
+    @classmethod
+    def discrete(cls) -> bool:
+        """Whether y is a whole number."""
+        return cls.support in ("counts", "ranks", "classes")
+
+    # -- expectations under a Gaussian -----------------------------------------------------------------
 
     def _rule(self) -> Rule:
         return _DEFAULT_RULE if self.quadrature is None else self.quadrature
@@ -84,7 +122,7 @@ class Likelihood(Module):
         centre, width = self.landmark(y)
         return expect(lambda f: self.log_prob(y, f), mean, var, rule=self._rule(), centre=centre, width=width)
 
-    def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power=1.0) -> jax.Array:
+    def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0) -> jax.Array:
         """log E_{N(mean, var)}[p(y|f)^power]; power is a number, or an array of one per row."""
         centre, width = self.landmark(y)
         return log_expect_exp(
@@ -96,7 +134,9 @@ class Likelihood(Module):
             width=width,
         )
 
-    def tilted_moments(self, y, mean, var, power=1.0) -> tuple[jax.Array, jax.Array]:
+    def tilted_moments(
+        self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0
+    ) -> tuple[jax.Array, jax.Array]:
         """Of N(mean, var)·p(y|f)^power, normalised: its mean less `mean`, and its variance divided by `var` (EP).
 
         These are v·ℓ' and 1 + v·ℓ'' of ℓ = log_expected_prob; from its quadrature directly, they keep their digits.
@@ -110,7 +150,13 @@ class Likelihood(Module):
         return var * slope, 1 + var * bend
 
     def log_expected_smoothed_prob(
-        self, y: jax.Array, mean: jax.Array, var: jax.Array, resid: jax.Array, power=1.0, start=None
+        self,
+        y: jax.Array,
+        mean: jax.Array,
+        var: jax.Array,
+        resid: jax.Array,
+        power: Power = 1.0,
+        start: jax.Array | None = None,
     ) -> jax.Array:
         """log E_{N(s; mean, var)}[p̃(y|s)^power],  log p̃(y|s) = E_{N(f; s, resid)}[log p(y|f)].
 
@@ -132,7 +178,7 @@ class Likelihood(Module):
             start=start,
         )
 
-    def _smoothed(self, y, mean, var, rule: Rule):
+    def _smoothed(self, y: jax.Array, mean: jax.Array, var: jax.Array, rule: Rule) -> jax.Array:
         """`expected_log_prob` with a given rule where it has no closed form."""
         if type(self).expected_log_prob is not Likelihood.expected_log_prob and self.quadrature is None:
             return self.expected_log_prob(y, mean, var)
@@ -164,7 +210,7 @@ class Likelihood(Module):
         """Draw y given f."""
         raise NotImplementedError(f"{type(self).__name__} does not define sample(key, f).")
 
-    def check(self, y) -> None:
+    def check(self, y: ArrayLike) -> None:
         """Raise ValueError if y has the wrong columns or is outside the support; extend with `super().check(y)`."""
         shape, k = np.shape(y), len(self.columns)
         if (k == 1 and len(shape) > 1) or (k > 1 and (len(shape) < 2 or shape[-1] != k)):
@@ -174,6 +220,14 @@ class Likelihood(Module):
             raise ValueError(f"{type(self).__name__}: y contains NaN; remove or impute those rows first.")
 
 
-def is_one(power) -> bool:
+def is_one(power: Power) -> bool:
     """True if `power` is known to be 1 while compiling, so that a closed form may be used."""
     return isinstance(power, float | int) and float(power) == 1.0
+
+
+def positive_baseline(y: np.ndarray) -> Any:
+    """The log-normal distribution of SciPy with the mean and variance of log y."""
+    from scipy import stats
+
+    logs = np.log(y)
+    return stats.lognorm(max(float(np.std(logs)), 1e-12), scale=np.exp(np.mean(logs)))

@@ -1,11 +1,14 @@
-"""L1. Shares in (0, 1): y ~ Beta(μ·precision, (1−μ)·precision) with mean μ = σ(f)."""
+"""Shares in (0, 1): y ~ Beta(μ·precision, (1−μ)·precision) with mean μ = σ(f)."""
 
 from __future__ import annotations
+
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import betainc, gammaln
+from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood
 from sitewise.types import module, positive
@@ -17,7 +20,11 @@ class Beta(Likelihood):
 
     precision: jax.Array = positive(default=10.0)
 
-    def log_prob(self, y, f):
+    name: ClassVar[str] = "beta"
+    about: ClassVar[str] = "shares between 0 and 1"
+    support: ClassVar[str] = "shares"
+
+    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
         """log Γ(a) is written log Γ(1+a) − log a, so that a → 0 far out on the f axis loses nothing."""
         p = self.precision
         log_a, log_b = jnp.log(p) + jax.nn.log_sigmoid(f), jnp.log(p) + jax.nn.log_sigmoid(-f)
@@ -25,27 +32,39 @@ class Beta(Likelihood):
         norm = gammaln(p) - gammaln(1 + a) - gammaln(1 + b) + log_a + log_b
         return norm + (a - 1) * jnp.log(y) + (b - 1) * jnp.log1p(-y)
 
-    def landmark(self, y):
+    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         """log odds of y; their spread under Beta(a, b) is about √(1/a + 1/b)."""
         return jnp.log(y) - jnp.log1p(-y), jnp.minimum(1 / jnp.sqrt(self.precision * y * (1 - y)), 2.0)
 
-    def response_mean(self, f):
+    def level(self, y: np.ndarray, weight: np.ndarray) -> float:
+        mean = float(np.average(y, weights=weight))
+        return float(np.log(mean) - np.log1p(-mean))
+
+    @staticmethod
+    def baseline(y: np.ndarray) -> Any:
+        from scipy import stats
+
+        mean, var = float(np.mean(y)), max(float(np.var(y)), 1e-24)
+        total = max(mean * (1 - mean) / var - 1, 1e-6)
+        return stats.beta(mean * total, (1 - mean) * total)
+
+    def response_mean(self, f: jax.Array) -> jax.Array:
         return jax.nn.sigmoid(f)
 
-    def response_var(self, f):
+    def response_var(self, f: jax.Array) -> jax.Array:
         return jax.nn.sigmoid(f) * jax.nn.sigmoid(-f) / (1 + self.precision)
 
-    def cdf(self, y, f):
+    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
         a, b = self.precision * jax.nn.sigmoid(f), self.precision * jax.nn.sigmoid(-f)
         return betainc(a, b, jnp.clip(y, 0.0, 1.0))
 
-    def sample(self, key, f):
+    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
         a, b = self.precision * jax.nn.sigmoid(f), self.precision * jax.nn.sigmoid(-f)
         # Tiny shares underflow to 0, which is not in the support.
         info = jnp.finfo(f.dtype)
         return jnp.clip(jax.random.beta(key, a, b, f.shape, f.dtype), info.tiny, 1 - info.epsneg)
 
-    def check(self, y):
+    def check(self, y: ArrayLike) -> None:
         super().check(y)
         if np.any(np.asarray(y) <= 0) or np.any(np.asarray(y) >= 1):
             raise ValueError(

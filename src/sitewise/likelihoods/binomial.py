@@ -1,4 +1,4 @@
-"""L1. Successes in a given number of trials, each with probability σ(f) or Φ(f)."""
+"""Successes in a given number of trials, each with probability σ(f) or Φ(f)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import betainc, gammaln
+from jax.typing import ArrayLike
 
-from sitewise.gaussian_cdf import log_cdf
 from sitewise.likelihoods.base import Likelihood
+from sitewise.numerics.gaussian_cdf import log_cdf
 from sitewise.types import module, static
 
 
@@ -20,6 +21,7 @@ class Binomial(Likelihood):
 
     link: str = static(default="logit", kw_only=True)
 
+    support: ClassVar[str] = "counts"
     log_concave: ClassVar[bool] = True
     columns: ClassVar[tuple[str, ...]] = ("successes", "trials")
 
@@ -28,15 +30,15 @@ class Binomial(Likelihood):
         if self.link not in ("logit", "probit"):
             raise ValueError(f"Binomial: link must be 'logit' or 'probit', got {self.link!r}.")
 
-    def _log_success(self, f):
+    def _log_success(self, f: jax.Array) -> jax.Array:
         return jax.nn.log_sigmoid(f) if self.link == "logit" else log_cdf(f)
 
-    def log_prob(self, y, f):
+    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
         k, n = y[..., 0], y[..., 1]
         choose = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
         return choose + k * self._log_success(f) + (n - k) * self._log_success(-f)
 
-    def landmark(self, y):
+    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Where the probability is (k + ½)/(n + 1), and the width there; p(1−p) ≤ (Φ')² · 2 serves the probit too."""
         p = (y[..., 0] + 0.5) / (y[..., 1] + 1)
         width = 1 / jnp.sqrt((y[..., 1] + 1) * p * (1 - p))
@@ -44,26 +46,26 @@ class Binomial(Likelihood):
             return jax.scipy.stats.norm.ppf(p), jnp.minimum(width, 1.0)
         return jnp.log(p) - jnp.log1p(-p), width
 
-    def row(self, value):
+    def row(self, value: jax.Array) -> jax.Array:
         return jnp.stack([value, jnp.ones_like(value)], axis=-1)
 
-    def response_mean(self, f):
+    def response_mean(self, f: jax.Array) -> jax.Array:
         return jnp.exp(self._log_success(f))
 
-    def response_var(self, f):
+    def response_var(self, f: jax.Array) -> jax.Array:
         return jnp.exp(self._log_success(f) + self._log_success(-f))
 
-    def cdf(self, y, f):
+    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
         k, n = jnp.floor(y[..., 0]), y[..., 1]
         inside = (k >= 0) & (k < n)
         k, n = jnp.where(inside, k, 0.0), jnp.where(inside, n, 1.0)
         below = betainc(n - k, k + 1, jnp.exp(self._log_success(-f)))
         return jnp.where(inside, below, jnp.where(y[..., 0] < 0, 0.0, 1.0))
 
-    def sample(self, key, f):
+    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
         return jax.random.bernoulli(key, self.response_mean(f)).astype(f.dtype)
 
-    def check(self, y):
+    def check(self, y: ArrayLike) -> None:
         super().check(y)
         y = np.asarray(y)
         if np.any(y != np.floor(y)) or np.any(y[..., 0] < 0) or np.any(y[..., 1] < 1) or np.any(y[..., 0] > y[..., 1]):

@@ -1,15 +1,16 @@
-"""L1. Positive values whose deviation is proportional to their mean: y ~ Gamma(shape, mean exp f)."""
+"""Positive values whose deviation is proportional to their mean: y ~ Gamma(shape, mean exp f)."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammainc, gammaln
+from jax.typing import ArrayLike
 
-from sitewise.likelihoods.base import Likelihood
+from sitewise.likelihoods.base import Likelihood, positive_baseline
 from sitewise.types import module, positive
 
 
@@ -19,36 +20,46 @@ class Gamma(Likelihood):
 
     shape: jax.Array = positive(default=1.0)
 
+    name: ClassVar[str] = "gamma"
+    about: ClassVar[str] = "positive values"
+    support: ClassVar[str] = "positive"
     log_concave: ClassVar[bool] = True
 
-    def _constant(self, y):
+    def _constant(self, y: jax.Array) -> jax.Array:
         return self.shape * jnp.log(self.shape) + (self.shape - 1) * jnp.log(y) - gammaln(self.shape)
 
-    def log_prob(self, y, f):
+    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
         return self._constant(y) - self.shape * (f + y * jnp.exp(-f))
 
-    def landmark(self, y):
+    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         return jnp.log(y), jnp.broadcast_to(1 / jnp.sqrt(jnp.asarray(self.shape, y.dtype)), y.shape)
 
-    def expected_log_prob(self, y, mean, var):
+    def expected_log_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
         """E[e^−f] = exp(−m + v/2)."""
         if self.quadrature is not None:
             return super().expected_log_prob(y, mean, var)
         return self._constant(y) - self.shape * (mean + y * jnp.exp(0.5 * var - mean))
 
-    def response_mean(self, f):
+    def level(self, y: np.ndarray, weight: np.ndarray) -> float:
+        return float(np.log(np.average(y, weights=weight)))
+
+    @staticmethod
+    def baseline(y: np.ndarray) -> Any:
+        return positive_baseline(y)
+
+    def response_mean(self, f: jax.Array) -> jax.Array:
         return jnp.exp(f)
 
-    def response_var(self, f):
+    def response_var(self, f: jax.Array) -> jax.Array:
         return jnp.exp(2 * f) / self.shape
 
-    def cdf(self, y, f):
+    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
         return gammainc(self.shape, self.shape * jnp.maximum(y, 0.0) * jnp.exp(-f))
 
-    def sample(self, key, f):
+    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
         return jnp.exp(f) * jax.random.gamma(key, self.shape, f.shape, f.dtype) / self.shape
 
-    def check(self, y):
+    def check(self, y: ArrayLike) -> None:
         super().check(y)
         if np.any(np.asarray(y) <= 0):
             raise ValueError("Gamma: y must be positive.")

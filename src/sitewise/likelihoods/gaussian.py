@@ -1,4 +1,4 @@
-"""L1. Gaussian noise: y = f + N(0, scale²).  Every method is exact here."""
+"""Gaussian noise: y = f + N(0, scale²).  Every method is exact here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.stats import norm
 
-from sitewise.likelihoods.base import Likelihood
+from sitewise.likelihoods.base import Likelihood, Power
 from sitewise.types import module, positive
 
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -19,20 +19,24 @@ _LOG_2PI = float(np.log(2 * np.pi))
 class Gaussian(Likelihood):
     scale: jax.Array = positive(default=1.0)
 
+    name: ClassVar[str] = "gaussian"
+    about: ClassVar[str] = "values with Gaussian noise"
+    location_scale: ClassVar[bool] = True
+    conjugate: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
 
-    def log_prob(self, y, f):
+    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
         return -0.5 * (((y - f) / self.scale) ** 2 + _LOG_2PI) - jnp.log(self.scale)
 
-    def landmark(self, y):
+    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         return y, jnp.broadcast_to(jnp.asarray(self.scale, y.dtype), y.shape)
 
-    def expected_log_prob(self, y, mean, var):
+    def expected_log_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
         if self.quadrature is not None:
             return super().expected_log_prob(y, mean, var)
         return self.log_prob(y, mean) - 0.5 * var / self.scale**2
 
-    def log_expected_prob(self, y, mean, var, power=1.0):
+    def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0) -> jax.Array:
         if self.quadrature is not None:
             return super().log_expected_prob(y, mean, var, power)
         # p^α = c·N(y; f, s²/α),  log c = ½(1−α) log(2πs²) − ½ log α
@@ -41,20 +45,28 @@ class Gaussian(Likelihood):
         total = s2 / power + var
         return log_c - 0.5 * ((y - mean) ** 2 / total + jnp.log(2 * np.pi * total))
 
-    def log_expected_smoothed_prob(self, y, mean, var, resid, power=1.0, start=None):
+    def log_expected_smoothed_prob(
+        self,
+        y: jax.Array,
+        mean: jax.Array,
+        var: jax.Array,
+        resid: jax.Array,
+        power: Power = 1.0,
+        start: jax.Array | None = None,
+    ) -> jax.Array:
         """p̃ = p·exp(−½ resid/s²)."""
         if self.quadrature is not None:
             return super().log_expected_smoothed_prob(y, mean, var, resid, power, start)
         return self.log_expected_prob(y, mean, var, power) - 0.5 * power * resid / self.scale**2
 
-    def response_mean(self, f):
+    def response_mean(self, f: jax.Array) -> jax.Array:
         return f
 
-    def response_var(self, f):
+    def response_var(self, f: jax.Array) -> jax.Array:
         return jnp.broadcast_to(self.scale**2, f.shape)
 
-    def cdf(self, y, f):
+    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
         return norm.cdf((y - f) / self.scale)
 
-    def sample(self, key, f):
+    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
         return f + self.scale * jax.random.normal(key, f.shape, f.dtype)

@@ -1,13 +1,15 @@
-"""L1. Gaussian noise whose variance is given for every row: y = f + N(0, variance).  Every method is exact."""
+"""Gaussian noise whose variance is given for every row: y = f + N(0, variance).  Every method is exact."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-from sitewise.likelihoods.base import Likelihood
+from sitewise.likelihoods.base import Likelihood, Power
 from sitewise.likelihoods.gaussian import Gaussian
 from sitewise.types import module
 
@@ -20,31 +22,40 @@ class HeteroscedasticGaussian(Likelihood):
     f are, and log densities are, given y with its variance.
     """
 
+    conjugate: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
     columns: ClassVar[tuple[str, ...]] = ("value", "variance")
 
-    def _noise(self, y) -> Gaussian:
+    def _noise(self, y: jax.Array) -> Gaussian:
         return Gaussian(jnp.sqrt(y[..., 1]), quadrature=self.quadrature)
 
-    def log_prob(self, y, f):
+    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
         return self._noise(y).log_prob(y[..., 0], f)
 
-    def landmark(self, y):
+    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         return self._noise(y).landmark(y[..., 0])
 
-    def expected_log_prob(self, y, mean, var):
+    def expected_log_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
         return self._noise(y).expected_log_prob(y[..., 0], mean, var)
 
-    def log_expected_prob(self, y, mean, var, power=1.0):
+    def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0) -> jax.Array:
         return self._noise(y).log_expected_prob(y[..., 0], mean, var, power)
 
-    def log_expected_smoothed_prob(self, y, mean, var, resid, power=1.0, start=None):
+    def log_expected_smoothed_prob(
+        self,
+        y: jax.Array,
+        mean: jax.Array,
+        var: jax.Array,
+        resid: jax.Array,
+        power: Power = 1.0,
+        start: jax.Array | None = None,
+    ) -> jax.Array:
         return self._noise(y).log_expected_smoothed_prob(y[..., 0], mean, var, resid, power, start)
 
-    def cdf(self, y, f):
+    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
         return self._noise(y).cdf(y[..., 0], f)
 
-    def check(self, y):
+    def check(self, y: ArrayLike) -> None:
         super().check(y)
         y = np.asarray(y)
         if not np.all(np.isfinite(y)) or np.any(y[..., 1] <= 0):

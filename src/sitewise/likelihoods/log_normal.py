@@ -1,14 +1,15 @@
-"""L1. Positive values: log y = f + N(0, scale²).  Gaussian noise on log y, so every method is exact."""
+"""Positive values: log y = f + N(0, scale²).  Gaussian noise on log y, so every method is exact."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-from sitewise.likelihoods.base import Likelihood
+from sitewise.likelihoods.base import Likelihood, Power, positive_baseline
 from sitewise.likelihoods.gaussian import Gaussian
 from sitewise.types import module, positive
 
@@ -19,40 +20,59 @@ class LogNormal(Likelihood):
 
     scale: jax.Array = positive(default=1.0)
 
+    name: ClassVar[str] = "log_normal"
+    about: ClassVar[str] = "positive values, Gaussian on the log scale"
+    support: ClassVar[str] = "positive"
+    conjugate: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
 
     def _noise(self) -> Gaussian:
         return Gaussian(self.scale, quadrature=self.quadrature)
 
-    def log_prob(self, y, f):
+    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
         return self._noise().log_prob(jnp.log(y), f) - jnp.log(y)
 
-    def landmark(self, y):
+    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         return self._noise().landmark(jnp.log(y))
 
-    def expected_log_prob(self, y, mean, var):
+    def expected_log_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
         return self._noise().expected_log_prob(jnp.log(y), mean, var) - jnp.log(y)
 
-    def log_expected_prob(self, y, mean, var, power=1.0):
+    def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0) -> jax.Array:
         return self._noise().log_expected_prob(jnp.log(y), mean, var, power) - power * jnp.log(y)
 
-    def log_expected_smoothed_prob(self, y, mean, var, resid, power=1.0, start=None):
+    def log_expected_smoothed_prob(
+        self,
+        y: jax.Array,
+        mean: jax.Array,
+        var: jax.Array,
+        resid: jax.Array,
+        power: Power = 1.0,
+        start: jax.Array | None = None,
+    ) -> jax.Array:
         inner = self._noise().log_expected_smoothed_prob(jnp.log(y), mean, var, resid, power, start)
         return inner - power * jnp.log(y)
 
-    def response_mean(self, f):
+    def level(self, y: np.ndarray, weight: np.ndarray) -> float:
+        return float(np.average(np.log(y), weights=weight))
+
+    @staticmethod
+    def baseline(y: np.ndarray) -> Any:
+        return positive_baseline(y)
+
+    def response_mean(self, f: jax.Array) -> jax.Array:
         return jnp.exp(f + 0.5 * self.scale**2)
 
-    def response_var(self, f):
+    def response_var(self, f: jax.Array) -> jax.Array:
         return jnp.expm1(self.scale**2) * jnp.exp(2 * f + self.scale**2)
 
-    def cdf(self, y, f):
+    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
         return jnp.where(y > 0, self._noise().cdf(jnp.log(jnp.where(y > 0, y, 1.0)), f), 0.0)
 
-    def sample(self, key, f):
+    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
         return jnp.exp(self._noise().sample(key, f))
 
-    def check(self, y):
+    def check(self, y: ArrayLike) -> None:
         super().check(y)
         if np.any(np.asarray(y) <= 0):
             raise ValueError("LogNormal: y must be positive.")

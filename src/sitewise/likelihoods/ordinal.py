@@ -1,15 +1,16 @@
-"""L1. Ordered classes 0, 1, …, C−1: y counts how many learned cut points lie below f + N(0, 1)."""
+"""Ordered classes 0, 1, …, C−1: y counts how many learned cut points lie below f + N(0, 1)."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-from sitewise.gaussian_cdf import log_interval
-from sitewise.likelihoods.base import Likelihood, is_one
+from sitewise.likelihoods.base import Likelihood, Power, is_one
+from sitewise.numerics.gaussian_cdf import log_interval
 from sitewise.types import module, positive, real
 
 
@@ -24,6 +25,9 @@ class Ordinal(Likelihood):
     first: jax.Array = real(default=-0.5)
     gaps: jax.Array = positive(default=(1.0,))
 
+    name: ClassVar[str] = "ordinal"
+    about: ClassVar[str] = "ordered classes 0, 1, 2, …"
+    support: ClassVar[str] = "ranks"
     log_concave: ClassVar[bool] = True
 
     @staticmethod
@@ -36,6 +40,23 @@ class Ordinal(Likelihood):
         cuts = np.sqrt(2) * norm.ppf(np.arange(1, classes) / classes)
         return Ordinal(cuts[0], np.diff(cuts))
 
+    @classmethod
+    def for_targets(cls, y: np.ndarray) -> Ordinal:
+        found = np.unique(y)
+        if not np.array_equal(found, np.arange(len(found))):
+            raise ValueError(
+                f"ordinal: classes must be numbered 0, 1, 2, … without gaps, but y holds {found[:5].tolist()}"
+                f"{' and more' if len(found) > 5 else ''}; np.unique(y, return_inverse=True)[1] numbers them in order."
+            )
+        return cls.of(len(found))
+
+    @staticmethod
+    def baseline(y: np.ndarray) -> Any:
+        from scipy import stats
+
+        values, counts = np.unique(y, return_counts=True)
+        return stats.rv_discrete(values=(values, counts / len(y)))
+
     @property
     def classes(self) -> int:
         return np.shape(self.gaps)[0] + 2
@@ -44,52 +65,52 @@ class Ordinal(Likelihood):
         """b_1, …, b_{C−1}."""
         return self.first + jnp.concatenate([jnp.zeros(1), jnp.cumsum(jnp.asarray(self.gaps))])
 
-    def _ends(self, y):
+    def _ends(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         ends = jnp.concatenate([jnp.array([-jnp.inf]), self.cuts(), jnp.array([jnp.inf])]).astype(y.dtype)
         c = jnp.clip(y, 0, self.classes - 1).astype(int)
         return ends[c], ends[c + 1]
 
-    def log_prob(self, y, f):
+    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
         low, high = self._ends(y)
         return log_interval(low, high, f, 1.0)
 
-    def landmark(self, y):
+    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The middle of the class, or its only cut point; both ends bend on the scale of the noise."""
         low, high = self._ends(y)
         low, high = jnp.where(jnp.isinf(low), high, low), jnp.where(jnp.isinf(high), low, high)
         return 0.5 * (low + high), 1 + 0.25 * (high - low)
 
-    def log_expected_prob(self, y, mean, var, power=1.0):
+    def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0) -> jax.Array:
         """The same with noise of variance 1 + v, for power 1."""
         if self.quadrature is not None or not is_one(power):
             return super().log_expected_prob(y, mean, var, power)
         low, high = self._ends(y)
         return log_interval(low, high, mean, jnp.sqrt(1 + var))
 
-    def _probabilities(self, f):
+    def _probabilities(self, f: jax.Array) -> tuple[jax.Array, jax.Array]:
         """One leading entry per class."""
         labels = jnp.arange(self.classes, dtype=f.dtype).reshape((-1,) + (1,) * f.ndim)
         return labels, jnp.exp(self.log_prob(labels + 0 * f, f))
 
-    def response_mean(self, f):
+    def response_mean(self, f: jax.Array) -> jax.Array:
         labels, p = self._probabilities(f)
         return jnp.sum(labels * p, axis=0)
 
-    def response_var(self, f):
+    def response_var(self, f: jax.Array) -> jax.Array:
         labels, p = self._probabilities(f)
         return jnp.sum((labels - jnp.sum(labels * p, axis=0)) ** 2 * p, axis=0)
 
-    def cdf(self, y, f):
+    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
         _, high = self._ends(jnp.maximum(y, 0.0))
         inside = jnp.exp(log_interval(-jnp.inf, high, f, 1.0))
         return jnp.where(y < 0, 0.0, inside)
 
-    def sample(self, key, f):
+    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
         noisy = f + jax.random.normal(key, f.shape, f.dtype)
         cuts = self.cuts().reshape((-1,) + (1,) * f.ndim)
         return jnp.sum(noisy > cuts, axis=0).astype(f.dtype)
 
-    def check(self, y):
+    def check(self, y: ArrayLike) -> None:
         super().check(y)
         y = np.asarray(y)
         if np.any(y != np.floor(y)) or np.any(y < 0) or np.any(y >= self.classes):

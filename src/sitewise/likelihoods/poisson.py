@@ -1,4 +1,4 @@
-"""L1. Counts: y ~ Poisson(exposure · rate(f))."""
+"""Counts: y ~ Poisson(exposure · rate(f))."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from sitewise.types import module
 
 @module
 class Poisson(Counts):
+    name: ClassVar[str] = "poisson"
+    about: ClassVar[str] = "counts"
     log_concave: ClassVar[bool] = True
 
-    def log_prob(self, y, f):
+    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
         """With d = log(mean/y):  log p = y log y − y − log y! − y (eᵈ − 1 − d), in which only d depends on f.
 
         y log(mean) − mean would lose, at a count of 10⁶, eight of the digits in which one f differs from the next.
@@ -29,25 +31,25 @@ class Poisson(Counts):
         none = -jnp.exp(log_exposure) * self.rate(f)
         return jnp.where(seen, best - count * (jnp.expm1(d) - d), none)
 
-    def landmark(self, y):
+    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         y, log_exposure = self.split(y)
         return self._landmark(y + 0.5, log_exposure, 1 / jnp.sqrt(y + 1.0))
 
-    def expected_log_prob(self, y, mean, var):
+    def expected_log_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
         """E[e^f] = exp(m + v/2)."""
         if self.quadrature is not None or self.link != "log":
             return super().expected_log_prob(y, mean, var)
         y, log_exposure = self.split(y)
         return y * (mean + log_exposure) - jnp.exp(mean + log_exposure + 0.5 * var) - gammaln(y + 1)
 
-    def response_var(self, f):
+    def response_var(self, f: jax.Array) -> jax.Array:
         return self.rate(f)
 
-    def cdf(self, y, f):
+    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
         y, log_exposure = self.split(y)
         return jnp.where(
             y < 0, 0.0, gammaincc(jnp.floor(jnp.maximum(y, 0.0)) + 1, jnp.exp(log_exposure) * self.rate(f))
         )
 
-    def sample(self, key, f):
+    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
         return jax.random.poisson(key, self.rate(f)).astype(f.dtype)

@@ -1,10 +1,13 @@
-"""L1. What Poisson and negative binomial counts share: the mean count is exposure · rate(f)."""
+"""What Poisson and negative binomial counts share: the mean count is exposure · rate(f)."""
 
 from __future__ import annotations
+
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood
 from sitewise.types import module, static
@@ -20,6 +23,8 @@ class Counts(Likelihood):
     link: str = static(default="log", kw_only=True)
     exposure: bool = static(default=False, kw_only=True)
 
+    support: ClassVar[str] = "counts"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.link not in ("log", "softplus"):
@@ -29,21 +34,23 @@ class Counts(Likelihood):
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("count", "exposure") if self.exposure else ("y",)
 
-    def split(self, y) -> tuple[jax.Array, jax.Array | float]:
+    def split(self, y: jax.Array) -> tuple[jax.Array, jax.Array | float]:
         """Counts and the logarithm of the exposure."""
         return (y[..., 0], jnp.log(y[..., 1])) if self.exposure else (y, 0.0)
 
-    def log_rate(self, f):
+    def log_rate(self, f: jax.Array) -> jax.Array:
         """f, or log log(1 + eᶠ), which is f − eᶠ/2 + … far to the left."""
         if self.link == "log":
             return f
         left = f < -30
         return jnp.where(left, f, jnp.log(jax.nn.softplus(jnp.where(left, 0.0, f))))
 
-    def rate(self, f):
+    def rate(self, f: jax.Array) -> jax.Array:
         return jnp.exp(f) if self.link == "log" else jax.nn.softplus(f)
 
-    def _landmark(self, count, log_exposure, relative_width):
+    def _landmark(
+        self, count: jax.Array, log_exposure: ArrayLike, relative_width: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
         """Where the rate is that of the count.  A softplus bends at 0, which small counts feel more than their mode."""
         if self.link == "log":
             return jnp.log(count) - log_exposure, relative_width
@@ -51,13 +58,23 @@ class Counts(Likelihood):
         far = rate > 1000
         return jnp.where(far, rate, 0.0), jnp.where(far, rate * relative_width, 1.0)
 
-    def row(self, value):
+    def row(self, value: jax.Array) -> jax.Array:
         return jnp.stack([value, jnp.ones_like(value)], axis=-1) if self.exposure else value
 
-    def response_mean(self, f):
+    def level(self, y: np.ndarray, weight: np.ndarray) -> float:
+        rate = float(np.average(y, weights=weight)) + 1e-3
+        return float(np.log(rate) if self.link == "log" else np.log(np.expm1(rate)) if rate < 30 else rate)
+
+    @staticmethod
+    def baseline(y: np.ndarray) -> Any:
+        from scipy import stats
+
+        return stats.poisson(max(float(np.mean(y)), 1e-12))
+
+    def response_mean(self, f: jax.Array) -> jax.Array:
         return self.rate(f)
 
-    def check(self, y):
+    def check(self, y: ArrayLike) -> None:
         super().check(y)
         y = np.asarray(y)
         count = y[..., 0] if self.exposure else y

@@ -1,4 +1,4 @@
-"""L1. Classes 0, 1, …, C−1 without order: p(y = k | f) = e^{f_k} / Σ_c e^{f_c}, one latent function per class.
+"""Classes 0, 1, …, C−1 without order: p(y = k | f) = e^{f_k} / Σ_c e^{f_c}, one latent function per class.
 
 log Σ_c e^{f_c} ≤ s + Σ_c e^{f_c − s} − 1 for every s, with equality at s = log Σ e^f.  So, class by class in g = f − s,
 
@@ -7,7 +7,7 @@ log Σ_c e^{f_c} ≤ s + Σ_c e^{f_c − s} − 1 for every s, with equality at 
 The prior of these models (`priors.classes`) takes the linear s(f) that suits the sites best.  Laplace's method is then
 that of softmax itself, because the bound touches at the mode, and so do the curvatures once s is eliminated (R&W
 section 3.5); VI maximises the tilted bound of Knowles & Minka (2011), whose expectations are closed, E e^g =
-e^{m + v/2}; and the EP-like evidence integrates softmax over each row's cavity (`race`).
+e^{m + v/2}; and the EP-like evidence integrates softmax over each row's cavity (`numerics.softmax_integral`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-from sitewise import race
-from sitewise.likelihoods.base import Likelihood
+from sitewise.likelihoods.base import Likelihood, Power
+from sitewise.numerics import softmax_integral
 from sitewise.types import module, static
 
 
@@ -29,6 +30,7 @@ class Softmax(Likelihood):
 
     classes: int = static(default=3)
 
+    support: ClassVar[str] = "classes"
     log_concave: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -42,41 +44,41 @@ class Softmax(Likelihood):
     def latents(self) -> int:  # type: ignore[override]
         return self.classes
 
-    def _observed(self, y):
+    def _observed(self, y: jax.Array) -> jax.Array:
         """1(c = y), classes first."""
         return (y == jnp.arange(self.classes, dtype=y.dtype).reshape((-1,) + (1,) * jnp.ndim(y))).astype(y.dtype)
 
-    def log_prob(self, y, f):
+    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
         """The terms of the bound, one per class; their sum is log softmax where Σ_c e^{g_c} = 1."""
         return self._observed(y) * (f + 1) - jnp.exp(f)
 
-    def expected_log_prob(self, y, mean, var):
+    def expected_log_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
         """E e^g = exp(m + v/2)."""
         return self._observed(y) * (mean + 1) - jnp.exp(mean + 0.5 * var)
 
-    def landmark(self, y):
+    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         """All classes equally likely; precise, so that q starts narrow."""
         level = jnp.zeros((self.classes, *jnp.shape(y)), y.dtype)
         return level - jnp.log(float(self.classes)), level + 1.0
 
     # -- of softmax itself, for the correlated latent values of a row: means (n, C), covariances (n, C, C) ----
 
-    def log_expected_prob(self, y, mean, var, power=1.0):
+    def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0) -> jax.Array:
         """log E[p(y | f)^power] for f ~ N(mean_i, var_i), where var_i is a matrix; one number per row."""
-        return race.log_win(self._observed(y).T, mean, race.independent_variances(var), power)
+        return softmax_integral.log_win(self._observed(y).T, mean, softmax_integral.independent_variances(var), power)
 
     def log_probabilities(self, mean: jax.Array, cov: jax.Array) -> jax.Array:
         """log P(y = c) of every class; their exponentials sum to one."""
-        d = race.independent_variances(cov)
+        d = softmax_integral.independent_variances(cov)
         each = jnp.eye(self.classes, dtype=mean.dtype)
-        logs = jax.lax.map(lambda k: race.log_win(jnp.broadcast_to(k, mean.shape), mean, d), each).T
+        logs = jax.lax.map(lambda k: softmax_integral.log_win(jnp.broadcast_to(k, mean.shape), mean, d), each).T
         return jax.nn.log_softmax(logs, axis=-1)
 
-    def sample(self, key, f):
+    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
         """Labels for latent values with the classes on the first axis."""
         return jax.random.categorical(key, f, axis=0).astype(f.dtype)
 
-    def check(self, y):
+    def check(self, y: ArrayLike) -> None:
         super().check(y)
         y = np.asarray(y)
         if np.any(y != np.floor(y)) or np.any(y < 0) or np.any(y >= self.classes):

@@ -1,4 +1,4 @@
-"""L2. Annealed importance sampling (Neal 2001): log Z of a GP model with an error bar, from both sides.
+"""Annealed importance sampling (Neal 2001): log Z of a GP model with an error bar, from both sides.
 
 Between the Gaussian q = prior × sites (τ = 0) and the posterior (τ = 1) lie the densities q(f) exp(τ·r(f)), which is
 prior · Π t_i^{1−τ} p_i^τ.  A chain drawn from q and moved once at each of T temperatures has the weight

@@ -1,23 +1,22 @@
-"""L3. log Z with an error bar for one model, and a verdict on the approximations beside it."""
+"""log Z with an error bar for one model, and a verdict on the approximations beside it."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from sitewise import evidence
-from sitewise.data import Data, bucket
+from sitewise.data import Data
 from sitewise.inference import EP, VI, Laplace
-from sitewise.inference.driver import solve
-from sitewise.mcmc import surface
+from sitewise.inference.loop import solve
+from sitewise.mcmc import points
 from sitewise.mcmc.ais import Annealing
 from sitewise.model import Model
 from sitewise.parameters import Trainable
-from sitewise.precision import working_precision
+from sitewise.runtime.precision import working_precision
 
 _GOOD, _ROUGH = 0.01, 0.05  # nats a row
 
@@ -60,7 +59,7 @@ def log_evidence(
     with working_precision():
         trainable = Trainable.of(model)
         vector = np.asarray(trainable.to_vector(model), np.float64)[None]
-    found = surface.sample_points(
+    found = points.sample_points(
         model, data, vector, trainable=trainable, annealing=settings, steps=steps, max_steps=max_steps,
         target_se=target_se, draws=1, seed=seed, block=1, done=done,
     )  # fmt: skip
@@ -98,6 +97,17 @@ class Certificate:
             out[name] = word if self.converged[name] else f"{word}, not converged"
         return out
 
+    def to_plain(self) -> dict[str, Any]:
+        """As numbers, text and maps, for reports and JSON."""
+        return {
+            "mcmc": dataclasses.asdict(self.mcmc),
+            "evidences": self.evidences,
+            "verdicts": self.verdicts,
+            "rows": self.rows,
+            "bound_holds": self.bound_holds,
+            "words": str(self),
+        }
+
     def __str__(self) -> str:
         m = self.mcmc
         lines = [
@@ -121,7 +131,7 @@ class Certificate:
         return "\n".join(lines)
 
 
-def evidence_certificate(model: Model, data: Data, **settings) -> Certificate:
+def evidence_certificate(model: Model, data: Data, **settings: Any) -> Certificate:
     """Which evidences can be trusted for this model and these data; `settings` go to `log_evidence`."""
     pairs = {
         "vi (elbo)": (VI(), evidence.elbo),
@@ -131,7 +141,7 @@ def evidence_certificate(model: Model, data: Data, **settings) -> Certificate:
     }
     found = log_evidence(model, data, **settings)
     with working_precision():
-        padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
+        padded = data.to_bucket()
         values, converged = {}, {}
         for name, (method, read) in pairs.items():
             solution = solve(method, model, padded)

@@ -1,4 +1,4 @@
-"""L0. Convergence of Markov chains: rank-normalised split R-hat, bulk and tail effective sample size.
+"""Convergence of Markov chains: rank-normalised split R-hat, bulk and tail effective sample size.
 
 Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021).  Arrays are (chains, draws).
 """

@@ -1,4 +1,4 @@
-"""L2. Elliptical slice sampling (Murray, Adams & MacKay 2010).
+"""Elliptical slice sampling (Murray, Adams & MacKay 2010).
 
 Leaves N(f; mean, root rootᵀ) · exp(τ·r(f)) invariant.  ν ~ N(0, root rootᵀ) and the present point span an ellipse;
 the new point is on it, at an angle found by shrinking a bracket around the present one.  No step size to set.

@@ -1,4 +1,4 @@
-"""L3. Posterior of hyperparameters and latent values, and predictions averaged over it.
+"""Posterior of hyperparameters and latent values, and predictions averaged over it.
 
     samples = sample(model, data, priors={"kernel.lengthscale": LogNormal(0, 1)})
     print(samples.summary());  samples.log_density(X_new, y_new)
@@ -20,13 +20,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from sitewise.data import Data, bucket
+from sitewise.data import Data
 from sitewise.inference import EP
-from sitewise.inference.driver import solve
-from sitewise.mcmc import diagnostics, prediction, surrogate
+from sitewise.inference.loop import solve
+from sitewise.mcmc import diagnostics, new_rows, surrogate
 from sitewise.model import Model
+from sitewise.numerics.small_matrices import principal_axes
 from sitewise.parameters import Trainable
-from sitewise.precision import working_precision
+from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
 _CHUNK = 25  # sweeps a compiled call; the same program serves warm-up and sampling of any length
@@ -167,7 +168,7 @@ class HyperSamples:
         """log p(y|X) of each row, averaged over (at most `draws`) draws of hyperparameters and latent values."""
         with working_precision():
             X, y = jnp.asarray(X, jnp.float64), jnp.asarray(y, jnp.float64)
-            return np.asarray(_log_density(*prediction.marginals(*self.given(self.spaced(draws)), X), y))
+            return np.asarray(_log_density(*new_rows.marginals(*self.given(self.spaced(draws)), X), y))
 
     def probability(self, X, draws: int = PREDICT_FROM) -> np.ndarray:
         """P(y = 1 | X) for a two-class likelihood."""
@@ -212,7 +213,7 @@ def sample(
     """
     model.likelihood.check(data.y)
     with working_precision():
-        padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
+        padded = data.to_bucket()
         trainable = Trainable.of(model, fixed, train)
         trainable.check_priors(priors or {})
         adapt = sites is None
@@ -273,5 +274,5 @@ def _directions(vectors: np.ndarray) -> jax.Array:
     if vectors.shape[-1] == 0:
         return jnp.zeros((0, 0))
     flat = vectors.reshape(-1, vectors.shape[-1])
-    values, axes = np.linalg.eigh(np.atleast_2d(np.cov(flat.T)) + 1e-6 * np.eye(flat.shape[1]))
-    return jnp.asarray((axes * np.clip(4 * np.sqrt(np.maximum(values, 0.0)), 0.1, 10.0)).T)
+    spreads, axes = principal_axes(np.atleast_2d(np.cov(flat.T)) + 1e-6 * np.eye(flat.shape[1]))
+    return jnp.asarray((axes * np.clip(4 * spreads, 0.1, 10.0)).T)

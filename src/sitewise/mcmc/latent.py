@@ -1,4 +1,4 @@
-"""L2. Posterior draws of the latent function at fixed hyperparameters, and what they predict.
+"""Posterior draws of the latent function at fixed hyperparameters, and what they predict.
 
 Given a draw f = μ + A z at the training rows, f* at a new row is Gaussian with
 
@@ -14,12 +14,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from sitewise import linalg
 from sitewise.data import Data
 from sitewise.mcmc import ais
 from sitewise.mcmc.elliptical import State
 from sitewise.mcmc.reference import Target
 from sitewise.model import Model
+from sitewise.numerics import triangular
 
 
 def conditional(model: Model, data: Data, A: jax.Array, X_new: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -27,7 +27,7 @@ def conditional(model: Model, data: Data, A: jax.Array, X_new: jax.Array) -> tup
     prior = model.prior
     # New rows first: distances are centred on the second table, and a prediction must not depend on its neighbours.
     cross = jnp.where(data.mask[:, None], prior.kernel.matrix(X_new, data.X).T, 0.0)
-    V = linalg.lower_solve(A, cross)
+    V = triangular.lower_solve(A, cross)
     full = prior.kernel.variances(X_new)
     floor = jnp.finfo(full.dtype).eps * full
     return V, prior.mean(X_new), jnp.maximum(full - jnp.sum(V * V, axis=0), floor)
@@ -51,7 +51,7 @@ def log_density(
     def body(t, carry):
         state, total = carry
         state = ais.settle(settings, jax.random.fold_in(key, t), target, state, thin)
-        z = linalg.lower_solve(ref.prior_root, state.position - ref.prior_mean[:, None])
+        z = triangular.lower_solve(ref.prior_root, state.position - ref.prior_mean[:, None])
         mean = mu[:, None] + V.T @ z
         density = model.likelihood.log_expected_prob(y_new[:, None], mean, var[:, None] + 0 * mean)
         return state, jnp.logaddexp(total, jax.scipy.special.logsumexp(density, axis=1))

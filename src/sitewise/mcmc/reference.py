@@ -1,4 +1,4 @@
-"""L2. The Gaussian q = prior × sites as a distribution to draw from, and what separates it from the posterior.
+"""The Gaussian q = prior × sites as a distribution to draw from, and what separates it from the posterior.
 
     p(f) Π p_i(f_i)^{w_i} = Z_q · q(f) · exp r(f),    r(f) = Σ w_i [log p_i(f_i) − log t_i(f_i)]
 
@@ -13,10 +13,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from sitewise import linalg
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
+from sitewise.numerics import cholesky, triangular, whitened_sites
 from sitewise.priors.full import FullGram
 from sitewise.sites import Sites, log_site
 
@@ -33,7 +33,7 @@ class Reference(NamedTuple):
     sites: Sites
     prior_mean: jax.Array
     prior_root: jax.Array
-    split: linalg.Split
+    split: whitened_sites.Split
     jitter: jax.Array
 
 
@@ -46,7 +46,7 @@ def prior_root(model: Model, data: Data) -> tuple[jax.Array, jax.Array, jax.Arra
     variance = jnp.sum(jnp.where(data.mask, jnp.diagonal(gram.K), 0.0)) / jnp.sum(data.mask)
     K = jnp.where(both, gram.K, 0.0) + jnp.diag(jnp.where(data.mask, 0.0, variance))
     # Never without jitter: A is inverted, and the chains move along its columns.
-    A, share = linalg.jittered_cholesky(K, 1)
+    A, share = cholesky.jittered_cholesky(K, 1)
     return gram.mean, A, share * variance
 
 
@@ -56,10 +56,10 @@ def reference(model: Model, data: Data, sites: Sites) -> Reference:
     sites = Sites(jnp.where(good, sites.nat1, 0.0), jnp.where(good, sites.prec, 0.0))
     mu, A, jitter = prior_root(model, data)
     all_copies = sites.scaled(data.weight)
-    white = linalg.whitened_sites(A, all_copies.nat1 - all_copies.prec * mu, all_copies.prec)
+    white = whitened_sites.whitened_sites(A, all_copies.nat1 - all_copies.prec * mu, all_copies.prec)
     shift = jnp.sum(mu * (all_copies.nat1 - 0.5 * all_copies.prec * mu))
-    root = linalg.lower_solve(white.L, A.T).T
-    split = linalg.independent_part(A, all_copies.prec)
+    root = triangular.lower_solve(white.L, A.T).T
+    split = whitened_sites.independent_part(A, all_copies.prec)
     return Reference(mu + A @ white.z_mean, root, shift + white.log_z, sites, mu, A, split, jitter)
 
 

@@ -1,7 +1,7 @@
-"""L2. Every row on its own, all rows at once: an exact companion of elliptical slice sampling.
+"""Every row on its own, all rows at once: an exact companion of elliptical slice sampling.
 
-Write q's deviation f − m = a + sd∘ε with a Gaussian and ε independent noise (`linalg.independent_part`).  Given a,
-the rows are independent: f_i ~ N(m_i + a_i, sd_i²) · exp(τ r_i(f_i)).  So
+Write q's deviation f − m = a + sd∘ε with a Gaussian and ε independent noise (`whitened_sites.independent_part`).
+Given a, the rows are independent: f_i ~ N(m_i + a_i, sd_i²) · exp(τ r_i(f_i)).  So
 
     draw a given f,  propose f_i' = m_i + a_i + sd_i ε_i,  accept row i with probability min(1, exp τ[r_i(f') − r_i(f)])
 

@@ -1,4 +1,4 @@
-"""L2. Surrogate-data slice sampling of hyperparameters and latent values (Murray & Adams 2010).
+"""Surrogate-data slice sampling of hyperparameters and latent values (Murray & Adams 2010).
 
 θ and f are strongly tied: with f held, θ can hardly move.  Give every row a noisy copy of f_i (the surrogate datum),
 with the precision π_i that the likelihood itself has there, and move θ with the copies and the *whitened deviation*
@@ -6,7 +6,7 @@ of f from its mean given the copies held.  In the notation of this library the c
 
     nat1_i = π_i f_i + √π_i ξ_i,  ξ ~ N(0, 1),    prec_i = π_i
 
-so with g = f − μ = A z, K = A Aᵀ and M = I + AᵀΠA = L Lᵀ (`linalg.whitened_sites`), η = Lᵀ(z − z_mean) is what is
+so with g = f − μ = A z, K = A Aᵀ and M = I + AᵀΠA = L Lᵀ (`whitened_sites.whitened_sites`), η = Lᵀ(z − z_mean) is
 held, and θ is slice-sampled from
 
     log p(y | f(θ)) + log ∫ N(f; μ, K) Π t_i df + log p(θ),     f(θ) = μ + A(z_mean + L⁻ᵀη).
@@ -22,11 +22,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from sitewise import linalg
 from sitewise.data import Data
 from sitewise.mcmc import elliptical, rowwise
 from sitewise.mcmc.reference import Target, prior_root, reference
 from sitewise.model import Model
+from sitewise.numerics import triangular, whitened_sites
 from sitewise.parameters import Trainable
 from sitewise.sites import Sites
 from sitewise.types import POSITIVE
@@ -94,9 +94,9 @@ def start(key: jax.Array, target: Posterior, vector: jax.Array) -> State:
     model = target.at(vector)
     mu, A, _ = prior_root(model, target.data)
     copies = target.sites.scaled(target.data.weight)
-    white = linalg.whitened_sites(A, copies.nat1 - copies.prec * mu, copies.prec)
+    white = whitened_sites.whitened_sites(A, copies.nat1 - copies.prec * mu, copies.prec)
     noise = jax.random.normal(key, mu.shape, mu.dtype)
-    z = white.z_mean + linalg.lower_transposed_solve(white.L, noise)
+    z = white.z_mean + triangular.lower_transposed_solve(white.L, noise)
     return State(vector, jnp.where(jnp.isfinite(target.log_likelihood(model, mu + A @ z)), z, 0.1 * noise))
 
 
@@ -111,7 +111,7 @@ def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array
         nat1 = prec * f + jnp.sqrt(prec) * jax.random.normal(key_copy, f.shape, f.dtype)
 
         def whitened(mu, A):
-            white = linalg.whitened_sites(A, nat1 - prec * mu, prec)
+            white = whitened_sites.whitened_sites(A, nat1 - prec * mu, prec)
             return white, white.log_z + jnp.sum(mu * (nat1 - 0.5 * prec * mu))
 
         white, log_z = whitened(mu, A)
@@ -125,7 +125,7 @@ def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array
         z, log_z = state.z, 0.0
         if copies:
             white, log_z = whitened(mu, A)
-            z = white.z_mean + linalg.lower_transposed_solve(white.L, held)
+            z = white.z_mean + triangular.lower_transposed_solve(white.L, held)
         value = target.log_likelihood(model, mu + A @ z) + log_z + target.log_prior(vector)
         return jnp.where(jnp.isfinite(value), value, -jnp.inf), z
 
@@ -191,5 +191,5 @@ def sweep(key: jax.Array, target: Posterior, state: State, directions: jax.Array
         return rowwise.step(key_rows, chain, fixed, 1.0)
 
     chain = lax.fori_loop(0, moves, move, chain)
-    z = linalg.lower_solve(ref.prior_root, chain.position[:, 0] - ref.prior_mean)
+    z = triangular.lower_solve(ref.prior_root, chain.position[:, 0] - ref.prior_mean)
     return State(state.vector, z), info

@@ -1,7 +1,17 @@
-"""Prior structures behind one call: `prior.gram(X).condition(sites)`."""
+"""Prior structures behind one contract (`priors.base`): `prior.gram(X).condition(sites)`."""
 
+from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior
 from sitewise.priors.classes import ClassPrior
-from sitewise.priors.full import FullPrior, Marginals
+from sitewise.priors.full import FullPrior
 from sitewise.priors.sparse import SparsePrior
 
-__all__ = ["ClassPrior", "FullPrior", "Marginals", "SparsePrior"]
+__all__ = [
+    "ClassPrior",
+    "Covariance",
+    "FullPrior",
+    "Gram",
+    "LatentPosterior",
+    "Marginals",
+    "Prior",
+    "SparsePrior",
+]

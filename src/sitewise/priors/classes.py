@@ -1,31 +1,57 @@
-"""L1. The prior of softmax models: one latent function per class at every row, with one kernel for all or one for each.
+"""The prior of softmax models: one latent function per class at every row, with one kernel for all or one for each.
 
 Sites, means and variances have the classes on their first axis and the rows on their last: (C, n).  The sites of a row
 see f_c − s, with s the shift that suits them best, because softmax does not know a common shift (see
-`raced.condition_on_raced_sites`).  `Marginals.mean` and `.var` are of g_c = f_c − s, `.cross` holds the covariance of
-the g of each row, (n, C, C).  Cost O(C n³) for a conditioning and O((Cn)²) memory for Newton's method and gradients.
+`softmax_sites.condition_on_sites`).  `mean` and `var` of the marginals are of g_c = f_c − s, `cross` holds the
+covariance of the g of each row, (n, C, C).  The cost is O(C n³) for a conditioning and O((Cn)²) memory for
+Newton's method and gradients.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 
-from sitewise import means, raced
+from sitewise import means
 from sitewise.kernels import Kernel
-from sitewise.priors.full import Marginals
-from sitewise.sites import Sites
+from sitewise.numerics import softmax_sites
+from sitewise.priors.base import Covariance, Gram, LatentPosterior, Prior
+from sitewise.sites import Cavity, Sites, expected_log_site
 from sitewise.types import fixed, module, static
 
 
+class ClassMarginals(NamedTuple):
+    """As `Marginals`, with `cross`, the covariance of the latent values of each row."""
+
+    mean: jax.Array
+    var: jax.Array
+    resid: jax.Array
+    log_z: jax.Array
+    prior_mean: jax.Array
+    jitter: jax.Array
+    cross: jax.Array
+
+    def cavity(self, sites: Sites, share: ArrayLike) -> Cavity:
+        """The Gaussian vector of each row without the share of its whole site."""
+        b, w = (a.T for a in sites.scaled(share))
+        left = softmax_sites.without_site(self.mean.T, self.cross, b, w)
+        return Cavity(left.mean, left.cov, left.cov, left.log_z)
+
+    def influence(self, sites: Sites, share: ArrayLike) -> jax.Array:
+        """KL(q ‖ cavity) = E_q[log t^share] − log E_cavity[t^share]."""
+        expected = jnp.sum(expected_log_site(sites.scaled(share), self.mean, self.var), axis=0)
+        return expected - self.cavity(sites, share).log_site
+
+
 @module
-class ClassPrior:
+class ClassPrior(Prior):
     """`own` says that every parameter of the kernel has a leading axis of classes: a kernel for each of them.
 
     Names of parameters are the same either way, so that bounds, priors and lists of what is held are too.
@@ -35,7 +61,7 @@ class ClassPrior:
     jitter: float = static(default=0.0)
     own: bool = static(default=False)
 
-    exact: ClassVar[bool] = True  # no residual variance
+    structure: ClassVar[str] = "classes"
     mean: ClassVar[means.Mean] = means.Zero()  # one common to all classes would change nothing
 
     @staticmethod
@@ -63,53 +89,42 @@ class ClassPrior:
         return lax.map(function, self.kernel) if self.own else function(self.kernel)
 
     def gram(self, X: jax.Array) -> ClassGram:
-        """Everything that depends on θ and X but not on the sites."""
         K = self.of_each(lambda kernel: kernel.matrix(X))
         return ClassGram(K + self.jitter * jnp.eye(X.shape[0], dtype=K.dtype))
 
     def posterior(self, X: jax.Array, sites: Sites) -> ClassPosterior:
-        """q(f) as an object that can be asked for predictions; `sites` are the weighted ones."""
-        out, factors = raced.condition_on_raced_sites(self.gram(X).K, sites.nat1, sites.prec)
+        out, factors = softmax_sites.condition_on_sites(self.gram(X).K, sites.nat1, sites.prec)
         return ClassPosterior(self, X, sites.nat1 - sites.prec * out.mean, factors.H, factors.T)
 
 
 @module
-class ClassGram:
+class ClassGram(Gram):
     """`K` is one matrix, or one for each class on a leading axis."""
 
     K: jax.Array = fixed()
 
     # A Newton direction needs the covariance of all rows and classes, which costs as much as several conditionings.
-    newton_pays: ClassVar[bool] = False
+    newton_is_cheap: ClassVar[bool] = False
 
-    def condition(self, sites: Sites) -> Marginals:
-        return self.condition_with_factor(sites)[0]
+    def condition(self, sites: Sites) -> ClassMarginals:
+        return self.condition_with_factor(sites, None)[0]
 
     def condition_with_factor(
-        self, sites: Sites, mask: jax.Array | None = None
-    ) -> tuple[Marginals, raced.RacedFactors]:
-        """prior × sites, and what `covariance` needs.  The mask changes nothing."""
-        out, factors = raced.condition_on_raced_sites(self.K, sites.nat1, sites.prec)
+        self, sites: Sites, mask: jax.Array | None
+    ) -> tuple[ClassMarginals, softmax_sites.Factors]:
+        out, factors = softmax_sites.condition_on_sites(self.K, sites.nat1, sites.prec)
         # Rounding can push a variance that is tiny next to the prior's below zero.
         floor = jnp.finfo(self.K.dtype).eps * jnp.diagonal(self.K, axis1=-2, axis2=-1)
         var = jnp.maximum(jnp.diagonal(out.cross, axis1=1, axis2=2).T, floor)
         zero = jnp.zeros_like(out.mean)
-        return Marginals(out.mean, var, zero, out.log_z, zero, out.jitter, out.cross), factors
+        return ClassMarginals(out.mean, var, zero, out.log_z, zero, out.jitter, out.cross), factors
 
-    def condition_mean(self, sites: Sites) -> Marginals:
-        """As `condition`: the means of the classes need all of it."""
-        return self.condition(sites)
-
-    def pull(self, sites: Sites, factors: raced.RacedFactors, q: Marginals, bar: Marginals) -> ClassGram:
-        """The cotangent of this gram, given that `bar` of q, with the sites held."""
-        return jax.vjp(lambda gram: gram.condition(sites), self)[1](bar)[0]
-
-    def lost(self, sites: Sites, q: Marginals, factors: raced.RacedFactors) -> jax.Array:
+    def rounding_error(self, sites: Sites, q: ClassMarginals, factors: softmax_sites.Factors) -> jax.Array:
         """The share that rounding has taken of the identities in the B_c."""
         prior = jnp.diagonal(self.K, axis1=-2, axis2=-1)
         return jnp.finfo(prior.dtype).eps * jnp.max(sites.prec * prior)
 
-    def covariance(self, sites: Sites, factors: raced.RacedFactors, with_pull: bool = False) -> ClassCovariance:
+    def covariance(self, sites: Sites, factors: softmax_sites.Factors) -> ClassCovariance:
         V, N = factors.V, factors.N
         classes, n = V.shape[:2]
         flat = N.reshape(classes * n, n)
@@ -120,7 +135,7 @@ class ClassGram:
 
 
 @module
-class ClassCovariance:
+class ClassCovariance(Covariance):
     """How q moves with the sites.
 
     `matrix` is the covariance of h = f − s with s integrated over, in which the sites are diagonal; g is h without
@@ -134,22 +149,24 @@ class ClassCovariance:
         """d mean = (this) d nat1."""
         return jnp.tensordot(self.matrix, x, axes=((2, 3), (0, 1)))
 
-    times_once = times
-
     def squared_times(self, x: jax.Array) -> jax.Array:
         """d var = −(this) d prec: that of h, less that of the noise, d(1/Σ prec) = −Σ d prec/(Σ prec)²."""
         moved = jnp.tensordot(self.matrix * self.matrix, x, axes=((2, 3), (0, 1)))
         return moved - self.noise**2 * jnp.sum(x, axis=0)
 
-    def cross_times(self, weights: jax.Array) -> jax.Array:
-        """The same for all of Σ_i Σ_ce weights_ice cross_ice, read backwards: its derivative in prec is −(this)."""
+    def pull_to_sites(self, q: ClassMarginals, by_q: ClassMarginals) -> Sites:
+        pulled = super().pull_to_sites(q, by_q)
+        return Sites(pulled.nat1, pulled.prec - self._cross_times(by_q.cross))
+
+    def _cross_times(self, weights: jax.Array) -> jax.Array:
+        """The derivative of Σ_i Σ_ce weights_ice cross_ice in prec is −(this)."""
         spread = jnp.einsum("iae,eidj->aidj", weights, self.matrix)
         moved = jnp.sum(self.matrix * spread, axis=(0, 1))
         return moved - self.noise**2 * jnp.sum(weights, axis=(1, 2))
 
 
 @module
-class ClassPosterior:
+class ClassPosterior(LatentPosterior):
     """`alpha` is K⁻¹ times the mean of f, for each class."""
 
     prior: ClassPrior = fixed()
@@ -166,7 +183,7 @@ class ClassPosterior:
         eye = jnp.eye(self.H.shape[0], dtype=V.dtype)
         return mean.T, jnp.einsum("cji,eji->ice", G, G) + eye * own.T[:, :, None]
 
-    def _parts(self, X_new):
+    def _parts(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """The means, and for each new row k = κ_c(X, x): H_c k, what lowers the variance, and Tᵀ E_c k, what the rows'
         unknown shifts add."""
         # New rows first: distances are centred on the second table, and a prediction must not depend on its neighbours.

@@ -1,4 +1,4 @@
-"""L1. Whitened features of a sparse prior, kept or recomputed, and conditioning on sites through them.
+"""Whitened features of a sparse prior, kept or recomputed, and conditioning on sites through them.
 
 With T = L_uu⁻ᵀ, L_uu L_uuᵀ = K_uu, the features Φ = K_xu T (n×m) make the inducing variables v ~ N(0, I) and the
 projected process s = Φ v, f_i = s_i + N(0, resid_i), resid_i = κ_ii − |φ_i|².  Given sites exp(b_i s_i − ½ w_i s_i²):
@@ -34,8 +34,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from sitewise import linalg
 from sitewise.kernels import Kernel
+from sitewise.numerics import cholesky, gaussian_sites, triangular
 from sitewise.types import fixed, module, replace, static
 
 
@@ -55,7 +55,7 @@ class Whitened:
     def __call__(self, X: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Φ and the prior variances of the rows of X."""
         K, diag = self.rows(X)
-        return linalg.times_upper(K, self.T), diag
+        return triangular.times_upper(K, self.T), diag
 
 
 @module
@@ -130,7 +130,7 @@ class Features:
         def add(sums, block):
             X, phi, values = block
             (K, _), back = jax.vjp(lambda whitened: whitened.rows(X), self.whitened)
-            phi = linalg.times_upper(K, self.whitened.T) if phi is None else phi
+            phi = triangular.times_upper(K, self.whitened.T) if phi is None else phi
             return jax.tree.map(jnp.add, sums, back(function(phi, *values))[0]), None
 
         def zero(tree):
@@ -166,12 +166,12 @@ class Factor(NamedTuple):
 
 def condition(features: Features, b: jax.Array, w: jax.Array) -> tuple[Projected, Factor]:
     """The formulas at the top of this file; not for differentiation."""
-    gram, u = features.total(lambda phi, diag, b, w: (linalg.weighted_gram(phi, w), phi.T @ b), b, w)
-    H, half_log_det, jitter = linalg.inverse_root(gram + jnp.eye(gram.shape[0], dtype=gram.dtype))
+    gram, u = features.total(lambda phi, diag, b, w: (triangular.weighted_gram(phi, w), phi.T @ b), b, w)
+    H, half_log_det, jitter = cholesky.inverse_root(gram + jnp.eye(gram.shape[0], dtype=gram.dtype))
     coef = H.T @ (H @ u)
 
     def rows(phi, diag):
-        C = linalg.times_upper(phi, H.T)
+        C = triangular.times_upper(phi, H.T)
         return phi @ coef, jnp.sum(C * C, axis=1), jnp.maximum(diag - jnp.sum(phi * phi, axis=1), 0.0)
 
     mean, var, resid = features.each(rows)
@@ -191,7 +191,7 @@ def _forward(features, b, w):
 
 def _steep(slope: jax.Array, out: Projected, z_bar: jax.Array) -> jax.Array:
     """Whether a derivative in variances is more than what is left of an equation that was solved to 1e-8."""
-    return jnp.max(jnp.abs(slope) * (out.var + out.resid)) > linalg.NO_SLOPE * jnp.abs(z_bar)
+    return jnp.max(jnp.abs(slope) * (out.var + out.resid)) > gaussian_sites.NO_SLOPE * jnp.abs(z_bar)
 
 
 def pull_features(features: Features, b: jax.Array, w: jax.Array, factor: Factor, out: Projected, bar: Projected):
@@ -205,7 +205,7 @@ def pull_features(features: Features, b: jax.Array, w: jax.Array, factor: Factor
 
     def sums(phi, diag, mean_bar, var_bar, rest):
         def gram_if(needed, weights):
-            return lax.cond(needed, lambda: linalg.weighted_gram(phi, weights), lambda: jnp.zeros_like(S))
+            return lax.cond(needed, lambda: triangular.weighted_gram(phi, weights), lambda: jnp.zeros_like(S))
 
         return phi.T @ mean_bar, gram_if(steep, var_bar), gram_if(uneven, rest)
 

@@ -1,4 +1,4 @@
-"""L1. Choosing inducing inputs.  The same inputs and seed give the same choice.
+"""Choosing inducing inputs.  The same inputs and seed give the same choice.
 
 kmeans   centres of m clusters (by mini-batches for large tables)
 greedy   the row of largest prior variance given those chosen so far: pivoted Cholesky of κ(X, X), O(nm²)
@@ -12,14 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from sitewise.kernels import Kernel
-from sitewise.precision import working_precision
+from sitewise.runtime.precision import working_precision
 
 SELECTIONS = ("kmeans", "greedy")
 _MINI_BATCH_ABOVE = 5_000_000  # rows × clusters
 _GREEDY_ROWS = 20_000
 
 
-def select(X, inducing: Any = "kmeans", count: int = 500, *, kernel: Kernel | None = None, seed: int = 0) -> np.ndarray:
+def select(
+    X: Any, inducing: Any = "kmeans", count: int = 500, *, kernel: Kernel | None = None, seed: int = 0
+) -> np.ndarray:
     """Z: `count` inducing inputs for the rows of X, by name, or `inducing` itself if it is an array.
 
     If X has no more than `count` distinct rows, Z is those rows, and the sparse GP is exact.

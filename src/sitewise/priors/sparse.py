@@ -1,4 +1,4 @@
-"""L1. The sparse GP prior: m inducing variables u = f(Z) summarise the function (Titsias 2009).
+"""The sparse GP prior: m inducing variables u = f(Z) summarise the function (Titsias 2009).
 
 f_i = s_i + e_i, with s the projection of f on u and e_i ~ N(0, resid_i) independent given u; row i has its site on s_i.
 Cost O(nm²).  With Z = X it is the full GP.
@@ -11,19 +11,23 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import DTypeLike
 
-from sitewise import linalg, means
+from sitewise import means
 from sitewise.kernels import Kernel
+from sitewise.numerics import cholesky, triangular
+from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior
 from sitewise.priors.features import Factor, Features, Inner, Projected, Whitened, condition, project, pull_features
-from sitewise.priors.full import Marginals
+from sitewise.runtime.device import on_accelerator
 from sitewise.sites import Sites
 from sitewise.types import Module, fixed, module, real, static
 
-_CACHED, _AHEAD = 2**18, 2**22  # numbers of features in a block: 2 MB, and what keeps an accelerator busy
+# Numbers of features in a block: 2 MB, which stay in a processor's cache, and what keeps an accelerator busy.
+_CPU_BLOCK, _ACCELERATOR_BLOCK = 2**18, 2**22
 
 
 @module
-class SparsePrior(Module):
+class SparsePrior(Module, Prior):
     """`inducing` is Z, one row per inducing input; held unless trained by name.
 
     jitter   added to the diagonal of K_uu, as a share of its mean
@@ -38,41 +42,40 @@ class SparsePrior(Module):
     keep: int = static(2**24)
     block: int | None = static(None)
 
+    structure: ClassVar[str] = "sparse"
     exact: ClassVar[bool] = False
 
-    def _inducing(self, dtype) -> tuple[jax.Array, jax.Array]:
+    def _inducing(self, dtype: DTypeLike) -> tuple[jax.Array, jax.Array]:
         """Z, and K_uu with the jitter."""
         Z = jnp.asarray(self.inducing, dtype)
         K = self.kernel.matrix(Z)
         return Z, K + self.jitter * jnp.mean(jnp.diagonal(K)) * jnp.eye(len(Z), dtype=dtype)
 
-    def whitened(self, dtype) -> Whitened:
+    def whitened(self, dtype: DTypeLike) -> Whitened:
         Z, K_uu = self._inducing(dtype)
-        return Whitened(self.kernel, Z, *linalg.whitener(K_uu))
+        return Whitened(self.kernel, Z, *cholesky.whitener(K_uu))
 
     def gram(self, X: jax.Array) -> SparseGram:
-        """Everything that depends on θ and X but not on the sites."""
         Z, K_uu = self._inducing(X.dtype)
-        whitened = Whitened(self.kernel, Z, *linalg.whitener(lax.stop_gradient(K_uu)))
-        numbers = self.block or (_CACHED if jax.default_backend() == "cpu" else _AHEAD)
+        whitened = Whitened(self.kernel, Z, *cholesky.whitener(lax.stop_gradient(K_uu)))
+        numbers = self.block or (_ACCELERATOR_BLOCK if on_accelerator() else _CPU_BLOCK)
         keep = X.shape[0] * len(Z) <= self.keep
         features = Features.of(whitened, K_uu, X, max(1, numbers // len(Z)), keep)
         return SparseGram(features, self.mean(X), whitened.jitter)
 
     def posterior(self, X: jax.Array, sites: Sites) -> SparsePosterior:
-        """q(f) as an object that can be asked for predictions; `sites` are the weighted ones."""
-        factor = self.gram(X).condition_with_factor(sites)[1]
+        factor = self.gram(X).condition_with_factor(sites, None)[1]
         return SparsePosterior(self.whitened(X.dtype), self.mean, factor.inner)
 
 
 @module
-class SparseGram:
+class SparseGram(Gram):
     features: Features = fixed()
     mean: jax.Array = fixed()
     jitter: jax.Array = fixed()
 
-    # A product with Σ∘Σ costs as much as a conditioning here: Newton only where the plain update contracts badly.
-    newton_pays: ClassVar[bool] = False
+    # A product with Σ∘Σ costs as much as a conditioning here.
+    newton_is_cheap: ClassVar[bool] = False
 
     def _marginals(self, sites: Sites, out: Projected) -> Marginals:
         mu = self.mean
@@ -81,36 +84,30 @@ class SparseGram:
         return Marginals(mu + out.mean, out.var, out.resid, shift + out.log_z, mu, jitter)
 
     def condition(self, sites: Sites) -> Marginals:
-        """prior × sites; the sites see s, which has the prior mean μ of f."""
+        """The sites see s, which has the prior mean μ of f."""
         return self._marginals(sites, project(self.features, sites.nat1 - sites.prec * self.mean, sites.prec))
 
-    def condition_with_factor(self, sites: Sites, mask: jax.Array | None = None) -> tuple[Marginals, Factor]:
-        """The same, with what `covariance` and `pull` need; not for differentiation.  The mask changes nothing."""
+    def condition_with_factor(self, sites: Sites, mask: jax.Array | None) -> tuple[Marginals, Factor]:
         out, factor = condition(self.features, sites.nat1 - sites.prec * self.mean, sites.prec)
         return self._marginals(sites, out), factor
 
-    def condition_mean(self, sites: Sites) -> Marginals:
-        """As `condition_with_factor`: without the variances it would cost about as much."""
-        return self.condition_with_factor(sites)[0]
-
-    def pull(self, sites: Sites, factor: Factor, q: Marginals, bar: Marginals) -> SparseGram:
-        """The cotangent of this gram, given that `bar` of q, with the sites held."""
+    def pull(self, sites: Sites, factor: Factor, q: Marginals, by_q: Marginals) -> SparseGram:
         b = sites.nat1 - sites.prec * self.mean
-        out, out_bar = (Projected(a.mean, a.var, a.resid, a.log_z, a.jitter) for a in (q, bar))
+        out, out_bar = (Projected(a.mean, a.var, a.resid, a.log_z, a.jitter) for a in (q, by_q))
         features_bar, b_bar, _ = pull_features(self.features, b, sites.prec, factor, out, out_bar)
-        mean_bar = bar.mean + bar.prior_mean + bar.log_z * b - sites.prec * b_bar
+        mean_bar = by_q.mean + by_q.prior_mean + by_q.log_z * b - sites.prec * b_bar
         return SparseGram(features_bar, mean_bar, jnp.zeros_like(self.jitter))
 
-    def lost(self, sites: Sites, q: Marginals, factor: Factor) -> jax.Array:
+    def rounding_error(self, sites: Sites, q: Marginals, factor: Factor) -> jax.Array:
         """The share that rounding has taken of the identity in A."""
         return jnp.finfo(factor.gram.dtype).eps * jnp.max(jnp.diagonal(factor.gram))
 
-    def covariance(self, sites: Sites, factor: Factor, with_pull: bool = False) -> SparseCovariance:
+    def covariance(self, sites: Sites, factor: Factor) -> SparseCovariance:
         return SparseCovariance(self.features, factor.inner.H.T @ factor.inner.H)
 
 
 @module
-class SparseCovariance:
+class SparseCovariance(Covariance):
     """Σ = Φ S Φᵀ, as the two products that derivatives of q need."""
 
     features: Features = fixed()
@@ -121,30 +118,27 @@ class SparseCovariance:
         inner = self.S @ self.features.total(lambda phi, diag, x: phi.T @ x, x)
         return self.features.each(lambda phi, diag: phi @ inner)
 
-    times_once = times
-
     def squared_times(self, x: jax.Array) -> jax.Array:
         """(Σ ∘ Σ) x = diag Φ S (Φᵀ diag(x) Φ) S Φᵀ, in O(nm²)."""
-        P = self.features.total(lambda phi, diag, x: linalg.weighted_gram(phi, x), x)
+        P = self.features.total(lambda phi, diag, x: triangular.weighted_gram(phi, x), x)
         Q = self.S @ P @ self.S
         return self.features.each(lambda phi, diag: jnp.sum((phi @ Q) * phi, axis=1))
 
 
 @module
-class SparsePosterior:
+class SparsePosterior(LatentPosterior):
     whitened: Whitened = fixed()
     mean: means.Mean = fixed()
     inner: Inner = fixed()
 
     def marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Mean and variance of f at each new row: κ − |φ|² + φᵀSφ."""
+        """The variance is κ − |φ|² + φᵀSφ."""
         phi, diag = self.whitened(X_new)
         C = phi @ self.inner.H.T
         var = jnp.maximum(diag - jnp.sum(phi * phi, axis=1), 0.0) + jnp.sum(C * C, axis=1)
         return self.mean(X_new) + phi @ self.inner.coef, jnp.maximum(var, jnp.finfo(var.dtype).eps * diag)
 
     def joint(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Mean and covariance matrix of f at the new rows."""
         phi, _ = self.whitened(X_new)
         C = phi @ self.inner.H.T
         cov = self.whitened.kernel.matrix(X_new) - phi @ phi.T + C @ C.T

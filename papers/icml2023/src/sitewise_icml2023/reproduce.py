@@ -1,0 +1,61 @@
+"""`sitewise reproduce`: the paper's tables and figures."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from sitewise.app.process import save_or_exit
+from sitewise_icml2023 import agreement, contrast, suites, tables
+from sitewise_icml2023.figures import making
+from sitewise_icml2023.fits import fetch_sets, stored_rows
+from sitewise_icml2023.options import Options
+
+TABLES = ("table1", "table2", "table3", "table-ard", "table-ep-init")
+FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "figs-surfaces")
+WHAT = (*TABLES, *FIGURES, "protocols")
+# How near the means of our log densities should come to the printed ones.
+LIMITS = {"laplace": 0.003, "vi": 0.005, "hybrid-vem": 0.01}
+
+
+def run(what: Sequence[str], options: Options) -> None:
+    for name in what:
+        if name in TABLES:
+            make_table(name, options)
+        elif name == "fig4":
+            make_table("table1", options)
+        elif name == "protocols":
+            compare_protocols(options)
+        else:
+            making.make(name, options)
+
+
+def make_table(name: str, options: Options) -> None:
+    """The table as .md, .tex and .csv, once per protocol and metric; that of one seed has a name of its own."""
+    suite = options.suite(name)
+    rows = stored_rows(suite, options)
+    reference = suite.reference(suite.seeds)
+    for rules in options.protocol:
+        for metric in suite.metrics:
+            built = tables.build(rows, name, metric, rules, suite.methods, suite.sets, suite.seeds, reference)
+            stem = f"{reference or name}-{rules}-{metric}"
+            for suffix, render in ((".md", tables.markdown), (".tex", tables.latex), (".csv", tables.as_csv)):
+                save_or_exit(options.out / (stem + suffix), render(built).encode())
+            print(tables.markdown(built))
+    if name == "table1":
+        making.draw_fig4(options, suite, rows)
+        if "published" in options.protocol:
+            text = agreement.markdown(rows, reference or name, LIMITS, suite.seeds)
+            save_or_exit(options.out / f"{reference or name}-agreement.md", text.encode())
+
+
+def compare_protocols(options: Options) -> None:
+    """Table 1 under both protocols, side by side, with what the row number alone achieves."""
+    both = dataclasses.replace(options, protocol=("published", "clean"), seeds=options.seeds or (42,))
+    suite = both.suite("table1")
+    rows = stored_rows(suite, both)
+    sets = suite.sets if options.quick or options.sets else (*suite.sets, *suites.suites()["table3"].sets)
+    fetch_sets(sets, both)  # the row number is read off the files
+    text = contrast.markdown(rows, suite.methods, sets, suite.seeds, options.data)
+    save_or_exit(options.out / "protocols.md", text.encode())
+    print(text)

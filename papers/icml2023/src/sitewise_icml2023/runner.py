@@ -1,0 +1,193 @@
+"""Run the tasks that a store does not hold yet, on local processes, a dask cluster, or batched on an accelerator.
+
+The runner claims a task, a worker computes its row, the runner appends it.  So workers need no access to the store,
+and a kill at any moment loses at most the tasks under way.  A task claimed by another runner on the same store is set
+aside; when nothing else is left, the runner waits for the other's row, or takes over if the other died.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from sitewise_icml2023 import tasks as task_module
+from sitewise_icml2023.pool import Died
+from sitewise_icml2023.store import Store
+from sitewise_icml2023.tasks import KEY, Task
+
+ATTEMPTS = 3  # a task that kills its worker this often is recorded as failed
+
+
+class Executor(Protocol):
+    """What the runner asks of `pool.Pool` and `cluster.Cluster`."""
+
+    def idle(self) -> list[int]: ...
+    def submit(self, slot: int, item: Any) -> None: ...
+    def wait(self, timeout: float | None = None) -> list[tuple[int, Any, Any]]: ...
+    def close(self) -> None: ...
+
+
+class Progress(NamedTuple):
+    """Counts of a run, after each task."""
+
+    done: int
+    failed: int
+    total: int
+    last: Task
+
+
+class Queue:
+    """Tasks by shape.  A worker stays with its shape while there is one left, so that it compiles few programs."""
+
+    def __init__(self, tasks: Iterable[Task], shape: Callable[[Task], Any]) -> None:
+        self._groups: dict[Any, list[Task]] = {}
+        for task in tasks:
+            self._groups.setdefault(shape(task), []).append(task)
+        self._shape, self._at = shape, dict[int, Any]()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._groups.values()))
+
+    def take(self, slot: int) -> Task | None:
+        left = {shape: group for shape, group in self._groups.items() if group}
+        if not left:
+            return None
+        if self._at.get(slot) not in left:
+            taken = {shape for other, shape in self._at.items() if other != slot}
+            free = [shape for shape in left if shape not in taken]
+            self._at[slot] = free[0] if free else max(left, key=lambda shape: len(left[shape]))
+        return left[self._at[slot]].pop(0)
+
+    def put_back(self, task: Task) -> None:
+        self._groups[self._shape(task)].append(task)
+
+
+def run(
+    tasks: Iterable[Task],
+    path: Path,
+    executor: Executor,
+    *,
+    shape: Callable[[Task], Any] = task_module.shape,
+    report: Callable[[Progress], None] | None = None,
+    poll: float = 0.5,
+) -> Progress | None:
+    """Bring the store to hold a row for every task; None if it did already.  The executor is left open."""
+    store = Store(path)
+    try:
+        return _Run(store, report, poll).loop(list(tasks), shape, executor)
+    finally:
+        store.close()
+
+
+def run_together(
+    tasks: Iterable[Task],
+    path: Path,
+    function: Callable[[list[Task]], list[dict[str, Any]]] = task_module.run_together,
+    *,
+    report: Callable[[Progress], None] | None = None,
+    poll: float = 0.5,
+) -> Progress | None:
+    """As `run`, in this process: `function` is given all tasks that differ only in seed and fold."""
+    store = Store(path)
+    try:
+        return _Run(store, report, poll).groups(list(tasks), function)
+    finally:
+        store.close()
+
+
+class _Run:
+    """One run on a store: what it has finished, and which tasks killed their worker."""
+
+    def __init__(self, store: Store, report: Callable[[Progress], None] | None, poll: float) -> None:
+        self.store, self.report, self.poll = store, report, poll
+        self.deaths: Counter[tuple[Any, ...]] = Counter()
+        self.finished = self.failed = self.total = 0
+        self.last: Progress | None = None
+
+    def groups(self, tasks: list[Task], function: Callable[[list[Task]], list[dict[str, Any]]]) -> Progress | None:
+        left: dict[tuple[str, str, str], list[Task]] = {}
+        for task in self._missing(tasks):
+            left.setdefault((task.set, task.protocol, task.method), []).append(task)
+        while left:
+            for name, group in list(left.items()):
+                states = {task: self._take(task) for task in group}
+                mine = [task for task, state in states.items() if state == "mine"]
+                try:
+                    outcomes: list[Any] = function(mine) if mine else []
+                except Exception as problem:
+                    outcomes = [RuntimeError(f"{type(problem).__name__}: {problem}")] * len(mine)
+                for task, outcome in zip(mine, outcomes, strict=True):
+                    self._settle(task, outcome)
+                left[name] = [task for task, state in states.items() if state == "elsewhere"]
+            left = {name: group for name, group in left.items() if group}
+            if left:
+                time.sleep(self.poll)
+        return self.last
+
+    def _missing(self, tasks: list[Task]) -> list[Task]:
+        done = self.store.done()
+        missing = [task for task in dict.fromkeys(tasks) if task.key not in done]
+        self.total = len(missing)
+        return missing
+
+    def loop(self, tasks: list[Task], shape: Callable[[Task], Any], executor: Executor) -> Progress | None:
+        missing = self._missing(tasks)
+        queue, elsewhere, running = Queue(missing, shape), list[Task](), 0
+        while len(queue) or elsewhere or running:
+            if not len(queue) and elsewhere:
+                for task in elsewhere:
+                    queue.put_back(task)
+                elsewhere = []
+                if not running:
+                    time.sleep(self.poll)
+            for slot in executor.idle():
+                while (next_task := queue.take(slot)) is not None:
+                    state = self._take(next_task)
+                    if state == "mine":
+                        executor.submit(slot, next_task)
+                        running += 1
+                        break
+                    if state == "elsewhere":
+                        elsewhere.append(next_task)
+            if running:
+                for _, task, outcome in executor.wait(self.poll if elsewhere else None):
+                    running -= 1
+                    if self._settle(task, outcome):
+                        queue.put_back(task)
+        return self.last
+
+    def _take(self, task: Task) -> str:
+        """Claim the task, then look whether it was finished before the claim."""
+        if not self.store.claim(task.key):
+            return "elsewhere"
+        if task.key in self.store.done():
+            self.store.release(task.key)
+            self._count(task)
+            return "finished"
+        return "mine"
+
+    def _settle(self, task: Task, outcome: Any) -> bool:
+        """Record what came of a task; True if it has to run again."""
+        if isinstance(outcome, Died):
+            self.deaths[task.key] += 1
+            if self.deaths[task.key] < ATTEMPTS:
+                self.store.release(task.key)
+                return True
+            outcome = RuntimeError(f"its worker was killed {ATTEMPTS} times; is there enough memory?")
+        row = outcome
+        if isinstance(outcome, Exception):
+            self.failed += 1
+            row = {**dict(zip(KEY, task.key, strict=True)), "error": str(outcome), **task_module.provenance()}
+        self.store.append(row)
+        self.store.release(task.key)
+        self._count(task)
+        return False
+
+    def _count(self, task: Task) -> None:
+        self.finished += 1
+        self.last = Progress(self.finished, self.failed, self.total, task)
+        if self.report is not None:
+            self.report(self.last)

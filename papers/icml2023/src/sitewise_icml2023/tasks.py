@@ -1,0 +1,168 @@
+"""Tasks: (set, protocol, seed, fold, method) → one row of results."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import sitewise
+from sitewise import posterior
+from sitewise.data import bucket
+from sitewise.learning.base import SiteFit
+from sitewise.metrics import accuracy
+from sitewise.runtime.precision import working_precision
+from sitewise_icml2023 import protocols, variants
+from sitewise_icml2023.registry import DataSet, get
+
+KEY = ("set", "protocol", "seed", "fold", "method")
+
+
+class Task(NamedTuple):
+    """`folder` is where the data sets lie; it is no part of the task's identity."""
+
+    set: str
+    protocol: str
+    seed: int
+    fold: int
+    method: str
+    folder: Path | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self[:5]
+
+
+def key_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in KEY)
+
+
+def suite(
+    sets: Iterable[str],
+    rules: Iterable[str],
+    seeds: Iterable[int],
+    names: Iterable[str],
+    folder: Path | None = None,
+    folds: Sequence[int] = tuple(range(protocols.FOLDS)),
+) -> list[Task]:
+    """The product of sets, protocols, seeds, folds and methods; names are checked here, before anything runs."""
+    sets, rules, seeds, names = list(sets), list(rules), list(seeds), list(names)
+    for name in names:
+        variants.parse(name)
+    for rule in rules:
+        protocols.protocol(rule)
+    return [Task(*parts, folder) for parts in itertools.product(sets, rules, seeds, folds, names)]
+
+
+def shape(task: Task) -> tuple[int, int]:
+    """(padded training rows, features): tasks of one shape share compiled programs."""
+    rules = protocols.protocol(task.protocol)
+    record = get(rules.replace.get(task.set, task.set))
+    return bucket(record.rows - record.rows // protocols.FOLDS), protocols.columns(record, rules)
+
+
+def load(task: Task) -> tuple[DataSet, protocols.Fold]:
+    return get(task.set), protocols.fold(task.set, task.protocol, task.seed, task.fold, task.folder)
+
+
+def run(task: Task) -> dict[str, Any]:
+    """Train, predict, and put everything about it into one flat row."""
+    _drop_programs(task)
+    record, rows = load(task)
+    wall, cpu = time.perf_counter(), time.process_time()
+    fit = variants.fit(task.method, record.kind, record.name, rows.X, rows.y)
+    return _row(task, record, rows, fit, time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def run_together(group: Sequence[Task]) -> list[dict[str, Any]]:
+    """The rows of tasks that share set, protocol and method, trained in one program where the method can."""
+    loaded = [load(task) for task in group]
+    first, record = group[0], loaded[0][0]
+    wall, cpu = time.perf_counter(), time.process_time()
+    fits = variants.fit_many(first.method, record.kind, record.name, [(rows.X, rows.y) for _, rows in loaded])
+    if fits is None:
+        return [run(task) for task in group]
+    wall, cpu = (
+        (after - before) / len(group) for after, before in ((time.perf_counter(), wall), (time.process_time(), cpu))
+    )
+    return [
+        {**_row(task, record, rows, fit, wall, cpu), "together": len(group)}
+        for task, (_, rows), fit in zip(group, loaded, fits, strict=True)
+    ]
+
+
+def _row(task: Task, record: DataSet, rows: protocols.Fold, fit: SiteFit, wall: float, cpu: float) -> dict[str, Any]:
+    with working_precision():
+        q = posterior(fit.model, fit.data, fit.sites)
+        density = np.asarray(q.log_density(rows.X_test, rows.y_test))
+        if record.kind == "classification":
+            # As in the paper, no probability counts as less than 1e-12.
+            density = np.clip(density, np.log(1e-12), np.log1p(-1e-12))
+            hits: float | None = accuracy(np.asarray(q.probability(rows.X_test)), rows.y_test)
+        else:
+            hits = None
+    return {
+        **dict(zip(KEY, task.key, strict=True)),
+        "n": len(rows.y),
+        "test_loglik": float(density.mean()),
+        "test_acc": hits,
+        "objective": fit.objective,
+        "evidences": fit.evidences,
+        "theta": {k: np.asarray(v).tolist() for k, v in fit.parameters.items() if np.size(v) <= 64},
+        "converged": bool(fit.converged),
+        "reason": fit.reason,
+        "rounds": fit.rounds,
+        "evaluations": len(fit.trace),
+        "residual": float(fit.solution.stats.residual),
+        "at_bound": list(fit.at_bound),
+        "seconds": wall,
+        "cpu_seconds": cpu,
+        **provenance(),
+    }
+
+
+_last_shape: tuple[int, int] | None = None
+
+
+def _drop_programs(task: Task) -> None:
+    """This process does not need programs of another shape again, and they take hundreds of megabytes."""
+    global _last_shape
+    if _last_shape not in (None, shape(task)):
+        jax.clear_caches()
+    _last_shape = shape(task)
+
+
+@functools.cache
+def provenance() -> dict[str, Any]:
+    """Version, commit and machine, without names of hosts or people."""
+    return {
+        "version": sitewise.__version__,
+        "commit": _commit(Path(sitewise.__file__).parent),
+        "machine": {
+            "processor": platform.machine(),
+            "cores": os.cpu_count(),
+            "device": jax.devices()[0].device_kind,
+            "python": platform.python_version(),
+            "jax": jax.__version__,
+        },
+    }
+
+
+def _commit(folder: Path) -> str | None:
+    """The commit of the checkout that the package is imported from; None for an installed package."""
+    if not (folder.parents[1] / ".git").exists():
+        return None
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

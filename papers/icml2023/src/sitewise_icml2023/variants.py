@@ -1,0 +1,113 @@
+"""What a method's name in a task stands for: a learner, and modifiers of the model it starts from.
+
+hybrid              the learner of that name (sitewise.resolve) on the set's model, from ℓ = σ² = 1
+hybrid@ard          one lengthscale a feature
+vi@m500             sparse, with 500 inducing inputs by k-means
+ep@from-hybrid      started at the hyperparameters that the hybrid found
+hybrid-ep, hybrid-0.5   VI's sites with EP's evidence, of power 1 and 0.5, on any prior
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import jax
+import numpy as np
+
+from sitewise import METHODS, VEM, Data, Inference, Model, Nested, evidence, inducing, kernels, likelihoods, resolve
+from sitewise.errors import UserError
+from sitewise.learning.base import SiteFit
+from sitewise.numerics.quadrature import GaussHermite
+
+# VI's sites with EP's evidence of this power; on a sparse prior the library's `hybrid` reads another evidence.
+EXTRA = {"hybrid-ep": 1.0, "hybrid-0.5": 0.5}
+KNOWN = (*(name for name, method in METHODS.items() if not method.samples), *EXTRA)
+# Beyond these bounds sparse evidences are flat; without them a run to a corner never ends.
+SPARSE_BOUNDS = {"kernel.lengthscale": (0.05, 500.0), "kernel.variance": (1e-3, 1e5)}
+# Algorithm 1 on robust regression: published numbers of rounds.
+STUDENT_T_ROUNDS = {"neal": 2000, "boston": 5000, "boston_uci": 5000, "stock": 5000}
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A learner and the modifiers of its start; `start` names the method whose hyperparameters it starts from."""
+
+    learner: str
+    ard: bool = False
+    inducing: int = 0
+    start: str = ""
+
+
+def parse(text: str) -> Method:
+    """The method that a name such as vi@m500 stands for."""
+    name, *modifiers = text.split("@")
+    if name not in KNOWN:
+        raise UserError(f"Unknown method {name!r}; choose one of {', '.join(KNOWN)}.")
+    method = Method(name)
+    for modifier in modifiers:
+        if modifier == "ard":
+            method = dataclasses.replace(method, ard=True)
+        elif re.fullmatch(r"m[1-9]\d*", modifier):
+            method = dataclasses.replace(method, inducing=int(modifier[1:]))
+        elif modifier.startswith("from-") and modifier[5:] in KNOWN:
+            method = dataclasses.replace(method, start=modifier[5:])
+        else:
+            raise UserError(f"Unknown modifier @{modifier} in {text!r}; use @ard, @m500 or @from-hybrid.")
+    return method
+
+
+def model(method: Method, kind: str, X: np.ndarray) -> Model:
+    """The model that learning starts from."""
+    rule: Any = {"quadrature": GaussHermite(20)} if method.learner == "hybrid-vem" else {}  # the published one
+    likelihood = likelihoods.StudentT(**rule) if kind == "regression" else likelihoods.BernoulliProbit(**rule)
+    start = np.sqrt(X.shape[1]) if method.inducing else 1.0
+    lengthscale: Any = np.full(X.shape[1], start) if method.ard else start
+    kernel = kernels.Matern52(lengthscale=lengthscale)
+    if method.inducing:
+        return Model.sparse(kernel, likelihood, inducing.select(X, "kmeans", method.inducing, seed=0))
+    return Model.full(kernel, likelihood, jitter=1e-6)
+
+
+def learner(method: Method, kind: str, name: str) -> Nested | VEM:
+    """The learner, with the settings that suit a full or a sparse prior."""
+    if method.learner == "hybrid-vem" and kind == "regression":
+        return VEM.published_student_t(STUDENT_T_ROUNDS.get(name, 5000), name="hybrid-vem")
+    if method.learner in EXTRA:
+        chosen = resolve("hybrid", evidence=evidence.power_ep(EXTRA[method.learner]))
+    else:
+        chosen = resolve(method.learner)
+    if method.inducing and isinstance(chosen, Nested):
+        pairs = {k: dataclasses.replace(pair, inference=_loose(pair.inference)) for k, pair in chosen.variants.items()}
+        chosen = dataclasses.replace(
+            chosen, inference=_loose(chosen.inference), variants=pairs, bounds=SPARSE_BOUNDS, tol=3e-5, max_rounds=60
+        )
+    return chosen
+
+
+def _loose(inference: Inference) -> Inference:
+    """Sparse sites need not be more exact than this for the tolerance of the learner."""
+    return dataclasses.replace(inference, tol=1e-6)
+
+
+def fit(text: str, kind: str, name: str, X: np.ndarray, y: np.ndarray) -> SiteFit:
+    """Train the method on these rows."""
+    method = parse(text)
+    start = model(method, kind, X)
+    data = Data.of(X, y)
+    if method.start:
+        first = dataclasses.replace(method, learner=method.start, start="")
+        start = learner(first, kind, name).fit(start, data).model
+    return learner(method, kind, name).fit(start, data)
+
+
+def fit_many(text: str, kind: str, name: str, parts: list[tuple[np.ndarray, np.ndarray]]) -> list[SiteFit] | None:
+    """Train the method on many (X, y) in one program; None if the method has to take them one by one."""
+    method = parse(text)
+    if method.start:
+        return None
+    models = [model(method, kind, X) for X, _ in parts]
+    if len({tuple(map(np.shape, jax.tree.leaves(m))) for m in models}) > 1:  # fewer distinct inputs than asked for
+        return None
+    return learner(method, kind, name).fit_many(models, [Data.of(X, y) for X, y in parts])

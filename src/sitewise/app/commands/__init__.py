@@ -1,0 +1,92 @@
+"""The `sitewise` command.  Heavy imports wait until a command runs.
+
+Other packages add commands by entry points of the group `sitewise.commands`: the name is the command's, the object is
+the function that typer makes a command of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sitewise.app.commands import certificate, compare, fit, predict, surface
+from sitewise.app.process import ends_in_a_sentence, note
+from sitewise.errors import UserError
+
+GROUP = "sitewise.commands"
+
+
+def build() -> typer.Typer:
+    """The commands of this package, then those that installed packages add."""
+    app = typer.Typer(
+        add_completion=True,
+        no_args_is_help=True,
+        help="Gaussian processes with non-Gaussian likelihoods: choose inference and evidence independently.",
+    )
+    app.callback()(_version)
+    own: dict[str, Callable[..., None]] = {
+        "demo": _demo, "fit": fit.fit, "predict": predict.predict, "compare": compare.compare,
+        "surface": surface.surface, "certificate": certificate.certificate,
+    }  # fmt: skip
+    for name, command in own.items():
+        app.command(name)(command)
+    taken = set(own)
+    for entry in entry_points(group=GROUP):
+        if entry.name in taken:
+            continue
+        try:
+            app.command(entry.name)(entry.load())
+        except Exception as problem:  # a broken package must not take the other commands away
+            note(f"the command {entry.name!r} cannot be loaded ({problem}); install {entry.value.split('.')[0]} again.")
+        taken.add(entry.name)
+    if "reproduce" not in taken:
+        anything = {"allow_extra_args": True, "ignore_unknown_options": True}
+        app.command("reproduce", context_settings=anything)(_reproduce)
+    return app
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from sitewise import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+def _version(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """sitewise"""
+
+
+@ends_in_a_sentence
+def _demo(
+    out: Annotated[Path, typer.Option(help="Where the picture goes; the report goes beside it.")] = Path(
+        "out/demo.png"
+    ),
+    cache: Annotated[bool, typer.Option(help="Keep compiled programs for the next run.")] = True,
+) -> None:
+    """Fit Laplace, EP, VI and the hybrid on scikit-learn's breast-cancer data; print a table, leave a report."""
+    from sitewise.app.commands.demo import run
+    from sitewise.app.process import check_writable, own_process, save_or_exit
+
+    check_writable(out)
+    own_process(cache)
+    shown = run(out.suffix)
+    save_or_exit(out, shown.picture)
+    save_or_exit(out.with_suffix(".html"), shown.report)
+
+
+@ends_in_a_sentence
+def _reproduce() -> None:
+    """Rerun the paper: its tables and figures.  Needs the package sitewise-icml2023."""
+    raise UserError("the paper is a package of its own; run `pip install ./papers/icml2023` in a checkout of sitewise.")
+
+
+app = build()

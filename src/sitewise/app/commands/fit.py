@@ -1,0 +1,76 @@
+"""`sitewise fit`: a model file from a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sitewise.app import options
+from sitewise.app.process import (
+    check_writable,
+    ends_in_a_sentence,
+    note,
+    own_process,
+    print_json,
+    save_or_exit,
+)
+
+
+@ends_in_a_sentence
+def fit(
+    data: options.DataFile,
+    target: options.Target,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")] = Path("model.sitewise"),
+    method: options.MethodName = "hybrid",
+    likelihood: options.Likelihood = "auto",
+    drop: options.Drop = None,
+    impute: options.Impute = False,
+    missing: options.Missing = None,
+    decimal: options.Decimal = None,
+    ard: options.Ard = False,
+    inducing: options.Inducing = None,
+    max_rows: options.MaxRows = None,
+    draws: options.Draws = 1000,
+    warmup: options.Warmup = 200,
+    chains: options.Chains = 4,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Fit a Gaussian process to a table and save it.
+
+    Example: sitewise fit data.csv --target diagnosis --out model.sitewise
+    """
+    from sitewise.app.fitting import describe, estimator, fit_with_progress
+    from sitewise.app.loading import load
+    from sitewise.estimators.persistence import to_bytes
+
+    check_writable(out)
+    loaded = load(
+        data, target, likelihood=likelihood, drop=drop, impute=impute, missing=missing, decimal=decimal,
+        max_rows=max_rows, seed=seed, inducing=inducing,
+    )  # fmt: skip
+    own_process()
+    X = loaded.X
+    model = estimator(
+        method, loaded.encoding.likelihood, X.shape[1], ard=ard, seed=seed, n_inducing=inducing,
+        sampling={"draws": draws, "warmup": warmup, "chains": chains} if method == "mcmc" else None,
+    )  # fmt: skip
+    fit_with_progress(model, X, loaded.y, f"fitting {loaded.table.rows} rows by {method}")
+    model.table_ = loaded.encoding.to_plain()
+    result = {"command": "fit", "data": loaded.facts(), "model": str(out), **describe(model, loaded)}
+    save_or_exit(out, to_bytes(model))
+    if as_json:
+        print_json(result)
+        return
+    print(result["report"])
+    if result["loo_log_density"] is not None:
+        print(f"Leave-one-out log density: {result['loo_log_density']:.4f} nats a row.")
+    seen = "" if result["loo_log_density"] is not None else " (their own targets were seen)"
+    print(
+        f"Least expected rows{seen}: "
+        + ", ".join(f"{o['row']} ({o['log_density']:.2f})" for o in result["outliers"][:5])
+    )
+    if not result["converged"]:
+        note("the fit did not converge; the report above says what to try.")

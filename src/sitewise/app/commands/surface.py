@@ -1,0 +1,170 @@
+"""`sitewise surface`: each method's evidence over lengthscale and magnitude, and where each one's optimum lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sitewise.app import options
+from sitewise.app.process import (
+    check_writable,
+    ends_in_a_sentence,
+    own_process,
+    print_json,
+    save_or_exit,
+    warnings_as_notes,
+)
+from sitewise.errors import UserError
+from sitewise.likelihoods import BY_NAME
+from sitewise.methods import METHODS
+
+_MARGIN = 1.5  # of log ℓ and log σ, beyond the optima
+
+
+@ends_in_a_sentence
+def surface(
+    data: options.DataFile,
+    target: options.Target,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the report (HTML) goes.")] = Path("out/surface.html"),
+    methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = ",".join(options.COMPARED),
+    grid: Annotated[int, typer.Option(min=3, max=101, help="Points along each axis.")] = 15,
+    mcmc: Annotated[bool, typer.Option("--mcmc", help="Add log Z by annealed importance sampling (slow).")] = False,
+    likelihood: options.Likelihood = "auto",
+    drop: options.Drop = None,
+    impute: options.Impute = False,
+    missing: options.Missing = None,
+    decimal: options.Decimal = None,
+    max_rows: options.MaxRows = None,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Draw each method's evidence over the lengthscale ℓ and the magnitude σ, with its optimum.
+
+    Example: sitewise surface data.csv --target diagnosis --mcmc
+    """
+    from sitewise import __version__
+    from sitewise.app.loading import load
+    from sitewise.app.report import surface_report
+    from sitewise.runtime.resume import Journal, key_of
+
+    names = options.method_list(methods)
+    if any(METHODS[name].samples for name in names):
+        raise UserError("the gold standard of a surface is asked for by --mcmc; leave mcmc out of --methods.")
+    check_writable(out)
+    loaded = load(
+        data, target, likelihood=likelihood, drop=drop, impute=impute, missing=missing, decimal=decimal,
+        max_rows=max_rows, seed=seed,
+    )  # fmt: skip
+    kind = BY_NAME[loaded.encoding.likelihood]
+    drawn = [name for name, one in BY_NAME.items() if one.location_scale or one.support == "classes"]
+    if kind.name not in drawn:
+        raise UserError(
+            f"surface takes {', '.join(drawn)}; {kind.name} needs a mean of its own, which the two axes do not show."
+        )
+    classes = loaded.facts()["classes"]
+    if classes is not None and len(classes) > 2:
+        raise UserError(f"surface is for two classes, but {target!r} has {len(classes)}.")
+    if kind.location_scale:
+        loaded.notes.append(f"along the surfaces the noise is held at what {names[0]} learned.")
+    own_process()
+    journal = Journal.beside(out, key_of(__version__, loaded.digest(), loaded.encoding.to_plain(), grid, seed))
+    result = run(loaded, names, grid, mcmc, seed, journal)
+    save_or_exit(out, surface_report(result).encode())
+    journal.done()
+    if as_json:
+        print_json(result)
+    else:
+        for name, found in result["optima"].items():
+            where = f"ℓ = {found['lengthscale']:.4g}, σ = {found['sigma']:.4g}"
+            print(f"{name:10s} {where}, {found['evidence']:.4f} nats a row")
+
+
+def run(loaded: Any, names: list[str], grid: int, mcmc: bool, seed: int, journal: Any) -> dict[str, Any]:
+    """Fits first: they say where to look.  Then the surfaces, row by row."""
+    import numpy as np
+
+    from sitewise.app.comparison import LABELS, own_evidence
+    from sitewise.app.fitting import estimator
+    from sitewise.runtime.progress import bar
+    from sitewise.surface import evidence_surface
+
+    total = len(names) * (grid + 1) + mcmc * grid
+    X, y = loaded.X, loaded.y
+    models: dict[str, Any] = {}
+    try:
+        with warnings_as_notes(), bar("fitting", total) as progress:
+            for name in names:
+                progress.say(f"fitting {LABELS[name]}")
+                models[name] = estimator(name, loaded.encoding.likelihood, X.shape[1], seed=seed).fit(X, y)
+                progress.advance()
+            optima = {
+                name: {
+                    "lengthscale": float(m.kernel_.lengthscale), "sigma": float(np.sqrt(m.kernel_.variance)),
+                    "evidence": (own_evidence(m) or np.nan) / len(X), "converged": bool(m.converged_),
+                }
+                for name, m in models.items()
+            }  # fmt: skip
+            log_l = _axis([o["lengthscale"] for o in optima.values()], grid)
+            log_s = _axis([o["sigma"] for o in optima.values()], grid)
+            first = next(iter(models.values()))
+            (model, rows), weight = first.models_[0], float(len(X))
+            shift = float(np.log(getattr(first, "y_scale_", 1.0)))  # from the model's units of y to the user's
+            surfaces: dict[str, Any] = {}
+            for name in names:
+                progress.say(f"surface of {LABELS[name]}")
+                piece = f"{name} {log_l[0]:.9g} {log_l[-1]:.9g} {log_s[0]:.9g} {log_s[-1]:.9g}"
+                if piece not in journal.pieces:
+                    pair = METHODS[name].pair_on(model.prior.structure)
+                    found = evidence_surface(
+                        pair.inference, pair.evidence, rows, log_l, log_s,
+                        likelihood=model.likelihood, done=progress.advance,
+                    )  # fmt: skip
+                    journal.add(piece, np.where(found.code == 0, found.evidence, np.nan) / weight - shift)
+                surfaces[name] = journal.pieces[piece]
+            if mcmc:
+                progress.say("gold standard: annealed importance sampling")
+                surfaces["mcmc"] = (
+                    _gold(model.likelihood, rows, log_l, log_s, seed, journal.path, progress) / weight - shift
+                )
+    except KeyboardInterrupt:
+        raise journal.interrupted(total) from None
+    return {
+        "command": "surface", "data": loaded.facts(), "seed": seed, "log_lengthscale": log_l.tolist(),
+        "log_sigma": log_s.tolist(), "optima": optima,
+        "surfaces": {k: np.asarray(v, float).tolist() for k, v in surfaces.items()},
+    }  # fmt: skip
+
+
+def _axis(optima: list[float], points: int) -> Any:
+    """Rounded, so that a second run of an interrupted job has the same axis."""
+    import numpy as np
+
+    logs = np.log(optima)
+    return np.linspace(np.floor(2 * (logs.min() - _MARGIN)) / 2, np.ceil(2 * (logs.max() + _MARGIN)) / 2, points)
+
+
+def _gold(likelihood: Any, data: Any, log_l: Any, log_s: Any, seed: int, store: Path, progress: Any) -> Any:
+    """log Z on the same grid; rows of the grid that are finished are kept in `store`."""
+    import numpy as np
+
+    from sitewise.kernels import Matern52
+    from sitewise.mcmc import sample_points
+    from sitewise.model import Model
+    from sitewise.parameters import Trainable, walk
+
+    start = Model.full(Matern52(), likelihood)
+    held = [p.name for p, _ in walk(start) if p.name.startswith("likelihood.")]
+    trainable = Trainable.of(start, fixed=held)
+    order = {"kernel.lengthscale": 0, "kernel.variance": 1}
+    rows = []
+    for k, value in enumerate(log_s):
+        pair = np.column_stack([log_l, np.full(len(log_l), 2 * value)])
+        vectors = pair[:, [order[label] for label in trainable.labels]]
+        found = sample_points(
+            start, data, vectors, trainable=trainable, seed=seed + k, draws=1, max_steps=1024, store=store
+        )
+        rows.append(np.where(found.tight, found.log_z, np.nan))
+        progress.advance()
+    return np.stack(rows)

@@ -1,0 +1,52 @@
+"""Fits that commands make, with their progress on stderr, and what a report says about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sitewise.app.loading import Loaded
+from sitewise.app.process import warnings_as_notes
+from sitewise.estimators import GPClassifier, GPRegressor
+from sitewise.kernels import Matern52
+from sitewise.likelihoods import BY_NAME
+from sitewise.runtime.progress import bar, reporting_to
+
+
+def estimator(
+    method: str, likelihood: str, features: int, *, ard: bool = False, seed: int = 0, **settings: Any
+) -> GPClassifier | GPRegressor:
+    """A classifier or a regressor, whichever the likelihood is for; `ard` gives every column its own lengthscale."""
+    kernel = Matern52(lengthscale=np.ones(features)) if ard else Matern52()
+    kind = GPClassifier if BY_NAME[likelihood].support == "classes" else GPRegressor
+    return kind(kernel, method=method, likelihood=likelihood, random_state=seed, **settings)
+
+
+def fit_with_progress(model: Any, X: np.ndarray, y: np.ndarray, doing: str) -> None:
+    """Fit, with a bar of the time that remains, and warnings as notes."""
+    with (
+        warnings_as_notes(),
+        bar(doing, 1, pieces=False) as progress,
+        reporting_to(lambda now, share: progress.tell(f"{doing}: {now}", share)),
+    ):
+        model.fit(X, y)
+
+
+def describe(model: Any, loaded: Loaded) -> dict[str, Any]:
+    """What a fit on all rows found, as plain data; draws of mcmc have no evidence and leave no row out."""
+    kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
+    sites = hasattr(model, "sites_")
+    density = model.loo_.log_density if sites else model.log_predictive_density(loaded.X, loaded.y)
+    worst = np.argsort(density)[:10]
+    return {
+        "method": model.method,
+        "converged": bool(model.converged_),
+        "report": model.fit_report_,
+        "evidence": dict(model.evidence_) if sites else {},
+        "loo_log_density": float(np.mean(density)) if sites else None,
+        "lengthscales": [np.broadcast_to(k.lengthscale, model.n_features_in_).tolist() for k in kernels],
+        "one_lengthscale": bool(np.ndim(kernels[0].lengthscale) == 0),
+        "magnitudes": [float(np.sqrt(k.variance)) for k in kernels],
+        "outliers": [{"row": int(loaded.table.lines[i]), "log_density": float(density[i])} for i in worst],
+    }

@@ -1,0 +1,60 @@
+"""Options that several commands share, each described once."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sitewise.errors import UserError
+from sitewise.learning.nested import Nested
+from sitewise.likelihoods import BY_NAME
+from sitewise.methods import METHODS
+
+# The choices are the library's; nothing here repeats its lists.
+Method = enum.StrEnum("Method", {name.replace("-", "_"): name for name in METHODS})  # type: ignore[misc]
+LikelihoodName = enum.StrEnum("LikelihoodName", {"auto": "auto", **{name: name for name in BY_NAME}})  # type: ignore[misc]
+COMPARED = tuple(name for name, method in METHODS.items() if not method.samples and method.learner is Nested)
+
+
+def method_list(text: str) -> list[str]:
+    """Names separated by commas, in the order given, those that sample last: the quick ones come first."""
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names or any(name not in METHODS for name in names):
+        raise UserError(f"--methods takes {', '.join(METHODS)}, separated by commas; got {text!r}.")
+    return sorted(names, key=lambda name: METHODS[name].samples)
+
+
+DataFile = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file.", show_default=False)]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File written by `sitewise fit`.", show_default=False)]
+Target = Annotated[str, typer.Option("--target", "-t", help="Name of the column to predict.", show_default=False)]
+MethodName = Annotated[Method, typer.Option("--method", "-m", help="How to infer and learn.")]
+Likelihood = Annotated[
+    LikelihoodName,
+    typer.Option(
+        "--likelihood",
+        "-l",
+        help="auto: probit for classes, gaussian for values. "
+        + "; ".join(f"{name}: {kind.about}" for name, kind in BY_NAME.items())
+        + ".",
+    ),
+]
+Drop = Annotated[list[str] | None, typer.Option("--drop", help="Column to leave out; may be repeated.")]
+Impute = Annotated[bool, typer.Option("--impute", help="Fill missing values with medians and most frequent texts.")]
+Missing = Annotated[list[str] | None, typer.Option("--missing", help="Further text that means a missing value.")]
+Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal mark, '.' or ','; told from the file.")]
+Ard = Annotated[bool, typer.Option("--ard", help="One lengthscale per column instead of one for all.")]
+MaxRows = Annotated[
+    int | None,
+    typer.Option("--max-rows", min=10, help="Use at most so many rows, chosen at random.", show_default=False),
+]
+Inducing = Annotated[
+    int | None, typer.Option("--inducing", min=1, help="Sparse GP with so many inducing inputs.", show_default=False)
+]
+Draws = Annotated[int, typer.Option("--draws", min=1, help="Of mcmc: draws of each chain.")]
+Warmup = Annotated[int, typer.Option("--warmup", min=0, help="Of mcmc: sweeps before the first draw.")]
+Chains = Annotated[int, typer.Option("--chains", min=1, help="Of mcmc: chains.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of folds, subsamples and starts.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]

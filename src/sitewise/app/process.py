@@ -1,0 +1,144 @@
+"""What the command line may do because the process is its own, and how it ends.
+
+Exit codes: 0 done; 1 the job could not be done, one sentence on stderr says why; 2 the command line is wrong;
+130 interrupted.  Results go to stdout, everything else to stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import math
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import typer
+
+from sitewise.errors import UserError
+from sitewise.runtime import files
+from sitewise.runtime.cache import user_cache
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def own_process(cache: bool = True) -> None:
+    """Settings that a library must not touch: double precision and a persistent compilation cache."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    if not cache:
+        return
+    directory = user_cache("jax")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        note(f"compiled programs are not kept, {directory} cannot be written ({problem.strerror}).")
+        return
+    jax.config.update("jax_compilation_cache_dir", str(directory))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def note(sentence: str) -> None:
+    print(f"note: {sentence}", file=sys.stderr)
+
+
+def _fail(sentence: str, code: int = 1) -> typer.Exit:
+    print(f"error: {sentence}", file=sys.stderr)
+    return typer.Exit(code)
+
+
+def ends_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
+    """However the command ends, the user reads a sentence; SITEWISE_TRACEBACK=1 shows where it happened instead."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        if os.environ.get("SITEWISE_TRACEBACK"):
+            return command(*args, **kwargs)
+        try:
+            return command(*args, **kwargs)
+        except typer.Exit:
+            raise
+        except KeyboardInterrupt as stop:
+            raise _fail(str(stop) or "interrupted; nothing was written.", 130) from None
+        except ValueError as problem:
+            raise _fail(str(problem)) from None
+        except OSError as problem:
+            where = f"{problem.filename}: " if problem.filename else ""
+            raise _fail(f"{where}{problem.strerror or problem}.") from None
+        except MemoryError:
+            raise _fail("there is not enough memory; use fewer rows with --max-rows.") from None
+        except Exception as defect:
+            raise _fail(
+                f"this is a defect in sitewise ({type(defect).__name__}: {defect}); run again with "
+                "SITEWISE_TRACEBACK=1 and report what it prints."
+            ) from None
+
+    return wrapped
+
+
+@contextlib.contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """What the library warns of, as notes: once each, without file names and line numbers."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        finally:
+            for sentence in dict.fromkeys(
+                str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)
+            ):
+                note(sentence)
+
+
+def finite(value: Any) -> Any:
+    """For JSON, which has no NaN and no infinity: those become null; arrays become lists."""
+    if isinstance(value, dict):
+        return {str(k): finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(v) for v in value]
+    if hasattr(value, "tolist"):
+        return finite(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def print_json(result: Any) -> None:
+    print(json.dumps(finite(result), ensure_ascii=False, allow_nan=False))
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_whole(path, content)
+    except OSError as problem:
+        raise UserError(f"cannot write {path}: {problem.strerror}. Choose another place with --out.") from None
+
+
+def save_or_exit(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, and say so; one sentence and exit code 1 if it cannot be written."""
+    try:
+        write_whole(path, content)
+    except UserError as problem:
+        raise _fail(str(problem)) from None
+    print(f"Saved {path}", file=sys.stderr)
+
+
+def check_writable(path: Path) -> None:
+    """Find out before the work, not after it, that a result cannot be written."""
+    probe = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(0, "it is a folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as problem:
+        raise UserError(f"cannot write {path}: {problem.strerror}. Choose another place with --out.") from None

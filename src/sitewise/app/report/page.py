@@ -1,0 +1,160 @@
+"""The page: markup, style and script.  Everything that comes from outside is escaped here."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+# Nothing may be fetched, not even by a mistake of ours.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+_DARK = """--ground: #12161c; --card: #1b2129; --ink: #e7ebf0; --soft: #a3aebb; --line: #333d49; --accent: #7fb0ff;
+  --c0: #7fb0ff; --c1: #f0ab5f; --c2: #5fd0a0; --c3: #e58ac4; --c4: #9aa6b5;"""
+
+STYLE = """
+:root { color-scheme: light dark; --ground: #ffffff; --card: #f6f7f9; --ink: #1c2430; --soft: #5b6675; --line: #d9dee5;
+  --accent: #2f6fd6; --c0: #2f6fd6; --c1: #d9822b; --c2: #2a9d6f; --c3: #b5478f; --c4: #7a8699; }
+@media (prefers-color-scheme: dark) { :root:not([data-theme=light]) { DARK } }
+:root[data-theme=dark] { color-scheme: dark; DARK }
+:root[data-theme=light] { color-scheme: light; }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
+main { max-width: 960px; margin: 0 auto; padding: 1.25rem 1rem 4rem; }
+header { display: flex; gap: 1rem; align-items: flex-start; justify-content: space-between; }
+h1 { font-size: 1.6rem; line-height: 1.2; margin: .2rem 0 .3rem; }
+h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; }
+p { margin: .4rem 0 .8rem; max-width: 70ch; }
+.soft { color: var(--soft); } .small { font-size: .875rem; }
+.lead { background: var(--card); border-left: 4px solid var(--accent); padding: .8rem 1rem; border-radius: 0 8px 8px 0;
+  max-width: none; }
+.scroll { overflow-x: auto; -webkit-overflow-scrolling: touch; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .925rem; }
+th, td { padding: .4rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th { color: var(--soft); font-weight: 600; } th:first-child, td:first-child { text-align: left; }
+tr.best td { font-weight: 650; }
+pre { background: var(--card); padding: .8rem 1rem; border-radius: 8px; font-size: .84rem; white-space: pre-wrap; }
+ul { padding-left: 1.2rem; }
+button { font: inherit; white-space: nowrap; flex-shrink: 0; color: var(--ink); background: var(--card);
+  border: 1px solid var(--line); border-radius: 999px; padding: .3rem .85rem; cursor: pointer; }
+button[aria-selected=true] { background: var(--accent); border-color: var(--accent); color: var(--ground); }
+button:focus-visible, [data-tip]:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+.tabs { display: flex; flex-wrap: wrap; gap: .4rem; margin: .6rem 0; }
+figure { margin: .5rem 0 1rem; } figcaption { color: var(--soft); font-size: .875rem; max-width: 70ch; }
+svg { width: 100%; height: auto; display: block; max-width: 640px; }
+svg text { fill: var(--soft); font: 12px system-ui, sans-serif; } svg .name { fill: var(--ink); }
+svg .axis { stroke: var(--line); fill: none; } svg .cell { shape-rendering: crispEdges; }
+svg .cell:hover { stroke: #ffffff; stroke-width: 1.5; }
+.legend { display: flex; flex-wrap: wrap; gap: .2rem 1rem; font-size: .875rem; color: var(--soft); }
+.legend i { display: inline-block; width: .8em; height: .8em; border-radius: 50%; margin-right: .35em; }
+#tip { position: fixed; pointer-events: none; background: var(--ink); color: var(--ground); padding: .3rem .55rem;
+  border-radius: 6px; font-size: .82rem; max-width: 18rem; white-space: pre-line; z-index: 9; }
+@media print { button { display: none; } [role=tabpanel] { display: block !important; } }
+""".replace("DARK", _DARK)
+
+SCRIPT = """
+'use strict';
+const tip = document.createElement('div');
+tip.id = 'tip'; tip.hidden = true; tip.setAttribute('role', 'status'); document.body.append(tip);
+function show(event) {
+  const at = event.target.closest ? event.target.closest('[data-tip]') : null;
+  tip.hidden = !at;
+  if (!at) return;
+  tip.textContent = at.dataset.tip;
+  const box = at.getBoundingClientRect(), room = document.documentElement.clientWidth - tip.offsetWidth - 8;
+  const above = box.top - tip.offsetHeight - 8;
+  tip.style.left = Math.max(8, Math.min(room, box.left + box.width / 2 - tip.offsetWidth / 2)) + 'px';
+  tip.style.top = (above > 4 ? above : box.bottom + 8) + 'px';
+}
+for (const kind of ['pointerover', 'focusin', 'click']) document.addEventListener(kind, show);
+document.addEventListener('scroll', () => { tip.hidden = true; }, { passive: true });
+function choose(tab) {
+  const list = tab.closest('[role=tablist]');
+  for (const other of list.querySelectorAll('[role=tab]')) {
+    const on = other === tab;
+    other.setAttribute('aria-selected', on); other.tabIndex = on ? 0 : -1;
+    document.getElementById(other.getAttribute('aria-controls')).hidden = !on;
+  }
+}
+for (const list of document.querySelectorAll('[role=tablist]')) {
+  const tabs = [...list.querySelectorAll('[role=tab]')];
+  list.hidden = false;
+  tabs.forEach((tab, i) => {
+    tab.addEventListener('click', () => choose(tab));
+    tab.addEventListener('keydown', (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      const next = tabs[(i + step + tabs.length) % tabs.length];
+      choose(next); next.focus();
+    });
+  });
+  choose(tabs[0]);
+}
+const theme = document.getElementById('theme');
+theme.hidden = false;
+theme.addEventListener('click', () => {
+  const root = document.documentElement, dark = matchMedia('(prefers-color-scheme: dark)').matches;
+  root.dataset.theme = (root.dataset.theme || (dark ? 'dark' : 'light')) === 'dark' ? 'light' : 'dark';
+});
+"""
+
+
+def text(value: Any) -> str:
+    """Safe inside an element and inside a quoted attribute."""
+    return html.escape(str(value), quote=True)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    return "–" if value is None else f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def short(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None else f"{value:.{digits}g}".replace("-", "\N{MINUS SIGN}")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], best: int | None = None) -> str:
+    """Cells are text, escaped here; row `best` stands out."""
+    head = "".join(f"<th scope=col>{text(c)}</th>" for c in columns)
+    body = "".join(
+        f"<tr{' class=best' if k == best else ''}>" + "".join(f"<td>{text(c)}</td>" for c in row) + "</tr>"
+        for k, row in enumerate(rows)
+    )
+    return f"<div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def tabs(name: str, panels: Mapping[str, str]) -> str:
+    """A switch between panels; without scripts all of them show, one below the other.  Titles are text, panels HTML."""
+    buttons = "".join(
+        f"<button role=tab id={name}-{k} aria-controls={name}-panel-{k}>{text(title)}</button>"
+        for k, title in enumerate(panels)
+    )
+    bodies = "".join(
+        f"<div role=tabpanel id={name}-panel-{k} aria-labelledby={name}-{k}>{body}</div>"
+        for k, body in enumerate(panels.values())
+    )
+    return f"<div class=tabs role=tablist hidden>{buttons}</div>{bodies}"
+
+
+def section(title: str, *parts: str) -> str:
+    return f"<section><h2>{text(title)}</h2>{''.join(parts)}</section>"
+
+
+def paragraph(words: str, kind: str = "") -> str:
+    return f'<p class="{kind}">{text(words)}</p>' if kind else f"<p>{text(words)}</p>"
+
+
+def page(title: str, subtitle: str, sections: Iterable[str]) -> str:
+    """The whole file; sections are HTML."""
+    from sitewise import __version__
+
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{text(title)}</title><style>{STYLE}</style></head><body><main>"
+        f"<header><div><h1>{text(title)}</h1><p class=soft>{text(subtitle)}</p></div>"
+        "<button id=theme hidden>light / dark</button></header>"
+        f"{''.join(sections)}"
+        f'<p class="soft small">Made by sitewise {text(__version__)}.</p></main>'
+        f"<script>{SCRIPT}</script></body></html>\n"
+    )

@@ -1,0 +1,144 @@
+"""What a fitted latent function says at some rows, and all that is read off it.
+
+f is a mixture of Gaussians, each with a likelihood on top: one component for a Gaussian approximation, one for every
+draw of a sampled posterior.  Joint classes have several f at each row.  Rows are padded to a few block sizes, so that
+tables of any length share compiled programs.  Everything that comes out is NumPy.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy.special import logsumexp
+from jax.typing import ArrayLike
+
+from sitewise import predict
+from sitewise.likelihoods import Likelihood
+from sitewise.runtime.precision import working_precision
+
+_BLOCKS = (32, 256, 2048)
+
+
+def _each(function: Callable[..., Any], likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> Any:
+    """function(likelihood, mean, var) of every component; `mean` and `var` are (rows, components, …)."""
+    parts = likelihood, jnp.swapaxes(mean, 0, 1), jnp.swapaxes(var, 0, 1)
+    return lax.map(lambda part: function(*part), parts)
+
+
+def _log_mean(logs: jax.Array) -> jax.Array:
+    return logsumexp(logs, axis=0) - jnp.log(float(logs.shape[0]))
+
+
+@jax.jit
+def _y_moments(likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return _moments(*_each(predict.y_moments, likelihood, mean, var))
+
+
+@jax.jit
+def _log_density(likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array) -> tuple[jax.Array]:
+    return (_log_mean(_each(lambda *part: predict.log_density(*part, y), likelihood, mean, var)),)
+
+
+@jax.jit
+def _cdf(likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array) -> tuple[jax.Array]:
+    return (jnp.mean(_each(lambda *part: predict.y_cdf(*part, y), likelihood, mean, var), axis=0),)
+
+
+@jax.jit
+def _log_probabilities(likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> tuple[jax.Array]:
+    return (_log_mean(_each(lambda one, *part: one.log_probabilities(*part), likelihood, mean, var)),)
+
+
+def _moments(mean: Any, var: Any) -> tuple:
+    """Of a mixture, from those of its components (rows of the arguments)."""
+    centre = mean.mean(axis=0)
+    return centre, var.mean(axis=0) + ((mean - centre) ** 2).mean(axis=0)
+
+
+def padded(array: np.ndarray, rows: int) -> np.ndarray:
+    """Copies of the first row appended, so that every value is a valid one."""
+    return np.concatenate([array, np.repeat(array[:1], rows - len(array), axis=0)])
+
+
+def by_block(function: Callable[..., Any], *tables: np.ndarray) -> tuple[np.ndarray, ...]:
+    """A function of rows, applied to padded blocks; its results joined again."""
+    rows = len(tables[0])
+    # Up to four blocks of a size rather than one of the next, most of which would be padding.
+    block = next((b for b in _BLOCKS if rows <= 4 * b), _BLOCKS[-1])
+    pieces = []
+    for at in range(0, rows, block):
+        cut = [t[at : at + block] for t in tables]
+        out = function(*(padded(c, block) for c in cut))
+        pieces.append([np.asarray(o)[: len(cut[0])] for o in out])
+    return tuple(np.concatenate(column) for column in zip(*pieces, strict=True))
+
+
+def repeated(likelihood: Likelihood, times: int = 1) -> Likelihood:
+    """The same likelihood for each of `times` components or draws."""
+    return jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], times, axis=0), likelihood)
+
+
+class Mixture(NamedTuple):
+    """f at some rows: `mean` and `var` are (rows, components); of several f, (rows, components, f) and (rows,
+    components, f, f).  Parameters of `likelihood` have a leading axis of components."""
+
+    likelihood: Likelihood
+    mean: np.ndarray
+    var: np.ndarray
+
+    @staticmethod
+    def gaussian(likelihood: Likelihood, mean: np.ndarray, var: np.ndarray) -> Mixture:
+        """One component."""
+        return Mixture(repeated(likelihood), np.asarray(mean)[:, None], np.asarray(var)[:, None])
+
+    def f_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of f, one per row; of several f, one column each."""
+        var = self.var if self.mean.ndim == 2 else np.diagonal(self.var, axis1=-2, axis2=-1)
+        return _moments(np.swapaxes(self.mean, 0, 1), np.swapaxes(var, 0, 1))
+
+    def y_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """E[y] and Var[y] of each row."""
+        mean, var = self._read(_y_moments)
+        return mean, var
+
+    def log_density(self, y: ArrayLike) -> np.ndarray:
+        """log p(y) of each row: log ∫ p(y|f) p(f) df."""
+        return self._read(_log_density, y)[0]
+
+    def cdf(self, y: ArrayLike) -> np.ndarray:
+        """P(Y ≤ y) of each row."""
+        return self._read(_cdf, y)[0]
+
+    def log_probabilities(self) -> np.ndarray:
+        """log P(class) of each row, one column per class of joint ones."""
+        return self._read(_log_probabilities)[0]
+
+    def _read(self, function: Callable[..., Any], *y: ArrayLike) -> tuple[np.ndarray, ...]:
+        rows = [np.broadcast_to(np.asarray(one, float), len(self.mean)) for one in y]
+        with working_precision():
+            return by_block(functools.partial(function, self.likelihood), self.mean, self.var, *rows)
+
+
+class Functions(NamedTuple):
+    """Latent functions drawn jointly at some rows, each with its likelihood: `f` is (draws, rows), of joint classes
+    (draws, classes, rows)."""
+
+    likelihood: Likelihood
+    f: np.ndarray
+
+    def log_prob(self, y: float) -> np.ndarray:
+        """log p(y | f) of every draw and row."""
+        with working_precision():
+            return np.asarray(jax.vmap(lambda one, f: one.log_prob(jnp.full_like(f, y), f))(self.likelihood, self.f))
+
+    def observe(self, seed: int) -> np.ndarray:
+        """One observation for every draw and row."""
+        with working_precision():
+            keys = jax.random.split(jax.random.key(seed), len(self.f))
+            return np.asarray(jax.vmap(lambda key, one, f: one.sample(key, f))(keys, self.likelihood, self.f))

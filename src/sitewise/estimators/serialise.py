@@ -1,0 +1,94 @@
+"""Values as JSON, without code: numbers, text, arrays, and objects of a fixed list of classes of this library.
+
+A class is found in `CLASSES` and nowhere else; nothing is imported or evaluated by name.  Arrays of numbers are kept
+apart from the JSON, and stand there as {"array": number}.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+
+from sitewise import evidence, hyperpriors, inference, kernels, likelihoods, means
+from sitewise.numerics import quadrature
+
+_MODULES = {
+    "kernels": (kernels, kernels.__all__),
+    "likelihoods": (likelihoods, likelihoods.__all__),
+    "means": (means, ("Zero", "Constant", "Linear")),
+    "hyperpriors": (hyperpriors, ("LogNormal", "Normal", "Gamma", "LogUniform")),
+    "inference": (inference, ("EP", "VI", "Laplace")),
+    "quadrature": (quadrature, ("GaussHermite", "Landmark")),
+}
+CLASSES: dict[str, type] = {
+    f"{room}.{name}": getattr(module, name) for room, (module, names) in _MODULES.items() for name in names
+}
+_NAMES = {cls: name for name, cls in CLASSES.items()}
+DTYPES = {"f8": "<f8", "i8": "<i8"}
+
+
+def _known_evidence(value: evidence.Evidence) -> bool:
+    """Whether it is one of this library's, at any power: another of the same name is not."""
+    known = evidence.ALL.get(value.name)
+    return known is not None and dataclasses.replace(known, power=value.power) == value
+
+
+def encode(value: Any, arrays: list[np.ndarray]) -> Any:
+    """The JSON that stands for `value`; arrays of numbers are appended to `arrays`."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return encode(value.item(), arrays)
+    if isinstance(value, jax.Array):
+        value = np.asarray(value)
+    if isinstance(value, evidence.Evidence) and _known_evidence(value):
+        return {"evidence": value.name, "power": value.power}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+        arrays.append(np.array(value, "<f8" if value.dtype.kind == "f" else "<i8", order="C"))
+        return {"array": len(arrays) - 1, "as": value.dtype.str}
+    if isinstance(value, np.ndarray) and all(isinstance(v, str) for v in value.flat) and value.ndim == 1:
+        return {"text": [str(v) for v in value], "object": value.dtype.kind == "O"}
+    if isinstance(value, tuple):
+        return {"tuple": [encode(v, arrays) for v in value]}
+    if isinstance(value, list):
+        return [encode(v, arrays) for v in value]
+    if isinstance(value, dict):
+        return {"map": [[encode(k, arrays), encode(v, arrays)] for k, v in value.items()]}
+    if type(value) in _NAMES:
+        fields = {f.name: encode(getattr(value, f.name), arrays) for f in dataclasses.fields(value) if f.init}
+        return {"class": _NAMES[type(value)], "fields": fields}
+    raise ValueError(
+        f"A model file cannot hold {type(value).__name__} ({value!r}); it holds numbers, text, arrays and the kernels, "
+        "means, likelihoods and priors of sitewise. Use pickle for your own classes."
+    )
+
+
+def decode(value: Any, arrays: list[np.ndarray]) -> Any:
+    """What `encode` was given."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list):
+        return [decode(v, arrays) for v in value]
+    if not isinstance(value, dict):
+        raise ValueError(f"unexpected {type(value).__name__}")
+    if "array" in value:
+        dtype = np.dtype(str(value["as"]))
+        if dtype.kind not in "fiub":
+            raise ValueError(f"unexpected type of numbers {value['as']!r}")
+        return arrays[value["array"]].astype(dtype)
+    if "text" in value:
+        if not all(isinstance(v, str) for v in value["text"]):
+            raise ValueError("unexpected entry in a list of text")
+        return np.array(value["text"], dtype=object if value["object"] else str)
+    if "tuple" in value:
+        return tuple(decode(v, arrays) for v in value["tuple"])
+    if "map" in value:
+        return {decode(k, arrays): decode(v, arrays) for k, v in value["map"]}
+    if "evidence" in value:
+        return dataclasses.replace(evidence.ALL[value["evidence"]], power=float(value["power"]))
+    if value.get("class") in CLASSES:
+        return CLASSES[value["class"]](**{k: decode(v, arrays) for k, v in value["fields"].items()})
+    raise ValueError(f"unknown class {value.get('class')!r}")

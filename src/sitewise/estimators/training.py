@@ -1,0 +1,132 @@
+"""What an estimator's method does, behind one interface: learn a latent function.
+
+`Approximate` learns by a learner of sites, and can infer again with other rows; `Sampling` draws from the posterior.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from sitewise.data import Data
+from sitewise.estimators.latent import Latent, infer
+from sitewise.estimators.sampled import Sampled
+from sitewise.hyperpriors import LogNormal
+from sitewise.inference import Solution
+from sitewise.learning.base import Learner, SiteFit
+from sitewise.mcmc import sample
+from sitewise.model import Model
+from sitewise.parameters import Trainable, values
+from sitewise.runtime.progress import Report
+from sitewise.sites import Sites
+from sitewise.types import POSITIVE
+
+_PRIOR_SCALE = 2.0
+# For predictions, which average over the draws, less will do than for the hyperparameters themselves; the report
+# applies the strict limits.
+_GOOD_ENOUGH = {"rhat": 1.05, "ess": 25}
+
+
+class Learned(NamedTuple):
+    """`why` says in words why it did not converge, if it did not."""
+
+    latent: Latent | Sampled
+    rounds: int
+    converged: bool
+    why: str
+    report: str
+    at_bound: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Approximate:
+    learner: Learner
+
+    def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
+        evaluations = itertools.count(1)
+
+        def callback(entry: Mapping[str, Any]) -> None:
+            assert progress is not None
+            progress(f"evaluation {next(evaluations)}, objective {entry['objective']:.4f}", entry["share"])
+
+        fit = self.learner.fit(model, data, seed=seed, callback=None if progress is None else callback)
+        assert isinstance(fit, SiteFit)
+        why = fit.reason if fit.solution.outcome.ok else fit.solution.outcome.advice
+        latent = Latent.of(fit.model, fit.data, fit.sites)
+        return Learned(latent, fit.rounds, fit.converged, why, fit.report(), fit.at_bound)
+
+    def infer(self, model: Model, data: Data, known: Sites, at: np.ndarray) -> tuple[Latent, Solution]:
+        """Sites of `data` at the hyperparameters of `model`; rows `at` start from the sites `known`."""
+        return infer(self.learner.final_inference(model), model, data, known, at)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """`settings` go to `sitewise.mcmc.sample`.
+
+    A positive hyperparameter without a prior of its own gets log θ ~ N(log start, 2²).  The log-uniform prior that
+    `sample` has by default is not proper: where the classes can be separated, no data limit the magnitude from above.
+    """
+
+    fixed: tuple[str, ...]
+    train: tuple[str, ...]
+    bounds: Mapping[str, tuple[float, float]]
+    priors: Mapping[str, Any]
+    counts: Mapping[str, Any]
+
+    def _priors(self, model: Model) -> dict[str, Any]:
+        start = values(model)
+        found = {
+            p.name: LogNormal(float(np.mean(np.log(start[p.name]))), _PRIOR_SCALE)
+            for p in Trainable.of(model, self.fixed, self.train).parameters
+            if p.support == POSITIVE
+        }
+        return {**found, **self.priors}
+
+    def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
+        def callback(done: int, total: int) -> None:
+            assert progress is not None
+            progress("sampling", done / total)
+
+        samples = sample(
+            model, data, seed=seed, callback=None if progress is None else callback, fixed=self.fixed, train=self.train,
+            bounds=self.bounds, priors=self._priors(model), **self.counts,
+        )  # fmt: skip
+        chains, draws = samples.vectors.shape[:2]
+        problems = samples.problems(**_GOOD_ENOUGH)
+        report = f"mcmc: {chains} chains of {draws} draws.\n{samples.summary()}"
+        return Learned(Sampled(samples), draws, not problems, " ".join(problems[:1]), report, ())
+
+
+def warn_of(name: str, found: Sequence[Learned], stacklevel: int) -> None:
+    """What a user must not overlook, as warnings."""
+
+    def warn(sentence: str, kind: type[Warning] = UserWarning) -> None:
+        warnings.warn(sentence, kind, stacklevel=stacklevel + 2)
+
+    if any(one.latent.rows_uncorrelated() for one in found):
+        warn(
+            "The kernel treats every row as unrelated to every other, so that nothing can be learned. Scale the "
+            "inputs, with StandardScaler for example, or start from a longer lengthscale."
+        )
+    held = sorted({label for one in found for label in one.at_bound})
+    if held:
+        warn(
+            f"{', '.join(held)} ended at a bound: the evidence keeps rising beyond it. Scale the inputs, or set "
+            "bounds or priors; fit_report_ says more."
+        )
+    bad = [one for one in found if not one.converged]
+    if bad and isinstance(bad[0].latent, Sampled):
+        warn(f"The chains of {name} have not converged. {bad[0].why} fit_report_ says more.", ConvergenceWarning)
+    elif bad:
+        warn(
+            f"{name} did not converge: {bad[0].why.rstrip('.')}. fit_report_ says more; raising max_iter, "
+            "scaling the inputs or adding priors may help.",
+            ConvergenceWarning,
+        )

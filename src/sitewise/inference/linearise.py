@@ -1,0 +1,141 @@
+"""Derivatives of a method's update T(λ), for Newton's steps and for the implicit gradient of the learners.
+
+    J = ∂T/∂λ = T_λ + T_(m,v) · ∂(m,v)/∂λ,     ∂m = Σ(w δ1 − m w δ2),   ∂v = −(Σ∘Σ)(w δ2)
+
+T is elementwise, so that four directional derivatives (`slopes`) give the whole of T_λ and T_(m,v); the rest are
+products with Σ and Σ∘Σ.  Vectors are in units of the marginal, (δnat1·√v, δprec·v).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from sitewise.data import Data
+from sitewise.inference.update import Point, SiteUpdate
+from sitewise.likelihoods import Likelihood
+from sitewise.numerics.gmres import gmres
+from sitewise.priors import Covariance, Gram
+from sitewise.priors.base import Factor
+from sitewise.sites import Sites
+
+_NEWTON_TOL = 1e-2  # of the linear system, far from the solution
+_NEWTON_STEPS = 40
+_SINGULAR = 1e6
+_ADJOINT_STEPS = 150
+
+Slopes = list[tuple[jax.Array, jax.Array] | None]
+
+
+def scaled_gap(target: Sites, sites: Sites, point_var: jax.Array, data: Data) -> Sites:
+    """T(λ) − λ in units of the marginal."""
+    gap1 = jnp.where(data.mask, (target.nat1 - sites.nat1) * jnp.sqrt(point_var), 0.0)
+    gap2 = jnp.where(data.mask, (target.prec - sites.prec) * point_var, 0.0)
+    return Sites(gap1, gap2)
+
+
+def _flat(nat1: jax.Array, prec: jax.Array) -> jax.Array:
+    return jnp.concatenate([nat1.ravel(), prec.ravel()])
+
+
+def _halves(x: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+    half = x.shape[0] // 2
+    return x[:half].reshape(shape), x[half:].reshape(shape)
+
+
+class Linearised(NamedTuple):
+    """J and Jᵀ at a point, acting on vectors in units of the marginal, and from such vectors to sites."""
+
+    times: Callable[[jax.Array], jax.Array]
+    transposed_times: Callable[[jax.Array], jax.Array]
+    unpack: Callable[[jax.Array], Sites]
+
+
+def slopes(method: SiteUpdate, likelihood: Likelihood, data: Data, point: Point) -> Slopes:
+    """The derivatives of T in (mean, var, nat1, prec): pairs of arrays, None for what the method does not use."""
+    q, sites = point.q, point.sites
+
+    def update(mean: jax.Array, var: jax.Array, nat1: jax.Array, prec: jax.Array) -> tuple[jax.Array, jax.Array]:
+        moved = q._replace(mean=mean, var=var)
+        target = method.propose(likelihood, data, moved, Sites(nat1, prec))
+        return tuple(target.masked(data.mask))
+
+    # `update` is elementwise: a directional derivative per argument gives the whole (block-diagonal) Jacobian.
+    arguments = (q.mean, q.var, sites.nat1, sites.prec)
+    needed = [True, not method.mean_only, method.uses_sites, method.uses_sites]
+    which = [i for i in range(4) if needed[i]]
+    tangents = tuple(jnp.stack([jnp.full(q.var.shape, float(i == k), q.var.dtype) for k in which]) for i in range(4))
+    rows = jax.vmap(lambda *t: jax.jvp(update, arguments, t)[1])(*tangents)
+    by: Slopes = [None] * 4
+    for row, i in enumerate(which):
+        by[i] = rows[0][row], rows[1][row]
+    return by
+
+
+def linearise(method: SiteUpdate, data: Data, point: Point, cov: Covariance, by: Slopes) -> Linearised:
+    """The derivative of T, from its `slopes` and the covariance Σ."""
+    q, w = point.q, data.weight
+    sd = jnp.sqrt(q.var)
+    by_mean, by_var, by_nat1, by_prec = by
+    assert by_mean is not None
+    # A method that uses the mean only needs a few products with Σ; others many, and with Σ∘Σ.
+    cov_times = cov.times_once if method.mean_only else cov.times
+
+    def unpack(x: jax.Array) -> Sites:
+        x1, x2 = _halves(x, sd.shape)
+        return Sites(x1 / sd, x2 / q.var)
+
+    def times(x: jax.Array) -> jax.Array:
+        d = unpack(x)
+        dm = cov_times(w * (d.nat1 - q.mean * d.prec))
+        moved = [by_mean[k] * dm for k in range(2)]
+        if by_var is not None:
+            dv = -cov.squared_times(w * d.prec)
+            moved = [moved[k] + by_var[k] * dv for k in range(2)]
+        if by_nat1 is not None and by_prec is not None:
+            moved = [moved[k] + by_nat1[k] * d.nat1 + by_prec[k] * d.prec for k in range(2)]
+        return _flat(moved[0] * sd, moved[1] * q.var)
+
+    def transposed_times(x: jax.Array) -> jax.Array:
+        x1, x2 = _halves(x, sd.shape)
+        d1, d2 = x1 * sd, x2 * q.var
+        cov_m = cov_times(by_mean[0] * d1 + by_mean[1] * d2)
+        nat1, prec = w * cov_m, -w * q.mean * cov_m
+        if by_var is not None:
+            prec = prec - w * cov.squared_times(by_var[0] * d1 + by_var[1] * d2)
+        if by_nat1 is not None and by_prec is not None:
+            nat1 = nat1 + by_nat1[0] * d1 + by_nat1[1] * d2
+            prec = prec + by_prec[0] * d1 + by_prec[1] * d2
+        return _flat(nat1 / sd, prec / q.var)
+
+    return Linearised(times, transposed_times, unpack)
+
+
+def newton_direction(method: SiteUpdate, gram: Gram, data: Data, point: Point, factor: Factor, by: Slopes) -> Sites:
+    """δ of (I − J) δ = T(λ) − λ, by GMRES; the plain update where that system is singular."""
+    cov = gram.covariance(point.sites.scaled(data.weight), factor)
+    jac = linearise(method, data, point, cov, by)
+    rhs = _flat(*scaled_gap(point.target, point.sites, point.q.var, data))
+    # As accurate as the linearisation is (inexact Newton, Dembo et al. 1982), and no more than the end needs.
+    tol = jnp.asarray(_NEWTON_TOL, rhs.dtype)
+    if gram.newton_is_cheap:
+        tol = jnp.clip(0.1 * method.tolerance(rhs.dtype) / point.residual, jnp.minimum(point.residual, tol), tol)
+    step = gmres(lambda x: x - jac.times(x), rhs, tol, _NEWTON_STEPS)
+    # A step that is millions of times the gap solves a singular system: no fixed point lies there.  A step that is not
+    # finite fails this comparison too.
+    sound = jnp.max(jnp.abs(step)) < _SINGULAR * jnp.max(jnp.abs(rhs))
+    return jac.unpack(jnp.where(sound, step, rhs))
+
+
+def adjoint(
+    method: SiteUpdate, likelihood: Likelihood, data: Data, point: Point, cov: Covariance, cotangent: Sites, tol: float
+) -> Sites:
+    """(I − Jᵀ)⁻¹ applied to ∂evidence/∂λ."""
+    jac = linearise(method, data, point, cov, slopes(method, likelihood, data, point))
+    sd, var = jnp.sqrt(point.q.var), point.q.var
+    rhs = _flat(cotangent.nat1 / sd, cotangent.prec / var)
+    x1, x2 = _halves(gmres(lambda x: x - jac.transposed_times(x), rhs, tol, _ADJOINT_STEPS), sd.shape)
+    return Sites(x1 * sd, x2 * var)

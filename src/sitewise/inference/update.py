@@ -1,0 +1,117 @@
+"""What an inference method writes, and what the loop makes of it.
+
+Inference solves λ = T(λ) for the sites λ.  A method is its update T, `propose`, elementwise in the marginals and the
+present sites, and, if it maximises something over λ, that number, `merit`.  `loop` owns the iteration, `linearise` the
+derivatives of T.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+
+from sitewise.data import Data
+from sitewise.likelihoods import Likelihood
+from sitewise.priors import Marginals
+from sitewise.sites import Sites
+from sitewise.types import Outcome
+
+_DAMPED = 0.2
+
+
+class Point(NamedTuple):
+    """Sites and what follows from them.
+
+    q         prior × sites at the training rows
+    target    T(λ), the sites that the undamped update would set
+    merit     what the method maximises; for a method that maximises nothing, minus the norm of the residual
+    residual  the largest move of the undamped update, in units of the marginal: |Δnat1|·√v and |Δprec|·v
+    rounding  see `Gram.rounding_error`
+    """
+
+    sites: Sites
+    q: Marginals
+    target: Sites
+    merit: jax.Array
+    residual: jax.Array
+    rounding: jax.Array
+
+
+class Stats(NamedTuple):
+    """What happened: conditionings of the prior on sites, the last residual, clipped sites, and the jitter (a share of
+    the diagonal) that the last factorisation needed, which is 0 as a rule."""
+
+    steps: jax.Array
+    residual: jax.Array
+    clipped: jax.Array
+    jitter: jax.Array
+
+
+class Solution(NamedTuple):
+    sites: Sites
+    code: jax.Array
+    stats: Stats
+
+    @property
+    def outcome(self) -> Outcome:
+        return Outcome(int(self.code))
+
+    def cut(self, rows: int) -> Solution:
+        """The same for the first rows only, the others being padding; arrays become NumPy's."""
+        return jax.tree.map(jax.device_get, self._replace(sites=Sites(*(a[..., :rows] for a in self.sites))))
+
+
+@dataclasses.dataclass(frozen=True)
+class SiteUpdate:
+    """Settings shared by all methods, and the update that each of them writes.
+
+    tol        the iteration has converged when the undamped update moves no site by more than this, in units
+               of the marginal: |Δnat1|·√v and |Δprec|·v.  None: 1e-8 in float64, 1e-3 in float32.
+    max_steps  at most so many conditionings of the prior.
+    min_prec   site precisions are kept at or above this; 0 unless a published procedure asks otherwise.
+    damping    1: Newton's steps, each judged and shortened where needed.  Less: this share of every plain update, taken
+               unconditionally; slow, but now and then it succeeds where the judged steps stall.
+    """
+
+    tol: float | None = None
+    max_steps: int = 200
+    min_prec: float = 0.0
+    damping: float = dataclasses.field(default=1.0, kw_only=True)
+
+    name: ClassVar[str]
+    # `propose` and `merit` use the mean of q only, and `propose` is itself a Newton step (Laplace).
+    mean_only: ClassVar[bool] = False
+    # `propose` uses the present sites besides the marginals (EP's cavities).
+    uses_sites: ClassVar[bool] = False
+
+    def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
+        """T(λ): the sites this method would set, given the marginals that the present sites produce."""
+        raise NotImplementedError(f"{type(self).__name__} must define propose(likelihood, data, q, sites).")
+
+    def merit(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> jax.Array:
+        """What the method maximises over λ.  A method that maximises nothing leaves this undefined."""
+        raise NotImplementedError(f"{type(self).__name__} maximises nothing.")
+
+    @property
+    def has_merit(self) -> bool:
+        return type(self).merit is not SiteUpdate.merit
+
+    def propose_with_merit(
+        self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
+    ) -> tuple[Sites, jax.Array]:
+        """Both, for a method that has a merit; to be overridden where they share work."""
+        return self.propose(likelihood, data, q, sites), self.merit(likelihood, data, q, sites)
+
+    def fallbacks(self) -> tuple[Self, ...]:
+        """What to try, one after the other, where this method does not converge."""
+        return (dataclasses.replace(self, damping=_DAMPED, max_steps=2 * self.max_steps),)
+
+    def tolerance(self, dtype: DTypeLike) -> float:
+        """`tol`, or the default of this precision."""
+        if self.tol is not None:
+            return self.tol
+        return 1e-8 if dtype == jnp.float64 else 1e-3

@@ -1,0 +1,1 @@
+"""Factorisations, Gaussian conditioning, quadrature and special functions.  Knows nothing of models."""

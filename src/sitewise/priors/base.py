@@ -1,0 +1,179 @@
+"""The contract of a prior structure: what inference, evidences, learners and predictions ask of it.
+
+A prior over functions is four small classes, each a value that JAX can trace (`types.module`):
+
+    Prior             the structure with its hyperparameters         gram(X), posterior(X, sites)
+    Gram              what depends on θ and X but not on the sites   condition(sites) → Marginals
+    Covariance        how the marginals move with the sites          times(x), squared_times(x)
+    LatentPosterior   q(f) at new inputs                             marginals(X), joint(X)
+
+A new structure has to write `Prior.gram`, `Prior.posterior`, `Gram.condition`, `LatentPosterior.marginals` and
+`LatentPosterior.joint`.  Everything else has a default that is right, by differentiating `condition`, and may be
+replaced by something faster.  `testing.check_prior` checks a structure against the laws below.
+
+Sites that are passed here are the weighted ones, of all copies of a row.  A row whose site is zero must drop out
+exactly: that is what makes padding free.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+
+from sitewise import means
+from sitewise.kernels import Kernel
+from sitewise.sites import Cavity, Sites, cavity
+
+# What `condition_with_factor` keeps for derivatives.  Each structure has its own; only its own Gram looks inside.
+Factor = Any
+
+
+class Marginals(NamedTuple):
+    """q at the training rows.  f_i has the mean `mean` and the variance `var` + `resid`; its site sees `var`.
+
+    log_z       log ∫ p(f) Π t_i df
+    prior_mean  of each row
+    jitter      a share of the diagonal, 0 unless rounding required it (`numerics.cholesky`)
+    """
+
+    mean: jax.Array
+    var: jax.Array
+    resid: jax.Array
+    log_z: jax.Array
+    prior_mean: jax.Array
+    jitter: jax.Array
+
+    def cavity(self, sites: Sites, share: ArrayLike) -> Cavity:
+        """Each row without the share `share` of one copy of its site."""
+        return cavity(self.mean, self.var, self.resid, sites, share)
+
+    def influence(self, sites: Sites, share: ArrayLike) -> jax.Array:
+        """KL(q ‖ q without the share of row i's site), in nats, for each row i.
+
+        The two differ by a factor that depends on f at that row only, so the divergence of the whole processes is that
+        of N(m, v) and the cavity N(m₋, v₋): ½ [(m − m₋)²/v₋ + v/v₋ − 1 − log(v/v₋)].
+        """
+        left = self.cavity(sites, share)
+        ratio = self.var / left.var
+        return 0.5 * ((self.mean - left.mean) ** 2 / left.var + ratio - 1 - jnp.log(ratio))
+
+
+class LatentPosterior(abc.ABC):
+    """q(f) as a process."""
+
+    @abc.abstractmethod
+    def marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Mean and variance of f at each new row."""
+
+    @abc.abstractmethod
+    def joint(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Mean and covariance matrix of f at the new rows."""
+
+
+class Covariance(abc.ABC):
+    """How the marginals move with the sites, with Σ the covariance that the sites see:
+
+    ∂mean = Σ (∂nat1 − mean ∘ ∂prec),    ∂var = −(Σ∘Σ) ∂prec,    ∂log_z = meanᵀ ∂nat1 − ½ (var + mean²)ᵀ ∂prec
+    """
+
+    @abc.abstractmethod
+    def times(self, x: jax.Array) -> jax.Array:
+        """Σ x."""
+
+    @abc.abstractmethod
+    def squared_times(self, x: jax.Array) -> jax.Array:
+        """(Σ ∘ Σ) x."""
+
+    def times_once(self, x: jax.Array) -> jax.Array:
+        """Σ x for a few vectors, where making Σ for many products would cost more."""
+        return self.times(x)
+
+    def pull_to_sites(self, q: Marginals, by_q: Marginals) -> Sites:
+        """The derivative in the sites of a function of q, given its derivatives in q: the transpose of the above."""
+        moved = self.times_once(by_q.mean)
+        # Laplace's evidence does not look at the variances, and a product with Σ∘Σ is expensive.
+        by_var = lax.cond(jnp.any(by_q.var != 0), self.squared_times, jnp.zeros_like, by_q.var)
+        return Sites(
+            moved + by_q.log_z * q.mean,
+            -(q.mean * moved + by_var + 0.5 * by_q.log_z * (q.var + q.mean**2)),
+        )
+
+
+class DifferentiatedCovariance(Covariance):
+    """The default: products with Σ and Σ∘Σ, which are symmetric, as derivatives of `Gram.condition`."""
+
+    def __init__(self, gram: Gram, sites: Sites):
+        self._gram, self._sites = gram, sites
+
+    def times(self, x: jax.Array) -> jax.Array:
+        return jax.vjp(lambda b: self._gram.condition(Sites(b, self._sites.prec)).mean, self._sites.nat1)[1](x)[0]
+
+    def squared_times(self, x: jax.Array) -> jax.Array:
+        return -jax.vjp(lambda w: self._gram.condition(Sites(self._sites.nat1, w)).var, self._sites.prec)[1](x)[0]
+
+
+class Gram(abc.ABC):
+    """Everything that depends on θ and X but not on the sites.  Gradients in θ pass through its leaves."""
+
+    # Whether a Newton direction always costs less than what it saves; else it is taken only where the plain update
+    # contracts slowly.
+    newton_is_cheap: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def condition(self, sites: Sites) -> Marginals:
+        """prior × sites; differentiable in reverse mode, in this Gram and in the sites."""
+
+    def condition_mean(self, sites: Sites) -> Marginals:
+        """As `condition`, for a method that uses the mean only: `var` may be any upper bound."""
+        return self.condition_with_factor(sites, None)[0]
+
+    def condition_with_factor(self, sites: Sites, mask: jax.Array | None) -> tuple[Marginals, Factor]:
+        """As `condition`, with what `covariance` and `pull` can reuse; not for differentiation.
+
+        Only the rows of the mask need the right variances; None stands for all rows.
+        """
+        return self.condition(sites), None
+
+    def covariance(self, sites: Sites, factor: Factor) -> Covariance:
+        """The covariance of q at these sites."""
+        return DifferentiatedCovariance(self, sites)
+
+    def pull(self, sites: Sites, factor: Factor, q: Marginals, by_q: Marginals) -> Self:
+        """The cotangent of this Gram, given that of q, with the sites held."""
+        return jax.vjp(lambda gram: gram.condition(sites), self)[1](by_q)[0]
+
+    def rounding_error(self, sites: Sites, q: Marginals, factor: Factor) -> jax.Array:
+        """An estimate of what rounding has taken from log_z, in nats or as a share; the loop compares it with 1e-3."""
+        return jnp.zeros((), q.log_z.dtype)
+
+
+class Prior(abc.ABC):
+    """A prior over functions.
+
+    structure  a method may pair another inference and evidence with it (`methods.Method.variants`)
+    exact      f is what the sites see: there is no residual variance
+    """
+
+    structure: ClassVar[str]
+    exact: ClassVar[bool] = True
+
+    kernel: Kernel
+    mean: means.Mean
+
+    @property
+    def kernels(self) -> Kernel | list[Kernel]:
+        """The kernel, or the list of those of the latent functions where each has its own."""
+        return self.kernel
+
+    @abc.abstractmethod
+    def gram(self, X: jax.Array) -> Gram:
+        """What depends on θ and X but not on the sites."""
+
+    @abc.abstractmethod
+    def posterior(self, X: jax.Array, sites: Sites) -> LatentPosterior:
+        """q(f), given the training inputs and their sites."""

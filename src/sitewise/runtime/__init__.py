@@ -1,0 +1,1 @@
+"""The process around the mathematics: precision, device, memory, files, resuming, progress; nothing of models."""

@@ -1,0 +1,61 @@
+"""What the conformance suites share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sitewise.data import Data
+
+_STEP = 1e-5
+
+
+def report(name: str, checks: Iterable[Iterator[str]]) -> None:
+    """Raise one AssertionError with the sentences of the first check that fails: later ones would fail with it."""
+    for check in checks:
+        found = list(check)
+        if found:
+            raise AssertionError("\n".join(f"{name}: {sentence}" for sentence in found))
+
+
+def close(a: Any, b: Any, rtol: float, atol: float) -> bool:
+    """Whether all numbers of both are finite and agree."""
+    a, b = np.asarray(a), np.asarray(b)
+    same = a.shape == b.shape and bool(np.all(np.isfinite(a)) and np.all(np.isfinite(b)))
+    return same and bool(np.all(np.abs(a - b) <= atol + rtol * np.abs(b)))
+
+
+def worst(a: Any, b: Any) -> str:
+    """The largest difference, for a sentence."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape:
+        return f"shapes {a.shape} and {b.shape}"
+    return f"off by {np.max(np.abs(a - b), initial=0.0):.3g}"
+
+
+def slopes_by_differences(function: Callable[[np.ndarray], Any], x: np.ndarray, step: float = _STEP) -> np.ndarray:
+    """The derivative of a number in each entry of x, by central differences."""
+    flat = np.asarray(x, float).ravel()
+    out = np.zeros_like(flat)
+    for i in range(flat.size):
+        move = np.zeros_like(flat)
+        move[i] = step * max(1.0, abs(flat[i]))
+        up, down = (float(function((flat + sign * move).reshape(np.shape(x)))) for sign in (1, -1))
+        out[i] = (up - down) / (2 * move[i])
+    return out.reshape(np.shape(x))
+
+
+def inputs(rows: int, columns: int = 2, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(rows, columns))
+
+
+def problem(kind: str, rows: int = 12, seed: int = 0) -> Data:
+    """A small data set of two columns: values with Gaussian noise, or labels ±1."""
+    X, rng = inputs(rows, seed=seed), np.random.default_rng(seed + 1)
+    f = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]
+    y = f + 0.4 * rng.normal(size=rows) if kind == "values" else np.where(f + rng.logistic(size=rows) * 0.5 > 0, 1, -1)
+    return jax.tree.map(jnp.asarray, Data.of(X, y.astype(float)))

@@ -1,0 +1,318 @@
+"""Conformance suites for parts that users write themselves.
+
+    from sitewise.testing import check_likelihood
+    check_likelihood(MyLikelihood(), y=[0.0, 1.0, 5.0])
+
+runs every check below and raises one AssertionError with a sentence per failure.  Checks of methods that a likelihood
+does not define are left out: only `log_prob` is required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import logsumexp
+
+from sitewise.likelihoods import Likelihood
+from sitewise.runtime.precision import working_precision
+
+# Places on the f axis, in widths from the landmark; odd numbers, so as not to hit a kink.
+_PLACES = np.array([-3.3, -1.71, -0.63, -0.17, 0.29, 1.13, 2.21, 3.7])
+_DRAWS = 10_000
+_RESOLVED = 5e-4  # nats by which the default quadrature may be off, at Gaussians ten times as wide as the likelihood
+_PROBES = (-1.0, 0.0, 0.5, 1.0, 2.0)
+
+
+def check_likelihood(likelihood: Likelihood, y: Any, *, bad_y: Any = ()) -> None:
+    """Check a likelihood at the observations `y`: numbers, or rows of a table if it has more than one column.
+
+    `bad_y` are observations that `check` must refuse, besides those at which log_prob itself is not a number.
+    """
+    with working_precision():
+        at = _Place(likelihood, jnp.asarray(y, jnp.float64))
+        checks: tuple[Callable[[_Place], Iterator[str]], ...] = (
+            _accepts, _landmark, _finite, _vectorised, _derivatives, _expectations, _learnable, _concave,
+            _distribution, _draws,
+        )  # fmt: skip
+        found: list[str] = []
+        for check in checks:
+            # What is not finite or has the wrong shape makes every later check fail as well: say it once.
+            if not found:
+                found += check(at)
+        found += _refuses(at, bad_y)
+    if found:
+        raise AssertionError("\n".join(f"{type(likelihood).__name__}: {sentence}" for sentence in found))
+
+
+class _Place:
+    """A likelihood with its observations, and f around the landmark of each: one row per observation."""
+
+    def __init__(self, likelihood: Likelihood, y: jax.Array):
+        self.likelihood = likelihood
+        self.log_prob = jax.jit(likelihood.log_prob)  # compiled: a tenth of the time of operation by operation
+        self.cdf = jax.jit(likelihood.cdf)
+        self._landmark = jax.jit(likelihood.landmark)
+        self.table = len(likelihood.columns) > 1
+        self.y = y
+        if y.ndim != 1 + self.table or len(y) == 0 or (self.table and y.shape[1] != len(likelihood.columns)):
+            wanted = f"a table with the columns {', '.join(likelihood.columns)}" if self.table else "a list of numbers"
+            raise ValueError(f"y must be {wanted}, with at least one row; got shape {y.shape}.")
+
+    @property
+    def landmark(self) -> tuple[jax.Array, jax.Array]:
+        return self._landmark(self.y)
+
+    def grid(self) -> tuple[jax.Array, jax.Array]:
+        """(y, f), one column per place, y repeated."""
+        centre, width = self.landmark
+        f = centre[:, None] + width[:, None] * _PLACES
+        return jnp.repeat(self.y[:, None], len(_PLACES), axis=1), f
+
+    def show(self, i: int) -> str:
+        return f"y = {np.asarray(self.y[i]).tolist()}"
+
+
+def _close(a: Any, b: Any, rtol: float, atol: float) -> np.ndarray:
+    return np.abs(np.asarray(a) - np.asarray(b)) <= atol + rtol * np.abs(np.asarray(b))
+
+
+def _defined(function: Callable, *arguments: Any) -> Any:
+    """The value, or None where the likelihood does not define the method."""
+    try:
+        return function(*arguments)
+    except NotImplementedError:
+        return None
+
+
+def _accepts(at: _Place) -> Iterator[str]:
+    try:
+        at.likelihood.check(np.asarray(at.y))
+    except ValueError as problem:
+        yield f"check(y) refuses the y that was given ({problem})"
+
+
+def _finite(at: _Place) -> Iterator[str]:
+    y, f = at.grid()
+    values = np.asarray(at.log_prob(y, f))
+    if values.shape != f.shape:
+        yield f"log_prob(y, f) has the shape {values.shape} where f has {f.shape}; it must be elementwise in f."
+        return
+    for i in np.flatnonzero(~np.all(np.isfinite(values), axis=1))[:1]:
+        yield f"log_prob is not finite for {at.show(i)} near f = {float(at.landmark[0][i]):.4g}."
+
+
+def _vectorised(at: _Place) -> Iterator[str]:
+    y, f = at.grid()
+    whole = np.asarray(at.log_prob(y, f))
+    single = np.array([[at.log_prob(y[i, j], f[i, j]) for j in (0, -1)] for i in range(len(f))])
+    if not np.all(_close(whole[:, [0, -1]], single, 1e-12, 1e-12)):
+        yield "log_prob gives one row another value when it stands alone; it must be elementwise."
+    turned = np.asarray(at.log_prob(at.y, f.T))
+    if turned.shape != f.T.shape or not np.all(_close(turned.T, whole, 1e-12, 1e-12)):
+        yield "log_prob(y, f) does not broadcast y against an f with a leading axis, which quadrature needs."
+
+
+def _landmark(at: _Place) -> Iterator[str]:
+    centre, width = (np.asarray(a) for a in at.landmark)
+    rows = at.y.shape[:1]
+    if centre.shape != rows or width.shape != rows:
+        yield f"landmark(y) must give a centre and a width per row, shape {rows}; got {centre.shape} and {width.shape}."
+    elif not (np.all(np.isfinite(centre)) and np.all(np.isfinite(width)) and np.all(width > 0)):
+        yield "landmark(y) must give finite centres and positive, finite widths."
+
+
+def _derivatives(at: _Place) -> Iterator[str]:
+    """First and second derivative in f by JAX against differences."""
+    y, f = at.grid()
+    step = 1e-3 * jnp.broadcast_to(at.landmark[1][:, None], f.shape)
+
+    def slope(f):
+        return jax.jvp(lambda f: at.likelihood.log_prob(y, f), (f,), (jnp.ones_like(f),))[1]
+
+    first, second = jax.jit(slope), jax.jit(lambda f: jax.jvp(slope, (f,), (jnp.ones_like(f),))[1])
+    for name, exact, function in (
+        ("first", first(f), lambda f: at.log_prob(y, f)),
+        ("second", second(f), first),
+    ):
+        if not np.all(np.isfinite(exact)):
+            yield f"the {name} derivative of log_prob in f is not finite."
+            continue
+        # Fourth-order central differences: their own error is far below the limit unless there is a kink.
+        wide = (function(f + 2 * step) - function(f - 2 * step)) / (4 * step)
+        near = (function(f + step) - function(f - step)) / (2 * step)
+        differences = np.asarray((4 * near - wide) / 3)
+        scale = np.max(np.abs(differences), axis=1, keepdims=True) + 1e-6
+        wrong = np.abs(np.asarray(exact) - differences) > 1e-4 * scale
+        for i, j in np.argwhere(wrong)[:1]:
+            yield (
+                f"the {name} derivative of log_prob in f is {float(exact[i, j]):.6g} for {at.show(i)}, "
+                f"f = {float(f[i, j]):.4g}, but differences give {differences[i, j]:.6g}."
+            )
+
+
+def _brute_force(log_prob: Callable, mean: np.ndarray, sd: np.ndarray, centre: float, width: float) -> tuple:
+    """E[log p], log E[p] and log E[√p] under each N(mean, sd²).
+
+    Gauss–Legendre on panels that are fine around the Gaussian and around the landmark; those out of reach are empty.
+    """
+    mean, sd = mean[:, None], sd[:, None]
+    around = np.append(centre + width * 0.02 * np.sinh(np.linspace(-15, 15, 401)), centre) + 0 * mean
+    edges = np.concatenate([mean + sd * np.linspace(-30, 30, 401), around], axis=1)
+    edges = np.sort(np.clip(edges, mean - 30 * sd, mean + 30 * sd), axis=1)
+    x, w = np.polynomial.legendre.leggauss(6)
+    middle, half = (edges[:, 1:] + edges[:, :-1]) / 2, (edges[:, 1:] - edges[:, :-1]) / 2
+    f = (middle[..., None] + half[..., None] * x).reshape(len(mean), -1)
+    weight = (half[..., None] * w).reshape(f.shape) * np.exp(-0.5 * ((f - mean) / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
+    values = np.asarray(log_prob(jnp.asarray(f)))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        first = np.sum(np.where(weight > 0, weight * values, 0.0), axis=1)
+        # The mass of N·p may be far out in the tail of N, where its weight has underflowed: logarithms throughout.
+        log_weight = (
+            np.log((half[..., None] * w).reshape(f.shape) / (sd * np.sqrt(2 * np.pi))) - 0.5 * ((f - mean) / sd) ** 2
+        )
+        logs = [logsumexp(log_weight + power * values, axis=1) for power in (1.0, 0.5)]
+    return first, *logs
+
+
+def _expectations(at: _Place) -> Iterator[str]:
+    """expected_log_prob and log_expected_prob, for Gaussians narrower and wider than the likelihood."""
+    lik = at.likelihood
+    cases = [(0.4, 0.05), (-1.3, 1.0), (2.9, 1.0), (-1.3, 10.0), (0.4, 10.0), (2.9, 10.0)]  # shift, width
+    readings = {
+        "expected_log_prob": jax.jit(lik.expected_log_prob),
+        "log_expected_prob": jax.jit(lik.log_expected_prob),
+        "log_expected_prob with power 0.5": jax.jit(lambda y, m, v: lik.log_expected_prob(y, m, v, 0.5)),
+    }
+    for i, (centre, width) in enumerate(zip(*(np.asarray(a) for a in at.landmark), strict=True)):
+        mean = np.array([centre + shift * width * max(1.0, spread) for shift, spread in cases])
+        sd = np.array([spread * width for _, spread in cases])
+        y = jnp.repeat(at.y[i : i + 1], len(cases), axis=0)
+        wanted = _brute_force(lambda f, i=i: at.log_prob(at.y[i], f), mean, sd, centre, width)
+        for (name, function), want in zip(readings.items(), wanted, strict=True):
+            got = np.asarray(function(y, jnp.asarray(mean), jnp.asarray(sd**2)))
+            # A million nats from one row lie beyond the reach of the rule, and of any posterior.
+            wrong = np.isfinite(want) & (np.abs(want) < 1e6) & ~_close(got, want, 1e-5, _RESOLVED)
+            for j in np.flatnonzero(wrong)[:1]:
+                yield (
+                    f"{name} is {got[j]:.8g} for {at.show(i)} under N({mean[j]:.4g}, {sd[j]:.4g}²), but brute force "
+                    f"gives {want[j]:.8g}; check its closed form, or the landmark that its quadrature is built on."
+                )
+
+
+def _learnable(at: _Place) -> Iterator[str]:
+    """Learning differentiates the expectations, in the Gaussian and in the likelihood's own parameters."""
+    centre, width = at.landmark
+
+    def total(likelihood, mean, var):
+        return jnp.sum(likelihood.expected_log_prob(at.y, mean, var) + likelihood.log_expected_prob(at.y, mean, var))
+
+    parts = jax.jit(jax.grad(total, argnums=(0, 1, 2)))(at.likelihood, centre + 0.3 * width, width**2)
+    for name, part in zip(("the likelihood's parameters", "the mean", "the variance"), parts, strict=True):
+        if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(part)):
+            yield f"the derivatives of the expectations in {name} are not finite."
+
+
+def _concave(at: _Place) -> Iterator[str]:
+    if not at.likelihood.log_concave:
+        return
+    y, f = at.grid()
+    far = jnp.concatenate([f, at.landmark[0][:, None] + 5 * (f - at.landmark[0][:, None])], axis=1)
+    y = jnp.concatenate([y, y], axis=1)
+    step = 0.05 * at.landmark[1][:, None]
+    values = [np.asarray(at.log_prob(y, far + k * step)) for k in (-1, 0, 1)]
+    bend = values[0] + values[2] - 2 * values[1]
+    for i, j in np.argwhere(bend > 1e-9 * (1 + np.abs(values[1])))[:1]:
+        yield f"log_concave is True, but log_prob bends upwards for {at.show(i)} near f = {float(far[i, j]):.4g}."
+
+
+def _distribution(at: _Place) -> Iterator[str]:
+    """P(Y ≤ y) jumps by p(y) where y is discrete, and grows at the rate p(y) where it is continuous."""
+    lik, (centre, width) = at.likelihood, at.landmark
+    value = at.y[..., 0] if at.table else at.y
+    value = jnp.where(jnp.isfinite(value), value, centre)
+    plain = _defined(lik.row, value)
+    f = centre + 0.31 * width
+
+    def rows(value):
+        """y with plain side information, or with its own where nothing is plain."""
+        return at.y.at[..., 0].set(value) if plain is None else lik.row(value)
+
+    here = _defined(at.cdf, rows(value), f)
+    if here is None:
+        return
+    p = np.exp(np.asarray(at.log_prob(rows(value), f)))
+    step = 1e-5 * np.minimum(1.0, np.minimum(np.abs(value), np.abs(1 - value)) + 1e-3)
+    below, above = (np.asarray(at.cdf(rows(value + k * step), f)) for k in (-1, 1))
+    if not np.all((here >= -1e-12) & (here <= 1 + 1e-12) & (below <= above + 1e-12)):
+        yield "cdf(y, f) must rise with y from 0 to 1."
+        return
+    jump, rate = np.asarray(here) - below, (above - below) / (2 * step)
+    fits = _close(jump, p, 1e-5, 1e-7) | _close(rate, p, 1e-3, 1e-5)
+    for i in np.flatnonzero(~fits)[:1]:
+        yield (
+            f"cdf and log_prob disagree for {at.show(i)}, f = {float(f[i]):.4g}: the probability is {p[i]:.6g}, but "
+            f"the cdf jumps by {jump[i]:.6g} and rises at the rate {rate[i]:.6g} there."
+        )
+
+
+def _draws(at: _Place) -> Iterator[str]:
+    """Draws against the cdf, the moments, and log_prob: E_{y ~ p(·|f)}[p(y|f')/p(y|f)] = 1 for every f'."""
+    lik, (centre, width) = at.likelihood, at.landmark
+    for i in (0, len(centre) - 1):
+        f = jnp.full(_DRAWS, centre[i])
+        drawn = _defined(lik.sample, jax.random.key(0), f)
+        if drawn is None:
+            return
+        y = np.asarray(drawn)
+        rows = _defined(lik.row, drawn)
+        if rows is None:
+            return
+        near = f + 0.2 * width[i]
+        ratio = np.exp(np.asarray(at.log_prob(rows, near) - at.log_prob(rows, f)))
+        error = 5 * np.std(ratio) / np.sqrt(_DRAWS) + 1e-9
+        if not abs(np.mean(ratio) - 1) <= error:
+            share = f"E[p(y|f')/p(y|f)] is {np.mean(ratio):.4f}, not 1"
+            yield f"sample does not draw from log_prob at f = {float(f[0]):.4g}: {share}."
+        shares = _defined(at.cdf, rows[:400], f[:400])
+        if shares is not None:
+            below = np.mean(y[:, None] <= y[:400], axis=0)
+            if not np.max(np.abs(below - np.asarray(shares))) <= 2.5 / np.sqrt(_DRAWS):
+                yield f"sample does not draw from cdf at f = {float(f[0]):.4g}."
+        mean, var = _defined(lik.response_mean, f[:1]), _defined(lik.response_var, f[:1])
+        if mean is not None and np.isfinite(mean[0]):
+            error = 5 * np.std(y) / np.sqrt(_DRAWS) + 1e-9
+            if not abs(np.mean(y) - float(mean[0])) <= error:
+                seen = f"at f = {float(f[0]):.4g}, but draws have the mean {np.mean(y):.6g}"
+                yield f"response_mean is {float(mean[0]):.6g} {seen}."
+            if var is not None and np.isfinite(var[0]):
+                squares = (y - float(mean[0])) ** 2
+                error = 6 * np.std(squares) / np.sqrt(_DRAWS) + 1e-9
+                if not abs(np.mean(squares) - float(var[0])) <= error:
+                    yield (
+                        f"response_var is {float(var[0]):.6g} at f = {float(f[0]):.4g}, but draws have the variance "
+                        f"{np.mean(squares):.6g}."
+                    )
+
+
+def _refuses(at: _Place, bad_y: Any) -> Iterator[str]:
+    """`check` must raise ValueError for `bad_y`, and wherever log_prob is not a number."""
+    lik = at.likelihood
+    candidates = [np.asarray(bad, float) for bad in bad_y]
+    for probe in _PROBES:
+        row = np.array(at.y[0])
+        if at.table:
+            row[0] = probe
+        else:
+            row = np.asarray(probe)
+        if not np.isfinite(np.asarray(at.log_prob(jnp.asarray(row), jnp.zeros(())))):
+            candidates.append(row)
+    for bad in candidates:
+        try:
+            lik.check(bad[None])
+        except ValueError:
+            continue
+        yield f"check(y) accepts y = {bad.tolist()}, which is outside the support; raise a ValueError that says so."

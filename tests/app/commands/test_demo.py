@@ -1,0 +1,43 @@
+"""`sitewise demo`, its parts and its ways to fail."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from sitewise.app.commands.demo import breast_cancer, fit_and_score, table
+
+COMMAND = Path(sys.executable).with_name("sitewise")
+
+
+def test_a_method_is_fitted_and_scored():
+    split = breast_cancer()
+    assert split.train.rows == 284
+    score = fit_and_score("hybrid", split)
+    assert score.fit.converged
+    assert score.accuracy > 0.95 and -0.12 < score.log_density < 0
+    rendered = table({"hybrid": score})
+    assert rendered.row_count == 1 and len(rendered.columns) == 7
+
+
+def test_help_is_fast_and_lists_the_commands():
+    out = subprocess.run([COMMAND, "demo", "--help"], capture_output=True, text=True, check=True)
+    assert "breast-cancer" in out.stdout
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, capsys):
+    import pytest
+    import typer
+
+    from sitewise.app.process import save_or_exit
+
+    save_or_exit(tmp_path / "new" / "a.bin", b"abc")
+    assert (tmp_path / "new" / "a.bin").read_bytes() == b"abc"
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    with pytest.raises(typer.Exit) as stop:
+        save_or_exit(blocked / "a.bin", b"abc")
+    assert stop.value.exit_code == 1
+    assert "cannot write" in capsys.readouterr().err
+    assert np.all([p.suffix != ".partial" for p in tmp_path.rglob("*")])

@@ -1,0 +1,96 @@
+"""From a table to numbers, and the same way again."""
+
+import numpy as np
+import pytest
+
+from sitewise.app.columns import Encoding, describe
+from sitewise.app.table import Table
+from sitewise.errors import UserError
+
+
+def table(**columns):
+    made = {}
+    for name, values in columns.items():
+        numbers = all(v is None or isinstance(v, int | float) for v in values)
+        made[name] = (
+            np.array([np.nan if v is None else v for v in values], float) if numbers else np.array(values, object)
+        )
+    return Table("t.csv", made, lines=np.arange(1, len(next(iter(made.values()))) + 1))
+
+
+COLOURS = ["red", "green", "blue", "red", "green", "blue"]
+SIZES = ["S", "L", "S", "L", "S", "S"]
+Y = ["a", "b", "a", "b", "a", "b"]
+
+
+def test_numbers_are_scaled_and_texts_become_zeros_and_ones():
+    t = table(x=[1, 2, 3, 4, 5, 9], colour=COLOURS, size=SIZES, y=Y)
+    encoding, notes = describe(t, "y", "auto", impute=False)
+    X = encoding.inputs(t)
+    assert encoding.features == ["x", "colour=blue", "colour=green", "colour=red", "size=S"]
+    assert abs(X[:, 0].mean()) < 1e-12 and abs(X[:, 0].std() - 1) < 1e-12
+    assert np.array_equal(X[:, 1:4].sum(1), np.ones(6)) and np.array_equal(X[:, 4], [1, 0, 1, 0, 1, 1])
+    assert any("'colour' holds 3 texts" in n for n in notes)
+    again = Encoding.from_plain(encoding.to_plain())
+    assert np.array_equal(again.inputs(t), X) and list(again.targets(t)) == Y
+
+
+def test_missing_values_are_refused_by_name_or_filled_from_the_training_rows():
+    t = table(x=[1, None, 3, 100, 100, 100], colour=["red", "red", None, "blue", "blue", "blue"], y=Y)
+    with pytest.raises(UserError, match=r"'x' \(1 of 6 rows\), 'colour' \(1 of 6 rows\).*--impute"):
+        describe(t, "y", "auto", impute=False)
+    encoding, _ = describe(t, "y", "auto", impute=True)
+    train = encoding.learn(t.take(np.arange(3)))
+    assert train.columns[0].fill == 2 and train.columns[1].fill == "red"
+    assert train.inputs(t)[1, 0] == 0  # (median − mean) of 1, 2 (filled), 3
+
+
+def test_a_level_that_was_not_there_is_none_of_them():
+    t = table(x=[1, 2, 3, 4, 5, 6], colour=COLOURS, y=Y)
+    encoding, _ = describe(t, "y", "auto", impute=False)
+    new = table(x=[1, 2], colour=["red", "pink"])
+    assert np.array_equal(encoding.inputs(new)[:, 1:], [[0, 0, 1], [0, 0, 0]])
+    assert "'pink'" in encoding.unknown_levels(new)[0]
+    with pytest.raises(UserError, match="lacks the column 'colour'"):
+        encoding.inputs(table(x=[1]))
+    with pytest.raises(UserError, match="held numbers"):
+        encoding.inputs(table(x=["many"], colour=["red"]))
+
+
+def test_columns_that_may_surprise_are_noted():
+    t = table(id=[1, 2, 3, 4, 5, 6], same=[7] * 6, void=[None] * 6, x=[3, 1, 4, 1, 5, 9], y=Y)
+    encoding, notes = describe(t, "y", "auto", impute=False)
+    assert encoding.features == ["id", "x"]
+    assert [n.split("'")[1] for n in notes] == ["id", "same", "void"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"x": ["1", "2", "3", "4", "5", "?!"], "y": Y}, "--missing '\\?!'"),
+        ({"x": ["p", "q", "r", "s", "t", "u"], "y": Y}, "6 different texts.*--drop 'x'"),
+        ({"x": [1, 2, 3, 4, 5, np.inf], "y": Y}, "infinity"),
+        ({"x": [1, 2, 3, 4, 5, 6], "y": ["a"] * 6}, "one class only"),
+        ({"x": [1, 2, 3, 4, 5, 6], "y": [2.5] * 6}, "nothing to learn"),
+        ({"x": [1, 2, 3, 4, 5, 6], "y": [1, 2, 3, 1, 2, 3]}, "3 different whole numbers: say --likelihood"),
+        ({"x": [1] * 6, "y": Y}, "no column besides 'y'"),
+    ],
+)
+def test_what_cannot_be_decided_is_a_sentence(columns, words):
+    with pytest.raises(UserError, match=words):
+        describe(table(**columns), "y", "auto", impute=False)
+
+
+def test_targets():
+    t = table(x=[1, 2, 3, 4], y=[0, 1, 1, 0], z=[0.5, 1.5, 2.5, 4.0])
+    assert describe(t, "y", "auto", False)[0].likelihood == "probit"
+    assert list(describe(t, "y", "auto", False)[0].targets(t)) == ["0", "1", "1", "0"]
+    assert describe(t, "z", "auto", False)[0].likelihood == "gaussian"
+    assert not any("poisson" in n for n in describe(t, "z", "auto", False)[1])
+    many = table(x=list(range(0, 24, 2)), y=list(range(12)))
+    assert "--likelihood poisson" in describe(many, "y", "auto", False)[1][0]
+    assert describe(t, "y", "poisson", False)[0].targets(t).dtype == float
+    with pytest.raises(UserError, match="row 2 is the first"):
+        describe(t, "z", "auto", False)[0].targets(table(z=[1, None, 3]))
+    with pytest.raises(UserError, match="holds text"):
+        describe(table(x=[1, 2], y=["a", "b"]), "y", "gaussian", False)[0].targets(table(y=["a", "b"]))

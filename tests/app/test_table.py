@@ -1,0 +1,101 @@
+"""Tables in the dialects that other tools write; what can be read in two ways is asked about."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from sitewise.app.table import parse_number, read_table
+from sitewise.errors import UserError
+
+PLAIN = "a,b,name\n1.5,-2,x\n1234.5,3e2,y\n"
+
+
+def read(tmp_path, content, name="t.csv", **options):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return read_table(path, **options)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PLAIN,
+        b"\xef\xbb\xbf" + PLAIN.encode(),
+        PLAIN.replace("\n", "\r\n"),
+        PLAIN.encode("utf-16"),
+        PLAIN.replace(",", "\t"),
+        "a;b;name\n1,5;-2;x\n1234,5;3e2;y\n",
+        b"\xef\xbb\xbfa;b;name\r\n1,5;-2;x\r\n1.234,5;3e2;y\r\n",
+        'a,b,name\n"1,5",-2,x\n"1234,5",3e2,y\n',
+        " a , b ,name\n 1.5, -2 ,x\n\n1234.5,3e2,y\n\n",
+        "a,b,name,\n1.5,-2,x,\n1234.5,3e2,y,\n",
+    ],
+)
+def test_every_dialect_gives_the_same_table(tmp_path, content):
+    table = read(tmp_path, content)
+    assert list(table.columns) == ["a", "b", "name"]
+    assert np.array_equal(table.numbers("a"), [1.5, 1234.5]) and np.array_equal(table.numbers("b"), [-2, 300])
+    assert table.numbers("name") is None and list(table.text("name")) == ["x", "y"]
+    assert list(table.lines) == [1, 2]
+
+
+def test_text_that_is_not_utf8_is_read_with_a_note(tmp_path):
+    table = read(tmp_path, "a,b\n1,bösartig\n".encode("cp1252"))
+    assert table.text("b")[0] == "bösartig" and "Windows-1252" in table.notes[0]
+
+
+def test_missing_values_in_their_many_spellings(tmp_path):
+    table = read(tmp_path, "a,b\n1,x\n,NA\n?,n/a\nNaN,x\nnone,y\n-9,y\n", missing=["-9"])
+    assert list(table.missing("a")) == [False, True, True, True, True, True]
+    assert list(table.missing("b")) == [False, True, True, False, False, False]
+
+
+def test_numbers():
+    assert parse_number("1,234.5", ".") == 1234.5 and parse_number("1.234,5", ",") == 1234.5
+    assert parse_number("1,5", ".") is None and parse_number("12,34", ".") is None
+    assert parse_number(".5", ".") == 0.5 and parse_number("5.", ".") == 5 and parse_number("-inf", ".") == -np.inf
+    assert parse_number("", ".") is None and parse_number(".", ".") is None and parse_number("1e", ".") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('a,b\n"1,234",x\n"2,345",y\n', "--decimal"),
+        ("a;b\n1,5;2.5\n2,5;3.5\n", "--decimal"),
+        ("a,b\n1,2\n3\n", "row 2 has 1 fields"),
+        ("a,a\n1,2\n", "more than one column named 'a'"),
+        ("1,2\n3,4\n", "must name the columns"),
+        ("a,b\n", "no rows"),
+        ("", "empty"),
+        ("a\n1\n2\n", "one column only"),
+        (b"PK\x03\x04 zipped", "not a text table"),
+    ],
+)
+def test_what_cannot_be_read_is_a_sentence(tmp_path, content, words):
+    with pytest.raises(UserError, match=words):
+        read(tmp_path, content)
+
+
+def test_the_answer_to_the_question_about_decimals_is_taken(tmp_path):
+    content = 'a,b\n"1,234",x\n"2,345",y\n'
+    assert read(tmp_path, content, decimal=".").numbers("a")[0] == 1234
+    assert read(tmp_path, content, decimal=",").numbers("a")[0] == 1.234
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UserError, match="pip install pyarrow"):
+        read(tmp_path, b"PAR1", "t.parquet")
+
+
+def test_parquet(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    content = {"a": [1, None], "b": ["x", None], "c": [True, False]}
+    parquet.write_table(pyarrow.table(content), tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    assert table.numbers("a")[0] == 1 and list(table.missing("a")) == [False, True]
+    assert list(table.text("b")) == ["x", None] and list(table.text("c")) == ["True", "False"]
+    with pytest.raises(UserError, match="not a Parquet file"):
+        read(tmp_path, b"no parquet", "u.parquet")

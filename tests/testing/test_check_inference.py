@@ -1,0 +1,72 @@
+"""Every inference method obeys `check_inference`, and it finds what is wrong with a broken one."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from cases import METHODS
+from sitewise import EP, VI, likelihoods
+from sitewise.sites import Sites
+from sitewise.testing import check_inference
+from sitewise.testing.common import problem
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_librarys_own(name):
+    check_inference(METHODS[name])
+
+
+def test_other_powers_and_likelihoods():
+    check_inference(EP(power=0.5))
+    check_inference(VI(), likelihoods.BernoulliLogit(), problem("classes"), exact=False)
+
+
+def propose(change):
+    def method(self, likelihood, data, q, sites):
+        return change(self, VI.propose(self, likelihood, data, q, sites), likelihood, data, q, sites)
+
+    # `propose_with_merit` of VI computes both at once: here it has to ask the changed `propose`.
+    both = {"propose_with_merit": lambda self, *a: (self.propose(*a), VI.merit(self, *a))}
+    return {"propose": method, **both}
+
+
+@jax.custom_jvp
+def _bent(x):
+    return x
+
+
+@_bent.defjvp
+def _bent_jvp(primals, tangents):
+    return primals[0], 0.7 * tangents[0]
+
+
+def _coupled(self, t, likelihood, data, q, sites):
+    return Sites(t.nat1 + 0.01 * jnp.mean(data.y), t.prec)
+
+
+def _sees_sites(self, t, likelihood, data, q, sites):
+    return Sites(0.5 * (t.nat1 + sites.nat1), 0.5 * (t.prec + sites.prec))
+
+
+FAULTS = {
+    "solve ends": {**propose(lambda self, t, lik, d, q, s: Sites(-t.nat1 * 3, t.prec)), "max_steps": 5},
+    "it must be elementwise": propose(_coupled),
+    "mean_only is True": {"mean_only": True},
+    "uses_sites is False": propose(_sees_sites),
+    "does not maximise it": {
+        "merit": lambda self, *a: -VI.merit(self, *a),
+        "propose_with_merit": lambda self, *a: (self.propose(*a), VI.merit(self, *a) * 0 - jnp.sum(a[3].prec ** 2)),
+    },
+    "the implicit gradient is": propose(lambda self, t, lik, d, q, s: Sites(t.nat1, _bent(t.prec))),
+    "likelihood's own factors": propose(lambda self, t, lik, d, q, s: Sites(1.1 * t.nat1, 1.1 * t.prec)),
+}
+
+
+@pytest.mark.parametrize("sentence", FAULTS)
+def test_every_fault_has_its_sentence(sentence):
+    wrong = dataclasses.dataclass(frozen=True)(type("Wrong", (VI,), {"__annotations__": {}, **FAULTS[sentence]}))
+    with pytest.raises(AssertionError, match="Wrong: ") as caught:
+        check_inference(wrong())
+    assert sentence in str(caught.value)

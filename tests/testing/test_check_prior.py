@@ -1,0 +1,121 @@
+"""Every prior structure obeys `check_prior`, its defaults suffice, and it finds what is wrong with a broken one."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from cases import PRIORS
+from sitewise import kernels, means
+from sitewise.kernels import Kernel
+from sitewise.priors import FullPrior, Gram, LatentPosterior, Marginals, Prior
+from sitewise.sites import Sites
+from sitewise.testing import check_prior
+from sitewise.types import fixed, module
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_the_librarys_own(name):
+    check_prior(PRIORS[name])
+
+
+@module
+class DenseGram(Gram):
+    """Conditioning by plain algebra and nothing else: all the rest are the contract's defaults."""
+
+    K: jax.Array = fixed()
+    mu: jax.Array = fixed()
+
+    def condition(self, sites: Sites) -> Marginals:
+        B = jnp.eye(len(self.K)) + sites.prec[:, None] * self.K
+        cov = jnp.linalg.solve(B.T, self.K).T
+        b = sites.nat1 - sites.prec * self.mu
+        mean = cov @ b
+        log_z = -0.5 * jnp.linalg.slogdet(B)[1] + 0.5 * b @ mean
+        log_z = log_z + self.mu @ (sites.nat1 - 0.5 * sites.prec * self.mu)
+        zero = jnp.zeros(len(self.K))
+        return Marginals(self.mu + mean, jnp.diagonal(cov), zero, log_z, self.mu, jnp.zeros(()))
+
+
+@module
+class Dense(Prior):
+    kernel: Kernel = fixed()
+    mean: means.Mean = fixed(default=means.Constant(0.3))
+
+    structure = "dense"
+    gram_class = DenseGram
+
+    def gram(self, X: jax.Array) -> Gram:
+        return self.gram_class(self.kernel.matrix(X) + 1e-9 * jnp.eye(len(X)), self.mean(X))
+
+    def posterior(self, X: jax.Array, sites: Sites) -> LatentPosterior:
+        return FullPrior(self.kernel, self.mean, 1e-9).posterior(X, sites)
+
+
+def test_the_defaults_of_the_contract_suffice():
+    check_prior(Dense(kernels.Matern52(0.8, 1.3)))
+
+
+def changed(**fields):
+    """A Gram whose `condition` is wrong by these functions of the right value."""
+
+    class Wrong(DenseGram):
+        def condition(self, sites):
+            q = DenseGram.condition(self, sites)
+            return q._replace(**{k: f(getattr(q, k), self, sites) for k, f in fields.items()})
+
+    return {"gram_class": module(Wrong)}
+
+
+def with_method(name, method):
+    return {"gram_class": module(type("Wrong", (DenseGram,), {name: method}))}
+
+
+class _Far:
+    def marginals(self, X):
+        return jnp.zeros(len(X)), jnp.ones(len(X))
+
+    def joint(self, X):
+        return jnp.zeros(len(X)), jnp.eye(len(X))
+
+
+def _wrong_pull(self, sites, factor, q, by_q):
+    right = Gram.pull(self, sites, factor, q, by_q)
+    return dataclasses.replace(right, K=1.1 * right.K)
+
+
+FAULTS = {
+    "one finite number per row": changed(var=lambda v, g, s: jnp.full_like(v, jnp.nan)),
+    "exact is True": changed(resid=lambda r, g, s: r + 0.1),
+    "without sites, where it must be 0": changed(log_z=lambda z, g, s: z + 1.0),
+    "dense Gaussian": changed(var=lambda v, g, s: jnp.where(jnp.any(s.prec > 0), 0.9 * v, v)),
+    "times(x) is not what differences": with_method("covariance", lambda self, sites, factor: _Twice(self, sites)),
+    "pull does not give": with_method("pull", _wrong_pull),
+    "rounding_error is": with_method("rounding_error", lambda self, sites, q, factor: jnp.asarray(0.5)),
+    "condition_with_factor and condition": with_method(
+        "condition_with_factor", lambda self, s, mask: (self.condition(s)._replace(mean=self.mu), None)
+    ),
+    "the prior that condition gives": {"posterior": lambda self, X, sites: _Far()},
+}
+
+
+class _Twice:
+    def __init__(self, gram, sites):
+        self.right = Gram.covariance(gram, sites, None)
+
+    def times(self, x):
+        return 2 * self.right.times(x)
+
+    times_once = times
+
+    def squared_times(self, x):
+        return self.right.squared_times(x)
+
+
+@pytest.mark.parametrize("sentence", FAULTS)
+def test_every_fault_has_its_sentence(sentence):
+    wrong = module(type("Wrong", (Dense,), FAULTS[sentence]))
+    with pytest.raises(AssertionError, match="Wrong: ") as caught:
+        check_prior(wrong(kernels.Matern52(0.8, 1.3)))
+    assert sentence in str(caught.value)
