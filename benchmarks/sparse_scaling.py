@@ -89,7 +89,7 @@ def train(rows: int, inducing: int) -> dict:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return {
         "rows": rows, "inducing": inducing, "cpu": cpu, "wall": wall, "peak_gib": peak,
-        "elbo_per_row": found.elbo / found.rows, "rounds": len(found.trace), "converged": found.converged,
+        "elbo_per_row": found.objective / found.rows, "rounds": len(found.trace), "converged": found.converged,
         "reason": found.reason,
     }  # fmt: skip
 

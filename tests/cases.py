@@ -48,7 +48,7 @@ MORE_LIKELIHOODS = {
 # Of one latent function per row, under `testing.check_prior`; joint classes have tests/laws/test_softmax.py.
 PRIORS = {
     "full": priors.FullPrior(kernels.Matern52(0.8, 1.3), means.Constant(0.4)),
-    "full-jitter": priors.FullPrior(kernels.RBF(0.8, 1.3) + kernels.Linear(0.3), means.Linear([0.2, -0.1], 0.3), 1e-3),
+    "full-jitter": priors.FullPrior(kernels.RBF(0.8, 1.3) + kernels.Linear(0.3), means.Linear([0.2, -0.1], 0.3), 1e-9),
     "sparse": priors.SparsePrior(
         kernels.Matern52(0.8, 1.3), [[0.1, -0.4], [0.9, 0.3], [-1.0, 0.2]], means.Constant(0.4)
     ),

@@ -24,7 +24,7 @@ def test_at_given_hyperparameters_batches_of_any_size_solve_for_the_same_sites(s
     found = MiniBatch(size=size, rounds=1, sample=0, fixed=("*",)).fit(start, (X, y))
     data = Data.of(X, y)
     sites = VI().solve(start, data).sites
-    np.testing.assert_allclose(found.elbo, evidence.elbo(start, data, sites), rtol=1e-9)
+    np.testing.assert_allclose(found.objective, evidence.elbo(start, data, sites), rtol=1e-9)
     for ours, theirs in zip(
         found.posterior().f(X[:9] + 0.1), posterior(start, data, sites).f(X[:9] + 0.1), strict=True
     ):
@@ -36,7 +36,7 @@ def test_a_wide_prior_leaves_the_sums_over_rows_positive():
     wide = Model.sparse(kernels.Matern52(100.0, 1e8), likelihoods.BernoulliProbit(), X[:30])
     found = MiniBatch(size=50, rounds=1, sample=0, fixed=("*",)).fit(wide, (X, y))
     data = Data.of(X, y)
-    np.testing.assert_allclose(found.elbo, evidence.elbo(wide, data, VI().solve(wide, data).sites), rtol=1e-5)
+    np.testing.assert_allclose(found.objective, evidence.elbo(wide, data, VI().solve(wide, data).sites), rtol=1e-5)
 
 
 def test_learning_from_batches_reaches_the_bound_of_learning_from_all_rows():
@@ -44,7 +44,7 @@ def test_learning_from_batches_reaches_the_bound_of_learning_from_all_rows():
     seen = []
     found = MiniBatch(size=64, sample=100, tol=1e-3).fit(model(), (X, y), callback=seen.append)
     assert found.converged
-    assert best - 1e-2 * N < found.elbo <= best + 1e-6
+    assert best - 1e-2 * N < found.objective <= best + 1e-6
     assert {"round", "done", "objective"} <= set(seen[0])
     assert seen[-1]["done"] == 1.0
 

@@ -56,12 +56,12 @@ def test_pullback_is_autodiff():
 
 
 def test_the_cheap_way_is_the_same():
-    """With every row's site weighty, with a slight one, and with rows that do not count."""
+    """With every row well determined by its site, with one that is not, and with rows that do not count."""
     K, b, w = problem(30)
     rng = np.random.default_rng(3)
     bar = gaussian_sites.Conditioned(*map(jnp.asarray, rng.normal(size=(2, 30))), jnp.asarray(0.7), jnp.asarray(0.0))
     everyone, counting = jnp.ones(30, bool), w > 0
-    for precisions, mask, weighty in (
+    for precisions, mask, determined in (
         (w + 0.01, everyone, True),
         (w, counting, True),
         (w, everyone, False),
@@ -69,7 +69,7 @@ def test_the_cheap_way_is_the_same():
     ):
         whole, parts = gaussian_sites.condition_on_sites(K, b, precisions)
         cheap, factors = gaussian_sites.condition_on_sites(K, b, precisions, mask)
-        assert bool(factors.weighty) == weighty
+        assert bool(factors.determined) == determined
         np.testing.assert_allclose(cheap.var[mask], whole.var[mask], rtol=1e-9)
         np.testing.assert_allclose(cheap.mean, whole.mean)
         sigma, expected = (gaussian_sites.covariance(K, precisions, f) for f in (factors, parts))

@@ -53,7 +53,7 @@ def storage(blocks: bool) -> dict[str, int]:
 def test_condition_equals_dense_algebra(blocks):
     gram = SparsePrior(KERNEL, Z, MEAN, **storage(blocks)).gram(jnp.asarray(X))
     mean, cov, resid, log_z = dense(SITES)
-    q, inner = gram.condition_with_factor(SITES)
+    q, inner = gram.condition_with_factor(SITES, None)
     for marginals in (q, gram.condition(SITES)):
         np.testing.assert_allclose(marginals.mean, mean, atol=1e-10)
         np.testing.assert_allclose(marginals.var, np.diag(cov), atol=1e-10)

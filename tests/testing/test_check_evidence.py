@@ -36,7 +36,7 @@ def wrong(change):
 
 
 FAULTS = {
-    "one finite number per row": wrong(lambda t, data, q, s: jnp.sum(t)),
+    "one finite number per row": wrong(lambda t, data, q, s: t * jnp.nan),
     "must be elementwise": wrong(lambda t, data, q, s: t + 0.01 * jnp.mean(data.y)),
     "not two copies": wrong(lambda t, data, q, s: t / data.weight.clip(1)),
     "the derivative in": wrong(lambda t, data, q, s: _bent(t)),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import math
 import os
 import sys
 import warnings
@@ -22,6 +21,7 @@ import typer
 from sitewise.errors import UserError
 from sitewise.runtime import files
 from sitewise.runtime.cache import user_cache
+from sitewise.runtime.json_values import finite
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -94,19 +94,6 @@ def warnings_as_notes() -> Iterator[None]:
                 str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)
             ):
                 note(sentence)
-
-
-def finite(value: Any) -> Any:
-    """For JSON, which has no NaN and no infinity: those become null; arrays become lists."""
-    if isinstance(value, dict):
-        return {str(k): finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(v) for v in value]
-    if hasattr(value, "tolist"):
-        return finite(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def print_json(result: Any) -> None:

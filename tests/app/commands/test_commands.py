@@ -99,7 +99,7 @@ def test_mcmc_is_fitted_and_compared_on_request(run, table, tmp_path):
     assert found.exit_code == 0, found.stderr
     result = json.loads(found.stdout)
     assert "2 chains of 25 draws" in result["report"] and result["loo_log_density"] is None
-    assert "not to be trusted yet" in found.stderr
+    assert "have not converged" in found.stderr
     assert load(out).sampling == {"draws": 25, "warmup": 25, "chains": 2}
     assert run("predict", out, table).exit_code == 0
     methods = ("--methods", "mcmc,laplace", "--folds", "3")

@@ -131,7 +131,7 @@ def test_a_full_disk(run, table, model, tmp_path, monkeypatch):
     fails(run("fit", table, "-t", "label", "--out", tmp_path / "m.sitewise"), "No space left", "--out")
     # The first finished fit of a comparison cannot be kept: its line is taken away again.
     monkeypatch.setattr("sitewise.app.comparison.score", lambda *a: {"log_density": [0.0]})
-    fails(run("compare", table, "-t", "label", "--out", tmp_path / "c.html"), "No space left", "--out")
+    fails(run("compare", table, "-t", "label", "--out", tmp_path / "c.html"), "No space left", "free some space")
     assert files(tmp_path) == before
 
 
