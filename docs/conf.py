@@ -1,5 +1,6 @@
 """How the documentation is built: `make docs`.  Sphinx with MyST-NB, so that every page is Markdown (decision 007)."""
 
+import logging
 import os
 import re
 from pathlib import Path
@@ -23,6 +24,7 @@ nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_output_stderr = "remove-warn"  # with -W: a tutorial that prints a warning fails the build
 nb_merge_streams = True
+logging.getLogger("traitlets").setLevel(logging.WARNING)  # nbclient announces every page that it executes
 os.environ["MATPLOTLIBRC"] = str(Path(__file__).with_name("matplotlibrc"))
 autodoc_default_options = {"members": True, "member-order": "bysource", "imported-members": True}
 autodoc_typehints = "none"

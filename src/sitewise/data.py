@@ -1,8 +1,8 @@
 """Data: inputs, observations and weights of n rows, some of which may be padding.
 
 A weight w is the number of times a row counts: an integer weight equals that many copies of the row,
-0 equals leaving it out, a fraction is a likelihood raised to that power.  Padding is a row of
-weight 0, so shapes can be rounded up without changing any result.
+a weight of 0 equals leaving it out, and a fraction is a likelihood raised to that power.  Padding is a row of
+weight 0, so that shapes can be rounded up without changing any result.
 
 y is one number per row, or a table whose columns the likelihood names (decision 005).  A bound in such a table may be
 infinite.
@@ -14,16 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
 
-from sitewise.types import fixed, module, static
+from sitewise.runtime.precision import WORKING_DTYPE
+from sitewise.types import ArrayField, fixed, module, static
 
 
 @module
 class Data:
-    X: jax.Array = fixed()
-    y: jax.Array = fixed()
-    weight: jax.Array = fixed()
+    X: ArrayField = fixed()
+    y: ArrayField = fixed()
+    weight: ArrayField = fixed()
     fractional: bool = static(default=False)
 
     @property
@@ -62,7 +63,7 @@ class Data:
         """The same data with rows of weight 0 appended (copies of row 0, so that every value is valid)."""
         extra = rows - self.rows
         if extra < 0:
-            raise ValueError(f"Cannot pad {self.rows} rows to {rows}.")
+            raise ValueError(f"Cannot pad {self.rows} rows to {rows}; give at least {self.rows}.")
         if extra == 0:
             return self
         index = np.concatenate([np.arange(self.rows), np.zeros(extra, int)])
@@ -80,12 +81,12 @@ class Data:
         For use inside `working_precision`.
         """
         filled = self.pad(bucket(self.rows) if rows is None else rows)
-        return jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), filled)
+        return jax.tree.map(lambda a: jnp.asarray(a, WORKING_DTYPE), filled)
 
     def shard(self, mesh: Mesh) -> Data:
         """The rows, padded to a multiple of the devices, spread over all devices of a one-dimensional mesh.
 
-        Every program of the library then runs on all of them: what it sums over rows becomes a sum over devices.
+        Every program of the library then runs on all devices: each sum over rows becomes a sum over devices.
         """
         if not isinstance(mesh, Mesh) or len(mesh.axis_names) != 1:
             raise ValueError('shard needs a mesh with one axis, such as jax.sharding.Mesh(jax.devices(), ("rows",)).')
@@ -103,15 +104,15 @@ def check_size(X: np.ndarray) -> None:
     largest = _LARGEST[X.dtype.itemsize]
     if X.size and np.max(np.abs(X)) > largest:
         raise ValueError(
-            f"X holds numbers beyond {largest:.0e}, whose squares cannot be computed with; divide its columns by their "
-            "scale (StandardScaler does), or look whether such an entry is a code for a missing value."
+            f"X holds numbers beyond {largest:.0e}, whose squares overflow; divide its columns by their scale "
+            "(StandardScaler does), or check whether such an entry is a code for a missing value."
         )
 
 
 def bucket(rows: int) -> int:
     """The padded size for `rows`: steps of 32 up to 512 rows, then of about 1/16 of the size.
 
-    A few sizes serve all folds and data sets, so that they share compiled programs.
+    There are few such sizes, so that folds and data sets share compiled programs.
     """
     step = 32
     while rows > 16 * step:

@@ -1,4 +1,4 @@
-"""Evidence: what number to read off (model, data, sites).
+"""Evidence: a number that is computed from (model, data, sites).
 
     evidence = log Z_q + Σ_i w_i [⟨log p_i⟩ − ⟨log t_i⟩],   log Z_q = log ∫ p(f) Π t_i^{w_i} df
 
@@ -8,9 +8,9 @@
     collapsed the same for p̃(s) = exp E[log p(y|f) | s] on the projected process s of a sparse prior
     loo       Σ w log ∫ cavity × likelihood                     (no log Z_q: leave-one-out density)
 
-On the sites of any inference method.  For a row of weight w < 1 the "copy" that is left out is all there is
-of it, so its power is a = power·min(w, 1).  Where a row has several latent values (softmax), ep and loo leave out its
-whole site: the cavity is a Gaussian vector.
+Each can be computed on the sites of any inference method.  A row of weight w < 1 has less than one copy, all of which
+is left out, so that its power is a = power·min(w, 1).  Where a row has several latent values (softmax), ep and loo
+leave out its whole site: the cavity is a Gaussian vector.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Terms = Callable[[Likelihood, Data, Marginals, Sites, float], jax.Array]
 
 
 def share(data: Data, power: float) -> float | jax.Array:
-    """The power a at which row i's likelihood is left out: `power`, less for a row that counts less than once."""
+    """The power a at which row i's likelihood is left out: `power`, or less for a row of weight below 1."""
     if not data.fractional:
         return power
     return power * jnp.where(data.mask, jnp.minimum(data.weight, 1.0), 1.0)
@@ -53,8 +53,8 @@ def _ep(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: f
     return (likelihood.log_expected_prob(data.y, left.mean, left.f_var, a) - left.log_site) / a
 
 
-# The nested quadrature is computed for so many rows at a time, on a processor and on an accelerator: its temporaries
-# are thousands of numbers per row.
+# The number of rows for which the nested quadrature is computed at a time, on a processor and on an accelerator: its
+# temporaries are thousands of numbers per row.
 _CPU_ROWS, _ACCELERATOR_ROWS = 1024, 4096
 
 
@@ -67,7 +67,7 @@ def _collapsed(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, p
     left = q.cavity(sites, a)
 
     @jax.checkpoint
-    def tilted(row: tuple) -> jax.Array:
+    def tilted(row: tuple[jax.Array, ...]) -> jax.Array:
         y, mean, var, resid, start, *power = row
         return likelihood.log_expected_smoothed_prob(y, mean, var, resid, power[0] if power else a, start)
 
@@ -84,10 +84,10 @@ def _loo(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: 
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """A way to read evidence off sites.  Call it: `elbo(model, data, sites)`."""
+    """An evidence as a function of sites.  Call it: `elbo(model, data, sites)`."""
 
     name: str
-    terms: Terms = dataclasses.field(repr=False)  # a function has no text that is the same in every process
+    terms: Terms = dataclasses.field(repr=False)  # the text of a function differs between processes
     with_log_z: bool = True
     power: float = 1.0
 

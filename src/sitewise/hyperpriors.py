@@ -1,6 +1,6 @@
 """Priors on hyperparameters, for MAP learning and for sampling.
 
-Densities are of the parameter itself (not of its logarithm), up to a constant.
+A density is that of the parameter itself and not of its logarithm, up to a constant.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import Protocol
 
 import jax
 import jax.numpy as jnp
+
+__all__ = ["Gamma", "HyperPrior", "LogNormal", "LogUniform", "Normal"]
 
 
 class HyperPrior(Protocol):
@@ -23,7 +25,7 @@ class LogNormal:
     location: float = 0.0
     scale: float = 1.0
 
-    def log_prob(self, value):
+    def log_prob(self, value: jax.Array) -> jax.Array:
         z = jnp.log(value)
         return -0.5 * ((z - self.location) / self.scale) ** 2 - z
 
@@ -33,7 +35,7 @@ class Normal:
     location: float = 0.0
     scale: float = 1.0
 
-    def log_prob(self, value):
+    def log_prob(self, value: jax.Array) -> jax.Array:
         return -0.5 * ((value - self.location) / self.scale) ** 2
 
 
@@ -42,7 +44,7 @@ class Gamma:
     shape: float = 2.0
     rate: float = 1.0
 
-    def log_prob(self, value):
+    def log_prob(self, value: jax.Array) -> jax.Array:
         return (self.shape - 1) * jnp.log(value) - self.rate * value
 
 
@@ -50,5 +52,5 @@ class Gamma:
 class LogUniform:
     """p(θ) ∝ 1/θ, flat in log θ: as in the paper's MCMC baseline."""
 
-    def log_prob(self, value):
+    def log_prob(self, value: jax.Array) -> jax.Array:
         return -jnp.log(value)

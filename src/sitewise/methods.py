@@ -1,4 +1,4 @@
-"""Named methods: which inference and which evidence a name pairs, on every structure of prior.
+"""Named methods: which inference and which evidence a name stands for, on every structure of prior.
 
 Everything that lists methods (estimators, commands, comparison, reports, documents) reads `METHODS`.
 """
@@ -24,7 +24,7 @@ class Method:
     about     one sentence for documents and command-line help
     pair      inference, evidence and gradient; None for a method that samples
     variants  structure of a prior ("sparse", "classes") → the pair used there instead
-    learner   Nested climbs the profile objective; VEM is the paper's Algorithm 1
+    learner   Nested maximises the profile objective; VEM is the paper's Algorithm 1
     """
 
     name: str
@@ -43,19 +43,19 @@ class Method:
         return self.variants.get(structure, self.pair)
 
     def objective_on(self, structure: str) -> str | None:
-        """The name of the evidence that can be read off the final sites and was climbed; None if there is none."""
+        """The name of the evidence that was maximised, if it can be computed on the final sites; else None."""
         pair = self.pair_on(structure)
         return None if pair is None or pair.final is not None else pair.evidence.name
 
 
-# Where the evidence is stationary in the sites, holding them gives the exact gradient and saves the adjoint solve;
-# "auto", because they are stationary only where no site is held at its limit (see `Nested`).
+# Where the evidence is stationary in the sites, the gradient with constant sites is exact and needs no adjoint solve;
+# the setting is "auto" because the evidence is stationary only where no site is at its limit (see `Nested`).
 _STATIONARY = "auto"
 
 # On a sparse prior EP's evidence rewards residual variance; `collapsed` equals it at Z = X and does not
 # (docs/explanation/sparse.md).  For joint classes EP's evidence on VI's sites falls where the true one rises, so that
 # hyperparameters come from Laplace's evidence on Laplace's sites (decision 008).  That evidence is not stationary in
-# the sites: an error of 1e-8 in them would hide the optimum from the ascent.
+# the sites: with an error of 1e-8 in them the ascent would not find the optimum.
 _HYBRID_VARIANTS = {
     "sparse": Pair(VI(), ev.collapsed),
     "classes": Pair(Laplace(tol=1e-10), ev.laplace, final=VI()),
@@ -77,11 +77,11 @@ METHODS: dict[str, Method] = {
         Method(
             "hybrid-vem",
             "hybrid, Algorithm 1",
-            "The hybrid trained by Algorithm 1 of the paper, which holds the sites while it learns.",
+            "The hybrid trained by Algorithm 1 of the paper, which holds the sites constant while it learns.",
             Pair(VI(), ev.ep, "fixed"),
             learner=VEM,
         ),
-        Method("mcmc", "MCMC", "Draws of hyperparameters and latent function, averaged over.", None),
+        Method("mcmc", "MCMC", "Averages over draws of hyperparameters and latent function.", None),
     )
 }
 DEFAULT = "hybrid"
@@ -118,7 +118,9 @@ def resolve(
         read = ev.power_ep(power)
     if chosen.learner is VEM:
         if gradient is not None:
-            raise ValueError("hybrid-vem holds the sites while it learns; it has no gradient setting.")
+            raise ValueError(
+                "hybrid-vem holds the sites constant while it learns and has no gradient setting; leave gradient out."
+            )
         return VEM(sites, read, name=method, **settings)
     variants = {} if evidence is not None or power is not None else _changed(chosen.variants, inference, gradient)
     slope = gradient or (chosen.pair.gradient if own else "implicit")
@@ -126,8 +128,11 @@ def resolve(
 
 
 def _changed(variants: Mapping[str, Pair], inference: str | Inference | None, gradient: str | None) -> dict[str, Pair]:
-    """The variants with another inference or gradient; one that ends with other sites than it learns from needs its own
-    inference, and is left out where that is replaced."""
+    """The variants with another inference or gradient.
+
+    A variant that ends with other sites than it learns from needs its own inference; where that is replaced, the
+    variant is left out.
+    """
     kept = {k: v for k, v in variants.items() if inference is None or v.final is None}
     return {
         k: dataclasses.replace(v, inference=_inference(inference) or v.inference, gradient=gradient or v.gradient)

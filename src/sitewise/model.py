@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
 
 from sitewise import means
 from sitewise.kernels import Kernel
@@ -22,7 +22,7 @@ class Model:
 
     @property
     def kernels(self) -> Kernel | list[Kernel]:
-        """The kernel, or the list of those of the classes where they have their own."""
+        """The kernel, or the list of kernels where each class has its own."""
         return self.prior.kernels
 
     @staticmethod

@@ -33,7 +33,7 @@ class Parameter:
         return int(np.prod(self.shape, dtype=int))
 
 
-def _children(obj: Any) -> Iterator[tuple[str, Any, dict]]:
+def _children(obj: Any) -> Iterator[tuple[str, Any, dict[str, Any]]]:
     if isinstance(obj, tuple):
         yield from ((str(i), part, {}) for i, part in enumerate(obj))
     elif dataclasses.is_dataclass(obj):
@@ -43,7 +43,7 @@ def _children(obj: Any) -> Iterator[tuple[str, Any, dict]]:
 
 
 def _join(prefix: str, name: str) -> str:
-    # `prior` holds kernel and mean; leaving it out of the name is what a user would write.
+    # `prior` holds kernel and mean; names leave it out, because a user would not write it.
     if name == "prior" and not prefix:
         return ""
     return f"{prefix}.{name}" if prefix else name
@@ -93,8 +93,8 @@ class Trainable:
 
     @staticmethod
     def of(model: Any, fixed: Iterable[str] = (), train: Iterable[str] = (), transform: str = "log") -> Trainable:
-        """All parameters but those held by default (a Student-t's df) unless named in `train`,
-        and but those named in `fixed`.  Names may be patterns: `kernel.*`."""
+        """All parameters, except those named in `fixed` and those that are held constant by default (a Student-t's df)
+        and not named in `train`.  Names may be patterns: `kernel.*`."""
         known = [p for p, _ in walk(model)]
         fixed, train = tuple(fixed), tuple(train)
         for pattern in fixed + train:
@@ -138,14 +138,14 @@ class Trainable:
             if name not in known:
                 raise ValueError(f"A prior was given for {name!r}; the trained parameters are {', '.join(known)}.")
 
-    def forward(self, support: str, value):
+    def forward(self, support: str, value: jax.Array) -> jax.Array:
         if support != POSITIVE:
             return value
         if self.transform == "log":
             return jnp.log(value)
         return value + jnp.log(-jnp.expm1(-value))  # inverse softplus
 
-    def backward(self, support: str, raw):
+    def backward(self, support: str, raw: jax.Array) -> jax.Array:
         if support != POSITIVE:
             return raw
         return jnp.exp(raw) if self.transform == "log" else jax.nn.softplus(raw)
@@ -155,8 +155,8 @@ class Trainable:
         parts = [jnp.ravel(self.forward(p.support, jnp.asarray(found[p.name]))) for p in self.parameters]
         return jnp.concatenate(parts) if parts else jnp.zeros(0)
 
-    def constrained(self, vector) -> dict[str, jax.Array]:
-        """The values by name that `vector` stands for."""
+    def constrained(self, vector: jax.Array) -> dict[str, jax.Array]:
+        """The values by name that `vector` represents."""
         out, at = {}, 0
         for p in self.parameters:
             raw = vector[at : at + p.size].reshape(p.shape)
@@ -164,5 +164,5 @@ class Trainable:
             at += p.size
         return out
 
-    def from_vector(self, model: Any, vector) -> Any:
+    def from_vector(self, model: Any, vector: jax.Array) -> Any:
         return with_values(model, self.constrained(vector))

@@ -1,8 +1,8 @@
 """Predictions of f and of y.
 
-The functions here read something off (likelihood, mean, variance) of f at some rows, whatever the source of those
-moments is: a posterior, a cavity, a component of a mixture.  `Posterior` applies them to q(f), which is derived from
-(model, data, sites) whenever it is needed and never stored as state of its own.
+The functions here depend on (likelihood, mean, variance) of f at some rows only, whatever the source of those moments
+is: a posterior, a cavity, a component of a mixture.  `Posterior` applies them to q(f), which is derived from
+(model, data, sites) whenever it is needed and is never stored.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
 
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
@@ -23,7 +23,7 @@ from sitewise.priors import LatentPosterior
 from sitewise.sites import Sites
 from sitewise.types import fixed, module
 
-_WIDENINGS, _HALVINGS = 40, 80  # of the bracket in which a quantile is sought
+_WIDENINGS, _HALVINGS = 40, 80  # of the bracket that holds a quantile
 
 
 def _expectation(function: Callable[[jax.Array], jax.Array], mean: jax.Array, var: jax.Array) -> jax.Array:
@@ -60,7 +60,7 @@ def y_cdf(likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: ArrayLike)
 def y_quantile(likelihood: Likelihood, mean: jax.Array, var: jax.Array, level: float) -> jax.Array:
     """The `level` quantile of y, by bisection on the predictive distribution function.
 
-    For counts the smallest whole number that reaches the level.
+    For counts it is the smallest whole number that reaches the level.
     """
     centre, y_var = y_moments(likelihood, mean, var)
     spread = jnp.sqrt(jnp.maximum(y_var, 1e-300))
@@ -69,11 +69,11 @@ def y_quantile(likelihood: Likelihood, mean: jax.Array, var: jax.Array, level: f
     def reached(y: jax.Array) -> jax.Array:
         return y_cdf(likelihood, mean, var, likelihood.row(y)) >= level
 
-    def widen(_: int, bounds: tuple) -> tuple:
+    def widen(_: jax.Array, bounds: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
         low, high, step = bounds
         return jnp.where(reached(low), low - step, low), jnp.where(reached(high), high, high + step), 2 * step
 
-    def halve(_: int, bounds: tuple) -> tuple:
+    def halve(_: jax.Array, bounds: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         low, high = bounds
         middle = 0.5 * (low + high)
         up = reached(middle)
@@ -85,13 +85,13 @@ def y_quantile(likelihood: Likelihood, mean: jax.Array, var: jax.Array, level: f
 
 @module
 class Posterior:
-    """q(f) with the likelihood on top; every method takes a table of new inputs."""
+    """q(f) and the likelihood; every method takes a table of new inputs."""
 
     latent: LatentPosterior = fixed()
     likelihood: Likelihood = fixed()
 
     def f(self, X: ArrayLike) -> tuple[jax.Array, jax.Array]:
-        """Mean and variance of the latent function at each row; of several, their means and covariance matrix."""
+        """Mean and variance of the latent function at each row; for several functions, their means and covariances."""
         return self.latent.marginals(jnp.asarray(X))
 
     def f_joint(self, X: ArrayLike) -> tuple[jax.Array, jax.Array]:
@@ -99,7 +99,7 @@ class Posterior:
         return self.latent.joint(jnp.asarray(X))
 
     def f_samples(self, key: jax.Array, X: ArrayLike, samples: int) -> jax.Array:
-        """Joint draws of the latent function, one per row of the result; of several (softmax), these come first."""
+        """Joint draws of the latent function, one per row of the result; the functions of a softmax come first."""
         mean, cov = self.f_joint(X)
         noise = jax.random.normal(key, (samples, mean.shape[0]), mean.dtype)
         draws = mean + noise @ semidefinite_root(cov).T
@@ -132,7 +132,7 @@ class Posterior:
         return y_cdf(self.likelihood, *self.f(X), y)
 
     def quantile(self, X: ArrayLike, level: float) -> jax.Array:
-        """The `level` quantile of y at each row; for counts the smallest whole number that reaches the level."""
+        """The `level` quantile of y at each row; for counts it is the smallest whole number that reaches the level."""
         return y_quantile(self.likelihood, *self.f(X), level)
 
 

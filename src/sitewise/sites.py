@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
 
 class Sites(NamedTuple):
-    nat1: Any  # JAX or NumPy arrays, one number per row
+    nat1: Any  # JAX arrays in traced code, NumPy arrays outside; one number per row
     prec: Any
 
     @staticmethod
-    def zeros(rows: int, dtype: Any = float) -> Sites:
+    def zeros(rows: int, dtype: DTypeLike = float) -> Sites:
         return Sites(jnp.zeros(rows, dtype), jnp.zeros(rows, dtype))
 
     def scaled(self, weight: ArrayLike) -> Sites:
@@ -28,14 +28,14 @@ class Sites(NamedTuple):
         return Sites(weight * self.nat1, weight * self.prec)
 
     def masked(self, mask: jax.Array) -> Sites:
-        """The sites of the rows that count; zero for the others, which have none."""
+        """The sites of the rows that count; zeros for the others."""
         return Sites(jnp.where(mask, self.nat1, 0.0), jnp.where(mask, self.prec, 0.0))
 
 
 class Cavity(NamedTuple):
     """Each row's marginal with a share of its site divided out.
 
-    The site sees a variable of mean `mean` and variance `var`; f itself has the same mean and the variance `f_var`,
+    The site acts on a variable of mean `mean` and variance `var`; f itself has the same mean and the variance `f_var`,
     which includes the residual of a sparse prior.  `log_site` is log E_cavity[t_i^share].  Where a row has several
     latent values, means are vectors and variances are matrices, on the last axes.
     """
@@ -46,8 +46,8 @@ class Cavity(NamedTuple):
     log_site: jax.Array
 
 
-# A cavity is not wider than this many times the marginal.  Below this share the site has taken (nearly) all of the
-# marginal's precision, and dividing it out is no longer meaningful.
+# The least share of the marginal's precision that a cavity keeps.  Below it the site holds (nearly) all of that
+# precision, and dividing it out is not meaningful.
 _MIN_SHARE = 1e-10
 
 

@@ -1,11 +1,11 @@
 """Evidence surfaces: an evidence at every point of a (lengthscale, magnitude) grid.
 
-One compiled program does a row of the grid (constant σ), and every point carries its own outcome.  Where the likelihood
-is log-concave, and so Laplace and VI have one solution for every θ (and EP is not known to have others), a point starts
-from where the sites of the three rows before it lead: log prec and nat1/√prec go on along a parabola in log σ (for
-large σ, where the posterior only grows with the prior, they do go on in a straight line).  A point that does not
-converge from there starts anew from the likelihood's own sites, as all do where the likelihood is not log-concave:
-values do not depend on the grid.
+One compiled program computes a row of the grid (constant σ), and every point has its own outcome.  Where the likelihood
+is log-concave, Laplace and VI have one solution for every θ (and EP is not known to have others).  A point then starts
+from sites that are extrapolated from the three rows before it: log prec and nat1/√prec continue along a parabola in
+log σ (for large σ, where the posterior only grows with the prior, they are straight lines).  A point that does not
+converge from there starts again from the likelihood's own sites, as all points do where the likelihood is not
+log-concave: values do not depend on the grid.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 
 from sitewise.data import Data
 from sitewise.evidence import Evidence, elbo
@@ -42,15 +43,18 @@ class Surface(NamedTuple):
     residual: np.ndarray
 
 
-# The ELBO at VI's sites and EP's evidence at its own are stationary in the sites: an error of 5e-4 in those, in units
-# of the marginal, is one of 1e-9 a row in the evidence at most points, and of 1e-6 at the worst (ionosphere's grid).
+# The ELBO at VI's sites and EP's evidence at its own are stationary in the sites: an error of 5e-4 in these, in units
+# of the marginal, is an error of 1e-9 per row in the evidence at most points, and of 1e-6 at the worst point
+# (ionosphere's grid).
 _STATIONARY_TOL = 5e-4
-_FAR = 3.0  # the most that log prec is led on
-_BACK = 3  # rows that lead
+_MAX_CHANGE = 3.0  # the largest change of log prec by extrapolation
+_ROWS_USED = 3  # rows from which sites are extrapolated
+
+_Row = tuple[jax.Array, jax.Array, jax.Array, jax.Array]  # the fields of `Surface` for one σ
 
 
-def _as_accurate(method: Inference, evidence: Evidence) -> Inference:
-    """The method with the tolerance that this evidence needs, unless it has one of its own."""
+def _with_tolerance(method: Inference, evidence: Evidence) -> Inference:
+    """The method with the tolerance that this evidence needs, unless the caller has set one."""
     if isinstance(method, EP):
         stationary = evidence.name == "ep" and evidence.power == method.power
     else:
@@ -59,12 +63,21 @@ def _as_accurate(method: Inference, evidence: Evidence) -> Inference:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _row(method: Inference, evidence: Evidence, kernel: type[Stationary], likelihood, data, log_ls, log_sigma, starts):
-    def point(each):
+def _row(
+    method: Inference,
+    evidence: Evidence,
+    kernel: type[Stationary],
+    likelihood: Likelihood,
+    data: Data,
+    log_ls: jax.Array,
+    log_sigma: ArrayLike,
+    starts: Sites,
+) -> tuple[_Row, Sites]:
+    def point(each: tuple[jax.Array, Sites]) -> tuple[_Row, Sites]:
         log_l, start = each
         prior = FullPrior(kernel(lengthscale=jnp.exp(log_l), variance=jnp.exp(2 * log_sigma)))
         found, solution, _ = iterate(method, likelihood, prior.gram(data.X), data, start)
-        # VI has computed its bound on the way.
+        # VI has computed its bound already.
         known = isinstance(method, VI) and evidence is elbo
         value = found.merit if known else evidence.read(likelihood, data, found.q, solution.sites)
         return (value, solution.code, solution.stats.steps, solution.stats.residual), solution.sites
@@ -72,21 +85,21 @@ def _row(method: Inference, evidence: Evidence, kernel: type[Stationary], likeli
     return lax.map(point, (log_ls, starts))
 
 
-def _extrapolation(known: np.ndarray, value: float) -> np.ndarray:
-    """Lagrange's weights: the polynomial through values at `known` has their weighted sum at `value`."""
+def _lagrange_weights(known: np.ndarray, value: float) -> np.ndarray:
+    """Weights with which values at `known` give the value of their interpolating polynomial at `value`."""
     gaps = known[:, None] - known[None, :] + np.eye(len(known))
     return np.prod(np.where(np.eye(len(known), dtype=bool), 1.0, value - known[None, :]) / gaps, axis=1)
 
 
 @jax.jit
-def _led_on(walked: list[Sites], weights: jax.Array) -> Sites:
-    """Where the sites of the last rows lead."""
-    last = walked[-1]
-    seen = jnp.all(jnp.stack([s.prec > 0 for s in walked]), axis=0)
-    logs = [jnp.log(jnp.where(seen, s.prec, 1.0)) for s in walked]
+def _extrapolated(previous: list[Sites], weights: jax.Array) -> Sites:
+    """The sites of the next row, extrapolated from those of the last rows."""
+    last = previous[-1]
+    seen = jnp.all(jnp.stack([s.prec > 0 for s in previous]), axis=0)
+    logs = [jnp.log(jnp.where(seen, s.prec, 1.0)) for s in previous]
     change = sum(w * log for w, log in zip(weights, logs, strict=True)) - logs[-1]
-    log_prec = logs[-1] + jnp.clip(change, -_FAR, _FAR)
-    ratio = sum(w * s.nat1 * jnp.exp(-0.5 * log) for w, s, log in zip(weights, walked, logs, strict=True))
+    log_prec = logs[-1] + jnp.clip(change, -_MAX_CHANGE, _MAX_CHANGE)
+    ratio = sum(w * s.nat1 * jnp.exp(-0.5 * log) for w, s, log in zip(weights, previous, logs, strict=True))
     return Sites(
         jnp.where(seen, ratio * jnp.exp(0.5 * log_prec), last.nat1), jnp.where(seen, jnp.exp(log_prec), last.prec)
     )
@@ -105,31 +118,31 @@ def evidence_surface(
 ) -> Surface:
     """θ ↦ evidence(θ, λ*(θ)) on the grid; `done` is called after each row."""
     likelihood = BernoulliProbit() if likelihood is None else likelihood
-    method = _as_accurate(method, evidence)
+    method = _with_tolerance(method, evidence)
     log_ls = np.asarray(log_lengthscale, float)
     rows: list[Sequence[np.ndarray]] = []
-    walked: list[Sites] = []
+    previous: list[Sites] = []
     with working_precision():
         padded = data.to_bucket()
         own = jax.tree.map(lambda a: jnp.tile(a, (len(log_ls), 1)), first_sites(likelihood, padded))
 
-        def solve(value, starts):
+        def solve(value: float, starts: Sites) -> tuple[_Row, Sites]:
             return _row(method, evidence, kernel, likelihood, padded, jnp.asarray(log_ls), float(value), starts)
 
         for i, value in enumerate(log_sigma):
-            known = np.asarray(log_sigma[i - len(walked) : i], float)
-            if len(walked) < 2 or len(set(known)) < len(known):
-                starts = walked[-1] if walked else own
+            known = np.asarray(log_sigma[i - len(previous) : i], float)
+            if len(previous) < 2 or len(set(known)) < len(known):
+                starts = previous[-1] if previous else own
             else:
-                starts = _led_on(walked, jnp.asarray(_extrapolation(known, value)))
+                starts = _extrapolated(previous, jnp.asarray(_lagrange_weights(known, value)))
             row, sites = solve(value, starts)
             failed = np.asarray(row[1]) != Outcome.CONVERGED
-            if walked and np.any(failed):
+            if previous and np.any(failed):
                 pick = functools.partial(_where_first, failed)
                 row, sites = jax.tree.map(pick, solve(value, own), (row, sites))
             rows.append(jax.tree.map(np.asarray, row))
             if likelihood.log_concave:
-                walked = [*walked[1 - _BACK :], sites]
+                previous = [*previous[1 - _ROWS_USED :], sites]
             if done is not None:
                 done()
     return Surface(*(np.stack(column) for column in zip(*rows, strict=True)))

@@ -1,21 +1,35 @@
 """Immutable values that JAX can trace, and the outcomes a computation can have.
 
-Everything the library passes around is a frozen dataclass registered as a JAX pytree
-(decision 001).  A field is either *data* (arrays, other modules: traced) or *static*
-(settings: part of the compilation key).  A data field may be a *parameter*; then its
-metadata says which values it may take, and `parameters` can train it.
+The values that the library passes between its parts are frozen dataclasses registered as
+JAX pytrees (decision 001).  A field is either *data* (arrays, other modules: traced) or
+*static* (settings: part of the compilation key).  A data field may be a *parameter*; then
+its metadata says which values it may take, and `parameters` can train it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import Any, TypeVar, dataclass_transform
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 T = TypeVar("T")
+
+if TYPE_CHECKING:
+
+    class ArrayField:
+        """The type of a data field: a caller may pass anything array-like, and whoever reads it gets an array."""
+
+        def __get__(self, owner: object, kind: type | None = None) -> jax.Array: ...
+
+        def __set__(self, owner: object, value: ArrayLike) -> None: ...
+
+else:
+    ArrayField = jax.Array
 
 POSITIVE = "positive"
 REAL = "real"
@@ -27,32 +41,32 @@ def static(default: Any = dataclasses.MISSING, **kwargs: Any) -> Any:
 
 
 def positive(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
-    """A parameter that lives on (0, ∞); with train=False it is held unless asked for by name."""
+    """A parameter with values in (0, ∞); with train=False it is held constant unless it is trained by name."""
     return dataclasses.field(default=default, metadata={"support": POSITIVE, "train": train})
 
 
 def real(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
-    """A parameter that lives on the whole line; with train=False it is held unless asked for by name."""
+    """A parameter with real values; with train=False it is held constant unless it is trained by name."""
     return dataclasses.field(default=default, metadata={"support": REAL, "train": train})
 
 
 def fixed(default: Any = dataclasses.MISSING) -> Any:
-    """Numbers that are data, not parameters (given noise)."""
+    """Arrays or modules that are data and not parameters."""
     return dataclasses.field(default=default, metadata={})
 
 
 class Module:
-    """Base of modules with parameters: numbers become float64 arrays as they enter.
+    """Base of modules with parameters: numbers given for them are converted to float64 arrays.
 
-    NumPy arrays, not JAX arrays: the value keeps its sixteen digits whatever precision
-    the caller's program has chosen, and no compilation depends on it.
+    These are NumPy arrays and not JAX arrays: a value keeps its sixteen digits whatever
+    precision the caller's program uses, and no compilation depends on it.
     """
 
     def __post_init__(self) -> None:
-        for f in dataclasses.fields(self):  # type: ignore[arg-type]
+        for f in _fields(self):
             support = f.metadata.get("support")
             value = getattr(self, f.name)
-            # JAX rebuilds modules with tracers and placeholders in their fields: those pass unchecked.
+            # JAX rebuilds modules with tracers and placeholders in their fields: those are not checked.
             if support is None or not isinstance(value, int | float | list | tuple | np.ndarray | np.generic):
                 continue
             value = np.asarray(value, dtype=np.float64)
@@ -63,8 +77,13 @@ class Module:
             object.__setattr__(self, f.name, value)
 
     def __repr__(self) -> str:
-        shown = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))  # type: ignore[arg-type]
+        shown = ((f.name, getattr(self, f.name)) for f in _fields(self))
         return f"{type(self).__name__}({', '.join(f'{k}={_short(v)}' for k, v in shown if v is not None)})"
+
+
+def _fields(obj: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """The fields of a module, whose type does not say that it is a dataclass."""
+    return dataclasses.fields(obj)
 
 
 def _short(value: Any) -> str:
@@ -78,7 +97,7 @@ def module(cls: type[T]) -> type[T]:
     """Make `cls` a frozen dataclass and a pytree."""
     cls = dataclasses.dataclass(frozen=True, eq=False, repr=not issubclass(cls, Module))(cls)
     names: dict[bool, list[str]] = {False: [], True: []}
-    for f in dataclasses.fields(cls):  # type: ignore[arg-type]
+    for f in _fields(cls):
         names[bool(f.metadata.get("static"))].append(f.name)
     _register(cls, tuple(names[False]), tuple(names[True]))
     return cls
@@ -88,29 +107,29 @@ def _register(cls: type, data: tuple[str, ...], settings: tuple[str, ...]) -> No
     """Make `cls` a pytree node whose structure differs from that of every other class.
 
     Not `jax.tree_util.register_dataclass`: the structures it makes compare equal for different classes with equal
-    settings (seen in jaxlib 0.10.2), so that a compiled program for one kernel may be run for another, in silence.
+    settings (seen in jaxlib 0.10.2), so that a program compiled for one kernel may run for another without an error.
     """
 
-    def parts(obj):
+    def parts(obj: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return tuple(getattr(obj, name) for name in data), tuple(getattr(obj, name) for name in settings)
 
-    def named_parts(obj):
+    def named_parts(obj: Any) -> tuple[tuple[tuple[jax.tree_util.GetAttrKey, Any], ...], tuple[Any, ...]]:
         values, aux = parts(obj)
         return tuple((jax.tree_util.GetAttrKey(n), v) for n, v in zip(data, values, strict=True)), aux
 
-    def rebuild(aux, values):
+    def rebuild(aux: tuple[Any, ...], values: Iterable[Any]) -> Any:
         return cls(**dict(zip(data, values, strict=True)), **dict(zip(settings, aux, strict=True)))
 
     jax.tree_util.register_pytree_with_keys(cls, named_parts, rebuild, parts)
 
 
 def replace(obj: T, **changes: Any) -> T:
-    """`dataclasses.replace` without running the checks of `__post_init__` (safe under trace)."""
+    """`dataclasses.replace` without the checks of `__post_init__`, so that it works under a JAX trace."""
     new = object.__new__(type(obj))
-    for f in dataclasses.fields(obj):  # type: ignore[arg-type]
+    for f in _fields(obj):
         object.__setattr__(new, f.name, changes.pop(f.name, getattr(obj, f.name)))
     if changes:
-        raise TypeError(f"{type(obj).__name__} has no field {sorted(changes)}")
+        raise TypeError(f"{type(obj).__name__} has no field {', '.join(sorted(changes))}; check the spelling.")
     return new
 
 
@@ -130,7 +149,7 @@ class Outcome(enum.IntEnum):
 
     @property
     def settled(self) -> bool:
-        """The iteration has ended at a fixed point: there is nothing to try again."""
+        """Whether the iteration ended at a fixed point, so that another attempt would change nothing."""
         return self in (Outcome.CONVERGED, Outcome.IMPRECISE)
 
     @property
@@ -141,16 +160,16 @@ class Outcome(enum.IntEnum):
 _ADVICE = {
     Outcome.CONVERGED: "The undamped update moves no site by more than the tolerance.",
     Outcome.STEP_CAP: "The iteration ran out of steps before the sites settled. Raise max_steps, "
-    "start from the sites of a neighbouring model, or use a shorter damping.",
-    Outcome.STALLED: "No step in the search direction improved the sites any more. In float32 this "
-    "is the precision running out (use float64); otherwise the sites may be at the edge of what "
+    "start from the sites of a neighbouring model, or use a smaller damping.",
+    Outcome.STALLED: "No step in the search direction improved the sites any more. In float32 the "
+    "precision does not suffice (use float64); otherwise the sites may be at the limit of what "
     "the likelihood allows: look at the clipped sites, or try another inference method.",
     Outcome.NON_FINITE: "The model gave a number that is not finite at its starting point. Check the "
     "scales of the inputs against the lengthscale, and the variance of the kernel.",
     Outcome.FRACTIONAL: "EP did not converge, not even with damped steps; these are the sites of fractional EP, at "
-    "half the power, which did. They are a fair approximation; use VI (in an estimator: method 'vi' or 'hybrid') for "
-    "one that converges here.",
-    Outcome.IMPRECISE: "The sites have settled, but they are so precise next to the prior that rounding may have moved "
-    "evidence and leave-one-out densities by more than 0.001 nats. Use float64; if this is float64: "
+    "half the power, which did converge. They are a fair approximation; use VI (in an estimator: method 'vi' or "
+    "'hybrid') for a method that converges here.",
+    Outcome.IMPRECISE: "The sites have settled, but they are so precise compared with the prior that rounding may have "
+    "changed evidence and leave-one-out densities by more than 0.001 nats. Use float64; if this is float64: "
     "rescale inputs, bound the variance of the kernel, or bound the noise from below.",
 }

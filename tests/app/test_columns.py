@@ -88,7 +88,7 @@ def test_targets():
     assert describe(t, "z", "auto", False)[0].likelihood == "gaussian"
     assert not any("poisson" in n for n in describe(t, "z", "auto", False)[1])
     many = table(x=list(range(0, 24, 2)), y=list(range(12)))
-    assert "--likelihood poisson" in describe(many, "y", "auto", False)[1][0]
+    assert "--likelihood negative_binomial or poisson" in describe(many, "y", "auto", False)[1][0]
     assert describe(t, "y", "poisson", False)[0].targets(t).dtype == float
     with pytest.raises(UserError, match="row 2 is the first"):
         describe(t, "z", "auto", False)[0].targets(table(z=[1, None, 3]))

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 import sitewise
-from sitewise import EP, GPClassifier, GPRegressor, Model, hyperpriors, kernels, likelihoods, means
+from sitewise import EP, GPClassifier, GPRegressor, Inference, Model, hyperpriors, kernels, likelihoods, means, priors
 from sitewise.estimators import ModelFileError
 from sitewise.estimators.latent import Latent
 from sitewise.estimators.persistence import from_bytes, to_bytes
 from sitewise.estimators.serialise import CLASSES, decode, encode
+from sitewise.inference import SiteUpdate
 from sitewise.numerics import quadrature
 
 EVERY_OBJECT = [
@@ -58,6 +59,9 @@ EVERY_OBJECT = [
     EP(tol=1e-6, power=0.5),
     sitewise.VI(),
     sitewise.Laplace(),
+    priors.FullPrior(kernels.RBF(2.0), means.Constant(0.5), 1e-6),
+    priors.SparsePrior(kernels.RBF(2.0), [[0.0, 1.0], [2.0, 3.0]], block=64),
+    priors.ClassPrior.of([kernels.RBF(1.0), kernels.RBF(2.0)], 2),
 ]
 KERNELS = [o for o in EVERY_OBJECT if isinstance(o, kernels.Kernel)]
 # All that have a mean and a variance to predict; a few of each shape of parameters, as each is a program to compile.
@@ -95,7 +99,7 @@ def test_every_object_comes_back_as_it_was(value):
 
 def test_the_list_of_classes_is_complete():
     tried = {type(o) for o in EVERY_OBJECT} | {kernels.Sum, kernels.Product, kernels.Scaled}
-    abstract = {kernels.Kernel, kernels.Stationary, likelihoods.Likelihood}
+    abstract = {kernels.Kernel, kernels.Stationary, likelihoods.Likelihood, means.Mean, Inference, SiteUpdate}
     assert set(CLASSES.values()) == tried | abstract
 
 
@@ -234,7 +238,7 @@ def test_a_forged_header_cannot_name_code_or_ask_for_memory(classifier):
         return signed(content[:12] + struct.pack("<Q", len(text)) + text + rest)
 
     def kernel(new):
-        new["latents"][0]["kernel"] = {"class": "os.system", "fields": {"command": "true"}}
+        new["latents"][0]["prior"] = {"class": "os.system", "fields": {"command": "true"}}
 
     def estimator(new):
         new["estimator"] = "__import__"
@@ -246,7 +250,7 @@ def test_a_forged_header_cannot_name_code_or_ask_for_memory(classifier):
         new["fitted"]["map"].append(["predict", 1])
 
     def likelihood(new):
-        new["latents"][0]["likelihood"] = new["latents"][0]["kernel"]
+        new["latents"][0]["likelihood"] = new["latents"][0]["prior"]["fields"]["kernel"]
 
     def objects(new):
         new["latents"][0]["nat1"]["as"] = "|O"
@@ -263,8 +267,8 @@ def test_a_forged_header_cannot_name_code_or_ask_for_memory(classifier):
 
 def test_a_newer_format_is_named(classifier):
     content = to_bytes(classifier)
-    with pytest.raises(ModelFileError, match="format 2, but this sitewise reads format 1; install a newer sitewise"):
-        from_bytes(signed(content[:8] + struct.pack("<I", 2) + content[12:-32]))
+    with pytest.raises(ModelFileError, match="format 3, but this sitewise reads formats up to 2; install"):
+        from_bytes(signed(content[:8] + struct.pack("<I", 3) + content[12:-32]))
 
 
 def test_other_files_are_refused(tmp_path):

@@ -192,7 +192,7 @@ def test_what_is_not_there_says_so(data):
         likelihoods.Softmax(3).check(np.array([0.0, 3.0]))
     with pytest.raises(ValueError, match="2 kernels for 3 classes"):
         Model.full(KERNELS[:2], likelihoods.Softmax(3))
-    with pytest.raises(ValueError, match="must be alike"):
+    with pytest.raises(ValueError, match="may differ in the values of their parameters only"):
         Model.full([*KERNELS[:2], kernels.RBF()], likelihoods.Softmax(3))
     with pytest.raises(ValueError, match="classes of a Softmax"):
         Model.full(KERNELS, likelihoods.Gaussian())

@@ -1,9 +1,9 @@
 """Every evidence obeys `check_evidence`, and it finds what is wrong with a broken one."""
 
-import jax
 import jax.numpy as jnp
 import pytest
 
+from faulty import wrong_slope
 from sitewise import evidence
 from sitewise.evidence import Evidence
 from sitewise.testing import check_evidence
@@ -18,16 +18,6 @@ def test_a_power_between():
     check_evidence(evidence.power_ep(0.5))
 
 
-@jax.custom_jvp
-def _bent(x):
-    return x
-
-
-@_bent.defjvp
-def _bent_jvp(primals, tangents):
-    return primals[0], 0.7 * tangents[0]
-
-
 def wrong(change):
     def terms(likelihood, data, q, sites, power):
         return change(evidence.elbo.terms(likelihood, data, q, sites, power), data, q, sites)
@@ -39,7 +29,7 @@ FAULTS = {
     "one finite number per row": wrong(lambda t, data, q, s: t * jnp.nan),
     "must be elementwise": wrong(lambda t, data, q, s: t + 0.01 * jnp.mean(data.y)),
     "not two copies": wrong(lambda t, data, q, s: t / data.weight.clip(1)),
-    "the derivative in": wrong(lambda t, data, q, s: _bent(t)),
+    "the derivative in": wrong(lambda t, data, q, s: wrong_slope(t)),
     "log p(y) is": wrong(lambda t, data, q, s: t - 0.1),
 }
 

@@ -2,11 +2,11 @@
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 import pytest
 
 from cases import METHODS
+from faulty import wrong_slope
 from sitewise import EP, VI, likelihoods
 from sitewise.sites import Sites
 from sitewise.testing import check_inference
@@ -32,16 +32,6 @@ def propose(change):
     return {"propose": method, **both}
 
 
-@jax.custom_jvp
-def _bent(x):
-    return x
-
-
-@_bent.defjvp
-def _bent_jvp(primals, tangents):
-    return primals[0], 0.7 * tangents[0]
-
-
 def _coupled(self, t, likelihood, data, q, sites):
     return Sites(t.nat1 + 0.01 * jnp.mean(data.y), t.prec)
 
@@ -63,7 +53,7 @@ FAULTS = {
         "merit": lambda self, *a: -VI.merit(self, *a),
         "propose_with_merit": lambda self, *a: (self.propose(*a), VI.merit(self, *a) * 0 - jnp.sum(a[3].prec ** 2)),
     },
-    "the implicit gradient is": propose(lambda self, t, lik, d, q, s: Sites(t.nat1, _bent(t.prec))),
+    "the implicit gradient is": propose(lambda self, t, lik, d, q, s: Sites(t.nat1, wrong_slope(t.prec))),
     "likelihood's own factors": propose(_wrong_for_gaussian),
 }
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from cases import KERNELS
+from faulty import wrong_slope
 from sitewise.kernels import Matern52, Stationary
 from sitewise.testing import check_kernel
 from sitewise.types import module, positive
@@ -21,16 +22,6 @@ class Right(Stationary):
         return jnp.exp(-0.5 * d2)
 
 
-@jax.custom_jvp
-def _bent(x):
-    return x
-
-
-@_bent.defjvp
-def _bent_jvp(primals, tangents):
-    return primals[0], 1.3 * tangents[0]
-
-
 FAULTS = {
     "must be (rows of A, rows of B)": {"diag": lambda self, A: jnp.asarray(1.0)},
     "not finite": {"shape": lambda self, d2: jnp.log(-d2)},
@@ -38,7 +29,7 @@ FAULTS = {
     "not the diagonal": {"diag": lambda self, A: jnp.full(A.shape[0], 2.0)},
     "stands alone": {"pairs": lambda self, A, B: Matern52().pairs(A - jnp.mean(A, 0), B - jnp.mean(B, 0))},
     "no covariance matrix": {"shape": lambda self, d2: jnp.where(d2 < 4, 1.0, 0.0)},
-    "differences give": {"shape": lambda self, d2: jnp.exp(-0.5 * _bent(d2))},
+    "differences give": {"shape": lambda self, d2: jnp.exp(-0.5 * wrong_slope(d2))},
 }
 
 

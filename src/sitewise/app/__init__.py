@@ -9,7 +9,7 @@ _NEEDED = ("typer", "rich", "matplotlib")  # the extra `app`
 
 
 def main() -> None:
-    """The console command `sitewise`; without the extra `app` it ends with one sentence."""
+    """Run the console command `sitewise`; without the extra `app` it ends with one sentence."""
     if any(importlib.util.find_spec(name) is None for name in _NEEDED):
         print("error: the command line needs `pip install 'sitewise[app]'`.", file=sys.stderr)
         sys.exit(1)

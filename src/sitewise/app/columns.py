@@ -1,7 +1,7 @@
-"""From a table to the numbers a model takes, and the same way again for new tables.
+"""The columns of a table as the numbers that a model takes, and new tables in the same way.
 
-Numbers are centred and scaled; a text column becomes one 0/1 column per text (one in all for two texts).  What was
-learned is plain data, kept in the model file (`table_`), so that `sitewise predict` does what `sitewise fit` did.
+Numbers are centred and scaled; a text column becomes one 0/1 column per text (a single one for two texts).  The result
+is plain data, kept in the model file (`table_`), so that `sitewise predict` does what `sitewise fit` did.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sitewise.errors import UserError
 from sitewise.likelihoods import BY_NAME
 
 CLASS_LIKELIHOODS = tuple(name for name, kind in BY_NAME.items() if kind.support == "classes")
+AUTO_CLASSES, AUTO_VALUES = "probit", "gaussian"  # what the likelihood auto stands for
 _MOST_LEVELS = 30
 _MOST_CLASSES = 20
 _FEW_VALUES = 10
@@ -23,11 +24,11 @@ _FEW_VALUES = 10
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """`levels` is empty for numbers; `fill` replaces missing values (a number or a text; None: they are refused)."""
+    """How a column is encoded: `levels` is empty for numbers; `fill` replaces missing values, unless it is None."""
 
     name: str
     levels: tuple[str, ...] = ()
-    fill: Any = None
+    fill: float | str | None = None
     centre: float = 0.0
     scale: float = 1.0
 
@@ -37,7 +38,7 @@ class Column:
         return [f"{self.name}={level}" for level in shown] or [self.name]
 
     def learn(self, table: Table, impute: bool) -> Column:
-        """Fill and scale from these rows; the levels stay, so that all folds have the same columns."""
+        """The column with fill and scale from these rows; the levels stay, so that all folds have the same columns."""
         there = ~table.missing(self.name)
         if self.levels:
             texts, counts = np.unique(table.text(self.name)[there].astype(str), return_counts=True)
@@ -50,10 +51,10 @@ class Column:
         return Column(self.name, (), middle if impute else None, float(np.mean(filled)), spread if spread > 0 else 1.0)
 
     def apply(self, table: Table) -> np.ndarray:
-        """One row per feature."""
+        """The values of the features, one row for each."""
         absent = table.missing(self.name)
         if self.levels:
-            texts = np.where(absent, self.fill, table.text(self.name))
+            texts = np.where(absent, np.asarray(self.fill, object), table.text(self.name))
             shown = self.levels if len(self.levels) != 2 else self.levels[1:]
             return np.stack([(texts == level).astype(float) for level in shown])
         values = np.where(absent, np.nan if self.fill is None else self.fill, _numbers(table, self.name))
@@ -70,6 +71,8 @@ def _numbers(table: Table, name: str) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Encoding:
+    """How a table becomes inputs and targets."""
+
     target: str
     likelihood: str
     columns: tuple[Column, ...]
@@ -88,6 +91,7 @@ class Encoding:
         return dataclasses.replace(self, columns=tuple(c.learn(table, self.impute) for c in self.columns))
 
     def inputs(self, table: Table) -> np.ndarray:
+        """The inputs of a model, one row for each row of the table."""
         lacking = [c.name for c in self.columns if c.name not in table.columns]
         if lacking:
             raise UserError(f"{table.name} lacks the column {lacking[0]!r}, which the model was fitted with.")
@@ -100,7 +104,7 @@ class Encoding:
         return X
 
     def unknown_levels(self, table: Table) -> list[str]:
-        """Notes on texts that were not there when the model was fitted."""
+        """Notes on texts that did not occur when the model was fitted."""
         notes = []
         for column in self.columns:
             if column.levels:
@@ -110,6 +114,7 @@ class Encoding:
         return notes
 
     def targets(self, table: Table) -> np.ndarray:
+        """The target column: text for classes, numbers otherwise."""
         absent = table.missing(self.target)
         if np.any(absent):
             raise UserError(
@@ -121,19 +126,21 @@ class Encoding:
         numbers = table.numbers(self.target)
         if numbers is None:
             raise UserError(
-                f"the target {self.target!r} holds text, but {self.likelihood} needs numbers; use --likelihood probit."
+                f"the target {self.target!r} holds text, but {self.likelihood} needs numbers; use --likelihood "
+                f"{AUTO_CLASSES}."
             )
         if not np.all(np.isfinite(numbers)):
             raise UserError(f"the target {self.target!r} holds infinity; remove those rows.")
         return numbers
 
     def to_plain(self) -> dict[str, Any]:
-        """As numbers, text, lists and maps: what a model file can hold."""
+        """The same as numbers, text, lists and maps, which a model file can hold."""
         columns = [{**dataclasses.asdict(c), "levels": list(c.levels)} for c in self.columns]
         return {"target": self.target, "likelihood": self.likelihood, "impute": self.impute, "columns": columns}
 
     @staticmethod
     def from_plain(plain: Any) -> Encoding:
+        """The encoding that `to_plain` described."""
         try:
             columns = tuple(Column(**{**c, "levels": tuple(c["levels"])}) for c in plain["columns"])
             return Encoding(plain["target"], plain["likelihood"], columns, plain["impute"])
@@ -142,6 +149,7 @@ class Encoding:
 
 
 def refuse_missing(table: Table, names: list[str]) -> None:
+    """Raise if one of these columns has missing values."""
     holes = {name: int(np.sum(table.missing(name))) for name in names}
     holes = {name: count for name, count in holes.items() if count}
     if holes:
@@ -152,14 +160,21 @@ def refuse_missing(table: Table, names: list[str]) -> None:
         )
 
 
+def _names(*supports: str) -> str:
+    """The likelihoods for targets of these kinds, for a sentence."""
+    return " or ".join(name for name, kind in BY_NAME.items() if kind.support in supports)
+
+
 def describe(table: Table, target: str, likelihood: str, impute: bool) -> tuple[Encoding, list[str]]:
-    """How this table is read, learned from all its rows, with notes on what may surprise."""
+    """The encoding of this table, learned from all its rows, with notes on what the user may not expect."""
     notes = list(table.notes)
     asked, likelihood = likelihood, _likelihood(table, target, likelihood)
-    if asked == "auto" and likelihood == "gaussian":
+    if asked == "auto" and likelihood == AUTO_VALUES:
         values = _numbers(table, target)
         if np.all(np.mod(values, 1) == 0) and np.all(values >= 0):
-            notes.append(f"the target {target!r} holds whole numbers; if they are counts, say --likelihood poisson.")
+            notes.append(
+                f"the target {target!r} holds whole numbers; if they are counts, say --likelihood {_names('counts')}."
+            )
     columns = []
     for name in table.columns:
         if name == target:
@@ -220,7 +235,7 @@ def _column(table: Table, name: str) -> Column | None:
 
 
 def _likelihood(table: Table, target: str, likelihood: str) -> str:
-    """Classes or values?  Asks where the column can be read either way."""
+    """The name of the likelihood; for "auto" classes or values, and an error where the column may hold either."""
     if likelihood != "auto" and likelihood not in BY_NAME:
         raise UserError(f"--likelihood must be auto, {', '.join(BY_NAME)}, got {likelihood!r}.")
     numbers = table.numbers(target)
@@ -229,11 +244,11 @@ def _likelihood(table: Table, target: str, likelihood: str) -> str:
         whole = numbers is not None and np.all(np.mod(numbers[np.isfinite(numbers)], 1) == 0)
         if numbers is not None and 2 < distinct <= _FEW_VALUES and whole:
             raise UserError(
-                f"the target {target!r} holds {distinct} different whole numbers: say --likelihood probit if they are "
-                "classes, ordinal if these are in order, gaussian or student_t if they are values, or poisson if they "
-                "are counts."
+                f"the target {target!r} holds {distinct} different whole numbers: say --likelihood {_names('classes')} "
+                f"if they are classes, {_names('ranks')} if these are in order, {_names('real')} if they are values, "
+                f"or {_names('counts')} if they are counts."
             )
-        likelihood = "probit" if numbers is None or distinct <= 2 else "gaussian"
+        likelihood = AUTO_CLASSES if numbers is None or distinct <= 2 else AUTO_VALUES
     if distinct < 2:
         what = "one class only" if likelihood in CLASS_LIKELIHOODS else "the same value in every row"
         raise UserError(f"the target {target!r} holds {what}; there is nothing to learn.")

@@ -1,14 +1,14 @@
-"""Methods side by side: cross-validated scores, paired tests, and one recommendation in words.
+"""Comparison of methods: cross-validated scores, paired tests, and one recommendation in words.
 
-A *score* is what one method did on one fold, as plain numbers and lists, so that it can be kept in a file; `summary`
-makes a table, tests and words of all scores.
+A *score* is the result of one method on one fold, as plain numbers and lists, so that it can be kept in a file;
+`summary` turns all scores into a table, tests and words.
 
 Paired test: the difference of two methods' mean log densities has one value per fold, d_1 … d_J.  The folds share
 training rows, so their variance s²/J is too small; the corrected t statistic of Nadeau & Bengio (2003),
 
     t = mean(d) / √((1/J + n_test/n_train) s²),    J − 1 degrees of freedom,
 
-allows for that.  With r repeats of k folds J = r k and n_test/n_train = 1/(k − 1).
+corrects for that.  With r repeats of k folds J = r k and n_test/n_train = 1/(k − 1).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from sitewise import metrics
 from sitewise.estimators import GPClassifier
+from sitewise.estimators.base import GPBase
 from sitewise.likelihoods import BY_NAME
 from sitewise.methods import METHODS
 
@@ -34,7 +35,7 @@ _LEVELS = np.linspace(0.05, 0.95, 19)
 _SURE = 0.05
 
 
-def own_evidence(model: Any) -> float | None:
+def own_evidence(model: GPBase) -> float | None:
     """The evidence that the model learned from, in nats.
 
     None for mcmc, which has none, and for the hybrid of joint classes, whose sites are not those it learned from.
@@ -63,11 +64,11 @@ def split(y: np.ndarray, folds: int, seed: int, classes: bool, repeats: int = 1)
     ]
 
 
-def score(model: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> dict[str, Any]:
+def score(model: GPBase, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> dict[str, Any]:
     """Fit on (X, y) and predict (X_test, y_test): plain numbers and lists, one entry per test row."""
     began = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # told by `converged`
+        warnings.simplefilter("ignore", ConvergenceWarning)  # `converged` reports it
         model.fit(X, y)
     seconds = time.perf_counter() - began
     kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
@@ -102,7 +103,7 @@ def _class_predictions(proba: np.ndarray, classes: np.ndarray, y: np.ndarray) ->
 
 
 def baseline(likelihood: str, y: np.ndarray, y_test: np.ndarray) -> dict[str, Any]:
-    """What a prediction from the training targets alone scores: class shares, or one distribution for all rows."""
+    """The score of predictions from the training targets alone: class shares, or one distribution for all rows."""
     nothing: dict[str, Any] = {"evidence": None, "seconds": 0.0, "converged": True, "lengthscale": [], "magnitude": []}
     kind = BY_NAME[likelihood]
     if kind.support == "classes":
@@ -111,10 +112,10 @@ def baseline(likelihood: str, y: np.ndarray, y_test: np.ndarray) -> dict[str, An
         proba = np.tile(share, (len(y_test), 1))
         density = np.log(share[np.searchsorted(classes, y_test)])
         return {**nothing, "log_density": density.tolist(), **_class_predictions(proba, classes, y_test)}
-    law, whole = kind.baseline(np.asarray(y, float)), kind.discrete()
+    fixed, whole = kind.baseline(np.asarray(y, float)), kind.discrete()
     found = {
-        "log_density": law.logpmf(y_test) if whole else law.logpdf(y_test), "up_to": law.cdf(y_test),
-        "below": law.cdf(y_test - 1) if whole else law.cdf(y_test), "prediction": np.full(len(y_test), np.mean(y)),
+        "log_density": fixed.logpmf(y_test) if whole else fixed.logpdf(y_test), "up_to": fixed.cdf(y_test),
+        "below": fixed.cdf(y_test - 1) if whole else fixed.cdf(y_test), "prediction": np.full(len(y_test), np.mean(y)),
     }  # fmt: skip
     return {**nothing, **{k: v.tolist() for k, v in found.items()}}
 
@@ -153,11 +154,14 @@ def corrected_t_test(differences: np.ndarray, folds: int) -> float:
 
 
 def summary(
-    scores: Mapping[str, Sequence[Mapping[str, Any]]], y: np.ndarray, parts: Sequence[tuple], folds: int
+    scores: Mapping[str, Sequence[Mapping[str, Any]]],
+    y: np.ndarray,
+    parts: Sequence[tuple[np.ndarray, np.ndarray]],
+    folds: int,
 ) -> dict[str, Any]:
-    """`scores[method][part]` as tables, curves, tests and words; plain data throughout.
+    """`scores[method][part]` as tables, curves, tests and words, all of them plain data.
 
-    The parts are those of `split`: so many folds, perhaps repeated.
+    The parts are those of `split`: this number of folds, perhaps repeated.
     """
     tests = [test for _, test in parts]
     means = {name: np.array([np.mean(s["log_density"]) for s in found]) for name, found in scores.items()}
@@ -171,7 +175,7 @@ def summary(
             "label": LABELS[name],
             "log_density": float(np.mean(_joined(found, "log_density"))),
             "calibration_error": _calibration_error(curves[name]),
-            "evidence_per_row": None if _lacks(found) else float(np.mean([s["evidence"] for s in found])),
+            "evidence_per_row": None if _lacks_evidence(found) else float(np.mean([s["evidence"] for s in found])),
             "seconds": float(np.median([s["seconds"] for s in found])),
             "converged": int(sum(s["converged"] for s in found)),
             "difference_to_best": float(np.mean(means[name] - means[best])),
@@ -195,23 +199,24 @@ def summary(
     }
 
 
-def _lacks(found: Sequence[Mapping[str, Any]]) -> bool:
+def _lacks_evidence(found: Sequence[Mapping[str, Any]]) -> bool:
     return any(s["evidence"] is None for s in found)
 
 
-def _typical(values: list) -> Any:
+def _typical(values: list[list[Any]]) -> list[Any] | None:
     """Median over the folds, entry by entry."""
     return np.median(np.array(values), axis=0).tolist() if values[0] else None
 
 
-def _outliers(found: Sequence[Mapping[str, Any]], y: np.ndarray, tests: list[np.ndarray], most: int = 10) -> list[dict]:
-    """The rows that the best method thought least likely."""
+def _outliers(
+    found: Sequence[Mapping[str, Any]], y: np.ndarray, tests: list[np.ndarray], most: int = 10
+) -> list[dict[str, Any]]:
+    """The rows that the best method considered least likely."""
     index = np.concatenate(tests)
     density, prediction = _joined(found, "log_density"), _joined(found, "prediction")
     order = np.argsort(density)
-    chosen = order[np.sort(np.unique(index[order], return_index=True)[1])][
-        :most
-    ]  # a row once, however often it was left out
+    once = np.sort(np.unique(index[order], return_index=True)[1])  # a row once, however often it was left out
+    chosen = order[once][:most]
     return [
         {
             "index": int(index[i]), "target": _plain(y[index[i]]), "prediction": _plain(prediction[i]),
@@ -221,12 +226,12 @@ def _outliers(found: Sequence[Mapping[str, Any]], y: np.ndarray, tests: list[np.
     ]  # fmt: skip
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> float | str:
     return float(value) if isinstance(value, np.floating | np.integer) else str(value)
 
 
 def recommend(rows: Sequence[Mapping[str, Any]], best: str, folds: int) -> str:
-    """Which method to use, and how sure that is."""
+    """Which method to use, and how certain that is."""
     by_name = {row["name"]: row for row in rows}
     top = by_name[best]
     rivals = [row for row in rows if row["name"] not in (best, BASELINE)]
@@ -248,7 +253,7 @@ def recommend(rows: Sequence[Mapping[str, Any]], best: str, folds: int) -> str:
         )
         words.append(f"It is better than {listed}.")
     if level:
-        words.append(f"{folds} folds show no sure difference to {', '.join(row['label'] for row in level)}.")
+        words.append(f"{folds} folds show no significant difference from {', '.join(row['label'] for row in level)}.")
         quick = min(level, key=lambda row: row["seconds"])
         if 2 * quick["seconds"] < top["seconds"]:
             words.append(f"{quick['label']} is {top['seconds'] / quick['seconds']:.1f} times faster.")

@@ -1,4 +1,4 @@
-"""Fits that commands make, with their progress on stderr, and what a report says about them."""
+"""Fits of the commands, with their progress on stderr, and their description for a report."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from sitewise.app.loading import Loaded
 from sitewise.app.process import warnings_as_notes
 from sitewise.estimators import GPClassifier, GPRegressor
+from sitewise.estimators.base import GPBase
 from sitewise.kernels import Matern52
 from sitewise.likelihoods import BY_NAME
 from sitewise.runtime.progress import bar, reporting_to
@@ -17,14 +18,14 @@ from sitewise.runtime.progress import bar, reporting_to
 def estimator(
     method: str, likelihood: str, features: int, *, ard: bool = False, seed: int = 0, **settings: Any
 ) -> GPClassifier | GPRegressor:
-    """A classifier or a regressor, whichever the likelihood is for; `ard` gives every column its own lengthscale."""
+    """A classifier or a regressor, as the likelihood requires; `ard` gives every column its own lengthscale."""
     kernel = Matern52(lengthscale=np.ones(features)) if ard else Matern52()
     kind = GPClassifier if BY_NAME[likelihood].support == "classes" else GPRegressor
     return kind(kernel, method=method, likelihood=likelihood, random_state=seed, **settings)
 
 
-def fit_with_progress(model: Any, X: np.ndarray, y: np.ndarray, doing: str) -> None:
-    """Fit, with a bar of the time that remains, and warnings as notes."""
+def fit_with_progress(model: GPBase, X: np.ndarray, y: np.ndarray, doing: str) -> None:
+    """Fit, with a bar that shows the remaining time, and warnings as notes."""
     with (
         warnings_as_notes(),
         bar(doing, 1, pieces=False) as progress,
@@ -33,8 +34,8 @@ def fit_with_progress(model: Any, X: np.ndarray, y: np.ndarray, doing: str) -> N
         model.fit(X, y)
 
 
-def describe(model: Any, loaded: Loaded) -> dict[str, Any]:
-    """What a fit on all rows found, as plain data; draws of mcmc have no evidence and leave no row out."""
+def describe(model: GPBase, loaded: Loaded) -> dict[str, Any]:
+    """The result of a fit on all rows, as plain data; draws of mcmc have no evidence and leave no row out."""
     kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
     sites = hasattr(model, "sites_")
     density = model.loo_.log_density if sites else model.log_predictive_density(loaded.X, loaded.y)

@@ -15,12 +15,12 @@ from sitewise.app.process import note
 from sitewise.app.table import Table, read_table
 from sitewise.errors import UserError
 
-# Above this a user is asked: an exact fit takes the cube of the rows.
+# Above this the user has to choose: the time of an exact fit grows with the cube of the rows.
 EXACT_ROWS = 2000
 
 
 class Loaded(NamedTuple):
-    """`encoding` was learned from all rows of `table`; cross-validation learns it again on each fold's own."""
+    """A table and its encoding, learned from all rows; cross-validation learns it again on the rows of each fold."""
 
     table: Table
     encoding: Encoding
@@ -35,7 +35,7 @@ class Loaded(NamedTuple):
         return self.encoding.targets(self.table)
 
     def facts(self) -> dict[str, Any]:
-        """What the reports say about the data."""
+        """The description of the data for reports."""
         y = self.y
         return {
             "file": self.table.name,
@@ -48,7 +48,7 @@ class Loaded(NamedTuple):
         }
 
     def digest(self) -> str:
-        """Changes when any number that enters a fit changes."""
+        """A text that changes when any number that enters a fit changes."""
         content = hashlib.sha256(np.ascontiguousarray(self.X).tobytes())
         content.update("\n".join(map(str, self.y)).encode())
         return content.hexdigest()
@@ -67,9 +67,9 @@ def load(
     seed: int = 0,
     inducing: int | bool | None = False,
 ) -> Loaded:
-    """Read, choose rows, describe; notes are printed as they come up.
+    """Read the file, choose rows, and describe the columns; notes are printed.
 
-    `inducing` is how many inducing inputs were asked for, or False where the command takes none.
+    `inducing` is the requested number of inducing inputs, or False where the command takes none.
     """
     table = read_table(path, decimal=decimal, missing=missing or ())
     table.column(target)
@@ -89,7 +89,7 @@ def load(
         notes.append(f"{max_rows} of {rows} rows were chosen at random (--seed {seed}).")
     encoding, found = describe(table, target, likelihood, impute)
     loaded = Loaded(table, encoding, notes + found)
-    _ = loaded.y  # a target that cannot be used is told of before any work
+    _ = loaded.y  # a target that cannot be used is reported before any work
     for sentence in loaded.notes:
         note(sentence)
     return loaded

@@ -8,19 +8,36 @@ from typing import Annotated
 
 import typer
 
+from sitewise.app.columns import AUTO_CLASSES, AUTO_VALUES
 from sitewise.errors import UserError
 from sitewise.learning.nested import Nested
 from sitewise.likelihoods import BY_NAME
 from sitewise.methods import METHODS
 
-# The choices are the library's; nothing here repeats its lists.
-Method = enum.StrEnum("Method", {name.replace("-", "_"): name for name in METHODS})  # type: ignore[misc]
-LikelihoodName = enum.StrEnum("LikelihoodName", {"auto": "auto", **{name: name for name in BY_NAME}})  # type: ignore[misc]
+
+# The members of both enumerations come from the library, so that nothing here repeats its lists.
+class Method(enum.StrEnum):
+    """The name of a method."""
+
+    _ignore_ = "name"
+    for name in METHODS:
+        vars()[name.replace("-", "_")] = name
+
+
+class LikelihoodName(enum.StrEnum):
+    """The name of a likelihood, or auto."""
+
+    _ignore_ = "name"
+    for name in ("auto", *BY_NAME):
+        vars()[name] = name
+
+
+AUTO = LikelihoodName("auto")
 COMPARED = tuple(name for name, method in METHODS.items() if not method.samples and method.learner is Nested)
 
 
 def method_list(text: str) -> list[str]:
-    """Names separated by commas, in the order given, those that sample last: the quick ones come first."""
+    """The methods in a list separated by commas, in the given order, except that those that sample come last."""
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names or any(name not in METHODS for name in names):
         raise UserError(f"--methods takes {', '.join(METHODS)}, separated by commas; got {text!r}.")
@@ -36,7 +53,7 @@ Likelihood = Annotated[
     typer.Option(
         "--likelihood",
         "-l",
-        help="auto: probit for classes, gaussian for values. "
+        help=f"auto: {AUTO_CLASSES} for classes, {AUTO_VALUES} for values. "
         + "; ".join(f"{name}: {kind.about}" for name, kind in BY_NAME.items())
         + ".",
     ),
@@ -44,7 +61,7 @@ Likelihood = Annotated[
 Drop = Annotated[list[str] | None, typer.Option("--drop", help="Column to leave out; may be repeated.")]
 Impute = Annotated[bool, typer.Option("--impute", help="Fill missing values with medians and most frequent texts.")]
 Missing = Annotated[list[str] | None, typer.Option("--missing", help="Further text that means a missing value.")]
-Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal mark, '.' or ','; told from the file.")]
+Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal mark, '.' or ','; by default detected.")]
 Ard = Annotated[bool, typer.Option("--ard", help="One lengthscale per column instead of one for all.")]
 MaxRows = Annotated[
     int | None,
@@ -53,8 +70,8 @@ MaxRows = Annotated[
 Inducing = Annotated[
     int | None, typer.Option("--inducing", min=1, help="Sparse GP with so many inducing inputs.", show_default=False)
 ]
-Draws = Annotated[int, typer.Option("--draws", min=1, help="Of mcmc: draws of each chain.")]
-Warmup = Annotated[int, typer.Option("--warmup", min=0, help="Of mcmc: sweeps before the first draw.")]
-Chains = Annotated[int, typer.Option("--chains", min=1, help="Of mcmc: chains.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Of folds, subsamples and starts.")]
+Draws = Annotated[int, typer.Option("--draws", min=1, help="For mcmc: draws of each chain.")]
+Warmup = Annotated[int, typer.Option("--warmup", min=0, help="For mcmc: sweeps before the first draw.")]
+Chains = Annotated[int, typer.Option("--chains", min=1, help="For mcmc: number of chains.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of folds, subsamples and starts.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]

@@ -1,4 +1,4 @@
-"""What the command line may do because the process is its own, and how it ends.
+"""Settings of the process that a command runs in, and how a command ends.
 
 Exit codes: 0 done; 1 the job could not be done, one sentence on stderr says why; 2 the command line is wrong;
 130 interrupted.  Results go to stdout, everything else to stderr.
@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 def own_process(cache: bool = True) -> None:
-    """Settings that a library must not touch: double precision and a persistent compilation cache."""
+    """Make settings that a library must not make: double precision and a persistent compilation cache."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -45,6 +45,7 @@ def own_process(cache: bool = True) -> None:
 
 
 def note(sentence: str) -> None:
+    """Print a sentence that does not belong to the result."""
     print(f"note: {sentence}", file=sys.stderr)
 
 
@@ -54,7 +55,7 @@ def _fail(sentence: str, code: int = 1) -> typer.Exit:
 
 
 def ends_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
-    """However the command ends, the user reads a sentence; SITEWISE_TRACEBACK=1 shows where it happened instead."""
+    """The command with every error as one sentence; SITEWISE_TRACEBACK=1 shows where an error happened instead."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -84,7 +85,7 @@ def ends_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
 
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """What the library warns of, as notes: once each, without file names and line numbers."""
+    """Print the library's warnings as notes: each once, without file names and line numbers."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -97,6 +98,7 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 def print_json(result: Any) -> None:
+    """Print a result as one line of JSON."""
     print(json.dumps(finite(result), ensure_ascii=False, allow_nan=False))
 
 
@@ -119,7 +121,7 @@ def save_or_exit(path: Path, content: bytes) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Find out before the work, not after it, that a result cannot be written."""
+    """Raise before the work, not after it, if a result cannot be written."""
     probe = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         if path.is_dir():

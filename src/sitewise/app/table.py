@@ -1,7 +1,7 @@
-"""Tables as people have them: CSV in the dialects that other tools write, and Parquet.
+"""Tables from files: CSV in the dialects that other tools write, and Parquet.
 
-Whatever can be told from the file is told from the file; where a file can be read in two ways, reading stops with a
-sentence that names the option which decides.
+The dialect is detected from the file; where a file can be read in two ways, reading stops with a sentence that names
+the option which decides.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SAMPLE = 50  # lines that decide how columns are separated
 class Table:
     """Columns by name: numbers (NaN is missing), or text (None is missing) if any entry is not a number.
 
-    `lines` are the rows' places in the file, counted from 1 without the header.
+    `lines` are the places of the rows in the file, counted from 1 without the header.
     """
 
     name: str
@@ -44,31 +44,35 @@ class Table:
         return len(next(iter(self.columns.values())))
 
     def column(self, name: str) -> np.ndarray:
+        """The column of this name; raises if there is none."""
         if name not in self.columns:
             raise UserError(f"{self.name} has no column {name!r}; it has {_listed(self.columns)}.")
         return self.columns[name]
 
     def numbers(self, name: str) -> np.ndarray | None:
-        """The column as numbers, or None if it holds other text too."""
+        """The column as numbers, or None if it also holds other text."""
         values = self.column(name)
         return values if values.dtype.kind == "f" else None
 
     def text(self, name: str) -> np.ndarray:
-        """The column as text; numbers in one spelling, however the file spells them."""
+        """The column as text; equal numbers become equal text, however the file writes them."""
         numbers = self.numbers(name)
         if numbers is None:
             return self.column(name)
         return np.array([None if np.isnan(v) else f"{v:.12g}" for v in numbers], object)
 
     def missing(self, name: str) -> np.ndarray:
+        """Which entries of the column are missing."""
         values = self.column(name)
         return np.isnan(values) if values.dtype.kind == "f" else np.array([v is None for v in values])
 
     def take(self, index: np.ndarray) -> Table:
+        """The rows with these numbers."""
         cut = {name: values[index] for name, values in self.columns.items()}
         return dataclasses.replace(self, columns=cut, lines=self.lines[index])
 
     def drop(self, names: Iterable[str]) -> Table:
+        """The table without these columns."""
         for name in names:
             self.column(name)
         return dataclasses.replace(self, columns={k: v for k, v in self.columns.items() if k not in set(names)})
@@ -109,7 +113,7 @@ def read_table(path: Path, *, decimal: str | None = None, missing: Sequence[str]
 
 
 def _as_numbers(cells: np.ndarray, decimal: str) -> np.ndarray:
-    """The cells as numbers where all of them are, and as they came otherwise."""
+    """The cells as numbers if all of them are numbers, and unchanged otherwise."""
     parsed = [np.nan if c is None else parse_number(c, decimal) for c in cells]
     return cells if None in parsed else np.array(parsed, float)
 
@@ -129,7 +133,7 @@ def _decode(path: Path) -> tuple[str, list[str]]:
 
 
 def _separator(path: Path, text: str) -> str:
-    """The one that cuts every line into the same number of fields; of several, the one with most fields."""
+    """The separator that cuts every line into the same number of fields; of several, the one with most fields."""
     lines = [line for line in text.splitlines()[: 2 * _SAMPLE] if line.strip()][:_SAMPLE]
     best, most = "", 1
     for separator in _SEPARATORS:
@@ -141,7 +145,7 @@ def _separator(path: Path, text: str) -> str:
     present = [s for s in _SEPARATORS if s in lines[0]]
     if not present:
         raise UserError(f"{path} has one column only; a table needs a target and at least one other column.")
-    # Lines of different lengths: the header decides, and the line at fault is named below.
+    # The lines have different lengths: the header decides, and `_records` names the wrong line.
     return max(present, key=lines[0].count)
 
 
@@ -186,7 +190,7 @@ def parse_number(text: str, decimal: str) -> float | None:
 
 
 def _decimal(path: Path, columns: dict[str, np.ndarray], separator: str) -> str:
-    """The decimal mark of the file.  A file that fits both readings is not guessed at."""
+    """The decimal mark of the file; an error where both marks are possible."""
     votes: dict[str, list[str]] = {".": [], ",": []}
     either = []  # columns such as "1,234", which may be a fraction or a thousand
     for name, cells in columns.items():

@@ -10,7 +10,6 @@ from typing import Any, Self
 import jax
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -30,25 +29,29 @@ from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples
 from sitewise.model import SPARSE_JITTER, Model
 from sitewise.priors.inducing import SELECTIONS, select
+from sitewise.runtime.precision import WORKING_DTYPE
 from sitewise.runtime.progress import Report, shown
 from sitewise.sites import Sites
 
-_MANY_ROWS = 10_000  # beyond, the full GP is a bad idea on most machines
+_MANY_ROWS = 10_000  # above this the full GP takes too long on most machines
+
+RandomState = int | np.random.RandomState | None  # as in scikit-learn
 
 
-class GPBase(Savable, BaseEstimator):
+class GPBase(Savable):
     """One fitted problem per `_targets` entry: one for regression, two classes or joint classes, else one per class."""
 
-    kernel: Any
-    mean: Any
+    kernel: Kernel | None
+    mean: means.Mean | None
+    method: str
     n_inducing: int | None
-    inducing: Any
+    inducing: str | ArrayLike
     jitter: float
-    random_state: Any
+    random_state: RandomState
     warm_start: bool
     verbose: bool | int | Report
 
-    # Set by fit, update, forget and load: the training rows as they came, and one latent function per problem.
+    # Set by fit, update, forget and load: the training rows as given, and one latent function per problem.
     _X: np.ndarray
     _y: np.ndarray
     _weight: np.ndarray
@@ -56,7 +59,7 @@ class GPBase(Savable, BaseEstimator):
     _indices: list[np.ndarray]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Settings by name; if `deep`, also the kernel's values, as in kernel__lengthscale."""
+        """Settings by name; if `deep`, also the values of the kernel, as in kernel__lengthscale."""
         found = super().get_params(deep=False)
         inner = deep and (self.kernel is None or isinstance(self.kernel, Kernel))
         return {**found, **kernel_parameters.read(self._start_kernel())} if inner else found
@@ -70,7 +73,7 @@ class GPBase(Savable, BaseEstimator):
             self.kernel = kernel_parameters.write(self._start_kernel(), inner)
         return self
 
-    # -- what the two estimators say about themselves ----------------------------------------------------
+    # -- what each of the two estimators defines ---------------------------------------------------------
 
     def _targets(self, y: np.ndarray) -> list[np.ndarray]:
         """Training targets (as stored) in the units of each latent function's likelihood."""
@@ -91,13 +94,13 @@ class GPBase(Savable, BaseEstimator):
     # -- fitting -----------------------------------------------------------------------------------------
 
     def _start_kernel(self, data: Data | None = None) -> Kernel:
-        """As given; or one that suits the scale of the inputs, where they are known."""
+        """The kernel as given; or one that suits the scale of the inputs, where they are known."""
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise ValueError(f"kernel must come from sitewise.kernels, such as Matern52(); got {self.kernel!r}.")
         if self.kernel is not None:
             return self.kernel
         scale = 1.0 if data is None else start_lengthscale(np.asarray(data.X))
-        return Matern52(scale)  # type: ignore[arg-type]  # numbers become arrays
+        return Matern52(scale)
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
         if self.mean is not None and not isinstance(self.mean, means.Mean):
@@ -125,7 +128,7 @@ class GPBase(Savable, BaseEstimator):
         warn_of(type(self).__name__, found, stacklevel=3)
 
     def _start_model(self, likelihood: Likelihood, data: Data, seed: int) -> Model:
-        """Full, or sparse if inducing inputs are asked for by number or given."""
+        """A full model, or a sparse one if inducing inputs are requested by number or given."""
         if not np.isfinite(self.jitter) or self.jitter < 0:
             raise ValueError(f"jitter must be a finite number of at least 0, got {self.jitter!r}.")
         kernel, mean = self._start_kernel(data), self._start_mean(likelihood, data)
@@ -162,22 +165,25 @@ class GPBase(Savable, BaseEstimator):
         self.likelihood_: Any = models[0].likelihood if one else [m.likelihood for m in models]
 
     def _weights(self, sample_weight: ArrayLike | None, X: np.ndarray) -> np.ndarray:
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = _check_sample_weight(sample_weight, X, dtype=WORKING_DTYPE, ensure_non_negative=True)
         return np.array(weight)
 
     # -- predictions of the latent function ----------------------------------------------------------------
 
     def _new_rows(self, X: Any) -> np.ndarray:
+        """Inputs as given by the user, checked."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, X, dtype=WORKING_DTYPE, reset=False)
         check_size(X)
         return X
 
     def _at(self, X: Any) -> list[Mixture]:
+        """The latent functions at new rows."""
         X = self._new_rows(X)
         return [latent.at(X) for latent in self._latents]
 
     def _latent_units(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance in the user's units, from those in the model's."""
         return mean, var
 
     def predict_latent(
@@ -189,7 +195,7 @@ class GPBase(Savable, BaseEstimator):
         the covariance one leading entry, per class.
         """
         if return_std and return_cov:
-            raise ValueError("Ask for return_std or return_cov, not both: the deviations are the diagonal's roots.")
+            raise ValueError("Set return_std or return_cov, not both: the deviations are the roots of the diagonal.")
         if return_cov:
             X = self._new_rows(X)
             pairs = [self._latent_units(*latent.joint(X)) for latent in self._latents]
@@ -200,15 +206,15 @@ class GPBase(Savable, BaseEstimator):
         mean, var = pairs[0] if len(pairs) == 1 else (np.stack([p[i] for p in pairs], -1) for i in range(2))
         return (mean, np.sqrt(var)) if return_std else mean
 
-    # -- diagnostics: derived when asked for, never stored ------------------------------------------------
+    # -- diagnostics: computed on request, never stored ---------------------------------------------------
 
     def _with_sites(self, what: str) -> list[Latent]:
-        """The latent functions, if they have sites to read `what` off."""
+        """The latent functions, if they have the sites that `what` needs."""
         check_is_fitted(self)
         found = [latent for latent in self._latents if isinstance(latent, Latent)]
         if len(found) < len(self._latents):
-            # AttributeError: hasattr is to say no.
-            raise AttributeError(f"{what} is read off Gaussian sites, and mcmc has none; use method='ep' for it.")
+            # An AttributeError, so that hasattr is False.
+            raise AttributeError(f"{what} needs Gaussian sites, and mcmc has none; use method='ep' for it.")
         return found
 
     @property
@@ -239,7 +245,7 @@ class GPBase(Savable, BaseEstimator):
         }
 
     def _by_row(self, values: np.ndarray, k: int, otherwise: Any) -> np.ndarray:
-        """Values of the distinct rows, given to every row as it came; `otherwise` for rows of weight 0."""
+        """Values of the distinct rows, repeated for every row as given; `otherwise` for rows of weight 0."""
         index = self._indices[k]
         out = np.array(values[index])
         out[index < 0] = otherwise
@@ -268,7 +274,7 @@ class GPBase(Savable, BaseEstimator):
         return np.sum([self._by_row(one.influence, k, 0.0) for k, one in enumerate(left)], axis=0)
 
     def _cavities(self) -> list[Mixture]:
-        """Of every training row; a row of weight 0 was never in, and its cavity is the posterior itself."""
+        """The cavity of every training row; that of a row of weight 0, which was never in, is the posterior itself."""
         found = []
         for k, latent in enumerate(self._with_sites("loo_")):
             left, out = latent.leave_out(), self._indices[k] < 0
@@ -286,7 +292,7 @@ class GPBase(Savable, BaseEstimator):
     def update(self, X_new: Any, y_new: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Add rows, keep the hyperparameters, and re-converge from the present sites.
 
-        The result is what inference on all rows gives at these hyperparameters.  Call fit to learn them anew.
+        The result is that of inference on all rows at these hyperparameters.  Call fit to learn them again.
         """
         X_new = self._new_rows(X_new)
         y_new = self._check_y(y_new)
@@ -320,7 +326,7 @@ class GPBase(Savable, BaseEstimator):
         """Infer again with other rows; row new_rows[i] is what row old_rows[i] was."""
         method = method_of(self)
         if isinstance(method, Sampling):
-            raise ValueError("mcmc cannot go on from the present draws when rows change; call fit with all rows.")
+            raise ValueError("mcmc cannot continue from the present draws when rows change; call fit with all rows.")
         old = list(zip(self._with_sites("update"), self._indices, strict=True))
         targets = self._targets(y)
         merged = [merge(X, t, weight) for t in targets]
@@ -345,7 +351,7 @@ class GPBase(Savable, BaseEstimator):
 
 
 def _part(progress: Report, k: int, parts: int) -> Report:
-    """Told the share of part k, tells the share of all."""
+    """A function that is called with the progress of part k, and reports that of all parts."""
     return lambda doing, share: progress(f"{doing} ({k + 1} of {parts})" if parts > 1 else doing, (k + share) / parts)
 
 

@@ -1,4 +1,4 @@
-"""Are the probabilities right, and what follows from them?  From the leave-one-out predictions, or from test data.
+"""Calibration of class probabilities, and decisions from them, on leave-one-out predictions or on test data.
 
 The plot functions return matplotlib axes; matplotlib is imported when one is called.
 """
@@ -6,13 +6,17 @@ The plot functions return matplotlib axes; matplotlib is imported when one is ca
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sitewise import metrics
 from sitewise.estimators.classifier import GPClassifier
 from sitewise.estimators.regressor import GPRegressor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Calibration:
 
 
 def calibration(model: GPClassifier, X: Any = None, y: Any = None, bins: int = 10) -> Calibration:
-    """On test data, or, without X and y, on the leave-one-out predictions of the training rows."""
+    """The scores on test data, or, without X and y, on the leave-one-out predictions of the training rows."""
     if not hasattr(model, "predict_proba"):
         raise ValueError(f"calibration is about class probabilities, which {type(model).__name__} does not have.")
     table, codes, source = _predictions(model, X, y)
@@ -56,7 +60,7 @@ def calibration(model: GPClassifier, X: Any = None, y: Any = None, bins: int = 1
     )
 
 
-def _predictions(model: GPClassifier, X, y) -> tuple[np.ndarray, np.ndarray, str]:
+def _predictions(model: GPClassifier, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, str]:
     if (X is None) != (y is None):
         raise ValueError("Give both X and y for test data, or neither for the leave-one-out predictions.")
     if X is None:
@@ -64,11 +68,11 @@ def _predictions(model: GPClassifier, X, y) -> tuple[np.ndarray, np.ndarray, str
     return model.predict_proba(X), model._check_y(y), "test data"
 
 
-def decide(probability, cost) -> np.ndarray:
-    """The cheapest decision for each row of class probabilities.
+def decide(probability: ArrayLike, cost: ArrayLike) -> np.ndarray:
+    """The number of the decision with the least expected cost, for each row of class probabilities.
 
     `cost[d, c]` is what decision d costs where the class is c; there may be more decisions than classes, such as
-    "ask an expert".  Gives the number of the decision with the least expected cost.
+    "ask an expert".
     """
     probability, cost = np.asarray(probability, float), np.asarray(cost, float)
     if cost.ndim != 2 or probability.ndim != 2 or cost.shape[1] != probability.shape[1]:
@@ -76,7 +80,7 @@ def decide(probability, cost) -> np.ndarray:
     return np.argmin(probability @ cost.T, axis=1)
 
 
-def _axes(ax):
+def _axes(ax: Axes | None) -> Axes:
     if ax is not None:
         return ax
     from matplotlib.figure import Figure
@@ -84,12 +88,12 @@ def _axes(ax):
     return Figure(layout="constrained").subplots()
 
 
-def plot_reliability(model: GPClassifier, X: Any = None, y: Any = None, bins: int = 10, ax=None):
-    """Observed share against predicted probability; on the diagonal where the model is calibrated."""
+def plot_reliability(model: GPClassifier, X: Any = None, y: Any = None, bins: int = 10, ax: Axes | None = None) -> Axes:
+    """Observed share against predicted probability; the points are on the diagonal where the model is calibrated."""
     found = calibration(model, X, y, bins)
     ax = _axes(ax)
     ax.plot([0, 1], [0, 1], color="grey", linewidth=1)
-    # Two standard errors of a share, so that a bin of three rows is not taken for a fault of the model.
+    # Two standard errors of a share, so that a bin of three rows is not mistaken for an error of the model.
     curve = found.curve
     error = 2 * np.sqrt(curve["predicted"] * (1 - curve["predicted"]) / curve["count"])
     ax.errorbar(curve["predicted"], curve["observed"], yerr=error, fmt="o-", capsize=3)
@@ -98,8 +102,15 @@ def plot_reliability(model: GPClassifier, X: Any = None, y: Any = None, bins: in
     return ax
 
 
-def plot_cost(model: GPClassifier, false_positive: float, false_negative: float, X: Any = None, y: Any = None, ax=None):
-    """Mean cost of calling `classes_[1]` above a threshold, for every threshold; the best one in theory is marked."""
+def plot_cost(
+    model: GPClassifier,
+    false_positive: float,
+    false_negative: float,
+    X: Any = None,
+    y: Any = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Mean cost of predicting `classes_[1]` above a threshold, for all thresholds; the best one in theory is marked."""
     table, codes, source = _predictions(model, X, y)
     if table.shape[1] != 2:
         raise ValueError("plot_cost is for two classes; use decide for more.")
@@ -114,8 +125,8 @@ def plot_cost(model: GPClassifier, false_positive: float, false_negative: float,
     return ax
 
 
-def plot_loo(model: GPClassifier | GPRegressor, ax=None):
-    """Influence of each training row against its leave-one-out log density: what is both surprising and strong?"""
+def plot_loo(model: GPClassifier | GPRegressor, ax: Axes | None = None) -> Axes:
+    """Influence of each training row against its leave-one-out log density: unexpected, influential rows stand out."""
     ax = _axes(ax)
     ax.scatter(model.loo_.log_density, model.influence_, s=12)
     ax.set(xlabel="leave-one-out log density", ylabel="influence (nats)")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
@@ -12,12 +14,17 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from sitewise.estimators.base import GPBase
+from sitewise import means
+from sitewise.estimators.base import GPBase, RandomState
 from sitewise.estimators.loo import ClassLoo
 from sitewise.estimators.mixture import Mixture
-from sitewise.inference import EP
+from sitewise.evidence import Evidence
+from sitewise.hyperpriors import HyperPrior
+from sitewise.inference import EP, Inference
 from sitewise.kernels import Kernel
 from sitewise.likelihoods import BY_NAME, Likelihood, Softmax
+from sitewise.runtime.precision import WORKING_DTYPE
+from sitewise.runtime.progress import Report
 
 _LIKELIHOODS = {name: kind for name, kind in BY_NAME.items() if kind.support == "classes"}
 _SIGNS = (1.0, -1.0)  # y of the positive class, and of the others
@@ -30,21 +37,21 @@ _JOINT_SIZE = 3_000  # rows times classes beyond which joint inference takes min
 class GPClassifier(ClassifierMixin, GPBase):
     """Gaussian process classification for scikit-learn.
 
-    Two classes have one latent function; K > 2 classes have one each.  Jointly, they meet in a softmax, each with its
-    own kernel or all with one; one against the rest, every class is a problem of its own with its own kernel, and the
-    probabilities are divided by their sum.
+    Two classes have one latent function; K > 2 classes have one each.  Joint classes share a softmax likelihood, each
+    with its own kernel or all with one.  One against the rest, every class is a separate problem with its own kernel,
+    and the probabilities are divided by their sum.
 
     Parameters
     ----------
     kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
     likelihood : "probit", "logit", or a likelihood object of two classes; joint classes have a softmax instead
     mean : a mean of `sitewise.means`; None is zero
-    method : "hybrid" (VI sites; EP evidence, or Laplace's of joint classes), "ep", "vi", "laplace",
+    method : "hybrid" (VI sites; EP evidence, or Laplace's for joint classes), "ep", "vi", "laplace",
         "hybrid-vem", or "mcmc": draws of hyperparameters and latent function, over which predictions are averaged
     inference, evidence, gradient, power : parts of the method, to replace its own
     max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
     n_restarts : further random starts
-    sampling : of method="mcmc": {"draws": 1000, "warmup": 200, "chains": 4, "thin": 1} or a part of it
+    sampling : for method="mcmc": {"draws": 1000, "warmup": 200, "chains": 4, "thin": 1} or a part of it
     bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high); name → prior.  With
         method="mcmc" a positive one without a prior gets a wide one, log θ ~ N(log of its starting value, 2²)
     fixed, train : names or patterns of hyperparameters to hold, or to train although held by default; fixed="*"
@@ -53,49 +60,49 @@ class GPClassifier(ClassifierMixin, GPBase):
     inducing : how they are chosen, "kmeans" or "greedy", or a table of inputs; train="inducing" moves them too
     jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
     class_weight : None, "balanced" or {class: weight}, as in scikit-learn
-    multi_class : "joint", "one_vs_rest", or "auto": joint where that can be had (method "hybrid", "vi" or "laplace", no
-        inducing inputs, mean or likelihood object) and is affordable (rows times classes at most 3 000), else one
+    multi_class : "joint", "one_vs_rest", or "auto": joint where that is possible (method "hybrid", "vi" or "laplace",
+        no inducing inputs, mean or likelihood object) and affordable (rows times classes at most 3 000), else one
         against the rest; `multi_class_` says which
-    class_kernels : of joint classes: "own", every class learns its own values of the kernel's parameters, or "shared"
+    class_kernels : for joint classes: "own", every class learns its own values of the kernel's parameters, or "shared"
     random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters; verbose may
-        be a function, which is told what is being done and which share of it is done
+        be a function, which is called with what is being done and the share of it that is done
 
     After fit
     ---------
     classes_, multi_class_, kernel_, mean_, likelihood_ (lists of one per class if one against the rest; kernel_ also if
-    joint classes have their own), n_iter_, converged_, fit_report_, and, derived when asked for: evidence_, sites_,
+    joint classes have their own), n_iter_, converged_, fit_report_, and, computed on request: evidence_, sites_,
     loo_, influence_; with method="mcmc", samples_ instead, and kernel_, mean_, likelihood_ at the median of the draws
     """
 
     def __init__(
         self,
-        kernel=None,
+        kernel: Kernel | None = None,
         *,
-        likelihood="probit",
-        mean=None,
-        method="hybrid",
-        inference=None,
-        evidence=None,
-        gradient=None,
-        power=None,
-        max_iter=None,
-        tol=None,
-        n_restarts=0,
-        sampling=None,
-        bounds=None,
-        priors=None,
-        fixed=None,
-        train=None,
-        n_inducing=None,
-        inducing="kmeans",
-        jitter=0.0,
-        class_weight=None,
-        multi_class="auto",
-        class_kernels="shared",
-        random_state=None,
-        warm_start=False,
-        verbose=False,
-    ):
+        likelihood: str | Likelihood = "probit",
+        mean: means.Mean | None = None,
+        method: str = "hybrid",
+        inference: str | Inference | None = None,
+        evidence: str | Evidence | None = None,
+        gradient: str | None = None,
+        power: float | None = None,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        n_restarts: int = 0,
+        sampling: dict[str, int] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        priors: Mapping[str, HyperPrior] | None = None,
+        fixed: str | Sequence[str] | None = None,
+        train: str | Sequence[str] | None = None,
+        n_inducing: int | None = None,
+        inducing: str | ArrayLike = "kmeans",
+        jitter: float = 0.0,
+        class_weight: str | dict[Any, float] | None = None,
+        multi_class: str = "auto",
+        class_kernels: str = "shared",
+        random_state: RandomState = None,
+        warm_start: bool = False,
+        verbose: bool | int | Report = False,
+    ) -> None:
         self.kernel = kernel
         self.likelihood = likelihood
         self.mean = mean
@@ -124,9 +131,9 @@ class GPClassifier(ClassifierMixin, GPBase):
 
     # -- fitting -----------------------------------------------------------------------------------------
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyperparameters and the sites."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = validate_data(self, X, y, dtype=WORKING_DTYPE)
         check_classification_targets(y)
         if self.multi_class not in _MULTI_CLASS:
             raise ValueError(f"multi_class must be 'auto', 'joint' or 'one_vs_rest', got {self.multi_class!r}.")
@@ -149,7 +156,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         return self
 
     def _multi_class(self) -> str | None:
-        """What `multi_class` comes to for these classes, rows and settings; None for two classes."""
+        """The value of `multi_class_` for these classes, rows and settings; None for two classes."""
         if len(self.classes_) == 2:
             return None
         reasons = []
@@ -158,7 +165,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         if self.n_inducing is not None or not isinstance(self.inducing, str):
             reasons.append("no inducing inputs")
         if self.mean is not None:
-            reasons.append("no mean, which would be common to all classes and change nothing")
+            reasons.append("no mean, which would be the same for all classes and change nothing")
         if isinstance(self.likelihood, Likelihood):
             reasons.append("no likelihood object: the likelihood is a softmax")
         if self.multi_class == "joint" and reasons:
@@ -183,7 +190,7 @@ class GPClassifier(ClassifierMixin, GPBase):
 
     @property
     def _joint(self) -> bool:
-        return getattr(self, "multi_class_", None) == "joint"  # a model file of an early version does not have it
+        return getattr(self, "multi_class_", None) == "joint"  # a model file of an early version lacks it
 
     def _targets(self, y: np.ndarray) -> list[np.ndarray]:
         if len(self.classes_) == 2:
@@ -204,7 +211,7 @@ class GPClassifier(ClassifierMixin, GPBase):
             )
         return codes
 
-    def update(self, X_new, y_new, sample_weight=None):
+    def update(self, X_new: Any, y_new: Any, sample_weight: ArrayLike | None = None) -> Self:
         weight = self._weights(sample_weight, self._new_rows(X_new))
         codes = self._check_y(y_new)
         if len(codes) == len(weight):
@@ -222,7 +229,7 @@ class GPClassifier(ClassifierMixin, GPBase):
     def _log_proba(self, qs: list[Mixture]) -> np.ndarray:
         return qs[0].log_probabilities() if self._joint else _shares(self._log_odds_terms(qs))
 
-    def decision_function(self, X) -> np.ndarray:
+    def decision_function(self, X: Any) -> np.ndarray:
         """Log odds of `classes_[1]`, or of each class against the rest; they do not saturate where p is 0 or 1."""
         if self._joint:
             logs = self.predict_log_proba(X)
@@ -232,21 +239,21 @@ class GPClassifier(ClassifierMixin, GPBase):
         odds = terms[:, 0] - terms[:, 1]
         return odds[0] if len(odds) == 1 else odds.T
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
         odds = self.decision_function(X)
         best = (odds > 0).astype(int) if odds.ndim == 1 else np.argmax(odds, axis=1)
         return self.classes_[best]
 
-    def predict_log_proba(self, X) -> np.ndarray:
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the class probabilities, one column per entry of `classes_`."""
         return self._log_proba(self._at(X))
 
-    def predict_proba(self, X) -> np.ndarray:
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities, one column per entry of `classes_`."""
         return np.exp(self.predict_log_proba(X))
 
-    def log_predictive_density(self, X, y) -> np.ndarray:
+    def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
         """log p(y | x) of each row."""
         logs = self.predict_log_proba(X)
         codes = self._check_y(y)
@@ -254,7 +261,7 @@ class GPClassifier(ClassifierMixin, GPBase):
             raise ValueError(f"X has {len(logs)} rows but y has {len(codes)}; give one y per row.")
         return logs[np.arange(len(codes)), codes]
 
-    def sample_y(self, X, n_samples: int = 1, random_state=None) -> np.ndarray:
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> np.ndarray:
         """Labels drawn jointly for all rows: shape (rows, n_samples)."""
         X = self._new_rows(X)
         rng = check_random_state(random_state)

@@ -14,12 +14,12 @@ PREFIX = "kernel__"
 
 
 def read(kernel: Kernel) -> dict[str, Any]:
-    """Numbers, or arrays where a parameter has several entries."""
+    """The values by name: numbers, or arrays where a parameter has several entries."""
     return {PREFIX + name: value.item() if value.ndim == 0 else value for name, value in values(kernel).items()}
 
 
 def write(kernel: Kernel, new: dict[str, Any]) -> Kernel:
-    """The kernel with other values; kernels themselves never change."""
+    """A copy of the kernel with other values."""
     known = {p.name: p for p, _ in walk(kernel)}
     for key, value in new.items():
         name = key.removeprefix(PREFIX)

@@ -1,6 +1,6 @@
 """One fitted latent function: prior × sites at the training rows.
 
-`Latent` here and `Sampled` in sampled.py answer the same questions: at(X), joint(X), draw(seed, X, samples).  Both have
+`Latent` here and `Sampled` in sampled.py have the same methods: at(X), joint(X), draw(seed, X, samples).  Both have
 `model` for the hyperparameters and `data` for the rows; predictions need nothing else.  Training rows are padded to a
 `bucket`, so that folds share compiled programs.
 """
@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,12 +22,14 @@ from sitewise.inference.start import first_sites, pad_rows
 from sitewise.learning.base import all_evidences
 from sitewise.model import Model
 from sitewise.predict import Posterior, posterior
+from sitewise.priors.classes import ClassPosterior
+from sitewise.priors.full import FullPosterior
 from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
 
 class Left(NamedTuple):
-    """Each row left out: mean and (co)variance of f there without it, and what the row did to the posterior."""
+    """Each row left out: mean and (co)variance of f there without it, and the influence of the row on the posterior."""
 
     mean: np.ndarray
     var: np.ndarray
@@ -66,19 +68,21 @@ class Latent:
             q = jax.tree.map(np.asarray, _posterior(model, data, sites))
         return Latent(model, data, sites, q)
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return Latent.of, (self.model, self.data, self.sites)
 
     def rows_uncorrelated(self) -> bool:
-        """Whether no row says anything about another: B = I + W½KW½ is diagonal up to rounding."""
-        if not self.model.prior.exact:
+        """Whether no row is correlated with another: B = I + W½KW½ is diagonal up to rounding."""
+        q = self.posterior.latent
+        if np.sum(self.data.weight > 0) <= 1:
             return False
-        if self.model.likelihood.latents > 1:
-            H = np.abs(np.asarray(self.posterior.latent.H))  # L⁻¹W½, diagonal where L is
-            return bool(np.sum(self.data.weight > 0) > 1 and np.max(np.tril(H, -1)) < 1e-6 * np.max(H))
-        L = np.asarray(self.posterior.latent.L)
-        own = np.max(np.diag(L) ** 2 - 1)
-        return bool(np.sum(self.data.weight > 0) > 1 and np.max(np.abs(np.tril(L, -1))) < 1e-6 * own)
+        if isinstance(q, ClassPosterior):
+            H = np.abs(np.asarray(q.H))  # L⁻¹W½, diagonal where L is
+            return bool(np.max(np.tril(H, -1)) < 1e-6 * np.max(H))
+        if isinstance(q, FullPosterior):
+            L = np.asarray(q.L)
+            return bool(np.max(np.abs(np.tril(L, -1))) < 1e-6 * np.max(np.diag(L) ** 2 - 1))
+        return False
 
     def evidences(self) -> dict[str, float]:
         with working_precision():
@@ -90,7 +94,7 @@ class Latent:
             return Mixture.gaussian(self.model.likelihood, *by_block(lambda X: _marginals(self.posterior, X), X))
 
     def joint(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance matrix of f; of several, those of each, on a leading axis."""
+        """Mean and covariance matrix of f; for several latent functions, those of each, on a leading axis."""
         rows, latents = len(X), self.model.likelihood.latents
         with working_precision():
             mean, cov = (np.asarray(a) for a in _joint(self.posterior, padded(X, bucket(rows))))
@@ -103,7 +107,7 @@ class Latent:
         return mean[..., :rows], cov[..., :rows, :rows]
 
     def draw(self, seed: int, X: np.ndarray, samples: int) -> Functions:
-        """Joint draws of f; of several, these on the second axis."""
+        """Joint draws of f; several latent functions are on the second axis."""
         with working_precision():
             f = np.asarray(_draw(self.posterior, jax.random.key(seed), padded(X, bucket(len(X))), samples))
         if self.model.likelihood.latents > 1:
@@ -111,7 +115,7 @@ class Latent:
         return Functions(repeated(self.model.likelihood, samples), f[..., : len(X)])
 
     def leave_out(self) -> Left:
-        """For the distinct training rows, padding included."""
+        """The distinct training rows, and padding, each left out."""
         with working_precision():
             return Left(*(np.asarray(a) for a in _leave_out(self.model, self.data, self.sites)))
 

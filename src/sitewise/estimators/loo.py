@@ -1,4 +1,4 @@
-"""What `loo_` holds."""
+"""Leave-one-out predictions, as the attribute `loo_` of an estimator holds them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a fitted latent function says at some rows, and all that is read off it.
+"""The latent function at some rows, and the predictions that follow from it.
 
-f is a mixture of Gaussians, each with a likelihood on top: one component for a Gaussian approximation, one for every
-draw of a sampled posterior.  Joint classes have several f at each row.  Rows are padded to a few block sizes, so that
-tables of any length share compiled programs.  Everything that comes out is NumPy.
+f is a mixture of Gaussians, each with its likelihood: one component for a Gaussian approximation, one for every draw of
+a sampled posterior.  Joint classes have several f at each row.  Rows are padded to a few block sizes, so that tables of
+any length share compiled programs.  All results are NumPy arrays.
 """
 
 from __future__ import annotations
@@ -42,34 +42,34 @@ def _y_moments(likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> tuple
 
 @jax.jit
 def _log_density(likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array) -> tuple[jax.Array]:
-    return (_log_mean(_each(lambda *part: predict.log_density(*part, y), likelihood, mean, var)),)
+    return (_log_mean(_each(lambda one, m, v: predict.log_density(one, m, v, y), likelihood, mean, var)),)
 
 
 @jax.jit
 def _cdf(likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array) -> tuple[jax.Array]:
-    return (jnp.mean(_each(lambda *part: predict.y_cdf(*part, y), likelihood, mean, var), axis=0),)
+    return (jnp.mean(_each(lambda one, m, v: predict.y_cdf(one, m, v, y), likelihood, mean, var), axis=0),)
 
 
 @jax.jit
 def _log_probabilities(likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> tuple[jax.Array]:
-    return (_log_mean(_each(lambda one, *part: one.log_probabilities(*part), likelihood, mean, var)),)
+    return (_log_mean(_each(lambda one, m, v: one.log_probabilities(m, v), likelihood, mean, var)),)
 
 
-def _moments(mean: Any, var: Any) -> tuple:
-    """Of a mixture, from those of its components (rows of the arguments)."""
+def _moments(mean: Any, var: Any) -> tuple[Any, Any]:
+    """Mean and variance of a mixture, from those of its components (rows of the arguments): JAX or NumPy arrays."""
     centre = mean.mean(axis=0)
     return centre, var.mean(axis=0) + ((mean - centre) ** 2).mean(axis=0)
 
 
 def padded(array: np.ndarray, rows: int) -> np.ndarray:
-    """Copies of the first row appended, so that every value is a valid one."""
+    """The array with copies of its first row appended, so that every value is valid."""
     return np.concatenate([array, np.repeat(array[:1], rows - len(array), axis=0)])
 
 
 def by_block(function: Callable[..., Any], *tables: np.ndarray) -> tuple[np.ndarray, ...]:
-    """A function of rows, applied to padded blocks; its results joined again."""
+    """The results of a function of rows, which is applied to padded blocks."""
     rows = len(tables[0])
-    # Up to four blocks of a size rather than one of the next, most of which would be padding.
+    # Up to four blocks of one size rather than one of the next size, most of which would be padding.
     block = next((b for b in _BLOCKS if rows <= 4 * b), _BLOCKS[-1])
     pieces = []
     for at in range(0, rows, block):
@@ -85,7 +85,7 @@ def repeated(likelihood: Likelihood, times: int = 1) -> Likelihood:
 
 
 class Mixture(NamedTuple):
-    """f at some rows: `mean` and `var` are (rows, components); of several f, (rows, components, f) and (rows,
+    """f at some rows: `mean` and `var` are (rows, components); with several f, (rows, components, f) and (rows,
     components, f, f).  Parameters of `likelihood` have a leading axis of components."""
 
     likelihood: Likelihood
@@ -94,11 +94,11 @@ class Mixture(NamedTuple):
 
     @staticmethod
     def gaussian(likelihood: Likelihood, mean: np.ndarray, var: np.ndarray) -> Mixture:
-        """One component."""
+        """A mixture of one component."""
         return Mixture(repeated(likelihood), np.asarray(mean)[:, None], np.asarray(var)[:, None])
 
     def f_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of f, one per row; of several f, one column each."""
+        """Mean and variance of f, one per row; with several f, one column for each."""
         var = self.var if self.mean.ndim == 2 else np.diagonal(self.var, axis1=-2, axis2=-1)
         return _moments(np.swapaxes(self.mean, 0, 1), np.swapaxes(var, 0, 1))
 
@@ -116,7 +116,7 @@ class Mixture(NamedTuple):
         return self._read(_cdf, y)[0]
 
     def log_probabilities(self) -> np.ndarray:
-        """log P(class) of each row, one column per class of joint ones."""
+        """log P(class) of each row, one column per class, for joint classes."""
         return self._read(_log_probabilities)[0]
 
     def _read(self, function: Callable[..., Any], *y: ArrayLike) -> tuple[np.ndarray, ...]:
@@ -126,7 +126,7 @@ class Mixture(NamedTuple):
 
 
 class Functions(NamedTuple):
-    """Latent functions drawn jointly at some rows, each with its likelihood: `f` is (draws, rows), of joint classes
+    """Latent functions drawn jointly at some rows, each with its likelihood: `f` is (draws, rows); for joint classes,
     (draws, classes, rows)."""
 
     likelihood: Likelihood

@@ -1,4 +1,4 @@
-"""Which training rows a robust model treats as outliers, read off the fitted sites."""
+"""Which training rows a robust model treats as outliers, according to the fitted sites."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# A row with less than this share of the typical site's precision has next to no say in the posterior.
+# A row with less than this share of the typical site's precision has almost no influence on the posterior.
 _SHARE = 0.1
 _SHOWN = 10
 
@@ -15,15 +15,16 @@ class Outliers(NamedTuple):
     """rows       numbers of the rows treated as outliers, the least expected first
     precision  of every training row's site, relative to the median of those above zero; NaN for a row of weight 0
 
-    Robust noise stops believing a row that lies far from what its neighbours say: its site's precision falls to zero,
-    and the row no longer pins the function down.  A row counts as an outlier below a tenth of the median precision; the
-    rows are sorted by their leave-one-out log density.
+    Robust noise gives little weight to a row that lies far from what its neighbours predict: its site's precision falls
+    to zero, and the row no longer determines the function.  A row counts as an outlier below a tenth of the median
+    precision; the rows are sorted by their leave-one-out log density.
     """
 
     rows: np.ndarray
     precision: np.ndarray
 
     def sentence(self) -> str:
+        """The outliers in one sentence, for a report."""
         if len(self.rows) == 0:
             return "No row is treated as an outlier (outliers_)."
         shown = ", ".join(str(r) for r in self.rows[:_SHOWN]) + (", …" if len(self.rows) > _SHOWN else "")
@@ -32,8 +33,9 @@ class Outliers(NamedTuple):
 
 
 def find_outliers(prec: np.ndarray, weight: np.ndarray, loo_log_density: np.ndarray) -> Outliers:
+    """The outliers among the training rows, given the precisions of their sites."""
     counted = weight > 0
-    believed = prec[counted & (prec > 0)]
-    relative = np.where(counted, prec, np.nan) / (np.median(believed) if len(believed) else 1.0)
+    positive = prec[counted & (prec > 0)]
+    relative = np.where(counted, prec, np.nan) / (np.median(positive) if len(positive) else 1.0)
     rows = np.flatnonzero(counted & (relative < _SHARE))
     return Outliers(rows[np.argsort(loo_log_density[rows], kind="stable")], relative)

@@ -1,4 +1,4 @@
-"""Model files: arrays and JSON with a checksum, no code.  The format is in docs/reference/model-file.md.
+"""Model files: arrays and JSON with a checksum, no code.  docs/reference/model-file.md describes the format.
 
     "SITEWISE" | version u4 | header length u8 | header (JSON) | arrays, one after the other | SHA-256 of all before
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sitewise.data import Data, bucket
@@ -31,23 +32,25 @@ from sitewise.mcmc import HyperSamples
 from sitewise.means import Mean
 from sitewise.model import Model
 from sitewise.parameters import Trainable, walk
+from sitewise.priors import Prior, SparsePrior
 from sitewise.runtime import files
 from sitewise.sites import Sites
 
 MAGIC = b"SITEWISE"
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)
 _FRONT = struct.Struct("<8sIQ")
 _CHECK = hashlib.sha256().digest_size
 
-# What fit leaves behind, besides the latent functions; those an estimator does not have are left out.
-# `table_` is a note, in plain data, of the program that made the inputs; the library keeps it and does not read it.
+# The attributes that fit sets, besides the latent functions; those that an estimator does not have are left out.
+# `table_` is plain data of the program that made the inputs; the library stores it and does not read it.
 _FITTED = (
     "n_features_in_", "feature_names_in_", "classes_", "class_weight_", "multi_class_", "y_mean_", "y_scale_",
     "n_iter_", "converged_", "fit_report_", "_X", "_y", "_weight", "table_",
 )  # fmt: skip
 
 
-# What a sampled latent function has instead of sites; `sampled` names its hyperparameters.
+# The fields of a sampled latent function, which has no sites; `sampled` names its hyperparameters.
 _DRAWN = ("vectors", "z", "limits", "evaluations", "stuck")
 
 
@@ -58,8 +61,8 @@ class ModelFileError(UserError):
 _KINDS: dict[str, type[Savable]] = {}
 
 
-class Savable:
-    """What an estimator needs to be written to a file and read back; its class is found again by name."""
+class Savable(BaseEstimator):
+    """An estimator that can be written to a file and read back; its class is found by name."""
 
     _latents: list[Latent | Sampled]
     _X: np.ndarray
@@ -71,7 +74,7 @@ class Savable:
         super().__init_subclass__(**kwargs)
         _KINDS.setdefault(cls.__name__, cls)
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file that `sitewise.load` reads; see docs/reference/model-file.md."""
         check_is_fitted(self)
         files.write_whole(Path(path), to_bytes(self))
@@ -83,8 +86,8 @@ class Savable:
         raise NotImplementedError
 
 
-def load(path: str | os.PathLike) -> Any:
-    """Read a model that `save` has written.  No code in the file is ever run: it holds none."""
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that `save` has written.  The file holds no code, and none is run."""
     with open(path, "rb") as file:
         front = file.read(len(MAGIC))
         if front != MAGIC:
@@ -97,10 +100,11 @@ def load(path: str | os.PathLike) -> Any:
 
 
 def to_bytes(estimator: Savable) -> bytes:
+    """The content of the file of a fitted model."""
     arrays: list[np.ndarray] = []
     header = {
         "estimator": type(estimator).__name__,
-        "parameters": encode(estimator.get_params(deep=False), arrays),  # type: ignore[attr-defined]
+        "parameters": encode(estimator.get_params(deep=False), arrays),
         "fitted": encode({k: getattr(estimator, k) for k in _FITTED if hasattr(estimator, k)}, arrays),
         "latents": [_encode_latent(latent, arrays) for latent in estimator._latents],
     }
@@ -117,33 +121,28 @@ def _encode_latent(latent: Latent | Sampled, arrays: list[np.ndarray]) -> dict[s
         own["sampled"] = [p.name for p in samples.trainable.parameters]
     else:
         model, own = latent.model, latent.sites._asdict()
-    parts = {
-        "kernel": model.kernels,
-        "mean": model.prior.mean,
-        "likelihood": model.likelihood,
-        "jitter": model.prior.jitter,
-        "inducing": getattr(model.prior, "inducing", None),
-    }
+    parts = {"prior": model.prior, "likelihood": model.likelihood}
     return {name: encode(value, arrays) for name, value in {**parts, **own}.items()}
 
 
-def from_bytes(content: bytes) -> Any:
+def from_bytes(content: bytes) -> Savable:
+    """The model whose file has this content."""
     whole = len(content) >= _FRONT.size + _CHECK
     if not whole or hashlib.sha256(content[:-_CHECK]).digest() != content[-_CHECK:]:
         raise ModelFileError("the file is damaged or cut short (its checksum does not match); restore it from a copy.")
     _, version, length = _FRONT.unpack_from(content)
-    if version != VERSION:
+    if version not in READABLE:
         raise ModelFileError(
-            f"the file has format {version}, but this sitewise reads format {VERSION}; install a newer sitewise."
+            f"the file has format {version}, but this sitewise reads formats up to {VERSION}; install a newer sitewise."
         )
     try:
         return _build(*_split(memoryview(content)[_FRONT.size : -_CHECK], length))
-    except Exception as problem:  # the checksum was right, so somebody wrote this; whatever is wrong, it is no model
+    except Exception as problem:  # the checksum is right, but the content is not a model: any error may follow
         raise ModelFileError(f"the file does not describe a model ({type(problem).__name__}: {problem}).") from problem
 
 
-def _split(body: memoryview, length: int) -> tuple[dict, list[np.ndarray]]:
-    """The header, and the arrays it announces, which must fill the rest exactly."""
+def _split(body: memoryview, length: int) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """The header, and the arrays that it lists, which must fill the rest exactly."""
     if length > len(body):
         raise ValueError("the header is longer than the file")
     header = json.loads(bytes(body[:length]))
@@ -164,7 +163,7 @@ def _split(body: memoryview, length: int) -> tuple[dict, list[np.ndarray]]:
     return header, arrays
 
 
-def _build(header: dict, arrays: list[np.ndarray]) -> Savable:
+def _build(header: dict[str, Any], arrays: list[np.ndarray]) -> Savable:
     estimator = _KINDS[header["estimator"]](**decode(header["parameters"], arrays))
     fitted = decode(header["fitted"], arrays)
     if set(fitted) - set(_FITTED):
@@ -185,17 +184,15 @@ def _build(header: dict, arrays: list[np.ndarray]) -> Savable:
 
 
 def _build_latent(part: dict[str, Any], data: Data, inputs: int) -> Latent | Sampled:
-    kernel, mean, likelihood = (part[name] for name in ("kernel", "mean", "likelihood"))
-    each = kernel if isinstance(kernel, list) else [kernel]
-    for value, kind in (*((k, Kernel) for k in each), (mean, Mean), (likelihood, Likelihood)):
-        if not isinstance(value, kind):
-            raise ValueError(f"found {type(value).__name__} where a {kind.__name__.lower()} must be")
-    jitter, Z = float(part["jitter"]), part.get("inducing")
-    if Z is None:
-        model = Model.full(kernel, likelihood, mean, jitter)
-    else:
-        _check(Z, (len(Z), inputs))
-        model = Model.sparse(kernel, likelihood, Z, mean, jitter)
+    likelihood = part["likelihood"]
+    _require(likelihood, Likelihood)
+    prior = part["prior"] if "prior" in part else _prior_of_format_1(part, likelihood)
+    _require(prior, Prior)
+    _require(prior.kernel, Kernel)
+    _require(prior.mean, Mean)
+    if isinstance(prior, SparsePrior):
+        _check(prior.inducing, (len(prior.inducing), inputs))
+    model = Model(prior, likelihood)
     if "sampled" in part:
         return _build_sampled(part, model, data)
     padded = Sites(part["nat1"], part["prec"])
@@ -204,6 +201,21 @@ def _build_latent(part: dict[str, Any], data: Data, inputs: int) -> Latent | Sam
     sites = Sites(*(a[..., : data.rows] for a in padded))
     _check(sites.nat1, (data.rows,) if likelihood.latents == 1 else (likelihood.latents, data.rows))
     return Latent.of(model, data, sites)
+
+
+def _prior_of_format_1(part: dict[str, Any], likelihood: Likelihood) -> Prior:
+    """Version 0.1.0 wrote the parts of a prior one by one; of joint classes a list of kernels."""
+    kernel, mean, jitter, Z = part["kernel"], part["mean"], float(part["jitter"]), part.get("inducing")
+    for one in kernel if isinstance(kernel, list) else [kernel]:
+        _require(one, Kernel)
+    if Z is None:
+        return Model.full(kernel, likelihood, mean, jitter).prior
+    return Model.sparse(kernel, likelihood, Z, mean, jitter).prior
+
+
+def _require(value: Any, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise ValueError(f"found {type(value).__name__} where a {kind.__name__.lower()} must be")
 
 
 def _build_sampled(part: dict[str, Any], model: Model, data: Data) -> Sampled:
@@ -223,6 +235,6 @@ def _build_sampled(part: dict[str, Any], model: Model, data: Data) -> Sampled:
     )  # fmt: skip
 
 
-def _check(array: Any, shape: tuple) -> None:
+def _check(array: Any, shape: tuple[int, ...]) -> None:
     if not isinstance(array, np.ndarray) or array.shape != shape or not np.all(np.isfinite(array)):
         raise ValueError(f"an array is not finite or does not have the shape {shape}")

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from sitewise import means
 from sitewise.data import Data
-from sitewise.estimators.base import GPBase
+from sitewise.estimators.base import GPBase, RandomState
 from sitewise.estimators.loo import ValueLoo
 from sitewise.estimators.outliers import Outliers, find_outliers
 from sitewise.estimators.rows import merge
+from sitewise.evidence import Evidence
+from sitewise.hyperpriors import HyperPrior
+from sitewise.inference import Inference
+from sitewise.kernels import Kernel
 from sitewise.likelihoods import BY_NAME, Likelihood
+from sitewise.runtime.precision import WORKING_DTYPE
+from sitewise.runtime.progress import Report
 from sitewise.sites import Sites
 
 # Classes are for GPClassifier.
@@ -34,14 +42,14 @@ class GPRegressor(RegressorMixin, GPBase):
         a likelihood object
     mean : a mean of `sitewise.means`; None is zero, and a trained constant where y is not f plus noise
     normalize_y : learn on (y − mean)/deviation of the training targets; "auto" does so for Gaussian and robust
-        noise.  Predictions, densities and evidences are in the units of y all the same; kernel, likelihood, priors and
-        bounds, given and fitted, speak of the normalised target
+        noise.  Predictions, densities and evidences are always in the units of y; kernel, likelihood, priors and
+        bounds, given and fitted, refer to the normalised target
     method : "hybrid" (VI sites, EP evidence), "ep", "vi", "laplace", "hybrid-vem", or "mcmc": draws of hyperparameters
         and latent function, over which predictions are averaged
     inference, evidence, gradient, power : parts of the method, to replace its own
     max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
     n_restarts : further random starts
-    sampling : of method="mcmc": {"draws": 1000, "warmup": 200, "chains": 4, "thin": 1} or a part of it
+    sampling : for method="mcmc": {"draws": 1000, "warmup": 200, "chains": 4, "thin": 1} or a part of it
     bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high); name → prior.  With
         method="mcmc" a positive one without a prior gets a wide one, log θ ~ N(log of its starting value, 2²)
     fixed, train : names or patterns of hyperparameters to hold, or to train although held by default, such as
@@ -50,42 +58,42 @@ class GPRegressor(RegressorMixin, GPBase):
     inducing : how they are chosen, "kmeans" or "greedy", or a table of inputs; train="inducing" moves them too
     jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
     random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters; verbose may
-        be a function, which is told what is being done and which share of it is done
+        be a function, which is called with what is being done and the share of it that is done
 
     After fit
     ---------
-    kernel_, mean_, likelihood_, y_mean_, y_scale_, n_iter_, converged_, fit_report_, and, derived when asked for:
+    kernel_, mean_, likelihood_, y_mean_, y_scale_, n_iter_, converged_, fit_report_, and, computed on request:
     evidence_, sites_, loo_, influence_, and, with robust noise, outliers_; with method="mcmc", samples_ instead, and
     kernel_, mean_, likelihood_ at the median of the draws
     """
 
     def __init__(
         self,
-        kernel=None,
+        kernel: Kernel | None = None,
         *,
-        likelihood="gaussian",
-        mean=None,
-        normalize_y="auto",
-        method="hybrid",
-        inference=None,
-        evidence=None,
-        gradient=None,
-        power=None,
-        max_iter=None,
-        tol=None,
-        n_restarts=0,
-        sampling=None,
-        bounds=None,
-        priors=None,
-        fixed=None,
-        train=None,
-        n_inducing=None,
-        inducing="kmeans",
-        jitter=0.0,
-        random_state=None,
-        warm_start=False,
-        verbose=False,
-    ):
+        likelihood: str | Likelihood = "gaussian",
+        mean: means.Mean | None = None,
+        normalize_y: bool | str = "auto",
+        method: str = "hybrid",
+        inference: str | Inference | None = None,
+        evidence: str | Evidence | None = None,
+        gradient: str | None = None,
+        power: float | None = None,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        n_restarts: int = 0,
+        sampling: dict[str, int] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        priors: Mapping[str, HyperPrior] | None = None,
+        fixed: str | Sequence[str] | None = None,
+        train: str | Sequence[str] | None = None,
+        n_inducing: int | None = None,
+        inducing: str | ArrayLike = "kmeans",
+        jitter: float = 0.0,
+        random_state: RandomState = None,
+        warm_start: bool = False,
+        verbose: bool | int | Report = False,
+    ) -> None:
         self.kernel = kernel
         self.likelihood = likelihood
         self.mean = mean
@@ -110,7 +118,7 @@ class GPRegressor(RegressorMixin, GPBase):
         self.warm_start = warm_start
         self.verbose = verbose
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         kind = _LIKELIHOODS.get(self.likelihood) if isinstance(self.likelihood, str) else self.likelihood
         tags.target_tags.positive_only = kind is not None and kind.support != "real"
@@ -118,9 +126,9 @@ class GPRegressor(RegressorMixin, GPBase):
 
     # -- fitting -----------------------------------------------------------------------------------------
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyperparameters and the sites."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        X, y = validate_data(self, X, y, dtype=WORKING_DTYPE, y_numeric=True, ensure_min_samples=2)
         self._X, self._weight = np.array(X), self._weights(sample_weight, X)
         self._y = np.array(column_or_1d(y), float)
         likelihood = self._start_likelihood()
@@ -182,18 +190,18 @@ class GPRegressor(RegressorMixin, GPBase):
     def _log_unit(self) -> float:
         return float(np.log(self.y_scale_))
 
-    def _latent_units(self, mean, var):
+    def _latent_units(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.y_mean_ + self.y_scale_ * mean, self.y_scale_**2 * var
 
     # -- prediction ----------------------------------------------------------------------------------------
 
-    def predict(self, X, return_std: bool = False):
-        """Mean of y at each row; with its standard deviation, noise included, if asked."""
+    def predict(self, X: Any, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Mean of y at each row; if `return_std`, with its standard deviation, noise included."""
         (q,) = self._at(X)
         mean, var = self._latent_units(*q.y_moments())
         return (mean, np.sqrt(var)) if return_std else mean
 
-    def log_predictive_density(self, X, y) -> np.ndarray:
+    def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
         """log p(y | x) of each row, in the units of y."""
         (q,) = self._at(X)
         y = self._check_y(y)
@@ -208,7 +216,7 @@ class GPRegressor(RegressorMixin, GPBase):
         y = np.broadcast_to(np.asarray(y, float), len(q.mean))
         return q.cdf(self._targets(y)[0])
 
-    def sample_y(self, X, n_samples: int = 1, random_state=None) -> np.ndarray:
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> np.ndarray:
         """Observations drawn jointly for all rows: shape (rows, n_samples)."""
         X = self._new_rows(X)
         rng = check_random_state(random_state)
@@ -218,7 +226,7 @@ class GPRegressor(RegressorMixin, GPBase):
 
     @property
     def outliers_(self) -> Outliers:
-        """The training rows that the fitted robust noise leaves out of account; see `Outliers`."""
+        """The training rows that the fitted robust noise gives almost no weight; see `Outliers`."""
         check_is_fitted(self)
         if not self.likelihood_.robust:
             raise ValueError(

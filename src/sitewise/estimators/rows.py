@@ -1,6 +1,6 @@
 """Training rows in a canonical form: distinct rows, sorted, with the number of times each counts.
 
-Copies of a row and a row with an integer weight are the same data, so they are made the same table: the fit does not
+Copies of a row and a row with an integer weight are the same data, so both become the same table: the fit does not
 depend on the order of the rows, weights equal copies to the last digit, and repeated rows cost nothing.
 """
 
@@ -14,22 +14,23 @@ from sitewise.data import Data
 
 
 class Merged(NamedTuple):
-    """`place` gives, for every row as it came, its place among the distinct ones; −1 for a row of weight 0."""
+    """`place` gives, for every row of the given table, its place among the distinct ones; −1 for a row of weight 0."""
 
     data: Data
     place: np.ndarray
 
 
-_SAMPLE = 256  # rows, evenly spaced among the sorted ones, whose distances stand for all
+_SAMPLE = 256  # rows, evenly spaced among the sorted ones, whose distances represent those of all rows
 _COMMON = 5.0  # inputs within this factor of standardised ones start from a lengthscale of 1
-_STRANGERS = 10.0  # lengthscales beyond which rows have nothing to say about each other
+_UNCORRELATED = 10.0  # the distance, in lengthscales, beyond which rows are practically uncorrelated
 
 
 def start_lengthscale(X: np.ndarray) -> float:
-    """Where a search that was given no kernel starts: 1, or the typical distance of rows per √(2·columns) if that is
-    far from 1; and the typical distance itself where that is more than ten of the former (from about 50 columns on).
+    """The lengthscale from which a search without a given kernel starts.
 
-    A start of 1 among distances of 10⁻³ or 10² is on a plateau of the evidence, where only a constant is learned.
+    It is 1, or the typical distance of rows divided by √(2·columns) if that is far from 1.  Where the typical distance
+    is more than ten of these (from about 50 columns on), it is the typical distance itself.  With distances of 10⁻³ or
+    10² a start of 1 is on a plateau of the evidence, where only a constant is learned.
     """
     some = X[np.unique(np.linspace(0, len(X) - 1, _SAMPLE).astype(int))]
     middle = some - np.median(some, axis=0)
@@ -41,11 +42,11 @@ def start_lengthscale(X: np.ndarray) -> float:
     typical = float(np.sqrt(np.median(apart)))
     scale = typical / np.sqrt(2 * X.shape[1])
     start = 1.0 if 1 / _COMMON <= scale <= _COMMON else float(np.clip(scale, 1e-4, 1e5))
-    return start if typical <= _STRANGERS * start else float(np.clip(typical, 1e-4, 1e5))
+    return start if typical <= _UNCORRELATED * start else float(np.clip(typical, 1e-4, 1e5))
 
 
 def merge(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Merged:
-    """Distinct (x, y) with their weights added."""
+    """The distinct rows (x, y), with the weights of equal rows added."""
     kept = weight > 0
     if not np.any(kept):
         raise ValueError("All weights are zero: there is no row to learn from.")

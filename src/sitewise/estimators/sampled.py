@@ -1,4 +1,4 @@
-"""One latent function known by draws (method="mcmc"): the answers of `Latent`, averaged over the draws."""
+"""One latent function represented by draws (method="mcmc"): the methods of `Latent`, averaged over the draws."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from sitewise.data import Data, bucket
 from sitewise.estimators.mixture import Functions, Mixture, by_block, padded
+from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples, new_rows
 from sitewise.model import Model
 from sitewise.runtime.precision import working_precision
@@ -16,11 +17,13 @@ from sitewise.runtime.precision import working_precision
 
 @dataclasses.dataclass(frozen=True)
 class Sampled:
+    """Draws of the hyperparameters and of the latent function."""
+
     samples: HyperSamples
 
     @property
     def model(self) -> Model:
-        """At the median of every hyperparameter: a summary; predictions average over the draws instead."""
+        """The model at the median of every hyperparameter: a summary; predictions average over the draws instead."""
         samples = self.samples
         with working_precision():
             middle = samples.trainable.from_vector(samples.model, np.median(samples.flat, axis=0))
@@ -31,13 +34,13 @@ class Sampled:
         return self.samples.data
 
     def rows_uncorrelated(self) -> bool:
-        """Not examined: the diagnostics of the chains say what is wrong."""
+        """Not examined; the diagnostics of the chains report problems."""
         return False
 
     def at(self, X: np.ndarray) -> Mixture:
-        """One component for every draw."""
+        """The marginals of f at new rows, with one component for every draw."""
         given = self.samples.given(self.samples.spaced())
-        found: list = []
+        found: list[Likelihood] = []
 
         def block(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             likelihood, mean, var = new_rows.marginals(*given, X)
@@ -56,7 +59,7 @@ class Sampled:
         return np.asarray(mean)[:rows], np.asarray(cov)[:rows, :rows]
 
     def draw(self, seed: int, X: np.ndarray, samples: int) -> Functions:
-        """Every function with its own hyperparameters, chosen among the draws at random."""
+        """Joint draws of f, each with its own hyperparameters, chosen among the draws at random."""
         pick = np.random.default_rng(seed).integers(len(self.samples.flat), size=samples)
         with working_precision():
             key, new = jax.random.key(seed), padded(X, bucket(len(X)))

@@ -1,7 +1,7 @@
 """Values as JSON, without code: numbers, text, arrays, and objects of a fixed list of classes of this library.
 
 A class is found in `CLASSES` and nowhere else; nothing is imported or evaluated by name.  Arrays of numbers are kept
-apart from the JSON, and stand there as {"array": number}.
+apart from the JSON, where {"array": number} stands for them.
 """
 
 from __future__ import annotations
@@ -12,26 +12,31 @@ from typing import Any
 import jax
 import numpy as np
 
-from sitewise import evidence, hyperpriors, inference, kernels, likelihoods, means
+from sitewise import evidence, hyperpriors, inference, kernels, likelihoods, means, priors
 from sitewise.numerics import quadrature
 
 _MODULES = {
-    "kernels": (kernels, kernels.__all__),
-    "likelihoods": (likelihoods, likelihoods.__all__),
-    "means": (means, ("Zero", "Constant", "Linear")),
-    "hyperpriors": (hyperpriors, ("LogNormal", "Normal", "Gamma", "LogUniform")),
-    "inference": (inference, ("EP", "VI", "Laplace")),
-    "quadrature": (quadrature, ("GaussHermite", "Landmark")),
+    "kernels": kernels,
+    "likelihoods": likelihoods,
+    "means": means,
+    "priors": priors,
+    "hyperpriors": hyperpriors,
+    "inference": inference,
+    "quadrature": quadrature,
 }
+# The public values of these modules; a new one needs no entry here.
 CLASSES: dict[str, type] = {
-    f"{room}.{name}": getattr(module, name) for room, (module, names) in _MODULES.items() for name in names
+    f"{package}.{name}": kind
+    for package, module in _MODULES.items()
+    for name in module.__all__
+    if isinstance(kind := getattr(module, name), type) and dataclasses.is_dataclass(kind)
 }
 _NAMES = {cls: name for name, cls in CLASSES.items()}
 DTYPES = {"f8": "<f8", "i8": "<i8"}
 
 
 def _known_evidence(value: evidence.Evidence) -> bool:
-    """Whether it is one of this library's, at any power: another of the same name is not."""
+    """Whether this is an evidence of the library, at any power; a user's own of the same name is not."""
     known = evidence.ALL.get(value.name)
     return known is not None and dataclasses.replace(known, power=value.power) == value
 
@@ -67,7 +72,7 @@ def encode(value: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def decode(value: Any, arrays: list[np.ndarray]) -> Any:
-    """What `encode` was given."""
+    """The value that `encode` was given."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What an estimator's parameters ask for, checked."""
+"""The method that an estimator's parameters describe, after checks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from sitewise.estimators.training import Approximate, Sampling
 from sitewise.learning.vem import VEM
 from sitewise.methods import method_named, resolve
 
-_SAMPLING = {"draws": 1, "warmup": 0, "chains": 1, "thin": 1}  # with the least that each may be
+_SAMPLING = {"draws": 1, "warmup": 0, "chains": 1, "thin": 1}  # the least value of each
 
 
 def method_of(estimator: Any) -> Approximate | Sampling:
+    """How the estimator learns; raises ValueError where its parameters contradict each other."""
     e = estimator
     method = method_named(e.method)
     if method.samples:

@@ -1,6 +1,6 @@
-"""What an estimator's method does, behind one interface: learn a latent function.
+"""The two kinds of methods of an estimator, behind one interface: learn a latent function.
 
-`Approximate` learns by a learner of sites, and can infer again with other rows; `Sampling` draws from the posterior.
+`Approximate` uses a learner of sites, and can infer again with other rows; `Sampling` draws from the posterior.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sitewise.data import Data
 from sitewise.estimators.latent import Latent, infer
 from sitewise.estimators.sampled import Sampled
-from sitewise.hyperpriors import LogNormal
+from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.inference import Solution
 from sitewise.learning.base import Learner, SiteFit
 from sitewise.mcmc import sample
@@ -28,13 +28,13 @@ from sitewise.sites import Sites
 from sitewise.types import POSITIVE
 
 _PRIOR_SCALE = 2.0
-# For predictions, which average over the draws, less will do than for the hyperparameters themselves; the report
-# applies the strict limits.
+# Predictions average over the draws and need fewer of them than the hyperparameters themselves; the report applies the
+# strict limits.
 _GOOD_ENOUGH = {"rhat": 1.05, "ess": 25}
 
 
 class Learned(NamedTuple):
-    """`why` says in words why it did not converge, if it did not."""
+    """A fitted latent function; `why` says in words why it did not converge, if it did not."""
 
     latent: Latent | Sampled
     rounds: int
@@ -46,6 +46,8 @@ class Learned(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Approximate:
+    """A method that finds Gaussian sites."""
+
     learner: Learner
 
     def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
@@ -68,7 +70,7 @@ class Approximate:
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """`settings` go to `sitewise.mcmc.sample`.
+    """A method that samples; its fields are arguments of `sitewise.mcmc.sample`.
 
     A positive hyperparameter without a prior of its own gets log θ ~ N(log start, 2²).  The log-uniform prior that
     `sample` has by default is not proper: where the classes can be separated, no data limit the magnitude from above.
@@ -77,12 +79,12 @@ class Sampling:
     fixed: tuple[str, ...]
     train: tuple[str, ...]
     bounds: Mapping[str, tuple[float, float]]
-    priors: Mapping[str, Any]
+    priors: Mapping[str, HyperPrior]
     counts: Mapping[str, Any]
 
-    def _priors(self, model: Model) -> dict[str, Any]:
+    def _priors(self, model: Model) -> dict[str, HyperPrior]:
         start = values(model)
-        found = {
+        found: dict[str, HyperPrior] = {
             p.name: LogNormal(float(np.mean(np.log(start[p.name]))), _PRIOR_SCALE)
             for p in Trainable.of(model, self.fixed, self.train).parameters
             if p.support == POSITIVE
@@ -105,14 +107,14 @@ class Sampling:
 
 
 def warn_of(name: str, found: Sequence[Learned], stacklevel: int) -> None:
-    """What a user must not overlook, as warnings."""
+    """Warn of what a user must not overlook."""
 
     def warn(sentence: str, kind: type[Warning] = UserWarning) -> None:
         warnings.warn(sentence, kind, stacklevel=stacklevel + 2)
 
     if any(one.latent.rows_uncorrelated() for one in found):
         warn(
-            "The kernel treats every row as unrelated to every other, so that nothing can be learned. Scale the "
+            "The kernel treats all rows as uncorrelated, so that nothing can be learned. Scale the "
             "inputs, with StandardScaler for example, or start from a longer lengthscale."
         )
     held = sorted({label for one in found for label in one.at_bound})

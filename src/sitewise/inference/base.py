@@ -13,7 +13,7 @@ from sitewise.sites import Sites
 
 @dataclasses.dataclass(frozen=True)
 class Inference(SiteUpdate):
-    """A site update that can be solved.  A new method is a subclass that writes `propose`, and `merit` if it has one.
+    """A site update that can be solved.  A new method is a subclass that defines `propose`, and `merit` if it has one.
 
     `testing.check_inference` checks it.
     """
@@ -21,7 +21,7 @@ class Inference(SiteUpdate):
     def solve(self, model: Model, data: Data, sites: Sites | None = None) -> Solution:
         """Iterate to the fixed point, from `sites` or from the likelihood's own start.
 
-        Where that fails: from the likelihood's start, then by the `fallbacks`; the outcome says which sites these are.
-        (Inside a caller's `jax.jit` there is one attempt.)
+        If that does not converge, it starts again from the likelihood's start and then tries the `fallbacks`; the
+        outcome says whose sites were found.  (Inside a caller's `jax.jit` there is one attempt.)
         """
         return loop.solve(self, model, data, sites)

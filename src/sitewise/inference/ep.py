@@ -21,8 +21,8 @@ class EP(Inference):
 
         prec = −ℓ''/(1 + ℓ''v) / a,    nat1 = (ℓ' + a·prec·(m + vℓ')) / a
 
-    m + vℓ' and v + v²ℓ'' are the mean and variance of the tilted distribution; the site is what turns the
-    cavity into a Gaussian with those moments.  Where a precision is clipped the mean is still matched.
+    m + vℓ' and v + v²ℓ'' are the mean and variance of the tilted distribution; the cavity times the site is a
+    Gaussian with those moments.  Where a precision is clipped the mean is still matched.
     """
 
     power: float = 1.0
@@ -31,13 +31,13 @@ class EP(Inference):
     uses_sites: ClassVar[bool] = True
 
     def fallbacks(self) -> tuple[EP, ...]:
-        """Damped, then fractional: half the power is nearer to VI, and convergence easier."""
+        """Damped steps, then fractional EP: at half the power it is nearer to VI and converges more easily."""
         return (*super().fallbacks(), dataclasses.replace(self, power=0.5 * self.power))
 
     def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
         if likelihood.latents > 1:
             raise ValueError(
-                f"EP is for likelihoods of one latent function, which {type(likelihood).__name__} is not; use VI or "
+                f"EP is for likelihoods of one latent function, and {type(likelihood).__name__} has several; use VI or "
                 "Laplace (in an estimator: method 'hybrid', 'vi' or 'laplace', or multi_class='one_vs_rest')."
             )
         a = share(data, self.power)

@@ -26,7 +26,7 @@ class Laplace(Inference):
     def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
         if not likelihood.curved:
             raise ValueError(
-                f"Laplace's method needs curvature, which {type(likelihood).__name__} has none of; use EP or VI "
+                f"Laplace's method needs curvature, and {type(likelihood).__name__} has none; use EP or VI "
                 "(in an estimator: method 'hybrid', 'ep' or 'vi')."
             )
         d1, d2 = derivatives(lambda f: likelihood.log_prob(data.y, f), q.mean)
@@ -36,8 +36,8 @@ class Laplace(Inference):
     def merit(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> jax.Array:
         """Ψ(m) = log p(y|m) + log N(m; μ, K), up to a constant.
 
-        log N(m; μ, K) = log Z_q + log q(m) − Σ log t(m), and log q(m) = −½ log|2πΣ| does not depend on m;
-        but Σ changes between iterates, so the quadratic form is written out: with α = K⁻¹(m − μ) =
+        log N(m; μ, K) = log Z_q + log q(m) − Σ log t(m), and log q(m) = −½ log|2πΣ| does not depend on m.
+        But Σ changes between iterates, so the quadratic form is computed directly: with α = K⁻¹(m − μ) =
         nat1 − prec·m, it is −½ (m − μ)ᵀ α.
         """
         alpha = data.weight * (sites.nat1 - sites.prec * q.mean)

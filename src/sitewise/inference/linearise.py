@@ -1,9 +1,9 @@
-"""Derivatives of a method's update T(λ), for Newton's steps and for the implicit gradient of the learners.
+"""Derivatives of a method's update T(λ), for Newton steps and for the implicit gradient of the learners.
 
     J = ∂T/∂λ = T_λ + T_(m,v) · ∂(m,v)/∂λ,     ∂m = Σ(w δ1 − m w δ2),   ∂v = −(Σ∘Σ)(w δ2)
 
-T is elementwise, so that four directional derivatives (`slopes`) give the whole of T_λ and T_(m,v); the rest are
-products with Σ and Σ∘Σ.  Vectors are in units of the marginal, (δnat1·√v, δprec·v).
+T is elementwise, so that four directional derivatives (`slopes`) give all of T_λ and T_(m,v); the rest is products
+with Σ and Σ∘Σ.  Vectors are in units of the marginal, (δnat1·√v, δprec·v).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from sitewise.priors import Covariance, Gram
 from sitewise.priors.base import Factor
 from sitewise.sites import Sites
 
-_NEWTON_TOL = 1e-2  # of the linear system, far from the solution
+_NEWTON_TOL = 1e-2  # tolerance of the linear system, far from the solution
 _NEWTON_STEPS = 40
-_SINGULAR = 1e6
+_SINGULAR = 1e6  # a step of this many times the gap shows that the linear system is singular
 _ADJOINT_STEPS = 150
 
 Slopes = list[tuple[jax.Array, jax.Array] | None]
@@ -47,7 +47,7 @@ def _halves(x: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]
 
 
 class Linearised(NamedTuple):
-    """J and Jᵀ at a point, acting on vectors in units of the marginal, and from such vectors to sites."""
+    """J and Jᵀ at a point, which act on vectors in units of the marginal, and the map from such vectors to sites."""
 
     times: Callable[[jax.Array], jax.Array]
     transposed_times: Callable[[jax.Array], jax.Array]
@@ -81,7 +81,7 @@ def linearise(method: SiteUpdate, data: Data, point: Point, cov: Covariance, by:
     sd = jnp.sqrt(q.var)
     by_mean, by_var, by_nat1, by_prec = by
     assert by_mean is not None
-    # A method that uses the mean only needs a few products with Σ; others many, and with Σ∘Σ.
+    # A method that uses the mean only needs a few products with Σ; the others need many, also with Σ∘Σ.
     cov_times = cov.times_once if method.mean_only else cov.times
 
     def unpack(x: jax.Array) -> Sites:
@@ -119,13 +119,13 @@ def newton_direction(method: SiteUpdate, gram: Gram, data: Data, point: Point, f
     cov = gram.covariance(point.sites.scaled(data.weight), factor)
     jac = linearise(method, data, point, cov, by)
     rhs = _flat(*scaled_gap(point.target, point.sites, point.q.var, data))
-    # As accurate as the linearisation is (inexact Newton, Dembo et al. 1982), and no more than the end needs.
+    # As accurate as the linearisation (inexact Newton, Dembo et al. 1982), but not more accurate than the end requires.
     tol = jnp.asarray(_NEWTON_TOL, rhs.dtype)
     if gram.newton_is_cheap:
         tol = jnp.clip(0.1 * method.tolerance(rhs.dtype) / point.residual, jnp.minimum(point.residual, tol), tol)
     step = gmres(lambda x: x - jac.times(x), rhs, tol, _NEWTON_STEPS)
-    # A step that is millions of times the gap solves a singular system: no fixed point lies there.  A step that is not
-    # finite fails this comparison too.
+    # A step that is millions of times the gap comes from a singular system and does not lead to a fixed point.  A step
+    # that is not finite fails this comparison too.
     sound = jnp.max(jnp.abs(step)) < _SINGULAR * jnp.max(jnp.abs(rhs))
     return jac.unpack(jnp.where(sound, step, rhs))
 

@@ -1,12 +1,12 @@
-"""The one loop: solve λ = T(λ).
+"""The loop that solves λ = T(λ).
 
-Each step conditions the prior on a candidate and keeps it if the method's merit did not fall (or, for a
+Each step conditions the prior on a candidate and accepts it if the method's merit did not fall (or, for a
 method without one, if the residual fell).  The direction is Newton's for the fixed-point equation,
 
     (I − J) δ = T(λ) − λ,   J = ∂T/∂λ                      (see `linearise`)
 
-solved by GMRES with O(n²) products; where that fails it is the plain update T(λ) − λ, shortened until it
-helps (for VI a natural-gradient ascent direction of the ELBO).
+solved by GMRES with O(n²) products.  Where that fails it is the plain update T(λ) − λ, shortened until the
+candidate is accepted (for VI a natural-gradient ascent direction of the ELBO).
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from sitewise.priors.base import Factor
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
-_SHRINK = 0.4
-_MIN_RATE = 1e-4
+_SHRINK = 0.4  # of the step after a candidate that was not accepted
+_MIN_RATE = 1e-4  # of the step; a shorter one counts as stalled
 _MIN_KEPT = 0.05  # a step keeps at least this share of each site precision
 _CONTRACTS = 0.3  # a plain update that shrinks the residual to this share is good enough
 _NEAR = 1.0  # residual of a start, in units of the marginal, below which the first step may be Newton's
-_ROUNDING = 1e-3  # what rounding may take, see `Gram.rounding_error`
-_WINDOW = 6  # a method without a merit must bring the residual below the worst of so many last ones
+_ROUNDING = 1e-3  # the largest rounding error of a converged point, see `Gram.rounding_error`
+_WINDOW = 6  # a method without a merit must bring the residual below the largest of this many last ones
 
 
 def evaluate(method: SiteUpdate, likelihood: Likelihood, gram: Gram, data: Data, sites: Sites) -> Point:
@@ -50,17 +50,17 @@ def _evaluate(method: SiteUpdate, likelihood: Likelihood, gram: Gram, data: Data
         q, factor = gram.condition_mean(weighted), None
     else:
         q, factor = gram.condition_with_factor(weighted, data.mask)
-    # What follows is elementwise; without the barrier XLA would compute parts of q again in each expression of it.
+    # What follows is elementwise; without the barrier XLA would compute parts of q again in each of these expressions.
     q = lax.optimization_barrier(q)
     if method.has_merit:
         target, merit = method.propose_with_merit(likelihood, data, q, sites)
     else:
         target, merit = method.propose(likelihood, data, q, sites), None
-    # Padding has no sites: a precision there, next to a variance that means nothing, would have no cavity.
+    # Rows of padding have no sites: a precision there, with a variance that has no meaning, would have no cavity.
     target = target.masked(data.mask)
     gap = scaled_gap(target, sites, q.var, data)
-    # Seen from the marginal's mean: nat1 there is Δnat1 − m·Δprec.  Where a site is a million times as precise as the
-    # prior (large counts), nat1 at zero is a number so large that its rounding hides whether the sites have settled.
+    # About the marginal's mean, the change of nat1 is Δnat1 − m·Δprec.  Where a site is a million times as precise as
+    # the prior (large counts), nat1 about zero is so large that its rounding hides whether the sites have settled.
     gap = Sites(gap.nat1 - q.mean / jnp.sqrt(q.var) * gap.prec, gap.prec)
     residual = jnp.maximum(jnp.max(jnp.abs(gap.nat1)), jnp.max(jnp.abs(gap.prec)))
     if merit is None:
@@ -83,7 +83,7 @@ def _plain_direction(point: Point) -> Sites:
 
 
 def _improves(new: Point, old: Point, reference: jax.Array) -> jax.Array:
-    """The merit is not below the reference; or, where only its rounding can be seen, the residual halved."""
+    """Whether the merit is not below the reference; or, where it differs by rounding only, the residual is halved."""
     eps = jnp.finfo(new.merit.dtype).eps
     drop = (reference - new.merit) / (1 + jnp.abs(reference))
     halved = new.residual < 0.5 * old.residual
@@ -98,18 +98,18 @@ def _pick(flag: jax.Array, a: Any, b: Any) -> Any:
 def iterate(
     method: SiteUpdate, likelihood: Likelihood, gram: Gram, data: Data, sites: Sites
 ) -> tuple[Point, Solution, Factor]:
-    """Run the loop on a prepared gram.  Compiled as part of its caller.
+    """Run the loop on a prepared gram.  It is compiled as part of its caller.
 
-    The factor of the last point, which derivatives need, is computed once more: kept in the loop's state it would be
-    copied at every turn.  A caller that does not use it does not pay for it.
+    The factor of the last point, which derivatives need, is computed once more: in the loop's state it would be copied
+    at every step.  It is not computed for a caller that does not use it.
     """
     tol = method.tolerance(sites.nat1.dtype)
     sites = sites.masked(data.mask)
-    # A method without a merit is judged by its residual, which may rise now and then.
+    # A method without a merit is judged by its residual, which may rise at some steps.
     window = 1 if method.has_merit else _WINDOW
     damped = method.damping < 1
 
-    def go_on(s: _State) -> jax.Array:
+    def unfinished(s: _State) -> jax.Array:
         return (s.step < method.max_steps) & (s.point.residual > tol) & (s.rate > _MIN_RATE)
 
     def body(s: _State) -> _State:
@@ -126,7 +126,7 @@ def iterate(
             ),
         )
         new, factor = _evaluate(method, likelihood, gram, data, moved)
-        # With a precision held at its limit the fixed point is not a maximum of the merit, only of the residual.
+        # With a precision at its limit the fixed point does not maximise the merit; it only makes the residual zero.
         held = jnp.any(data.mask & (new.target.prec <= method.min_prec))
         if damped:
             better = jnp.isfinite(new.residual)
@@ -135,9 +135,9 @@ def iterate(
         point = _pick(better, new, old)
         recent = jnp.where(better, jnp.roll(s.recent, 1).at[0].set(new.merit), s.recent)
         if not method.mean_only and not damped:
-            # Where products with Σ∘Σ are expensive, a plain update that contracts well is not worth improving.
+            # Where products with Σ∘Σ are expensive, a plain update that converges fast is not worth improving.
             slow = gram.newton_is_cheap | (new.residual > _CONTRACTS * old.residual)
-            # Beside `new` they share its quadrature and cost next to nothing; inside the branch they would not.
+            # Here they share the quadrature of `new` and cost almost nothing; inside the branch they would not.
             by = slopes(method, likelihood, data, new) if gram.newton_is_cheap else None
             direction, newton = lax.cond(
                 better & slow & (new.residual > tol) & ((s.step > 0) | (new.residual < _NEAR)),
@@ -153,8 +153,8 @@ def iterate(
         rate = jnp.where(better | s.newton, full, _SHRINK * s.rate)
         return _State(s.step + 1, point, direction, rate, newton, recent)
 
-    # The first turn of the loop evaluates the starting sites: a step of zero from a point that anything
-    # improves on.  (One evaluation in the program instead of two: half the compile time.)
+    # The first step of the loop evaluates the starting sites: it is a step of length zero from a point that any other
+    # point improves.  (The program then holds one evaluation instead of two, which halves the time to compile it.)
     nowhere = jax.tree.map(
         lambda a: jnp.zeros(a.shape, a.dtype),
         jax.eval_shape(lambda s: evaluate(method, likelihood, gram, data, s), sites),
@@ -168,7 +168,7 @@ def iterate(
         jnp.array(False),
         jnp.full(window, worst),
     )
-    end = lax.while_loop(go_on, body, start)
+    end = lax.while_loop(unfinished, body, start)
     point = end.point
     weighted = point.sites.scaled(data.weight)
     q, factor = gram.condition_with_factor(weighted, data.mask)
@@ -200,7 +200,7 @@ def solve(method: SiteUpdate, model: Model, data: Data, sites: Sites | None = No
     if isinstance(solution.code, jax.core.Tracer) or solution.outcome.settled:
         return solution
     if sites is not None:
-        # The given sites may be a bad start; the likelihood's own is never far off.
+        # The given sites may be a bad start; the likelihood's own start is never far from the solution.
         again = _solve(method, model, data, first)
         if again.outcome.settled:
             return again
@@ -208,7 +208,7 @@ def solve(method: SiteUpdate, model: Model, data: Data, sites: Sites | None = No
 
 
 def solve_by_fallbacks(method: SiteUpdate, model: Model, data: Data, failed: Solution) -> Solution:
-    """What the first fallback that converges finds, or `failed`; the outcome says which sites these are."""
+    """The solution of the first fallback that converges, or `failed`; the outcome says whose sites they are."""
     first = first_sites(model.likelihood, data)
     for other in method.fallbacks():
         found = _solve(other, model, data, first)

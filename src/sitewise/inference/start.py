@@ -1,4 +1,4 @@
-"""Where the iteration starts."""
+"""The sites from which the iteration starts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sitewise.sites import Sites
 
 
 def initial_sites(likelihood: Likelihood, data: Data) -> Sites:
-    """Sites as precise as the likelihood's landmark: precision 1/width², slope that of log p there.
+    """Sites from the likelihood's landmark: the precision is 1/width², and the slope is that of log p there.
 
-    VI under a wide prior needs a precise start: q starts narrow, where E_q[log p] is well behaved, and widens.  Started
-    from the prior, the means overshoot and every step must be damped.
+    VI under a wide prior needs precise sites to start from: q is narrow at first, where E_q[log p] is well behaved, and
+    widens.  If it started from the prior, the means would overshoot and every step would have to be damped.
     """
     centre, width = likelihood.landmark(data.y)
     slope = jax.jvp(lambda f: likelihood.log_prob(data.y, f), (centre,), (jnp.ones_like(centre),))[1]
@@ -26,17 +26,17 @@ first_sites = jax.jit(initial_sites)  # for callers outside a compiled program
 
 
 def padded_sites(likelihood: Likelihood, data: Data, sites: Sites | None) -> Sites:
-    """`sites` with zeros for the rows of `data` beyond theirs; without sites, the likelihood's own start."""
+    """`sites` with zeros for the further rows of `data`; without sites, the likelihood's own start."""
     if sites is None:
         return first_sites(likelihood, data)
     rows = sites.nat1.shape[-1]
     if rows > data.rows:
-        raise ValueError(f"Got sites for {rows} rows but data for {data.rows}.")
+        raise ValueError(f"Got sites for {rows} rows but data for {data.rows}; give the sites of these data.")
     return Sites(*(pad_rows(a, data.rows) for a in sites))
 
 
 def pad_rows(array: jax.Array, rows: int) -> jax.Array:
-    """Zeros appended on the axis of the rows, which is the last one of sites."""
+    """`array` with zeros appended on its last axis, which is that of the rows."""
     array = jnp.asarray(array)
     return jnp.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, rows - array.shape[-1])])
 

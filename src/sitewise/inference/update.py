@@ -1,8 +1,8 @@
-"""What an inference method writes, and what the loop makes of it.
+"""What an inference method defines, and what the loop returns.
 
 Inference solves λ = T(λ) for the sites λ.  A method is its update T, `propose`, elementwise in the marginals and the
-present sites, and, if it maximises something over λ, that number, `merit`.  `loop` owns the iteration, `linearise` the
-derivatives of T.
+present sites, and, if it maximises something over λ, that number, `merit`.  `loop` runs the iteration, `linearise`
+computes the derivatives of T.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sitewise.priors import Marginals
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
-_DAMPED = 0.2
+_DAMPED = 0.2  # damping of the first fallback
 
 
 class Point(NamedTuple):
@@ -28,8 +28,8 @@ class Point(NamedTuple):
 
     q         prior × sites at the training rows
     target    T(λ), the sites that the undamped update would set
-    merit     what the method maximises; for a method that maximises nothing, minus the norm of the residual
-    residual  the largest move of the undamped update, in units of the marginal: |Δnat1|·√v and |Δprec|·v
+    merit     the number that the method maximises; for a method without one, minus the norm of the residual
+    residual  the largest change by the undamped update, in units of the marginal: |Δnat1|·√v and |Δprec|·v
     rounding  see `Gram.rounding_error`
     """
 
@@ -42,8 +42,13 @@ class Point(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """What happened: conditionings of the prior on sites, the last residual, clipped sites, and the jitter (a share of
-    the diagonal) that the last factorisation needed, which is 0 as a rule."""
+    """Statistics of an iteration.
+
+    steps     conditionings of the prior on sites
+    residual  that of the last point
+    clipped   sites whose precision is at its limit
+    jitter    a share of the diagonal that the last factorisation needed, usually 0
+    """
 
     steps: jax.Array
     residual: jax.Array
@@ -61,20 +66,20 @@ class Solution(NamedTuple):
         return Outcome(int(self.code))
 
     def cut(self, rows: int) -> Solution:
-        """The same for the first rows only, the others being padding; arrays become NumPy's."""
+        """The same for the first `rows` rows, where the others are padding; arrays are converted to NumPy arrays."""
         return jax.tree.map(jax.device_get, self._replace(sites=Sites(*(a[..., :rows] for a in self.sites))))
 
 
 @dataclasses.dataclass(frozen=True)
 class SiteUpdate:
-    """Settings shared by all methods, and the update that each of them writes.
+    """Settings shared by all methods, and the update that each of them defines.
 
-    tol        the iteration has converged when the undamped update moves no site by more than this, in units
+    tol        the iteration has converged when the undamped update changes no site by more than this, in units
                of the marginal: |Δnat1|·√v and |Δprec|·v.  None: 1e-8 in float64, 1e-3 in float32.
-    max_steps  at most so many conditionings of the prior.
-    min_prec   site precisions are kept at or above this; 0 unless a published procedure asks otherwise.
-    damping    1: Newton's steps, each judged and shortened where needed.  Less: this share of every plain update, taken
-               unconditionally; slow, but now and then it succeeds where the judged steps stall.
+    max_steps  the largest number of conditionings of the prior.
+    min_prec   site precisions are kept at or above this; 0 unless a published procedure requires another value.
+    damping    1: Newton steps, each of which is tested and shortened where needed.  Less: this share of every plain
+               update without a test; this is slow, but sometimes converges where the tested steps stall.
     """
 
     tol: float | None = None
@@ -94,7 +99,9 @@ class SiteUpdate:
 
     def merit(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> jax.Array:
         """What the method maximises over λ.  A method that maximises nothing leaves this undefined."""
-        raise NotImplementedError(f"{type(self).__name__} maximises nothing.")
+        raise NotImplementedError(
+            f"{type(self).__name__} maximises nothing; use `propose` alone where `has_merit` is false."
+        )
 
     @property
     def has_merit(self) -> bool:
@@ -103,11 +110,11 @@ class SiteUpdate:
     def propose_with_merit(
         self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
     ) -> tuple[Sites, jax.Array]:
-        """Both, for a method that has a merit; to be overridden where they share work."""
+        """Both, for a method that has a merit; a method overrides this where the two share work."""
         return self.propose(likelihood, data, q, sites), self.merit(likelihood, data, q, sites)
 
     def fallbacks(self) -> tuple[Self, ...]:
-        """What to try, one after the other, where this method does not converge."""
+        """The methods to try, one after the other, where this method does not converge."""
         return (dataclasses.replace(self, damping=_DAMPED, max_steps=2 * self.max_steps),)
 
     def tolerance(self, dtype: DTypeLike) -> float:

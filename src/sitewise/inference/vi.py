@@ -21,8 +21,8 @@ class VI(Inference):
     """With a(m, v) = E_{N(m, v)}[log p]:  prec = −2 ∂a/∂v,  nat1 = ∂a/∂m + prec·m.
 
     This is λ = ∇_μ E_q[log p] in expectation parameters (paper, below eq. 12); −2 ∂a/∂v = −E[∂² log p].
-    λ ← (1−ρ)λ + ρ·T(λ) is a natural-gradient step of size ρ on the ELBO, also of an ELBO whose
-    expectations are a coarse quadrature.
+    λ ← (1−ρ)λ + ρ·T(λ) is a natural-gradient step of size ρ on the ELBO, also on an ELBO whose
+    expectations are computed by a coarse quadrature.
     """
 
     name: ClassVar[str] = "vi"
@@ -40,13 +40,13 @@ class VI(Inference):
         return target, evidence.elbo.total(data, q, expected - expected_log_site(sites, q.mean, q.var))
 
     def _expectations(self, likelihood: Likelihood, data: Data, q: Marginals) -> tuple[Sites, jax.Array]:
-        """T(λ), and a."""
+        """T(λ), and a for each row."""
 
         def total(mean: jax.Array, var: jax.Array) -> tuple[jax.Array, jax.Array]:
             rows = likelihood.expected_log_prob(data.y, mean, var)
             return jnp.sum(rows), rows
 
-        # One reverse pass: forward ones, one for each argument, would evaluate the likelihood twice.
+        # One reverse pass: forward passes, one for each argument, would evaluate the likelihood twice.
         (by_mean, by_var), rows = jax.grad(total, argnums=(0, 1), has_aux=True)(q.mean, q.var + q.resid)
         prec = jnp.maximum(-2 * by_var, self.min_prec)
         return Sites(by_mean + prec * q.mean, prec), rows

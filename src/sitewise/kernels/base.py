@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sitewise.types import Module, fixed, module, positive, static
+from sitewise.types import ArrayField, Module, fixed, module, positive, static
 
 
 @module
 class Kernel(Module):
-    """A covariance function.  Subclasses write `pairs` and `diag` on the active columns."""
+    """A covariance function.  Subclasses define `pairs` and `diag` on the active columns."""
 
     active_dims: tuple[int, ...] | None = static(default=None, kw_only=True)
 
@@ -33,7 +33,9 @@ class Kernel(Module):
 
     def matrix(self, X: jax.Array, other: jax.Array | None = None) -> jax.Array:
         if other is not None and X.shape[1] != other.shape[1]:
-            raise ValueError(f"Inputs of {X.shape[1]} and of {other.shape[1]} columns meet; give the same columns.")
+            raise ValueError(
+                f"Tables of {X.shape[1]} and of {other.shape[1]} columns were given; give tables with the same columns."
+            )
         A = self._active(X)
         return self.pairs(A, A if other is None else self._active(other))
 
@@ -52,7 +54,7 @@ class Kernel(Module):
 
 
 def _parts(kernel: Kernel, kind: type[Sum] | type[Product]) -> tuple[Kernel, ...]:
-    """The parts of a sum (or product), so that a + b + c has three parts and not two."""
+    """The parts of a sum (or product), so that a + b + c has three parts."""
     if isinstance(kernel, kind) and kernel.active_dims is None:
         return kernel.parts
     return (kernel,)
@@ -64,11 +66,11 @@ class Sum(Kernel):
 
     parts: tuple[Kernel, ...] = ()
 
-    def pairs(self, A, B):
-        return sum(k.matrix(A, B) for k in self.parts)
+    def pairs(self, A: jax.Array, B: jax.Array) -> jax.Array:
+        return sum((k.matrix(A, B) for k in self.parts), jnp.zeros_like(A, shape=(A.shape[0], B.shape[0])))
 
-    def diag(self, A):
-        return sum(k.variances(A) for k in self.parts)
+    def diag(self, A: jax.Array) -> jax.Array:
+        return sum((k.variances(A) for k in self.parts), jnp.zeros_like(A, shape=A.shape[:1]))
 
 
 @module
@@ -77,13 +79,13 @@ class Product(Kernel):
 
     parts: tuple[Kernel, ...] = ()
 
-    def pairs(self, A, B):
+    def pairs(self, A: jax.Array, B: jax.Array) -> jax.Array:
         out = jnp.ones((A.shape[0], B.shape[0]), A.dtype)
         for k in self.parts:
             out = out * k.matrix(A, B)
         return out
 
-    def diag(self, A):
+    def diag(self, A: jax.Array) -> jax.Array:
         out = jnp.ones(A.shape[0], A.dtype)
         for k in self.parts:
             out = out * k.variances(A)
@@ -95,10 +97,10 @@ class Scaled(Kernel):
     """variance · κ(x, x')."""
 
     base: Kernel = fixed(default=None)
-    variance: jax.Array | np.ndarray = positive(default=1.0)
+    variance: ArrayField = positive(default=1.0)
 
-    def pairs(self, A, B):
+    def pairs(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return self.variance * self.base.matrix(A, B)
 
-    def diag(self, A):
+    def diag(self, A: jax.Array) -> jax.Array:
         return self.variance * self.base.variances(A)

@@ -6,19 +6,19 @@ import jax
 import jax.numpy as jnp
 
 from sitewise.kernels.base import Kernel
-from sitewise.types import module, positive
+from sitewise.types import ArrayField, module, positive
 
 
 @module
 class Linear(Kernel):
     """Σ_k variance_k x_k x'_k."""
 
-    variance: jax.Array = positive(default=1.0)
+    variance: ArrayField = positive(default=1.0)
 
-    def pairs(self, A, B):
+    def pairs(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return (A * self.variance) @ B.T
 
-    def diag(self, A):
+    def diag(self, A: jax.Array) -> jax.Array:
         return jnp.sum(A * A * self.variance, axis=1)
 
 
@@ -26,10 +26,10 @@ class Linear(Kernel):
 class Constant(Kernel):
     """variance: one unknown offset shared by all rows."""
 
-    variance: jax.Array = positive(default=1.0)
+    variance: ArrayField = positive(default=1.0)
 
-    def pairs(self, A, B):
+    def pairs(self, A: jax.Array, B: jax.Array) -> jax.Array:
         return jnp.broadcast_to(jnp.asarray(self.variance, A.dtype), (A.shape[0], B.shape[0]))
 
-    def diag(self, A):
+    def diag(self, A: jax.Array) -> jax.Array:
         return jnp.broadcast_to(jnp.asarray(self.variance, A.dtype), A.shape[:1])

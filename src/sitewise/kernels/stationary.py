@@ -11,56 +11,55 @@ import numpy as np
 from jax import lax
 
 from sitewise.kernels.base import Kernel
-from sitewise.types import module, positive
+from sitewise.types import ArrayField, module, positive
 
-# Squared distances below this share of the squared norms are rounding noise, and are zero.
-_SNAP = 1e-13
-# Coordinates are cut off here, in lengthscales: squares beyond overflow, and infinity minus infinity would make the
-# farthest rows the nearest.
-_FAR = {8: 1e150, 4: 1e17}
-
-
-# Where the squared norm of one row is so many times the usual, subtracting norms leaves too few digits for the others.
-_SPREAD = {8: 1e6, 4: 1e3}
+# Squared distances below this share of the squared norms are rounding errors and are set to zero.
+_ROUNDING_SHARE = 1e-13
+# Coordinates, in lengthscales, are clipped to this size: larger ones have squares that overflow, and infinity minus
+# infinity would make the farthest rows the nearest.
+_LARGEST = {8: 1e150, 4: 1e17}
+# Where the squared norm of one row is this many times the median, subtracting norms leaves too few digits for the other
+# rows.
+_UNEVEN = {8: 1e6, 4: 1e3}
 
 
 def squared_distances(A: jax.Array, B: jax.Array) -> jax.Array:
     """|a_i − b_j|²; exactly 0 for equal rows.
 
-    By one matrix product, about the median of B.  That loses digits where rows are far from the centre and near each
-    other, or differ in a narrow column only: with one entry of 10⁸ in the table, two clusters far apart, or a column
-    of 10⁹ beside one of 1, different rows would become copies of each other.  There differences are taken column by
-    column.  Which way is decided by B alone, so that a prediction
-    does not depend on its neighbours.
+    They are computed by one matrix product, with the median of B as the origin.  That loses digits where rows are far
+    from the origin and near each other, or differ in a narrow column only: with one entry of 10⁸ in the table, two
+    clusters far apart, or a column of 10⁹ beside one of 1, different rows would become equal.  In these cases
+    differences are taken column by column.  B alone decides which formula is used, so that a prediction does not depend
+    on the other rows of A.
     """
     size = A.dtype.itemsize
-    A, B = jnp.clip(A, -_FAR[size], _FAR[size]), jnp.clip(B, -_FAR[size], _FAR[size])
+    A, B = jnp.clip(A, -_LARGEST[size], _LARGEST[size]), jnp.clip(B, -_LARGEST[size], _LARGEST[size])
     # Medians of about a hundred rows: sorting all of them would take longer than the product.
     some = slice(None, None, max(1, B.shape[0] // 100))
     centre = lax.stop_gradient(jnp.median(B[some], axis=0))
     squares = lax.stop_gradient((B - centre) ** 2)
     norms, columns = jnp.sum(squares, axis=1), jnp.max(squares, axis=0)
     narrowest = jnp.min(jnp.where(columns > 0, columns, jnp.inf))
-    uneven = jnp.max(norms) > _SPREAD[size] * jnp.minimum(jnp.median(norms[some]), 100 * narrowest)
+    uneven = jnp.max(norms) > _UNEVEN[size] * jnp.minimum(jnp.median(norms[some]), 100 * narrowest)
     return lax.cond(uneven, lambda: _by_column(A, B), lambda: _by_product(A - centre, B - centre))
 
 
 def _by_product(A: jax.Array, B: jax.Array) -> jax.Array:
-    """|a|² + |b|² − 2ab; what is below rounding is 0, or a duplicated row would get a distance of 1e-8 from itself."""
+    """|a|² + |b|² − 2ab.  Values below rounding are set to 0, else a row would have a distance of 1e-8 to its copy."""
     norms = jnp.sum(A * A, axis=1)[:, None] + jnp.sum(B * B, axis=1)[None, :]
     d2 = norms - 2 * A @ B.T
-    snap = _SNAP if d2.dtype == jnp.float64 else 1e-5
-    return jnp.where(d2 > snap * norms, d2, 0.0)
+    tolerance = _ROUNDING_SHARE if d2.dtype == jnp.float64 else 1e-5
+    return jnp.where(d2 > tolerance * norms, d2, 0.0)
 
 
 def _by_column(A: jax.Array, B: jax.Array) -> jax.Array:
-    """Σ (a − b)²; a difference in the last digits is none, as equal entries may be divided by ℓ in two ways."""
-    snap = 4 * jnp.finfo(A.dtype).eps
+    """Σ (a − b)².  A difference in the last digits counts as 0, since equal entries may be divided by ℓ in two ways."""
+    tolerance = 4 * jnp.finfo(A.dtype).eps
 
-    @jax.checkpoint  # backwards, the differences of a column are taken again instead of kept
-    def add(total, column):
+    @jax.checkpoint  # the backward pass recomputes the differences of a column instead of storing them
+    def add(total: jax.Array, column: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         a, b = column[0][:, None], column[1][None, :]
-        apart = jnp.abs(a - b) > snap * (jnp.abs(a) + jnp.abs(b))
+        apart = jnp.abs(a - b) > tolerance * (jnp.abs(a) + jnp.abs(b))
         return total + jnp.where(apart, (a - b) ** 2, 0.0), None
 
     return lax.scan(add, jnp.zeros((A.shape[0], B.shape[0]), A.dtype), (A.T, B.T))[0]
@@ -74,15 +73,15 @@ def _distance(d2: jax.Array) -> jax.Array:
 
 @module
 class Stationary(Kernel):
-    """variance · shape(d²).  Subclasses write `shape`, with shape(0) = 1."""
+    """variance · shape(d²).  Subclasses define `shape`, with shape(0) = 1."""
 
-    lengthscale: jax.Array = positive(default=1.0)
-    variance: jax.Array = positive(default=1.0)
+    lengthscale: ArrayField = positive(default=1.0)
+    variance: ArrayField = positive(default=1.0)
 
     def shape(self, d2: jax.Array) -> jax.Array:
         raise NotImplementedError(f"{type(self).__name__} must define shape(d2).")
 
-    def pairs(self, A, B):
+    def pairs(self, A: jax.Array, B: jax.Array) -> jax.Array:
         if jnp.shape(self.lengthscale) not in ((), (1,), (A.shape[1],)):
             raise ValueError(
                 f"{type(self).__name__}: lengthscale has the shape {jnp.shape(self.lengthscale)} but there are "
@@ -90,7 +89,7 @@ class Stationary(Kernel):
             )
         return self.variance * self.shape(squared_distances(A / self.lengthscale, B / self.lengthscale))
 
-    def diag(self, A):
+    def diag(self, A: jax.Array) -> jax.Array:
         return jnp.broadcast_to(jnp.asarray(self.variance, A.dtype), A.shape[:1])
 
 
@@ -98,7 +97,7 @@ class Stationary(Kernel):
 class RBF(Stationary):
     """exp(−½ d²)."""
 
-    def shape(self, d2):
+    def shape(self, d2: jax.Array) -> jax.Array:
         return jnp.exp(-0.5 * d2)
 
 
@@ -106,7 +105,7 @@ class RBF(Stationary):
 class Matern12(Stationary):
     """exp(−d)."""
 
-    def shape(self, d2):
+    def shape(self, d2: jax.Array) -> jax.Array:
         return jnp.exp(-_distance(d2))
 
 
@@ -114,7 +113,7 @@ class Matern12(Stationary):
 class Matern32(Stationary):
     """(1 + √3 d) exp(−√3 d)."""
 
-    def shape(self, d2):
+    def shape(self, d2: jax.Array) -> jax.Array:
         r = np.sqrt(3.0) * _distance(d2)
         return (1 + r) * jnp.exp(-r)
 
@@ -123,7 +122,7 @@ class Matern32(Stationary):
 class Matern52(Stationary):
     """(1 + √5 d + 5/3 d²) exp(−√5 d)."""
 
-    def shape(self, d2):
+    def shape(self, d2: jax.Array) -> jax.Array:
         r = np.sqrt(5.0) * _distance(d2)
         return (1 + r + r * r / 3) * jnp.exp(-r)
 
@@ -132,9 +131,9 @@ class Matern52(Stationary):
 class RationalQuadratic(Stationary):
     """(1 + d²/(2α))^(−α), α = mixture."""
 
-    mixture: jax.Array = positive(default=1.0)
+    mixture: ArrayField = positive(default=1.0)
 
-    def shape(self, d2):
+    def shape(self, d2: jax.Array) -> jax.Array:
         return jnp.exp(-self.mixture * jnp.log1p(d2 / (2 * self.mixture)))
 
 
@@ -142,19 +141,19 @@ class RationalQuadratic(Stationary):
 class Periodic(Kernel):
     """variance · exp(−2 Σ_k sin²(π(x_k − x'_k)/p)/ℓ_k²).
 
-    On the circle u(x) = (cos 2πx/p, sin 2πx/p), |u − u'|² = 4 sin²(π(x−x')/p): an RBF kernel there.
+    On the circle u(x) = (cos 2πx/p, sin 2πx/p), |u − u'|² = 4 sin²(π(x−x')/p), so that this is an RBF kernel in u.
     """
 
-    lengthscale: jax.Array = positive(default=1.0)
-    period: jax.Array = positive(default=1.0)
-    variance: jax.Array = positive(default=1.0)
+    lengthscale: ArrayField = positive(default=1.0)
+    period: ArrayField = positive(default=1.0)
+    variance: ArrayField = positive(default=1.0)
 
-    def pairs(self, A, B):
-        def circle(X):
+    def pairs(self, A: jax.Array, B: jax.Array) -> jax.Array:
+        def circle(X: jax.Array) -> jax.Array:
             angle = 2 * np.pi * X / self.period
             return jnp.concatenate([jnp.cos(angle) / self.lengthscale, jnp.sin(angle) / self.lengthscale], axis=1)
 
         return self.variance * jnp.exp(-0.5 * squared_distances(circle(A), circle(B)))
 
-    def diag(self, A):
+    def diag(self, A: jax.Array) -> jax.Array:
         return jnp.broadcast_to(jnp.asarray(self.variance, A.dtype), A.shape[:1])

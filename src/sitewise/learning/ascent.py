@@ -1,7 +1,7 @@
 """Quasi-Newton ascent with a cap on the step: BFGS on a box, for a few dozen smooth variables.
 
-SciPy's L-BFGS-B extrapolates from its first two points without limit.  Evidences are flat far out, so
-on a log scale one such jump (ℓ from 1 to 10⁶) lands in another, worse, maximum and stays there
+SciPy's L-BFGS-B extrapolates from its first two points without limit.  Evidences are flat at extreme values, so
+on a log scale one such jump (ℓ from 1 to 10⁶) ends near another, worse, maximum, and the search stays there
 (decision 003).  Here no variable moves by more than `max_step` in one round.
 """
 
@@ -17,6 +17,8 @@ _ARMIJO = 1e-4
 
 @dataclasses.dataclass(frozen=True)
 class Ascent:
+    """Where an ascent ended, and why."""
+
     x: np.ndarray
     value: float
     converged: bool
@@ -32,7 +34,7 @@ def maximise(
     tol: float,
     max_rounds: int,
 ) -> Ascent:
-    """Climb `function` (value, gradient) from `start` inside `limits`, an array of (low, high) rows."""
+    """Maximise `function` (value, gradient) from `start` inside `limits`, an array of (low, high) rows."""
     steps = climb(start, limits, tol=tol, max_rounds=max_rounds)
     x = next(steps)
     while True:
@@ -45,10 +47,10 @@ def maximise(
 def climb(
     start: np.ndarray, limits: np.ndarray, *, tol: float, max_rounds: int, max_step: float = 1.0
 ) -> Generator[np.ndarray, tuple[float, np.ndarray], Ascent]:
-    """The ascent as a generator: it yields points and is sent (value, gradient), so that many can go on side by side.
+    """The ascent as a generator: it yields points and is sent (value, gradient), so that many can run together.
 
-    Stops when no free component of the gradient exceeds `tol`, when no step improves the value, or after
-    `max_rounds`.  A value of −inf or NaN is a failed step, and is backed away from.
+    It stops when no free component of the gradient exceeds `tol`, when no step improves the value, or after
+    `max_rounds`.  A value of −inf or NaN is a failed step, which is shortened.
     """
     low, high = limits[:, 0], limits[:, 1]
     x = np.clip(start, low, high)
@@ -80,7 +82,7 @@ def climb(
             if usable and new_value >= value + _ARMIJO * gain:
                 break
             if step * np.max(np.abs(direction)) < 1e-8:
-                if inverse is not None:  # give the plain gradient one more chance
+                if inverse is not None:  # the plain gradient is tried once more
                     break
                 flat = steepest < 1e-3
                 reason = (

@@ -1,4 +1,4 @@
-"""The contract of a learner, and what learning gives.
+"""The contract of a learner, and the result of learning.
 
     learner.fit(model, data) → Fit       Nested and VEM give a SiteFit, MiniBatch gives a BatchFit
 
@@ -28,14 +28,14 @@ from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
 Callback = Callable[[dict[str, Any]], None]
-_ALARM = 0.05  # nats a row between EP evidence and ELBO on VI's sites
+_WIDE_GAP = 0.05  # nats a row between EP evidence and ELBO on VI's sites
 
 
 class Learner(Protocol):
     """Settings of a search for hyperparameters.
 
-    The callback gets each entry of the trace as it is made: hyperparameters by name, `objective`, and `share`, an
-    estimate of how much of the search is done.  It may raise to stop.
+    The callback is called with each entry of the trace as it is made: hyperparameters by name, `objective`, and
+    `share`, an estimate of how much of the search is done.  It may raise an exception to stop the search.
     """
 
     @property
@@ -44,7 +44,7 @@ class Learner(Protocol):
     def fit(self, model: Model, data: Any, *, seed: int = 0, callback: Callback | None = None) -> Fit: ...
 
     def final_inference(self, model: Model) -> Inference:
-        """The method of the sites that `fit` gives back for such a model."""
+        """The method of the sites that `fit` returns for such a model."""
         ...
 
 
@@ -53,7 +53,7 @@ class Fit:
     """A trained model.
 
     method, inference   names of the learner and of the inference whose sites it holds
-    objective           what was climbed, at the end: an evidence in nats, with the log prior of θ if there is one
+    objective           the maximised objective: an evidence in nats, with the log prior of θ if there is one
     converged, reason   how the search ended
     rounds, trace       of the search; the trace has one entry per evaluation or round
     at_bound            hyperparameters that ended at a bound
@@ -75,12 +75,12 @@ class Fit:
 
     @property
     def weight(self) -> float:
-        """How many rows were learned from, each counted with its weight."""
+        """The number of training rows, each counted with its weight."""
         raise NotImplementedError
 
     @property
     def evidences(self) -> dict[str, float]:
-        """The evidences that can be read off the result, by name, in nats."""
+        """The evidences that can be computed from the result, by name, in nats."""
         raise NotImplementedError
 
     def posterior(self) -> Posterior:
@@ -138,8 +138,10 @@ class SiteFit(Fit):
         gap = (self.evidences["ep"] - self.evidences["elbo"]) / self.weight
         lines = [f"EP evidence minus ELBO: {gap:.4f} per row."]
         if self.inference != "vi":
-            lines.append(f"  (On {self.inference} sites the ELBO is not at its best; on VI sites the gap is an alarm.)")
-        elif gap > _ALARM and self.model.likelihood.latents == 1:  # the bound of a softmax is loose by itself
+            lines.append(
+                f"  (On {self.inference} sites the ELBO is not at its maximum; on VI sites the gap is a diagnostic.)"
+            )
+        elif gap > _WIDE_GAP and self.model.likelihood.latents == 1:  # the bound of a softmax is loose by itself
             lines.append(
                 "  That is wide: the Gaussian approximation is far from the posterior here. Check the fit "
                 "against mcmc, and prefer ep or hybrid to vi for learning."
@@ -155,12 +157,12 @@ class SiteFit(Fit):
         if int(stats.clipped):
             lines.append(
                 f"{int(stats.clipped)} site precisions were held at their lower limit: those rows look like "
-                "outliers to the likelihood, and carry next to no weight."
+                "outliers to the likelihood, and have almost no weight."
             )
         if float(stats.jitter) > 0:
             lines.append(
                 f"Rounding made the covariance matrix indefinite: a jitter of {float(stats.jitter):.0e} of its "
-                "diagonal was added. The kernel's variance is very large beside what the observations leave open."
+                "diagonal was added. The kernel's variance is very large compared with the posterior variance."
             )
         return lines
 
@@ -186,12 +188,12 @@ def all_evidences(model: Model, data: Data, sites: Sites) -> dict[str, float]:
 
 
 def one_for_each(models: Model | Sequence[Model], parts: Sequence[Data]) -> list[Model]:
-    """A model for each part, all of one shape."""
+    """A list with one model for each part, all of one form."""
     each = [models] * len(parts) if isinstance(models, Model) else list(models)
     if len(each) != len(parts):
         raise ValueError(f"Got {len(each)} models for {len(parts)} parts; give one model, or one for each part.")
     if len({(jax.tree.structure(m), *map(np.shape, jax.tree.leaves(m))) for m in each}) > 1:
-        raise ValueError("fit_many needs models alike: the same parts, with as many inducing inputs each.")
+        raise ValueError("fit_many needs models of one form: the same parts, with as many inducing inputs each.")
     return each
 
 

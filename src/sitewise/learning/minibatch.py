@@ -1,21 +1,21 @@
-"""Learning from batches of rows: variational inference with tied sites, for tables that do not fit in memory.
+"""Learning from batches of rows: variational inference with tied sites, for tables that do not fit into memory.
 
 Sites per row would be 2n numbers; here their sums over rows are kept (Adam, Chang, Khan & Solin 2021), in the whitened
 coordinates of `priors.features`,
 
     nat1 = Σ_i φ_i λ1_i,   prec = Σ_i λ2_i φ_i φ_iᵀ,   q(v) = N(S nat1, S),   S⁻¹ = I + prec
 
-where prec is positive whatever the rounding: with k_i = κ(Z, x_i) in the place of φ_i, as there, a million rows under a
-wide prior leave no digit of it.  A batch of B out of n rows gives an estimate of both sums at the present q, and a
-natural-gradient step of size ρ is tied ← (1−ρ) tied + ρ·(n/B)·(sums over the batch).  The hyperparameters climb the
-same estimate of
+where prec is positive whatever the rounding: with k_i = κ(Z, x_i) in place of φ_i, as in that paper, rounding destroys
+every digit of it for a million rows under a wide prior.  A batch of B out of n rows gives an estimate of both sums at
+the present q, and a natural-gradient step of size ρ is tied ← (1−ρ) tied + ρ·(n/B)·(sums over the batch).  The
+hyperparameters maximise the same estimate of
 
     ELBO = Σ_i E_q[log p(y_i|f_i)] − KL(q(v) ‖ N(0, I))
 
-by Adam with the tied sites held.  Sites that lag behind hold the hyperparameters back, so that this is slow along
-flat directions: it starts from the optimum on a random sample of rows, found by `Nested`.  At the end the
-hyperparameters are the average over the last half round, and whole passes over the data solve for the sites there, so
-that the result does not depend on the batches.
+by Adam with the tied sites held.  Sites that lag behind slow the hyperparameters down along flat directions; therefore
+learning starts from the optimum on a random sample of rows, found by `Nested`.  At the end the hyperparameters are the
+average over the last half round, and whole passes over the data solve for the sites there, so that the result does not
+depend on the batches.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from sitewise.predict import Posterior
 from sitewise.priors import Marginals
 from sitewise.priors.features import Inner
 from sitewise.priors.sparse import SparsePosterior, SparsePrior
-from sitewise.runtime.precision import working_precision
+from sitewise.runtime.precision import WORKING_DTYPE, working_precision
 from sitewise.sites import Sites
 
-_STEPS = 100  # in a round, at least
-_HELD = 20  # first steps in which only the sites move
-_PASSES = 100  # over the data, at most, to solve for the sites at the end
+_STEPS = 100  # the least number in a round
+_HELD = 20  # first steps, in which only the sites move
+_PASSES = 100  # the most passes over the data that solve for the sites at the end
 
 
 class Tied(NamedTuple):
@@ -59,7 +59,7 @@ class Tied(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BatchFit(Fit):
-    """A fit from batches: instead of a site per row it holds their sums."""
+    """A fit from batches: it holds the sums of the sites instead of one site per row."""
 
     tied: Tied
     rows: int
@@ -70,12 +70,18 @@ class BatchFit(Fit):
 
     @property
     def evidences(self) -> dict[str, float]:
-        """The bound that was climbed; the others need the sites of single rows."""
+        """The bound that was maximised; the other evidences need the sites of single rows."""
         return {"elbo": self.objective}
 
     def posterior(self) -> Posterior:
         with working_precision():
-            return Posterior(_posterior(self.model.prior, self.tied)[0], self.model.likelihood)
+            return Posterior(_posterior(_sparse_prior(self.model), self.tied)[0], self.model.likelihood)
+
+
+def _sparse_prior(model: Model) -> SparsePrior:
+    if not isinstance(model.prior, SparsePrior):
+        raise ValueError("Mini-batches need a sparse model; make one with Model.sparse(kernel, likelihood, Z).")
+    return model.prior
 
 
 def _posterior(prior: SparsePrior, tied: Tied) -> tuple[SparsePosterior, jax.Array]:
@@ -102,7 +108,7 @@ def _fit_term(likelihood: Likelihood, q: Marginals, data: Data) -> jax.Array:
 
 
 def _targets(likelihood: Likelihood, q: Marginals, phi: jax.Array, data: Data) -> Tied:
-    """The sums over these rows of the sites that VI would set."""
+    """The sums, over these rows, of the sites that VI would set."""
     sites = VI().propose(likelihood, data, q, Sites(jnp.zeros_like(q.mean), jnp.zeros_like(q.mean)))
     nat1 = jnp.where(data.mask, data.weight * (sites.nat1 - sites.prec * q.prior_mean), 0.0)
     prec = jnp.where(data.mask, data.weight * sites.prec, 0.0)
@@ -111,8 +117,8 @@ def _targets(likelihood: Likelihood, q: Marginals, phi: jax.Array, data: Data) -
 
 @jax.jit
 def _whole(model: Model, tied: Tied, data: Data) -> tuple[jax.Array, Tied]:
-    """Of one batch: its term of the ELBO and its part of the tied sites."""
-    q, phi = _marginals(_posterior(model.prior, tied)[0], data.X)
+    """The term of the ELBO and the part of the tied sites that belong to one batch."""
+    q, phi = _marginals(_posterior(_sparse_prior(model), tied)[0], data.X)
     return _fit_term(model.likelihood, q, data), _targets(model.likelihood, q, phi, data)
 
 
@@ -180,12 +186,11 @@ class MiniBatch:
         return VI()
 
     def fit(self, model: Model, data: Source, *, seed: int = 0, callback: Callback | None = None) -> BatchFit:
-        """`data` is (X, y), in memory or memory-mapped, or a function that gives an iterator of such tables.
+        """`data` is (X, y), in memory or memory-mapped, or a function that returns an iterator of such tables.
 
         The callback is that of `Learner`, called after every batch; its `share` is that of the present round.
         """
-        if not isinstance(model.prior, SparsePrior):
-            raise ValueError("Mini-batches need a sparse model; make one with Model.sparse(kernel, likelihood, Z).")
+        _sparse_prior(model)  # refuses other structures before the data are read
         with working_precision():
             return self._fit(model, Stream(data, self.size), seed, callback)
 
@@ -197,9 +202,9 @@ class MiniBatch:
         if self.sample:
             first = Nested(VI(), evidence.elbo, "auto", self.fixed, self.train, tol=1e-4)
             model = first.fit(model, _sample(stream, self.sample, rng)).model
-        vector = jnp.asarray(trainable.to_vector(model), jnp.float64)
+        vector = jnp.asarray(trainable.to_vector(model), WORKING_DTYPE)
         adam = optax.scale_by_adam().init(vector)
-        m = len(model.prior.inducing)
+        m = len(_sparse_prior(model).inducing)
         tied = Tied(jnp.zeros(m), jnp.zeros((m, m)))
         trace: list[dict[str, Any]] = []
         best, slower, reason = -np.inf, 0, "stopped early: the cap on rounds was reached"
@@ -217,7 +222,7 @@ class MiniBatch:
                 values.append(float(value) / stream.rows)
                 path.append(vector)
                 if not np.isfinite(values[-1]) or not np.all(np.isfinite(vector)):
-                    raise ValueError("The ELBO is not finite any more; lower rate and site_rate, or scale the inputs.")
+                    raise ValueError("The ELBO is no longer finite; lower rate and site_rate, or scale the inputs.")
                 if callback is not None:
                     share = len(values) / (epochs * per_epoch)
                     callback({"round": number, "share": share, "objective": values[-1]})
@@ -250,7 +255,7 @@ class MiniBatch:
 
 
 def _sample(stream: Stream, rows: int, rng: np.random.Generator) -> Data:
-    """Rows drawn at random, in one pass."""
+    """Rows drawn at random, in one pass over the stream."""
     wanted = np.sort(rng.choice(stream.rows, min(rows, stream.rows), replace=False))
     X, y = [], []
     for number, data in enumerate(stream.batches()):

@@ -35,8 +35,8 @@ _LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """An inference to solve at every θ, an evidence to climb, how to differentiate it, and, if another than the first,
-    the inference of the sites that are given back."""
+    """An inference to solve at every θ, an evidence to maximise, how to differentiate it, and, if it differs from the
+    first, the inference of the sites that are returned."""
 
     inference: Inference
     evidence: Evidence
@@ -56,7 +56,7 @@ class Nested:
     priors         name → hyperprior: MAP instead of maximum evidence
     restarts       further starts, drawn log-uniformly around the first; the best evidence wins
     tol            stop when no component of the gradient, per row, exceeds this
-    final          inference of the sites that are given back, at the learned hyperparameters; None: the same
+    final          inference of the sites that are returned, at the learned hyperparameters; None: the same
     variants       structure of a prior ("sparse", "classes") → the pair to use there instead
     """
 
@@ -79,7 +79,7 @@ class Nested:
             raise ValueError(f"gradient must be one of {', '.join(GRADIENTS)} or auto, got {self.gradient!r}.")
 
     def pair(self, model: Model) -> Pair:
-        """What is solved and climbed for a model of this structure."""
+        """What is solved and maximised for a model of this structure."""
         own = Pair(self.inference, self.evidence, self.gradient, self.final)
         return self.variants.get(model.prior.structure, own)
 
@@ -95,12 +95,12 @@ class Nested:
         *,
         seed: int = 0,
         callback: Callback | None = None,
-        checkpoint: str | os.PathLike | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> SiteFit:
         """Train, from `sites` if given.  The callback is that of `Learner`.
 
-        `checkpoint` is a file for the best hyperparameters so far: if the process ends, however it ends, the same call
-        goes on from there.  It is removed when learning ends.
+        `checkpoint` is a file for the best hyperparameters so far: if the process ends, for whatever reason, the same
+        call continues from there.  The file is removed when learning ends.
         """
         model.likelihood.check(data.y)
         if model.prior.exact:
@@ -127,9 +127,9 @@ class Nested:
     ) -> list[SiteFit]:
         """Train on each part (folds, resamples, outputs) in one compiled program, which suits an accelerator.
 
-        One model for all, or one for each part (say with inducing inputs of its own).  Every part has its own
-        hyperparameters and the same path as with `fit`; a round costs as much as its slowest part.  `done` is called
-        with the number of parts that have ended.
+        `models` is one model for all parts, or one for each part (for example with inducing inputs of its own).  Every
+        part has its own hyperparameters and follows the same path as with `fit`; a round costs as much as its slowest
+        part.  `done` is called with the number of parts that have ended.
         """
         if self.restarts:
             raise ValueError("fit_many starts every part once; set restarts=0.")
@@ -142,14 +142,14 @@ class Nested:
                 if model.prior.exact:
                     memory.require_full(size, model.likelihood.latents)
                 searches.append(_Search(self, model, part, size, None, None))
-            bests = _side_by_side(searches, done)
+            bests = _run_together(searches, done)
             return [search.finish(best) for search, best in zip(searches, bests, strict=True)]
 
 
-def _side_by_side(searches: list[_Search], done: Callable[[int], None] | None) -> list[_Best]:
-    """Answer the requests of all searches by one mapped evaluation a round.
+def _run_together(searches: list[_Search], done: Callable[[int], None] | None) -> list[_Best]:
+    """Answer the requests of all searches by one mapped evaluation in each round.
 
-    When a quarter of them is left, the batch shrinks to a quarter, once: a second program costs a compilation.
+    When a quarter of them is left, the batch shrinks to a quarter, once: every further size costs a compilation.
     """
     runs = [search.run(search.starts(0, 0)[0]) for search in searches]
     requests = {i: next(run) for i, run in enumerate(runs)}
@@ -177,6 +177,8 @@ def _side_by_side(searches: list[_Search], done: Callable[[int], None] | None) -
 
 @dataclasses.dataclass
 class _Best:
+    """The best point of a search, and how the search ended."""
+
     vector: np.ndarray
     value: float
     solution: Solution
@@ -187,16 +189,16 @@ class _Best:
 
 
 class _Search:
-    """One optimisation: remembers the best point seen and carries the sites from one θ to the next."""
+    """One optimisation: it keeps the best point seen, and starts inference at each θ from the sites of the last one."""
 
     def __init__(
         self, learner: Nested, model: Model, data: Data, size: int, sites: Sites | None, callback: Callback | None
-    ):
+    ) -> None:
         self.learner, self.model, self.given, self.callback = learner, model, data, callback
         self.data = data.to_bucket(size)
         self.trainable = trainable = Trainable.of(model, learner.fixed, learner.train)
         self.first_sites = padded_sites(model.likelihood, self.data, sites)
-        self.trace: list[dict] = []
+        self.trace: list[dict[str, Any]] = []
         self.checkpoint: Journal | None = None
         self.saved = -np.inf
         trainable.check_priors(learner.priors)
@@ -223,7 +225,7 @@ class _Search:
         return profile(self.objective, self.model, self.data, jnp.asarray(vector), sites)
 
     def evaluate_many(self, models: Model, data: Data, vectors: jax.Array, sites: Sites) -> Evaluation:
-        """The evaluation of many searches like this one; every argument has a leading axis."""
+        """The evaluation of many searches of this form; every argument has a leading axis."""
         return profiles(self.objective, models, data, vectors, sites)
 
     def drive(self, start: np.ndarray) -> _Best:
@@ -237,7 +239,7 @@ class _Search:
                 return end.value
 
     def run(self, start: np.ndarray) -> Generator[tuple[np.ndarray, Sites], Evaluation, _Best]:
-        """One ascent: yields (θ, sites to start from), is sent the evaluation there, returns the best point seen."""
+        """One ascent: it yields (θ, sites to start from), is sent the evaluation there, and returns the best point."""
         best: _Best | None = None
         sites, fallbacks = self.first_sites, 0
         steps = climb(start, self.limits, tol=self.learner.tol, max_rounds=self.learner.max_rounds)
@@ -245,7 +247,7 @@ class _Search:
         while True:
             result = yield vector, sites
             if not result.solution.outcome.settled and sites is not self.first_sites:
-                # The carried sites may be a bad start here; the likelihood's own start is never far off.
+                # The sites of the last θ may be a bad start here; the likelihood's own start is never a very bad one.
                 again = yield vector, self.first_sites
                 if again.solution.outcome.settled or not np.isfinite(float(result.value)):
                     result = again
@@ -256,8 +258,8 @@ class _Search:
                     result = yield vector, found.sites
             value, slope = float(result.value), np.asarray(result.gradient)
             self._record(vector, value, slope, result.solution)
-            # Evidence read off sites that are far from a fixed point means nothing, however high it is: such a start is
-            # kept until a settled point is found, and such a step is a failed one, which the ascent backs away from.
+            # Evidence on sites that are far from a fixed point means nothing, however high it is: such a start is kept
+            # until a settled point is found, and such a step counts as failed, so that the ascent shortens it.
             settled = result.solution.outcome.settled or float(result.solution.stats.residual) < _LOOSE
             finite = np.isfinite(value) and bool(np.all(np.isfinite(slope)))
             if not finite and best is None:
@@ -299,7 +301,7 @@ class _Search:
             self.callback(entry)
 
     def _share(self, steepest: float) -> float:
-        """How much of the search is done: a guess, as the gradient falls by about the same factor each evaluation."""
+        """How much of the search is done, estimated as if the gradient fell by the same factor at every evaluation."""
         tol = self.learner.tol
         steepest = max(steepest, tol)
         self.steepest = max(self.steepest, steepest)
@@ -308,7 +310,7 @@ class _Search:
         return max(before, min(float(climbed), 0.99))
 
     def _settle(self, model: Model, best: _Best) -> _Best:
-        """The sites of a fallback where inference did not converge at the best point; the outcome says so."""
+        """The best point with the sites of a fallback, where inference did not converge; the outcome says so."""
         if best.solution.outcome.settled:
             return best
         found = solve_by_fallbacks(self.pair.inference, model, self.data, best.solution)
@@ -319,6 +321,7 @@ class _Search:
         return dataclasses.replace(best, solution=found, value=float(value)) if np.isfinite(value) else best
 
     def finish(self, best: _Best) -> SiteFit:
+        """The fit at the best point, with the sites of the final inference."""
         model = self._model(best.vector)
         best = self._settle(model, best)
         final, solution = self.pair.final, best.solution

@@ -40,6 +40,8 @@ _ADJOINT_TOL = 1e-8
 
 
 class Evaluation(NamedTuple):
+    """The objective and its gradient at one θ, and the sites there."""
+
     value: jax.Array
     gradient: jax.Array
     solution: Solution
@@ -47,7 +49,7 @@ class Evaluation(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Objective:
-    """What is climbed and over which parameters.  Hashable: a compilation key.
+    """What is maximised, and over which parameters.  Hashable: a compilation key.
 
     gradient  "fixed", "one_step" or "implicit"; see the head of this file
     priors    pairs of a parameter's name and its hyperprior
@@ -76,8 +78,8 @@ def profile(objective: Objective, model: Model, data: Data, vector: jax.Array, s
         return trainable.from_vector(model, vector).prior.gram(data.X)
 
     def pull_gram(bar: Gram) -> jax.Array:
-        # The kernel's derivative needs several n×n matrices.  They are computed again here and not kept from the start:
-        # that is what this dependence on `bar` is for.  (XLA for CPUs drops its barriers too early.)
+        # The kernel's derivative needs several n×n matrices.  This dependence on `bar` makes XLA compute them again
+        # here and not keep them from the start.  (XLA for CPUs drops its barriers too early.)
         first = jax.tree.leaves(bar)[0].ravel()[0]
         later = jnp.where(jnp.isnan(first), jnp.nan, vector)
         return jax.vjp(gram_at, later)[1](bar)[0]
@@ -87,7 +89,7 @@ def profile(objective: Objective, model: Model, data: Data, vector: jax.Array, s
     found, q = solution.sites, point.q
     weighted = found.scaled(data.weight)
 
-    # θ enters the evidence through the likelihood and q; what is collected here are derivatives in those two.
+    # θ enters the evidence through the likelihood and q; these are the derivatives in those two.
     value, (by_likelihood, by_q, by_sites) = jax.value_and_grad(
         lambda likelihood, q, s: evidence.read(likelihood, data, q, s), argnums=(0, 1, 2)
     )(likelihood, q, found)
@@ -119,8 +121,8 @@ def profile(objective: Objective, model: Model, data: Data, vector: jax.Array, s
 def profiles(objective: Objective, models: Model, data: Data, vectors: jax.Array, sites: Sites) -> Evaluation:
     """`profile` of many models and data sets of one shape, each at its own θ, from its own sites.
 
-    Side by side on an accelerator.  On a CPU one after the other: a batch gains nothing there, and factorisations in a
-    batch can wait for each other in XLA's threads for ever (jaxlib 0.10.2).
+    They run in one batch on an accelerator, and one after the other on a CPU: a batch gains nothing there, and
+    factorisations in a batch can wait for each other in XLA's threads for ever (jaxlib 0.10.2).
     """
     one = functools.partial(profile, objective)
     if on_accelerator():

@@ -1,4 +1,4 @@
-"""Rows that need not fit in memory: arrays, memory-mapped files, or an iterator that can be started again.
+"""Rows that need not fit into memory: arrays, memory-mapped files, or an iterator that can be started again.
 
 All batches have the same shape; the last one is filled up with rows of weight 0.
 """
@@ -16,9 +16,9 @@ Source = tuple[Any, Any] | Callable[[], Iterator[tuple[Any, Any]]]
 
 
 class Stream:
-    """Batches of `size` rows of `source`: (X, y), or a function that gives an iterator of such tables."""
+    """Batches of `size` rows of `source`: (X, y), or a function that returns an iterator of such tables."""
 
-    def __init__(self, source: Source, size: int):
+    def __init__(self, source: Source, size: int) -> None:
         if size < 1:
             raise ValueError(f"A batch must hold at least one row, got {size}.")
         self._source, self.size = source, size
@@ -33,7 +33,7 @@ class Stream:
             raise ValueError("The source holds no rows.")
 
     def batches(self, order: np.random.Generator | None = None) -> Iterator[Data]:
-        """Every row once; in random order if `order` is given (of an iterator, within each of its tables)."""
+        """Every row once; in random order if `order` is given (for an iterator, within each of its tables)."""
         held: list[tuple[np.ndarray, np.ndarray]] = []
         count = seen = 0
         for X, y in self._tables(order):

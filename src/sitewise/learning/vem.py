@@ -2,9 +2,9 @@
 
     E  λ ← (1−ρ)λ + ρ T(λ, θ), a few natural-gradient steps
     M  θ ← Adam steps on evidence(λ, θ) with λ held
-    stop when nothing moves, or when the learning objective fell (then return the iterate before)
+    stop when nothing moves, or when the learning objective fell (then return the previous iterate)
 
-The M-step holds λ, so it does not climb θ ↦ evidence(λ*(θ), θ): the objective can fall from one round to the
+The M-step holds λ, so it does not maximise θ ↦ evidence(λ*(θ), θ): the objective can fall from one round to the
 next (the E/M conflict of the paper's section 5.5).  `Nested` has no such conflict.
 """
 
@@ -32,13 +32,13 @@ from sitewise.parameters import Trainable
 from sitewise.priors import Marginals
 from sitewise.runtime import memory
 from sitewise.runtime.device import on_accelerator
-from sitewise.runtime.precision import working_precision
+from sitewise.runtime.precision import WORKING_DTYPE, working_precision
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
 
 class State(NamedTuple):
-    """λ, unconstrained θ, and Adam's moments, which live through all M-steps."""
+    """λ, unconstrained θ, and Adam's moments, which are kept through all M-steps."""
 
     sites: Sites
     vector: jax.Array
@@ -46,7 +46,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Read after the round's M-step, at (λ, θ) of the new state."""
+    """The evidences after the round's M-step, at (λ, θ) of the new state."""
 
     learning: jax.Array
     elbo: jax.Array
@@ -54,9 +54,9 @@ class Info(NamedTuple):
 
 
 SETTLED = "converged: all variables settled"
-FELL = "the learning objective fell (E/M conflict); the iterate before was kept"
+FELL = "the learning objective fell (E/M conflict); the previous iterate was kept"
 CAP = "stopped early: the cap on rounds was reached"
-NOT_FINITE = "stopped early: the round gave a number that is not finite; the iterate before was kept"
+NOT_FINITE = "stopped early: the round gave a number that is not finite; the previous iterate was kept"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +104,7 @@ class VEM:
         return State(sites, vector, self._adam().init(vector))
 
     def step(self, model: Model, data: Data, state: State) -> tuple[State, Info]:
-        """One round.  Pure: may be jitted, and vmapped over folds."""
+        """One round.  It is a pure function: it may be jitted, and vmapped over folds."""
         import optax
 
         trainable, method = self.trainable(model), self.inference
@@ -125,7 +125,7 @@ class VEM:
 
         sites, _ = lax.scan(natural_step, state.sites, None, length=self.e_steps)
 
-        def adam_step(carry: tuple, _: None) -> tuple[tuple, None]:
+        def adam_step(carry: tuple[jax.Array, Any], _: None) -> tuple[tuple[jax.Array, Any], None]:
             vector, optimiser = carry
             slope = jax.grad(lambda v: -objective(v, sites)[2])(vector)
             change, optimiser = self._adam().update(slope, optimiser)
@@ -145,20 +145,20 @@ class VEM:
         return self.inference
 
     def fit(self, model: Model, data: Data, *, seed: int = 0, callback: Callback | None = None) -> SiteFit:
-        """Train.  The callback is that of `Learner`; nothing is drawn at random, so that the seed changes nothing."""
+        """Train.  The callback is that of `Learner`.  Nothing is random, so that the seed changes nothing."""
         with working_precision():
             run = _Run(self, model, data, bucket(data.rows), callback)
-            while run.going:
-                new, *told = _round(self, model, run.data, run.state)
-                if run.keeps(*told):
+            while run.running:
+                new, *found = _round(self, model, run.data, run.state)
+                if run.keeps(*found):
                     run.state = new
             return self._finish(run)
 
     def fit_many(self, models: Model | Sequence[Model], parts: Sequence[Data]) -> list[SiteFit]:
         """Train on each part (folds, resamples) in one compiled program, which suits an accelerator.
 
-        One model for all, or one for each part.  Every part follows the same path as with `fit`; one that has ended
-        waits for the others.
+        `models` is one model for all parts, or one for each part.  Every part follows the same path as with `fit`; one
+        that has ended waits for the others.
         """
         each = one_for_each(models, parts)
         with working_precision():
@@ -168,11 +168,11 @@ class VEM:
                 return []
             stacked = stack(each), stack([run.data for run in runs])
             states = stack([run.state for run in runs])
-            while any(run.going for run in runs):
-                going = np.array([run.going for run in runs])
-                new, *told = _rounds(self, *stacked, states, going)
-                told = jax.tree.map(np.asarray, told)
-                kept = [run.going and run.keeps(*jax.tree.map(lambda a: a[i], told))  # noqa: B023
+            while any(run.running for run in runs):
+                running = np.array([run.running for run in runs])
+                new, *found = _rounds(self, *stacked, states, running)
+                found = jax.tree.map(np.asarray, found)
+                kept = [run.running and run.keeps(*jax.tree.map(lambda a: a[i], found))  # noqa: B023
                         for i, run in enumerate(runs)]  # fmt: skip
                 states = _chosen(jnp.asarray(kept), new, states)
             for i, run in enumerate(runs):
@@ -183,7 +183,7 @@ class VEM:
         padded, state, trace, reason = run.data, run.state, run.trace, run.reason
         trained = jax.tree.map(np.asarray, self.trainable(run.model).from_vector(run.model, state.vector))
         point = _evaluate(self.inference, trained, padded, state.sites)
-        ok = point.residual <= self.inference.tolerance(jnp.float64)
+        ok = point.residual <= self.inference.tolerance(WORKING_DTYPE)
         stats = Stats(
             jnp.asarray(len(trace) * self.e_steps),
             point.residual,
@@ -211,28 +211,28 @@ class VEM:
         )
 
 
-_MATRICES = 16  # n × n at the same time: a round compiles to 14.7
+_MATRICES = 16  # of size n × n in memory at the same time: a round compiles to 14.7
 
 
 class _Run:
-    """One training: the iterate that would be given back, the trace, and why it ended (CAP while it goes on)."""
+    """One training: the iterate that would be returned, the trace, and why it ended (CAP while it continues)."""
 
-    def __init__(self, learner: VEM, model: Model, data: Data, size: int, callback: Callback | None):
+    def __init__(self, learner: VEM, model: Model, data: Data, size: int, callback: Callback | None) -> None:
         model.likelihood.check(data.y)
         if model.prior.exact:
             memory.require_full(size, model.likelihood.latents, _MATRICES)
         self.learner, self.model, self.given, self.callback = learner, model, data, callback
         self.data = data.to_bucket(size)
         self.state = learner.init(model, self.data)
-        self.trace: list[dict] = []
+        self.trace: list[dict[str, Any]] = []
         self.reason, self.best = CAP, -np.inf
 
     @property
-    def going(self) -> bool:
+    def running(self) -> bool:
         return self.reason == CAP and len(self.trace) < self.learner.max_rounds
 
-    def keeps(self, info: Info, named: dict, settled: jax.Array) -> bool:
-        """Record a round; whether the state after it takes the place of the one before."""
+    def keeps(self, info: Info, named: dict[str, jax.Array], settled: jax.Array) -> bool:
+        """Record a round; whether the state after it replaces the previous one."""
         numbers = {k: float(v) for k, v in info._asdict().items()}
         learning = numbers["learning"]
         share = (len(self.trace) + 1) / self.learner.max_rounds
@@ -250,7 +250,10 @@ class _Run:
         return self.reason == CAP or (len(self.trace) == 1 and self.reason != NOT_FINITE)
 
 
-def _one_round(learner: VEM, model: Model, data: Data, state: State) -> tuple[State, Info, dict, jax.Array]:
+Round = tuple[State, Info, dict[str, jax.Array], jax.Array]  # the new state, evidences, θ by name, whether it settled
+
+
+def _one_round(learner: VEM, model: Model, data: Data, state: State) -> Round:
     new, info = learner.step(model, data, state)
     return new, info, learner.trainable(model).constrained(new.vector), learner.settled(new, state)
 
@@ -259,23 +262,23 @@ _round = jax.jit(_one_round, static_argnums=0)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _rounds(learner: VEM, models: Model, data: Data, states: State, going: jax.Array) -> tuple:
-    """`_round` of the parts that are going: side by side on an accelerator, one after the other on a CPU (see
+def _rounds(learner: VEM, models: Model, data: Data, states: State, running: jax.Array) -> Round:
+    """`_round` of the parts that are running: in one batch on an accelerator, one after the other on a CPU (see
     `profiles`)."""
 
-    def one(model: Model, data: Data, state: State, going: jax.Array) -> tuple:
-        def step() -> tuple:
+    def one(model: Model, data: Data, state: State, running: jax.Array) -> Round:
+        def step() -> Round:
             return _one_round(learner, model, data, state)
 
-        def wait() -> tuple:
+        def wait() -> Round:
             nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(step)[1:])
             return state, *nothing
 
-        return lax.cond(going, step, wait)
+        return lax.cond(running, step, wait)
 
     if on_accelerator():
-        return jax.vmap(one)(models, data, states, going)
-    return lax.map(lambda each: one(*each), (models, data, states, going))
+        return jax.vmap(one)(models, data, states, running)
+    return lax.map(lambda each: one(*each), (models, data, states, running))
 
 
 @jax.jit

@@ -1,4 +1,4 @@
-"""p(y | f).  A new likelihood is one file with `log_prob` and its facts, imported here.
+"""Likelihoods p(y | f).  A new one is a file with `log_prob` and the class attributes of `Likelihood`, imported here.
 
 `BY_NAME` holds those that estimators and commands offer by name.
 """

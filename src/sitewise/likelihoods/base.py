@@ -6,9 +6,9 @@ The expectations that inference and evidence need are
     log_expected_prob  log E_{N(m,v)}[p(y|f)^power]           (EP, prediction)
     log_expected_smoothed_prob  log E_{N(m,v)}[exp(power · E_{N(f; s, r)}[log p(y|f)])]   (collapsed, sparse GPs)
 
-All default to quadrature that is right for every width of the Gaussian (see `quadrature`);
-subclasses override them where a closed form exists.  `quadrature=GaussHermite(20)` forces that
-rule everywhere, closed forms included, as in the published experiments.
+All default to quadrature that is accurate for every width of the Gaussian (see `quadrature`);
+subclasses override them where a closed form exists.  `quadrature=GaussHermite(20)` uses that
+rule everywhere, also in place of closed forms, as in the published experiments.
 
 y is one number per row, or, where `columns` names more than one, a table with one row per f: the observation and what
 is known about it (exposure, trials, variance, bounds).  Then log_prob(y, f) reads y[..., 0], y[..., 1], …, and each of
@@ -23,27 +23,27 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from sitewise.numerics.quadrature import GaussHermite, Landmark, Rule, expect, log_expect_exp, tilted_moments
 from sitewise.types import Module, module, static
 
 _DEFAULT_RULE = Landmark()
-Power = float | jax.Array  # of a likelihood: one for all rows, or one per row
+Power = float | Array  # to which a likelihood is raised: one for all rows, or one per row
 
 
-def derivatives(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> tuple[jax.Array, jax.Array]:
+def derivatives(function: Callable[[Array], Array], x: Array) -> tuple[Array, Array]:
     """First and second derivative of an elementwise function."""
     ones = jnp.ones_like(x)
 
-    def first(x: jax.Array) -> jax.Array:
+    def first(x: Array) -> Array:
         return jax.jvp(function, (x,), (ones,))[1]
 
     return jax.jvp(first, (x,), (ones,))
 
 
-# For quadrature in quadrature.
+# For nested quadrature.
 _INNER = Landmark(points=32, reach=7.0)
 _OUTER = Landmark(points=32, reach=8.0)
 _GUIDE = GaussHermite(points=5)
@@ -56,8 +56,8 @@ SUPPORTS = ("real", "positive", "shares", "counts", "ranks", "classes")
 class Likelihood(Module):
     quadrature: Rule | None = static(default=None, kw_only=True)
 
-    # Facts.  Estimators, commands, comparison, reports and documents derive their lists from these.
-    name: ClassVar[str] = ""  # what they call it; "" for a likelihood that is only given as an object
+    # Estimators, commands, comparison, reports and documents derive their lists from these facts.
+    name: ClassVar[str] = ""  # its name there; "" for a likelihood that is only given as an object
     about: ClassVar[str] = ""  # what y is, in a few words
     support: ClassVar[str] = "real"  # of y: one of `SUPPORTS`
     columns: ClassVar[tuple[str, ...]] = ("y",)  # what a row of y holds: the observation, then side information
@@ -66,16 +66,17 @@ class Likelihood(Module):
     curved: ClassVar[bool] = True  # log p has a second derivative in f, which Laplace's method needs
     conjugate: ClassVar[bool] = False  # a Gaussian in f up to a factor, so that every method is exact
     location_scale: ClassVar[bool] = False  # y = f + noise: centring and scaling y is a change of units
-    robust: ClassVar[bool] = False  # rows far from their neighbours lose their influence
+    robust: ClassVar[bool] = False  # rows far from their neighbours have little influence
 
-    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def log_prob(self, y: Array, f: Array) -> Array:
         """log p(y | f), elementwise with broadcasting."""
         raise NotImplementedError(f"{type(self).__name__} must define log_prob(y, f).")
 
-    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Where on the f axis log p(y|f) bends, and on what scale (sets the quadrature's grid).
+    def landmark(self, y: Array) -> tuple[Array, Array]:
+        """The point of the f axis around which log p(y|f) bends, and the scale on which it bends.
 
-        Default: the mode of log p(y|f) − f²/200 and its width there, found on a grid of |f| ≤ 400.
+        They set the grid of the quadrature.  The default is the mode of log p(y|f) − f²/200 and its width there, found
+        on a grid of |f| ≤ 400.
         """
         start = jnp.zeros_like(y if len(self.columns) == 1 else y[..., 0])
         grid, _ = Landmark(points=129, reach=40.0).nodes(start, start + 10.0, start, start + 0.1)
@@ -83,13 +84,13 @@ class Likelihood(Module):
         best = jnp.argmax(jnp.where(jnp.isfinite(heights), heights, -jnp.inf), axis=0)
         mode = jnp.take_along_axis(grid, best[None], axis=0)[0]
 
-        def slope(f: jax.Array) -> jax.Array:
+        def slope(f: Array) -> Array:
             return jax.jvp(lambda f: self.log_prob(y, f) - f**2 / 200, (f,), (jnp.ones_like(f),))[1]
 
         curvature = -jax.jvp(slope, (mode,), (jnp.ones_like(mode),))[1]
         return lax.stop_gradient((mode, 1 / jnp.sqrt(jnp.clip(curvature, 0.01, 1e12))))
 
-    # -- what can be said from the observations alone ------------------------------------------------
+    # -- what follows from the observations alone ---------------------------------------------------
 
     @classmethod
     def for_targets(cls, y: np.ndarray) -> Likelihood:
@@ -97,12 +98,12 @@ class Likelihood(Module):
         return cls()
 
     def level(self, y: np.ndarray, weight: np.ndarray) -> float | None:
-        """The constant f at which y has about its observed mean; None where the mean of y tells nothing about f."""
+        """The constant f at which y has about its observed mean; None where that mean does not determine f."""
         return None
 
     @staticmethod
     def baseline(y: np.ndarray) -> Any:
-        """One distribution of SciPy for all rows, from the observations alone."""
+        """One distribution of SciPy for all rows, estimated from the observations alone."""
         from scipy import stats
 
         return stats.norm(np.mean(y), max(float(np.std(y)), 1e-12))
@@ -117,12 +118,12 @@ class Likelihood(Module):
     def _rule(self) -> Rule:
         return _DEFAULT_RULE if self.quadrature is None else self.quadrature
 
-    def expected_log_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
+    def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
         """E_{N(mean, var)}[log p(y|f)]."""
         centre, width = self.landmark(y)
         return expect(lambda f: self.log_prob(y, f), mean, var, rule=self._rule(), centre=centre, width=width)
 
-    def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0) -> jax.Array:
+    def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
         """log E_{N(mean, var)}[p(y|f)^power]; power is a number, or an array of one per row."""
         centre, width = self.landmark(y)
         return log_expect_exp(
@@ -134,12 +135,11 @@ class Likelihood(Module):
             width=width,
         )
 
-    def tilted_moments(
-        self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0
-    ) -> tuple[jax.Array, jax.Array]:
-        """Of N(mean, var)·p(y|f)^power, normalised: its mean less `mean`, and its variance divided by `var` (EP).
+    def tilted_moments(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> tuple[Array, Array]:
+        """Of the normalised density ∝ N(mean, var)·p(y|f)^power: its mean minus `mean`, and its variance over `var`.
 
-        These are v·ℓ' and 1 + v·ℓ'' of ℓ = log_expected_prob; from its quadrature directly, they keep their digits.
+        EP uses these.  They are v·ℓ' and 1 + v·ℓ'' of ℓ = log_expected_prob; from the quadrature directly, they are
+        computed without loss of digits.
         """
         if type(self).log_expected_prob is Likelihood.log_expected_prob and not isinstance(self._rule(), GaussHermite):
             centre, width = self.landmark(y)
@@ -150,21 +150,15 @@ class Likelihood(Module):
         return var * slope, 1 + var * bend
 
     def log_expected_smoothed_prob(
-        self,
-        y: jax.Array,
-        mean: jax.Array,
-        var: jax.Array,
-        resid: jax.Array,
-        power: Power = 1.0,
-        start: jax.Array | None = None,
-    ) -> jax.Array:
+        self, y: Array, mean: Array, var: Array, resid: Array, power: Power = 1.0, start: Array | None = None
+    ) -> Array:
         """log E_{N(s; mean, var)}[p̃(y|s)^power],  log p̃(y|s) = E_{N(f; s, resid)}[log p(y|f)].
 
-        `start` is a guess of where the mass of N·p̃ lies.  Quadrature in quadrature; p̃ varies on the scale
+        `start` is a guess of where the mass of N·p̃ lies.  The quadrature is nested; p̃ varies on the scale
         √(width² + resid), so that the outer rule may be coarse.
         """
         inner = _INNER if self.quadrature is None else self.quadrature
-        # A residual of zero makes p̃ = p; this one is as good as zero and lets the inner rule have a width.
+        # With a residual of zero p̃ = p; this lower bound is negligible and gives the inner rule a positive width.
         resid = jnp.maximum(resid, 1e-12 * var)
         centre, width = self.landmark(y)
         return log_expect_exp(
@@ -178,7 +172,7 @@ class Likelihood(Module):
             start=start,
         )
 
-    def _smoothed(self, y: jax.Array, mean: jax.Array, var: jax.Array, rule: Rule) -> jax.Array:
+    def _smoothed(self, y: Array, mean: Array, var: Array, rule: Rule) -> Array:
         """`expected_log_prob` with a given rule where it has no closed form."""
         if type(self).expected_log_prob is not Likelihood.expected_log_prob and self.quadrature is None:
             return self.expected_log_prob(y, mean, var)
@@ -186,27 +180,27 @@ class Likelihood(Module):
         return expect(lambda f: self.log_prob(y, f), mean, var, rule=rule, centre=centre, width=width)
 
     # -- what prediction of y needs; a likelihood without them can still be trained ----------------
-    # With side information these speak of a plain row (`row`): exposure 1, one trial, nothing censored.
+    # With side information these describe a plain row (`row`): exposure 1, one trial, nothing censored.
 
-    def row(self, value: jax.Array) -> jax.Array:
-        """The row of y that stands for an observed value with plain side information; without columns, the value."""
+    def row(self, value: Array) -> Array:
+        """The row of y for an observed value with plain side information; without columns, the value itself."""
         if len(self.columns) == 1:
             return value
         raise NotImplementedError(f"{type(self).__name__} does not define row(value).")
 
-    def response_mean(self, f: jax.Array) -> jax.Array:
+    def response_mean(self, f: Array) -> Array:
         """E[y | f]."""
         raise NotImplementedError(f"{type(self).__name__} does not define response_mean(f).")
 
-    def response_var(self, f: jax.Array) -> jax.Array:
+    def response_var(self, f: Array) -> Array:
         """Var[y | f]."""
         raise NotImplementedError(f"{type(self).__name__} does not define response_var(f).")
 
-    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def cdf(self, y: Array, f: Array) -> Array:
         """P(Y ≤ y | f)."""
         raise NotImplementedError(f"{type(self).__name__} does not define cdf(y, f).")
 
-    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
+    def sample(self, key: Array, f: Array) -> Array:
         """Draw y given f."""
         raise NotImplementedError(f"{type(self).__name__} does not define sample(key, f).")
 

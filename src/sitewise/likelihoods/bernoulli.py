@@ -6,13 +6,14 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from sitewise.likelihoods.base import Likelihood, Power, is_one
 from sitewise.numerics.gaussian_cdf import log_cdf
 from sitewise.types import module
 
 
-def _sign(y: jax.Array) -> jax.Array:
+def _sign(y: Array) -> Array:
     return jnp.where(y > 0, 1.0, -1.0).astype(y.dtype)
 
 
@@ -21,20 +22,20 @@ class _Bernoulli(Likelihood):
     support: ClassVar[str] = "classes"
     log_concave: ClassVar[bool] = True
 
-    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def landmark(self, y: Array) -> tuple[Array, Array]:
         return jnp.zeros_like(y), jnp.ones_like(y)
 
-    def response_mean(self, f: jax.Array) -> jax.Array:
+    def response_mean(self, f: Array) -> Array:
         return jnp.exp(self.log_prob(jnp.ones_like(f), f))
 
-    def response_var(self, f: jax.Array) -> jax.Array:
+    def response_var(self, f: Array) -> Array:
         ones = jnp.ones_like(f)
         return jnp.exp(self.log_prob(ones, f) + self.log_prob(-ones, f))
 
-    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def cdf(self, y: Array, f: Array) -> Array:
         return jnp.where(y < 0, 0.0, jnp.where(y < 1, 1 - self.response_mean(f), 1.0))
 
-    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
+    def sample(self, key: Array, f: Array) -> Array:
         return jax.random.bernoulli(key, self.response_mean(f)).astype(f.dtype)
 
 
@@ -45,17 +46,17 @@ class BernoulliProbit(_Bernoulli):
     name: ClassVar[str] = "probit"
     about: ClassVar[str] = "classes, through the probit link"
 
-    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def log_prob(self, y: Array, f: Array) -> Array:
         return log_cdf(_sign(y) * f)
 
-    def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0) -> jax.Array:
+    def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
         """Φ(±m/√(1+v)) for power 1 (R&W eq. 3.82)."""
         if self.quadrature is not None or not is_one(power):
             return super().log_expected_prob(y, mean, var, power)
         return log_cdf(_sign(y) * mean / jnp.sqrt(1 + var))
 
 
-_WIDE = 1e6
+_WIDE = 1e6  # variance of f above which the logit link is a step function on the scale of the Gaussian
 
 
 @module
@@ -65,11 +66,11 @@ class BernoulliLogit(_Bernoulli):
     name: ClassVar[str] = "logit"
     about: ClassVar[str] = "classes, through the logit link"
 
-    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def log_prob(self, y: Array, f: Array) -> Array:
         return -jax.nn.softplus(-_sign(y) * f)
 
-    def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0) -> jax.Array:
-        """By quadrature; where the link is a step next to the Gaussian, Φ(±m/√(v + π²/3)), right to O(v⁻²)."""
+    def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
+        """By quadrature; for wide Gaussians Φ(±m/√(v + π²/3)), which is accurate to O(v⁻²)."""
         if self.quadrature is not None or not is_one(power):
             return super().log_expected_prob(y, mean, var, power)
         wide = var > _WIDE

@@ -7,33 +7,34 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.scipy.special import betainc, gammaln
 from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood
-from sitewise.types import module, positive
+from sitewise.types import ArrayField, module, positive
 
 
 @module
 class Beta(Likelihood):
     """Var[y | f] = μ(1−μ)/(1 + precision).  Not log-concave for every y."""
 
-    precision: jax.Array = positive(default=10.0)
+    precision: ArrayField = positive(default=10.0)
 
     name: ClassVar[str] = "beta"
     about: ClassVar[str] = "shares between 0 and 1"
     support: ClassVar[str] = "shares"
 
-    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
-        """log Γ(a) is written log Γ(1+a) − log a, so that a → 0 far out on the f axis loses nothing."""
+    def log_prob(self, y: Array, f: Array) -> Array:
+        """log Γ(a) is written log Γ(1+a) − log a, so that no digits are lost where a → 0 for large |f|."""
         p = self.precision
         log_a, log_b = jnp.log(p) + jax.nn.log_sigmoid(f), jnp.log(p) + jax.nn.log_sigmoid(-f)
         a, b = jnp.exp(log_a), jnp.exp(log_b)
         norm = gammaln(p) - gammaln(1 + a) - gammaln(1 + b) + log_a + log_b
         return norm + (a - 1) * jnp.log(y) + (b - 1) * jnp.log1p(-y)
 
-    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """log odds of y; their spread under Beta(a, b) is about √(1/a + 1/b)."""
+    def landmark(self, y: Array) -> tuple[Array, Array]:
+        """The log odds of y; their standard deviation under Beta(a, b) is about √(1/a + 1/b)."""
         return jnp.log(y) - jnp.log1p(-y), jnp.minimum(1 / jnp.sqrt(self.precision * y * (1 - y)), 2.0)
 
     def level(self, y: np.ndarray, weight: np.ndarray) -> float:
@@ -48,19 +49,19 @@ class Beta(Likelihood):
         total = max(mean * (1 - mean) / var - 1, 1e-6)
         return stats.beta(mean * total, (1 - mean) * total)
 
-    def response_mean(self, f: jax.Array) -> jax.Array:
+    def response_mean(self, f: Array) -> Array:
         return jax.nn.sigmoid(f)
 
-    def response_var(self, f: jax.Array) -> jax.Array:
+    def response_var(self, f: Array) -> Array:
         return jax.nn.sigmoid(f) * jax.nn.sigmoid(-f) / (1 + self.precision)
 
-    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def cdf(self, y: Array, f: Array) -> Array:
         a, b = self.precision * jax.nn.sigmoid(f), self.precision * jax.nn.sigmoid(-f)
         return betainc(a, b, jnp.clip(y, 0.0, 1.0))
 
-    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
+    def sample(self, key: Array, f: Array) -> Array:
         a, b = self.precision * jax.nn.sigmoid(f), self.precision * jax.nn.sigmoid(-f)
-        # Tiny shares underflow to 0, which is not in the support.
+        # Tiny shares underflow to 0, which is outside the support.
         info = jnp.finfo(f.dtype)
         return jnp.clip(jax.random.beta(key, a, b, f.shape, f.dtype), info.tiny, 1 - info.epsneg)
 

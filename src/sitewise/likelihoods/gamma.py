@@ -7,34 +7,35 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.scipy.special import gammainc, gammaln
 from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood, positive_baseline
-from sitewise.types import module, positive
+from sitewise.types import ArrayField, module, positive
 
 
 @module
 class Gamma(Likelihood):
     """Var[y | f] = exp(2f)/shape; shape = 1 is the exponential distribution."""
 
-    shape: jax.Array = positive(default=1.0)
+    shape: ArrayField = positive(default=1.0)
 
     name: ClassVar[str] = "gamma"
     about: ClassVar[str] = "positive values"
     support: ClassVar[str] = "positive"
     log_concave: ClassVar[bool] = True
 
-    def _constant(self, y: jax.Array) -> jax.Array:
+    def _constant(self, y: Array) -> Array:
         return self.shape * jnp.log(self.shape) + (self.shape - 1) * jnp.log(y) - gammaln(self.shape)
 
-    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def log_prob(self, y: Array, f: Array) -> Array:
         return self._constant(y) - self.shape * (f + y * jnp.exp(-f))
 
-    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def landmark(self, y: Array) -> tuple[Array, Array]:
         return jnp.log(y), jnp.broadcast_to(1 / jnp.sqrt(jnp.asarray(self.shape, y.dtype)), y.shape)
 
-    def expected_log_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
+    def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
         """E[e^−f] = exp(−m + v/2)."""
         if self.quadrature is not None:
             return super().expected_log_prob(y, mean, var)
@@ -47,16 +48,16 @@ class Gamma(Likelihood):
     def baseline(y: np.ndarray) -> Any:
         return positive_baseline(y)
 
-    def response_mean(self, f: jax.Array) -> jax.Array:
+    def response_mean(self, f: Array) -> Array:
         return jnp.exp(f)
 
-    def response_var(self, f: jax.Array) -> jax.Array:
+    def response_var(self, f: Array) -> Array:
         return jnp.exp(2 * f) / self.shape
 
-    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def cdf(self, y: Array, f: Array) -> Array:
         return gammainc(self.shape, self.shape * jnp.maximum(y, 0.0) * jnp.exp(-f))
 
-    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
+    def sample(self, key: Array, f: Array) -> Array:
         return jnp.exp(f) * jax.random.gamma(key, self.shape, f.shape, f.dtype) / self.shape
 
     def check(self, y: ArrayLike) -> None:

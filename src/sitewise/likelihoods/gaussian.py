@@ -7,17 +7,18 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.scipy.stats import norm
 
 from sitewise.likelihoods.base import Likelihood, Power
-from sitewise.types import module, positive
+from sitewise.types import ArrayField, module, positive
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
 @module
 class Gaussian(Likelihood):
-    scale: jax.Array = positive(default=1.0)
+    scale: ArrayField = positive(default=1.0)
 
     name: ClassVar[str] = "gaussian"
     about: ClassVar[str] = "values with Gaussian noise"
@@ -25,18 +26,18 @@ class Gaussian(Likelihood):
     conjugate: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
 
-    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def log_prob(self, y: Array, f: Array) -> Array:
         return -0.5 * (((y - f) / self.scale) ** 2 + _LOG_2PI) - jnp.log(self.scale)
 
-    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def landmark(self, y: Array) -> tuple[Array, Array]:
         return y, jnp.broadcast_to(jnp.asarray(self.scale, y.dtype), y.shape)
 
-    def expected_log_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
+    def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
         if self.quadrature is not None:
             return super().expected_log_prob(y, mean, var)
         return self.log_prob(y, mean) - 0.5 * var / self.scale**2
 
-    def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0) -> jax.Array:
+    def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
         if self.quadrature is not None:
             return super().log_expected_prob(y, mean, var, power)
         # p^α = c·N(y; f, s²/α),  log c = ½(1−α) log(2πs²) − ½ log α
@@ -46,27 +47,21 @@ class Gaussian(Likelihood):
         return log_c - 0.5 * ((y - mean) ** 2 / total + jnp.log(2 * np.pi * total))
 
     def log_expected_smoothed_prob(
-        self,
-        y: jax.Array,
-        mean: jax.Array,
-        var: jax.Array,
-        resid: jax.Array,
-        power: Power = 1.0,
-        start: jax.Array | None = None,
-    ) -> jax.Array:
+        self, y: Array, mean: Array, var: Array, resid: Array, power: Power = 1.0, start: Array | None = None
+    ) -> Array:
         """p̃ = p·exp(−½ resid/s²)."""
         if self.quadrature is not None:
             return super().log_expected_smoothed_prob(y, mean, var, resid, power, start)
         return self.log_expected_prob(y, mean, var, power) - 0.5 * power * resid / self.scale**2
 
-    def response_mean(self, f: jax.Array) -> jax.Array:
+    def response_mean(self, f: Array) -> Array:
         return f
 
-    def response_var(self, f: jax.Array) -> jax.Array:
+    def response_var(self, f: Array) -> Array:
         return jnp.broadcast_to(self.scale**2, f.shape)
 
-    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def cdf(self, y: Array, f: Array) -> Array:
         return norm.cdf((y - f) / self.scale)
 
-    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
+    def sample(self, key: Array, f: Array) -> Array:
         return f + self.scale * jax.random.normal(key, f.shape, f.dtype)

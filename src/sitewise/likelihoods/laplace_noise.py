@@ -1,7 +1,7 @@
 """Laplace noise: y = f + Laplace(scale), p = exp(−|y − f|/scale) / (2 scale).
 
-Robust like Student-t, and log-concave.  log p has a kink at f = y and no curvature elsewhere, so Laplace's method,
-which lives on the curvature, does not apply: use VI, EP or the hybrid.
+It is robust like Student-t noise, and log-concave.  log p has a kink at f = y and no curvature elsewhere, so Laplace's
+method, which needs curvature, does not apply: use VI, EP or the hybrid.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from sitewise.likelihoods.base import Likelihood, Power
 from sitewise.numerics.gaussian_cdf import log_cdf
-from sitewise.types import module, positive
+from sitewise.types import ArrayField, module, positive
 
 
 @module
 class LaplaceNoise(Likelihood):
-    scale: jax.Array = positive(default=1.0)
+    scale: ArrayField = positive(default=1.0)
 
     name: ClassVar[str] = "laplace_noise"
     about: ClassVar[str] = "values with outliers, log-concave"
@@ -28,13 +29,13 @@ class LaplaceNoise(Likelihood):
     log_concave: ClassVar[bool] = True
     curved: ClassVar[bool] = False
 
-    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def log_prob(self, y: Array, f: Array) -> Array:
         return -jnp.abs(y - f) / self.scale - jnp.log(2 * self.scale)
 
-    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def landmark(self, y: Array) -> tuple[Array, Array]:
         return y, jnp.broadcast_to(jnp.asarray(self.scale, y.dtype), y.shape)
 
-    def expected_log_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
+    def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
         """E|z| = 2sφ(d/s) + d(2Φ(d/s) − 1) for z ~ N(d, s²)."""
         if self.quadrature is not None:
             return super().expected_log_prob(y, mean, var)
@@ -44,7 +45,7 @@ class LaplaceNoise(Likelihood):
         size = sd * (2 * density + z * jax.scipy.special.erf(z / np.sqrt(2)))
         return -size / self.scale - jnp.log(2 * self.scale)
 
-    def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0) -> jax.Array:
+    def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
         """With s² = var, d = y − m, b = scale/power:  E e^{−|z|/b} = e^{s²/2b²} Σ± e^{∓d/b} Φ(±d/s − s/b)."""
         if self.quadrature is not None:
             return super().log_expected_prob(y, mean, var, power)
@@ -54,16 +55,16 @@ class LaplaceNoise(Likelihood):
         left = d / b + log_cdf(-d / sd - sd / b)
         return 0.5 * var / b**2 + jnp.logaddexp(right, left) - power * jnp.log(2 * self.scale)
 
-    def response_mean(self, f: jax.Array) -> jax.Array:
+    def response_mean(self, f: Array) -> Array:
         return f
 
-    def response_var(self, f: jax.Array) -> jax.Array:
+    def response_var(self, f: Array) -> Array:
         return jnp.broadcast_to(2 * self.scale**2, f.shape)
 
-    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def cdf(self, y: Array, f: Array) -> Array:
         z = (y - f) / self.scale
         tail = 0.5 * jnp.exp(-jnp.abs(z))
         return jnp.where(z > 0, 1 - tail, tail)
 
-    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
+    def sample(self, key: Array, f: Array) -> Array:
         return f + self.scale * jax.random.laplace(key, f.shape, f.dtype)

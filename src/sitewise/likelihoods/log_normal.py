@@ -1,24 +1,24 @@
-"""Positive values: log y = f + N(0, scale²).  Gaussian noise on log y, so every method is exact."""
+"""Positive values: log y = f + N(0, scale²).  The noise on log y is Gaussian, so every method is exact."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood, Power, positive_baseline
 from sitewise.likelihoods.gaussian import Gaussian
-from sitewise.types import module, positive
+from sitewise.types import ArrayField, module, positive
 
 
 @module
 class LogNormal(Likelihood):
     """exp f is the median of y."""
 
-    scale: jax.Array = positive(default=1.0)
+    scale: ArrayField = positive(default=1.0)
 
     name: ClassVar[str] = "log_normal"
     about: ClassVar[str] = "positive values, Gaussian on the log scale"
@@ -29,27 +29,21 @@ class LogNormal(Likelihood):
     def _noise(self) -> Gaussian:
         return Gaussian(self.scale, quadrature=self.quadrature)
 
-    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def log_prob(self, y: Array, f: Array) -> Array:
         return self._noise().log_prob(jnp.log(y), f) - jnp.log(y)
 
-    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def landmark(self, y: Array) -> tuple[Array, Array]:
         return self._noise().landmark(jnp.log(y))
 
-    def expected_log_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
+    def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
         return self._noise().expected_log_prob(jnp.log(y), mean, var) - jnp.log(y)
 
-    def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0) -> jax.Array:
+    def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
         return self._noise().log_expected_prob(jnp.log(y), mean, var, power) - power * jnp.log(y)
 
     def log_expected_smoothed_prob(
-        self,
-        y: jax.Array,
-        mean: jax.Array,
-        var: jax.Array,
-        resid: jax.Array,
-        power: Power = 1.0,
-        start: jax.Array | None = None,
-    ) -> jax.Array:
+        self, y: Array, mean: Array, var: Array, resid: Array, power: Power = 1.0, start: Array | None = None
+    ) -> Array:
         inner = self._noise().log_expected_smoothed_prob(jnp.log(y), mean, var, resid, power, start)
         return inner - power * jnp.log(y)
 
@@ -60,16 +54,16 @@ class LogNormal(Likelihood):
     def baseline(y: np.ndarray) -> Any:
         return positive_baseline(y)
 
-    def response_mean(self, f: jax.Array) -> jax.Array:
+    def response_mean(self, f: Array) -> Array:
         return jnp.exp(f + 0.5 * self.scale**2)
 
-    def response_var(self, f: jax.Array) -> jax.Array:
+    def response_var(self, f: Array) -> Array:
         return jnp.expm1(self.scale**2) * jnp.exp(2 * f + self.scale**2)
 
-    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def cdf(self, y: Array, f: Array) -> Array:
         return jnp.where(y > 0, self._noise().cdf(jnp.log(jnp.where(y > 0, y, 1.0)), f), 0.0)
 
-    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
+    def sample(self, key: Array, f: Array) -> Array:
         return jnp.exp(self._noise().sample(key, f))
 
     def check(self, y: ArrayLike) -> None:

@@ -7,17 +7,18 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.scipy.special import betainc, gammaln
 
 from sitewise.likelihoods.rate import Counts
-from sitewise.types import module, positive
+from sitewise.types import ArrayField, module, positive
 
 
 @module
 class NegativeBinomial(Counts):
     """A Poisson count whose rate is multiplied by Gamma(shape, shape); shape → ∞ is Poisson."""
 
-    shape: jax.Array = positive(default=1.0)
+    shape: ArrayField = positive(default=1.0)
 
     name: ClassVar[str] = "negative_binomial"
     about: ClassVar[str] = "counts that scatter more than Poisson's"
@@ -26,10 +27,10 @@ class NegativeBinomial(Counts):
     def log_concave(self) -> bool:  # type: ignore[override]
         return self.link == "log"
 
-    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def log_prob(self, y: Array, f: Array) -> Array:
         """With z = log(μ/shape):  log C(y + shape − 1, y) + y z − (y + shape) log(1 + eᶻ).
 
-        For z > 0, log(1 + eᶻ) = z + log(1 + e⁻ᶻ), and y z, which may be millions of times the rest, cancels.
+        For z > 0, log(1 + eᶻ) = z + log(1 + e⁻ᶻ), and the term y z, which may be millions of times the rest, cancels.
         """
         y, log_exposure = self.split(y)
         r = self.shape
@@ -38,7 +39,7 @@ class NegativeBinomial(Counts):
         rest = jnp.where(z > 0, -r * z, y * z) - (y + r) * jax.nn.softplus(-jnp.abs(z))
         return binomial + rest
 
-    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def landmark(self, y: Array) -> tuple[Array, Array]:
         y, log_exposure = self.split(y)
         return self._landmark(y + 0.5, log_exposure, jnp.sqrt(1 / (y + 1.0) + 1 / self.shape))
 
@@ -49,16 +50,16 @@ class NegativeBinomial(Counts):
         mean, var = float(np.mean(y)), float(np.var(y))
         return stats.nbinom(mean**2 / (var - mean), mean / var) if var > mean > 0 else Counts.baseline(y)
 
-    def response_var(self, f: jax.Array) -> jax.Array:
+    def response_var(self, f: Array) -> Array:
         return self.rate(f) + self.rate(f) ** 2 / self.shape
 
-    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def cdf(self, y: Array, f: Array) -> Array:
         y, log_exposure = self.split(y)
         mean = jnp.exp(log_exposure) * self.rate(f)
         inside = betainc(self.shape, jnp.floor(jnp.maximum(y, 0.0)) + 1, self.shape / (self.shape + mean))
         return jnp.where(y < 0, 0.0, inside)
 
-    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
+    def sample(self, key: Array, f: Array) -> Array:
         first, second = jax.random.split(key)
         scatter = jax.random.gamma(first, self.shape, f.shape, f.dtype) / self.shape
         return jax.random.poisson(second, self.rate(f) * scatter).astype(f.dtype)

@@ -7,23 +7,24 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood, Power, is_one
 from sitewise.numerics.gaussian_cdf import log_interval
-from sitewise.types import module, positive, real
+from sitewise.types import ArrayField, module, positive, real
 
 
 @module
 class Ordinal(Likelihood):
     """p(y = c | f) = Φ(b_{c+1} − f) − Φ(b_c − f), −∞ = b_0 < b_1 < … < b_C = ∞  (Chu & Ghahramani 2005).
 
-    `first` is b_1 and `gaps` the differences of the further cut points, one fewer than cut points; for C classes give
-    C − 2 gaps.  The noise has deviation 1: the kernel's variance sets the scale.
+    `first` is b_1, and `gaps` holds the C − 2 differences between neighbouring cut points.  The noise has standard
+    deviation 1: the kernel's variance sets the scale.
     """
 
-    first: jax.Array = real(default=-0.5)
-    gaps: jax.Array = positive(default=(1.0,))
+    first: ArrayField = real(default=-0.5)
+    gaps: ArrayField = positive(default=(1.0,))
 
     name: ClassVar[str] = "ordinal"
     about: ClassVar[str] = "ordered classes 0, 1, 2, …"
@@ -61,51 +62,51 @@ class Ordinal(Likelihood):
     def classes(self) -> int:
         return np.shape(self.gaps)[0] + 2
 
-    def cuts(self) -> jax.Array:
+    def cuts(self) -> Array:
         """b_1, …, b_{C−1}."""
         return self.first + jnp.concatenate([jnp.zeros(1), jnp.cumsum(jnp.asarray(self.gaps))])
 
-    def _ends(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def _ends(self, y: Array) -> tuple[Array, Array]:
         ends = jnp.concatenate([jnp.array([-jnp.inf]), self.cuts(), jnp.array([jnp.inf])]).astype(y.dtype)
         c = jnp.clip(y, 0, self.classes - 1).astype(int)
         return ends[c], ends[c + 1]
 
-    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def log_prob(self, y: Array, f: Array) -> Array:
         low, high = self._ends(y)
         return log_interval(low, high, f, 1.0)
 
-    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The middle of the class, or its only cut point; both ends bend on the scale of the noise."""
+    def landmark(self, y: Array) -> tuple[Array, Array]:
+        """The middle of the class, or its only cut point; log p bends at both ends on the scale of the noise."""
         low, high = self._ends(y)
         low, high = jnp.where(jnp.isinf(low), high, low), jnp.where(jnp.isinf(high), low, high)
         return 0.5 * (low + high), 1 + 0.25 * (high - low)
 
-    def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0) -> jax.Array:
-        """The same with noise of variance 1 + v, for power 1."""
+    def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
+        """For power 1, `log_prob` with noise of variance 1 + v."""
         if self.quadrature is not None or not is_one(power):
             return super().log_expected_prob(y, mean, var, power)
         low, high = self._ends(y)
         return log_interval(low, high, mean, jnp.sqrt(1 + var))
 
-    def _probabilities(self, f: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def _probabilities(self, f: Array) -> tuple[Array, Array]:
         """One leading entry per class."""
         labels = jnp.arange(self.classes, dtype=f.dtype).reshape((-1,) + (1,) * f.ndim)
         return labels, jnp.exp(self.log_prob(labels + 0 * f, f))
 
-    def response_mean(self, f: jax.Array) -> jax.Array:
+    def response_mean(self, f: Array) -> Array:
         labels, p = self._probabilities(f)
         return jnp.sum(labels * p, axis=0)
 
-    def response_var(self, f: jax.Array) -> jax.Array:
+    def response_var(self, f: Array) -> Array:
         labels, p = self._probabilities(f)
         return jnp.sum((labels - jnp.sum(labels * p, axis=0)) ** 2 * p, axis=0)
 
-    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def cdf(self, y: Array, f: Array) -> Array:
         _, high = self._ends(jnp.maximum(y, 0.0))
         inside = jnp.exp(log_interval(-jnp.inf, high, f, 1.0))
         return jnp.where(y < 0, 0.0, inside)
 
-    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
+    def sample(self, key: Array, f: Array) -> Array:
         noisy = f + jax.random.normal(key, f.shape, f.dtype)
         cuts = self.cuts().reshape((-1,) + (1,) * f.ndim)
         return jnp.sum(noisy > cuts, axis=0).astype(f.dtype)

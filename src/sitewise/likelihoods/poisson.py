@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 from jax.scipy.special import gammaincc, gammaln
 
 from sitewise.likelihoods.rate import Counts
@@ -18,10 +19,10 @@ class Poisson(Counts):
     about: ClassVar[str] = "counts"
     log_concave: ClassVar[bool] = True
 
-    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def log_prob(self, y: Array, f: Array) -> Array:
         """With d = log(mean/y):  log p = y log y − y − log y! − y (eᵈ − 1 − d), in which only d depends on f.
 
-        y log(mean) − mean would lose, at a count of 10⁶, eight of the digits in which one f differs from the next.
+        At a count of 10⁶, y log(mean) − mean would lose eight of the digits in which neighbouring values of f differ.
         """
         y, log_exposure = self.split(y)
         seen = y > 0
@@ -31,25 +32,25 @@ class Poisson(Counts):
         none = -jnp.exp(log_exposure) * self.rate(f)
         return jnp.where(seen, best - count * (jnp.expm1(d) - d), none)
 
-    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def landmark(self, y: Array) -> tuple[Array, Array]:
         y, log_exposure = self.split(y)
         return self._landmark(y + 0.5, log_exposure, 1 / jnp.sqrt(y + 1.0))
 
-    def expected_log_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
+    def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
         """E[e^f] = exp(m + v/2)."""
         if self.quadrature is not None or self.link != "log":
             return super().expected_log_prob(y, mean, var)
         y, log_exposure = self.split(y)
         return y * (mean + log_exposure) - jnp.exp(mean + log_exposure + 0.5 * var) - gammaln(y + 1)
 
-    def response_var(self, f: jax.Array) -> jax.Array:
+    def response_var(self, f: Array) -> Array:
         return self.rate(f)
 
-    def cdf(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def cdf(self, y: Array, f: Array) -> Array:
         y, log_exposure = self.split(y)
         return jnp.where(
             y < 0, 0.0, gammaincc(jnp.floor(jnp.maximum(y, 0.0)) + 1, jnp.exp(log_exposure) * self.rate(f))
         )
 
-    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
+    def sample(self, key: Array, f: Array) -> Array:
         return jax.random.poisson(key, self.rate(f)).astype(f.dtype)

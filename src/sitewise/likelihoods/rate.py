@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood
@@ -34,31 +35,29 @@ class Counts(Likelihood):
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("count", "exposure") if self.exposure else ("y",)
 
-    def split(self, y: jax.Array) -> tuple[jax.Array, jax.Array | float]:
+    def split(self, y: Array) -> tuple[Array, Array | float]:
         """Counts and the logarithm of the exposure."""
         return (y[..., 0], jnp.log(y[..., 1])) if self.exposure else (y, 0.0)
 
-    def log_rate(self, f: jax.Array) -> jax.Array:
-        """f, or log log(1 + eᶠ), which is f − eᶠ/2 + … far to the left."""
+    def log_rate(self, f: Array) -> Array:
+        """f, or log log(1 + eᶠ), which is f − eᶠ/2 + … for very negative f."""
         if self.link == "log":
             return f
         left = f < -30
         return jnp.where(left, f, jnp.log(jax.nn.softplus(jnp.where(left, 0.0, f))))
 
-    def rate(self, f: jax.Array) -> jax.Array:
+    def rate(self, f: Array) -> Array:
         return jnp.exp(f) if self.link == "log" else jax.nn.softplus(f)
 
-    def _landmark(
-        self, count: jax.Array, log_exposure: ArrayLike, relative_width: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """Where the rate is that of the count.  A softplus bends at 0, which small counts feel more than their mode."""
+    def _landmark(self, count: Array, log_exposure: Array | float, relative_width: Array) -> tuple[Array, Array]:
+        """Where the rate equals the count; for a softplus and small counts it is 0, where the softplus bends."""
         if self.link == "log":
             return jnp.log(count) - log_exposure, relative_width
         rate = count * jnp.exp(-log_exposure)
         far = rate > 1000
         return jnp.where(far, rate, 0.0), jnp.where(far, rate * relative_width, 1.0)
 
-    def row(self, value: jax.Array) -> jax.Array:
+    def row(self, value: Array) -> Array:
         return jnp.stack([value, jnp.ones_like(value)], axis=-1) if self.exposure else value
 
     def level(self, y: np.ndarray, weight: np.ndarray) -> float:
@@ -71,7 +70,7 @@ class Counts(Likelihood):
 
         return stats.poisson(max(float(np.mean(y)), 1e-12))
 
-    def response_mean(self, f: jax.Array) -> jax.Array:
+    def response_mean(self, f: Array) -> Array:
         return self.rate(f)
 
     def check(self, y: ArrayLike) -> None:

@@ -4,10 +4,11 @@ log Σ_c e^{f_c} ≤ s + Σ_c e^{f_c − s} − 1 for every s, with equality at 
 
     log p(y = k | f) ≥ Σ_c [1(c = k)(g_c + 1) − e^{g_c}].
 
-The prior of these models (`priors.classes`) takes the linear s(f) that suits the sites best.  Laplace's method is then
-that of softmax itself, because the bound touches at the mode, and so do the curvatures once s is eliminated (R&W
-section 3.5); VI maximises the tilted bound of Knowles & Minka (2011), whose expectations are closed, E e^g =
-e^{m + v/2}; and the EP-like evidence integrates softmax over each row's cavity (`numerics.softmax_integral`).
+The prior of these models (`priors.classes`) uses the linear s(f) that maximises the sites.  Laplace's method is then
+that of softmax itself, because the bound is tight at the mode, and its curvature there is that of softmax once s is
+eliminated (R&W section 3.5); VI maximises the tilted bound of Knowles & Minka (2011), whose expectations have a closed
+form, E e^g = e^{m + v/2}; and the EP-like evidence integrates softmax over each row's cavity
+(`numerics.softmax_integral`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood, Power
@@ -44,37 +46,37 @@ class Softmax(Likelihood):
     def latents(self) -> int:  # type: ignore[override]
         return self.classes
 
-    def _observed(self, y: jax.Array) -> jax.Array:
+    def _observed(self, y: Array) -> Array:
         """1(c = y), classes first."""
         return (y == jnp.arange(self.classes, dtype=y.dtype).reshape((-1,) + (1,) * jnp.ndim(y))).astype(y.dtype)
 
-    def log_prob(self, y: jax.Array, f: jax.Array) -> jax.Array:
+    def log_prob(self, y: Array, f: Array) -> Array:
         """The terms of the bound, one per class; their sum is log softmax where Σ_c e^{g_c} = 1."""
         return self._observed(y) * (f + 1) - jnp.exp(f)
 
-    def expected_log_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
+    def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
         """E e^g = exp(m + v/2)."""
         return self._observed(y) * (mean + 1) - jnp.exp(mean + 0.5 * var)
 
-    def landmark(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """All classes equally likely; precise, so that q starts narrow."""
+    def landmark(self, y: Array) -> tuple[Array, Array]:
+        """All classes equally likely; the width is small, so that q starts narrow."""
         level = jnp.zeros((self.classes, *jnp.shape(y)), y.dtype)
         return level - jnp.log(float(self.classes)), level + 1.0
 
-    # -- of softmax itself, for the correlated latent values of a row: means (n, C), covariances (n, C, C) ----
+    # -- softmax itself, for the correlated latent values of a row: means (n, C), covariances (n, C, C) ----
 
-    def log_expected_prob(self, y: jax.Array, mean: jax.Array, var: jax.Array, power: Power = 1.0) -> jax.Array:
+    def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
         """log E[p(y | f)^power] for f ~ N(mean_i, var_i), where var_i is a matrix; one number per row."""
         return softmax_integral.log_win(self._observed(y).T, mean, softmax_integral.independent_variances(var), power)
 
-    def log_probabilities(self, mean: jax.Array, cov: jax.Array) -> jax.Array:
+    def log_probabilities(self, mean: Array, cov: Array) -> Array:
         """log P(y = c) of every class; their exponentials sum to one."""
         d = softmax_integral.independent_variances(cov)
         each = jnp.eye(self.classes, dtype=mean.dtype)
         logs = jax.lax.map(lambda k: softmax_integral.log_win(jnp.broadcast_to(k, mean.shape), mean, d), each).T
         return jax.nn.log_softmax(logs, axis=-1)
 
-    def sample(self, key: jax.Array, f: jax.Array) -> jax.Array:
+    def sample(self, key: Array, f: Array) -> Array:
         """Labels for latent values with the classes on the first axis."""
         return jax.random.categorical(key, f, axis=0).astype(f.dtype)
 
@@ -82,4 +84,4 @@ class Softmax(Likelihood):
         super().check(y)
         y = np.asarray(y)
         if np.any(y != np.floor(y)) or np.any(y < 0) or np.any(y >= self.classes):
-            raise ValueError(f"Softmax: y must hold class numbers 0 to {self.classes - 1}; got others.")
+            raise ValueError(f"Softmax: y must hold class numbers 0 to {self.classes - 1}; renumber the classes.")

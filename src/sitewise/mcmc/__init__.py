@@ -8,8 +8,9 @@ sample_points         log Z and predictive density on a whole grid, resumable
 
 from sitewise.mcmc.ais import PAPER, Annealing
 from sitewise.mcmc.certificate import Certificate, LogEvidence, evidence_certificate, log_evidence
-from sitewise.mcmc.hyper import HyperSamples, sample
+from sitewise.mcmc.hyper import sample
 from sitewise.mcmc.points import Points, sample_points
+from sitewise.mcmc.samples import HyperSamples
 
 __all__ = [
     "PAPER",

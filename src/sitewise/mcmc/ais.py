@@ -14,8 +14,9 @@ The two sides together give Bennett's (1976) estimate, ℓ = log Z − log Z_q t
 
     Σ_forward σ(log w − ℓ) = Σ_backward σ(log 1/w + ℓ),     σ(x) = 1/(1 + e^{−x}).
 
-It sums bounded terms, where the mean of w may hang on one large weight that is seldom drawn and not missed in the
-standard error.  All standard errors are widened so that three of them cover 99.7 % also with few (effective) chains.
+It sums bounded terms, whereas the mean of w may depend on one large weight that is rarely drawn, and the standard error
+does not show its absence.  All standard errors are widened so that three of them cover 99.7 % also with few (effective)
+chains.
 
 The default temperatures are spaced evenly in ∫ sd_τ(r) dτ, measured by a short pilot run.
 """
@@ -30,6 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.special import logsumexp
+from jax.typing import ArrayLike, DTypeLike
 from scipy import stats
 
 from sitewise.mcmc import elliptical, rowwise
@@ -51,8 +53,8 @@ class Annealing:
     combine   "mean": log of the mean weight; "geometric": mean of the log weights (the paper's three runs)
     rowwise   also move every row on its own at each temperature (see `rowwise`)
     reverse   also anneal backwards from the posterior
-    max_shrinks  a chain that has not accepted after so many shrinks of its bracket stays; side by side on a GPU, all
-              chains wait for the slowest
+    max_shrinks  a chain that has not accepted after so many shrinks of its bracket stays where it is; chains in one
+              batch on a GPU all wait for the slowest
     """
 
     path: str = "ep"
@@ -76,10 +78,10 @@ PAPER = Annealing(path="prior", chains=3, pilot=0, combine="geometric", rowwise=
 
 
 class Estimate(NamedTuple):
-    """log Z ± se from both sides together (forwards only without a reverse run), and each side for itself.
+    """log Z ± se from both sides together (forwards only without a reverse run), and each side by itself.
 
-    `lower` is low on average and `upper` high; `ess` is the effective number of forward chains, `upper_ess` of backward
-    ones.
+    `lower` is low on average and `upper` is high; `ess` is the effective number of forward chains, `upper_ess` that of
+    backward ones.
     """
 
     log_z: jax.Array
@@ -95,7 +97,7 @@ class Estimate(NamedTuple):
 
 
 def widening(ess: jax.Array) -> jax.Array:
-    """Three standard errors from `ess` values cover what three of a normal law do if widened by t(ess − 1)/3."""
+    """t(ess − 1)/3: three standard errors from `ess` values, times this, cover as much as three of a normal law."""
     df = 1 / np.maximum(_ONE_OVER_DF, 1e-9)
     table = np.log(stats.t.ppf(_THREE_SIGMA, df) / stats.norm.ppf(_THREE_SIGMA))
     return jnp.exp(jnp.interp(1 / jnp.maximum(ess - 1, 0.5), _ONE_OVER_DF, table))
@@ -107,10 +109,10 @@ def effective(log_w: jax.Array) -> jax.Array:
 
 
 def bennett(forward: jax.Array, backward: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """ℓ (see above) and its standard error, from as many log weights of either direction."""
+    """ℓ (see above) and its standard error, from equally many log weights of each direction."""
     chains = forward.shape[0]
 
-    def halve(_, bounds):
+    def halve(_: jax.Array, bounds: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         low, high = bounds
         middle = 0.5 * (low + high)
         too_low = jnp.sum(jax.nn.sigmoid(forward - middle)) > jnp.sum(jax.nn.sigmoid(backward + middle))
@@ -128,13 +130,13 @@ def bennett(forward: jax.Array, backward: jax.Array) -> tuple[jax.Array, jax.Arr
 
 
 def summary(log_w: jax.Array, combine: str) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """log mean w, its standard error (jackknife, widened) and (Σw)²/Σw²; or mean log w, its plain standard error, …"""
+    """log mean w, its standard error (jackknife, widened) and (Σw)²/Σw²; "geometric": mean log w and its plain one."""
     chains = log_w.shape[0]
     ess = effective(log_w)
     if combine == "geometric":
         return jnp.mean(log_w), jnp.std(log_w, ddof=1) / jnp.sqrt(chains), ess
     total = logsumexp(log_w)
-    # log Σ_{j≠i} w_j, without the cancellation of Σ − w_i when one weight is nearly all
+    # log Σ_{j≠i} w_j, without the cancellation of Σ − w_i when one weight is nearly the whole sum.
     others = jnp.where(jnp.eye(chains, dtype=bool), -jnp.inf, log_w[None, :])
     left_out = logsumexp(others, axis=1) - jnp.log(chains - 1)
     se = jnp.sqrt((chains - 1) / chains * jnp.sum((left_out - jnp.mean(left_out)) ** 2))
@@ -142,13 +144,15 @@ def summary(log_w: jax.Array, combine: str) -> tuple[jax.Array, jax.Array, jax.A
 
 
 class Tally(NamedTuple):
-    """Counts over all chains and steps: bracket shrinks, and moves given up."""
+    """Counts over all chains and steps: bracket shrinks, and moves that were given up."""
 
     shrinks: jax.Array
     stuck: jax.Array
 
 
-def move(settings: Annealing, key: jax.Array, target: Target, state: elliptical.State, tau, tally: Tally):
+def move(
+    settings: Annealing, key: jax.Array, target: Target, state: elliptical.State, tau: float | jax.Array, tally: Tally
+) -> tuple[elliptical.State, Tally]:
     """One transition of every chain at temperature τ."""
     key, key_rows = jax.random.split(key)
     ref = target.ref
@@ -161,28 +165,30 @@ def move(settings: Annealing, key: jax.Array, target: Target, state: elliptical.
     return state, Tally(tally.shrinks + jnp.sum(info.shrinks), tally.stuck + stuck)
 
 
-def _power_knots(dtype) -> jax.Array:
+def _power_knots(dtype: DTypeLike) -> jax.Array:
     return jnp.linspace(0.0, 1.0, _KNOTS, dtype=dtype) ** _POWER
 
 
-def _tau(knots: jax.Array, t, steps) -> jax.Array:
+def _tau(knots: jax.Array, t: jax.Array, steps: ArrayLike) -> jax.Array:
     at = jnp.asarray(t, knots.dtype) / steps * (_KNOTS - 1)
     below = jnp.clip(jnp.floor(at).astype(jnp.int32), 0, _KNOTS - 2)
     share = at - below
     return (1 - share) * knots[below] + share * knots[below + 1]
 
 
-def pilot_knots(settings: Annealing, key: jax.Array, target: Target, steps: jax.Array) -> jax.Array:
+def pilot_knots(settings: Annealing, key: jax.Array, target: Target, steps: int | jax.Array) -> jax.Array:
     """Temperatures evenly spaced in ∫ sd_τ(r) dτ, from one run along τ = (t/T)⁴.
 
-    A tenth of the spacing is kept from the starting schedule, against a noisy sd.
+    A tenth of the spacing is that of the starting schedule, because the measured sd is noisy.
     """
     dtype = target.ref.mean.dtype
     base = _power_knots(dtype)
     key_start, key_run = jax.random.split(key)
     state = elliptical.init(draw(key_start, target.ref, settings.chains), target.residual)
 
-    def body(t, carry):
+    def body(
+        t: jax.Array, carry: tuple[elliptical.State, jax.Array, jax.Array]
+    ) -> tuple[elliptical.State, jax.Array, jax.Array]:
         state, spread, count = carry
         state, _ = move(settings, jax.random.fold_in(key_run, t), target, state, _tau(base, t, steps), _no_tally())
         cell = jnp.clip(((t - 1) * (_KNOTS - 1)) // steps, 0, _KNOTS - 2)
@@ -190,7 +196,7 @@ def pilot_knots(settings: Annealing, key: jax.Array, target: Target, steps: jax.
 
     zeros = jnp.zeros(_KNOTS - 1, dtype)
     _, spread, count = lax.fori_loop(1, steps + 1, body, (state, zeros, zeros))
-    # cells that no step fell into take the average sd of their neighbours
+    # Cells that no step fell into take the average sd of their neighbours.
     near = jnp.abs(jnp.arange(_KNOTS - 1)[:, None] - jnp.arange(_KNOTS - 1)[None, :]) <= 3
     sd = (near @ spread) / jnp.maximum(near @ count, 1.0)
     length = jnp.concatenate([jnp.zeros(1, dtype), jnp.cumsum(sd * jnp.diff(base))])
@@ -203,12 +209,15 @@ def _no_tally() -> Tally:
     return Tally(jnp.zeros((), jnp.int64), jnp.zeros((), jnp.int64))
 
 
-def forward(settings: Annealing, key: jax.Array, target: Target, knots: jax.Array, steps: jax.Array):
-    """(state at the posterior, log weights, tally)."""
+Run = tuple[elliptical.State, jax.Array, Tally]  # chains, their log weights, and the counts
+
+
+def forward(settings: Annealing, key: jax.Array, target: Target, knots: jax.Array, steps: int | jax.Array) -> Run:
+    """The run from q to the posterior."""
     key_start, key_run = jax.random.split(key)
     state = elliptical.init(draw(key_start, target.ref, settings.chains), target.residual)
 
-    def body(t, carry):
+    def body(t: jax.Array, carry: Run) -> Run:
         state, log_w, tally = carry
         tau = _tau(knots, t, steps)
         log_w = log_w + (tau - _tau(knots, t - 1, steps)) * state.residual
@@ -219,10 +228,17 @@ def forward(settings: Annealing, key: jax.Array, target: Target, knots: jax.Arra
     return lax.fori_loop(1, steps + 1, body, (state, zeros, _no_tally()))
 
 
-def backward(settings: Annealing, key: jax.Array, target: Target, state, knots: jax.Array, steps: jax.Array):
-    """Log weights of the reverse run that starts at posterior draws."""
+def backward(
+    settings: Annealing,
+    key: jax.Array,
+    target: Target,
+    state: elliptical.State,
+    knots: jax.Array,
+    steps: int | jax.Array,
+) -> jax.Array:
+    """Log weights of the reverse run, which starts at posterior draws."""
 
-    def body(i, carry):
+    def body(i: jax.Array, carry: Run) -> Run:
         state, log_w, tally = carry
         t = steps - i
         tau = _tau(knots, t - 1, steps)
@@ -235,21 +251,25 @@ def backward(settings: Annealing, key: jax.Array, target: Target, state, knots: 
 
 
 def resample(key: jax.Array, state: elliptical.State, log_w: jax.Array) -> elliptical.State:
-    """Chains drawn by their weights: as if from the posterior."""
+    """Chains drawn in proportion to their weights, which makes them draws from the posterior."""
     pick = jax.random.categorical(key, log_w, shape=log_w.shape)
     return elliptical.State(state.position[:, pick], state.residual[pick])
 
 
-def settle(settings: Annealing, key: jax.Array, target: Target, state, steps):
-    """Move at the posterior, to forget where the annealing ended."""
+def settle(
+    settings: Annealing, key: jax.Array, target: Target, state: elliptical.State, steps: int | jax.Array
+) -> elliptical.State:
+    """Move at the posterior, so that the chains no longer depend on where the annealing ended."""
 
-    def body(t, state):
+    def body(t: jax.Array, state: elliptical.State) -> elliptical.State:
         return move(settings, jax.random.fold_in(key, t), target, state, 1.0, _no_tally())[0]
 
     return lax.fori_loop(0, steps, body, state)
 
 
-def anneal(settings: Annealing, key: jax.Array, target: Target, steps, pilot) -> tuple[Estimate, elliptical.State]:
+def anneal(
+    settings: Annealing, key: jax.Array, target: Target, steps: int | jax.Array, pilot: int | jax.Array
+) -> tuple[Estimate, elliptical.State]:
     """The estimate and the chains at the posterior.  `steps` and `pilot` may be traced: one program for all lengths."""
     key_pilot, key_forward, key_resample, key_settle, key_back = jax.random.split(key, 5)
     ref = target.ref

@@ -16,7 +16,7 @@ from sitewise.mcmc import points
 from sitewise.mcmc.ais import Annealing
 from sitewise.model import Model
 from sitewise.parameters import Trainable
-from sitewise.runtime.precision import working_precision
+from sitewise.runtime.precision import WORKING_DTYPE, working_precision
 
 _GOOD, _ROUGH = 0.01, 0.05  # nats a row
 
@@ -53,12 +53,12 @@ def log_evidence(
 ) -> LogEvidence:
     """log Z by annealing, with four times the steps until the target is met or `max_steps` is spent.
 
-    `done` is told of every step, in words.
+    `done` is called after every step with a few words that say what was done.
     """
     settings = Annealing() if annealing is None else annealing
     with working_precision():
         trainable = Trainable.of(model)
-        vector = np.asarray(trainable.to_vector(model), np.float64)[None]
+        vector = np.asarray(trainable.to_vector(model), WORKING_DTYPE)[None]
     found = points.sample_points(
         model, data, vector, trainable=trainable, annealing=settings, steps=steps, max_steps=max_steps,
         target_se=target_se, draws=1, seed=seed, block=1, done=done,
@@ -86,7 +86,7 @@ class Certificate:
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """good: within 0.01 nats a row of log Z; rough: within 0.05; else poor.  Unclear if the error bar decides."""
+        """good: within 0.01 nats a row of log Z; rough: within 0.05; else poor.  unclear: the error crosses a limit."""
         error = 2 * self.mcmc.se / self.rows
         out = {}
         for name, value in self.evidences.items():
@@ -98,7 +98,7 @@ class Certificate:
         return out
 
     def to_plain(self) -> dict[str, Any]:
-        """As numbers, text and maps, for reports and JSON."""
+        """The same as numbers, text and maps, for reports and JSON."""
         return {
             "mcmc": dataclasses.asdict(self.mcmc),
             "evidences": self.evidences,
@@ -126,7 +126,7 @@ class Certificate:
         )
         good = [name for name, word in self.verdicts.items() if word == "good"]
         if not m.tight:
-            lines.append("The error bar is wider than asked for: judge with care, or raise max_steps.")
+            lines.append("The error bar is wider than requested, so that verdicts are uncertain: raise max_steps.")
         lines.append(f"Trust {', '.join(good)} here." if good else "None of the approximations is good here: use mcmc.")
         return "\n".join(lines)
 

@@ -1,9 +1,9 @@
 """Elliptical slice sampling (Murray, Adams & MacKay 2010).
 
-Leaves N(f; mean, root rootᵀ) · exp(τ·r(f)) invariant.  ν ~ N(0, root rootᵀ) and the present point span an ellipse;
-the new point is on it, at an angle found by shrinking a bracket around the present one.  No step size to set.
-All chains (columns) move at once: the bracket loop runs until the slowest has accepted, or `max_shrinks` times;
-a chain that has not accepted by then stays (the move is its own reverse, so the target is still left invariant).
+A step leaves N(f; mean, root rootᵀ) · exp(τ·r(f)) invariant.  ν ~ N(0, root rootᵀ) and the present point span an
+ellipse; the new point is on it, at an angle found by shrinking a bracket around the present one.  There is no step
+size to set.  All chains (columns) move at once: the bracket loop runs until the slowest has accepted, or `max_shrinks`
+times; a chain that has not accepted by then stays (the move is its own reverse, so the target is still left invariant).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
+Residual = Callable[[jax.Array], jax.Array]  # r of every column: (n, chains) to (chains,)
 
 
 class State(NamedTuple):
@@ -31,21 +33,21 @@ class Info(NamedTuple):
     shrinks: jax.Array
 
 
-def init(position: jax.Array, residual: Callable) -> State:
+def init(position: jax.Array, residual: Residual) -> State:
     return State(position, residual(position))
 
 
 def step(
     key: jax.Array,
     state: State,
-    residual: Callable,
+    residual: Residual,
     mean: jax.Array,
     root: jax.Array,
     *,
     tau: float | jax.Array = 1.0,
     max_shrinks: int = 40,
 ) -> tuple[State, Info]:
-    """One transition of every chain; `residual` maps (n, chains) to (chains,)."""
+    """One transition of every chain."""
     n, chains = state.position.shape
     dtype = state.position.dtype
     key_nu, key_height, key_angle, key_shrink = jax.random.split(key, 4)
@@ -55,7 +57,7 @@ def step(
     height = tau * state.residual + jnp.log(jax.random.uniform(key_height, (chains,), dtype, minval=1e-300))
     angle = 2 * np.pi * jax.random.uniform(key_angle, (chains,), dtype)
 
-    def point(angle):
+    def point(angle: jax.Array) -> jax.Array:
         return centre + present * jnp.cos(angle) + nu * jnp.sin(angle)
 
     class Loop(NamedTuple):
@@ -67,10 +69,10 @@ def step(
         shrinks: jax.Array
         turn: jax.Array
 
-    def go_on(s):
+    def any_moving(s: Loop) -> jax.Array:
         return jnp.any(s.moving) & (s.turn <= max_shrinks)
 
-    def body(s):
+    def body(s: Loop) -> Loop:
         value = residual(point(s.angle))
         accept = s.moving & (tau * value > height)
         moving = s.moving & ~accept
@@ -96,6 +98,6 @@ def step(
         jnp.zeros(chains, jnp.int32),
         jnp.zeros((), jnp.int32),
     )
-    end = lax.while_loop(go_on, body, start)
+    end = lax.while_loop(any_moving, body, start)
     angle = jnp.where(end.moving, 0.0, end.angle)
     return State(point(angle), end.residual), Info(angle, end.shrinks)

@@ -1,19 +1,17 @@
-"""Posterior of hyperparameters and latent values, and predictions averaged over it.
+"""Sampling from the posterior of hyperparameters and latent values.
 
     samples = sample(model, data, priors={"kernel.lengthscale": LogNormal(0, 1)})
     print(samples.summary());  samples.log_density(X_new, y_new)
 
-Chains run by surrogate-data slice sampling (see `surrogate`).  Positive parameters without a prior are log-uniform
+Chains move by surrogate-data slice sampling (see `surrogate`).  Positive parameters without a prior are log-uniform
 within their bounds, as in the paper.  Warm-up learns the directions and widths of the slices from the spread of the
-chains; then they are held, and every draw counts.
+chains; afterwards they are held, and every draw is kept.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +19,11 @@ import numpy as np
 from jax import lax
 
 from sitewise.data import Data
+from sitewise.hyperpriors import HyperPrior
 from sitewise.inference import EP
 from sitewise.inference.loop import solve
-from sitewise.mcmc import diagnostics, new_rows, surrogate
+from sitewise.mcmc import surrogate
+from sitewise.mcmc.samples import HyperSamples
 from sitewise.model import Model
 from sitewise.numerics.small_matrices import principal_axes
 from sitewise.parameters import Trainable
@@ -32,20 +32,37 @@ from sitewise.sites import Sites
 
 _CHUNK = 25  # sweeps a compiled call; the same program serves warm-up and sampling of any length
 _FIRST_WIDTH = 2.0
-PREDICT_FROM = 1000  # draws; neighbours in a chain are alike, and each costs a Cholesky factorisation
+
+Priors = tuple[tuple[str, HyperPrior], ...]  # pairs of a parameter's name and its prior: a compilation key
+Trajectory = tuple[
+    surrogate.State, tuple[surrogate.State, surrogate.Info]
+]  # the last state; every state, with its cost
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _chunk(trainable: Trainable, priors: tuple, moves: int, batch: int, model, data, sites, bounds, states, runs):
+def _chunk(
+    trainable: Trainable,
+    priors: Priors,
+    moves: int,
+    batch: int,
+    model: Model,
+    data: Data,
+    sites: Sites,
+    bounds: jax.Array,
+    states: surrogate.State,
+    runs: tuple[jax.Array, jax.Array, int],
+) -> Trajectory:
     """`_CHUNK` sweeps of every chain; `runs` = (keys, directions, thin)."""
     keys, directions, thin = runs
     target = surrogate.Posterior(trainable, priors, model, data, sites, bounds)
 
-    def chain(arguments):
+    def chain(arguments: tuple[surrogate.State, jax.Array]) -> Trajectory:
         state, key = arguments
 
-        def draw(state, t):
-            def one(i, carry):
+        def draw(state: surrogate.State, t: jax.Array) -> Trajectory:
+            def one(
+                i: jax.Array, carry: tuple[surrogate.State, surrogate.Info]
+            ) -> tuple[surrogate.State, surrogate.Info]:
                 state, spent = carry
                 key_sweep = jax.random.fold_in(jax.random.fold_in(key, t), i)
                 state, info = surrogate.sweep(key_sweep, target, state, directions, moves)
@@ -62,134 +79,25 @@ def _chunk(trainable: Trainable, priors: tuple, moves: int, batch: int, model, d
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _starts(trainable: Trainable, priors: tuple, model, data, sites, bounds, keys, vectors) -> surrogate.State:
+def _starts(
+    trainable: Trainable,
+    priors: Priors,
+    model: Model,
+    data: Data,
+    sites: Sites,
+    bounds: jax.Array,
+    keys: jax.Array,
+    vectors: jax.Array,
+) -> surrogate.State:
     target = surrogate.Posterior(trainable, priors, model, data, sites, bounds)
     return lax.map(lambda each: surrogate.start(each[0], target, each[1]), (keys, vectors))
-
-
-@jax.jit
-def _log_density(likelihood, mean, var, y):
-    """log p(y) averaged over the components, as log-mean-exp."""
-
-    def component(total, part):
-        likelihood, mean, var = part
-        return jnp.logaddexp(total, likelihood.log_expected_prob(y, mean, var)), None
-
-    total, _ = lax.scan(component, jnp.full(y.shape, -jnp.inf), (likelihood, mean, var))
-    return total - jnp.log(mean.shape[0])
-
-
-@dataclasses.dataclass(frozen=True)
-class HyperSamples:
-    """Draws of the hyperparameters, `vectors` (chains, draws, parameters), and of the whitened latent values `z`.
-
-    `limits` are the bounds of the vector, `evaluations` the mean number of evaluations of a slice, `stuck` the share of
-    moves that each chain gave up.
-    """
-
-    model: Model
-    data: Data
-    trainable: Trainable
-    vectors: np.ndarray
-    z: np.ndarray
-    limits: np.ndarray
-    evaluations: float
-    stuck: np.ndarray
-
-    @property
-    def flat(self) -> np.ndarray:
-        """`vectors` of all chains in a row."""
-        chains, draws, size = self.vectors.shape
-        return self.vectors.reshape(chains * draws, size)
-
-    @property
-    def parameters(self) -> dict[str, np.ndarray]:
-        """Constrained values by name, each (chains, draws, ...)."""
-        with working_precision():
-            named = jax.vmap(self.trainable.constrained)(jnp.asarray(self.flat))
-        return {k: np.asarray(v).reshape(*self.vectors.shape[:2], *v.shape[1:]) for k, v in named.items()}
-
-    def diagnostics(self) -> dict[str, dict[str, float]]:
-        """Mean and standard deviation (of the unconstrained value), R-hat, bulk and tail ESS of every parameter."""
-        out = {}
-        for label, x in zip(self.trainable.labels, np.moveaxis(self.vectors, -1, 0), strict=True):
-            out[label] = {
-                "mean": float(x.mean()), "sd": float(x.std()), "rhat": diagnostics.rhat(x),
-                "bulk_ess": diagnostics.bulk_ess(x), "tail_ess": diagnostics.tail_ess(x),
-            }  # fmt: skip
-        return out
-
-    @property
-    def at_bound(self) -> tuple[str, ...]:
-        """Parameters with more than a hundredth of the draws in the outermost hundredths between their bounds."""
-        flat = self.flat
-        low, high = self.limits.T
-        share = np.mean(np.minimum(flat - low, high - flat) < 0.01 * (high - low), axis=0)
-        return tuple(label for label, s in zip(self.trainable.labels, share, strict=True) if s > 0.01)
-
-    def problems(self, rhat: float = 1.01, ess: float = 100) -> list[str]:
-        """What speaks against these chains, in plain words; empty if nothing does.
-
-        The limits of R-hat and of the effective draws a chain are those of Vehtari et al. (2021).
-        """
-        found = []
-        for label, d in self.diagnostics().items():
-            least = min(d["bulk_ess"], d["tail_ess"])
-            if not d["rhat"] <= rhat:
-                found.append(
-                    f"{label}: the chains disagree, R-hat {d['rhat']:.3f} is above {rhat}. Draw longer chains."
-                )
-            if least < ess * self.vectors.shape[0]:
-                found.append(f"{label}: {least:.0f} effective draws are below {ess} a chain. Draw longer chains.")
-        for label in self.at_bound:
-            found.append(f"{label}: draws pile up at a bound, so that the bound decides. Give it a prior.")
-        for chain in np.flatnonzero(self.stuck > 0.01):
-            found.append(f"Chain {chain} gave up {self.stuck[chain]:.1%} of its moves: the posterior may be singular.")
-        return found
-
-    def summary(self) -> str:
-        lines = [f"{'':28s} {'mean':>9s} {'sd':>8s} {'R-hat':>7s} {'bulk':>7s} {'tail':>7s}   (log scale if positive)"]
-        for label, d in self.diagnostics().items():
-            moments = f"{d['mean']:9.3f} {d['sd']:8.3f} {d['rhat']:7.3f}"
-            lines.append(f"{label:28s} {moments} {d['bulk_ess']:7.0f} {d['tail_ess']:7.0f}")
-        return "\n".join(lines + (self.problems() or ["No problems found."]))
-
-    def given(self, pick: np.ndarray) -> tuple:
-        """Arguments of the functions in `prediction`, for the draws numbered `pick` of all chains in a row."""
-        z = self.z.reshape(len(self.flat), -1)
-        return self.trainable, self.model, self.data, self.flat[pick], z[pick]
-
-    def spaced(self, draws: int = PREDICT_FROM) -> np.ndarray:
-        """Numbers of at most `draws` draws, evenly spaced over all chains."""
-        total = len(self.flat)
-        return np.unique(np.linspace(0, total - 1, min(draws, total)).astype(int))
-
-    def log_density(self, X, y, draws: int = PREDICT_FROM) -> np.ndarray:
-        """log p(y|X) of each row, averaged over (at most `draws`) draws of hyperparameters and latent values."""
-        with working_precision():
-            X, y = jnp.asarray(X, jnp.float64), jnp.asarray(y, jnp.float64)
-            return np.asarray(_log_density(*new_rows.marginals(*self.given(self.spaced(draws)), X), y))
-
-    def probability(self, X, draws: int = PREDICT_FROM) -> np.ndarray:
-        """P(y = 1 | X) for a two-class likelihood."""
-        return np.exp(self.log_density(X, np.ones(len(X)), draws))
-
-    def to_arviz(self) -> Any:
-        """The draws as ArviZ InferenceData (needs arviz)."""
-        try:
-            import arviz
-        except ImportError as problem:
-            raise ImportError("to_arviz needs the package arviz; install it with pip install arviz.") from problem
-        if int(arviz.__version__.split(".")[0]) >= 1:  # groups became one dictionary in ArviZ 1.0
-            return arviz.from_dict({"posterior": self.parameters})
-        return arviz.from_dict(posterior=self.parameters)
 
 
 def sample(
     model: Model,
     data: Data,
     *,
-    priors: Mapping[str, Any] | None = None,
+    priors: Mapping[str, HyperPrior] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     fixed: tuple[str, ...] = (),
     train: tuple[str, ...] = (),
@@ -204,12 +112,12 @@ def sample(
     batch: int = 1,
     callback: Callable[[int, int], None] | None = None,
 ) -> HyperSamples:
-    """Draw from p(θ, f | y).  Start from a fitted model if you can; chains start within `spread` of it (log scale).
+    """Draw from p(θ, f | y).  Start from a fitted model if possible; chains start within `spread` of it (log scale).
 
-    `sites` decide where f starts, and set the surrogate data's noise and the ellipses of f; by default they are EP's,
+    `sites` determine where f starts, the noise of the surrogate data and the ellipses of f; by default they are EP's,
     solved again at the middle of the chains after every chunk of the warm-up.  `moves` of f follow every sweep over θ;
-    `batch` chains run side by side (on a GPU: all).  `warmup` and `draws` are rounded up to
-    whole chunks of 25 sweeps.
+    `batch` chains run in one batch (on a GPU: all).  `warmup` and `draws` are rounded up to whole chunks of 25 sweeps.
+    `callback` is called after every chunk with the number of chunks that are done and the total.
     """
     model.likelihood.check(data.y)
     with working_precision():
@@ -220,7 +128,7 @@ def sample(
         limits = jnp.asarray(trainable.limits(bounds or {}))
         if sites is None:
             found = solve(EP(), model, padded)
-            # Sites that have not settled may lie anywhere; without any, chains start from the prior.
+            # Sites that have not settled may have any values; with zero sites the chains start from the prior.
             sites = found.sites if found.outcome.settled else jax.tree.map(jnp.zeros_like, found.sites)
         pad = padded.rows - sites.nat1.shape[0]
         sites = Sites(*(jnp.nan_to_num(jnp.pad(jnp.asarray(a), (0, pad))) for a in sites))
@@ -235,7 +143,7 @@ def sample(
         chunks = -(-warmup // _CHUNK), -(-draws // _CHUNK)
         directions = _FIRST_WIDTH * jnp.eye(trainable.size)
         history: list[np.ndarray] = []
-        kept: list[tuple] = []
+        kept: list[tuple[np.ndarray, np.ndarray, surrogate.Info]] = []
         for i in range(sum(chunks)):
             keys = jax.random.split(jax.random.fold_in(key_run, i), chains)
             warm = i < chunks[0]

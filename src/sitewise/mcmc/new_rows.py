@@ -1,6 +1,12 @@
-"""The latent function at new rows given draws of hyperparameters and latent values.
+"""The latent function at new rows, given draws of the latent values at the training rows.
 
-Given one draw (θ, z), f at new rows is Gaussian (see `latent.conditional`); over the draws it is a mixture of them.
+Given a draw f = μ + A z at the training rows, f* at a new row is Gaussian with
+
+    mean μ* + Vᵀz,   variance k** − Σ V²,   V = A⁻¹ k*
+
+Over the draws it is a mixture of such Gaussians, so that p(y*|X*) is averaged over the draws with the Gaussian
+integrated out (closed form for the probit): no draw of f* is needed.  `log_density` takes draws at fixed
+hyperparameters; the other functions take draws (θ, z) of both.
 """
 
 from __future__ import annotations
@@ -11,23 +17,71 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from sitewise.mcmc.latent import conditional
-from sitewise.mcmc.reference import prior_root
-from sitewise.numerics import cholesky
+from sitewise.data import Data
+from sitewise.likelihoods import Likelihood
+from sitewise.mcmc import ais
+from sitewise.mcmc.elliptical import State
+from sitewise.mcmc.reference import Target, prior_root
+from sitewise.model import Model
+from sitewise.numerics import cholesky, triangular
 from sitewise.parameters import Trainable
 
 
-def _given(trainable: Trainable, model, data, vector, X_new):
+def conditional(model: Model, data: Data, A: jax.Array, X_new: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(V, μ*, variance) of f* given z."""
+    prior = model.prior
+    # New rows first: distances are centred on the second table, and a prediction must not depend on its neighbours.
+    cross = jnp.where(data.mask[:, None], prior.kernel.matrix(X_new, data.X).T, 0.0)
+    V = triangular.lower_solve(A, cross)
+    full = prior.kernel.variances(X_new)
+    floor = jnp.finfo(full.dtype).eps * full
+    return V, prior.mean(X_new), jnp.maximum(full - jnp.sum(V * V, axis=0), floor)
+
+
+def log_density(
+    settings: ais.Annealing,
+    key: jax.Array,
+    target: Target,
+    model: Model,
+    state: State,
+    X_new: jax.Array,
+    y_new: jax.Array,
+    draws: int | jax.Array,
+    thin: int,
+) -> jax.Array:
+    """log p(y*|X*) of every new row, averaged over `draws` states of each chain, `thin` moves apart."""
+    ref = target.ref
+    V, mu, var = conditional(model, target.data, ref.prior_root, X_new)
+
+    def body(t: jax.Array, carry: tuple[State, jax.Array]) -> tuple[State, jax.Array]:
+        state, total = carry
+        state = ais.settle(settings, jax.random.fold_in(key, t), target, state, thin)
+        z = triangular.lower_solve(ref.prior_root, state.position - ref.prior_mean[:, None])
+        mean = mu[:, None] + V.T @ z
+        density = model.likelihood.log_expected_prob(y_new[:, None], mean, var[:, None] + 0 * mean)
+        return state, jnp.logaddexp(total, jax.scipy.special.logsumexp(density, axis=1))
+
+    start = (state, jnp.full(X_new.shape[0], -jnp.inf, mu.dtype))
+    _, total = lax.fori_loop(0, draws, body, start)
+    return total - jnp.log(jnp.asarray(draws * settings.chains, total.dtype))
+
+
+def _given(
+    trainable: Trainable, model: Model, data: Data, vector: jax.Array, X_new: jax.Array
+) -> tuple[Model, jax.Array, jax.Array, jax.Array]:
+    """The model at θ = vector, and (V, μ*, variance) of f* under it."""
     here = trainable.from_vector(model, vector)
     _, A, _ = prior_root(here, data)
     return here, *conditional(here, data, A, X_new)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def marginals(trainable: Trainable, model, data, vectors, z, X_new):
+def marginals(
+    trainable: Trainable, model: Model, data: Data, vectors: jax.Array, z: jax.Array, X_new: jax.Array
+) -> tuple[Likelihood, jax.Array, jax.Array]:
     """(likelihood, mean, var) of every draw: parameters with a leading axis of draws, and two (draws, rows) tables."""
 
-    def one(draw):
+    def one(draw: tuple[jax.Array, jax.Array]) -> tuple[Likelihood, jax.Array, jax.Array]:
         vector, z = draw
         here, V, mu, var = _given(trainable, model, data, vector, X_new)
         return here.likelihood, mu + V.T @ z, var
@@ -36,10 +90,12 @@ def marginals(trainable: Trainable, model, data, vectors, z, X_new):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def joint(trainable: Trainable, model, data, vectors, z, X_new):
+def joint(
+    trainable: Trainable, model: Model, data: Data, vectors: jax.Array, z: jax.Array, X_new: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """Mean and covariance matrix of f over all draws: the mean of the covariances plus the covariance of the means."""
 
-    def one(total, draw):
+    def one(total: jax.Array, draw: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         vector, z = draw
         here, V, mu, _ = _given(trainable, model, data, vector, X_new)
         return total + here.prior.kernel.matrix(X_new) - V.T @ V, mu + V.T @ z
@@ -51,10 +107,18 @@ def joint(trainable: Trainable, model, data, vectors, z, X_new):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def functions(trainable: Trainable, model, data, vectors, z, key, X_new):
+def functions(
+    trainable: Trainable,
+    model: Model,
+    data: Data,
+    vectors: jax.Array,
+    z: jax.Array,
+    key: jax.Array,
+    X_new: jax.Array,
+) -> tuple[Likelihood, jax.Array]:
     """(likelihood, f) of every draw: the function drawn jointly at all new rows, one for each (θ, z)."""
 
-    def one(arguments):
+    def one(arguments: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[Likelihood, jax.Array]:
         vector, z, key = arguments
         here, V, mu, _ = _given(trainable, model, data, vector, X_new)
         root = cholesky.semidefinite_root(here.prior.kernel.matrix(X_new) - V.T @ V)

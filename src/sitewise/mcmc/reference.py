@@ -20,7 +20,7 @@ from sitewise.numerics import cholesky, triangular, whitened_sites
 from sitewise.priors.full import FullGram
 from sitewise.sites import Sites, log_site
 
-_LOWEST = -1e30  # a log density below this (Poisson far out) is as good as zero, and stays finite when tempered
+_LOWEST = -1e30  # a lower log density (Poisson, far from y) means zero density; this stays finite when tempered
 
 
 class Reference(NamedTuple):
@@ -38,7 +38,10 @@ class Reference(NamedTuple):
 
 
 def prior_root(model: Model, data: Data) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Prior mean, A with A Aᵀ = K + jitter, and the jitter; rows of weight 0 are cut loose, so they change nothing."""
+    """Prior mean, A with A Aᵀ = K + jitter, and the jitter.
+
+    Rows of weight 0 are made independent of the others, so that they change nothing.
+    """
     gram = model.prior.gram(data.X)
     if not isinstance(gram, FullGram):
         raise TypeError("mcmc needs a full GP: its samples are of the latent value of every row.")
@@ -51,7 +54,7 @@ def prior_root(model: Model, data: Data) -> tuple[jax.Array, jax.Array, jax.Arra
 
 
 def reference(model: Model, data: Data, sites: Sites) -> Reference:
-    """prior × sites; sites that are not finite count as zero (the prior itself)."""
+    """prior × sites; a site that is not finite counts as zero, which leaves the prior itself."""
     good = data.mask & jnp.isfinite(sites.nat1) & jnp.isfinite(sites.prec)
     sites = Sites(jnp.where(good, sites.nat1, 0.0), jnp.where(good, sites.prec, 0.0))
     mu, A, jitter = prior_root(model, data)
@@ -84,6 +87,6 @@ class Target(NamedTuple):
 
 
 def draw(key: jax.Array, ref: Reference, chains: int) -> jax.Array:
-    """Columns f ~ q.  Row i gets the same random numbers however many rows of padding follow."""
+    """Columns f ~ q.  Row i gets the same random numbers, however many rows of padding follow it."""
     noise = jax.random.normal(key, (ref.mean.shape[0], chains), ref.mean.dtype)
     return ref.mean[:, None] + ref.root @ noise

@@ -1,4 +1,4 @@
-"""Every row on its own, all rows at once: an exact companion of elliptical slice sampling.
+"""A move of every row on its own, for all rows at once: an exact complement of elliptical slice sampling.
 
 Write q's deviation f − m = a + sd∘ε with a Gaussian and ε independent noise (`whitened_sites.independent_part`).
 Given a, the rows are independent: f_i ~ N(m_i + a_i, sd_i²) · exp(τ r_i(f_i)).  So
@@ -6,8 +6,8 @@ Given a, the rows are independent: f_i ~ N(m_i + a_i, sd_i²) · exp(τ r_i(f_i)
     draw a given f,  propose f_i' = m_i + a_i + sd_i ε_i,  accept row i with probability min(1, exp τ[r_i(f') − r_i(f)])
 
 leaves q(f) exp(τ r(f)) invariant.  Where rows hardly depend on each other (short lengthscales) this is nearly an
-independent draw of all of them, while a move on the ellipse must suit all rows with one angle and creeps; where they
-are strongly tied it is the other way round.  The cost is two O(n²) products a chain, with no inner loop.
+independent draw of all of them, while a move on the ellipse must suit all rows with one angle and is therefore small;
+where they are strongly correlated the reverse holds.  The cost is two O(n²) products a chain, with no inner loop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sitewise.mcmc.elliptical import State
 from sitewise.mcmc.reference import Target
 
 
-def step(key: jax.Array, state: State, target: Target, tau) -> State:
+def step(key: jax.Array, state: State, target: Target, tau: float | jax.Array) -> State:
     """One transition of every chain."""
     split, centre = target.ref.split, target.ref.mean[:, None]
     n, chains = state.position.shape

@@ -1,8 +1,9 @@
 """Surrogate-data slice sampling of hyperparameters and latent values (Murray & Adams 2010).
 
-θ and f are strongly tied: with f held, θ can hardly move.  Give every row a noisy copy of f_i (the surrogate datum),
-with the precision π_i that the likelihood itself has there, and move θ with the copies and the *whitened deviation*
-of f from its mean given the copies held.  In the notation of this library the copies are Gaussian sites with
+θ and f are strongly dependent: with f held, θ can hardly move.  Every row therefore gets a noisy copy of f_i (the
+surrogate datum), with the precision π_i that the likelihood itself has there, and θ moves while the copies and the
+*whitened deviation* of f from its mean given the copies are held.  In the notation of this library the copies are
+Gaussian sites with
 
     nat1_i = π_i f_i + √π_i ξ_i,  ξ ~ N(0, 1),    prec_i = π_i
 
@@ -11,18 +12,19 @@ held, and θ is slice-sampled from
 
     log p(y | f(θ)) + log ∫ N(f; μ, K) Π t_i df + log p(θ),     f(θ) = μ + A(z_mean + L⁻ᵀη).
 
-π is a setting: any fixed values leave the posterior invariant, good ones make it mix.
+π is a setting: any fixed values leave the posterior invariant, and good ones make the chains mix.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from sitewise.data import Data
+from sitewise.hyperpriors import HyperPrior
 from sitewise.mcmc import elliptical, rowwise
 from sitewise.mcmc.reference import Target, prior_root, reference
 from sitewise.model import Model
@@ -42,7 +44,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Evaluations of the slice, and moves given up, over the directions of one sweep."""
+    """Evaluations of the slice, and moves that were given up, over the directions of one sweep."""
 
     evaluations: jax.Array
     stuck: jax.Array
@@ -52,7 +54,7 @@ class Posterior(NamedTuple):
     """The target p(θ, f | y): what stays the same along a chain."""
 
     trainable: Trainable
-    priors: tuple[tuple[str, Any], ...]
+    priors: tuple[tuple[str, HyperPrior], ...]
     model: Model
     data: Data
     sites: Sites
@@ -62,7 +64,7 @@ class Posterior(NamedTuple):
         return self.trainable.from_vector(self.model, vector)
 
     def log_prior(self, vector: jax.Array) -> jax.Array:
-        """log density of the *vector*: log p(θ) plus log|dθ/dvector|; −∞ outside the bounds.
+        """Log density of the *vector*: log p(θ) plus log|dθ/dvector|; −∞ outside the bounds.
 
         A positive parameter without a prior is log-uniform, a real one uniform.
         """
@@ -89,7 +91,7 @@ def latent(target: Posterior, state: State) -> jax.Array:
 def start(key: jax.Array, target: Posterior, vector: jax.Array) -> State:
     """θ = vector with f drawn from prior × sites: near the posterior as long as the sites suit θ.
 
-    Where they suit it so little that the likelihood of the draw is zero, f starts near the prior mean.
+    Where they do not suit it, and the likelihood of the draw is zero, f starts near the prior mean.
     """
     model = target.at(vector)
     mu, A, _ = prior_root(model, target.data)
@@ -110,7 +112,7 @@ def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array
         prec = data.weight * target.sites.prec
         nat1 = prec * f + jnp.sqrt(prec) * jax.random.normal(key_copy, f.shape, f.dtype)
 
-        def whitened(mu, A):
+        def whitened(mu: jax.Array, A: jax.Array) -> tuple[whitened_sites.Whitened, jax.Array]:
             white = whitened_sites.whitened_sites(A, nat1 - prec * mu, prec)
             return white, white.log_z + jnp.sum(mu * (nat1 - 0.5 * prec * mu))
 
@@ -119,10 +121,10 @@ def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array
     else:
         log_z = jnp.zeros((), f.dtype)
 
-    def height(vector):
+    def height(vector: jax.Array) -> tuple[jax.Array, jax.Array]:
         model = target.at(vector)
         mu, A, _ = prior_root(model, data)
-        z, log_z = state.z, 0.0
+        z, log_z = state.z, jnp.zeros((), f.dtype)
         if copies:
             white, log_z = whitened(mu, A)
             z = white.z_mean + triangular.lower_transposed_solve(white.L, held)
@@ -140,7 +142,7 @@ def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array
         moving: jax.Array
         turn: jax.Array
 
-    def body(s):
+    def body(s: Loop) -> Loop:
         at = s.low + (s.high - s.low) * jax.random.uniform(jax.random.fold_in(key_shrink, s.turn), (), f.dtype)
         vector = state.vector + at * direction
         value, z = height(vector)
@@ -164,28 +166,28 @@ def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array
 def sweep(key: jax.Array, target: Posterior, state: State, directions: jax.Array, moves: int) -> tuple[State, Info]:
     """Move θ along every row of `directions` twice, then f `moves` times at the new θ.
 
-    Once with the copies, which suits rows that the data hold fast, and once without: f scales with K, which suits rows
-    whose likelihood is flat, at large magnitudes.
+    Once with the copies, which suits rows that the data determine well, and once without: f then scales with K, which
+    suits rows whose likelihood is flat, at large magnitudes.
     """
     keys = jax.random.split(key, 2 * directions.shape[0] + 1)
     halves = jnp.split(keys[:-1], 2)
     spent = []
     for copies, half in zip((True, False), halves, strict=True):
 
-        def along(carry, arguments, copies=copies):
+        def along(carry: State, arguments: tuple[jax.Array, jax.Array], copies: bool = copies) -> tuple[State, Info]:
             key, direction = arguments
             return _slice(key, target, carry, direction, copies)
 
         state, info = lax.scan(along, state, (half, directions))
         spent.append(info)
     info = jax.tree.map(lambda a, b: jnp.sum(a) + jnp.sum(b), *spent)
-    # The chain of f runs on the ellipses of prior × sites: near the posterior as long as the sites suit θ.
+    # The chain of f moves on the ellipses of prior × sites, which is near the posterior as long as the sites suit θ.
     model = target.at(state.vector)
     ref = reference(model, target.data, target.sites)
     fixed = Target(ref, model.likelihood, target.data)
     chain = elliptical.init((ref.prior_mean + ref.prior_root @ state.z)[:, None], fixed.residual)
 
-    def move(i, chain):
+    def move(i: jax.Array, chain: elliptical.State) -> elliptical.State:
         key_ellipse, key_rows = jax.random.split(jax.random.fold_in(keys[-1], i))
         chain, _ = elliptical.step(key_ellipse, chain, fixed.residual, ref.mean, ref.root)
         return rowwise.step(key_rows, chain, fixed, 1.0)

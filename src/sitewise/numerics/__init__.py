@@ -1,1 +1,1 @@
-"""Factorisations, Gaussian conditioning, quadrature and special functions.  Knows nothing of models."""
+"""Factorisations, Gaussian conditioning, quadrature and special functions.  Nothing here depends on a model."""

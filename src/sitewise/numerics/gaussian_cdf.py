@@ -1,12 +1,12 @@
-"""log Φ and its first four derivatives, right to about 1e-12 on the whole line.
+"""log Φ and its first four derivatives, accurate to about 1e-12 on the whole line.
 
     z ≥ 0 :  log Φ(z) = log1p(−½ erfc(z/√2)),  h = φ/Φ,  h' = −h(z+h), ...
     z < 0 :  log Φ(z) = −z²/2 − log(x+2) + P(t),   x = −z,  t = (x−4)/(x+4)
 
 P is smooth on [−1, 1] and is stored as a Chebyshev series (34 terms, computed with 40-digit
 arithmetic; tests recompute values with mpmath).  Differentiating the right-hand side term by term
-has no cancellation, unlike the recursion h' = −h(z+h), whose third derivative has lost
-every digit by z = −30.
+has no cancellation, unlike the recursion h' = −h(z+h), whose third derivative has no correct
+digit left at z = −30.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ _SERIES = np.array(
         -1.72730707160161659e-21,
     ]
 )
-_ENOUGH = 27  # terms for the value itself: the rest is below 1e-17; the derivatives need them all
+_VALUE_TERMS = 27  # of the series, for the value itself: the others sum to less than 1e-17; derivatives need all terms
 _DERIVATIVES = [_SERIES] + [chebyshev.chebder(_SERIES, k) for k in range(1, 5)]
 
 
 def _clenshaw(coefficients: np.ndarray, t: jax.Array) -> jax.Array:
-    """Σ c_k T_k(t), written out: fast, for the values that quadrature asks for by the thousand."""
+    """Σ c_k T_k(t) as an unrolled loop, which is fast: quadrature needs thousands of these values."""
     b1 = b2 = jnp.zeros_like(t)
     for c in coefficients[:0:-1]:
         b1, b2 = 2 * t * b1 - b2 + c, b1
@@ -73,13 +73,13 @@ def _clenshaw(coefficients: np.ndarray, t: jax.Array) -> jax.Array:
 
 
 def _clenshaw_derivatives(order: int, t: jax.Array) -> jax.Array:
-    """P, P', … up to P^(order) as a loop: a tenth of the program to compile."""
+    """P, P', … up to P^(order) as a loop of the compiled program, which makes the program ten times smaller."""
     rows = np.zeros((len(_SERIES), order + 1))
     for k in range(order + 1):
         rows[: len(_DERIVATIVES[k]), k] = _DERIVATIVES[k]
     column = (order + 1,) + (1,) * jnp.ndim(t)
 
-    def body(i, b):
+    def body(i: jax.Array, b: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         return 2 * t * b[0] - b[1] + jnp.asarray(rows, t.dtype)[-i].reshape(column), b[0]
 
     zero = jnp.zeros((order + 1, *jnp.shape(t)), t.dtype)
@@ -92,7 +92,7 @@ def _left(order: int, z: jax.Array) -> jax.Array:
     x = -z
     s = x + _STRETCH
     t = (x - _STRETCH) / s
-    p = _clenshaw_derivatives(order, t) if order else _clenshaw(_SERIES[:_ENOUGH], t)[None]
+    p = _clenshaw_derivatives(order, t) if order else _clenshaw(_SERIES[:_VALUE_TERMS], t)[None]
     # dt/dx = 2a/s², and t^(k) = (−1)^(k+1) k! · 2a/s^(k+1); Faà di Bruno for P(t(x)).
     u = [(-1) ** (k + 1) * float(np.prod(np.arange(1, k + 1))) * 2 * _STRETCH / s ** (k + 1) for k in range(5)]
     g = x + _SHIFT
@@ -139,7 +139,7 @@ def _log_cdf(order: int, z: jax.Array) -> jax.Array:
 
 
 @_log_cdf.defjvp
-def _log_cdf_jvp(order: int, primals: tuple, tangents: tuple) -> tuple:
+def _log_cdf_jvp(order: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
     if order == 4:
         raise ValueError("log_cdf is differentiable four times.")
     return _log_cdf(order, primals[0]), _log_cdf(order + 1, primals[0]) * tangents[0]
@@ -151,9 +151,10 @@ def log_cdf(z: jax.Array) -> jax.Array:
 
 
 def log_interval(low: ArrayLike, high: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> jax.Array:
-    """log P(low < N(mean, sd²) < high), either limit of which may be infinite; differentiable like `log_cdf`.
+    """log P(low < N(mean, sd²) < high); each limit may be infinite.  Differentiable like `log_cdf`.
 
-    Written in the left tail, where Φ has no cancellation: log Φ(b) + log(1 − Φ(a)/Φ(b)), (a, b) mirrored if needed.
+    It is computed in the left tail, where Φ has no cancellation, as log Φ(b) + log(1 − Φ(a)/Φ(b)), with (a, b) mirrored
+    if needed.
     """
     below, above = jnp.isneginf(low), jnp.isposinf(high)
     # An infinite limit is replaced before it enters the arithmetic, where its derivative would be inf·0.

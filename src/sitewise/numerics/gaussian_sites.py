@@ -6,15 +6,15 @@
     mean = Σ b,   var = diag Σ,   log_z = log ∫ N(g; 0, K) exp(bᵀg − ½ gᵀWg) dg = −½ log|B| + ½ bᵀ mean
 
 (R&W eqs. 3.26–3.27 and 3.32.)  The eigenvalues of B are at least one, so no jitter is needed however
-singular K is, and a row with w = 0 drops out exactly: that is what makes padding free.  The pullback is
+singular K is.  A row with w = 0 drops out exactly, so that padding changes no result.  The pullback is
 analytic and reuses L; with R = W½ B⁻¹ W½, G = I − K R, α = b − W mean:
 
     dlog_z = −½ tr(R dK) + ½ αᵀ dK α − ½ Σ (var_i + mean_i²) dw_i + meanᵀ db
     dmean  = G dK α + Σ (db − mean ∘ dw),    dvar_i = (G dK Gᵀ)_ii − Σ_j Σ_ij² dw_j
 
 Rounding can still make B indefinite, where sites are precise and K is huge: eps·w·K > 1.  Every factorisation
-therefore goes through one ladder of jitters, `jittered_cholesky`, and the rung that was needed is part of the result
-(`Marginals.jitter`, `Stats.jitter`).  Beyond the last rung there is NaN, which the callers turn into an `Outcome`.
+is therefore one of `jittered_cholesky`, and the jitter that was needed is part of the result (`Marginals.jitter`,
+`Stats.jitter`).  Where no jitter suffices the result is NaN, which the callers turn into an `Outcome`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Conditioned(NamedTuple):
     mean: jax.Array
     var: jax.Array
     log_z: jax.Array
-    jitter: jax.Array  # what `cholesky.jittered_cholesky` needed, 0 as a rule
+    jitter: jax.Array  # what `cholesky.jittered_cholesky` needed, usually 0
 
 
 def site_factor(K: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -49,26 +49,26 @@ def _B(K: jax.Array, root: jax.Array) -> jax.Array:
 
 
 def _variances(K: jax.Array, w: jax.Array, left: jax.Array, V: jax.Array) -> jax.Array:
-    """diag(K − VᵀV); and of W^{−½} (I − B⁻¹) W^{−½}, which is the same, where a site leaves little of the prior.
+    """diag(K − VᵀV), or where a site leaves little of the prior variance diag W^{−½} (I − B⁻¹) W^{−½}, which is equal.
 
-    K − VᵀV has an error of eps·K; next to a posterior variance of 1e-9·K, dividing the site out (cavities, EP,
-    leave-one-out) would leave nothing but that.  In 1 − w_i var_i = (B⁻¹)_ii = `left` nothing cancels.
+    K − VᵀV has an error of eps·K.  Where the posterior variance is 1e-9·K, dividing the site out (cavities, EP,
+    leave-one-out) would leave nothing but that error.  In 1 − w_i var_i = (B⁻¹)_ii = `left` nothing cancels.
     """
     prior = jnp.diagonal(K)
-    # Rounding can push a variance that is tiny next to the prior's below zero.
+    # Rounding can make a variance negative that is tiny compared with that of the prior.
     var = jnp.maximum(prior - jnp.sum(V * V, axis=0), jnp.finfo(K.dtype).eps * prior)
     return jnp.minimum(jnp.where((w > 0) & (left < 0.5), (1 - left) / _nonzero(w), var), prior)
 
 
 def _nonzero(w: jax.Array) -> jax.Array:
-    """w, and 1 where it is 0: to divide by."""
+    """w, and 1 where w is 0, for use as a divisor."""
     return jnp.where(w > 0, w, 1.0)
 
 
 def site_weights(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(L, √w, α) with α = K⁻¹ mean = b − w·mean, written as √w B⁻¹ (b/√w) where w > 0.
 
-    The difference loses the digits in which K·w exceeds one, and predictions far from the data are K·α.
+    The difference loses log₁₀(K·w) digits, and predictions far from the data are K·α.
     """
     L, root, _ = site_factor(K, w)
     column, rest = _split_nat1(K, b, w, root)
@@ -80,21 +80,21 @@ def _weights(L: jax.Array, root: jax.Array, column: jax.Array, rest: jax.Array) 
 
 
 def _split_nat1(K: jax.Array, b: jax.Array, w: jax.Array, root: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """W^{−½}(b − W K rest) and the part `rest` of b that has no precision with it."""
+    """W^{−½}(b − W K rest), and `rest`, which is b at the rows whose precision is 0."""
     seen = w > 0
     rest = jnp.where(seen, 0.0, b)
     return jnp.where(seen, b / jnp.where(seen, root, 1.0), 0.0) - root * (K @ rest), rest
 
 
 class Factors(NamedTuple):
-    """What `condition_on_sites` was computed from: H = L⁻¹ W½, so that R = HᵀH; V = H K; α = K⁻¹ mean.
+    """The matrices that `condition_on_sites` computes: H = L⁻¹ W½, so that R = HᵀH; V = H K; α = K⁻¹ mean.
 
     Where the site of every row determines it well (`determined`, see `_well_determined`), everything follows from R
-    alone, and V is not computed (H stands in its place).  R = (K + W⁻¹)⁻¹, so that with no other matrix product
+    alone, and V is not computed (the field holds H).  R = (K + W⁻¹)⁻¹, so that with no other matrix product
 
         Σ = W⁻¹ − W⁻¹ R W⁻¹,    Gᵀ = I − R K = R W⁻¹.
 
-    These lose the digits in which w·var falls short of one, which is why V exists.
+    These lose −log₁₀(w·var) digits, which is why V exists.
     """
 
     H: jax.Array
@@ -104,22 +104,24 @@ class Factors(NamedTuple):
 
 
 def _well_determined(w: jax.Array, left: jax.Array, mask: jax.Array) -> jax.Array:
-    """w·var = 1 − left of every row that counts is above 64 √eps: 1e-6 in double precision, where its own error is
-    1e-14 or so."""
+    """Whether w·var = 1 − left is above 64 √eps for every row that counts.
+
+    That is 1e-6 in double precision, where the error of w·var is about 1e-14.
+    """
     return jnp.all(~mask | ((w > 0) & (1 - left > 64 * jnp.sqrt(jnp.finfo(left.dtype).eps))))
 
 
 def condition_on_sites(
     K: jax.Array, b: jax.Array, w: jax.Array, mask: jax.Array | None = None
 ) -> tuple[Conditioned, Factors]:
-    """The formulas above, with the factors they were computed from.
+    """The formulas at the top of this file, and the factors that they use.
 
     With a mask of the rows that count, the cheaper formulas of `Factors` are used if the numbers allow it; the
     variances of the other rows are then wrong.
     """
     L, root, jitter = site_factor(K, w)
-    # Σb = K α.  K b − VᵀV b would be the same, but where a site is a million times as precise as the prior (large
-    # counts) it loses as many digits.
+    # Σb = K α.  K b − VᵀV b is equal to it, but where a site is a million times as precise as the prior (large counts)
+    # it loses six digits.
     column, rest = _split_nat1(K, b, w, root)
     alpha = _weights(L, root, solve_triangular(L, column, lower=True), rest)
     H = lower_inverse(L) * root
@@ -144,14 +146,16 @@ def covariance(K: jax.Array, w: jax.Array, factors: Factors) -> jax.Array:
 
     if factors.determined is None:
         return from_prior()
-    # Outside of the branch, where `pull_prior` computes the same product: the compiler then makes it once.
+    # Outside the branch, because `pull_prior` computes the same product: the compiler then computes it once.
     R, weight = lower_gram(factors.H), _nonzero(w)
     return lax.cond(factors.determined, lambda: jnp.diag(1 / weight) - R / jnp.outer(weight, weight), from_prior)
 
 
 def mean_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> Conditioned:
-    """`condition_on_sites` at a third of the cost or less, with min(K_ii, 1/w_i), which is never less, in the place of
-    the variances; not for differentiation."""
+    """As `condition_on_sites`, at a third of the cost or less; not for differentiation.
+
+    `var` holds min(K_ii, 1/w_i), which is an upper bound of the variance.
+    """
     root = safe_root(w)
     column, rest = _split_nat1(K, b, w, root)
 
@@ -168,26 +172,29 @@ def mean_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> Conditioned:
     return Conditioned(mean, prior / jnp.maximum(1.0, w * prior), log_z, jitter)
 
 
+_Residuals = tuple[jax.Array, jax.Array, Conditioned, Factors]
+
+
 @jax.custom_vjp
 def gaussian_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> Conditioned:
     """Posterior mean, variances and log partition function of N(0, K) times Gaussian sites."""
     return condition_on_sites(K, b, w)[0]
 
 
-def _forward(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Conditioned, tuple]:
+def _forward(K: jax.Array, b: jax.Array, w: jax.Array) -> tuple[Conditioned, _Residuals]:
     out, factors = condition_on_sites(K, b, w)
     return out, (K, w, out, factors)
 
 
-# A derivative in the variances, in units of the variances and of the derivative in log_z, below which it is left out of
-# the pullback: there it is what remains of an equation that was solved to 1e-8.
+# The pullback leaves out a derivative in the variances that is below this, in units of the variances and of the
+# derivative in log_z: it is then only the remaining error of an equation that was solved to 1e-8.
 NO_SLOPE = 1e-8
 
 
 def pull_prior(
     K: jax.Array, w: jax.Array, out: Conditioned, factors: Factors, bar: Conditioned
 ) -> tuple[jax.Array, jax.Array]:
-    """The cotangents of K and b for the cotangent `bar` of what came out."""
+    """The cotangents of K and b, given the cotangent `bar` of `out`."""
     H, V, alpha, determined = factors
     R = lower_gram(H)
     pulled = bar.mean - H.T @ (H @ (K @ bar.mean))
@@ -207,7 +214,7 @@ def pull_prior(
     return K_bar, b_bar
 
 
-def _backward(residuals: tuple, bar: Conditioned) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _backward(residuals: _Residuals, bar: Conditioned) -> tuple[jax.Array, jax.Array, jax.Array]:
     K, w, out, factors = residuals
     K_bar, b_bar = pull_prior(K, w, out, factors, bar)
     cov = covariance(K, w, factors)

@@ -1,4 +1,4 @@
-"""Gaussian expectations of a function of one variable, at every width.
+"""Gaussian expectations of a function of one variable, for Gaussians of every width.
 
 A rule gives, for each Gaussian, nodes f_j and *log* weights c_j of the measure df:
 ∫ F(f) df ≈ Σ_j exp(c_j) F(f_j).  The Gaussian density is multiplied in afterwards, with the nodes
@@ -7,22 +7,23 @@ and the likelihood itself is never differentiated in f.
 
 `Landmark` is the default.  An integrand N(f; m, v)·g(f) has two scales, that of the Gaussian
 (width √v) and that of the likelihood (centre c, width s: its *landmark*), and either may be a
-thousand times the other.  The trapezoid rule in t, where
+thousand times the other.  The trapezoidal rule in t, where
 
     f = c + L·asinh((w/L)·sinh t),   L = 2√v,   w = min(s, L),
 
-has spacing ∝ w next to the landmark, growing geometrically away from it, and never more than a
+has a spacing ∝ w next to the landmark, which grows geometrically away from it and is never more than a
 fraction of √v.  The map is analytic, so the error falls exponentially with the number of points.
 
 `GaussHermite(20)` is the rule of the published experiments; it is wrong for wide Gaussians and is
-kept so that published curves can be met to the digit.  Its nodes move with the Gaussian, as published: the
-derivatives are then those of the coarse rule itself, and an iteration that climbs the coarse ELBO converges.
+kept so that published curves can be reproduced to the digit.  Its nodes move with the Gaussian, as published: the
+derivatives are then those of the coarse rule itself, and an iteration that maximises the coarse ELBO converges.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Protocol
 
 import jax
@@ -32,14 +33,17 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 from jax.scipy.special import logsumexp
 
+__all__ = ["GaussHermite", "Landmark", "Rule", "expect", "log_expect_exp", "tilted_moments"]
+
 _LOG_2PI = float(np.log(2 * np.pi))
+
+_Function = Callable[[jax.Array], jax.Array]  # elementwise, of nodes with a leading axis
 
 
 class Rule(Protocol):
     """Nodes and log weights, each of shape (q, *mean.shape).
 
-    The mass lies within a few `sd` of `middle`; the likelihood has its structure at `centre`, on the
-    scale `width`.
+    The mass lies within a few `sd` of `middle`; the likelihood varies most at `centre`, on the scale `width`.
     """
 
     def nodes(
@@ -53,30 +57,34 @@ class GaussHermite:
 
     points: int = 20
 
-    def nodes(self, middle, sd, centre, width):
+    def nodes(
+        self, middle: jax.Array, sd: jax.Array, centre: jax.Array, width: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
         x, w = np.polynomial.hermite_e.hermegauss(self.points)
         column = (-1,) + (1,) * jnp.ndim(middle)
-        return middle + sd * x.reshape(column), (np.log(w) + 0.5 * x**2).reshape(column) + jnp.log(sd)
+        return middle + sd * x.reshape(column), jnp.log(sd) + (np.log(w) + 0.5 * x**2).reshape(column)
 
 
 @dataclasses.dataclass(frozen=True)
 class Landmark:
-    """Trapezoid rule after the substitution above: fine at the landmark, never coarser than √v."""
+    """The trapezoidal rule after the substitution above: fine at the landmark, never coarser than √v."""
 
     points: int = 56
     reach: float = 9.0
 
-    def nodes(self, middle, sd, centre, width):
+    def nodes(
+        self, middle: jax.Array, sd: jax.Array, centre: jax.Array, width: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
         scale = 2.0 * sd
-        # A landmark outside the reach of the Gaussian needs no refinement: keep it at arm's length.
+        # A landmark outside the reach of the Gaussian needs no refinement and is moved next to that reach.
         centre = jnp.clip(centre, middle - 1.5 * self.reach * sd, middle + 1.5 * self.reach * sd)
         ratio = jnp.minimum(width / scale, 1.0)
         low = jnp.arcsinh(jnp.sinh((middle - self.reach * sd - centre) / scale) / ratio)
         high = jnp.arcsinh(jnp.sinh((middle + self.reach * sd - centre) / scale) / ratio)
         u = np.linspace(0.0, 1.0, self.points).reshape((-1,) + (1,) * jnp.ndim(middle))
         t = low + (high - low) * u
-        # sinh, cosh and arcsinh written with exp and log, which are several times as fast; their absolute error is the
-        # same, and a node may lie anywhere.
+        # sinh, cosh and arcsinh are written with exp and log, which is several times as fast; the absolute error is the
+        # same, and the position of a node need not be accurate.
         up = jnp.exp(t)
         down = 1 / up
         s = 0.5 * ratio * (up - down)
@@ -86,23 +94,25 @@ class Landmark:
         return centre + scale * inverse, jnp.log(scale * slope * (high - low) / (self.points - 1))
 
 
-def _log_gaussian(f, mean, var):
+def _log_gaussian(f: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
     return -0.5 * ((f - mean) ** 2 / var + jnp.log(var) + _LOG_2PI)
 
 
-def expect(function, mean, var, *, rule: Rule, centre, width):
+def expect(
+    function: _Function, mean: jax.Array, var: jax.Array, *, rule: Rule, centre: jax.Array, width: jax.Array
+) -> jax.Array:
     """E_{N(mean, var)}[function(f)], elementwise over mean and var."""
     f, logc = rule.nodes(mean, jnp.sqrt(var), centre, width)
     if isinstance(rule, GaussHermite):
         return jnp.sum(jnp.exp(logc + _log_gaussian(f, mean, var)) * function(f), axis=0)
     f, logc = lax.stop_gradient((f, logc))
-    # Computed once: without the barrier XLA repeats the likelihood in each of the derivatives that use it.
+    # Without the barrier XLA computes the likelihood again in each of the derivatives that use it.
     return _moment(0, *lax.optimization_barrier((f, logc, function(f))), mean, var)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _moment(order: int, f, logc, values, mean, var):
-    """h_k = E_{N(mean, var)}[He_k(z) g(f)] / sd^k, z = (f − mean)/sd, with He_k Hermite's polynomials.
+def _moment(order: int, f: jax.Array, logc: jax.Array, values: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
+    """h_k = E_{N(mean, var)}[He_k(z) g(f)] / sd^k, z = (f − mean)/sd, with He_k the Hermite polynomials.
 
     ∂h_k/∂mean = h_{k+1} and ∂h_k/∂var = ½ h_{k+2}: the derivatives of an expectation are sums over the same values.
     """
@@ -114,7 +124,9 @@ def _moment(order: int, f, logc, values, mean, var):
     return jnp.sum(jnp.exp(logc + _log_gaussian(f, mean, var)) * polynomial * values, axis=0) / sd**order
 
 
-def _moment_jvp(order, primals, tangents):
+def _moment_jvp(
+    order: int, primals: tuple[jax.Array, ...], tangents: tuple[jax.Array | SymbolicZero, ...]
+) -> tuple[jax.Array, jax.Array]:
     nodes = primals[:2]
     *_, values_dot, mean_dot, var_dot = tangents
     parts = []
@@ -131,22 +143,33 @@ def _moment_jvp(order, primals, tangents):
 _moment.defjvp(_moment_jvp, symbolic_zeros=True)
 
 
-def log_expect_exp(function, mean, var, *, rule: Rule, centre, width, guide=None, start=None):
+def log_expect_exp(
+    function: _Function,
+    mean: jax.Array,
+    var: jax.Array,
+    *,
+    rule: Rule,
+    centre: jax.Array,
+    width: jax.Array,
+    guide: _Function | None = None,
+    start: jax.Array | None = None,
+) -> jax.Array:
     """log E_{N(mean, var)}[exp function(f)], elementwise, without under- or overflow.
 
-    The mass of the tilted density is found first: its mode, and its width there.  If the
-    landmark's grid would be too coarse at the mode, the mode takes the landmark's place.
-    `guide` is a cheaper stand-in for `function`, good enough to find the mass; `start` is where the mass may be if it
-    is not within reach of the Gaussian.
+    The mode of the tilted density and its width there are found first.  If the landmark's grid would be too coarse at
+    the mode, the mode replaces the landmark.  `guide` is a cheaper approximation of `function` with which the mode is
+    found; `start` is a point near the mass, for the case that the mass is not within reach of the Gaussian.
     """
     f, logc = _nodes_of_mass(guide or function, mean, var, rule, centre, width, start)
     return logsumexp(logc + _log_gaussian(f, mean, var) + function(f), axis=0)
 
 
-def tilted_moments(function, mean, var, *, rule: Rule, centre, width):
-    """Of the density N(mean, var)·exp function(f), normalised: its mean less `mean`, and its variance divided by `var`.
+def tilted_moments(
+    function: _Function, mean: jax.Array, var: jax.Array, *, rule: Rule, centre: jax.Array, width: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Of the normalised density ∝ N(mean, var)·exp function(f): its mean minus `mean`, and its variance over `var`.
 
-    With the nodes held these are v·ℓ' and 1 + v·ℓ'' of ℓ = `log_expect_exp`, without the differences in which ℓ'' loses
+    With constant nodes these are v·ℓ' and 1 + v·ℓ'' of ℓ = `log_expect_exp`, without the differences in which ℓ'' loses
     its digits where the tilted density is much narrower than the Gaussian (large counts).
     """
     f, logc = _nodes_of_mass(function, mean, var, rule, centre, width, None)
@@ -155,23 +178,39 @@ def tilted_moments(function, mean, var, *, rule: Rule, centre, width):
     return shift, jnp.sum(mass * (f - mean - shift) ** 2, axis=0) / var
 
 
-def _nodes_of_mass(guide, mean, var, rule, centre, width, start):
+def _nodes_of_mass(
+    guide: _Function,
+    mean: jax.Array,
+    var: jax.Array,
+    rule: Rule,
+    centre: jax.Array,
+    width: jax.Array,
+    start: jax.Array | None,
+) -> tuple[jax.Array, jax.Array]:
     if isinstance(rule, GaussHermite):
         return rule.nodes(mean, jnp.sqrt(var), centre, width)
-    # Held before they are found, not after: the search differentiates `guide` twice, and a likelihood need not be
-    # differentiable more often than inference asks of it.
-    held = lax.stop_gradient((mean, var, centre, width, start))
-    return lax.stop_gradient(_tilted_nodes(guide, *held[:2], rule, *held[2:]))
+    # The gradient is stopped before the search and not only after it: the search differentiates `guide` twice, and a
+    # likelihood need not be differentiable more often than inference requires.
+    mean, var, centre, width, start = lax.stop_gradient((mean, var, centre, width, start))
+    return lax.stop_gradient(_tilted_nodes(guide, mean, var, rule, centre, width, start))
 
 
-def _tilted_nodes(function, mean, var, rule, centre, width, start=None):
-    def height(f):
+def _tilted_nodes(
+    function: _Function,
+    mean: jax.Array,
+    var: jax.Array,
+    rule: Rule,
+    centre: jax.Array,
+    width: jax.Array,
+    start: jax.Array | None,
+) -> tuple[jax.Array, jax.Array]:
+    def height(f: jax.Array) -> jax.Array:
         return function(f) - 0.5 * (f - mean) ** 2 / var
 
-    def slope(f):
+    def slope(f: jax.Array) -> jax.Array:
         return jax.jvp(height, (f,), (jnp.ones_like(f),))[1]
 
-    def curvature(f):
+    def curvature(f: jax.Array) -> jax.Array:
         return jnp.maximum(-jax.jvp(slope, (f,), (jnp.ones_like(f),))[1], 1 / var)
 
     sd = jnp.sqrt(var)
@@ -185,7 +224,7 @@ def _tilted_nodes(function, mean, var, rule, centre, width, start=None):
         higher = height(start) > height(mode)
         mode, gap = jnp.where(higher, start, mode), jnp.where(higher, sd, gap)
 
-    def newton(_, f):
+    def newton(_: jax.Array, f: jax.Array) -> jax.Array:
         step = jnp.clip(slope(f) / curvature(f), -gap, gap)
         return f + jnp.where(jnp.isfinite(step), step, 0.0)
 

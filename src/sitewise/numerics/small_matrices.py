@@ -1,4 +1,4 @@
-"""Small matrices: Cholesky factors and triangular solves of many at once, on the last two axes; principal axes."""
+"""Small matrices: Cholesky factors and triangular solves of many matrices at once; principal axes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from jax import lax
 
 
 def small_cholesky(a: jax.Array) -> jax.Array:
-    """Lower factors of many small matrices, on the last two axes; all at once, column by column."""
+    """Lower factors of many small matrices, which are on the last two axes; computed for all at once, by columns."""
 
-    def eliminate(a, j):
+    def eliminate(a: jax.Array, j: jax.Array) -> tuple[jax.Array, jax.Array]:
         column = jnp.where(jnp.arange(a.shape[-1]) >= j, a[..., :, j], 0.0) / jnp.sqrt(a[..., j, j])[..., None]
         return a - column[..., :, None] * column[..., None, :], column
 
@@ -19,9 +19,9 @@ def small_cholesky(a: jax.Array) -> jax.Array:
 
 
 def small_lower_solve(L: jax.Array, x: jax.Array) -> jax.Array:
-    """L⁻¹x for many small lower triangular L; x has a matrix for each."""
+    """L⁻¹x for many small lower triangular L; x holds one matrix for each."""
 
-    def substitute(x, j):
+    def substitute(x: jax.Array, j: jax.Array) -> tuple[jax.Array, jax.Array]:
         row = x[..., j, :] / L[..., j, j][..., None]
         return x - L[..., :, j][..., None] * row[..., None, :], row
 

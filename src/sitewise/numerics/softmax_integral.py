@@ -1,51 +1,52 @@
 """E[softmax(f)_k] for a Gaussian vector f, as an integral over one variable.
 
-Softmax is a race of Gumbel noises, and also one of exponential clocks.  With u = e^{−s} in Γ(a) = ∫ u^{a−1}e^{−u} du,
+softmax_k(f) is the probability that f_k plus Gumbel noise is the largest.  With u = e^{−s} in Γ(a) = ∫ u^{a−1}e^{−u}du,
 
     softmax_k(f)^a = 1/Γ(a) ∫ e^{a(f_k − s)} Π_c exp(−e^{f_c − s}) ds            for every power a > 0,
 
-so for independent f_c ~ N(m_c, v_c), with F(s; m, v) = E_{N(m,v)}[exp(−e^{f − s})], and e^{a f} shifting the mean of f,
+so for independent f_c ~ N(m_c, v_c), with F(s; m, v) = E_{N(m,v)}[exp(−e^{f − s})], and since e^{af} shifts the mean,
 
     E[softmax_k^a] = 1/Γ(a) ∫ e^{a(m_k − s) + a²v_k/2} F(s; m_k + a v_k, v_k) Π_{c≠k} F(s; m_c, v_c) ds.
 
-Both integrals are one-dimensional, of log-concave functions, and are done on the log scale, so that nothing under- or
-overflows.  Softmax sees differences only; a covariance V is therefore replaced by independent variances d with
-d_c + d_e ≈ Var(f_c − f_e) for all pairs (`independent_variances`): exact for independent f plus any common part, for
-two classes always, for three wherever the variances come out positive.
+Both integrals are one-dimensional, of log-concave functions, and are computed on the log scale, so that nothing under-
+or overflows.  Softmax depends on differences only; a covariance V is therefore replaced by independent variances d with
+d_c + d_e ≈ Var(f_c − f_e) for all pairs (`independent_variances`).  This is exact for independent f plus any common
+part, always for two classes, and for three classes where the resulting variances are positive.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.special import gammaln, logsumexp
+from jax.typing import ArrayLike
 
 from sitewise.numerics.quadrature import Landmark
 
 _INNER = Landmark(points=32, reach=6.0)
 _OUTER_POINTS = 64
 _DEPTH = 28.0  # the outer rule ends where the integrand is e^−28 of its largest value
-_LEAST = 1e-6  # a variance may be this share of the mean variance, at least
+_LEAST = 1e-6  # the smallest variance, as a share of the mean variance
 
 
 def wright_omega(x: jax.Array) -> jax.Array:
-    """The ω > 0 with ω + log ω = x, to about 1e-8; used to place nodes, so never differentiated."""
+    """The ω > 0 with ω + log ω = x, to about 1e-8.  It is used to place nodes and is never differentiated."""
     small = jnp.exp(jnp.minimum(x, 1.0))
     start = jnp.where(x < -1, small / (1 + small), jnp.where(x > 2, x - jnp.log(jnp.maximum(x, 2.0)), 0.55 + 0.4 * x))
     w = jnp.maximum(start, jnp.finfo(x.dtype).tiny)
 
-    def newton(_, w):  # in log ω
+    def newton(_: jax.Array, w: jax.Array) -> jax.Array:  # in log ω
         step = jnp.clip((x - w - jnp.log(w)) / (1 + w), -5, 5)
         return jnp.maximum(w * jnp.exp(step), jnp.finfo(x.dtype).tiny)
 
     return lax.fori_loop(0, 4, newton, w)
 
 
-def _survival(s, mean, var):
+def _survival(s: jax.Array, mean: jax.Array, var: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """log F(s; m, v) and its derivatives in m and v.
 
     The integrand peaks at f = m − ω with curvature (1 + ω)/v, where ω + log ω = m − s + log v, and bends at f = s.
@@ -73,33 +74,35 @@ def log_survival(s: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
 
 
 @log_survival.defjvp
-def _log_survival_jvp(at, tangents):
-    # The derivatives come with the value: differentiating the sum over nodes would do all of it again.
-    value, by_mean, by_var = _survival(*at)
+def _log_survival_jvp(
+    primals: tuple[jax.Array, jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    # `_survival` computes the derivatives with the value: differentiating the sum over nodes would repeat its work.
+    value, by_mean, by_var = _survival(*primals)
     return value, by_mean * tangents[1] + by_var * tangents[2]
 
 
-def _guide(s, mean, var):
-    """log F by Laplace's method (Asmussen, Jensen & Rojas-Nandayapa 2016): close enough to place nodes."""
+def _guide(s: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
+    """log F by Laplace's method (Asmussen, Jensen & Rojas-Nandayapa 2016), accurate enough to place nodes."""
     omega = wright_omega(mean - s + jnp.log(var))
     return -0.5 * omega * (omega + 2) / var - 0.5 * jnp.log1p(omega)
 
 
-def _outer_nodes(power, mean, var):
+def _outer_nodes(power: jax.Array, mean: jax.Array, var: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Nodes and log weights in s, with the classes on the last axis of mean and var and a leading axis for the nodes.
 
-    log-concave in s: the mode is found by bisection of the slope, the ends by bisection of the height.
+    The integrand is log-concave in s: its mode is found by bisection of the slope, the ends by bisection of the height.
     """
 
-    def height(s):
+    def height(s: jax.Array) -> jax.Array:
         return jnp.sum(_guide(s[..., None], mean, var), axis=-1) - power * s
 
-    def slope(s):
+    def slope(s: jax.Array) -> jax.Array:
         omega = wright_omega(mean - s[..., None] + jnp.log(var))
         return jnp.sum(omega / var + 0.5 * omega / (1 + omega) ** 2, axis=-1) - power
 
-    def bisect(is_left, low, high):
-        def halve(_, ends):
+    def bisect(is_left: Callable[[jax.Array], jax.Array], low: jax.Array, high: jax.Array) -> jax.Array:
+        def halve(_: jax.Array, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             low, high = ends
             middle = 0.5 * (low + high)
             left = is_left(middle)
@@ -131,18 +134,18 @@ def _outer_nodes(power, mean, var):
     return mode + scale * jnp.arcsinh(bent), jnp.log(scale * step)
 
 
-def log_win(winner: jax.Array, mean: jax.Array, var: jax.Array, power: Any = 1.0) -> jax.Array:
+def log_win(winner: jax.Array, mean: jax.Array, var: jax.Array, power: ArrayLike = 1.0) -> jax.Array:
     """log E[softmax_k(f)^power], f_c ~ N(mean_c, var_c) independent; `winner` is one-hot, classes on the last axis."""
     power = jnp.broadcast_to(jnp.asarray(power, mean.dtype), mean.shape[:-1])
     moved = mean + winner * power[..., None] * var
     own_mean, own_var = jnp.sum(winner * mean, axis=-1), jnp.sum(winner * var, axis=-1)
     s, logc = lax.stop_gradient(_outer_nodes(power, moved, var))
 
-    def at(node):
+    def at(node: tuple[jax.Array, jax.Array]) -> jax.Array:
         s, logc = node
         return logc - power * s + jnp.sum(log_survival(s[..., None], moved, var), axis=-1)
 
-    # Node by node: the inner rule's temporaries are 40 numbers per row and class already.
+    # One node at a time: the inner rule alone has temporaries of 40 numbers per row and class.
     heights = lax.map(at, (s, logc))
     return power * own_mean + 0.5 * power**2 * own_var - gammaln(power) + logsumexp(heights, axis=0)
 

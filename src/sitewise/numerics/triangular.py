@@ -1,7 +1,4 @@
-"""Products with triangular and symmetric matrices that skip the zeros, or the half that is known.
-
-Nearly all of the work is matrix products, which run at about twice the rate of triangular solves.
-"""
+"""Products with triangular and symmetric matrices that skip the zeros, or the half that follows by symmetry."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from jax.scipy.linalg import solve_triangular
 def lower_inverse(L: jax.Array, leaf: int = 0) -> jax.Array:
     """L⁻¹ by halves, [[A, 0], [C, D]]⁻¹ = [[A⁻¹, 0], [−D⁻¹CA⁻¹, D⁻¹]].
 
-    Nearly all of it is matrix products, which run at about twice the rate of triangular solves.
+    Nearly all of the work is matrix products, which run at about twice the rate of triangular solves.
     """
     n = L.shape[0]
     leaf = leaf or max(48, -(-n // 8))
@@ -25,7 +22,7 @@ def lower_inverse(L: jax.Array, leaf: int = 0) -> jax.Array:
     return jnp.block([[A, jnp.zeros((half, n - half), L.dtype)], [below, D]])
 
 
-_HALVES = 128  # columns from which on two products are faster than one
+_HALVES = 128  # the number of columns from which two products are faster than one
 
 
 def _half(columns: int) -> int:
@@ -55,7 +52,7 @@ def times_upper(A: jax.Array, U: jax.Array) -> jax.Array:
 
 
 def symmetric_product(A: jax.Array, B: jax.Array) -> jax.Array:
-    """AᵀB, which is known to be symmetric: three quarters of it say it all."""
+    """AᵀB where it is known to be symmetric: three of its four blocks are computed."""
     h = _half(A.shape[1])
     top, corner = A[:, :h].T @ B, A[:, h:].T @ B[:, h:]
     return jnp.block([[top[:, :h], top[:, h:]], [top[:, h:].T, corner]])

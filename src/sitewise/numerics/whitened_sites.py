@@ -24,7 +24,7 @@ class Whitened(NamedTuple):
 def whitened_sites(A: jax.Array, b: jax.Array, w: jax.Array) -> Whitened:
     """M = I + AᵀWA,  z_mean = M⁻¹Aᵀb,  log_z = −½ log|M| + ½ bᵀA z_mean.
 
-    A is lower triangular.  As well conditioned as `gaussian_sites`, and A is never inverted:
+    A is lower triangular.  This is as well conditioned as `gaussian_sites`, and A is never inverted:
     g = A(z_mean + L⁻ᵀu), u ~ N(0, I).
     """
     G = safe_root(w)[:, None] * A
@@ -56,13 +56,13 @@ def independent_part(A: jax.Array, w: jax.Array) -> Split:
     scale = 1 / jnp.sqrt(jnp.diagonal(Q))
     S = scale[:, None] * Q * scale[None, :]
     x = lax.fori_loop(0, 40, lambda _, x: (lambda y: y / jnp.linalg.norm(y))(S @ x), jnp.ones(A.shape[0], A.dtype))
-    share = 0.95 / (x @ S @ x / (x @ x))  # power iteration is a lower bound of the largest eigenvalue
+    share = 0.95 / (x @ S @ x / (x @ x))  # power iteration gives a lower bound of the largest eigenvalue
 
-    def too_large(state):
+    def too_large(state: tuple[jax.Array, jax.Array]) -> jax.Array:
         share, root = state
         return (share > 1e-12) & ~jnp.all(jnp.isfinite(root))
 
-    def reduce(state):
+    def reduce(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         share = 0.7 * state[0]
         return share, cholesky(eye - share * S)
 

@@ -1,24 +1,24 @@
-"""The contract of a prior structure: what inference, evidences, learners and predictions ask of it.
+"""The contract of a prior structure: what inference, evidences, learners and predictions require of it.
 
 A prior over functions is four small classes, each a value that JAX can trace (`types.module`):
 
     Prior             the structure with its hyperparameters         gram(X), posterior(X, sites)
     Gram              what depends on θ and X but not on the sites   condition(sites) → Marginals
-    Covariance        how the marginals move with the sites          times(x), squared_times(x)
+    Covariance        how the marginals change with the sites        times(x), squared_times(x)
     LatentPosterior   q(f) at new inputs                             marginals(X), joint(X)
 
-A new structure has to write `Prior.gram`, `Prior.posterior`, `Gram.condition`, `LatentPosterior.marginals` and
-`LatentPosterior.joint`.  Everything else has a default that is right, by differentiating `condition`, and may be
-replaced by something faster.  `testing.check_prior` checks a structure against the laws below.
+A new structure has to define `Prior.gram`, `Prior.posterior`, `Gram.condition`, `LatentPosterior.marginals` and
+`LatentPosterior.joint`.  All else has a correct default, which differentiates `condition`, and may be replaced by
+something faster.  `testing.check_prior` checks a structure against the laws below.
 
-Sites that are passed here are the weighted ones, of all copies of a row.  A row whose site is zero must drop out
-exactly: that is what makes padding free.
+Sites that are passed here are weighted: they stand for all copies of a row.  A row whose site is zero must drop out
+exactly, so that padding changes no result.
 """
 
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ Factor = Any
 
 
 class Marginals(NamedTuple):
-    """q at the training rows.  f_i has the mean `mean` and the variance `var` + `resid`; its site sees `var`.
+    """q at the training rows.  f_i has the mean `mean` and the variance `var` + `resid`; its site acts on `var`.
 
     log_z       log ∫ p(f) Π t_i df
     prior_mean  of each row
@@ -49,7 +49,7 @@ class Marginals(NamedTuple):
     jitter: jax.Array
 
     def cavity(self, sites: Sites, share: ArrayLike) -> Cavity:
-        """Each row without the share `share` of one copy of its site."""
+        """Each row's marginal without the share `share` of one copy of its site."""
         return cavity(self.mean, self.var, self.resid, sites, share)
 
     def influence(self, sites: Sites, share: ArrayLike) -> jax.Array:
@@ -61,6 +61,22 @@ class Marginals(NamedTuple):
         left = self.cavity(sites, share)
         ratio = self.var / left.var
         return 0.5 * ((self.mean - left.mean) ** 2 / left.var + ratio - 1 - jnp.log(ratio))
+
+
+class Moments(Protocol):
+    """What the defaults below use of the marginals, which have further fields where rows have several latent values."""
+
+    @property
+    def mean(self) -> jax.Array: ...
+
+    @property
+    def var(self) -> jax.Array: ...
+
+    @property
+    def log_z(self) -> jax.Array: ...
+
+
+Q = TypeVar("Q", bound=Moments)  # the marginals of a structure, usually `Marginals`
 
 
 class LatentPosterior(abc.ABC):
@@ -75,8 +91,8 @@ class LatentPosterior(abc.ABC):
         """Mean and covariance matrix of f at the new rows."""
 
 
-class Covariance(abc.ABC):
-    """How the marginals move with the sites, with Σ the covariance that the sites see:
+class Covariance(abc.ABC, Generic[Q]):
+    """How the marginals change with the sites, with Σ the covariance of the variables on which the sites act:
 
     ∂mean = Σ (∂nat1 − mean ∘ ∂prec),    ∂var = −(Σ∘Σ) ∂prec,    ∂log_z = meanᵀ ∂nat1 − ½ (var + mean²)ᵀ ∂prec
     """
@@ -90,13 +106,13 @@ class Covariance(abc.ABC):
         """(Σ ∘ Σ) x."""
 
     def times_once(self, x: jax.Array) -> jax.Array:
-        """Σ x for a few vectors, where making Σ for many products would cost more."""
+        """Σ x for a few vectors, where computing Σ itself would cost more than the products."""
         return self.times(x)
 
-    def pull_to_sites(self, q: Marginals, by_q: Marginals) -> Sites:
+    def pull_to_sites(self, q: Q, by_q: Q) -> Sites:
         """The derivative in the sites of a function of q, given its derivatives in q: the transpose of the above."""
         moved = self.times_once(by_q.mean)
-        # Laplace's evidence does not look at the variances, and a product with Σ∘Σ is expensive.
+        # Laplace's evidence does not depend on the variances, and a product with Σ∘Σ is expensive.
         by_var = lax.cond(jnp.any(by_q.var != 0), self.squared_times, jnp.zeros_like, by_q.var)
         return Sites(
             moved + by_q.log_z * q.mean,
@@ -104,10 +120,10 @@ class Covariance(abc.ABC):
         )
 
 
-class DifferentiatedCovariance(Covariance):
+class DifferentiatedCovariance(Covariance[Q]):
     """The default: products with Σ and Σ∘Σ, which are symmetric, as derivatives of `Gram.condition`."""
 
-    def __init__(self, gram: Gram, sites: Sites):
+    def __init__(self, gram: Gram[Q], sites: Sites) -> None:
         self._gram, self._sites = gram, sites
 
     def times(self, x: jax.Array) -> jax.Array:
@@ -117,38 +133,38 @@ class DifferentiatedCovariance(Covariance):
         return -jax.vjp(lambda w: self._gram.condition(Sites(self._sites.nat1, w)).var, self._sites.prec)[1](x)[0]
 
 
-class Gram(abc.ABC):
-    """Everything that depends on θ and X but not on the sites.  Gradients in θ pass through its leaves."""
+class Gram(abc.ABC, Generic[Q]):
+    """Everything that depends on θ and X but not on the sites.  Gradients in θ pass through its arrays."""
 
-    # Whether a Newton direction always costs less than what it saves; else it is taken only where the plain update
-    # contracts slowly.
+    # Whether a Newton direction always costs less than it saves; otherwise it is used only where the plain update
+    # converges slowly.
     newton_is_cheap: ClassVar[bool] = False
 
     @abc.abstractmethod
-    def condition(self, sites: Sites) -> Marginals:
+    def condition(self, sites: Sites) -> Q:
         """prior × sites; differentiable in reverse mode, in this Gram and in the sites."""
 
-    def condition_mean(self, sites: Sites) -> Marginals:
+    def condition_mean(self, sites: Sites) -> Q:
         """As `condition`, for a method that uses the mean only: `var` may be any upper bound."""
         return self.condition_with_factor(sites, None)[0]
 
-    def condition_with_factor(self, sites: Sites, mask: jax.Array | None) -> tuple[Marginals, Factor]:
+    def condition_with_factor(self, sites: Sites, mask: jax.Array | None) -> tuple[Q, Factor]:
         """As `condition`, with what `covariance` and `pull` can reuse; not for differentiation.
 
-        Only the rows of the mask need the right variances; None stands for all rows.
+        Only the rows of the mask need correct variances; None stands for all rows.
         """
         return self.condition(sites), None
 
-    def covariance(self, sites: Sites, factor: Factor) -> Covariance:
+    def covariance(self, sites: Sites, factor: Factor) -> Covariance[Q]:
         """The covariance of q at these sites."""
         return DifferentiatedCovariance(self, sites)
 
-    def pull(self, sites: Sites, factor: Factor, q: Marginals, by_q: Marginals) -> Self:
-        """The cotangent of this Gram, given that of q, with the sites held."""
+    def pull(self, sites: Sites, factor: Factor, q: Q, by_q: Q) -> Self:
+        """The cotangent of this Gram, given that of q, with the sites held constant."""
         return jax.vjp(lambda gram: gram.condition(sites), self)[1](by_q)[0]
 
-    def rounding_error(self, sites: Sites, q: Marginals, factor: Factor) -> jax.Array:
-        """An estimate of what rounding has taken from log_z, in nats or as a share; the loop compares it with 1e-3."""
+    def rounding_error(self, sites: Sites, q: Q, factor: Factor) -> jax.Array:
+        """An estimate of the rounding error of log_z, in nats or as a share; the loop compares it with 1e-3."""
         return jnp.zeros((), q.log_z.dtype)
 
 
@@ -156,7 +172,7 @@ class Prior(abc.ABC):
     """A prior over functions.
 
     structure  a method may pair another inference and evidence with it (`methods.Method.variants`)
-    exact      f is what the sites see: there is no residual variance
+    exact      the sites act on f itself: there is no residual variance
     """
 
     structure: ClassVar[str]
@@ -167,7 +183,7 @@ class Prior(abc.ABC):
 
     @property
     def kernels(self) -> Kernel | list[Kernel]:
-        """The kernel, or the list of those of the latent functions where each has its own."""
+        """The kernel, or the list of kernels where each latent function has its own."""
         return self.kernel
 
     @abc.abstractmethod

@@ -1,10 +1,10 @@
 """The prior of softmax models: one latent function per class at every row, with one kernel for all or one for each.
 
 Sites, means and variances have the classes on their first axis and the rows on their last: (C, n).  The sites of a row
-see f_c − s, with s the shift that suits them best, because softmax does not know a common shift (see
-`softmax_sites.condition_on_sites`).  `mean` and `var` of the marginals are of g_c = f_c − s, `cross` holds the
-covariance of the g of each row, (n, C, C).  The cost is O(C n³) for a conditioning and O((Cn)²) memory for
-Newton's method and gradients.
+act on f_c − s, where s is the shift that maximises them, because softmax is invariant to a common shift (see
+`softmax_sites.condition_on_sites`).  `mean` and `var` of the marginals are those of g_c = f_c − s, and `cross` holds
+the covariance of the g of each row, (n, C, C).  A conditioning costs O(C n³), and Newton's method and gradients need
+O((Cn)²) memory.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class ClassMarginals(NamedTuple):
 
 @module
 class ClassPrior(Prior):
-    """`own` says that every parameter of the kernel has a leading axis of classes: a kernel for each of them.
+    """`own` says that every parameter of the kernel has a leading axis of classes: each class has its own kernel.
 
-    Names of parameters are the same either way, so that bounds, priors and lists of what is held are too.
+    The names of parameters are the same in both cases, and with them bounds, priors and lists of held parameters.
     """
 
     kernel: Kernel = fixed()
@@ -62,30 +62,34 @@ class ClassPrior(Prior):
     own: bool = static(default=False)
 
     structure: ClassVar[str] = "classes"
-    mean: ClassVar[means.Mean] = means.Zero()  # one common to all classes would change nothing
+    mean = means.Zero()  # a mean common to all classes would change nothing; not annotated, so it is no field
 
     @staticmethod
     def of(kernel: Kernel | Sequence[Kernel], classes: int, jitter: float = 0.0) -> ClassPrior:
-        """One kernel for all classes, or a list of one for each, of one form."""
+        """One kernel for all classes, or a list of kernels of one form, one for each class."""
         if isinstance(kernel, Kernel):
             return ClassPrior(kernel, jitter)
         each = list(kernel)
         if len(each) != classes:
-            raise ValueError(f"Got {len(each)} kernels for {classes} classes; give one for all, or one for each.")
+            raise ValueError(
+                f"Got {len(each)} kernels for {classes} classes; give one kernel for all, or one for each."
+            )
         if len({(jax.tree.structure(k), *map(np.shape, jax.tree.leaves(k))) for k in each}) > 1:
-            raise ValueError("The kernels of the classes must be alike but for the values of their parameters.")
+            raise ValueError(
+                "The kernels of the classes may differ in the values of their parameters only; use one form of kernel."
+            )
         return ClassPrior(jax.tree.map(lambda *values: np.stack(values), *each), jitter, own=True)
 
     @property
     def kernels(self) -> Kernel | list[Kernel]:
-        """The kernel that the classes share, or the list of their own."""
+        """The kernel that the classes share, or the list of their own kernels."""
         if not self.own:
             return self.kernel
         classes = len(jax.tree.leaves(self.kernel)[0])
         return [jax.tree.map(operator.itemgetter(c), self.kernel) for c in range(classes)]
 
     def of_each(self, function: Callable[[Kernel], jax.Array]) -> jax.Array:
-        """function(κ): one result if the kernel is shared, else those of the classes on a leading axis."""
+        """function(κ): one result if the kernel is shared, else one for each class on a leading axis."""
         return lax.map(function, self.kernel) if self.own else function(self.kernel)
 
     def gram(self, X: jax.Array) -> ClassGram:
@@ -98,7 +102,7 @@ class ClassPrior(Prior):
 
 
 @module
-class ClassGram(Gram):
+class ClassGram(Gram[ClassMarginals]):
     """`K` is one matrix, or one for each class on a leading axis."""
 
     K: jax.Array = fixed()
@@ -113,14 +117,14 @@ class ClassGram(Gram):
         self, sites: Sites, mask: jax.Array | None
     ) -> tuple[ClassMarginals, softmax_sites.Factors]:
         out, factors = softmax_sites.condition_on_sites(self.K, sites.nat1, sites.prec)
-        # Rounding can push a variance that is tiny next to the prior's below zero.
+        # Rounding can make a variance negative that is tiny compared with that of the prior.
         floor = jnp.finfo(self.K.dtype).eps * jnp.diagonal(self.K, axis1=-2, axis2=-1)
         var = jnp.maximum(jnp.diagonal(out.cross, axis1=1, axis2=2).T, floor)
         zero = jnp.zeros_like(out.mean)
         return ClassMarginals(out.mean, var, zero, out.log_z, zero, out.jitter, out.cross), factors
 
     def rounding_error(self, sites: Sites, q: ClassMarginals, factors: softmax_sites.Factors) -> jax.Array:
-        """The share that rounding has taken of the identities in the B_c."""
+        """The rounding error of the identities in the B_c, as a share."""
         prior = jnp.diagonal(self.K, axis1=-2, axis2=-1)
         return jnp.finfo(prior.dtype).eps * jnp.max(sites.prec * prior)
 
@@ -135,8 +139,8 @@ class ClassGram(Gram):
 
 
 @module
-class ClassCovariance(Covariance):
-    """How q moves with the sites.
+class ClassCovariance(Covariance[ClassMarginals]):
+    """How q changes with the sites.
 
     `matrix` is the covariance of h = f − s with s integrated over, in which the sites are diagonal; g is h without
     the noise of variance `noise` = 1/Σ_c prec_c that h has within each row.
@@ -150,7 +154,7 @@ class ClassCovariance(Covariance):
         return jnp.tensordot(self.matrix, x, axes=((2, 3), (0, 1)))
 
     def squared_times(self, x: jax.Array) -> jax.Array:
-        """d var = −(this) d prec: that of h, less that of the noise, d(1/Σ prec) = −Σ d prec/(Σ prec)²."""
+        """d var = −(this) d prec: that of h minus that of the noise, d(1/Σ prec) = −Σ d prec/(Σ prec)²."""
         moved = jnp.tensordot(self.matrix * self.matrix, x, axes=((2, 3), (0, 1)))
         return moved - self.noise**2 * jnp.sum(x, axis=0)
 
@@ -184,9 +188,9 @@ class ClassPosterior(LatentPosterior):
         return mean.T, jnp.einsum("cji,eji->ice", G, G) + eye * own.T[:, :, None]
 
     def _parts(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The means, and for each new row k = κ_c(X, x): H_c k, what lowers the variance, and Tᵀ E_c k, what the rows'
-        unknown shifts add."""
-        # New rows first: distances are centred on the second table, and a prediction must not depend on its neighbours.
+        """The means, and for each new row with k = κ_c(X, x): H_c k, which lowers the variance, and Tᵀ E_c k, which the
+        unknown shifts of the rows add to it."""
+        # New rows first: distances are centred on the second table, and a prediction must not depend on other new rows.
         cross = jnp.swapaxes(self.prior.of_each(lambda kernel: kernel.matrix(X_new, self.X)), -1, -2)
         V = self.H @ cross
         return (self.alpha[:, None] @ cross)[:, 0], V, self.T.T @ (jnp.swapaxes(self.H, 1, 2) @ V)

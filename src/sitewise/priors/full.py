@@ -16,7 +16,7 @@ from sitewise.runtime.device import on_accelerator
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, static
 
-_NATS = 1e6  # of evidence, up to which a loss counts in nats, and beyond which as a share of them
+_NATS = 1e6  # an error counts in nats where the evidence is smaller than this, and as a share of it where it is larger
 
 
 @module
@@ -38,7 +38,7 @@ class FullPrior(Prior):
 
 
 @module
-class FullGram(Gram):
+class FullGram(Gram[Marginals]):
     K: jax.Array = fixed()
     mean: jax.Array = fixed()
 
@@ -61,22 +61,22 @@ class FullGram(Gram):
         return self._marginals(sites, gaussian_sites.mean_on_sites(self.K, self._centred(sites), sites.prec))
 
     def condition_with_factor(self, sites: Sites, mask: jax.Array | None) -> tuple[Marginals, gaussian_sites.Factors]:
-        # Under vmap a `cond` computes both branches, and an accelerator runs models side by side: there the way that
-        # suits all numbers is the cheaper one.
+        # Under vmap a `cond` computes both branches, and an accelerator runs several models at once: there the formulas
+        # that hold for all numbers are cheaper.
         mask = None if on_accelerator() else mask
         out, factors = gaussian_sites.condition_on_sites(self.K, self._centred(sites), sites.prec, mask)
         return self._marginals(sites, out), factors
 
     def rounding_error(self, sites: Sites, q: Marginals, factors: gaussian_sites.Factors) -> jax.Array:
-        """The larger of two: what rounding takes of the identity in B, as a share, and of log_z, in nats.
+        """The larger of two rounding errors: that of the identity in B, as a share, and that of log_z, in nats.
 
-        Where the evidence is millions of nats, the loss counts relative to it.  The evidence is estimated by log_z of
-        sites with a maximum of one: −(½ log|B| + ½ αᵀ mean + ½ Σ α²/w), in which a site without precision is given
-        that of the prior.
+        Where the evidence is millions of nats, the second is relative to it.  The evidence is estimated by log_z of
+        sites with a maximum of one: −(½ log|B| + ½ αᵀ mean + ½ Σ α²/w), in which a site without precision has that
+        of the prior.
         """
         w, b, mean, alpha = sites.prec, self._centred(sites), q.mean - self.mean, factors.alpha
         share = jnp.finfo(w.dtype).eps * jnp.max(w * jnp.diagonal(self.K))
-        left = alpha + w * mean - b  # (K⁻¹ + W) mean − b, which is zero
+        left = alpha + w * mean - b  # (K⁻¹ + W) mean − b, which is zero in exact arithmetic
         shift = jnp.sum(self.mean * (sites.nat1 - 0.5 * w * self.mean))
         half_log_det = 0.5 * b @ mean - (q.log_z - shift)
         misfit = jnp.sum(alpha**2 / (w + 1 / jnp.diagonal(self.K)))
@@ -98,7 +98,7 @@ class FullGram(Gram):
 
 
 @module
-class FullCovariance(Covariance):
+class FullCovariance(Covariance[Marginals]):
     """The posterior covariance Σ of the rows, as the two products that derivatives of q need.
 
     A program that uses neither `times` nor `squared_times` does not compute the matrices.
@@ -128,7 +128,7 @@ class FullPosterior(LatentPosterior):
     alpha: jax.Array = fixed()
 
     def _cross(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
-        # New rows first: distances are centred on the second table, and a prediction must not depend on its neighbours.
+        # New rows first: distances are centred on the second table, and a prediction must not depend on other new rows.
         cross = self.prior.kernel.matrix(X_new, self.X).T
         V = solve_triangular(self.L, self.root[:, None] * cross, lower=True)
         return self.prior.mean(X_new) + cross.T @ self.alpha, V

@@ -1,15 +1,14 @@
 """Choosing inducing inputs.  The same inputs and seed give the same choice.
 
-kmeans   centres of m clusters (by mini-batches for large tables)
-greedy   the row of largest prior variance given those chosen so far: pivoted Cholesky of κ(X, X), O(nm²)
+kmeans   the centres of m clusters (by mini-batches for large tables)
+greedy   at each step the row of largest prior variance given those chosen so far: pivoted Cholesky of κ(X, X), O(nm²)
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sitewise.kernels import Kernel
 from sitewise.runtime.precision import working_precision
@@ -20,7 +19,7 @@ _GREEDY_ROWS = 20_000
 
 
 def select(
-    X: Any, inducing: Any = "kmeans", count: int = 500, *, kernel: Kernel | None = None, seed: int = 0
+    X: ArrayLike, inducing: str | ArrayLike = "kmeans", count: int = 500, *, kernel: Kernel | None = None, seed: int = 0
 ) -> np.ndarray:
     """Z: `count` inducing inputs for the rows of X, by name, or `inducing` itself if it is an array.
 
@@ -72,7 +71,7 @@ def _greedy(X: np.ndarray, count: int, kernel: Kernel, seed: int) -> np.ndarray:
         for k in range(count):
             pivot = int(np.argmax(left))
             if left[pivot] <= floor:
-                break  # the rows left are determined by those chosen
+                break  # the chosen rows determine the others
             column = np.asarray(kernel.matrix(rows, rows[pivot : pivot + 1]))[:, 0]
             factor[:, k] = (column - factor[:, :k] @ factor[pivot, :k]) / np.sqrt(left[pivot])
             left = np.maximum(left - factor[:, k] ** 2, 0.0)

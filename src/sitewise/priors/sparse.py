@@ -1,7 +1,7 @@
 """The sparse GP prior: m inducing variables u = f(Z) summarise the function (Titsias 2009).
 
-f_i = s_i + e_i, with s the projection of f on u and e_i ~ N(0, resid_i) independent given u; row i has its site on s_i.
-Cost O(nm²).  With Z = X it is the full GP.
+f_i = s_i + e_i, with s the projection of f on u and e_i ~ N(0, resid_i) independent given u; the site of row i acts
+on s_i.  The cost is O(nm²).  With Z = X this is the full GP.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, P
 from sitewise.priors.features import Factor, Features, Inner, Projected, Whitened, condition, project, pull_features
 from sitewise.runtime.device import on_accelerator
 from sitewise.sites import Sites
-from sitewise.types import Module, fixed, module, real, static
+from sitewise.types import ArrayField, Module, fixed, module, real, static
 
-# Numbers of features in a block: 2 MB, which stay in a processor's cache, and what keeps an accelerator busy.
+# How many numbers the features of a block have: 2 MB, which fit in a processor's cache, or enough for an accelerator.
 _CPU_BLOCK, _ACCELERATOR_BLOCK = 2**18, 2**22
 
 
 @module
 class SparsePrior(Module, Prior):
-    """`inducing` is Z, one row per inducing input; held unless trained by name.
+    """`inducing` is Z, one row per inducing input; it is held constant unless it is trained by name.
 
     jitter   added to the diagonal of K_uu, as a share of its mean
-    keep     at most so many numbers (n·m) of features are kept; beyond that they are recomputed block by block
-    block    numbers of features in one block; None: as many as stay in a processor's cache, more on an accelerator
+    keep     features of at most this size (n·m) are stored; larger ones are recomputed block by block
+    block    the size of the features of one block; None: what fits in a processor's cache, or more on an accelerator
     """
 
     kernel: Kernel = fixed()
-    inducing: jax.Array = real(train=False)
+    inducing: ArrayField = real(train=False)
     mean: means.Mean = fixed(means.Zero())
     jitter: float = static(1e-9)
     keep: int = static(2**24)
@@ -69,7 +69,7 @@ class SparsePrior(Module, Prior):
 
 
 @module
-class SparseGram(Gram):
+class SparseGram(Gram[Marginals]):
     features: Features = fixed()
     mean: jax.Array = fixed()
     jitter: jax.Array = fixed()
@@ -84,7 +84,7 @@ class SparseGram(Gram):
         return Marginals(mu + out.mean, out.var, out.resid, shift + out.log_z, mu, jitter)
 
     def condition(self, sites: Sites) -> Marginals:
-        """The sites see s, which has the prior mean μ of f."""
+        """The sites act on s, which has the prior mean μ of f."""
         return self._marginals(sites, project(self.features, sites.nat1 - sites.prec * self.mean, sites.prec))
 
     def condition_with_factor(self, sites: Sites, mask: jax.Array | None) -> tuple[Marginals, Factor]:
@@ -99,7 +99,7 @@ class SparseGram(Gram):
         return SparseGram(features_bar, mean_bar, jnp.zeros_like(self.jitter))
 
     def rounding_error(self, sites: Sites, q: Marginals, factor: Factor) -> jax.Array:
-        """The share that rounding has taken of the identity in A."""
+        """The rounding error of the identity in A, as a share."""
         return jnp.finfo(factor.gram.dtype).eps * jnp.max(jnp.diagonal(factor.gram))
 
     def covariance(self, sites: Sites, factor: Factor) -> SparseCovariance:
@@ -107,7 +107,7 @@ class SparseGram(Gram):
 
 
 @module
-class SparseCovariance(Covariance):
+class SparseCovariance(Covariance[Marginals]):
     """Σ = Φ S Φᵀ, as the two products that derivatives of q need."""
 
     features: Features = fixed()

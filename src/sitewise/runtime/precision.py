@@ -10,7 +10,10 @@ import contextlib
 from collections.abc import Iterator
 
 import jax
+import numpy as np
 from threadpoolctl import threadpool_limits
+
+WORKING_DTYPE = np.float64  # of learners, samplers and estimators, whatever precision their input has
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
     from sitewise.testing import check_likelihood
     check_likelihood(MyLikelihood(), y=[0.0, 1.0, 5.0])
 
-Each runs every check that applies and raises one AssertionError with a sentence per failure.
+Each suite runs every check that applies and raises one AssertionError with a sentence per failure.
 """
 
 from sitewise.testing.evidence import check_evidence

@@ -1,4 +1,4 @@
-"""What the conformance suites share."""
+"""Functions that the conformance suites share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEP = 1e-5
 
 
 def report(name: str, checks: Iterable[Iterator[str]]) -> None:
-    """Raise one AssertionError with the sentences of the first check that fails: later ones would fail with it."""
+    """Raise one AssertionError with the sentences of the first check that fails; later checks would fail as well."""
     for check in checks:
         found = list(check)
         if found:
@@ -30,7 +30,7 @@ def close(a: Any, b: Any, rtol: float, atol: float) -> bool:
 
 
 def worst(a: Any, b: Any) -> str:
-    """The largest difference, for a sentence."""
+    """The largest difference, as words for a sentence."""
     a, b = np.asarray(a), np.asarray(b)
     if a.shape != b.shape:
         return f"shapes {a.shape} and {b.shape}"
@@ -50,6 +50,7 @@ def slopes_by_differences(function: Callable[[np.ndarray], Any], x: np.ndarray, 
 
 
 def inputs(rows: int, columns: int = 2, seed: int = 0) -> np.ndarray:
+    """A table of random inputs."""
     return np.random.default_rng(seed).normal(size=(rows, columns))
 
 

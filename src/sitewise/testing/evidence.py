@@ -1,4 +1,4 @@
-"""Is my evidence a sum over rows that learners can climb?"""
+"""Checks that an evidence is a sum over rows that learners can maximise."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ _NOISE = 0.4
 
 
 class _Case:
+    """The evidence, on a small problem with VI's sites."""
+
     def __init__(self, evidence: Evidence) -> None:
         self.evidence, self.data = evidence, problem("classes")
         self.model = Model.full(kernels.Matern52(0.9, 1.3), BernoulliProbit())
@@ -34,7 +36,7 @@ class _Case:
 def check_evidence(evidence: Evidence, *, exact: bool | None = None) -> None:
     """Check an evidence on a small problem of two classes with VI's sites, and one with Gaussian noise.
 
-    `exact` says that with Gaussian noise it is log p(y) itself; by default for every evidence that has log Z_q in it.
+    `exact` says that with Gaussian noise it is log p(y) itself; by default this holds for an evidence with log Z_q.
     """
     with working_precision():
         case = _Case(evidence)
@@ -59,7 +61,7 @@ def _elementwise(case: _Case) -> Iterator[str]:
 
 
 def _weights(case: _Case) -> Iterator[str]:
-    """Padding counts for nothing, and a row of weight two for two copies of it."""
+    """Padding changes nothing, and a row of weight two equals two copies of it."""
     X, y = np.asarray(case.data.X), np.asarray(case.data.y)
     nat1, prec = (np.asarray(a) for a in case.sites)
     read = jax.jit(case.evidence.__call__)
@@ -77,7 +79,7 @@ def _weights(case: _Case) -> Iterator[str]:
 
 
 def _derivatives(case: _Case) -> Iterator[str]:
-    """In the marginals and the sites, by JAX against differences."""
+    """Derivatives in the marginals and the sites, by JAX, against differences."""
     lik, data, q, sites = case.model.likelihood, case.data, case.q, case.sites
 
     def read(mean: jax.Array, var: jax.Array, nat1: jax.Array, prec: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Is my inference method a site update that can be solved and differentiated?"""
+"""Checks that an inference method is a site update that can be solved and differentiated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROWS = 16  # of the padded data: one shape, one program
 
 
 class _Case:
-    """A small model with its data, of which the first `rows` count, and the solution of the method."""
+    """A small model with its data, of which the first `rows` are not padding, and the solution of the method."""
 
     def __init__(self, method: Inference, likelihood: Likelihood, data: Data) -> None:
         self.method, self.data, self.rows = method, data.pad(_ROWS), data.rows
@@ -65,7 +65,7 @@ def check_inference(
 
 
 def _agree(case: _Case, one: Sites, other: Sites, rtol: float = 1e-12) -> Iterator[tuple[str, str]]:
-    """The fields in which the rows that count differ, and by how much."""
+    """The fields in which the rows differ, padding apart, and by how much."""
     for name, a, b in zip(Sites._fields, one, other, strict=True):
         if not close(a[: case.rows], b[: case.rows], rtol, rtol):
             yield name, worst(a[: case.rows], b[: case.rows])
@@ -81,7 +81,7 @@ def _converges(case: _Case) -> Iterator[str]:
 def _fixed_point(case: _Case) -> Iterator[str]:
     target = case.propose(case.data, case.q, case.solution.sites)
     for name, gap in _agree(case, target, case.solution.sites, 1e-6):
-        yield f"at the solution propose gives another {name}, {gap}."
+        yield f"at the solution propose gives a different {name}, {gap}."
 
 
 def _elementwise(case: _Case) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _elementwise(case: _Case) -> Iterator[str]:
     other = dataclasses.replace(case.data, y=jnp.asarray(y))
     before, after = (case.propose(data, case.q, case.solution.sites) for data in (case.data, other))
     if any(not close(a[1 : case.rows], b[1 : case.rows], 1e-12, 1e-12) for a, b in zip(before, after, strict=True)):
-        yield "propose gives a row another site when the observation of another row changes; it must be elementwise."
+        yield "propose changes the site of a row with the observation of another row; it must be elementwise."
 
 
 def _what_it_uses(case: _Case) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _padding(case: _Case) -> Iterator[str]:
 
 
 def _copies(case: _Case) -> Iterator[str]:
-    """A row of weight two is two copies of it."""
+    """A row of weight two equals two copies of it."""
     n = case.rows
     X, y = np.asarray(case.data.X)[:n], np.asarray(case.data.y)[:n]
     weight = np.ones(n)
@@ -136,7 +136,7 @@ def _copies(case: _Case) -> Iterator[str]:
     twice = Data.of(np.concatenate([X, X[:1]]), np.concatenate([y, y[:1]]))
     weighted, copied = (case.method.solve(case.model, d.pad(_ROWS)).sites for d in (Data.of(X, y, weight), twice))
     for name, gap in _agree(case, weighted, copied, 1e-5):
-        yield f"a row of weight 2 has another {name} than each of two copies of it, {gap}."
+        yield f"a row of weight 2 has a different {name} from each of two copies of it, {gap}."
 
 
 def _gradient(case: _Case) -> Iterator[str]:

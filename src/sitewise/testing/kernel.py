@@ -1,4 +1,4 @@
-"""Is my kernel a covariance function, and can it be learned?"""
+"""Checks that a kernel is a covariance function, and that it can be learned."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sitewise.runtime.precision import working_precision
 from sitewise.testing.common import close, inputs, report, slopes_by_differences, worst
 
 _ROWS = 9
-_NEGATIVE = 1e-9  # of the largest eigenvalue: what rounding may make of zero
+_NEGATIVE = 1e-9  # a share of the largest eigenvalue: the most that rounding may subtract from zero
 
 
 def check_kernel(kernel: Kernel, X: Any = None) -> None:
@@ -27,7 +27,7 @@ def check_kernel(kernel: Kernel, X: Any = None) -> None:
         report(type(kernel).__name__, (check(kernel, X) for check in checks))
 
 
-# Compiled: a tenth of the time of operation by operation.
+# Compiled, these take a tenth of the time.
 _matrix = jax.jit(lambda kernel, A, B: kernel.matrix(A, B))
 _own_matrix = jax.jit(lambda kernel, X: kernel.matrix(X))
 _variances = jax.jit(lambda kernel, X: kernel.variances(X))
@@ -62,7 +62,7 @@ def _rows_alone(kernel: Kernel, X: jax.Array) -> Iterator[str]:
     K = np.asarray(_own_matrix(kernel, X))
     alone = np.concatenate([np.asarray(_matrix(kernel, X[i : i + 1], X)) for i in range(len(X))])
     if not close(alone, K, 1e-10, 1e-12):
-        yield f"a row has another covariance with the others when it stands alone, {worst(alone, K)}."
+        yield f"a row has different covariances with the others when it stands alone, {worst(alone, K)}."
 
 
 def _semidefinite(kernel: Kernel, X: jax.Array) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _semidefinite(kernel: Kernel, X: jax.Array) -> Iterator[str]:
 
 
 def _derivatives(kernel: Kernel, X: jax.Array) -> Iterator[str]:
-    """In the parameters, on a log scale where they are positive, against differences; also where rows are equal."""
+    """Derivatives in the parameters (on a log scale if positive) against differences; two of the rows are equal."""
     trainable = Trainable.of(kernel, train=("*",)) if _has_parameters(kernel) else None
     if trainable is None:
         return

@@ -1,26 +1,27 @@
-"""Conformance suites for parts that users write themselves.
+"""Checks that a likelihood is correct at given observations.
 
     from sitewise.testing import check_likelihood
     check_likelihood(MyLikelihood(), y=[0.0, 1.0, 5.0])
 
-runs every check below and raises one AssertionError with a sentence per failure.  Checks of methods that a likelihood
-does not define are left out: only `log_prob` is required.
+This call runs every check below and raises one AssertionError with a sentence per failure.  Checks of methods that a
+likelihood does not define are left out: only `log_prob` is required.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import logsumexp
 
 from sitewise.likelihoods import Likelihood
 from sitewise.runtime.precision import working_precision
+from sitewise.testing.expectations import brute_force
 
-# Places on the f axis, in widths from the landmark; odd numbers, so as not to hit a kink.
+# Places on the f axis, in widths from the landmark; odd numbers, so that no place is at a kink.
 _PLACES = np.array([-3.3, -1.71, -0.63, -0.17, 0.29, 1.13, 2.21, 3.7])
 _DRAWS = 10_000
 _RESOLVED = 5e-4  # nats by which the default quadrature may be off, at Gaussians ten times as wide as the likelihood
@@ -40,7 +41,7 @@ def check_likelihood(likelihood: Likelihood, y: Any, *, bad_y: Any = ()) -> None
         )  # fmt: skip
         found: list[str] = []
         for check in checks:
-            # What is not finite or has the wrong shape makes every later check fail as well: say it once.
+            # A value that is not finite or has the wrong shape makes every later check fail as well: report it once.
             if not found:
                 found += check(at)
         found += _refuses(at, bad_y)
@@ -51,9 +52,9 @@ def check_likelihood(likelihood: Likelihood, y: Any, *, bad_y: Any = ()) -> None
 class _Place:
     """A likelihood with its observations, and f around the landmark of each: one row per observation."""
 
-    def __init__(self, likelihood: Likelihood, y: jax.Array):
+    def __init__(self, likelihood: Likelihood, y: jax.Array) -> None:
         self.likelihood = likelihood
-        self.log_prob = jax.jit(likelihood.log_prob)  # compiled: a tenth of the time of operation by operation
+        self.log_prob = jax.jit(likelihood.log_prob)  # compiled, it takes a tenth of the time
         self.cdf = jax.jit(likelihood.cdf)
         self._landmark = jax.jit(likelihood.landmark)
         self.table = len(likelihood.columns) > 1
@@ -80,7 +81,7 @@ def _close(a: Any, b: Any, rtol: float, atol: float) -> np.ndarray:
     return np.abs(np.asarray(a) - np.asarray(b)) <= atol + rtol * np.abs(np.asarray(b))
 
 
-def _defined(function: Callable, *arguments: Any) -> Any:
+def _defined(function: Callable[..., Any], *arguments: Any) -> Any:
     """The value, or None where the likelihood does not define the method."""
     try:
         return function(*arguments)
@@ -110,7 +111,7 @@ def _vectorised(at: _Place) -> Iterator[str]:
     whole = np.asarray(at.log_prob(y, f))
     single = np.array([[at.log_prob(y[i, j], f[i, j]) for j in (0, -1)] for i in range(len(f))])
     if not np.all(_close(whole[:, [0, -1]], single, 1e-12, 1e-12)):
-        yield "log_prob gives one row another value when it stands alone; it must be elementwise."
+        yield "log_prob gives a row a different value when it stands alone; it must be elementwise."
     turned = np.asarray(at.log_prob(at.y, f.T))
     if turned.shape != f.T.shape or not np.all(_close(turned.T, whole, 1e-12, 1e-12)):
         yield "log_prob(y, f) does not broadcast y against an f with a leading axis, which quadrature needs."
@@ -126,11 +127,11 @@ def _landmark(at: _Place) -> Iterator[str]:
 
 
 def _derivatives(at: _Place) -> Iterator[str]:
-    """First and second derivative in f by JAX against differences."""
+    """First and second derivative in f, by JAX, against differences."""
     y, f = at.grid()
     step = 1e-3 * jnp.broadcast_to(at.landmark[1][:, None], f.shape)
 
-    def slope(f):
+    def slope(f: jax.Array) -> jax.Array:
         return jax.jvp(lambda f: at.likelihood.log_prob(y, f), (f,), (jnp.ones_like(f),))[1]
 
     first, second = jax.jit(slope), jax.jit(lambda f: jax.jvp(slope, (f,), (jnp.ones_like(f),))[1])
@@ -154,30 +155,6 @@ def _derivatives(at: _Place) -> Iterator[str]:
             )
 
 
-def _brute_force(log_prob: Callable, mean: np.ndarray, sd: np.ndarray, centre: float, width: float) -> tuple:
-    """E[log p], log E[p] and log E[√p] under each N(mean, sd²).
-
-    Gauss–Legendre on panels that are fine around the Gaussian and around the landmark; those out of reach are empty.
-    """
-    mean, sd = mean[:, None], sd[:, None]
-    around = np.append(centre + width * 0.02 * np.sinh(np.linspace(-15, 15, 401)), centre) + 0 * mean
-    edges = np.concatenate([mean + sd * np.linspace(-30, 30, 401), around], axis=1)
-    edges = np.sort(np.clip(edges, mean - 30 * sd, mean + 30 * sd), axis=1)
-    x, w = np.polynomial.legendre.leggauss(6)
-    middle, half = (edges[:, 1:] + edges[:, :-1]) / 2, (edges[:, 1:] - edges[:, :-1]) / 2
-    f = (middle[..., None] + half[..., None] * x).reshape(len(mean), -1)
-    weight = (half[..., None] * w).reshape(f.shape) * np.exp(-0.5 * ((f - mean) / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
-    values = np.asarray(log_prob(jnp.asarray(f)))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        first = np.sum(np.where(weight > 0, weight * values, 0.0), axis=1)
-        # The mass of N·p may be far out in the tail of N, where its weight has underflowed: logarithms throughout.
-        log_weight = (
-            np.log((half[..., None] * w).reshape(f.shape) / (sd * np.sqrt(2 * np.pi))) - 0.5 * ((f - mean) / sd) ** 2
-        )
-        logs = [logsumexp(log_weight + power * values, axis=1) for power in (1.0, 0.5)]
-    return first, *logs
-
-
 def _expectations(at: _Place) -> Iterator[str]:
     """expected_log_prob and log_expected_prob, for Gaussians narrower and wider than the likelihood."""
     lik = at.likelihood
@@ -191,10 +168,10 @@ def _expectations(at: _Place) -> Iterator[str]:
         mean = np.array([centre + shift * width * max(1.0, spread) for shift, spread in cases])
         sd = np.array([spread * width for _, spread in cases])
         y = jnp.repeat(at.y[i : i + 1], len(cases), axis=0)
-        wanted = _brute_force(lambda f, i=i: at.log_prob(at.y[i], f), mean, sd, centre, width)
+        wanted = brute_force(functools.partial(at.log_prob, at.y[i]), mean, sd, centre, width)
         for (name, function), want in zip(readings.items(), wanted, strict=True):
             got = np.asarray(function(y, jnp.asarray(mean), jnp.asarray(sd**2)))
-            # A million nats from one row lie beyond the reach of the rule, and of any posterior.
+            # The rule does not cover a million nats from one row, and no posterior has them.
             wrong = np.isfinite(want) & (np.abs(want) < 1e6) & ~_close(got, want, 1e-5, _RESOLVED)
             for j in np.flatnonzero(wrong)[:1]:
                 yield (
@@ -207,7 +184,7 @@ def _learnable(at: _Place) -> Iterator[str]:
     """Learning differentiates the expectations, in the Gaussian and in the likelihood's own parameters."""
     centre, width = at.landmark
 
-    def total(likelihood, mean, var):
+    def total(likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> jax.Array:
         return jnp.sum(likelihood.expected_log_prob(at.y, mean, var) + likelihood.log_expected_prob(at.y, mean, var))
 
     parts = jax.jit(jax.grad(total, argnums=(0, 1, 2)))(at.likelihood, centre + 0.3 * width, width**2)
@@ -237,8 +214,8 @@ def _distribution(at: _Place) -> Iterator[str]:
     plain = _defined(lik.row, value)
     f = centre + 0.31 * width
 
-    def rows(value):
-        """y with plain side information, or with its own where nothing is plain."""
+    def rows(value: jax.Array) -> jax.Array:
+        """y with plain side information, or with its own where `row` is not defined."""
         return at.y.at[..., 0].set(value) if plain is None else lik.row(value)
 
     here = _defined(at.cdf, rows(value), f)
@@ -260,7 +237,7 @@ def _distribution(at: _Place) -> Iterator[str]:
 
 
 def _draws(at: _Place) -> Iterator[str]:
-    """Draws against the cdf, the moments, and log_prob: E_{y ~ p(·|f)}[p(y|f')/p(y|f)] = 1 for every f'."""
+    """Draws agree with the cdf, the moments and log_prob: E_{y ~ p(·|f)}[p(y|f')/p(y|f)] = 1 for every f'."""
     lik, (centre, width) = at.likelihood, at.landmark
     for i in (0, len(centre) - 1):
         f = jnp.full(_DRAWS, centre[i])

@@ -1,11 +1,11 @@
-"""Does my prior structure keep the contract of `priors.base`?
+"""Checks that a prior structure satisfies the contract of `priors.base`.
 
 Most laws follow from one fact: log_z(nat1, prec) = log ∫ p(f) Π t_i is the cumulant function of q, so that
 
     ∂log_z/∂nat1 = mean,     −2 ∂log_z/∂prec = var + mean²,     ∂mean/∂nat1 = Σ,     −∂var/∂prec = Σ∘Σ.
 
-They are checked against differences of `condition`, whatever the structure.  A structure without residual variance is
-compared with the dense algebra of its own covariance matrix too.
+They are checked against differences of `condition`, for every structure.  A structure without residual variance is also
+compared with dense algebra on its own covariance matrix.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sitewise.testing.common import close, inputs, report, slopes_by_differences
 _ROWS = 7
 
 
-# Compiled: a tenth of the time of operation by operation.
+# Compiled, these take a tenth of the time.
 _gram = jax.jit(lambda prior, X: prior.gram(X))
 _condition = jax.jit(lambda gram, sites: gram.condition(sites))
 _condition_mean = jax.jit(lambda gram, sites: gram.condition_mean(sites))
@@ -47,7 +47,7 @@ def _products(gram: Gram, sites: Sites, mask: jax.Array, x: jax.Array) -> tuple[
 
 
 class _Case:
-    """The prior at some rows, with sites; the last row has none, as padding has."""
+    """The prior at some rows, with sites; the last row has none, like padding."""
 
     def __init__(self, prior: Prior, X: jax.Array) -> None:
         self.prior, self.X, self.gram = prior, X, _gram(prior, X)
@@ -59,7 +59,7 @@ class _Case:
 
 
 def check_prior(prior: Prior, X: Any = None) -> None:
-    """Check a structure at the inputs X, by default seven rows of two columns; for one latent function per row."""
+    """Check a structure of one latent function per row, at the inputs X, by default seven rows of two columns."""
     with working_precision():
         case = _Case(prior, jnp.asarray(inputs(_ROWS) if X is None else np.asarray(X, float)))
         checks: tuple[Callable[[_Case], Iterator[str]], ...] = (
@@ -93,7 +93,7 @@ def _without_sites(case: _Case) -> Iterator[str]:
 
 
 def _dense(case: _Case) -> Iterator[str]:
-    """Against N(μ, K) times the sites by dense algebra, with K as `joint` gives it without sites."""
+    """Comparison with N(μ, K) times the sites by dense algebra, with K as `joint` gives it without sites."""
     if not case.prior.exact:
         return
     mean, K = (np.asarray(a) for a in _joint(case.prior, case.X, Sites.zeros(len(case.X)), case.X))
@@ -140,7 +140,7 @@ def _with_factor(case: _Case) -> Iterator[str]:
     for name in ("mean", "var", "resid"):
         found, want = (np.asarray(getattr(one, name))[counted] for one in (q, case.q))
         if not close(found, want, 1e-8, 1e-9):
-            yield f"condition_with_factor and condition give another {name}, {worst(found, want)}."
+            yield f"condition_with_factor and condition differ in {name}, {worst(found, want)}."
     mean = _condition_mean(case.gram, case.sites)
     if not close(mean.mean, case.q.mean, 1e-8, 1e-9) or np.any(np.asarray(mean.var) < 0.999 * np.asarray(case.q.var)):
         yield "condition_mean must give the same mean, and variances that are not below the right ones."
@@ -170,7 +170,7 @@ def _covariance(case: _Case) -> Iterator[str]:
 
 
 def _pull(case: _Case) -> Iterator[str]:
-    """The cotangent of the Gram, carried on to the hyperparameters, against differences."""
+    """The cotangent of the Gram, continued to the hyperparameters, against differences."""
     if not jax.tree.leaves(case.prior):
         return
     trainable = Trainable.of(case.prior)
@@ -186,7 +186,8 @@ def _pull(case: _Case) -> Iterator[str]:
 
     def total(vector: np.ndarray) -> jax.Array:
         q = gram_at(jnp.asarray(vector)).condition(case.sites)
-        return sum(jnp.sum(getattr(by_q, name) * getattr(q, name)) for name in weights if name != "jitter")
+        products = (jnp.sum(getattr(by_q, name) * getattr(q, name)) for name in weights if name != "jitter")
+        return sum(products, jnp.zeros(()))
 
     start = trainable.to_vector(case.prior)
 
@@ -207,9 +208,9 @@ def _pull(case: _Case) -> Iterator[str]:
 def _posterior(case: _Case) -> Iterator[str]:
     mean, var = _marginals(case.prior, case.X, case.sites, case.X)
     if not close(mean, case.q.mean, 1e-6, 1e-7):
-        yield f"posterior.marginals at the training rows has another mean than q, {worst(mean, case.q.mean)}."
+        yield f"posterior.marginals at the training rows differs from q in the mean, {worst(mean, case.q.mean)}."
     if not close(var, case.q.var + case.q.resid, 1e-5, 1e-6):
-        yield f"posterior.marginals at the training rows has another variance than q, {worst(var, case.q.var)}."
+        yield f"posterior.marginals at the training rows differs from q in the variance, {worst(var, case.q.var)}."
     new = jnp.asarray(inputs(5, case.X.shape[1], seed=9))
     joint_mean, cov = _joint(case.prior, case.X, case.sites, new)
     each_mean, each_var = _marginals(case.prior, case.X, case.sites, new)

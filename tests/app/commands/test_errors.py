@@ -143,7 +143,7 @@ def test_a_full_disk(run, table, model, tmp_path, monkeypatch):
         ("compare", "sitewise.app.comparison.score"),
         ("surface", "sitewise.estimators.classifier.GPClassifier.fit"),
         ("certificate", "sitewise.mcmc.evidence_certificate"),
-        ("demo", "sitewise.app.process.own_process"),
+        ("demo", "sitewise.app.commands.demo.own_process"),
     ],
 )
 def test_ctrl_c(run, table, model, tmp_path, monkeypatch, command, where):

@@ -15,7 +15,7 @@ def reproduce(
     what: Annotated[
         list[str],
         typer.Argument(
-            help="table1, table2, table3, table-ard, table-ep-init, fig1 … fig5, figs-surfaces, protocols; all."
+            help="Tables (table1, …), figures (fig1, …), protocols, or all; a wrong name lists what there is."
         ),
     ],
     protocol: Annotated[str, typer.Option(help="published, clean, or both with a comma between.")] = "published",

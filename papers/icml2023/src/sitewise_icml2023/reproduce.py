@@ -11,7 +11,7 @@ from sitewise_icml2023.figures import making
 from sitewise_icml2023.fits import fetch_sets, stored_rows
 from sitewise_icml2023.options import Options
 
-TABLES = ("table1", "table2", "table3", "table-ard", "table-ep-init")
+TABLES = tuple(suites.suites())
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "figs-surfaces")
 WHAT = (*TABLES, *FIGURES, "protocols")
 # How near the means of our log densities should come to the printed ones.

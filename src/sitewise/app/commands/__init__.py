@@ -1,19 +1,18 @@
 """The `sitewise` command.  Heavy imports wait until a command runs.
 
-Other packages add commands by entry points of the group `sitewise.commands`: the name is the command's, the object is
-the function that typer makes a command of.
+Other packages add commands by entry points of the group `sitewise.commands`: the name is that of the command, and the
+object is the function that typer turns into a command.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sitewise.app.commands import certificate, compare, fit, predict, surface
+from sitewise.app.commands import certificate, compare, demo, fit, predict, surface
 from sitewise.app.process import ends_in_a_sentence, note
 from sitewise.errors import UserError
 
@@ -29,7 +28,7 @@ def build() -> typer.Typer:
     )
     app.callback()(_version)
     own: dict[str, Callable[..., None]] = {
-        "demo": _demo, "fit": fit.fit, "predict": predict.predict, "compare": compare.compare,
+        "demo": demo.demo, "fit": fit.fit, "predict": predict.predict, "compare": compare.compare,
         "surface": surface.surface, "certificate": certificate.certificate,
     }  # fmt: skip
     for name, command in own.items():
@@ -40,7 +39,7 @@ def build() -> typer.Typer:
             continue
         try:
             app.command(entry.name)(entry.load())
-        except Exception as problem:  # a broken package must not take the other commands away
+        except Exception as problem:  # a broken package must not disable the other commands
             note(f"the command {entry.name!r} cannot be loaded ({problem}); install {entry.value.split('.')[0]} again.")
         taken.add(entry.name)
     if "reproduce" not in taken:
@@ -63,24 +62,6 @@ def _version(
     ] = False,
 ) -> None:
     """sitewise"""
-
-
-@ends_in_a_sentence
-def _demo(
-    out: Annotated[Path, typer.Option(help="Where the picture goes; the report goes beside it.")] = Path(
-        "out/demo.png"
-    ),
-    cache: Annotated[bool, typer.Option(help="Keep compiled programs for the next run.")] = True,
-) -> None:
-    """Fit Laplace, EP, VI and the hybrid on scikit-learn's breast-cancer data; print a table, leave a report."""
-    from sitewise.app.commands.demo import run
-    from sitewise.app.process import check_writable, own_process, save_or_exit
-
-    check_writable(out)
-    own_process(cache)
-    shown = run(out.suffix)
-    save_or_exit(out, shown.picture)
-    save_or_exit(out.with_suffix(".html"), shown.report)
 
 
 @ends_in_a_sentence

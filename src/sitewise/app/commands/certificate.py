@@ -1,4 +1,4 @@
-"""`sitewise certificate`: how far each approximation of a saved model's evidence is from the truth."""
+"""`sitewise certificate`: how far each approximation of a saved model's evidence is from log Z."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import datetime
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sitewise.app import options
 from sitewise.app.process import check_writable, ends_in_a_sentence, own_process, print_json, save_or_exit
 from sitewise.errors import UserError
+
+if TYPE_CHECKING:
+    from sitewise.estimators.base import GPBase
 
 _STEPS = 256  # temperatures of the first round
 
@@ -44,13 +47,13 @@ def certificate(
 
 
 class _TimeLeft:
-    """Says after every round of annealing how long the rest will take if no round but the last meets the target."""
+    """Reports, after every round of annealing, how long the rest takes if only the last round meets the target."""
 
-    def __init__(self, max_steps: int, label: str, say: Callable[[str], None]):
+    def __init__(self, max_steps: int, label: str, say: Callable[[str], None]) -> None:
         from sitewise.mcmc.points import schedule
 
         self.rounds, self.label, self.say = schedule(_STEPS, max_steps), label, say
-        self.finished = -1  # the first report is not of a round, but of the sites
+        self.finished = -1  # the first report is about the sites, not about a round
         self.began = time.monotonic()
 
     def __call__(self, doing: str) -> None:
@@ -64,7 +67,7 @@ class _TimeLeft:
         self.finished, self.began = self.finished + 1, now
 
 
-def run(model: Any, name: str, target_se: float, max_steps: int, seed: int) -> dict[str, Any]:
+def run(model: GPBase, name: str, target_se: float, max_steps: int, seed: int) -> dict[str, Any]:
     """One certificate per latent function: one for two classes and for values, one per class otherwise."""
     from sitewise.mcmc import evidence_certificate
     from sitewise.runtime.progress import bar
@@ -74,7 +77,7 @@ def run(model: Any, name: str, target_se: float, max_steps: int, seed: int) -> d
     if any(fitted.likelihood.latents > 1 for fitted, _ in model.models_):
         raise UserError(
             "a certificate is for one latent function at a time, but this model treats its classes jointly; fit it "
-            "again with --method ep, which takes each class against the rest."
+            "again with --method ep, which treats each class against the rest."
         )
     classes = [str(c) for c in getattr(model, "classes_", [])]
     parts = []

@@ -1,9 +1,9 @@
-"""`sitewise compare`: the methods side by side on one table, with one recommendation."""
+"""`sitewise compare`: the methods compared on one table, with one recommendation."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -17,8 +17,14 @@ from sitewise.app.process import (
     save_or_exit,
 )
 from sitewise.errors import UserError
+from sitewise.inference import Laplace
 from sitewise.likelihoods import BY_NAME
 from sitewise.methods import DEFAULT, METHODS
+
+if TYPE_CHECKING:
+    from sitewise.app.loading import Loaded
+    from sitewise.estimators.base import GPBase
+    from sitewise.runtime.resume import Journal
 
 
 @ends_in_a_sentence
@@ -31,7 +37,7 @@ def compare(
     ),
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of the cross-validation, each with other folds.")] = 1,
-    likelihood: options.Likelihood = "auto",
+    likelihood: options.Likelihood = options.AUTO,
     drop: options.Drop = None,
     impute: options.Impute = False,
     missing: options.Missing = None,
@@ -57,7 +63,9 @@ def compare(
     names = options.method_list(methods)
     samples = [name for name in names if METHODS[name].samples]
     if samples and inducing is not None:
-        raise UserError("mcmc samples the full GP: leave it out of --methods, or use --max-rows instead of --inducing.")
+        raise UserError(
+            f"{samples[0]} samples the full GP: leave it out of --methods, or use --max-rows instead of --inducing."
+        )
     check_writable(out)
     loaded = load(
         data, target, likelihood=likelihood, drop=drop, impute=impute, missing=missing, decimal=decimal,
@@ -65,16 +73,18 @@ def compare(
     )  # fmt: skip
     kind = BY_NAME[loaded.encoding.likelihood]
     if kind.conjugate and inducing is None and len(names) - len(samples) > 1:
+        robust = " or ".join(name for name, other in BY_NAME.items() if other.robust)
         sentence = (
-            f"with {kind.name} noise all approximations are exact and equal, so only one is run; --likelihood "
-            "student_t is robust to outliers, and there they differ."
+            f"with {kind.name} noise all approximations are exact and equal, so only one is run; --likelihood {robust} "
+            "is robust to outliers, and there they differ."
         )
         note(sentence)
         loaded.notes.append(sentence)
         names = [DEFAULT, *samples]
-    if not kind.curved and "laplace" in names and len(names) > 1:
-        note(f"Laplace's method needs a likelihood with curvature, which {kind.name} has not: it is left out.")
-        names.remove("laplace")
+    laplace = [name for name in names if (pair := METHODS[name].pair) and isinstance(pair.inference, Laplace)]
+    if not kind.curved and laplace and len(names) > 1:
+        note(f"Laplace's method needs a likelihood with curvature, which {kind.name} does not have; it is left out.")
+        names = [name for name in names if name not in laplace]
     own_process()
     settings = {"ard": ard, "seed": seed, "n_inducing": inducing}
     plan = Plan(names, folds, repeats, settings, {"draws": draws, "warmup": warmup, "chains": chains})
@@ -101,7 +111,7 @@ class Plan(NamedTuple):
     sampling: dict[str, int]
 
 
-def run(loaded: Any, plan: Plan, journal: Any) -> dict[str, Any]:
+def run(loaded: Loaded, plan: Plan, journal: Journal) -> dict[str, Any]:
     """Every method on every fold, then the best one on all rows; finished fits are kept in the journal."""
     from sitewise.app.comparison import BASELINE, LABELS, baseline, score, split, summary
     from sitewise.app.fitting import describe, estimator, fit_with_progress
@@ -109,7 +119,7 @@ def run(loaded: Any, plan: Plan, journal: Any) -> dict[str, Any]:
 
     table, encoding, y = loaded.table, loaded.encoding, loaded.y
 
-    def made(name: str, inputs: int) -> Any:
+    def made(name: str, inputs: int) -> GPBase:
         own = plan.sampling if METHODS[name].samples else None
         return estimator(name, encoding.likelihood, inputs, **plan.settings, sampling=own)
 
@@ -117,7 +127,7 @@ def run(loaded: Any, plan: Plan, journal: Any) -> dict[str, Any]:
     parts = split(y, plan.folds, plan.settings["seed"], stratified, plan.repeats)
     pieces = [(name, k) for k in range(len(parts)) for name in plan.methods]
     finished = [f"{name} {k}" in journal.pieces for name, k in pieces]
-    scores: dict[str, list] = {name: [] for name in plan.methods}
+    scores: dict[str, list[dict[str, Any]]] = {name: [] for name in plan.methods}
     try:
         with bar("comparing", len(pieces), sum(finished)) as progress:
             for (name, k), done in zip(pieces, finished, strict=True):
@@ -149,6 +159,7 @@ def run(loaded: Any, plan: Plan, journal: Any) -> dict[str, Any]:
 
 
 def show(result: dict[str, Any]) -> None:
+    """Print the table and the recommendation."""
     from rich.console import Console
     from rich.table import Table
 

@@ -1,40 +1,60 @@
-"""`sitewise demo`: four methods on one small data set, a table, a picture and a report."""
+"""`sitewise demo`: the methods on one small data set, a table, a picture and a report."""
 
 from __future__ import annotations
 
 import io
 import time
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+import typer
 
 from sitewise import metrics
 from sitewise.app.options import COMPARED
-from sitewise.app.report import demo_report
+from sitewise.app.process import check_writable, ends_in_a_sentence, own_process, save_or_exit
 from sitewise.data import Data
 from sitewise.kernels import Matern52
 from sitewise.learning.base import SiteFit
 from sitewise.likelihoods import BernoulliProbit
-from sitewise.mcmc import Certificate, log_evidence
-from sitewise.methods import METHODS, resolve
+from sitewise.methods import DEFAULT, METHODS, resolve
 from sitewise.model import Model
 from sitewise.runtime.precision import working_precision
 from sitewise.runtime.progress import bar
-from sitewise.surface import evidence_surface
 
-_METHODS = {name: METHODS[name].label for name in COMPARED}
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from sitewise.mcmc import Certificate
+
+_LABELS = {name: METHODS[name].label for name in COMPARED}
+
+
+@ends_in_a_sentence
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the picture goes; the report goes beside it.")] = Path(
+        "out/demo.png"
+    ),
+    cache: Annotated[bool, typer.Option(help="Keep compiled programs for the next run.")] = True,
+) -> None:
+    """Fit the methods on scikit-learn's breast-cancer data; print a table, and write a picture and a report."""
+    check_writable(out)
+    own_process(cache)
+    shown = run(out.suffix)
+    save_or_exit(out, shown.picture)
+    save_or_exit(out.with_suffix(".html"), shown.report)
 
 
 class Split(NamedTuple):
+    """Rows for training and rows for testing."""
+
     train: Data
     X_test: np.ndarray
     y_test: np.ndarray
 
 
 def breast_cancer() -> Split:
-    """The Wisconsin diagnostic data as shipped in scikit-learn, scaled by its training rows."""
+    """The Wisconsin diagnostic data that scikit-learn includes, scaled by its training rows."""
     from sklearn.datasets import load_breast_cancer
     from sklearn.model_selection import train_test_split
     from sklearn.preprocessing import StandardScaler
@@ -61,6 +81,7 @@ class Score(NamedTuple):
 
 
 def fit_and_score(name: str, split: Split) -> Score:
+    """Fit one method to the training rows, and predict the test rows."""
     model = Model.full(Matern52(), BernoulliProbit())
     began = time.perf_counter()
     fit = resolve(name).fit(model, split.train)
@@ -73,13 +94,16 @@ def fit_and_score(name: str, split: Split) -> Score:
 
 
 def table(scores: dict[str, Score]) -> Table:
+    """The scores of the methods, one row for each."""
+    from rich.table import Table
+
     out = Table(title="Breast cancer (scikit-learn), half for training, half for testing")
     for column in ("method", "evidence / row", "ℓ", "σ", "test log density", "accuracy", "seconds"):
         out.add_column(column, justify="left" if column == "method" else "right")
     for name, s in scores.items():
         found = s.fit.parameters
         out.add_row(
-            _METHODS[name] + ("" if s.fit.converged else " (!)"),
+            _LABELS[name] + ("" if s.fit.converged else " (!)"),
             f"{s.fit.objective / s.fit.data.rows:.4f}",
             f"{float(found['kernel.lengthscale']):.2f}",
             f"{float(found['kernel.variance']) ** 0.5:.2f}",
@@ -91,8 +115,8 @@ def table(scores: dict[str, Score]) -> Table:
 
 
 _WORDS = (
-    "EP evidence on the same VI sites is what the hybrid learns from; the ELBO (VI) is lower and its maximum lies "
-    "elsewhere. One split of one data set decides nothing: see results/icml2023 for 27 sets."
+    "The hybrid learns from EP's evidence on the same VI sites; the ELBO (VI) is lower, and its maximum is elsewhere. "
+    "One split of one data set proves nothing: see results/icml2023 for 27 sets."
 )
 
 
@@ -104,39 +128,46 @@ class Shown(NamedTuple):
 
 
 def run(suffix: str, grid: int = 9) -> Shown:
-    """Print the table; give the picture and the report."""
+    """Print the table; return the picture and the report."""
+    from rich.console import Console
+
+    from sitewise.app.report import demo_report
+    from sitewise.surface import evidence_surface
+
     console = Console()
     split = breast_cancer()
     log_l, log_s = np.linspace(0.5, 5.0, grid), np.linspace(-0.5, 4.0, grid)
     scores: dict[str, Score] = {}
     surfaces: dict[str, np.ndarray] = {}
-    with bar("fitting", len(_METHODS) * (grid + 1) + 1) as progress:
-        for name in _METHODS:
-            progress.say(f"fitting {_METHODS[name]}")
+    with bar("fitting", len(_LABELS) * (grid + 1) + 1) as progress:
+        for name, label in _LABELS.items():
+            progress.say(f"fitting {label}")
             scores[name] = fit_and_score(name, split)
             progress.advance()
-        for name in _METHODS:
-            progress.say(f"evidence surface of {_METHODS[name]}")
+        for name, label in _LABELS.items():
+            progress.say(f"evidence surface of {label}")
             pair = METHODS[name].pair
             assert pair is not None
             surfaces[name] = evidence_surface(
                 pair.inference, pair.evidence, split.train, log_l, log_s, done=progress.advance
             ).evidence
         progress.say("gold standard: log Z at the hybrid's optimum")
-        certificate = gold_standard(scores["hybrid"].fit)
+        certificate = gold_standard(scores[DEFAULT].fit)
         progress.advance()
     console.print(table(scores))
     console.print(_WORDS)
     for name, s in scores.items():
         if not s.fit.converged:
-            console.print(f"(!) {_METHODS[name]}: {s.fit.report()}")
+            console.print(f"(!) {_LABELS[name]}: {s.fit.report()}")
     console.print("\n".join(str(certificate).splitlines()[:1]) + ", at the hybrid's optimum.", soft_wrap=True)
     report = demo_report({**facts(split, scores, surfaces, log_l, log_s), "certificate": certificate.to_plain()})
     return Shown(picture(scores, surfaces, log_l, log_s, suffix), report.encode())
 
 
 def gold_standard(fit: SiteFit) -> Certificate:
-    """log Z by annealing, beside the evidences on the fitted sites; short, as the error bar is small here already."""
+    """log Z by annealing, beside the evidences on the fitted sites; a short run gives a small error bar here."""
+    from sitewise.mcmc import Certificate, log_evidence
+
     found = log_evidence(fit.model, fit.data, steps=64, max_steps=256, target_se=0.2)
     evidences = {"vi (elbo)": fit.evidences["elbo"], "hybrid": fit.evidences["ep"]}
     return Certificate(found, evidences, dict.fromkeys(evidences, fit.solution.outcome.ok), float(fit.data.rows))
@@ -159,7 +190,7 @@ def facts(
             **point, "evidence_per_row": s.fit.objective / rows, "log_density": s.log_density, "accuracy": s.accuracy,
             "seconds": s.seconds,
         }  # fmt: skip
-    hybrid = scores["hybrid"]
+    hybrid = scores[DEFAULT]
     worst = np.argsort(hybrid.density)[:10]
     return {
         "title": "sitewise demo: breast cancer",
@@ -199,7 +230,7 @@ def picture(
             np.log(found["kernel.lengthscale"]), 0.5 * np.log(found["kernel.variance"]), "*",
             color="black", markeredgecolor="white", markersize=14,
         )  # fmt: skip
-        axis.set_title(f"{_METHODS[name]}\ntest log density {scores[name].log_density:.4f}", fontsize=10)
+        axis.set_title(f"{_LABELS[name]}\ntest log density {scores[name].log_density:.4f}", fontsize=10)
         axis.set_xlabel("log ℓ")
     axes[0].set_ylabel("log σ")
     figure.colorbar(shade, ax=axes, label="evidence per row")

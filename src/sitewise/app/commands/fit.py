@@ -16,6 +16,7 @@ from sitewise.app.process import (
     print_json,
     save_or_exit,
 )
+from sitewise.methods import DEFAULT, METHODS
 
 
 @ends_in_a_sentence
@@ -23,8 +24,8 @@ def fit(
     data: options.DataFile,
     target: options.Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")] = Path("model.sitewise"),
-    method: options.MethodName = "hybrid",
-    likelihood: options.Likelihood = "auto",
+    method: options.MethodName = options.Method(DEFAULT),
+    likelihood: options.Likelihood = options.AUTO,
     drop: options.Drop = None,
     impute: options.Impute = False,
     missing: options.Missing = None,
@@ -55,7 +56,7 @@ def fit(
     X = loaded.X
     model = estimator(
         method, loaded.encoding.likelihood, X.shape[1], ard=ard, seed=seed, n_inducing=inducing,
-        sampling={"draws": draws, "warmup": warmup, "chains": chains} if method == "mcmc" else None,
+        sampling={"draws": draws, "warmup": warmup, "chains": chains} if METHODS[method].samples else None,
     )  # fmt: skip
     fit_with_progress(model, X, loaded.y, f"fitting {loaded.table.rows} rows by {method}")
     model.table_ = loaded.encoding.to_plain()
@@ -67,7 +68,7 @@ def fit(
     print(result["report"])
     if result["loo_log_density"] is not None:
         print(f"Leave-one-out log density: {result['loo_log_density']:.4f} nats a row.")
-    seen = "" if result["loo_log_density"] is not None else " (their own targets were seen)"
+    seen = "" if result["loo_log_density"] is not None else " (the model was fitted to their targets)"
     print(
         f"Least expected rows{seen}: "
         + ", ".join(f"{o['row']} ({o['log_density']:.2f})" for o in result["outliers"][:5])

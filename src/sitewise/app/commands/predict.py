@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from sitewise.app import options
@@ -18,6 +19,11 @@ from sitewise.app.process import (
     print_json,
     save_or_exit,
 )
+
+if TYPE_CHECKING:
+    from sitewise.app.columns import Encoding
+    from sitewise.app.table import Table
+    from sitewise.estimators.base import GPBase
 
 
 @ends_in_a_sentence
@@ -31,7 +37,7 @@ def predict(
 ) -> None:
     """Predict every row of a table with a saved model.
 
-    If the table has the target column, too, the predictions are scored.
+    If the table also has the target column, the predictions are scored.
     """
     from sitewise.app.columns import Encoding
     from sitewise.app.loading import load_model
@@ -59,7 +65,7 @@ def predict(
         print(as_csv(columns), end="")
 
 
-def predictions(model: Any, X: Any) -> dict[str, list]:
+def predictions(model: GPBase, X: np.ndarray) -> dict[str, list[Any]]:
     """One list per column of the output."""
     if hasattr(model, "classes_"):
         proba = model.predict_proba(X)
@@ -69,10 +75,8 @@ def predictions(model: Any, X: Any) -> dict[str, list]:
     return {"mean": mean.tolist(), "std": std.tolist()}
 
 
-def score(model: Any, encoding: Any, table: Any, X: Any) -> dict[str, float]:
-    """Log density and accuracy (or root mean squared error) where the table tells the truth; else nothing."""
-    import numpy as np
-
+def score(model: GPBase, encoding: Encoding, table: Table, X: np.ndarray) -> dict[str, float]:
+    """Log density and accuracy (or root mean squared error) if the table has the targets; else nothing."""
     if encoding.target not in table.columns:
         return {}
     try:
@@ -87,7 +91,8 @@ def score(model: Any, encoding: Any, table: Any, X: Any) -> dict[str, float]:
     return {"log_density": density, "rmse": float(np.sqrt(np.mean((predicted - y) ** 2)))}
 
 
-def as_csv(columns: dict[str, list]) -> str:
+def as_csv(columns: dict[str, list[Any]]) -> str:
+    """The columns as the text of a CSV file."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)

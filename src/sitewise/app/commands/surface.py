@@ -1,10 +1,11 @@
-"""`sitewise surface`: each method's evidence over lengthscale and magnitude, and where each one's optimum lies."""
+"""`sitewise surface`: each method's evidence over lengthscale and magnitude, and its optimum."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from sitewise.app import options
@@ -20,6 +21,14 @@ from sitewise.errors import UserError
 from sitewise.likelihoods import BY_NAME
 from sitewise.methods import METHODS
 
+if TYPE_CHECKING:
+    from sitewise.app.loading import Loaded
+    from sitewise.data import Data
+    from sitewise.estimators.base import GPBase
+    from sitewise.likelihoods import Likelihood
+    from sitewise.runtime.progress import Bar
+    from sitewise.runtime.resume import Journal
+
 _MARGIN = 1.5  # of log ℓ and log σ, beyond the optima
 
 
@@ -31,7 +40,7 @@ def surface(
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = ",".join(options.COMPARED),
     grid: Annotated[int, typer.Option(min=3, max=101, help="Points along each axis.")] = 15,
     mcmc: Annotated[bool, typer.Option("--mcmc", help="Add log Z by annealed importance sampling (slow).")] = False,
-    likelihood: options.Likelihood = "auto",
+    likelihood: options.Likelihood = options.AUTO,
     drop: options.Drop = None,
     impute: options.Impute = False,
     missing: options.Missing = None,
@@ -51,7 +60,7 @@ def surface(
 
     names = options.method_list(methods)
     if any(METHODS[name].samples for name in names):
-        raise UserError("the gold standard of a surface is asked for by --mcmc; leave mcmc out of --methods.")
+        raise UserError("the option --mcmc adds the gold standard to a surface; leave mcmc out of --methods.")
     check_writable(out)
     loaded = load(
         data, target, likelihood=likelihood, drop=drop, impute=impute, missing=missing, decimal=decimal,
@@ -81,10 +90,8 @@ def surface(
             print(f"{name:10s} {where}, {found['evidence']:.4f} nats a row")
 
 
-def run(loaded: Any, names: list[str], grid: int, mcmc: bool, seed: int, journal: Any) -> dict[str, Any]:
-    """Fits first: they say where to look.  Then the surfaces, row by row."""
-    import numpy as np
-
+def run(loaded: Loaded, names: list[str], grid: int, mcmc: bool, seed: int, journal: Journal) -> dict[str, Any]:
+    """The fits, whose optima determine the axes, and then the surfaces."""
     from sitewise.app.comparison import LABELS, own_evidence
     from sitewise.app.fitting import estimator
     from sitewise.runtime.progress import bar
@@ -92,7 +99,7 @@ def run(loaded: Any, names: list[str], grid: int, mcmc: bool, seed: int, journal
 
     total = len(names) * (grid + 1) + mcmc * grid
     X, y = loaded.X, loaded.y
-    models: dict[str, Any] = {}
+    models: dict[str, GPBase] = {}
     try:
         with warnings_as_notes(), bar("fitting", total) as progress:
             for name in names:
@@ -111,12 +118,13 @@ def run(loaded: Any, names: list[str], grid: int, mcmc: bool, seed: int, journal
             first = next(iter(models.values()))
             (model, rows), weight = first.models_[0], float(len(X))
             shift = float(np.log(getattr(first, "y_scale_", 1.0)))  # from the model's units of y to the user's
-            surfaces: dict[str, Any] = {}
+            surfaces: dict[str, np.ndarray] = {}
             for name in names:
                 progress.say(f"surface of {LABELS[name]}")
                 piece = f"{name} {log_l[0]:.9g} {log_l[-1]:.9g} {log_s[0]:.9g} {log_s[-1]:.9g}"
                 if piece not in journal.pieces:
                     pair = METHODS[name].pair_on(model.prior.structure)
+                    assert pair is not None  # methods that sample were refused
                     found = evidence_surface(
                         pair.inference, pair.evidence, rows, log_l, log_s,
                         likelihood=model.likelihood, done=progress.advance,
@@ -137,18 +145,16 @@ def run(loaded: Any, names: list[str], grid: int, mcmc: bool, seed: int, journal
     }  # fmt: skip
 
 
-def _axis(optima: list[float], points: int) -> Any:
-    """Rounded, so that a second run of an interrupted job has the same axis."""
-    import numpy as np
-
+def _axis(optima: list[float], points: int) -> np.ndarray:
+    """An axis around the optima, with rounded ends, so that a second run of an interrupted job has the same axis."""
     logs = np.log(optima)
     return np.linspace(np.floor(2 * (logs.min() - _MARGIN)) / 2, np.ceil(2 * (logs.max() + _MARGIN)) / 2, points)
 
 
-def _gold(likelihood: Any, data: Any, log_l: Any, log_s: Any, seed: int, store: Path, progress: Any) -> Any:
+def _gold(
+    likelihood: Likelihood, data: Data, log_l: np.ndarray, log_s: np.ndarray, seed: int, store: Path, progress: Bar
+) -> np.ndarray:
     """log Z on the same grid; rows of the grid that are finished are kept in `store`."""
-    import numpy as np
-
     from sitewise.kernels import Matern52
     from sitewise.mcmc import sample_points
     from sitewise.model import Model

@@ -1,4 +1,4 @@
-"""Results as one HTML file that needs nothing else: no network, no external script, light and dark, any width.
+"""Results as one HTML file that needs no network and no external script, in light and dark, at any width.
 
 Every report is a function of plain data, the same that `--json` prints.
 """

@@ -1,6 +1,6 @@
 """Charts as SVG.
 
-Colours are the page's.  Every mark carries its numbers in `data-tip`, which the page shows on hover, tap and focus.
+Colours are those of the page.  Every mark has its numbers in `data-tip`, which the page shows on hover, tap and focus.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 
 from sitewise.app.report.page import number, short, text
 
-# Five anchors of the viridis map, which reads the same in grey and on both grounds.
+# Five colours of the viridis map, whose order is also visible in grey, and on light and dark backgrounds.
 _VIRIDIS = np.array([[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]], float)
 
 
 def colour(share: float) -> str:
-    """0 is the dark end, 1 the bright one."""
+    """The colour of a share: 0 is the dark end, 1 the bright one."""
     at = float(np.clip(share, 0, 1)) * (len(_VIRIDIS) - 1)
     low = min(int(at), len(_VIRIDIS) - 2)
     r, g, b = _VIRIDIS[low] + (at - low) * (_VIRIDIS[low + 1] - _VIRIDIS[low])
@@ -48,14 +48,15 @@ def _svg(width: float, height: float, parts: Sequence[str], label: str) -> str:
 
 
 def legend(names: Sequence[str]) -> str:
+    """The names with the colours of their lines."""
     marks = "".join(f'<span><i style="background:var(--c{k % 5})"></i>{text(n)}</span>' for k, n in enumerate(names))
     return f"<div class=legend>{marks}</div>"
 
 
 def reliability(curves: Mapping[str, Mapping[str, Sequence[float]]], x_label: str, y_label: str) -> str:
-    """Observed share against predicted probability, one line per method; the diagonal is perfect.
+    """Observed share against predicted probability, one line per method; on the diagonal predictions are calibrated.
 
-    Dots grow with their rows, so that a bin of two rows is not taken for a fault.
+    Dots grow with their rows, so that a bin of two rows is not mistaken for an error.
     """
     left, top, size = 52.0, 12.0, 420.0
     bottom = top + size
@@ -95,7 +96,7 @@ class Mark(NamedTuple):
 def heat(
     values: np.ndarray, x: np.ndarray, y: np.ndarray, marks: Sequence[Mark], span: tuple[float, float], label: str
 ) -> str:
-    """values[j, i] at (x[i], y[j]) as cells; NaN is left blank.  `span` maps to the colours, the rest is cut off."""
+    """values[j, i] at (x[i], y[j]) as cells; NaN is blank.  `span` maps to the colours; values outside are clipped."""
     left, top, width, height = 52.0, 12.0, 460.0, 380.0
     bottom, dx, dy = top + height, width / len(x), height / len(y)
     low, high = span
@@ -112,7 +113,7 @@ def heat(
                 continue
             tip = f"{label}: {number(values[j, i])} nats a row\nlog ℓ {number(a, 2)}, log σ {number(b, 2)}"
             paint = colour((values[j, i] - low) / (high - low))
-            # A little wider than the cell, so that no seam shows between neighbours.
+            # A little wider than the cell, so that no gap is visible between neighbours.
             box = {"x": left + i * dx, "y": bottom - (j + 1) * dy, "width": dx + 0.3, "height": dy + 0.3}
             parts.append(_tag("rect", kind="cell", tip=tip, fill=paint, **box))
     for tick in np.linspace(x[0], x[-1], 5):
@@ -121,7 +122,7 @@ def heat(
         parts.append(_words(left - 8, place(x[0], tick)[1] + 4, number(tick, 1), "end"))
     parts += [_words(left + width / 2, bottom + 38, "log ℓ (lengthscale)")]
     parts += [_upright(14, top + height / 2, "log σ (magnitude)")]
-    # Own optimum last, so that it lies on top.
+    # The method's own optimum comes last, so that it is on top.
     for mark in sorted(marks, key=lambda m: m.own):
         px, py = place(mark.x, mark.y)
         tip = f"optimum of {mark.name}\nℓ {short(float(np.exp(mark.x)))}, σ {short(float(np.exp(mark.y)))}"

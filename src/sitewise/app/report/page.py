@@ -1,4 +1,4 @@
-"""The page: markup, style and script.  Everything that comes from outside is escaped here."""
+"""The page: markup, style and script.  All text from outside is escaped here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-# Nothing may be fetched, not even by a mistake of ours.
+# The page may fetch nothing, even if a section has an error.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 _DARK = """--ground: #12161c; --card: #1b2129; --ink: #e7ebf0; --soft: #a3aebb; --line: #333d49; --accent: #7fb0ff;
@@ -100,20 +100,22 @@ theme.addEventListener('click', () => {
 
 
 def text(value: Any) -> str:
-    """Safe inside an element and inside a quoted attribute."""
+    """The value as text that is safe inside an element and inside a quoted attribute."""
     return html.escape(str(value), quote=True)
 
 
 def number(value: float | None, digits: int = 4) -> str:
+    """The value with this many decimals."""
     return "–" if value is None else f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def short(value: float | None, digits: int = 3) -> str:
+    """The value with this many significant digits."""
     return "–" if value is None else f"{value:.{digits}g}".replace("-", "\N{MINUS SIGN}")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], best: int | None = None) -> str:
-    """Cells are text, escaped here; row `best` stands out."""
+    """A table whose cells are text, escaped here; row `best` is highlighted."""
     head = "".join(f"<th scope=col>{text(c)}</th>" for c in columns)
     body = "".join(
         f"<tr{' class=best' if k == best else ''}>" + "".join(f"<td>{text(c)}</td>" for c in row) + "</tr>"
@@ -123,7 +125,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], best: int | Non
 
 
 def tabs(name: str, panels: Mapping[str, str]) -> str:
-    """A switch between panels; without scripts all of them show, one below the other.  Titles are text, panels HTML."""
+    """A switch between panels; without scripts all of them are shown.  Titles are text, panels are HTML."""
     buttons = "".join(
         f"<button role=tab id={name}-{k} aria-controls={name}-panel-{k}>{text(title)}</button>"
         for k, title in enumerate(panels)
@@ -136,10 +138,12 @@ def tabs(name: str, panels: Mapping[str, str]) -> str:
 
 
 def section(title: str, *parts: str) -> str:
+    """A section; the title is text, the parts are HTML."""
     return f"<section><h2>{text(title)}</h2>{''.join(parts)}</section>"
 
 
 def paragraph(words: str, kind: str = "") -> str:
+    """A paragraph of text, with a CSS class if one is given."""
     return f'<p class="{kind}">{text(words)}</p>' if kind else f"<p>{text(words)}</p>"
 
 

@@ -1,4 +1,4 @@
-"""What each report says, from the plain data of each command."""
+"""The content of each report, from the plain data of each command."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 
 from sitewise.app.report import charts
 from sitewise.app.report.page import number, page, paragraph, section, short, table, tabs, text
-from sitewise.methods import METHODS
+from sitewise.methods import DEFAULT, METHODS
 
 Plain = Mapping[str, Any]
 
-# As the comparison labels them; the gold standard of a surface is labelled as such.
+# The labels of the methods, and of the baseline of a comparison.
 _NAMES = {name: method.label for name, method in METHODS.items()} | {"baseline": "baseline"}
-_DARKEST = 20  # per cent of all values of the surfaces share the darkest colour
+_DARKEST = 20  # per cent of all values of the surfaces have the darkest colour
 
 
 def comparison_report(result: Plain) -> str:
-    """From `sitewise compare`."""
+    """The report of `sitewise compare`."""
     data = result["data"]
     parts = [
         f"<p class=lead>{text(result['recommendation'])}</p>",
@@ -37,7 +37,7 @@ def comparison_report(result: Plain) -> str:
 
 
 def surface_report(result: Plain) -> str:
-    """From `sitewise surface`."""
+    """The report of `sitewise surface`."""
     data = result["data"]
     return page(
         f"{data['file']}: evidence surfaces",
@@ -47,7 +47,7 @@ def surface_report(result: Plain) -> str:
 
 
 def certificate_report(result: Plain) -> str:
-    """From `sitewise certificate`."""
+    """The report of `sitewise certificate`."""
     parts = [_certificate(part, part["which"] or "Against the gold standard") for part in result["certificates"]]
     title = f"{result['model']}: which evidence can be trusted?"
     subtitle = f"Target {result['target']}, {result['likelihood']} likelihood, fitted by {result['method']}"
@@ -79,7 +79,7 @@ def _certificate(part: Plain, title: str) -> str:
 
 
 def demo_report(result: Plain) -> str:
-    """From `sitewise demo`: the comparison on one split, with its surfaces."""
+    """The report of `sitewise demo`: the comparison on one split, with its surfaces."""
     rows = [
         (
             _NAMES[name], number(row["evidence_per_row"]), short(row["lengthscale"]), short(row["sigma"]),
@@ -100,7 +100,7 @@ def demo_report(result: Plain) -> str:
             f"<figure>{charts.reliability(curves, 'predicted probability', 'observed share')}</figure>",
         ),
         section("Least expected test rows", _outliers(result["outliers"])),
-        _fit(result["report"], _NAMES["hybrid"]),
+        _fit(result["report"], _NAMES[DEFAULT]),
     ]
     return page(result["title"], result["subtitle"], parts)
 
@@ -214,8 +214,8 @@ def _surfaces(result: Plain) -> list[str]:
         for k, o in result["optima"].items()
     ]
     words = (
-        "Evidence in nats a row; colours are the same in every panel, and values far below the top share the darkest. "
-        "The star is the optimum of the method shown, dots are the others'. Blank cells did not converge."
+        "Evidence in nats a row; colours are the same in every panel, and values far below the top have the darkest. "
+        "The star is the optimum of the method shown; dots are the optima of the others. Blank cells did not converge."
     )
     return [
         paragraph(words, "soft small"),

@@ -1,0 +1,141 @@
+"""Draws of hyperparameters and latent values: diagnostics of the chains, and predictions averaged over the draws."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from numpy.typing import ArrayLike
+
+from sitewise.data import Data
+from sitewise.likelihoods import Likelihood
+from sitewise.mcmc import diagnostics, new_rows
+from sitewise.model import Model
+from sitewise.parameters import Trainable
+from sitewise.runtime.precision import WORKING_DTYPE, working_precision
+
+PREDICT_FROM = 1000  # draws; neighbours in a chain are similar, and each costs a Cholesky factorisation
+
+
+@jax.jit
+def _log_density(likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array) -> jax.Array:
+    """log p(y) averaged over the components, as log-mean-exp."""
+
+    def component(total: jax.Array, part: tuple[Likelihood, jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        likelihood, mean, var = part
+        return jnp.logaddexp(total, likelihood.log_expected_prob(y, mean, var)), None
+
+    total, _ = lax.scan(component, jnp.full(y.shape, -jnp.inf), (likelihood, mean, var))
+    return total - jnp.log(mean.shape[0])
+
+
+@dataclasses.dataclass(frozen=True)
+class HyperSamples:
+    """Draws of the hyperparameters, `vectors` (chains, draws, parameters), and of the whitened latent values `z`.
+
+    `limits` are the bounds of the vector, `evaluations` is the mean number of evaluations of a slice, `stuck` is the
+    share of moves that each chain gave up.
+    """
+
+    model: Model
+    data: Data
+    trainable: Trainable
+    vectors: np.ndarray
+    z: np.ndarray
+    limits: np.ndarray
+    evaluations: float
+    stuck: np.ndarray
+
+    @property
+    def flat(self) -> np.ndarray:
+        """`vectors` of all chains, one chain after the other."""
+        chains, draws, size = self.vectors.shape
+        return self.vectors.reshape(chains * draws, size)
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Constrained values by name, each (chains, draws, ...)."""
+        with working_precision():
+            named = jax.vmap(self.trainable.constrained)(jnp.asarray(self.flat))
+        return {k: np.asarray(v).reshape(*self.vectors.shape[:2], *v.shape[1:]) for k, v in named.items()}
+
+    def diagnostics(self) -> dict[str, dict[str, float]]:
+        """Mean and standard deviation (of the unconstrained value), R-hat, bulk and tail ESS of every parameter."""
+        out = {}
+        for label, x in zip(self.trainable.labels, np.moveaxis(self.vectors, -1, 0), strict=True):
+            out[label] = {
+                "mean": float(x.mean()), "sd": float(x.std()), "rhat": diagnostics.rhat(x),
+                "bulk_ess": diagnostics.bulk_ess(x), "tail_ess": diagnostics.tail_ess(x),
+            }  # fmt: skip
+        return out
+
+    @property
+    def at_bound(self) -> tuple[str, ...]:
+        """Parameters with more than a hundredth of the draws in the outermost hundredths between their bounds."""
+        flat = self.flat
+        low, high = self.limits.T
+        share = np.mean(np.minimum(flat - low, high - flat) < 0.01 * (high - low), axis=0)
+        return tuple(label for label, s in zip(self.trainable.labels, share, strict=True) if s > 0.01)
+
+    def problems(self, rhat: float = 1.01, ess: float = 100) -> list[str]:
+        """Reasons not to trust these chains, one sentence each; empty if there are none.
+
+        The limits of R-hat and of the effective draws a chain are those of Vehtari et al. (2021).
+        """
+        found = []
+        for label, d in self.diagnostics().items():
+            least = min(d["bulk_ess"], d["tail_ess"])
+            if not d["rhat"] <= rhat:
+                found.append(
+                    f"{label}: the chains disagree, R-hat {d['rhat']:.3f} is above {rhat}. Draw longer chains."
+                )
+            if least < ess * self.vectors.shape[0]:
+                found.append(f"{label}: {least:.0f} effective draws are below {ess} a chain. Draw longer chains.")
+        for label in self.at_bound:
+            found.append(f"{label}: draws accumulate at a bound, so that the bound determines them. Give it a prior.")
+        for chain in np.flatnonzero(self.stuck > 0.01):
+            found.append(f"Chain {chain} gave up {self.stuck[chain]:.1%} of its moves: the posterior may be singular.")
+        return found
+
+    def summary(self) -> str:
+        """`diagnostics` as a table, followed by `problems`."""
+        lines = [f"{'':28s} {'mean':>9s} {'sd':>8s} {'R-hat':>7s} {'bulk':>7s} {'tail':>7s}   (log scale if positive)"]
+        for label, d in self.diagnostics().items():
+            moments = f"{d['mean']:9.3f} {d['sd']:8.3f} {d['rhat']:7.3f}"
+            lines.append(f"{label:28s} {moments} {d['bulk_ess']:7.0f} {d['tail_ess']:7.0f}")
+        return "\n".join(lines + (self.problems() or ["No problems found."]))
+
+    def given(self, pick: np.ndarray) -> tuple[Trainable, Model, Data, np.ndarray, np.ndarray]:
+        """The first arguments of the functions in `new_rows`, for the draws numbered `pick` among those of `flat`."""
+        z = self.z.reshape(len(self.flat), -1)
+        return self.trainable, self.model, self.data, self.flat[pick], z[pick]
+
+    def spaced(self, draws: int = PREDICT_FROM) -> np.ndarray:
+        """Numbers of at most `draws` draws, evenly spaced over all chains."""
+        total = len(self.flat)
+        return np.unique(np.linspace(0, total - 1, min(draws, total)).astype(int))
+
+    def log_density(self, X: ArrayLike, y: ArrayLike, draws: int = PREDICT_FROM) -> np.ndarray:
+        """log p(y|X) of each row, averaged over (at most `draws`) draws of hyperparameters and latent values."""
+        with working_precision():
+            new = jnp.asarray(X, WORKING_DTYPE)
+            parts = new_rows.marginals(*self.given(self.spaced(draws)), new)
+            return np.asarray(_log_density(*parts, jnp.asarray(y, WORKING_DTYPE)))
+
+    def probability(self, X: ArrayLike, draws: int = PREDICT_FROM) -> np.ndarray:
+        """P(y = 1 | X) for a two-class likelihood."""
+        return np.exp(self.log_density(X, np.ones(np.shape(X)[0]), draws))
+
+    def to_arviz(self) -> Any:
+        """The draws as ArviZ InferenceData (needs arviz)."""
+        try:
+            import arviz
+        except ImportError as problem:
+            raise ImportError("to_arviz needs the package arviz; install it with pip install arviz.") from problem
+        if int(arviz.__version__.split(".")[0]) >= 1:  # groups became one dictionary in ArviZ 1.0
+            return arviz.from_dict({"posterior": self.parameters})
+        return arviz.from_dict(posterior=self.parameters)
