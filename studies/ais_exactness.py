@@ -21,7 +21,7 @@ import numpy as np
 
 from sitewise import Data, Model, kernels, likelihoods, means
 from sitewise.mcmc import Annealing, ais
-from sitewise.mcmc.points import path_sites
+from sitewise.mcmc.point_blocks import path_sites
 from sitewise.mcmc.reference import Target, reference
 from sitewise.runtime.precision import working_precision
 

@@ -45,8 +45,8 @@ def test_learning_from_batches_reaches_the_bound_of_learning_from_all_rows():
     found = MiniBatch(size=64, sample=100, tol=1e-3).fit(model(), (X, y), callback=seen.append)
     assert found.converged
     assert best - 1e-2 * N < found.objective <= best + 1e-6
-    assert {"round", "done", "objective"} <= set(seen[0])
-    assert seen[-1]["done"] == 1.0
+    assert {"round", "share", "objective"} <= set(seen[0])
+    assert seen[-1]["share"] == 1.0
 
 
 def test_a_full_model_is_refused():

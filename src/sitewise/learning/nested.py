@@ -15,6 +15,7 @@ import numpy as np
 from sitewise import evidence as ev
 from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
+from sitewise.hyperpriors import HyperPrior
 from sitewise.inference import VI, Inference, Solution
 from sitewise.inference.loop import solve_by_fallbacks
 from sitewise.inference.start import padded_sites
@@ -66,7 +67,7 @@ class Nested:
     fixed: tuple[str, ...] = ()
     train: tuple[str, ...] = ()
     bounds: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
-    priors: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    priors: Mapping[str, HyperPrior] = dataclasses.field(default_factory=dict)
     restarts: int = 0
     max_rounds: int = 200
     tol: float = 1e-6

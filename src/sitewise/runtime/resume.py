@@ -69,6 +69,10 @@ class Journal:
             self._log.append(
                 {"key": self.key, "name": name, "value": encoded, "crc32": _checksum(self.key, name, encoded)}
             )
+        except UserError:
+            if self.path.exists() and self.path.stat().st_size == 0:
+                self._log.remove()  # a journal without a piece says nothing
+            raise
         finally:
             self._log.close()
         self.pieces[name] = decode(encoded)

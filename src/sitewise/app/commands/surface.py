@@ -134,7 +134,8 @@ def run(loaded: Loaded, names: list[str], grid: int, mcmc: bool, seed: int, jour
             if mcmc:
                 progress.say("gold standard: annealed importance sampling")
                 surfaces["mcmc"] = (
-                    _gold(model.likelihood, rows, log_l, log_s, seed, journal.path, progress) / weight - shift
+                    _annealed_surface(model.likelihood, rows, log_l, log_s, seed, journal.path, progress) / weight
+                    - shift
                 )
     except KeyboardInterrupt:
         raise journal.interrupted(total) from None
@@ -151,7 +152,7 @@ def _axis(optima: list[float], points: int) -> np.ndarray:
     return np.linspace(np.floor(2 * (logs.min() - _MARGIN)) / 2, np.ceil(2 * (logs.max() + _MARGIN)) / 2, points)
 
 
-def _gold(
+def _annealed_surface(
     likelihood: Likelihood, data: Data, log_l: np.ndarray, log_s: np.ndarray, seed: int, store: Path, progress: Bar
 ) -> np.ndarray:
     """log Z on the same grid; rows of the grid that are finished are kept in `store`."""
