@@ -12,7 +12,8 @@ from typing import Any
 from sitewise import evidence as ev
 from sitewise.evidence import Evidence
 from sitewise.inference import EP, VI, Inference, Laplace
-from sitewise.learning.nested import Nested, Pair
+from sitewise.learning.nested import Nested
+from sitewise.learning.search import Pair
 from sitewise.learning.vem import VEM
 
 

@@ -4,49 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-from sitewise import evidence as ev
 from sitewise.data import Data, bucket
-from sitewise.evidence import Evidence
-from sitewise.hyperpriors import HyperPrior
-from sitewise.inference import VI, Inference, Solution
-from sitewise.inference.loop import solve_by_fallbacks
-from sitewise.inference.start import padded_sites
-from sitewise.learning.ascent import climb
-from sitewise.learning.base import Callback, SiteFit, one_for_each, stack
-from sitewise.learning.objective import GRADIENTS, Evaluation, Objective, profile, profiles
+from sitewise.learning.base import Callback, SiteFit, one_for_each
+from sitewise.learning.search import NestedSettings, Search, run_together
 from sitewise.model import Model
-from sitewise.parameters import Trainable
 from sitewise.runtime import memory
 from sitewise.runtime.precision import working_precision
 from sitewise.runtime.resume import Journal, digest_of
 from sitewise.sites import Sites
 
-_named = jax.jit(lambda trainable, vector: trainable.constrained(vector), static_argnums=0)
-_FALLBACKS = 3  # points of one search at which the fallbacks of inference are tried; they take many steps
-_LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a solution of anything
-
 
 @dataclasses.dataclass(frozen=True)
-class Pair:
-    """An inference to solve at every θ, an evidence to maximise, how to differentiate it, and, if it differs from the
-    first, the inference of the sites that are returned."""
-
-    inference: Inference
-    evidence: Evidence
-    gradient: str = "implicit"
-    final: Inference | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Nested:
+class Nested(NestedSettings):
     """Pair any inference with any evidence; the gradient is exact with "implicit" (see `objective`).
 
     gradient       "implicit", "one_step", "fixed", or "auto": "fixed" for a log-concave likelihood, else "implicit".
@@ -60,33 +32,6 @@ class Nested:
     final          inference of the sites that are returned, at the learned hyperparameters; None: the same
     variants       structure of a prior ("sparse", "classes") → the pair to use there instead
     """
-
-    inference: Inference = VI()
-    evidence: Evidence = ev.ep
-    gradient: str = "implicit"
-    fixed: tuple[str, ...] = ()
-    train: tuple[str, ...] = ()
-    bounds: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
-    priors: Mapping[str, HyperPrior] = dataclasses.field(default_factory=dict)
-    restarts: int = 0
-    max_rounds: int = 200
-    tol: float = 1e-6
-    name: str = "nested"
-    final: Inference | None = None
-    variants: Mapping[str, Pair] = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.gradient not in (*GRADIENTS, "auto"):
-            raise ValueError(f"gradient must be one of {', '.join(GRADIENTS)} or auto, got {self.gradient!r}.")
-
-    def pair(self, model: Model) -> Pair:
-        """What is solved and maximised for a model of this structure."""
-        own = Pair(self.inference, self.evidence, self.gradient, self.final)
-        return self.variants.get(model.prior.structure, own)
-
-    def final_inference(self, model: Model) -> Inference:
-        pair = self.pair(model)
-        return pair.final or pair.inference
 
     def fit(
         self,
@@ -107,7 +52,7 @@ class Nested:
         if model.prior.exact:
             memory.require_full(bucket(data.rows), model.likelihood.latents)
         with working_precision():
-            search = _Search(self, model, data, bucket(data.rows), sites, callback)
+            search = Search(self, model, data, bucket(data.rows), sites, callback)
             starts = search.starts(self.restarts, seed)
             if checkpoint is not None:
                 key = digest_of(repr(self), model, search.data, search.first_sites, seed)
@@ -142,206 +87,6 @@ class Nested:
                 model.likelihood.check(part.y)
                 if model.prior.exact:
                     memory.require_full(size, model.likelihood.latents)
-                searches.append(_Search(self, model, part, size, None, None))
-            bests = _run_together(searches, done)
+                searches.append(Search(self, model, part, size, None, None))
+            bests = run_together(searches, done)
             return [search.finish(best) for search, best in zip(searches, bests, strict=True)]
-
-
-def _run_together(searches: list[_Search], done: Callable[[int], None] | None) -> list[_Best]:
-    """Answer the requests of all searches by one mapped evaluation in each round.
-
-    When a quarter of them is left, the batch shrinks to a quarter, once: every further size costs a compilation.
-    """
-    runs = [search.run(search.starts(0, 0)[0]) for search in searches]
-    requests = {i: next(run) for i, run in enumerate(runs)}
-    bests: dict[int, _Best] = {}
-    size = len(runs)
-    stacked: tuple[list[int], Any, Any] = ([], None, None)
-    while requests:
-        if len(requests) <= len(runs) // 4:
-            size = max(len(runs) // 4, 1)
-        lanes = [*requests, *[next(iter(requests))] * (size - len(requests))]
-        if lanes != stacked[0]:
-            stacked = lanes, stack([searches[i].model for i in lanes]), stack([searches[i].data for i in lanes])
-        vectors, sites = (stack(part) for part in zip(*(requests[i] for i in lanes), strict=True))
-        answers = jax.tree.map(np.asarray, searches[0].evaluate_many(*stacked[1:], vectors, sites))
-        for lane, i in enumerate(list(requests)):
-            try:
-                requests[i] = runs[i].send(jax.tree.map(lambda leaf: leaf[lane], answers))  # noqa: B023
-            except StopIteration as end:
-                bests[i] = end.value
-                del requests[i]
-                if done is not None:
-                    done(len(bests))
-    return [bests[i] for i in range(len(runs))]
-
-
-@dataclasses.dataclass
-class _Best:
-    """The best point of a search, and how the search ended."""
-
-    vector: np.ndarray
-    value: float
-    solution: Solution
-    settled: bool
-    success: bool = False
-    reason: str = ""
-    rounds: int = 0
-
-
-class _Search:
-    """One optimisation: it keeps the best point seen, and starts inference at each θ from the sites of the last one."""
-
-    def __init__(
-        self, learner: Nested, model: Model, data: Data, size: int, sites: Sites | None, callback: Callback | None
-    ) -> None:
-        self.learner, self.model, self.given, self.callback = learner, model, data, callback
-        self.data = data.to_bucket(size)
-        self.trainable = trainable = Trainable.of(model, learner.fixed, learner.train)
-        self.first_sites = padded_sites(model.likelihood, self.data, sites)
-        self.trace: list[dict[str, Any]] = []
-        self.checkpoint: Journal | None = None
-        self.saved = -np.inf
-        trainable.check_priors(learner.priors)
-        self.limits = trainable.limits(learner.bounds)
-        self.rows = float(np.sum(np.asarray(self.data.weight)))
-        self.steepest = 2 * learner.tol  # gradient per row, the largest seen so far
-        self.pair = learner.pair(model)
-        exact_if_held = "fixed" if model.likelihood.log_concave else "implicit"
-        self.objective = Objective(
-            self.pair.inference,
-            self.pair.evidence,
-            exact_if_held if self.pair.gradient == "auto" else self.pair.gradient,
-            trainable,
-            tuple(sorted(learner.priors.items())),
-        )
-
-    def starts(self, restarts: int, seed: int) -> list[np.ndarray]:
-        first = np.asarray(self.trainable.to_vector(self.model))
-        rng = np.random.default_rng(seed)
-        moved = [first + rng.uniform(-2.0, 2.0, first.shape) for _ in range(restarts)]
-        return [first, *(np.clip(m, *self.limits.T) if len(m) else m for m in moved)]
-
-    def evaluate(self, vector: np.ndarray, sites: Sites) -> Evaluation:
-        return profile(self.objective, self.model, self.data, jnp.asarray(vector), sites)
-
-    def evaluate_many(self, models: Model, data: Data, vectors: jax.Array, sites: Sites) -> Evaluation:
-        """The evaluation of many searches of this form; every argument has a leading axis."""
-        return profiles(self.objective, models, data, vectors, sites)
-
-    def drive(self, start: np.ndarray) -> _Best:
-        """Answer one search's requests until it ends."""
-        run = self.run(start)
-        request = next(run)
-        while True:
-            try:
-                request = run.send(self.evaluate(*request))
-            except StopIteration as end:
-                return end.value
-
-    def run(self, start: np.ndarray) -> Generator[tuple[np.ndarray, Sites], Evaluation, _Best]:
-        """One ascent: it yields (θ, sites to start from), is sent the evaluation there, and returns the best point."""
-        best: _Best | None = None
-        sites, fallbacks = self.first_sites, 0
-        steps = climb(start, self.limits, tol=self.learner.tol, max_rounds=self.learner.max_rounds)
-        vector = next(steps) if len(start) else start
-        while True:
-            result = yield vector, sites
-            if not result.solution.outcome.settled and sites is not self.first_sites:
-                # The sites of the last θ may be a bad start here; the likelihood's own start is never a very bad one.
-                again = yield vector, self.first_sites
-                if again.solution.outcome.settled or not np.isfinite(float(result.value)):
-                    result = again
-            if not result.solution.outcome.settled and fallbacks < _FALLBACKS:
-                fallbacks += 1
-                found = solve_by_fallbacks(self.pair.inference, self._model(vector), self.data, result.solution)
-                if found.outcome.settled:
-                    result = yield vector, found.sites
-            value, slope = float(result.value), np.asarray(result.gradient)
-            self._record(vector, value, slope, result.solution)
-            # Evidence on sites that are far from a fixed point means nothing, however high it is: such a start is kept
-            # until a settled point is found, and such a step counts as failed, so that the ascent shortens it.
-            settled = result.solution.outcome.settled or float(result.solution.stats.residual) < _LOOSE
-            finite = np.isfinite(value) and bool(np.all(np.isfinite(slope)))
-            if not finite and best is None:
-                raise ValueError(f"The evidence is not finite at the starting point. {result.solution.outcome.advice}")
-            if finite and (best is None or (settled and not (best.settled and value <= best.value))):
-                best = _Best(np.array(vector), value, result.solution, settled)
-                if self.checkpoint is not None and settled and value > self.saved:
-                    self.checkpoint.add("best", best.vector)
-                    self.saved = value
-            if result.solution.outcome.settled and finite:
-                sites = result.solution.sites
-            if not (settled and finite):
-                value = -np.inf
-            assert best is not None
-            if len(start) == 0:
-                return dataclasses.replace(best, success=True, reason="nothing to train; inference only")
-            try:
-                vector = steps.send((value / self.rows, slope / self.rows))
-            except StopIteration as stop:
-                end = stop.value
-                return dataclasses.replace(best, success=end.converged, reason=end.reason, rounds=end.rounds)
-
-    def _model(self, vector: np.ndarray) -> Model:
-        return jax.tree.map(np.asarray, self.trainable.from_vector(self.model, jnp.asarray(vector)))
-
-    def _record(self, vector: np.ndarray, value: float, slope: np.ndarray, solution: Solution) -> None:
-        steepest = float(np.max(np.abs(slope), initial=0.0)) / self.rows
-        entry = {
-            **{k: np.asarray(v) for k, v in _named(self.trainable, vector).items()},
-            "objective": value,
-            "share": self._share(steepest),
-            "slope": steepest,
-            "residual": float(solution.stats.residual),
-            "steps": int(solution.stats.steps),
-            "outcome": solution.outcome.name,
-        }
-        self.trace.append(entry)
-        if self.callback is not None:
-            self.callback(entry)
-
-    def _share(self, steepest: float) -> float:
-        """How much of the search is done, estimated as if the gradient fell by the same factor at every evaluation."""
-        tol = self.learner.tol
-        steepest = max(steepest, tol)
-        self.steepest = max(self.steepest, steepest)
-        climbed = np.log(self.steepest / steepest) / np.log(self.steepest / tol) / (1 + self.learner.restarts)
-        before = self.trace[-1]["share"] if self.trace else 0.0
-        return max(before, min(float(climbed), 0.99))
-
-    def _settle(self, model: Model, best: _Best) -> _Best:
-        """The best point with the sites of a fallback, where inference did not converge; the outcome says so."""
-        if best.solution.outcome.settled:
-            return best
-        found = solve_by_fallbacks(self.pair.inference, model, self.data, best.solution)
-        if found is best.solution:
-            return best
-        value = self.pair.evidence(model, self.data, found.sites)
-        value += self.objective.log_prior(jnp.asarray(best.vector))
-        return dataclasses.replace(best, solution=found, value=float(value)) if np.isfinite(value) else best
-
-    def finish(self, best: _Best) -> SiteFit:
-        """The fit at the best point, with the sites of the final inference."""
-        model = self._model(best.vector)
-        best = self._settle(model, best)
-        final, solution = self.pair.final, best.solution
-        reason = best.reason
-        if final is not None:
-            solution = final.solve(model, self.data)
-            reason += f"; learned by {self.pair.inference.name}, sites of {final.name}"
-        labels = self.trainable.labels
-        near = np.abs(best.vector[:, None] - self.limits) < 1e-6
-        return SiteFit(
-            model=model,
-            data=self.given,
-            solution=solution.cut(self.given.rows),
-            method=self.learner.name,
-            inference=(final or self.pair.inference).name,
-            objective=best.value,
-            converged=best.success and best.solution.outcome.ok and solution.outcome.ok,
-            reason=reason,
-            rounds=best.rounds,
-            trace=self.trace,
-            at_bound=tuple(label for label, hit in zip(labels, near.any(axis=1), strict=True) if hit),
-        )
