@@ -65,15 +65,15 @@ __all__ = [
 ]
 
 # scikit-learn takes a second to import: it waits until an estimator is asked for.
-_LATER = {"GPClassifier": "estimators", "GPRegressor": "estimators", "load": "estimators"}
-_LATER_MODULES = ("estimators", "mcmc", "testing")
+_MODULES = ("estimators", "mcmc", "testing")
+_HOME = dict.fromkeys(("GPClassifier", "GPRegressor", "load"), "estimators")
 
 
 def __getattr__(name: str) -> _typing.Any:
-    if name in _LATER_MODULES:
+    if name in _MODULES:
         return _importlib.import_module(f"sitewise.{name}")
-    if name in _LATER:
-        return getattr(_importlib.import_module(f"sitewise.{_LATER[name]}"), name)
+    if name in _HOME:
+        return getattr(_importlib.import_module(f"sitewise.{_HOME[name]}"), name)
     raise AttributeError(f"module 'sitewise' has no attribute {name!r}")
 
 

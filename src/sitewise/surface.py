@@ -114,9 +114,9 @@ def evidence_surface(
     *,
     likelihood: Likelihood | None = None,
     kernel: type[Stationary] = Matern52,
-    done: Callable[[], None] | None = None,
+    done: Callable[[Surface], None] | None = None,
 ) -> Surface:
-    """θ ↦ evidence(θ, λ*(θ)) on the grid; `done` is called after each row."""
+    """θ ↦ evidence(θ, λ*(θ)) on the grid; `done` is called with each row of constant σ as it is finished."""
     likelihood = BernoulliProbit() if likelihood is None else likelihood
     method = _with_tolerance(method, evidence)
     log_ls = np.asarray(log_lengthscale, float)
@@ -144,7 +144,7 @@ def evidence_surface(
             if likelihood.log_concave:
                 previous = [*previous[1 - _ROWS_USED :], sites]
             if done is not None:
-                done()
+                done(Surface(*rows[-1]))
     return Surface(*(np.stack(column) for column in zip(*rows, strict=True)))
 
 

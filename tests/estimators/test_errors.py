@@ -122,3 +122,10 @@ def test_negative_weight(X, labels):
 def test_diagnostics_before_fit(name):
     with pytest.raises(NotFittedError):
         getattr(GPClassifier(), name)
+
+
+@BOTH
+def test_a_likelihood_that_is_none(estimator, X, labels, values):
+    wrong = type(estimator)(likelihood=3)
+    with pytest.raises(ValueError, match=r"likelihood must be one of .* or a likelihood object, got 3"):
+        wrong.fit(X, target(estimator, labels, values))

@@ -14,12 +14,18 @@ import pytest
 
 import sitewise
 from sitewise import EP, GPClassifier, GPRegressor, Inference, Model, hyperpriors, kernels, likelihoods, means, priors
-from sitewise.estimators import ModelFileError
+from sitewise.estimators import ModelFileError, persistence
 from sitewise.estimators.latent import Latent
-from sitewise.estimators.persistence import from_bytes, to_bytes
+from sitewise.estimators.loading import KINDS
+from sitewise.estimators.persistence import to_bytes
 from sitewise.estimators.serialise import CLASSES, decode, encode
 from sitewise.inference import SiteUpdate
 from sitewise.numerics import quadrature
+
+
+def from_bytes(content):
+    return persistence.from_bytes(content, KINDS)
+
 
 EVERY_OBJECT = [
     kernels.RBF(2.0, 3.0),

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from cases import problem
-from sitewise import Data, Model, Nested, hyperpriors, kernels, likelihoods, resolve
+from sitewise import Data, Laplace, Model, Nested, evidence, hyperpriors, kernels, likelihoods, resolve
 from sitewise.learning.objective import profile
 
 # Evidence per row, lengthscale, magnitude: ionosphere, fold 3 of seed 42.
@@ -124,3 +124,13 @@ def test_unknown_parameter_names_are_refused(small):
         Nested(fixed=("kernel.scale",)).fit(model, data)
     with pytest.raises(ValueError, match="the trained parameters are"):
         Nested(bounds={"kernel.scale": (1, 2)}).fit(model, data)
+
+
+def test_a_tolerance_of_zero_runs_all_rounds_and_still_reports_its_share():
+    model = Model.full(kernels.Matern52(), likelihoods.BernoulliProbit())
+    shares = []
+    X, y = problem("probit", 12)
+    fit = Nested(Laplace(), evidence.laplace, tol=0.0, max_rounds=2).fit(
+        model, Data.of(X, y), callback=lambda entry: shares.append(entry["share"])
+    )
+    assert fit.rounds == 2 and shares == sorted(shares) and 0 <= shares[-1] < 1

@@ -173,7 +173,7 @@ def test_a_line_that_the_disk_has_no_room_for_is_taken_away_again(tmp_path: Path
 def test_archived_lines_come_first(tmp_path: Path) -> None:
     path = tmp_path / "log"
     log = open_log(path, archive=archive_of(path))
-    archive_of(path).write_bytes(gzip.compress(b'{"n": 1}\n{"n": 2}\n{"n": 3'))
+    archive_of(path).write_bytes(gzip.compress(b'{"n": 1}\n{"n": 2}\n'))
     assert log.read() == ([1, 2], True) and not path.exists()
     log.append({"n": 4})
     log.append({"n": 5})
@@ -190,6 +190,9 @@ def test_a_damaged_archive_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         archive_of(path).write_bytes(content)
         with pytest.raises(UserError, match=r"log\.gz cannot be unpacked"):
             open_log(path, archive=archive_of(path)).read()
+    archive_of(path).write_bytes(gzip.compress(b'{"n": 1}\n{"n": 2'))  # a whole archive of half a line
+    with pytest.raises(UserError, match="its last line is cut short"):
+        open_log(path, archive=archive_of(path)).read()
     archive_of(path).write_bytes(gzip.compress(b'{"n": 1}\nnonsense\n'))
     with pytest.raises(UserError, match=r"line 2 of log\.gz"):
         open_log(path, archive=archive_of(path)).read()

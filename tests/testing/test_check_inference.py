@@ -44,7 +44,24 @@ def _wrong_for_gaussian(self, t, likelihood, data, q, sites):
     return Sites(*(1.1 * a for a in t)) if isinstance(likelihood, likelihoods.Gaussian) else t
 
 
+def _only_propose(self, likelihood, data, q, sites):
+    """As a user would write it: the update of VI that is computed together with its merit stays the old one."""
+    target = VI.propose(self, likelihood, data, q, sites)
+    return Sites(1.2 * target.nat1, target.prec)
+
+
+def _counts_rows(self, t, likelihood, data, q, sites):
+    return Sites(t.nat1 * (1 + 1e-3 * (len(data.weight) - 16)), t.prec)
+
+
+def _weighs_itself(self, t, likelihood, data, q, sites):
+    return Sites(t.nat1 * jnp.maximum(data.weight, 1.0) ** 0.1, t.prec)
+
+
 FAULTS = {
+    "at the solution propose gives": {"propose": _only_propose},
+    "rows of weight 0 change": propose(_counts_rows),
+    "a row of weight 2 has": propose(_weighs_itself),
     "solve ends": propose(lambda self, t, lik, d, q, s: Sites(t.nat1 + jnp.nan, t.prec)),
     "it must be elementwise": propose(_coupled),
     "mean_only is True": {"mean_only": True},

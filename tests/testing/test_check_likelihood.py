@@ -44,6 +44,7 @@ FAULTS = [
     (["positive, finite widths"], {"landmark": lambda self, y: (y, 0 * y)}),
     (["a centre and a width per row"], {"landmark": lambda self, y: (jnp.zeros(()), jnp.ones(()))}),
     (["refuses the y that was given"], {"check": no}),
+    (["support must be one of"], {"support": "count"}),
     (["expected_log_prob is", "log_expected_prob is", "with power 0.5 is", "accepts y = 11"], {
         "expected_log_prob": lambda self, y, m, v: right.log_prob(y, m), "check": lambda self, y: None,
         "log_expected_prob": lambda self, y, m, v, power=1.0: right.log_prob(y, m)}),

@@ -85,7 +85,32 @@ def _wrong_pull(self, sites, factor, q, by_q):
     return dataclasses.replace(right, K=1.1 * right.K)
 
 
+def inexact(**fields):
+    """The same with residual variance, where only the laws that hold for every structure can tell."""
+    return {**changed(resid=lambda r, g, s: r + 1e-12, **fields), "exact": False}
+
+
+def _neighbours(self, X, sites):
+    right = FullPrior(self.kernel, self.mean, 1e-9).posterior(X, sites)
+
+    class Wrong:
+        joint = right.joint
+
+        def marginals(self, new):
+            mean, var = right.marginals(new)
+            return mean, var * (1 + 1e-4 * (len(new) != len(X)) * (len(new) - 1))
+
+    return Wrong()
+
+
 FAULTS = {
+    "is not the prior's": changed(mean=lambda m, g, s: m + 1.0),
+    "derivative of log_z in nat1": inexact(mean=lambda m, g, s: m + 0.1 * s.nat1),
+    "derivative of log_z in prec": inexact(var=lambda v, g, s: v * (1 + 0.1 * (s.prec > 0))),
+    "a row whose site is zero changes": inexact(log_z=lambda z, g, s: z + 0.01 * (len(s.nat1) - 7)),
+    "condition_mean must give": with_method("condition_mean", lambda self, s: self.condition(s)._replace(mean=self.mu)),
+    "squared_times(x) is not": with_method("covariance", lambda self, sites, factor: _Thrice(self, sites)),
+    "marginals disagree": {"posterior": _neighbours},
     "one finite number per row": changed(var=lambda v, g, s: jnp.full_like(v, jnp.nan)),
     "exact is True": changed(resid=lambda r, g, s: r + 0.1),
     "without sites, where it must be 0": changed(log_z=lambda z, g, s: z + 1.0),
@@ -98,6 +123,15 @@ FAULTS = {
     ),
     "the prior that condition gives": {"posterior": lambda self, X, sites: _Far()},
 }
+
+
+class _Thrice:
+    def __init__(self, gram, sites):
+        self.right = Gram.covariance(gram, sites, None)
+        self.times = self.times_once = self.right.times
+
+    def squared_times(self, x):
+        return 3 * self.right.squared_times(x)
 
 
 class _Twice:

@@ -238,9 +238,9 @@ def recommend(rows: Sequence[Mapping[str, Any]], best: str, folds: int) -> str:
     behind = [row for row in rivals if row["p_value"] < _SURE]
     level = [row for row in rivals if row["p_value"] >= _SURE]
     base = by_name.get(BASELINE)
-    if base is not None and base["folds_lost"] < folds:
+    if base is not None and base["folds_lost"] < folds and not (base["name"] != best and base["p_value"] < _SURE):
         return (
-            "None of the methods predicts better in every fold than ignoring the inputs does "
+            "None of the methods predicts better than ignoring the inputs does, in every fold or significantly "
             f"({base['log_density']:.4f} against {top['log_density']:.4f} nats a row for {top['label']}): check that "
             "the columns say something about the target before choosing a method."
         )

@@ -47,7 +47,12 @@ def method_list(text: str) -> list[str]:
 DataFile = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file.", show_default=False)]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File written by `sitewise fit`.", show_default=False)]
 Target = Annotated[str, typer.Option("--target", "-t", help="Name of the column to predict.", show_default=False)]
-MethodName = Annotated[Method, typer.Option("--method", "-m", help="How to infer and learn.")]
+MethodName = Annotated[
+    Method,
+    typer.Option(
+        "--method", "-m", help="How to infer and learn. " + " ".join(f"{m.name}: {m.about}" for m in METHODS.values())
+    ),
+]
 Likelihood = Annotated[
     LikelihoodName,
     typer.Option(

@@ -102,30 +102,22 @@ def print_json(result: Any) -> None:
     print(json.dumps(finite(result), ensure_ascii=False, allow_nan=False))
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+def save(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, and say so."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write_whole(path, content)
     except OSError as problem:
         raise UserError(f"cannot write {path}: {problem.strerror}. Choose another place with --out.") from None
-
-
-def save_or_exit(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, and say so; one sentence and exit code 1 if it cannot be written."""
-    try:
-        write_whole(path, content)
-    except UserError as problem:
-        raise _fail(str(problem)) from None
     print(f"Saved {path}", file=sys.stderr)
 
 
 def check_writable(path: Path) -> None:
     """Raise before the work, not after it, if a result cannot be written."""
-    probe = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         if path.is_dir():
             raise IsADirectoryError(0, "it is a folder")
+        probe = path.with_name(f".{path.name}.{os.getpid()}.partial")
         path.parent.mkdir(parents=True, exist_ok=True)
         probe.touch()
         probe.unlink()

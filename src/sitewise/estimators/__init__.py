@@ -9,7 +9,8 @@ from sitewise.estimators.calibration import (
     plot_reliability,
 )
 from sitewise.estimators.classifier import GPClassifier
-from sitewise.estimators.persistence import ModelFileError, load
+from sitewise.estimators.loading import load
+from sitewise.estimators.persistence import ModelFileError
 from sitewise.estimators.regressor import GPRegressor
 
 __all__ = [

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numbers
+import os
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -19,7 +22,7 @@ from sitewise.data import Data, check_size
 from sitewise.estimators import kernel_parameters
 from sitewise.estimators.latent import Latent
 from sitewise.estimators.mixture import Mixture
-from sitewise.estimators.persistence import Savable
+from sitewise.estimators.persistence import to_bytes
 from sitewise.estimators.rows import Merged, merge, start_lengthscale
 from sitewise.estimators.sampled import Sampled
 from sitewise.estimators.settings import method_of
@@ -29,6 +32,7 @@ from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples
 from sitewise.model import SPARSE_JITTER, Model
 from sitewise.priors.inducing import SELECTIONS, select
+from sitewise.runtime import files
 from sitewise.runtime.precision import WORKING_DTYPE
 from sitewise.runtime.progress import Report, shown
 from sitewise.sites import Sites
@@ -38,7 +42,7 @@ _MANY_ROWS = 10_000  # above this the full GP takes too long on most machines
 RandomState = int | np.random.RandomState | None  # as in scikit-learn
 
 
-class GPBase(Savable):
+class GPBase(BaseEstimator):
     """One fitted problem per `_targets` entry: one for regression, two classes or joint classes, else one per class."""
 
     kernel: Kernel | None
@@ -348,6 +352,13 @@ class GPBase(Savable):
         if not self.converged_:
             warnings.warn(f"Inference did not converge. {worst.advice}", ConvergenceWarning, stacklevel=3)
         return self
+
+    # -- saving -----------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file that `sitewise.load` reads; see docs/reference/model-file.md."""
+        check_is_fitted(self)
+        files.write_whole(Path(path), to_bytes(self))
 
 
 def _part(progress: Report, k: int, parts: int) -> Report:

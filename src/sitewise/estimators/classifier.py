@@ -22,14 +22,23 @@ from sitewise.evidence import Evidence
 from sitewise.hyperpriors import HyperPrior
 from sitewise.inference import EP, Inference
 from sitewise.kernels import Kernel
+from sitewise.learning.nested import Nested
 from sitewise.likelihoods import BY_NAME, Likelihood, Softmax
+from sitewise.methods import METHODS
 from sitewise.runtime.precision import WORKING_DTYPE
 from sitewise.runtime.progress import Report
 
 _LIKELIHOODS = {name: kind for name, kind in BY_NAME.items() if kind.support == "classes"}
 _SIGNS = (1.0, -1.0)  # y of the positive class, and of the others
 _MULTI_CLASS = ("auto", "joint", "one_vs_rest")
-_JOINT_METHODS = ("hybrid", "vi", "laplace")
+# EP has no sites for several latent functions of a row, and Algorithm 1 is for one.
+_JOINT_METHODS = tuple(
+    name
+    for name, method in METHODS.items()
+    if method.learner is Nested
+    and (pair := method.pair_on("classes")) is not None
+    and not isinstance(pair.inference, EP)
+)
 _CLASS_KERNELS = ("own", "shared")
 _JOINT_SIZE = 3_000  # rows times classes beyond which joint inference takes minutes and gigabytes
 
@@ -161,7 +170,7 @@ class GPClassifier(ClassifierMixin, GPBase):
             return None
         reasons = []
         if self.method not in _JOINT_METHODS or self.inference == "ep" or isinstance(self.inference, EP):
-            reasons.append("method 'hybrid', 'vi' or 'laplace', and no EP")
+            reasons.append(f"method {' or '.join(map(repr, _JOINT_METHODS))}, and no EP")
         if self.n_inducing is not None or not isinstance(self.inducing, str):
             reasons.append("no inducing inputs")
         if self.mean is not None:

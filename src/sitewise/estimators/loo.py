@@ -24,6 +24,8 @@ class ValueLoo(NamedTuple):
     log_density    log p(y_i | all other rows)
     probability    P(Y ≤ y_i | all other rows), uniform on (0, 1) if the model is calibrated (counts: the upper end)
     mean, std      of Y given all other rows
+
+    NaN stands for what the likelihood does not define (its cdf, or its moments).
     """
 
     log_density: np.ndarray

@@ -12,18 +12,14 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from sitewise.data import Data, bucket
 from sitewise.errors import UserError
 from sitewise.estimators.latent import Latent
-from sitewise.estimators.rows import Merged
 from sitewise.estimators.sampled import Sampled
 from sitewise.estimators.serialise import DTYPES, decode, encode
 from sitewise.kernels import Kernel
@@ -32,8 +28,7 @@ from sitewise.mcmc import HyperSamples
 from sitewise.means import Mean
 from sitewise.model import Model
 from sitewise.parameters import Trainable, walk
-from sitewise.priors import Prior, SparsePrior
-from sitewise.runtime import files
+from sitewise.priors import ClassPrior, Prior, SparsePrior
 from sitewise.sites import Sites
 
 MAGIC = b"SITEWISE"
@@ -58,35 +53,7 @@ class ModelFileError(UserError):
     """The file is not a model that this version of sitewise can read; the message says why."""
 
 
-_KINDS: dict[str, type[Savable]] = {}
-
-
-class Savable(BaseEstimator):
-    """An estimator that can be written to a file and read back; its class is found by name."""
-
-    _latents: list[Latent | Sampled]
-    _X: np.ndarray
-    _y: np.ndarray
-    _weight: np.ndarray
-    n_features_in_: int
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        _KINDS.setdefault(cls.__name__, cls)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file that `sitewise.load` reads; see docs/reference/model-file.md."""
-        check_is_fitted(self)
-        files.write_whole(Path(path), to_bytes(self))
-
-    def _merged(self) -> list[Merged]:
-        raise NotImplementedError
-
-    def _store(self, merged: list[Merged], latents: Sequence[Latent | Sampled]) -> None:
-        raise NotImplementedError
-
-
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], kinds: Mapping[str, type]) -> Any:
     """Read a model that `save` has written.  The file holds no code, and none is run."""
     with open(path, "rb") as file:
         front = file.read(len(MAGIC))
@@ -94,12 +61,12 @@ def load(path: str | os.PathLike[str]) -> Any:
             raise ModelFileError(f"{path} is not a sitewise model file; load reads what model.save(path) has written.")
         content = front + file.read()
     try:
-        return from_bytes(content)
+        return from_bytes(content, kinds)
     except ModelFileError as problem:
         raise ModelFileError(f"{path}: {problem}") from problem
 
 
-def to_bytes(estimator: Savable) -> bytes:
+def to_bytes(estimator: Any) -> bytes:
     """The content of the file of a fitted model."""
     arrays: list[np.ndarray] = []
     header = {
@@ -125,8 +92,8 @@ def _encode_latent(latent: Latent | Sampled, arrays: list[np.ndarray]) -> dict[s
     return {name: encode(value, arrays) for name, value in {**parts, **own}.items()}
 
 
-def from_bytes(content: bytes) -> Savable:
-    """The model whose file has this content."""
+def from_bytes(content: bytes, kinds: Mapping[str, type]) -> Any:
+    """The model whose file has this content, as an estimator of one of these kinds."""
     whole = len(content) >= _FRONT.size + _CHECK
     if not whole or hashlib.sha256(content[:-_CHECK]).digest() != content[-_CHECK:]:
         raise ModelFileError("the file is damaged or cut short (its checksum does not match); restore it from a copy.")
@@ -136,7 +103,7 @@ def from_bytes(content: bytes) -> Savable:
             f"the file has format {version}, but this sitewise reads formats up to {VERSION}; install a newer sitewise."
         )
     try:
-        return _build(*_split(memoryview(content)[_FRONT.size : -_CHECK], length))
+        return _build(*_split(memoryview(content)[_FRONT.size : -_CHECK], length), kinds)
     except Exception as problem:  # the checksum is right, but the content is not a model: any error may follow
         raise ModelFileError(f"the file does not describe a model ({type(problem).__name__}: {problem}).") from problem
 
@@ -163,8 +130,8 @@ def _split(body: memoryview, length: int) -> tuple[dict[str, Any], list[np.ndarr
     return header, arrays
 
 
-def _build(header: dict[str, Any], arrays: list[np.ndarray]) -> Savable:
-    estimator = _KINDS[header["estimator"]](**decode(header["parameters"], arrays))
+def _build(header: dict[str, Any], arrays: list[np.ndarray], kinds: Mapping[str, type]) -> Any:
+    estimator = kinds[header["estimator"]](**decode(header["parameters"], arrays))
     fitted = decode(header["fitted"], arrays)
     if set(fitted) - set(_FITTED):
         raise ValueError(f"unknown attributes {sorted(set(fitted) - set(_FITTED))}")
@@ -192,6 +159,10 @@ def _build_latent(part: dict[str, Any], data: Data, inputs: int) -> Latent | Sam
     _require(prior.mean, Mean)
     if isinstance(prior, SparsePrior):
         _check(prior.inducing, (len(prior.inducing), inputs))
+    if (likelihood.latents > 1) != isinstance(prior, ClassPrior):
+        raise ValueError("the prior is not one for this likelihood")
+    if isinstance(prior.kernels, list) and len(prior.kernels) != likelihood.latents:
+        raise ValueError("there is not one kernel for each class")
     model = Model(prior, likelihood)
     if "sampled" in part:
         return _build_sampled(part, model, data)

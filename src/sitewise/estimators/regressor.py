@@ -121,7 +121,7 @@ class GPRegressor(RegressorMixin, GPBase):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         kind = _LIKELIHOODS.get(self.likelihood) if isinstance(self.likelihood, str) else self.likelihood
-        tags.target_tags.positive_only = kind is not None and kind.support != "real"
+        tags.target_tags.positive_only = getattr(kind, "support", "real") != "real"
         return tags
 
     # -- fitting -----------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class GPRegressor(RegressorMixin, GPBase):
         """The training rows that the fitted robust noise gives almost no weight; see `Outliers`."""
         check_is_fitted(self)
         if not self.likelihood_.robust:
-            raise ValueError(
+            raise AttributeError(  # hasattr and dir are to say no
                 f"outliers_ is for robust noise, but this model has {type(self.likelihood_).__name__}; fit with "
                 f"one of {_ROBUST}."
             )
@@ -241,5 +241,13 @@ class GPRegressor(RegressorMixin, GPBase):
         """Leave-one-out log densities, probabilities, means and deviations of the training rows, without refitting."""
         (q,) = self._cavities()
         (y,) = self._targets(self._y)
-        mean, var = self._latent_units(*q.y_moments())
-        return ValueLoo(q.log_density(y) - self._log_unit(), q.cdf(y), mean, np.sqrt(var))
+        unknown = np.full(len(y), np.nan)
+        try:
+            mean, var = self._latent_units(*q.y_moments())
+        except NotImplementedError:
+            mean, var = unknown, unknown
+        try:
+            probability = q.cdf(y)
+        except NotImplementedError:
+            probability = unknown
+        return ValueLoo(q.log_density(y) - self._log_unit(), probability, mean, np.sqrt(var))

@@ -8,7 +8,7 @@ computes the derivatives of T.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -87,11 +87,16 @@ class SiteUpdate:
     min_prec: float = 0.0
     damping: float = dataclasses.field(default=1.0, kw_only=True)
 
-    name: ClassVar[str]
+    name: ClassVar[str] = ""  # in reports; the name of the class unless a class sets it
     # `propose` and `merit` use the mean of q only, and `propose` is itself a Newton step (Laplace).
     mean_only: ClassVar[bool] = False
     # `propose` uses the present sites besides the marginals (EP's cavities).
     uses_sites: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__.lower()
 
     def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
         """T(λ): the sites this method would set, given the marginals that the present sites produce."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -67,10 +70,10 @@ class Sum(Kernel):
     parts: tuple[Kernel, ...] = ()
 
     def pairs(self, A: jax.Array, B: jax.Array) -> jax.Array:
-        return sum((k.matrix(A, B) for k in self.parts), jnp.zeros_like(A, shape=(A.shape[0], B.shape[0])))
+        return functools.reduce(operator.add, (k.matrix(A, B) for k in self.parts))
 
     def diag(self, A: jax.Array) -> jax.Array:
-        return sum((k.variances(A) for k in self.parts), jnp.zeros_like(A, shape=A.shape[:1]))
+        return functools.reduce(operator.add, (k.variances(A) for k in self.parts))
 
 
 @module

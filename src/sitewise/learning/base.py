@@ -8,6 +8,7 @@ plain words.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
@@ -34,8 +35,9 @@ _WIDE_GAP = 0.05  # nats a row between EP evidence and ELBO on VI's sites
 class Learner(Protocol):
     """Settings of a search for hyperparameters.
 
-    The callback is called with each entry of the trace as it is made: hyperparameters by name, `objective`, and
-    `share`, an estimate of how much of the search is done.  It may raise an exception to stop the search.
+    The callback is called after every evaluation, round or batch with an entry that has at least `objective`, in nats,
+    and `share`, an estimate of how much of the search is done; those of `Nested` and `VEM` are the entries of the
+    trace, with the hyperparameters by name.  It may raise an exception to stop the search.
     """
 
     @property
@@ -49,7 +51,7 @@ class Learner(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Fit:
+class Fit(abc.ABC):
     """A trained model.
 
     method, inference   names of the learner and of the inference whose sites it holds
@@ -79,13 +81,13 @@ class Fit:
         raise NotImplementedError
 
     @property
+    @abc.abstractmethod
     def evidences(self) -> dict[str, float]:
         """The evidences that can be computed from the result, by name, in nats."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def posterior(self) -> Posterior:
         """q(f), ready for prediction."""
-        raise NotImplementedError
 
     def report(self) -> str:
         """What happened, and what to try if it did not go well."""
@@ -131,7 +133,8 @@ class SiteFit(Fit):
 
     def posterior(self) -> Posterior:
         with working_precision():
-            return posterior(self.model, self.data, self.sites)
+            # In the precision of learning, whatever that of the rows is.
+            return posterior(self.model, self.data.to_bucket(self.data.rows), self.sites)
 
     def _details(self) -> list[str]:
         stats, outcome = self.solution.stats, self.solution.outcome

@@ -188,7 +188,7 @@ class MiniBatch:
     def fit(self, model: Model, data: Source, *, seed: int = 0, callback: Callback | None = None) -> BatchFit:
         """`data` is (X, y), in memory or memory-mapped, or a function that returns an iterator of such tables.
 
-        The callback is that of `Learner`, called after every batch; its `share` is that of the present round.
+        The callback is that of `Learner`, called after every batch.
         """
         _sparse_prior(model)  # refuses other structures before the data are read
         with working_precision():
@@ -224,8 +224,8 @@ class MiniBatch:
                 if not np.isfinite(values[-1]) or not np.all(np.isfinite(vector)):
                     raise ValueError("The ELBO is no longer finite; lower rate and site_rate, or scale the inputs.")
                 if callback is not None:
-                    share = len(values) / (epochs * per_epoch)
-                    callback({"round": number, "share": share, "objective": values[-1]})
+                    share = (number + len(values) / (epochs * per_epoch)) / self.rounds
+                    callback({"round": number, "share": share, "objective": float(value)})
             half = len(path) // 2
             mean = float(np.mean(values[half:]))
             trace.append({"round": number, "elbo": mean, "rate": rates[1], "vector": np.mean(path[half:], axis=0)})

@@ -30,7 +30,7 @@ class Nested(NestedSettings):
     restarts       further starts, drawn log-uniformly around the first; the best evidence wins
     tol            stop when no component of the gradient, per row, exceeds this
     final          inference of the sites that are returned, at the learned hyperparameters; None: the same
-    variants       structure of a prior ("sparse", "classes") → the pair to use there instead
+    variants       structure of a prior ("sparse", "classes") → the pair that takes precedence there
     """
 
     def fit(
@@ -49,7 +49,7 @@ class Nested(NestedSettings):
         call continues from there.  The file is removed when learning ends.
         """
         model.likelihood.check(data.y)
-        if model.prior.exact:
+        if model.prior.dense:
             memory.require_full(bucket(data.rows), model.likelihood.latents)
         with working_precision():
             search = Search(self, model, data, bucket(data.rows), sites, callback)
@@ -85,7 +85,7 @@ class Nested(NestedSettings):
             searches = []
             for model, part in zip(each, parts, strict=True):
                 model.likelihood.check(part.y)
-                if model.prior.exact:
+                if model.prior.dense:
                     memory.require_full(size, model.likelihood.latents)
                 searches.append(Search(self, model, part, size, None, None))
             bests = run_together(searches, done)

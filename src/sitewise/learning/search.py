@@ -237,12 +237,14 @@ class Search:
             self.callback(entry)
 
     def _share(self, steepest: float) -> float:
-        """How much of the search is done, estimated as if the gradient fell by the same factor at every evaluation."""
+        """How much of the search is done: a guess, as the gradient falls by about the same factor each evaluation."""
+        before = self.trace[-1]["share"] if self.trace else 0.0
         tol = self.settings.tol
+        if tol <= 0 or not np.isfinite(steepest):
+            return before
         steepest = max(steepest, tol)
         self.steepest = max(self.steepest, steepest)
         climbed = np.log(self.steepest / steepest) / np.log(self.steepest / tol) / (1 + self.settings.restarts)
-        before = self.trace[-1]["share"] if self.trace else 0.0
         return max(before, min(float(climbed), 0.99))
 
     def _settle(self, model: Model, best: Best) -> Best:

@@ -219,7 +219,7 @@ class _Run:
 
     def __init__(self, learner: VEM, model: Model, data: Data, size: int, callback: Callback | None) -> None:
         model.likelihood.check(data.y)
-        if model.prior.exact:
+        if model.prior.dense:
             memory.require_full(size, model.likelihood.latents, _MATRICES)
         self.learner, self.model, self.given, self.callback = learner, model, data, callback
         self.data = data.to_bucket(size)

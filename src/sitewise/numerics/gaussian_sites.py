@@ -141,14 +141,14 @@ def condition_on_sites(
 def covariance(K: jax.Array, w: jax.Array, factors: Factors) -> jax.Array:
     """Σ."""
 
+    def from_precision() -> jax.Array:
+        weight = _nonzero(w)
+        return jnp.diag(1 / weight) - lower_gram(factors.H) / jnp.outer(weight, weight)
+
     def from_prior() -> jax.Array:
         return K - gram(factors.V)
 
-    if factors.determined is None:
-        return from_prior()
-    # Outside the branch, because `pull_prior` computes the same product: the compiler then computes it once.
-    R, weight = lower_gram(factors.H), _nonzero(w)
-    return lax.cond(factors.determined, lambda: jnp.diag(1 / weight) - R / jnp.outer(weight, weight), from_prior)
+    return from_prior() if factors.determined is None else lax.cond(factors.determined, from_precision, from_prior)
 
 
 def mean_on_sites(K: jax.Array, b: jax.Array, w: jax.Array) -> Conditioned:

@@ -8,8 +8,9 @@ A prior over functions is four small classes, each a value that JAX can trace (`
     LatentPosterior   q(f) at new inputs                             marginals(X), joint(X)
 
 A new structure has to define `Prior.gram`, `Prior.posterior`, `Gram.condition`, `LatentPosterior.marginals` and
-`LatentPosterior.joint`.  All else has a correct default, which differentiates `condition`, and may be replaced by
-something faster.  `testing.check_prior` checks a structure against the laws below.
+`LatentPosterior.joint`, and to have the attributes `kernel` and `mean`.  All else has a correct default, which
+differentiates `condition`, and may be replaced by something faster.  `testing.check_prior` checks a structure against
+the laws below.
 
 Sites that are passed here are weighted: they stand for all copies of a row.  A row whose site is zero must drop out
 exactly, so that padding changes no result.
@@ -173,10 +174,12 @@ class Prior(abc.ABC):
 
     structure  a method may pair another inference and evidence with it (`methods.Method.variants`)
     exact      the sites act on f itself: there is no residual variance
+    dense      keeps matrices of rows × rows, for which learners check the memory before they start
     """
 
-    structure: ClassVar[str]
+    structure: ClassVar[str] = ""
     exact: ClassVar[bool] = True
+    dense: ClassVar[bool] = False
 
     kernel: Kernel
     mean: means.Mean

@@ -62,6 +62,7 @@ class ClassPrior(Prior):
     own: bool = static(default=False)
 
     structure: ClassVar[str] = "classes"
+    dense: ClassVar[bool] = True
     mean = means.Zero()  # a mean common to all classes would change nothing; not annotated, so it is no field
 
     @staticmethod

@@ -26,6 +26,7 @@ class FullPrior(Prior):
     jitter: float = static(default=0.0)
 
     structure: ClassVar[str] = "full"
+    dense: ClassVar[bool] = True
 
     def gram(self, X: jax.Array) -> FullGram:
         K = self.kernel.matrix(X)

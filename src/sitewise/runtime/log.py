@@ -167,7 +167,8 @@ def _unpacked(archive: Path) -> Iterator[bytes]:
                 if not line.endswith(b"\n"):
                     if len(line) == _LONGEST:
                         raise UserError(f"{archive} has a line of more than {_LONGEST >> 20} MB; it is not a log.")
-                    return
+                    # No writer is killed in the middle of an archive: what is cut short has lost its end.
+                    raise EOFError("its last line is cut short")
                 yield line
     except FileNotFoundError:
         return

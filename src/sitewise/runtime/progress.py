@@ -113,7 +113,7 @@ def _clock(seconds: float) -> str:
 class _Terminal:
     """Draws a bar in place.  A thread keeps the elapsed time going while a piece takes long."""
 
-    def __init__(self, line: Bar, stream: TextIO) -> None:
+    def __init__(self, line: Bar, stream: TextIO | None) -> None:
         self._line, self._stream = line, stream
         self._drawn = -_REDRAWN
         self._lock = threading.Lock()
@@ -129,7 +129,7 @@ class _Terminal:
         self._line.changed = lambda: None
         self._ended.set()
         self._ticker.join()
-        self._write("\r\x1b[K")
+        _write(self._stream, "\r\x1b[K")
 
     def _tick(self) -> None:
         while not self._ended.wait(_TICK):
@@ -143,18 +143,13 @@ class _Terminal:
             doing, rest = self._line.text()
             room = shutil.get_terminal_size().columns - len(rest) - 3
             shown = doing if len(doing) <= room else doing[: max(0, room - 1)] + "…"
-            self._write(f"\r{shown}  {rest}\x1b[K")
-
-    def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # a terminal that has gone does not end the computation
-            self._stream.write(text)
-            self._stream.flush()
+            _write(self._stream, f"\r{shown}  {rest}\x1b[K")
 
 
 class _Lines:
     """Writes the bar as plain lines, the first at once and then one every few seconds."""
 
-    def __init__(self, line: Bar, stream: TextIO) -> None:
+    def __init__(self, line: Bar, stream: TextIO | None) -> None:
         self._line, self._stream = line, stream
         self._written = -float("inf")
 
@@ -167,7 +162,14 @@ class _Lines:
     def _write(self) -> None:
         if time.monotonic() - self._written >= _PLAIN:
             self._written = time.monotonic()
-            print(": ".join(self._line.text()), file=self._stream, flush=True)
+            _write(self._stream, ": ".join(self._line.text()) + "\n")
+
+
+def _write(stream: TextIO | None, text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):  # a stream that has gone does not end the computation
+        if stream is not None:
+            stream.write(text)
+            stream.flush()
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

@@ -88,8 +88,14 @@ class Journal:
         )
 
     def done(self) -> None:
-        """The job's result is in its place: remove the journal."""
+        """The job's result is in its place: remove the journal, also of other jobs that were to write to that place."""
         self._log.remove()
+
+    @staticmethod
+    def remove(path: Path) -> None:
+        """Remove the journal of all jobs that share this file."""
+        path.unlink(missing_ok=True)
+        path.with_name(path.name + ".lock").unlink(missing_ok=True)
 
     def _piece(self, entry: Any) -> tuple[str, Any] | None:
         """A line's name and value; None if it belongs to another job."""

@@ -3,7 +3,8 @@
     from sitewise.testing import check_likelihood
     check_likelihood(MyLikelihood(), y=[0.0, 1.0, 5.0])
 
-Each suite runs every check that applies and raises one AssertionError with a sentence per failure.
+Each runs its checks in order and raises one AssertionError with the sentences of the first check that fails: later ones
+would fail with it.  `check_prior` is for priors of one latent function per row.
 """
 
 from sitewise.testing.evidence import check_evidence

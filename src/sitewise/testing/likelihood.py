@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sitewise.likelihoods import Likelihood
+from sitewise.likelihoods.base import SUPPORTS
 from sitewise.runtime.precision import working_precision
 from sitewise.testing.expectations import brute_force
 
@@ -90,6 +91,8 @@ def _defined(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _accepts(at: _Place) -> Iterator[str]:
+    if at.likelihood.support not in SUPPORTS:
+        yield f"support must be one of {', '.join(SUPPORTS)}, got {at.likelihood.support!r}."
     try:
         at.likelihood.check(np.asarray(at.y))
     except ValueError as problem:

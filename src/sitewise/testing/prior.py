@@ -69,6 +69,9 @@ def check_prior(prior: Prior, X: Any = None) -> None:
 
 
 def _finite(case: _Case) -> Iterator[str]:
+    for name in ("kernel", "mean"):
+        if not hasattr(case.prior, name):
+            yield f"a prior needs the attribute {name}, which reports and estimators read."
     rows = case.X.shape[:1]
     for name in ("mean", "var", "resid", "prior_mean"):
         value = np.asarray(getattr(case.q, name))

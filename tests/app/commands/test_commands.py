@@ -159,6 +159,31 @@ def test_ordered_classes_are_asked_about(run, rows, write, tmp_path):
     assert found.exit_code == 1 and "ordinal if these are in order" in found.stderr
 
 
+def test_an_interrupted_surface_keeps_its_finished_rows(run, table, tmp_path, monkeypatch):
+    import sitewise.surface
+
+    out = tmp_path / "s.html"
+    arguments = ("surface", table, "-t", "label", "--methods", "laplace", "--grid", "4", "--out", out, "--json")
+    real, solved = sitewise.surface._row, []
+
+    def stop_at_the_third(*args):
+        if len(solved) == 2:
+            raise KeyboardInterrupt
+        solved.append(args)
+        return real(*args)
+
+    monkeypatch.setattr(sitewise.surface, "_row", stop_at_the_third)
+    found = run(*arguments)
+    assert found.exit_code == 130 and "2 of 5 pieces are kept" in found.stderr
+    monkeypatch.setattr(sitewise.surface, "_row", lambda *args: solved.append(args) or real(*args))
+    again = run(*arguments)
+    assert again.exit_code == 0 and len(solved) == 4, again.stderr
+    monkeypatch.setattr(sitewise.surface, "_row", real)
+    whole = run(*arguments[:-2], tmp_path / "other.html", "--json")
+    resumed, at_once = (json.loads(r.stdout)["surfaces"]["laplace"] for r in (again, whole))
+    np.testing.assert_allclose(resumed, at_once, rtol=1e-8)  # rows start from other sites
+
+
 def test_surfaces_have_their_optimum_inside(run, table, tmp_path):
     out = tmp_path / "s.html"
     found = run("surface", table, "-t", "label", "--methods", "laplace", "--grid", "3", "--out", out, "--json")

@@ -30,14 +30,14 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, capsys):
     import pytest
     import typer
 
-    from sitewise.app.process import save_or_exit
+    from sitewise.app.process import save
 
-    save_or_exit(tmp_path / "new" / "a.bin", b"abc")
+    save(tmp_path / "new" / "a.bin", b"abc")
     assert (tmp_path / "new" / "a.bin").read_bytes() == b"abc"
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     with pytest.raises(typer.Exit) as stop:
-        save_or_exit(blocked / "a.bin", b"abc")
+        save(blocked / "a.bin", b"abc")
     assert stop.value.exit_code == 1
     assert "cannot write" in capsys.readouterr().err
     assert np.all([p.suffix != ".partial" for p in tmp_path.rglob("*")])

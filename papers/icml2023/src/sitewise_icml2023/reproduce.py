@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from sitewise.app.process import save_or_exit
+from sitewise.app.process import save
 from sitewise_icml2023 import agreement, contrast, suites, tables
 from sitewise_icml2023.figures import making
 from sitewise_icml2023.fits import fetch_sets, stored_rows
@@ -40,13 +40,13 @@ def make_table(name: str, options: Options) -> None:
             built = tables.build(rows, name, metric, rules, suite.methods, suite.sets, suite.seeds, reference)
             stem = f"{reference or name}-{rules}-{metric}"
             for suffix, render in ((".md", tables.markdown), (".tex", tables.latex), (".csv", tables.as_csv)):
-                save_or_exit(options.out / (stem + suffix), render(built).encode())
+                save(options.out / (stem + suffix), render(built).encode())
             print(tables.markdown(built))
     if name == "table1":
         making.draw_fig4(options, suite, rows)
         if "published" in options.protocol:
             text = agreement.markdown(rows, reference or name, LIMITS, suite.seeds)
-            save_or_exit(options.out / f"{reference or name}-agreement.md", text.encode())
+            save(options.out / f"{reference or name}-agreement.md", text.encode())
 
 
 def compare_protocols(options: Options) -> None:
@@ -57,5 +57,5 @@ def compare_protocols(options: Options) -> None:
     sets = suite.sets if options.quick or options.sets else (*suite.sets, *suites.suites()["table3"].sets)
     fetch_sets(sets, both)  # the row number is read off the files
     text = contrast.markdown(rows, suite.methods, sets, suite.seeds, options.data)
-    save_or_exit(options.out / "protocols.md", text.encode())
+    save(options.out / "protocols.md", text.encode())
     print(text)

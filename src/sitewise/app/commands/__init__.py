@@ -41,7 +41,8 @@ def build() -> typer.Typer:
             app.command(entry.name)(entry.load())
         except Exception as problem:  # a broken package must not disable the other commands
             note(f"the command {entry.name!r} cannot be loaded ({problem}); install {entry.value.split('.')[0]} again.")
-        taken.add(entry.name)
+        else:
+            taken.add(entry.name)
     if "reproduce" not in taken:
         anything = {"allow_extra_args": True, "ignore_unknown_options": True}
         app.command("reproduce", context_settings=anything)(_reproduce)

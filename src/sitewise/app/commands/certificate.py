@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sitewise.app import options
-from sitewise.app.process import check_writable, ends_in_a_sentence, own_process, print_json, save_or_exit
+from sitewise.app.process import check_writable, ends_in_a_sentence, own_process, print_json, save
 from sitewise.errors import UserError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def certificate(
     found = load_model(model)
     own_process()
     result = run(found, model.name, target_se, max_steps, seed)
-    save_or_exit(out, certificate_report(result).encode())
+    save(out, certificate_report(result).encode())
     if as_json:
         print_json(result)
     else:

@@ -14,7 +14,7 @@ from sitewise.app.process import (
     note,
     own_process,
     print_json,
-    save_or_exit,
+    save,
 )
 from sitewise.errors import UserError
 from sitewise.inference import Laplace
@@ -93,7 +93,7 @@ def compare(
         key_of(__version__, loaded.digest(), loaded.encoding.to_plain(), folds, settings, plan.sampling),
     )
     result = run(loaded, plan, journal)
-    save_or_exit(out, comparison_report(result).encode())
+    save(out, comparison_report(result).encode())
     journal.done()
     if as_json:
         print_json(result)

@@ -12,7 +12,7 @@ import typer
 
 from sitewise import metrics
 from sitewise.app.options import COMPARED
-from sitewise.app.process import check_writable, ends_in_a_sentence, own_process, save_or_exit
+from sitewise.app.process import check_writable, ends_in_a_sentence, own_process, save
 from sitewise.data import Data
 from sitewise.kernels import Matern52
 from sitewise.learning.base import SiteFit
@@ -41,8 +41,8 @@ def demo(
     check_writable(out)
     own_process(cache)
     shown = run(out.suffix)
-    save_or_exit(out, shown.picture)
-    save_or_exit(out.with_suffix(".html"), shown.report)
+    save(out, shown.picture)
+    save(out.with_suffix(".html"), shown.report)
 
 
 class Split(NamedTuple):
@@ -149,7 +149,7 @@ def run(suffix: str, grid: int = 9) -> Shown:
             pair = METHODS[name].pair
             assert pair is not None
             surfaces[name] = evidence_surface(
-                pair.inference, pair.evidence, split.train, log_l, log_s, done=progress.advance
+                pair.inference, pair.evidence, split.train, log_l, log_s, done=lambda row: progress.advance()
             ).evidence
         progress.say("gold standard: log Z at the hybrid's optimum")
         certificate = gold_standard(scores[DEFAULT].fit)

@@ -14,7 +14,7 @@ from sitewise.app.process import (
     note,
     own_process,
     print_json,
-    save_or_exit,
+    save,
 )
 from sitewise.methods import DEFAULT, METHODS
 
@@ -61,7 +61,7 @@ def fit(
     fit_with_progress(model, X, loaded.y, f"fitting {loaded.table.rows} rows by {method}")
     model.table_ = loaded.encoding.to_plain()
     result = {"command": "fit", "data": loaded.facts(), "model": str(out), **describe(model, loaded)}
-    save_or_exit(out, to_bytes(model))
+    save(out, to_bytes(model))
     if as_json:
         print_json(result)
         return

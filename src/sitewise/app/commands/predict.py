@@ -17,7 +17,7 @@ from sitewise.app.process import (
     note,
     own_process,
     print_json,
-    save_or_exit,
+    save,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def predict(
         note(f"{name.replace('_', ' ')} on the rows of {table.name}: {value:.4f}.")
     columns = {"row": table.lines.tolist(), **columns}
     if out is not None:
-        save_or_exit(out, as_csv(columns).encode())
+        save(out, as_csv(columns).encode())
     if as_json:
         print_json({"command": "predict", "target": encoding.target, "scores": scores, "predictions": columns})
     elif out is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from sitewise.app.process import (
     ends_in_a_sentence,
     own_process,
     print_json,
-    save_or_exit,
+    save,
     warnings_as_notes,
 )
 from sitewise.errors import UserError
@@ -80,7 +81,7 @@ def surface(
     own_process()
     journal = Journal.beside(out, key_of(__version__, loaded.digest(), loaded.encoding.to_plain(), grid, seed))
     result = run(loaded, names, grid, mcmc, seed, journal)
-    save_or_exit(out, surface_report(result).encode())
+    save(out, surface_report(result).encode())
     journal.done()
     if as_json:
         print_json(result)
@@ -95,7 +96,7 @@ def run(loaded: Loaded, names: list[str], grid: int, mcmc: bool, seed: int, jour
     from sitewise.app.comparison import LABELS, own_evidence
     from sitewise.app.fitting import estimator
     from sitewise.runtime.progress import bar
-    from sitewise.surface import evidence_surface
+    from sitewise.surface import Surface, evidence_surface
 
     total = len(names) * (grid + 1) + mcmc * grid
     X, y = loaded.X, loaded.y
@@ -121,16 +122,26 @@ def run(loaded: Loaded, names: list[str], grid: int, mcmc: bool, seed: int, jour
             surfaces: dict[str, np.ndarray] = {}
             for name in names:
                 progress.say(f"surface of {LABELS[name]}")
-                piece = f"{name} {log_l[0]:.9g} {log_l[-1]:.9g} {log_s[0]:.9g} {log_s[-1]:.9g}"
-                if piece not in journal.pieces:
-                    pair = METHODS[name].pair_on(model.prior.structure)
-                    assert pair is not None  # methods that sample were refused
-                    found = evidence_surface(
-                        pair.inference, pair.evidence, rows, log_l, log_s,
-                        likelihood=model.likelihood, done=progress.advance,
+                pair = METHODS[name].pair_on(model.prior.structure)
+                assert pair is not None  # methods that sample were refused
+                pieces = [f"{name} {log_l[0]:.9g} {log_l[-1]:.9g} {value:.9g}" for value in log_s]
+                left = [piece for piece in pieces if piece not in journal.pieces]
+                for _ in range(len(pieces) - len(left)):
+                    progress.advance()
+                unfinished = iter(left)
+
+                def keep(row: Surface, unfinished: Iterator[str] = unfinished) -> None:
+                    values = np.where(row.code == 0, row.evidence, np.nan) / weight - shift
+                    journal.add(next(unfinished), values)
+                    progress.advance()
+
+                # Rows are finished from the first to the last: those that are left are the last ones.
+                if left:
+                    evidence_surface(
+                        pair.inference, pair.evidence, rows, log_l, log_s[-len(left) :],
+                        likelihood=model.likelihood, done=keep,
                     )  # fmt: skip
-                    journal.add(piece, np.where(found.code == 0, found.evidence, np.nan) / weight - shift)
-                surfaces[name] = journal.pieces[piece]
+                surfaces[name] = np.stack([journal.pieces[piece] for piece in pieces])
             if mcmc:
                 progress.say("gold standard: annealed importance sampling")
                 surfaces["mcmc"] = (

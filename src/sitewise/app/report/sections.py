@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from sitewise.app.comparison import LABELS
 from sitewise.app.report import charts
 from sitewise.app.report.page import number, page, paragraph, section, short, table, tabs, text
-from sitewise.methods import DEFAULT, METHODS
+from sitewise.methods import DEFAULT
 
 Plain = Mapping[str, Any]
 
-# The labels of the methods, and of the baseline of a comparison.
-_NAMES = {name: method.label for name, method in METHODS.items()} | {"baseline": "baseline"}
 _DARKEST = 20  # per cent of all values of the surfaces have the darkest colour
 
 
@@ -27,7 +26,7 @@ def comparison_report(result: Plain) -> str:
         section("Are the probabilities right?", _reliability(result)),
         section("Learned lengthscales", *_lengthscales(result["fit"], data["features"])),
         section("Least expected rows", _outliers(result["outliers"])),
-        _fit(result["fit"]["report"], _NAMES[result["fit"]["method"]]),
+        _fit(result["fit"]["report"], LABELS[result["fit"]["method"]]),
     ]
     return page(
         f"{data['file']}: which method?",
@@ -51,7 +50,7 @@ def certificate_report(result: Plain) -> str:
     parts = [_certificate(part, part["which"] or "Against the gold standard") for part in result["certificates"]]
     title = f"{result['model']}: which evidence can be trusted?"
     subtitle = f"Target {result['target']}, {result['likelihood']} likelihood, fitted by {result['method']}"
-    return page(title, subtitle, [*parts, _fit(result["report"], _NAMES[result["method"]])])
+    return page(title, subtitle, [*parts, _fit(result["report"], LABELS[result["method"]])])
 
 
 def _certificate(part: Plain, title: str) -> str:
@@ -82,14 +81,14 @@ def demo_report(result: Plain) -> str:
     """The report of `sitewise demo`: the comparison on one split, with its surfaces."""
     rows = [
         (
-            _NAMES[name], number(row["evidence_per_row"]), short(row["lengthscale"]), short(row["sigma"]),
+            LABELS[name], number(row["evidence_per_row"]), short(row["lengthscale"]), short(row["sigma"]),
             number(row["log_density"]), number(row["accuracy"], 3), number(row["seconds"], 1),
         )
         for name, row in result["methods"].items()
     ]  # fmt: skip
     columns = ("method", "evidence / row", "ℓ", "σ", "test log density", "accuracy", "seconds")
     best = max(range(len(rows)), key=lambda k: list(result["methods"].values())[k]["log_density"])
-    curves = {_NAMES[k]: v for k, v in result["reliability"].items()}
+    curves = {LABELS[k]: v for k, v in result["reliability"].items()}
     parts = [
         f"<p class=lead>{text(result['words'])}</p>",
         section("The methods", table(columns, rows, best)),
@@ -100,7 +99,7 @@ def demo_report(result: Plain) -> str:
             f"<figure>{charts.reliability(curves, 'predicted probability', 'observed share')}</figure>",
         ),
         section("Least expected test rows", _outliers(result["outliers"])),
-        _fit(result["report"], _NAMES[DEFAULT]),
+        _fit(result["report"], LABELS[DEFAULT]),
     ]
     return page(result["title"], result["subtitle"], parts)
 
@@ -117,7 +116,7 @@ def _methods(result: Plain) -> str:
     accuracy = "accuracy" if "accuracy" in result["methods"][0] else "rmse"
     rows = [
         (
-            _NAMES[row["name"]] + ("" if row["converged"] == result["folds"] else f" (converged: {row['converged']})"),
+            LABELS[row["name"]] + ("" if row["converged"] == result["folds"] else f" (converged: {row['converged']})"),
             number(row["log_density"]), "best" if row["p_value"] is None else short(row["p_value"], 2),
             number(row[accuracy], 3), number(row["calibration_error"], 3), number(row["evidence_per_row"]),
             number(row["seconds"], 1),
@@ -139,7 +138,7 @@ def _methods(result: Plain) -> str:
 
 def _reliability(result: Plain) -> str:
     classes = result["data"]["classes"]
-    curves = {_NAMES[k]: v for k, v in result["reliability"].items() if k != "baseline"}
+    curves = {LABELS[k]: v for k, v in result["reliability"].items() if k != "baseline"}
     if classes is None:
         axes, words = (
             ("predicted level", "share of rows below it"),
@@ -200,13 +199,13 @@ def _surfaces(result: Plain) -> list[str]:
     panels = {}
     for name, values in surfaces.items():
         marks = [
-            charts.Mark(_NAMES[k], float(np.log(o["lengthscale"])), float(np.log(o["sigma"])), k == name)
+            charts.Mark(LABELS[k], float(np.log(o["lengthscale"])), float(np.log(o["sigma"])), k == name)
             for k, o in result["optima"].items()
         ]
-        panels[_NAMES[name]] = _figure(charts.heat(values, x, y, marks, span, _NAMES[name]))
+        panels[LABELS[name]] = _figure(charts.heat(values, x, y, marks, span, LABELS[name]))
     rows = [
         (
-            _NAMES[k] + ("" if o["converged"] else " (not converged)"),
+            LABELS[k] + ("" if o["converged"] else " (not converged)"),
             short(o["lengthscale"]),
             short(o["sigma"]),
             number(o["evidence"]),

@@ -37,7 +37,7 @@ def compute(
     report = None if done is None else (lambda entry: done(f"Algorithm 1: L_EP = {entry['ep']:.3f}"))
     trace = learner.fit(variants.model(method, "classification", fold.X), data, callback=report).trace
     axis = np.linspace(-1.0, 5.0, points)
-    report_row = None if done is None else (lambda: done("evidence surface"))
+    report_row = None if done is None else (lambda row: done("evidence surface"))
     surface = evidence_surface(VI(), evidence.ep, data, axis, axis, done=report_row)
     return {
         "log_lengthscale": np.log([e["kernel.lengthscale"] for e in trace]),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from sitewise.app.process import save_or_exit
+from sitewise.app.process import save
 from sitewise.runtime.progress import bar
 from sitewise.runtime.resume import Journal
 from sitewise_icml2023 import paper, suites
@@ -28,7 +28,7 @@ def make(name: str, options: Options) -> None:
         return
     figure, numbers = {"fig1": _fig1, "fig3": _fig3, "fig5": _fig5}[name](options)
     save_figure(figure, options.out / name, numbers)
-    Journal(_unfinished(options.out / name), "").done()
+    Journal.remove(_unfinished(options.out / name))
 
 
 def _fig1(options: Options) -> tuple[Figure, Numbers]:
@@ -66,7 +66,7 @@ def make_surfaces(name: str, options: Options) -> None:
                 out |= {f"mcmc_{key}": value for key, value in gold._asdict().items()}
         picture = surface_plots.draw(data_set, out, grid, len(fold.y))
         save_figure(picture, stem, {**out, **grid._asdict(), "rows": np.array(len(fold.y))})
-        Journal(_unfinished(stem), "").done()
+        Journal.remove(_unfinished(stem))
 
 
 def _unfinished(stem: Path) -> Path:
@@ -94,10 +94,10 @@ def save_figure(figure: Figure, stem: Path, numbers: Numbers) -> None:
     for suffix in (".png", ".pdf"):
         buffer = io.BytesIO()
         figure.savefig(buffer, format=suffix[1:], dpi=130)
-        save_or_exit(stem.with_name(stem.name + suffix), buffer.getvalue())
+        save(stem.with_name(stem.name + suffix), buffer.getvalue())
     buffer = io.BytesIO()
     np.savez(buffer, **numbers)  # type: ignore[arg-type]
-    save_or_exit(stem.with_name(stem.name + ".npz"), buffer.getvalue())
+    save(stem.with_name(stem.name + ".npz"), buffer.getvalue())
 
 
 def report_fig1(numbers: Numbers) -> None:

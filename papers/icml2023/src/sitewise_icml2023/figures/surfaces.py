@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from sitewise import evidence
-from sitewise.data import Data, bucket
+from sitewise.data import Data
 from sitewise.inference import EP, VI, Inference, Laplace
 from sitewise.inference.loop import iterate
 from sitewise.inference.start import initial_sites
@@ -114,7 +114,7 @@ def approximate(
     out: dict[str, list[np.ndarray]] = {}
     with working_precision():
         data = Data.of(fold.X, fold.y)
-        padded = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), data.pad(bucket(data.rows)))
+        padded = data.to_bucket()
         start = model()
         trainable = Trainable.of(start)
         batch = batch or default_batch(padded.rows, len(vectors))
