@@ -25,7 +25,8 @@ import numpy as np
 
 from sitewise import GPClassifier
 from sitewise.errors import UserError
-from sitewise.estimators.persistence import ModelFileError, load, to_bytes
+from sitewise.estimators import ModelFileError, load
+from sitewise.estimators.persistence import to_bytes
 from sitewise.runtime.log import Log
 from sitewise.runtime.resume import Journal
 
