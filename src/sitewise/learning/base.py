@@ -76,9 +76,9 @@ class Fit(abc.ABC):
         return values(self.model)
 
     @property
+    @abc.abstractmethod
     def weight(self) -> float:
         """The number of training rows, each counted with its weight."""
-        raise NotImplementedError
 
     @property
     @abc.abstractmethod
