@@ -90,6 +90,7 @@ def test_outliers_are_named(X, signal, regressor):
     assert np.isnan(found.precision[40]) and 40 not in found.rows
     assert np.all(found.precision[found.rows] < 0.1)
     assert "treated as outliers (outliers_): " in model.fit_report_
+    assert "loo_" in dir(regressor) and not hasattr(regressor, "outliers_")
     with pytest.raises(AttributeError, match="outliers_ is for robust noise"):
         _ = regressor.outliers_
 

@@ -81,3 +81,11 @@ def test_every_fault_has_its_sentence(sentence):
     with pytest.raises(AssertionError, match="Wrong: ") as caught:
         check_inference(wrong())
     assert sentence in str(caught.value)
+
+
+def test_a_method_without_a_name_is_called_by_its_class():
+    @dataclasses.dataclass(frozen=True)
+    class Mine(VI):
+        pass
+
+    assert (Mine().name, VI().name) == ("mine", "vi")

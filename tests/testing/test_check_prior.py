@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from cases import PRIORS
-from sitewise import kernels, means
+from cases import PRIORS, problem
+from sitewise import VI, Data, Model, Nested, evidence, kernels, likelihoods, means
 from sitewise.kernels import Kernel
 from sitewise.priors import FullPrior, Gram, LatentPosterior, Marginals, Prior
 from sitewise.sites import Sites
@@ -55,6 +55,18 @@ class Dense(Prior):
 
 def test_the_defaults_of_the_contract_suffice():
     check_prior(Dense(kernels.Matern52(0.8, 1.3)))
+
+
+def test_a_structure_that_is_not_dense_learns_the_same_and_is_not_refused_for_memory(monkeypatch):
+    learner = Nested(VI(), evidence.ep, fixed=("mean.*",), max_rounds=3)
+    data, likelihood = Data.of(*problem("probit", 12)), likelihoods.BernoulliProbit()
+    own = FullPrior(kernels.Matern52(0.8, 1.3), means.Constant(0.3), 1e-9)
+    known = learner.fit(Model(own, likelihood), data)
+    monkeypatch.setenv("SITEWISE_MEMORY", "1e-9")
+    with pytest.raises(ValueError, match="needs about"):
+        learner.fit(Model(own, likelihood), data)
+    found = learner.fit(Model(Dense(kernels.Matern52(0.8, 1.3)), likelihood), data)
+    assert found.objective == pytest.approx(known.objective, abs=1e-7)
 
 
 def changed(**fields):

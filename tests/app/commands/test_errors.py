@@ -121,6 +121,10 @@ def test_places_that_cannot_be_written_are_told_before_the_work(run, table, mode
     assert files(tmp_path) == before
 
 
+def test_a_folder_in_the_place_of_a_file(run, table):
+    fails(run("fit", table, "-t", "label", "--out", "."), "it is a folder", "--out")
+
+
 def test_a_full_disk(run, table, model, tmp_path, monkeypatch):
     def full(descriptor):
         raise FULL
