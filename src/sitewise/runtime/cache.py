@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 
 def user_cache(part: str) -> Path:
     """The folder `part` of SITEWISE_CACHE or, if that is not set, of `sitewise` in the user's cache folder."""
-    base = os.environ.get("SITEWISE_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "sitewise"
-    )
-    return Path(base) / part
+    return Path(os.environ.get("SITEWISE_CACHE") or _user_folder()) / part
+
+
+def _user_folder() -> str:
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(given):  # the standard says to ignore any other
+        return os.path.join(given, "sitewise")
+    home = os.path.expanduser("~")
+    if os.path.isabs(home):
+        return os.path.join(home, ".cache", "sitewise")
+    # A user without a home, as in some containers: "~" must not become a folder of that name.
+    return os.path.join(tempfile.gettempdir(), f"sitewise-{os.getuid() if hasattr(os, 'getuid') else ''}")

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import jax
 
 
 def on_accelerator() -> bool:
     """Whether JAX runs on something other than the processor."""
-    return jax.default_backend() != "cpu"
+    chosen = getattr(jax.config, "jax_default_device", None)
+    if chosen is None:
+        return jax.default_backend() != "cpu"
+    return (chosen if isinstance(chosen, str) else chosen.platform) != "cpu"
+
+
+@contextlib.contextmanager
+def on_processor() -> Iterator[None]:
+    """Use the processor until the end of the `with` block, also where there is an accelerator."""
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield
