@@ -10,7 +10,7 @@ from module_graph import Import, imports, modules, strongly_connected
 LAYERS = [
     {"errors", "types"},
     {"numerics", "runtime"},
-    {"data", "sites", "means", "kernels", "likelihoods", "hyperpriors", "parameters", "priors", "model"},
+    {"data", "sites", "means", "kernels", "likelihoods", "hyperpriors", "parameters", "priors", "model", "rows"},
     {"inference", "evidence"},
     {"learning", "methods", "predict", "metrics", "surface"},
     {"mcmc"},

@@ -26,28 +26,31 @@ from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.priors import Marginals
+from sitewise.rows import Values, on_rows
 from sitewise.runtime.device import on_accelerator
+from sitewise.runtime.engine import Array, on_host, to_host
+from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites, expected_log_site, log_site
 
-Terms = Callable[[Likelihood, Data, Marginals, Sites, float], jax.Array]
+Terms = Callable[[Likelihood, Data, Marginals, Sites, float], Array]
 
 
-def share(data: Data, power: float) -> float | jax.Array:
+def share(data: Data, power: float) -> float | Array:
     """The power a at which row i's likelihood is left out: `power`, or less for a row of weight below 1."""
     if not data.fractional:
         return power
     return power * jnp.where(data.mask, jnp.minimum(data.weight, 1.0), 1.0)
 
 
-def _laplace(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> jax.Array:
+def _laplace(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> Array:
     return likelihood.log_prob(data.y, q.mean) - log_site(sites, q.mean)
 
 
-def _elbo(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> jax.Array:
+def _elbo(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> Array:
     return likelihood.expected_log_prob(data.y, q.mean, q.var + q.resid) - expected_log_site(sites, q.mean, q.var)
 
 
-def _ep(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> jax.Array:
+def _ep(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> Array:
     a = share(data, power)
     left = q.cavity(sites, a)
     return (likelihood.log_expected_prob(data.y, left.mean, left.f_var, a) - left.log_site) / a
@@ -58,7 +61,7 @@ def _ep(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: f
 _CPU_ROWS, _ACCELERATOR_ROWS = 1024, 4096
 
 
-def _collapsed(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> jax.Array:
+def _collapsed(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> Array:
     """As `_ep`, with the residual treated variationally: log p ≥ log ∫ p(u) Π p̃_i(s_i) du (Jensen), and `_ep` of that.
 
     `_ep` itself averages the residual inside the logarithm, which rewards residual variance (the bias of FITC).
@@ -67,7 +70,7 @@ def _collapsed(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, p
     left = q.cavity(sites, a)
 
     @jax.checkpoint
-    def tilted(row: tuple[jax.Array, ...]) -> jax.Array:
+    def tilted(row: tuple[Array, ...]) -> Array:
         y, mean, var, resid, start, *power = row
         return likelihood.log_expected_smoothed_prob(y, mean, var, resid, power[0] if power else a, start)
 
@@ -77,7 +80,7 @@ def _collapsed(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, p
     return (values - left.log_site) / a
 
 
-def _loo(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> jax.Array:
+def _loo(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> Array:
     left = q.cavity(sites, share(data, 1.0))
     return likelihood.log_expected_prob(data.y, left.mean, left.f_var)
 
@@ -90,29 +93,46 @@ class Evidence:
     terms: Terms = dataclasses.field(repr=False)  # the text of a function differs between processes
     with_log_z: bool = True
     power: float = 1.0
+    piece: int = dataclasses.field(default=0, repr=False)  # rows of a program on the host, where the default is slower
 
-    def rows(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> jax.Array:
+    def rows(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Array:
         """The term of each row, counted once (not times its weight); 0 for padding."""
         return jnp.where(data.mask, self.terms(likelihood, data, q, sites.masked(data.mask), self.power), 0.0)
 
-    def read(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> jax.Array:
+    def read(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Array:
         """The evidence, given q = prior × sites already conditioned."""
         return self.total(data, q, self.terms(likelihood, data, q, sites.masked(data.mask), self.power))
 
-    def total(self, data: Data, q: Marginals, terms: jax.Array) -> jax.Array:
+    def total(self, data: Data, q: Marginals, terms: Array) -> Array:
         """The evidence, given the terms of the rows."""
         total = jnp.sum(data.weight * jnp.where(data.mask, terms, 0.0))
         return total + q.log_z if self.with_log_z else total
 
-    def __call__(self, model: Model, data: Data, sites: Sites) -> jax.Array:
-        q = model.prior.gram(data.X).condition(sites.scaled(data.weight))
-        return self.read(model.likelihood, data, q, sites)
+    def __call__(self, model: Model, data: Data, sites: Sites) -> Array:
+        """The evidence; a NumPy number on a processor, where it is computed in double precision."""
+        if model.prior.host and on_host(model, data, sites):
+            with working_precision():
+                return self.on_marginals(*conditioned(*to_host((model, data, sites))))
+        return self.on_marginals(*conditioned(model, jax.tree.map(jnp.asarray, data), sites))
+
+    def on_marginals(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Array:
+        """`read` for either kind of arrays."""
+        return on_rows(_read, self, likelihood, data, q, sites, piece=self.piece)[1][0]
+
+
+def conditioned(model: Model, data: Data, sites: Sites) -> tuple[Likelihood, Data, Marginals, Sites]:
+    """What `Evidence.read` takes."""
+    return model.likelihood, data, model.prior.gram(data.X).condition(sites.scaled(data.weight)), sites
+
+
+def _read(evidence: Evidence, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> tuple[Values, Values]:
+    return (), (evidence.read(likelihood, data, q, sites),)
 
 
 laplace = Evidence("laplace", _laplace)
 elbo = Evidence("elbo", _elbo)
 ep = Evidence("ep", _ep)
-collapsed = Evidence("collapsed", _collapsed)
+collapsed = Evidence("collapsed", _collapsed, piece=128)  # its nested quadrature then fits in a processor's cache
 loo = Evidence("loo", _loo, with_log_z=False)
 
 ALL = {e.name: e for e in (laplace, elbo, ep, collapsed, loo)}

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-from collections.abc import Iterable, Iterator, Mapping
+import functools
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from sitewise.runtime.engine import Array, namespace
 from sitewise.types import POSITIVE, replace
 
 DEFAULT_BOUNDS = (1e-5, 1e6)  # of positive parameters
@@ -33,13 +33,19 @@ class Parameter:
         return int(np.prod(self.shape, dtype=int))
 
 
-def _children(obj: Any) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+def _children(obj: Any) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
     if isinstance(obj, tuple):
         yield from ((str(i), part, {}) for i, part in enumerate(obj))
-    elif dataclasses.is_dataclass(obj):
-        for f in dataclasses.fields(obj):
-            if not f.metadata.get("static"):
-                yield f.name, getattr(obj, f.name), dict(f.metadata)
+    else:
+        yield from ((name, getattr(obj, name), metadata) for name, metadata in _fields(obj.__class__))
+
+
+@functools.cache
+def _fields(kind: Hashable) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    """Names and metadata of the fields that are not static."""
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        return ()
+    return tuple((f.name, f.metadata) for f in dataclasses.fields(kind) if not f.metadata.get("static"))
 
 
 def _join(prefix: str, name: str) -> str:
@@ -138,24 +144,34 @@ class Trainable:
             if name not in known:
                 raise ValueError(f"A prior was given for {name!r}; the trained parameters are {', '.join(known)}.")
 
-    def forward(self, support: str, value: jax.Array) -> jax.Array:
+    def forward(self, support: str, value: Array) -> Array:
         if support != POSITIVE:
             return value
+        xp = namespace(value)
         if self.transform == "log":
-            return jnp.log(value)
-        return value + jnp.log(-jnp.expm1(-value))  # inverse softplus
+            return xp.log(value)
+        return value + xp.log(-xp.expm1(-value))  # inverse softplus
 
-    def backward(self, support: str, raw: jax.Array) -> jax.Array:
+    def backward(self, support: str, raw: Array) -> Array:
         if support != POSITIVE:
             return raw
-        return jnp.exp(raw) if self.transform == "log" else jax.nn.softplus(raw)
+        xp = namespace(raw)
+        return xp.exp(raw) if self.transform == "log" else xp.logaddexp(raw, 0.0)
 
-    def to_vector(self, model: Any) -> jax.Array:
+    def backward_slope(self, support: str, raw: Array) -> Array:
+        """The derivative of `backward`."""
+        xp = namespace(raw)
+        if support != POSITIVE:
+            return xp.ones_like(raw)
+        return xp.exp(raw) if self.transform == "log" else 1 / (1 + xp.exp(-raw))
+
+    def to_vector(self, model: Any) -> Array:
         found = {p.name: v for p, v in walk(model)}
-        parts = [jnp.ravel(self.forward(p.support, jnp.asarray(found[p.name]))) for p in self.parameters]
-        return jnp.concatenate(parts) if parts else jnp.zeros(0)
+        xp = namespace(*found.values())
+        parts = [xp.ravel(self.forward(p.support, xp.asarray(found[p.name]))) for p in self.parameters]
+        return xp.concatenate(parts) if parts else xp.zeros(0)
 
-    def constrained(self, vector: jax.Array) -> dict[str, jax.Array]:
+    def constrained(self, vector: Array) -> dict[str, Array]:
         """The values by name that `vector` represents."""
         out, at = {}, 0
         for p in self.parameters:
@@ -164,5 +180,14 @@ class Trainable:
             at += p.size
         return out
 
-    def from_vector(self, model: Any, vector: jax.Array) -> Any:
+    def from_vector(self, model: Any, vector: Array) -> Any:
         return with_values(model, self.constrained(vector))
+
+    def pull(self, vector: Array, bar: Any) -> Array:
+        """The cotangent of the vector, given that of `from_vector`."""
+        xp, found, out, at = namespace(vector), {p.name: v for p, v in walk(bar)}, [], 0
+        for p in self.parameters:
+            raw = vector[at : at + p.size]
+            out.append(xp.ravel(found[p.name]) * self.backward_slope(p.support, raw))
+            at += p.size
+        return xp.concatenate(out) if out else xp.zeros_like(vector)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
+
+from sitewise.runtime.engine import Array, namespace
 
 
 class Sites(NamedTuple):
@@ -27,9 +28,10 @@ class Sites(NamedTuple):
         """The product of `weight` copies of each site."""
         return Sites(weight * self.nat1, weight * self.prec)
 
-    def masked(self, mask: jax.Array) -> Sites:
+    def masked(self, mask: Array) -> Sites:
         """The sites of the rows that count; zeros for the others."""
-        return Sites(jnp.where(mask, self.nat1, 0.0), jnp.where(mask, self.prec, 0.0))
+        xp = namespace(mask, *self)
+        return Sites(xp.where(mask, self.nat1, 0.0), xp.where(mask, self.prec, 0.0))
 
 
 class Cavity(NamedTuple):
@@ -40,10 +42,10 @@ class Cavity(NamedTuple):
     latent values, means are vectors and variances are matrices, on the last axes.
     """
 
-    mean: jax.Array
-    var: jax.Array
-    f_var: jax.Array
-    log_site: jax.Array
+    mean: Array
+    var: Array
+    f_var: Array
+    log_site: Array
 
 
 # The least share of the marginal's precision that a cavity keeps.  Below it the site holds (nearly) all of that
@@ -51,7 +53,7 @@ class Cavity(NamedTuple):
 _MIN_SHARE = 1e-10
 
 
-def cavity(mean: jax.Array, var: jax.Array, resid: ArrayLike, sites: Sites, share: ArrayLike) -> Cavity:
+def cavity(mean: Array, var: Array, resid: ArrayLike, sites: Sites, share: ArrayLike) -> Cavity:
     """N(mean, var) with `share` of one copy of each site divided out.
 
     Written relative to the marginal, c = 1 − a·prec·v, so that no digits are lost when v is tiny.
@@ -61,17 +63,17 @@ def cavity(mean: jax.Array, var: jax.Array, resid: ArrayLike, sites: Sites, shar
     return Cavity(*without, without[1] + resid, log_expected_site(sites, *without, share))
 
 
-def log_site(sites: Sites, f: jax.Array) -> jax.Array:
+def log_site(sites: Sites, f: Array) -> Array:
     """log t_i(f_i)."""
     return sites.nat1 * f - 0.5 * sites.prec * f**2
 
 
-def expected_log_site(sites: Sites, mean: jax.Array, var: jax.Array) -> jax.Array:
+def expected_log_site(sites: Sites, mean: Array, var: Array) -> Array:
     """E_{N(mean, var)}[log t_i]."""
     return sites.nat1 * mean - 0.5 * sites.prec * (mean**2 + var)
 
 
-def log_expected_site(sites: Sites, mean: jax.Array, var: jax.Array, share: ArrayLike) -> jax.Array:
+def log_expected_site(sites: Sites, mean: Array, var: Array, share: ArrayLike) -> Array:
     """log E_{N(mean, var)}[t_i^share], the cavity integral with the site in place of the likelihood."""
     b, w = share * sites.nat1, share * sites.prec
     spread = jnp.maximum(1 + w * var, _MIN_SHARE)

@@ -1,6 +1,6 @@
 """Evidence surfaces: an evidence at every point of a (lengthscale, magnitude) grid.
 
-One compiled program computes a row of the grid (constant σ), and every point has its own outcome.  Where the likelihood
+Every point has its own outcome.  Where the likelihood
 is log-concave, Laplace and VI have one solution for every θ (and EP is not known to have others).  A point then starts
 from sites that are extrapolated from the three rows before it: log prec and nat1/√prec continue along a parabola in
 log σ (for large σ, where the posterior only grows with the prior, they are straight lines).  A point that does not
@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,13 +22,16 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from sitewise.data import Data
-from sitewise.evidence import Evidence, elbo
+from sitewise.evidence import Evidence, elbo, laplace
 from sitewise.inference import EP, VI, Inference
 from sitewise.inference.loop import iterate
 from sitewise.inference.start import first_sites
 from sitewise.kernels import Matern52, Stationary
+from sitewise.kernels.stationary import same_rows
 from sitewise.likelihoods import BernoulliProbit, Likelihood
 from sitewise.priors import FullPrior
+from sitewise.runtime import programs
+from sitewise.runtime.engine import Array, is_host, namespace, on_host, to_host
 from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.types import Outcome
@@ -50,7 +53,7 @@ _STATIONARY_TOL = 5e-4
 _MAX_CHANGE = 3.0  # the largest change of log prec by extrapolation
 _ROWS_USED = 3  # rows from which sites are extrapolated
 
-_Row = tuple[jax.Array, jax.Array, jax.Array, jax.Array]  # the fields of `Surface` for one σ
+_Row = tuple[Any, Any, Any, Any]  # the fields of `Surface` for one σ
 
 
 def _with_tolerance(method: Inference, evidence: Evidence) -> Inference:
@@ -62,27 +65,57 @@ def _with_tolerance(method: Inference, evidence: Evidence) -> Inference:
     return dataclasses.replace(method, tol=_STATIONARY_TOL) if stationary and method.tol is None else method
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _point(
+    method: Inference,
+    evidence: Evidence,
+    kernel: type[Stationary],
+    likelihood: Likelihood,
+    data: Data,
+    log_sigma: ArrayLike,
+    log_l: Array,
+    start: Sites,
+) -> tuple[_Row, Sites]:
+    """The fields of `Surface` at one point, and its sites."""
+    xp = namespace(log_l, log_sigma)
+    prior = FullPrior(kernel(lengthscale=xp.exp(log_l), variance=xp.exp(2 * log_sigma)))
+    found, solution, *_ = iterate(method, likelihood, prior.gram(data.X), data, start, evidence is laplace)
+    # VI has computed its bound already.
+    known = isinstance(method, VI) and evidence is elbo
+    value = found.merit if known else evidence.on_marginals(likelihood, data, found.q, solution.sites)
+    return (value, solution.code, solution.stats.steps, solution.stats.residual), solution.sites
+
+
+@functools.partial(programs.jit, static_argnums=(0, 1, 2))
+def _traced_row(
+    method: Inference,
+    evidence: Evidence,
+    kernel: type[Stationary],
+    likelihood: Likelihood,
+    data: Data,
+    log_sigma: ArrayLike,
+    log_ls: Array,
+    starts: Sites,
+) -> tuple[_Row, Sites]:
+    point = functools.partial(_point, method, evidence, kernel, likelihood, data, log_sigma)
+    return lax.map(lambda each: point(*each), (log_ls, starts))
+
+
 def _row(
     method: Inference,
     evidence: Evidence,
     kernel: type[Stationary],
     likelihood: Likelihood,
     data: Data,
-    log_ls: jax.Array,
-    log_sigma: ArrayLike,
+    log_sigma: float,
+    log_ls: np.ndarray,
     starts: Sites,
 ) -> tuple[_Row, Sites]:
-    def point(each: tuple[jax.Array, Sites]) -> tuple[_Row, Sites]:
-        log_l, start = each
-        prior = FullPrior(kernel(lengthscale=jnp.exp(log_l), variance=jnp.exp(2 * log_sigma)))
-        found, solution, _ = iterate(method, likelihood, prior.gram(data.X), data, start)
-        # VI has computed its bound already.
-        known = isinstance(method, VI) and evidence is elbo
-        value = found.merit if known else evidence.read(likelihood, data, found.q, solution.sites)
-        return (value, solution.code, solution.stats.steps, solution.stats.residual), solution.sites
-
-    return lax.map(point, (log_ls, starts))
+    """One row of the grid."""
+    if not is_host(*jax.tree.leaves((likelihood, data))):
+        return _traced_row(method, evidence, kernel, likelihood, data, log_sigma, jnp.asarray(log_ls), starts)
+    point = functools.partial(_point, method, evidence, kernel, likelihood, data, np.float64(log_sigma))
+    points = [point(log_l, Sites(*(a[i] for a in starts))) for i, log_l in enumerate(log_ls)]
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *points)
 
 
 def _lagrange_weights(known: np.ndarray, value: float) -> np.ndarray:
@@ -91,18 +124,15 @@ def _lagrange_weights(known: np.ndarray, value: float) -> np.ndarray:
     return np.prod(np.where(np.eye(len(known), dtype=bool), 1.0, value - known[None, :]) / gaps, axis=1)
 
 
-@jax.jit
-def _extrapolated(previous: list[Sites], weights: jax.Array) -> Sites:
+def _extrapolated(previous: list[Sites], weights: np.ndarray) -> Sites:
     """The sites of the next row, extrapolated from those of the last rows."""
     last = previous[-1]
-    seen = jnp.all(jnp.stack([s.prec > 0 for s in previous]), axis=0)
-    logs = [jnp.log(jnp.where(seen, s.prec, 1.0)) for s in previous]
+    seen = np.all(np.stack([s.prec > 0 for s in previous]), axis=0)
+    logs = [np.log(np.where(seen, s.prec, 1.0)) for s in previous]
     change = sum(w * log for w, log in zip(weights, logs, strict=True)) - logs[-1]
-    log_prec = logs[-1] + jnp.clip(change, -_MAX_CHANGE, _MAX_CHANGE)
-    ratio = sum(w * s.nat1 * jnp.exp(-0.5 * log) for w, s, log in zip(weights, previous, logs, strict=True))
-    return Sites(
-        jnp.where(seen, ratio * jnp.exp(0.5 * log_prec), last.nat1), jnp.where(seen, jnp.exp(log_prec), last.prec)
-    )
+    log_prec = logs[-1] + np.clip(change, -_MAX_CHANGE, _MAX_CHANGE)
+    ratio = sum(w * s.nat1 * np.exp(-0.5 * log) for w, s, log in zip(weights, previous, logs, strict=True))
+    return Sites(np.where(seen, ratio * np.exp(0.5 * log_prec), last.nat1), np.where(seen, np.exp(log_prec), last.prec))
 
 
 def evidence_surface(
@@ -123,31 +153,35 @@ def evidence_surface(
     rows: list[Sequence[np.ndarray]] = []
     previous: list[Sites] = []
     with working_precision():
-        padded = data.to_bucket()
-        own = jax.tree.map(lambda a: jnp.tile(a, (len(log_ls), 1)), first_sites(likelihood, padded))
+        host = on_host(likelihood, data)
+        likelihood = to_host(likelihood) if host else likelihood
+        rows_of = to_host(data) if host else data.to_bucket()
+        own = jax.tree.map(lambda a: np.tile(a, (len(log_ls), 1)), first_sites(likelihood, rows_of))
 
         def solve(value: float, starts: Sites) -> tuple[_Row, Sites]:
-            return _row(method, evidence, kernel, likelihood, padded, jnp.asarray(log_ls), float(value), starts)
+            found = _row(method, evidence, kernel, likelihood, rows_of, float(value), log_ls, starts)
+            return jax.tree.map(np.asarray, found)
 
-        for i, value in enumerate(log_sigma):
-            known = np.asarray(log_sigma[i - len(previous) : i], float)
-            if len(previous) < 2 or len(set(known)) < len(known):
-                starts = previous[-1] if previous else own
-            else:
-                starts = _extrapolated(previous, jnp.asarray(_lagrange_weights(known, value)))
-            row, sites = solve(value, starts)
-            failed = np.asarray(row[1]) != Outcome.CONVERGED
-            if previous and np.any(failed):
-                pick = functools.partial(_where_first, failed)
-                row, sites = jax.tree.map(pick, solve(value, own), (row, sites))
-            rows.append(jax.tree.map(np.asarray, row))
-            if likelihood.log_concave:
-                previous = [*previous[1 - _ROWS_USED :], sites]
-            if done is not None:
-                done(Surface(*rows[-1]))
+        with same_rows(rows_of.X):
+            for i, value in enumerate(log_sigma):
+                known = np.asarray(log_sigma[i - len(previous) : i], float)
+                if len(previous) < 2 or len(set(known)) < len(known):
+                    starts = previous[-1] if previous else own
+                else:
+                    starts = _extrapolated(previous, _lagrange_weights(known, value))
+                row, sites = solve(value, starts)
+                failed = np.asarray(row[1]) != Outcome.CONVERGED
+                if previous and np.any(failed):
+                    pick = functools.partial(_where_first, failed)
+                    row, sites = jax.tree.map(pick, solve(value, own), (row, sites))
+                rows.append(row)
+                if likelihood.log_concave:
+                    previous = [*previous[1 - _ROWS_USED :], sites]
+                if done is not None:
+                    done(Surface(*rows[-1]))
     return Surface(*(np.stack(column) for column in zip(*rows, strict=True)))
 
 
-def _where_first(flags: np.ndarray, a: jax.Array, b: jax.Array) -> jax.Array:
+def _where_first(flags: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a where the flag of the first axis is set, else b."""
-    return jnp.where(flags.reshape((-1,) + (1,) * (a.ndim - 1)), a, b)
+    return np.where(flags.reshape((-1,) + (1,) * (a.ndim - 1)), a, b)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     class ArrayField:
         """The type of a data field: a caller may pass anything array-like, and whoever reads it gets an array."""
 
-        def __get__(self, owner: object, kind: type | None = None) -> jax.Array: ...
+        def __get__(self, owner: object, kind: type | None = None) -> Any: ...
 
         def __set__(self, owner: object, value: ArrayLike) -> None: ...
 
@@ -66,7 +66,7 @@ class Module:
         for f in _fields(self):
             support = f.metadata.get("support")
             value = getattr(self, f.name)
-            # JAX rebuilds modules with tracers and placeholders in their fields: those are not checked.
+            # Under a caller's trace a value may be a tracer, which is not checked.
             if support is None or not isinstance(value, int | float | list | tuple | np.ndarray | np.generic):
                 continue
             value = np.asarray(value, dtype=np.float64)
@@ -87,7 +87,7 @@ def _fields(obj: Any) -> tuple[dataclasses.Field[Any], ...]:
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, np.ndarray | jax.Array) and not isinstance(value, jax.core.Tracer):
+    if isinstance(value, np.ndarray | np.generic | jax.Array) and not isinstance(value, jax.core.Tracer):
         return np.array2string(np.asarray(value), precision=5, separator=", ", threshold=20)
     return repr(value)
 
@@ -118,7 +118,11 @@ def _register(cls: type, data: tuple[str, ...], settings: tuple[str, ...]) -> No
         return tuple((jax.tree_util.GetAttrKey(n), v) for n, v in zip(data, values, strict=True)), aux
 
     def rebuild(aux: tuple[Any, ...], values: Iterable[Any]) -> Any:
-        return cls(**dict(zip(data, values, strict=True)), **dict(zip(settings, aux, strict=True)))
+        # Without `__init__`: JAX puts tracers, cotangents and placeholders here, which need not be valid values.
+        obj: Any = object.__new__(cls)
+        for name, value in zip((*data, *settings), (*values, *aux), strict=True):
+            object.__setattr__(obj, name, value)
+        return obj
 
     jax.tree_util.register_pytree_with_keys(cls, named_parts, rebuild, parts)
 
@@ -131,6 +135,15 @@ def replace(obj: T, **changes: Any) -> T:
     if changes:
         raise TypeError(f"{type(obj).__name__} has no field {', '.join(sorted(changes))}; check the spelling.")
     return new
+
+
+def precedes(cls: type, first: str, second: str) -> bool:
+    """Whether `first` is defined by a class that comes before the one that defines `second`.
+
+    Then `second`, which a base class wrote for its own `first`, does not belong to it.
+    """
+    order = [next(i for i, kind in enumerate(cls.__mro__) if name in kind.__dict__) for name in (first, second)]
+    return order[0] < order[1]
 
 
 class Outcome(enum.IntEnum):

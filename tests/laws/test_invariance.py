@@ -13,11 +13,13 @@ ROWS = 13
 READ = {**EVIDENCES, "power": evidence.power_ep(0.5)}
 
 
-@functools.partial(jax.jit, static_argnums=0)
 def _everything(method, model, data, X_new):
     solution = method.solve(model, data)
     q = posterior(model, data, solution.sites)
     return {k: e(model, data, solution.sites) for k, e in READ.items()}, q.f(X_new), solution
+
+
+ENGINES = {"host": _everything, "traced": functools.partial(jax.jit, static_argnums=0)(_everything)}
 
 
 def _same(a, b, atol):
@@ -27,12 +29,15 @@ def _same(a, b, atol):
     np.testing.assert_allclose(a[1][1], b[1][1], atol=atol)
 
 
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
-@pytest.mark.parametrize("method", METHODS)
-def test_padding_row_order_and_integer_weights(likelihood, method):
+CASES = [(method, likelihood, "host") for method in METHODS for likelihood in LIKELIHOODS]
+CASES += [("vi", "poisson", "traced")]
+
+
+@pytest.mark.parametrize(("method", "likelihood", "engine"), CASES)
+def test_padding_row_order_and_integer_weights(method, likelihood, engine):
+    solve = functools.partial(ENGINES[engine], METHODS[method])
     X, y = problem(likelihood, ROWS)
     X_new = X[:4] + 0.1
-    solve = functools.partial(_everything, METHODS[method])
     model = Model.full(kernels.Matern52([0.8, 1.1], 1.5), LIKELIHOODS[likelihood])
     plain = solve(model, Data.of(X, y), X_new)
     assert plain[2].code == 0
@@ -48,15 +53,16 @@ def test_padding_row_order_and_integer_weights(likelihood, method):
     _same(weighted, repeated, 1e-7)
 
 
-def test_fractional_weights_are_powers_of_the_likelihood():
+@pytest.mark.parametrize("engine", ENGINES)
+def test_fractional_weights_are_powers_of_the_likelihood(engine):
     """Gaussian noise of variance s²/w is the w-th power of noise s², up to the normaliser."""
     from sitewise import EP, likelihoods
 
     X, y = problem("gaussian", ROWS)
     weight = np.full(ROWS, 0.25)
     kernel = kernels.Matern52(0.8, 1.5)
-    a = _everything(EP(), Model.full(kernel, likelihoods.Gaussian(0.4)), Data.of(X, y, weight), X[:4])
-    b = _everything(EP(), Model.full(kernel, likelihoods.Gaussian(0.8)), Data.of(X, y), X[:4])
+    a = ENGINES[engine](EP(), Model.full(kernel, likelihoods.Gaussian(0.4)), Data.of(X, y, weight), X[:4])
+    b = ENGINES[engine](EP(), Model.full(kernel, likelihoods.Gaussian(0.8)), Data.of(X, y), X[:4])
     np.testing.assert_allclose(a[1][0], b[1][0], atol=1e-9)
     np.testing.assert_allclose(a[1][1], b[1][1], atol=1e-9)
     assert a[2].code == 0

@@ -17,9 +17,8 @@ def test_loo_equals_refits(likelihood):
     data = Data.of(X, y)
     sites = EP().solve(model, data).sites
     q = model.prior.gram(data.X).condition(sites.scaled(data.weight))
-    fast = np.asarray(loo.rows(chosen, data, q, sites))
+    fast = np.asarray(jax.jit(loo.rows)(chosen, data, q, sites))
 
-    @jax.jit
     def left_out(data, x, target):
         without = EP().solve(model, data).sites
         return posterior(model, data, without).log_density(x, target)[0]
@@ -28,7 +27,10 @@ def test_loo_equals_refits(likelihood):
     for i in range(0, len(X), 3):
         weight = np.ones(len(X))
         weight[i] = 0
-        slow.append(float(left_out(Data.of(X, y, weight), X[i : i + 1], y[i : i + 1])))
+        row = Data.of(X, y, weight), X[i : i + 1], y[i : i + 1]
+        slow.append(float(left_out(*row)))
+    if likelihood == "probit":
+        assert float(jax.jit(left_out)(*row)) == pytest.approx(slow[-1], abs=1e-7)
     gap = np.abs(fast[::3] - slow)
     assert np.quantile(gap, 0.9) < 1e-2  # the largest is a row that its neighbours contradict
     assert gap.max() < 1.5e-2

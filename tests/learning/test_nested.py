@@ -8,7 +8,8 @@ from scipy.optimize import minimize
 
 from cases import problem
 from sitewise import Data, Laplace, Model, Nested, evidence, hyperpriors, kernels, likelihoods, resolve
-from sitewise.learning.objective import profile
+from sitewise.runtime import programs
+from sitewise.runtime.engine import traced
 
 # Evidence per row, lengthscale, magnitude: ionosphere, fold 3 of seed 42.
 MAXIMA = {
@@ -71,14 +72,26 @@ def small():
 
 
 def test_folds_share_compiled_programs(small):
-    """Ten folds of 27 rows, of 28 and of 26: one program."""
+    """No program depends on the number of rows, or of columns."""
     model, data = small
     resolve("hybrid", max_rounds=2).fit(model, data)
-    before = profile._cache_size()
+    before = programs._memory.cache_info()
     for drop in range(10):
         keep = np.delete(np.arange(30), [drop, drop + 5] + ([drop + 10] if drop % 2 else []))
-        resolve("hybrid", max_rounds=2).fit(model, Data.of(data.X[keep], data.y[keep]))
-    assert profile._cache_size() - before <= 1
+        resolve("hybrid", max_rounds=2).fit(model, Data.of(np.repeat(data.X[keep], 1 + drop, axis=1), data.y[keep]))
+    assert programs._memory.cache_info() == before
+
+
+def test_traced_folds_share_compiled_programs(small):
+    """Ten folds of 27 rows, of 28 and of 26: one program."""
+    model, data = small
+    with traced():
+        resolve("hybrid", max_rounds=2).fit(model, data)
+        before = programs._memory.cache_info()
+        for drop in range(10):
+            keep = np.delete(np.arange(30), [drop, drop + 5] + ([drop + 10] if drop % 2 else []))
+            resolve("hybrid", max_rounds=2).fit(model, Data.of(data.X[keep], data.y[keep]))
+        assert programs._memory.cache_info() - before <= 1
 
 
 def test_fixed_bounds_priors_and_report(small):

@@ -17,7 +17,7 @@ def problem(rows: int):
 def test_mean_alone_is_the_mean_and_its_variances_are_upper_limits():
     K, b, w = problem(30)
     whole, _ = gaussian_sites.condition_on_sites(K, b, w)
-    mean = gaussian_sites.mean_on_sites(K, b, w)
+    mean, _ = gaussian_sites.mean_on_sites(K, b, w)
     np.testing.assert_allclose(mean.mean, whole.mean, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(mean.log_z, whole.log_z, rtol=1e-12)
     assert np.all(mean.var >= whole.var)

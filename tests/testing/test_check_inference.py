@@ -71,6 +71,9 @@ FAULTS = {
         "propose_with_merit": lambda self, *a: (self.propose(*a), VI.merit(self, *a) * 0 - jnp.sum(a[3].prec ** 2)),
     },
     "the implicit gradient is": propose(lambda self, t, lik, d, q, s: Sites(t.nat1, wrong_slope(t.prec))),
+    "halves of the rows add up to": {
+        "merit": lambda self, *a: VI.merit(self, *a) - 1e-3 * VI.merit(self, *a) ** 2 / 100,
+    },
     "likelihood's own factors": propose(_wrong_for_gaussian),
 }
 

@@ -120,7 +120,9 @@ FAULTS = {
     "derivative of log_z in nat1": inexact(mean=lambda m, g, s: m + 0.1 * s.nat1),
     "derivative of log_z in prec": inexact(var=lambda v, g, s: v * (1 + 0.1 * (s.prec > 0))),
     "a row whose site is zero changes": inexact(log_z=lambda z, g, s: z + 0.01 * (len(s.nat1) - 7)),
-    "condition_mean must give": with_method("condition_mean", lambda self, s: self.condition(s)._replace(mean=self.mu)),
+    "condition_mean must give": with_method(
+        "condition_mean", lambda self, s: (self.condition(s)._replace(mean=self.mu), None)
+    ),
     "squared_times(x) is not": with_method("covariance", lambda self, sites, factor: _Thrice(self, sites)),
     "marginals disagree": {"posterior": _neighbours},
     "one finite number per row": changed(var=lambda v, g, s: jnp.full_like(v, jnp.nan)),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import numbers
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -61,6 +62,7 @@ class GPBase(BaseEstimator):
     _weight: np.ndarray
     _latents: list[Latent | Sampled]
     _indices: list[np.ndarray]
+    _report: Any  # the text of `fit_report_`, or the function that makes it
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Settings by name; if `deep`, also the values of the kernel, as in kernel__lengthscale."""
@@ -128,8 +130,25 @@ class GPBase(BaseEstimator):
         self._store(merged, [one.latent for one in found])
         self.n_iter_ = max([1, *(one.rounds for one in found)])
         self.converged_ = all(one.converged for one in found)
-        self.fit_report_ = "\n\n".join(one.report for one in found)
+        self._report = functools.partial(_joined, [one.report for one in found])
         warn_of(type(self).__name__, found, stacklevel=3)
+
+    @property
+    def fit_report_(self) -> str:
+        """What happened in plain words, made when it is first asked for: it computes every evidence."""
+        if not hasattr(self, "_report"):
+            raise AttributeError(f"{type(self).__name__} has no report before fit.")
+        if not isinstance(self._report, str):
+            self._report = self._report()
+        return self._report
+
+    @fit_report_.setter
+    def fit_report_(self, text: str) -> None:
+        self._report = text
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {**state, "_report": self.fit_report_} if "_report" in state else state
 
     def _start_model(self, likelihood: Likelihood, data: Data, seed: int) -> Model:
         """A full model, or a sparse one if inducing inputs are requested by number or given."""
@@ -359,6 +378,10 @@ class GPBase(BaseEstimator):
         """Write the fitted model to one file that `sitewise.load` reads; see docs/reference/model-file.md."""
         check_is_fitted(self)
         files.write_whole(Path(path), to_bytes(self))
+
+
+def _joined(reports: Sequence[Callable[[], str]]) -> str:
+    return "\n\n".join(report() for report in reports)
 
 
 def _part(progress: Report, k: int, parts: int) -> Report:

@@ -1,8 +1,8 @@
 """The latent function at some rows, and the predictions that follow from it.
 
 f is a mixture of Gaussians, each with its likelihood: one component for a Gaussian approximation, one for every draw of
-a sampled posterior.  Joint classes have several f at each row.  Rows are padded to a few block sizes, so that tables of
-any length share compiled programs.  All results are NumPy arrays.
+a sampled posterior.  Joint classes have several f at each row.  Tables of any length share compiled programs.  All
+results are NumPy arrays.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from jax.typing import ArrayLike
 
 from sitewise import predict
 from sitewise.likelihoods import Likelihood
+from sitewise.rows import of_each_row
+from sitewise.runtime import programs
+from sitewise.runtime.engine import on_host
 from sitewise.runtime.precision import working_precision
 
 _BLOCKS = (32, 256, 2048)
@@ -35,24 +38,34 @@ def _log_mean(logs: jax.Array) -> jax.Array:
     return logsumexp(logs, axis=0) - jnp.log(float(logs.shape[0]))
 
 
-@jax.jit
-def _y_moments(likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> tuple[jax.Array, jax.Array]:
+# Functions of the likelihoods of all components, and of the rows: means, variances, and y.
+
+
+def _y_moments(_: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> tuple[jax.Array, jax.Array]:
     return _moments(*_each(predict.y_moments, likelihood, mean, var))
 
 
-@jax.jit
-def _log_density(likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array) -> tuple[jax.Array]:
+def _log_density(_: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array) -> tuple[jax.Array]:
     return (_log_mean(_each(lambda one, m, v: predict.log_density(one, m, v, y), likelihood, mean, var)),)
 
 
-@jax.jit
-def _cdf(likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array) -> tuple[jax.Array]:
+def _cdf(_: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array) -> tuple[jax.Array]:
     return (jnp.mean(_each(lambda one, m, v: predict.y_cdf(one, m, v, y), likelihood, mean, var), axis=0),)
 
 
-@jax.jit
-def _log_probabilities(likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> tuple[jax.Array]:
+def _log_probabilities(_: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> tuple[jax.Array]:
     return (_log_mean(_each(lambda one, m, v: one.log_probabilities(m, v), likelihood, mean, var)),)
+
+
+def _log_prob(_: None, likelihood: Likelihood, f: jax.Array, y: jax.Array) -> tuple[jax.Array]:
+    """log p(y | f) of every draw; f has the draws on its last axis."""
+    each = jax.vmap(lambda one, f: one.log_prob(y, f), in_axes=(0, -1), out_axes=-1)
+    return (each(likelihood, f),)
+
+
+@functools.cache
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return programs.jit(functools.partial(function, None))
 
 
 def _moments(mean: Any, var: Any) -> tuple[Any, Any]:
@@ -122,7 +135,9 @@ class Mixture(NamedTuple):
     def _read(self, function: Callable[..., Any], *y: ArrayLike) -> tuple[np.ndarray, ...]:
         rows = [np.broadcast_to(np.asarray(one, float), len(self.mean)) for one in y]
         with working_precision():
-            return by_block(functools.partial(function, self.likelihood), self.mean, self.var, *rows)
+            if on_host(self):
+                return of_each_row(function, None, self.likelihood, self.mean, self.var, *rows)
+            return by_block(functools.partial(_compiled(function), self.likelihood), self.mean, self.var, *rows)
 
 
 class Functions(NamedTuple):
@@ -135,7 +150,9 @@ class Functions(NamedTuple):
     def log_prob(self, y: float) -> np.ndarray:
         """log p(y | f) of every draw and row."""
         with working_precision():
-            return np.asarray(jax.vmap(lambda one, f: one.log_prob(jnp.full_like(f, y), f))(self.likelihood, self.f))
+            f = np.swapaxes(self.f, 0, -1)
+            found = of_each_row(_log_prob, None, self.likelihood, f, np.full(len(f), float(y)))[0]
+            return np.swapaxes(np.asarray(found), 0, -1)
 
     def observe(self, seed: int) -> np.ndarray:
         """One observation for every draw and row."""

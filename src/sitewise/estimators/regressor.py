@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -135,8 +136,11 @@ class GPRegressor(RegressorMixin, GPBase):
         self.y_mean_, self.y_scale_ = self._units(likelihood)
         self._fit(likelihood)
         if likelihood.robust and hasattr(self, "sites_"):
-            self.fit_report_ += "\n" + self.outliers_.sentence()
+            self._report = functools.partial(self._with_outliers, self._report)
         return self
+
+    def _with_outliers(self, report: Callable[[], str]) -> str:
+        return f"{report()}\n{self.outliers_.sentence()}"
 
     def _start_likelihood(self) -> Likelihood:
         if isinstance(self.likelihood, Likelihood):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,13 +34,16 @@ _GOOD_ENOUGH = {"rhat": 1.05, "ess": 25}
 
 
 class Learned(NamedTuple):
-    """A fitted latent function; `why` says in words why it did not converge, if it did not."""
+    """A fitted latent function; `why` says in words why it did not converge, if it did not.
+
+    The report is made when it is asked for: it computes every evidence.
+    """
 
     latent: Latent | Sampled
     rounds: int
     converged: bool
     why: str
-    report: str
+    report: Callable[[], str]
     at_bound: tuple[str, ...]
 
 
@@ -61,7 +64,7 @@ class Approximate:
         assert isinstance(fit, SiteFit)
         why = fit.reason if fit.solution.outcome.ok else fit.solution.outcome.advice
         latent = Latent.of(fit.model, fit.data, fit.sites)
-        return Learned(latent, fit.rounds, fit.converged, why, fit.report(), fit.at_bound)
+        return Learned(latent, fit.rounds, fit.converged, why, fit.report, fit.at_bound)
 
     def infer(self, model: Model, data: Data, known: Sites, at: np.ndarray) -> tuple[Latent, Solution]:
         """Sites of `data` at the hyperparameters of `model`; rows `at` start from the sites `known`."""
@@ -102,7 +105,10 @@ class Sampling:
         )  # fmt: skip
         chains, draws = samples.vectors.shape[:2]
         problems = samples.problems(**_GOOD_ENOUGH)
-        report = f"mcmc: {chains} chains of {draws} draws.\n{samples.summary()}"
+
+        def report() -> str:
+            return f"mcmc: {chains} chains of {draws} draws.\n{samples.summary()}"
+
         return Learned(Sampled(samples), draws, not problems, " ".join(problems[:1]), report, ())
 
 

@@ -18,8 +18,9 @@ from sitewise.data import Data
 from sitewise.inference.update import Point, SiteUpdate
 from sitewise.likelihoods import Likelihood
 from sitewise.numerics.gmres import gmres
-from sitewise.priors import Covariance, Gram
+from sitewise.priors import Covariance, Gram, Marginals
 from sitewise.priors.base import Factor
+from sitewise.runtime.engine import Array, namespace
 from sitewise.sites import Sites
 
 _NEWTON_TOL = 1e-2  # tolerance of the linear system, far from the solution
@@ -27,21 +28,22 @@ _NEWTON_STEPS = 40
 _SINGULAR = 1e6  # a step of this many times the gap shows that the linear system is singular
 _ADJOINT_STEPS = 150
 
-Slopes = list[tuple[jax.Array, jax.Array] | None]
+Slopes = list[tuple[Array, Array] | None]
 
 
-def scaled_gap(target: Sites, sites: Sites, point_var: jax.Array, data: Data) -> Sites:
+def scaled_gap(target: Sites, sites: Sites, point_var: Array, data: Data) -> Sites:
     """T(λ) − λ in units of the marginal."""
-    gap1 = jnp.where(data.mask, (target.nat1 - sites.nat1) * jnp.sqrt(point_var), 0.0)
-    gap2 = jnp.where(data.mask, (target.prec - sites.prec) * point_var, 0.0)
+    xp = namespace(point_var)
+    gap1 = xp.where(data.mask, (target.nat1 - sites.nat1) * xp.sqrt(point_var), 0.0)
+    gap2 = xp.where(data.mask, (target.prec - sites.prec) * point_var, 0.0)
     return Sites(gap1, gap2)
 
 
-def _flat(nat1: jax.Array, prec: jax.Array) -> jax.Array:
-    return jnp.concatenate([nat1.ravel(), prec.ravel()])
+def _flat(nat1: Array, prec: Array) -> Array:
+    return namespace(nat1, prec).concatenate([nat1.ravel(), prec.ravel()])
 
 
-def _halves(x: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+def _halves(x: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
     half = x.shape[0] // 2
     return x[:half].reshape(shape), x[half:].reshape(shape)
 
@@ -49,24 +51,27 @@ def _halves(x: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]
 class Linearised(NamedTuple):
     """J and Jᵀ at a point, which act on vectors in units of the marginal, and the map from such vectors to sites."""
 
-    times: Callable[[jax.Array], jax.Array]
-    transposed_times: Callable[[jax.Array], jax.Array]
-    unpack: Callable[[jax.Array], Sites]
+    times: Callable[[Array], Array]
+    transposed_times: Callable[[Array], Array]
+    unpack: Callable[[Array], Sites]
 
 
-def slopes(method: SiteUpdate, likelihood: Likelihood, data: Data, point: Point) -> Slopes:
+def has_slopes(method: SiteUpdate) -> tuple[bool, bool, bool, bool]:
+    """On which of (mean, var, nat1, prec) the update of this method depends."""
+    return True, not method.mean_only, method.uses_sites, method.uses_sites
+
+
+def slopes(method: SiteUpdate, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Slopes:
     """The derivatives of T in (mean, var, nat1, prec): pairs of arrays, None for what the method does not use."""
-    q, sites = point.q, point.sites
 
-    def update(mean: jax.Array, var: jax.Array, nat1: jax.Array, prec: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def update(mean: Array, var: Array, nat1: Array, prec: Array) -> tuple[Array, Array]:
         moved = q._replace(mean=mean, var=var)
         target = method.propose(likelihood, data, moved, Sites(nat1, prec))
         return tuple(target.masked(data.mask))
 
     # `update` is elementwise: a directional derivative per argument gives the whole (block-diagonal) Jacobian.
     arguments = (q.mean, q.var, sites.nat1, sites.prec)
-    needed = [True, not method.mean_only, method.uses_sites, method.uses_sites]
-    which = [i for i in range(4) if needed[i]]
+    which = [i for i, has in enumerate(has_slopes(method)) if has]
     tangents = tuple(jnp.stack([jnp.full(q.var.shape, float(i == k), q.var.dtype) for k in which]) for i in range(4))
     rows = jax.vmap(lambda *t: jax.jvp(update, arguments, t)[1])(*tangents)
     by: Slopes = [None] * 4
@@ -75,20 +80,31 @@ def slopes(method: SiteUpdate, likelihood: Likelihood, data: Data, point: Point)
     return by
 
 
+def listed(by: Slopes) -> tuple[Array, ...]:
+    """The slopes that there are, one array after the other."""
+    return tuple(part for pair in by if pair is not None for part in pair)
+
+
+def paired(method: SiteUpdate, arrays: tuple[Array, ...]) -> Slopes:
+    """The inverse of `listed`."""
+    pairs = iter(zip(arrays[::2], arrays[1::2], strict=True))
+    return [next(pairs) if has else None for has in has_slopes(method)]
+
+
 def linearise(method: SiteUpdate, data: Data, point: Point, cov: Covariance, by: Slopes) -> Linearised:
     """The derivative of T, from its `slopes` and the covariance Σ."""
     q, w = point.q, data.weight
-    sd = jnp.sqrt(q.var)
+    sd = namespace(q.var).sqrt(q.var)
     by_mean, by_var, by_nat1, by_prec = by
     assert by_mean is not None
     # A method that uses the mean only needs a few products with Σ; the others need many, also with Σ∘Σ.
     cov_times = cov.times_once if method.mean_only else cov.times
 
-    def unpack(x: jax.Array) -> Sites:
+    def unpack(x: Array) -> Sites:
         x1, x2 = _halves(x, sd.shape)
         return Sites(x1 / sd, x2 / q.var)
 
-    def times(x: jax.Array) -> jax.Array:
+    def times(x: Array) -> Array:
         d = unpack(x)
         dm = cov_times(w * (d.nat1 - q.mean * d.prec))
         moved = [by_mean[k] * dm for k in range(2)]
@@ -99,7 +115,7 @@ def linearise(method: SiteUpdate, data: Data, point: Point, cov: Covariance, by:
             moved = [moved[k] + by_nat1[k] * d.nat1 + by_prec[k] * d.prec for k in range(2)]
         return _flat(moved[0] * sd, moved[1] * q.var)
 
-    def transposed_times(x: jax.Array) -> jax.Array:
+    def transposed_times(x: Array) -> Array:
         x1, x2 = _halves(x, sd.shape)
         d1, d2 = x1 * sd, x2 * q.var
         cov_m = cov_times(by_mean[0] * d1 + by_mean[1] * d2)
@@ -116,26 +132,27 @@ def linearise(method: SiteUpdate, data: Data, point: Point, cov: Covariance, by:
 
 def newton_direction(method: SiteUpdate, gram: Gram, data: Data, point: Point, factor: Factor, by: Slopes) -> Sites:
     """δ of (I − J) δ = T(λ) − λ, by GMRES; the plain update where that system is singular."""
+    xp = namespace(point.q.var)
     cov = gram.covariance(point.sites.scaled(data.weight), factor)
     jac = linearise(method, data, point, cov, by)
     rhs = _flat(*scaled_gap(point.target, point.sites, point.q.var, data))
     # As accurate as the linearisation (inexact Newton, Dembo et al. 1982), but not more accurate than the end requires.
-    tol = jnp.asarray(_NEWTON_TOL, rhs.dtype)
+    tol = xp.asarray(_NEWTON_TOL, rhs.dtype)
     if gram.newton_is_cheap:
-        tol = jnp.clip(0.1 * method.tolerance(rhs.dtype) / point.residual, jnp.minimum(point.residual, tol), tol)
+        tol = xp.clip(0.1 * method.tolerance(rhs.dtype) / point.residual, xp.minimum(point.residual, tol), tol)
     step = gmres(lambda x: x - jac.times(x), rhs, tol, _NEWTON_STEPS)
     # A step that is millions of times the gap comes from a singular system and does not lead to a fixed point.  A step
     # that is not finite fails this comparison too.
-    sound = jnp.max(jnp.abs(step)) < _SINGULAR * jnp.max(jnp.abs(rhs))
-    return jac.unpack(jnp.where(sound, step, rhs))
+    sound = xp.max(xp.abs(step)) < _SINGULAR * xp.max(xp.abs(rhs))
+    return jac.unpack(xp.where(sound, step, rhs))
 
 
 def adjoint(
-    method: SiteUpdate, likelihood: Likelihood, data: Data, point: Point, cov: Covariance, cotangent: Sites, tol: float
+    method: SiteUpdate, data: Data, point: Point, cov: Covariance, by: Slopes, cotangent: Sites, tol: float
 ) -> Sites:
     """(I − Jᵀ)⁻¹ applied to ∂evidence/∂λ."""
-    jac = linearise(method, data, point, cov, slopes(method, likelihood, data, point))
-    sd, var = jnp.sqrt(point.q.var), point.q.var
+    jac = linearise(method, data, point, cov, by)
+    sd, var = namespace(point.q.var).sqrt(point.q.var), point.q.var
     rhs = _flat(cotangent.nat1 / sd, cotangent.prec / var)
     x1, x2 = _halves(gmres(lambda x: x - jac.transposed_times(x), rhs, tol, _ADJOINT_STEPS), sd.shape)
     return Sites(x1 * sd, x2 * var)

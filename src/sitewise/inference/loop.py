@@ -17,16 +17,20 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+import numpy as np
 
 from sitewise.data import Data
-from sitewise.inference.linearise import newton_direction, scaled_gap, slopes
+from sitewise.inference.linearise import Slopes, listed, newton_direction, paired, scaled_gap, slopes
 from sitewise.inference.start import first_sites
 from sitewise.inference.update import Point, SiteUpdate, Solution, Stats
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
-from sitewise.priors import Gram
+from sitewise.priors import Gram, Marginals
 from sitewise.priors.base import Factor
+from sitewise.rows import Values, on_rows
+from sitewise.runtime import programs
+from sitewise.runtime.engine import Array, barrier, cond, is_host, namespace, on_host, put, to_host, while_loop
+from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
@@ -40,161 +44,224 @@ _WINDOW = 6  # a method without a merit must bring the residual below the larges
 
 
 def evaluate(method: SiteUpdate, likelihood: Likelihood, gram: Gram, data: Data, sites: Sites) -> Point:
-    return _evaluate(method, likelihood, gram, data, sites)[0]
+    return _evaluate(method, likelihood, gram, data, sites, False)[0]
 
 
-def _evaluate(method: SiteUpdate, likelihood: Likelihood, gram: Gram, data: Data, sites: Sites) -> tuple[Point, Factor]:
-    """The point, and the factor that derivatives of q need."""
+def _evaluate(
+    method: SiteUpdate, likelihood: Likelihood, gram: Gram, data: Data, sites: Sites, with_slopes: bool
+) -> tuple[Point, Factor, Slopes | None]:
+    """The point, the factor that derivatives of q need, and the slopes of the update."""
     weighted = sites.scaled(data.weight)
     if method.mean_only:
-        q, factor = gram.condition_mean(weighted), None
+        q, factor = gram.condition_mean(weighted)
     else:
         q, factor = gram.condition_with_factor(weighted, data.mask)
     # What follows is elementwise; without the barrier XLA would compute parts of q again in each of these expressions.
-    q = lax.optimization_barrier(q)
-    if method.has_merit:
-        target, merit = method.propose_with_merit(likelihood, data, q, sites)
-    else:
-        target, merit = method.propose(likelihood, data, q, sites), None
-    # Rows of padding have no sites: a precision there, with a variance that has no meaning, would have no cavity.
-    target = target.masked(data.mask)
+    q = barrier(q)
+    xp = namespace(q.mean)
+    rows, sums = on_rows(_assess, (method.update(), with_slopes), likelihood, data, q, sites)
+    target = Sites(*rows[:2])
     gap = scaled_gap(target, sites, q.var, data)
     # About the marginal's mean, the change of nat1 is Δnat1 − m·Δprec.  Where a site is a million times as precise as
     # the prior (large counts), nat1 about zero is so large that its rounding hides whether the sites have settled.
-    gap = Sites(gap.nat1 - q.mean / jnp.sqrt(q.var) * gap.prec, gap.prec)
-    residual = jnp.maximum(jnp.max(jnp.abs(gap.nat1)), jnp.max(jnp.abs(gap.prec)))
-    if merit is None:
-        merit = -jnp.sqrt(jnp.sum(gap.nat1**2) + jnp.sum(gap.prec**2))
-    rounding = jnp.zeros_like(residual) if factor is None else gram.rounding_error(weighted, q, factor)
-    return Point(sites, q, target, merit, residual, rounding), factor
+    gap = Sites(gap.nat1 - q.mean / xp.sqrt(q.var) * gap.prec, gap.prec)
+    residual = xp.maximum(xp.max(xp.abs(gap.nat1)), xp.max(xp.abs(gap.prec)))
+    merit = sums[0] if sums else -xp.sqrt(xp.sum(gap.nat1**2) + xp.sum(gap.prec**2))
+    return Point(sites, q, target, merit, residual), factor, paired(method, rows[2:]) if with_slopes else None
+
+
+def _assess(
+    settings: tuple[SiteUpdate, bool], likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
+) -> tuple[Values, Values]:
+    """T(λ), its slopes if they are asked for, and the merit if the method has one."""
+    method, with_slopes = settings
+    if method.has_merit:
+        target, merit = method.propose_with_merit(likelihood, data, q, sites)
+        sums: Values = (merit,)
+    else:
+        target, sums = method.propose(likelihood, data, q, sites), ()
+    # Rows of padding have no sites: a precision there, with a variance that has no meaning, would have no cavity.
+    rows = tuple(target.masked(data.mask))
+    if with_slopes:
+        rows += listed(slopes(method, likelihood, data, q, sites))
+    return rows, sums
+
+
+def _slopes_at(method: SiteUpdate, likelihood: Likelihood, data: Data, point: Point) -> Slopes:
+    """The derivatives of T at this point."""
+    return paired(method, on_rows(_slopes_alone, method.update(), likelihood, data, point.q, point.sites)[0])
+
+
+def _slopes_alone(
+    method: SiteUpdate, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
+) -> tuple[Values, Values]:
+    return listed(slopes(method, likelihood, data, q, sites)), ()
 
 
 class _State(NamedTuple):
-    step: jax.Array
+    step: Array
     point: Point
     direction: Sites
-    rate: jax.Array
-    newton: jax.Array
-    recent: jax.Array
+    rate: Array
+    newton: Array
+    recent: Array
+    kept: tuple[Factor, Slopes | None] | None  # of the point; on the host only
 
 
 def _plain_direction(point: Point) -> Sites:
     return Sites(point.target.nat1 - point.sites.nat1, point.target.prec - point.sites.prec)
 
 
-def _improves(new: Point, old: Point, reference: jax.Array) -> jax.Array:
+def _improves(new: Point, old: Point, reference: Array) -> Array:
     """Whether the merit is not below the reference; or, where it differs by rounding only, the residual is halved."""
-    eps = jnp.finfo(new.merit.dtype).eps
-    drop = (reference - new.merit) / (1 + jnp.abs(reference))
+    xp = namespace(new.merit, reference)
+    eps = xp.finfo(new.merit.dtype).eps
+    drop = (reference - new.merit) / (1 + xp.abs(reference))
     halved = new.residual < 0.5 * old.residual
-    fine = jnp.isfinite(new.merit) & jnp.isfinite(new.residual)
-    return fine & ((drop <= 1e4 * eps) | (halved & (drop <= 1e8 * eps)) | ~jnp.isfinite(reference))
+    fine = xp.isfinite(new.merit) & xp.isfinite(new.residual)
+    return fine & ((drop <= 1e4 * eps) | (halved & (drop <= 1e8 * eps)) | ~xp.isfinite(reference))
 
 
-def _pick(flag: jax.Array, a: Any, b: Any) -> Any:
+def _pick(flag: Array, a: Any, b: Any) -> Any:
+    if is_host(flag):
+        return a if flag else b
     return jax.tree.map(lambda x, y: jnp.where(flag, x, y), a, b)
 
 
-def iterate(
-    method: SiteUpdate, likelihood: Likelihood, gram: Gram, data: Data, sites: Sites
-) -> tuple[Point, Solution, Factor]:
-    """Run the loop on a prepared gram.  It is compiled as part of its caller.
+class Reached(NamedTuple):
+    """The end of the loop: its point, with the factor and the slopes there that derivatives need."""
 
-    The factor of the last point, which derivatives need, is computed once more: in the loop's state it would be copied
-    at every step.  It is not computed for a caller that does not use it.
+    point: Point
+    solution: Solution
+    factor: Factor
+    slopes: Slopes | None  # None where they were not needed yet
+
+
+def iterate(
+    method: SiteUpdate, likelihood: Likelihood, gram: Gram, data: Data, sites: Sites, mean_suffices: bool = False
+) -> Reached:
+    """Run the loop on a prepared gram.  Traced, it is compiled as part of its caller.
+
+    With `mean_suffices` a method that uses the mean only computes neither variances nor factor at the end.
     """
+    xp = namespace(sites.nat1, data.weight)
     tol = method.tolerance(sites.nat1.dtype)
     sites = sites.masked(data.mask)
     # A method without a merit is judged by its residual, which may rise at some steps.
     window = 1 if method.has_merit else _WINDOW
     damped = method.damping < 1
+    newtons = not method.mean_only and not damped
+    # Where a Newton direction is cheap, slopes share the quadrature of the update and cost almost nothing.
+    with_slopes = newtons and gram.newton_is_cheap
 
-    def unfinished(s: _State) -> jax.Array:
+    def unfinished(s: _State) -> Array:
         return (s.step < method.max_steps) & (s.point.residual > tol) & (s.rate > _MIN_RATE)
 
     def body(s: _State) -> _State:
         old = s.point
         moved = Sites(
             old.sites.nat1 + s.rate * s.direction.nat1,
-            jnp.where(
+            xp.where(
                 data.mask,
-                jnp.maximum(
+                xp.maximum(
                     old.sites.prec + s.rate * s.direction.prec,
-                    jnp.maximum(_MIN_KEPT * old.sites.prec, method.min_prec),
+                    xp.maximum(_MIN_KEPT * old.sites.prec, method.min_prec),
                 ),
                 0.0,
             ),
         )
-        new, factor = _evaluate(method, likelihood, gram, data, moved)
+        new, factor, by = _evaluate(method, likelihood, gram, data, moved, with_slopes)
         # With a precision at its limit the fixed point does not maximise the merit; it only makes the residual zero.
-        held = jnp.any(data.mask & (new.target.prec <= method.min_prec))
+        held = xp.any(data.mask & (new.target.prec <= method.min_prec))
         if damped:
-            better = jnp.isfinite(new.residual)
+            better = xp.isfinite(new.residual)
         else:
-            better = _improves(new, old, jnp.min(s.recent)) | (held & (new.residual < 0.9 * old.residual))
+            better = _improves(new, old, xp.min(s.recent)) | (held & (new.residual < 0.9 * old.residual))
         point = _pick(better, new, old)
-        recent = jnp.where(better, jnp.roll(s.recent, 1).at[0].set(new.merit), s.recent)
-        if not method.mean_only and not damped:
+        recent = xp.where(better, put(xp.roll(s.recent, 1) if window > 1 else xp.zeros(1), 0, new.merit), s.recent)
+        if newtons:
             # Where products with Σ∘Σ are expensive, a plain update that converges fast is not worth improving.
             slow = gram.newton_is_cheap | (new.residual > _CONTRACTS * old.residual)
-            # Here they share the quadrature of `new` and cost almost nothing; inside the branch they would not.
-            by = slopes(method, likelihood, data, new) if gram.newton_is_cheap else None
-            direction, newton = lax.cond(
+            direction, newton = cond(
                 better & slow & (new.residual > tol) & ((s.step > 0) | (new.residual < _NEAR)),
                 lambda: (
-                    newton_direction(method, gram, data, new, factor, by or slopes(method, likelihood, data, new)),
-                    jnp.array(True),
+                    newton_direction(method, gram, data, new, factor, by or _slopes_at(method, likelihood, data, new)),
+                    xp.array(True),
                 ),
-                lambda: (_plain_direction(point), jnp.array(False)),
+                lambda: (_plain_direction(point), xp.array(False)),
             )
         else:
-            direction, newton = _plain_direction(point), jnp.array(False)
+            direction, newton = _plain_direction(point), xp.array(False)
         full = method.damping if damped else 1.0
-        rate = jnp.where(better | s.newton, full, _SHRINK * s.rate)
-        return _State(s.step + 1, point, direction, rate, newton, recent)
+        rate = xp.where(better | s.newton, full, _SHRINK * s.rate)
+        kept = _pick(better, (factor, by), s.kept) if is_host(better) else None
+        return _State(s.step + 1, point, direction, rate, newton, recent, kept)
 
     # The first step of the loop evaluates the starting sites: it is a step of length zero from a point that any other
     # point improves.  (The program then holds one evaluation instead of two, which halves the time to compile it.)
-    nowhere = jax.tree.map(
-        lambda a: jnp.zeros(a.shape, a.dtype),
-        jax.eval_shape(lambda s: evaluate(method, likelihood, gram, data, s), sites),
-    )
-    worst = jnp.asarray(-jnp.inf, sites.nat1.dtype)
+    worst = xp.asarray(-xp.inf, sites.nat1.dtype)
     start = _State(
-        jnp.asarray(0),
-        nowhere._replace(sites=sites, merit=worst, residual=-worst),
-        Sites(jnp.zeros_like(sites.nat1), jnp.zeros_like(sites.prec)),
-        jnp.ones((), sites.nat1.dtype),
-        jnp.array(False),
-        jnp.full(window, worst),
+        xp.asarray(0),
+        _nowhere(method, likelihood, gram, data, sites)._replace(sites=sites, merit=worst, residual=-worst),
+        Sites(xp.zeros_like(sites.nat1), xp.zeros_like(sites.prec)),
+        xp.ones((), sites.nat1.dtype),
+        xp.array(False),
+        xp.full(window, worst),
+        (None, None) if xp is np else None,
     )
-    end = lax.while_loop(unfinished, body, start)
-    point = end.point
-    weighted = point.sites.scaled(data.weight)
-    q, factor = gram.condition_with_factor(weighted, data.mask)
-    if method.mean_only:
-        point = point._replace(q=q, rounding=gram.rounding_error(weighted, q, factor))
-    code = jnp.where(
+    end = while_loop(unfinished, body, start)
+    point, (factor, by) = end.point, end.kept or (None, None)
+    if point.q is None:  # on the host, where not even the start gave finite numbers
+        point, factor, by = _evaluate(method, likelihood, gram, data, sites, with_slopes)
+    if factor is None or (method.mean_only and not mean_suffices):
+        # In the state of a compiled loop the factor would be copied at every step: it is computed once more, and what a
+        # caller does not use of it is not computed.  A method that uses the mean only has none yet.
+        q, factor = gram.condition_with_factor(point.sites.scaled(data.weight), data.mask)
+        point = point._replace(q=q) if method.mean_only else point
+    rounding = gram.rounding_error(point.sites.scaled(data.weight), point.q, factor)
+    code = xp.where(
         point.residual <= tol,
-        jnp.where(point.rounding <= _ROUNDING, Outcome.CONVERGED, Outcome.IMPRECISE),
-        jnp.where(
-            jnp.isfinite(point.residual),
-            jnp.where(end.rate <= _MIN_RATE, Outcome.STALLED, Outcome.STEP_CAP),
+        xp.where(rounding <= _ROUNDING, Outcome.CONVERGED, Outcome.IMPRECISE),
+        xp.where(
+            xp.isfinite(point.residual),
+            xp.where(end.rate <= _MIN_RATE, Outcome.STALLED, Outcome.STEP_CAP),
             Outcome.NON_FINITE,
         ),
     )
-    clipped = jnp.sum(data.mask & (point.target.prec <= method.min_prec))
-    return point, Solution(point.sites, code, Stats(end.step, point.residual, clipped, point.q.jitter)), factor
+    clipped = xp.sum(data.mask & (point.target.prec <= method.min_prec))
+    solution = Solution(point.sites, code, Stats(end.step, point.residual, clipped, point.q.jitter))
+    return Reached(point, solution, factor, by)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+def _nowhere(method: SiteUpdate, likelihood: Likelihood, gram: Gram, data: Data, sites: Sites) -> Point:
+    """A point of zeros."""
+    if is_host(sites.nat1, data.weight):
+        nothing: Any = None
+        return Point(sites, nothing, sites, np.zeros(()), np.zeros(()))
+    shapes = jax.eval_shape(lambda s: evaluate(method, likelihood, gram, data, s), sites)
+    return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+
+
+@functools.partial(programs.jit, static_argnums=0)
+def _traced_solve(method: SiteUpdate, model: Model, data: Data, sites: Sites) -> Solution:
+    return iterate(method, model.likelihood, model.prior.gram(data.X), data, sites, True).solution
+
+
 def _solve(method: SiteUpdate, model: Model, data: Data, sites: Sites) -> Solution:
-    return iterate(method, model.likelihood, model.prior.gram(data.X), data, sites)[1]
+    if not is_host(*jax.tree.leaves((model, data, sites))):
+        return _traced_solve(method, model, data, sites)
+    return iterate(method, model.likelihood, model.prior.gram(data.X), data, sites, True).solution
 
 
 def solve(method: SiteUpdate, model: Model, data: Data, sites: Sites | None = None) -> Solution:
     """From `sites`, from the likelihood's own start, then by the method's fallbacks: the first that converges."""
-    data = jax.tree.map(jnp.asarray, data)
+    if model.prior.host and on_host(model, data, sites):
+        with working_precision():
+            return _solve_in_turn(method, *to_host((model, data, sites)))
+    return _solve_in_turn(method, model, jax.tree.map(jnp.asarray, data), sites)
+
+
+def _solve_in_turn(method: SiteUpdate, model: Model, data: Data, sites: Sites | None) -> Solution:
     first = first_sites(model.likelihood, data)
     solution = _solve(method, model, data, first if sites is None else sites)
     if isinstance(solution.code, jax.core.Tracer) or solution.outcome.settled:
@@ -216,5 +283,5 @@ def solve_by_fallbacks(method: SiteUpdate, model: Model, data: Data, failed: Sol
             if other == dataclasses.replace(method, damping=other.damping, max_steps=other.max_steps):
                 return found  # damped steps to the same fixed point
             again = _solve(method, model, data, found.sites)
-            return again if again.outcome.settled else found._replace(code=jnp.asarray(Outcome.FRACTIONAL))
+            return again if again.outcome.settled else found._replace(code=np.asarray(Outcome.FRACTIONAL))
     return failed

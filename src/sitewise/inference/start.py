@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
+from sitewise.runtime import programs, rowwise
+from sitewise.runtime.engine import Array, is_host, namespace
 from sitewise.sites import Sites
 
 
@@ -22,7 +27,20 @@ def initial_sites(likelihood: Likelihood, data: Data) -> Sites:
     return Sites(slope + prec * centre, prec).masked(data.mask)
 
 
-first_sites = jax.jit(initial_sites)  # for callers outside a compiled program
+_traced_first_sites = programs.jit(initial_sites)
+
+
+def first_sites(likelihood: Likelihood, data: Data) -> Sites:
+    """`initial_sites` for callers outside a compiled program."""
+    if not is_host(*jax.tree.leaves((likelihood, data))):
+        return _traced_first_sites(likelihood, data)
+    rows = data.weight, np.moveaxis(data.y, 0, -1)
+    return Sites(*rowwise.apply(_initial_rows, None, likelihood, rows)[0])
+
+
+def _initial_rows(_: None, likelihood: Likelihood, rows: tuple[Array, Array]) -> tuple[tuple[Any, ...], tuple[()]]:
+    weight, y = rows
+    return tuple(initial_sites(likelihood, Data(jnp.zeros((weight.shape[0], 0)), jnp.moveaxis(y, -1, 0), weight))), ()
 
 
 def padded_sites(likelihood: Likelihood, data: Data, sites: Sites | None) -> Sites:
@@ -35,10 +53,10 @@ def padded_sites(likelihood: Likelihood, data: Data, sites: Sites | None) -> Sit
     return Sites(*(pad_rows(a, data.rows) for a in sites))
 
 
-def pad_rows(array: jax.Array, rows: int) -> jax.Array:
+def pad_rows(array: Array, rows: int) -> Array:
     """`array` with zeros appended on its last axis, which is that of the rows."""
-    array = jnp.asarray(array)
-    return jnp.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, rows - array.shape[-1])])
+    xp = namespace(array)
+    return xp.pad(xp.asarray(array), [(0, 0)] * (array.ndim - 1) + [(0, rows - array.shape[-1])])
 
 
 def to_bucket(data: Data, sites: Sites) -> tuple[Data, Sites]:

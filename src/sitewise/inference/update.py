@@ -8,7 +8,8 @@ computes the derivatives of T.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, NamedTuple, Self
+import functools
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from jax.typing import DTypeLike
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.priors import Marginals
+from sitewise.runtime.engine import Array
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
@@ -30,15 +32,13 @@ class Point(NamedTuple):
     target    T(λ), the sites that the undamped update would set
     merit     the number that the method maximises; for a method without one, minus the norm of the residual
     residual  the largest change by the undamped update, in units of the marginal: |Δnat1|·√v and |Δprec|·v
-    rounding  see `Gram.rounding_error`
     """
 
     sites: Sites
     q: Marginals
     target: Sites
-    merit: jax.Array
-    residual: jax.Array
-    rounding: jax.Array
+    merit: Array
+    residual: Array
 
 
 class Stats(NamedTuple):
@@ -50,15 +50,15 @@ class Stats(NamedTuple):
     jitter    a share of the diagonal that the last factorisation needed, usually 0
     """
 
-    steps: jax.Array
-    residual: jax.Array
-    clipped: jax.Array
-    jitter: jax.Array
+    steps: Array
+    residual: Array
+    clipped: Array
+    jitter: Array
 
 
 class Solution(NamedTuple):
     sites: Sites
-    code: jax.Array
+    code: Array
     stats: Stats
 
     @property
@@ -99,11 +99,17 @@ class SiteUpdate:
             cls.name = cls.__name__.lower()
 
     def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
-        """T(λ): the sites this method would set, given the marginals that the present sites produce."""
+        """T(λ): the sites this method would set, given the marginals that the present sites produce.
+
+        It is elementwise and must not use data.X, which may be empty here.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define propose(likelihood, data, q, sites).")
 
-    def merit(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> jax.Array:
-        """What the method maximises over λ.  A method that maximises nothing leaves this undefined."""
+    def merit(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Array:
+        """What the method maximises over λ: a sum over rows, in which q.log_z may count once.
+
+        A method that maximises nothing leaves this undefined.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} maximises nothing; use `propose` alone where `has_merit` is false."
         )
@@ -112,9 +118,7 @@ class SiteUpdate:
     def has_merit(self) -> bool:
         return type(self).merit is not SiteUpdate.merit
 
-    def propose_with_merit(
-        self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
-    ) -> tuple[Sites, jax.Array]:
+    def propose_with_merit(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> tuple[Sites, Array]:
         """Both, for a method that has a merit; a method overrides this where the two share work."""
         return self.propose(likelihood, data, q, sites), self.merit(likelihood, data, q, sites)
 
@@ -122,8 +126,23 @@ class SiteUpdate:
         """The methods to try, one after the other, where this method does not converge."""
         return (dataclasses.replace(self, damping=_DAMPED, max_steps=2 * self.max_steps),)
 
+    def update(self) -> Self:
+        """The method without its tolerance and cap, on which `propose` and `merit` must not depend.
+
+        Methods that differ in those only share compiled programs.
+        """
+        return _update(self)
+
     def tolerance(self, dtype: DTypeLike) -> float:
         """`tol`, or the default of this precision."""
         if self.tol is not None:
             return self.tol
         return 1e-8 if dtype == jnp.float64 else 1e-3
+
+
+_Method = TypeVar("_Method", bound=SiteUpdate)
+
+
+@functools.lru_cache(maxsize=64)
+def _update(method: _Method) -> _Method:
+    return dataclasses.replace(method, tol=None, max_steps=1)

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sitewise.types import ArrayField, Module, fixed, module, positive, static
+from sitewise.kernels import tiles
+from sitewise.runtime.engine import Array, is_host
+from sitewise.types import ArrayField, Module, fixed, module, positive, precedes, replace, static
+
+T = TypeVar("T")
+Pull = Callable[[np.ndarray], Any]  # from the cotangent of a matrix to the cotangent of the kernel
 
 
 @module
@@ -23,27 +30,53 @@ class Kernel(Module):
         if self.active_dims is not None:
             object.__setattr__(self, "active_dims", tuple(int(i) for i in self.active_dims))
 
-    def pairs(self, A: jax.Array, B: jax.Array) -> jax.Array:
-        """κ(a_i, b_j) as a matrix; A and B hold the active columns."""
+    def pairs(self, A: Array, B: Array) -> Array:
+        """κ(a_i, b_j) as a matrix; A and B hold the active columns.
+
+        Entry (i, j) may depend on a_i and b_j alone: the matrix may be computed in parts.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define pairs(A, B).")
 
-    def diag(self, A: jax.Array) -> jax.Array:
+    def diag(self, A: Array) -> Array:
         """κ(a_i, a_i)."""
         raise NotImplementedError(f"{type(self).__name__} must define diag(A).")
 
-    def _active(self, X: jax.Array) -> jax.Array:
+    def _active(self, X: Array) -> Array:
         return X if self.active_dims is None else X[:, np.asarray(self.active_dims)]
 
-    def matrix(self, X: jax.Array, other: jax.Array | None = None) -> jax.Array:
+    def matrix(self, X: Array, other: Array | None = None) -> Array:
         if other is not None and X.shape[1] != other.shape[1]:
             raise ValueError(
                 f"Tables of {X.shape[1]} and of {other.shape[1]} columns were given; give tables with the same columns."
             )
+        if is_host(X, X if other is None else other, *jax.tree.leaves(self)):
+            return self.matrix_with_pull(X, other)[0]
         A = self._active(X)
         return self.pairs(A, A if other is None else self._active(other))
 
-    def variances(self, X: jax.Array) -> jax.Array:
-        return self.diag(self._active(X))
+    def matrix_with_pull(self, X: np.ndarray, other: np.ndarray | None = None) -> tuple[np.ndarray, Pull]:
+        """`matrix` on NumPy arrays, and the function from its cotangent to the cotangent of the kernel."""
+        A = self._active(X)
+        return self.pairs_with_pull(A, A if other is None else self._active(other))
+
+    def pairs_with_pull(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Pull]:
+        """`pairs` on NumPy arrays, and its pullback.
+
+        Every kernel has this by its `pairs`, in compiled tiles; a kernel may define it for speed.
+        """
+        return tiles.pairs_with_pull(self, A, B)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if precedes(cls, "matrix", "matrix_with_pull"):
+            raise TypeError(f"{cls.__name__} defines matrix, which is the same for all kernels; define pairs instead.")
+        # What a base class does quickly is not what this class computes, if it has other pairs.
+        if precedes(cls, "pairs", "pairs_with_pull"):
+            cls.pairs_with_pull = Kernel.pairs_with_pull  # type: ignore[method-assign]
+
+    def variances(self, X: Array) -> Array:
+        found = self.diag(self._active(X))
+        return np.asarray(found) if is_host(X, *jax.tree.leaves(self)) else found
 
     def __add__(self, other: Kernel) -> Sum:
         return Sum(_parts(self, Sum) + _parts(other, Sum))
@@ -54,6 +87,16 @@ class Kernel(Module):
         return Scaled(self, np.asarray(other, float))
 
     __rmul__ = __mul__
+
+
+def zeros(kernel: T) -> T:
+    """The cotangent of a kernel on which nothing depends."""
+    return jax.tree.map(np.zeros_like, kernel)
+
+
+def _each_with_pull(parts: tuple[Kernel, ...], A: np.ndarray, B: np.ndarray) -> tuple[list[np.ndarray], list[Pull]]:
+    found = [k.matrix_with_pull(A, None if B is A else B) for k in parts]
+    return [matrix for matrix, _ in found], [pull for _, pull in found]
 
 
 def _parts(kernel: Kernel, kind: type[Sum] | type[Product]) -> tuple[Kernel, ...]:
@@ -69,10 +112,14 @@ class Sum(Kernel):
 
     parts: tuple[Kernel, ...] = ()
 
-    def pairs(self, A: jax.Array, B: jax.Array) -> jax.Array:
+    def pairs(self, A: Array, B: Array) -> Array:
         return functools.reduce(operator.add, (k.matrix(A, B) for k in self.parts))
 
-    def diag(self, A: jax.Array) -> jax.Array:
+    def pairs_with_pull(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Pull]:
+        matrices, pulls = _each_with_pull(self.parts, A, B)
+        return sum(matrices[1:], matrices[0]), lambda bar: replace(self, parts=tuple(pull(bar) for pull in pulls))
+
+    def diag(self, A: Array) -> Array:
         return functools.reduce(operator.add, (k.variances(A) for k in self.parts))
 
 
@@ -82,17 +129,24 @@ class Product(Kernel):
 
     parts: tuple[Kernel, ...] = ()
 
-    def pairs(self, A: jax.Array, B: jax.Array) -> jax.Array:
+    def pairs(self, A: Array, B: Array) -> Array:
         out = jnp.ones((A.shape[0], B.shape[0]), A.dtype)
         for k in self.parts:
             out = out * k.matrix(A, B)
         return out
 
-    def diag(self, A: jax.Array) -> jax.Array:
-        out = jnp.ones(A.shape[0], A.dtype)
-        for k in self.parts:
-            out = out * k.variances(A)
-        return out
+    def pairs_with_pull(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Pull]:
+        matrices, pulls = _each_with_pull(self.parts, A, B)
+
+        def pull(bar: np.ndarray) -> Product:
+            others = (matrices[:k] + matrices[k + 1 :] for k in range(len(matrices)))
+            bars = (functools.reduce(operator.mul, rest, bar) for rest in others)
+            return replace(self, parts=tuple(pull(one) for pull, one in zip(pulls, bars, strict=True)))
+
+        return functools.reduce(operator.mul, matrices), pull
+
+    def diag(self, A: Array) -> Array:
+        return functools.reduce(operator.mul, (k.variances(A) for k in self.parts))
 
 
 @module
@@ -102,8 +156,14 @@ class Scaled(Kernel):
     base: Kernel = fixed(default=None)
     variance: ArrayField = positive(default=1.0)
 
-    def pairs(self, A: jax.Array, B: jax.Array) -> jax.Array:
+    def pairs(self, A: Array, B: Array) -> Array:
         return self.variance * self.base.matrix(A, B)
 
-    def diag(self, A: jax.Array) -> jax.Array:
+    def pairs_with_pull(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Pull]:
+        base, pull = self.base.matrix_with_pull(A, None if B is A else B)
+        return self.variance * base, lambda bar: replace(
+            zeros(self), base=pull(self.variance * bar), variance=np.sum(bar * base)
+        )
+
+    def diag(self, A: Array) -> Array:
         return self.variance * self.base.variances(A)

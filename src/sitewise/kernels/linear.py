@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 
-from sitewise.kernels.base import Kernel
-from sitewise.types import ArrayField, module, positive
+from sitewise.kernels.base import Kernel, Pull, zeros
+from sitewise.runtime.engine import Array, namespace
+from sitewise.types import ArrayField, module, positive, replace
 
 
 @module
@@ -15,11 +15,19 @@ class Linear(Kernel):
 
     variance: ArrayField = positive(default=1.0)
 
-    def pairs(self, A: jax.Array, B: jax.Array) -> jax.Array:
+    def pairs(self, A: Array, B: Array) -> Array:
         return (A * self.variance) @ B.T
 
-    def diag(self, A: jax.Array) -> jax.Array:
-        return jnp.sum(A * A * self.variance, axis=1)
+    def pairs_with_pull(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Pull]:
+        def pull(bar: np.ndarray) -> Linear:
+            by_column = np.sum(A * (bar @ B), axis=0)
+            whole = np.sum(by_column) if np.size(self.variance) == 1 else by_column
+            return replace(zeros(self), variance=np.reshape(whole, np.shape(self.variance)))
+
+        return (A * self.variance) @ B.T, pull
+
+    def diag(self, A: Array) -> Array:
+        return (A * A * self.variance).sum(axis=1)
 
 
 @module
@@ -28,8 +36,13 @@ class Constant(Kernel):
 
     variance: ArrayField = positive(default=1.0)
 
-    def pairs(self, A: jax.Array, B: jax.Array) -> jax.Array:
-        return jnp.broadcast_to(jnp.asarray(self.variance, A.dtype), (A.shape[0], B.shape[0]))
+    def pairs(self, A: Array, B: Array) -> Array:
+        return self.variance * namespace(A, B).ones((A.shape[0], B.shape[0]), A.dtype)
 
-    def diag(self, A: jax.Array) -> jax.Array:
-        return jnp.broadcast_to(jnp.asarray(self.variance, A.dtype), A.shape[:1])
+    def pairs_with_pull(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Pull]:
+        return self.pairs(A, B), lambda bar: replace(
+            zeros(self), variance=np.reshape(np.sum(bar), np.shape(self.variance))
+        )
+
+    def diag(self, A: Array) -> Array:
+        return self.variance * namespace(A).ones(A.shape[0], A.dtype)

@@ -25,6 +25,8 @@ from sitewise.inference.start import to_bucket
 from sitewise.model import Model
 from sitewise.parameters import values
 from sitewise.predict import Posterior, posterior
+from sitewise.runtime import programs
+from sitewise.runtime.engine import Array, on_host, to_host
 from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
@@ -176,18 +178,23 @@ def _show(value: np.ndarray) -> str:
     return np.array2string(np.asarray(value), precision=5, separator=", ")
 
 
-@jax.jit
-def _all_evidences(model: Model, data: Data, sites: Sites) -> dict[str, jax.Array]:
-    q = model.prior.gram(data.X).condition(sites.scaled(data.weight))
+def _all_evidences(model: Model, data: Data, sites: Sites) -> dict[str, Array]:
+    on_sites = evidence.conditioned(model, data, sites)
     # Without residual variance `collapsed` is `ep`, at many times the cost.
     chosen = {k: e for k, e in evidence.ALL.items() if not (model.prior.exact and e is evidence.collapsed)}
-    return {name: e.read(model.likelihood, data, q, sites) for name, e in chosen.items()}
+    return {name: e.on_marginals(*on_sites) for name, e in chosen.items()}
+
+
+_traced_evidences = programs.jit(_all_evidences)
 
 
 def all_evidences(model: Model, data: Data, sites: Sites) -> dict[str, float]:
     """Every evidence on the same sites."""
-    data, sites = to_bucket(data, sites)
-    return {name: float(v) for name, v in _all_evidences(model, data, sites).items()}
+    if model.prior.host and on_host(model, data, sites):
+        found = _all_evidences(*to_host((model, data, sites)))
+    else:
+        found = _traced_evidences(model, *to_bucket(data, sites))
+    return {name: float(v) for name, v in found.items()}
 
 
 def one_for_each(models: Model | Sequence[Model], parts: Sequence[Data]) -> list[Model]:
@@ -201,5 +208,5 @@ def one_for_each(models: Model | Sequence[Model], parts: Sequence[Data]) -> list
 
 
 def stack(trees: Sequence[Any]) -> Any:
-    """Trees of one shape as one tree, with a leading axis."""
-    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *trees)
+    """Trees of one shape as one tree, with a leading axis: put together here and moved to the device in one piece."""
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack([np.asarray(leaf) for leaf in leaves])), *trees)

@@ -42,6 +42,7 @@ from sitewise.predict import Posterior
 from sitewise.priors import Marginals
 from sitewise.priors.features import Inner
 from sitewise.priors.sparse import SparsePosterior, SparsePrior
+from sitewise.runtime import programs
 from sitewise.runtime.precision import WORKING_DTYPE, working_precision
 from sitewise.sites import Sites
 
@@ -115,17 +116,17 @@ def _targets(likelihood: Likelihood, q: Marginals, phi: jax.Array, data: Data) -
     return Tied(phi.T @ nat1, triangular.weighted_gram(phi, prec))
 
 
-@jax.jit
+@programs.jit
 def _whole(model: Model, tied: Tied, data: Data) -> tuple[jax.Array, Tied]:
     """The term of the ELBO and the part of the tied sites that belong to one batch."""
     q, phi = _marginals(_posterior(_sparse_prior(model), tied)[0], data.X)
     return _fit_term(model.likelihood, q, data), _targets(model.likelihood, q, phi, data)
 
 
-_kl = jax.jit(lambda prior, tied: _posterior(prior, tied)[1])
+_kl = programs.jit(lambda prior, tied: _posterior(prior, tied)[1])
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(programs.jit, static_argnums=0)
 def _step(
     trainable: Trainable,
     model: Model,

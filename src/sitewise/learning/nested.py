@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sitewise.data import Data, bucket
+from sitewise.kernels.stationary import same_rows
 from sitewise.learning.base import Callback, SiteFit, one_for_each
 from sitewise.learning.search import NestedSettings, Search, run_together
 from sitewise.model import Model
@@ -51,8 +53,10 @@ class Nested(NestedSettings):
         model.likelihood.check(data.y)
         if model.prior.dense:
             memory.require_full(bucket(data.rows), model.likelihood.latents)
-        with working_precision():
+        with contextlib.ExitStack() as scope:
+            scope.enter_context(working_precision())
             search = Search(self, model, data, bucket(data.rows), sites, callback)
+            scope.enter_context(same_rows(search.data.X))
             starts = search.starts(self.restarts, seed)
             if checkpoint is not None:
                 key = digest_of(repr(self), model, search.data, search.first_sites, seed)

@@ -9,30 +9,34 @@
 "fixed" is exact where a = 0: (VI, elbo) and (EP, ep).  "one_step" is exact there too, and for
 (Laplace, laplace) in the parameters of the prior.  All three are one reverse pass over
 evidence(θ, λ*) + āᵀ T(λ*, θ) with λ* and ā held: first to (likelihood, q), elementwise, then from q to the gram with
-the factors that q was computed from, and on to θ.
+the factors that q was computed from, on to the prior and to θ.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from sitewise.data import Data
 from sitewise.evidence import Evidence
 from sitewise.hyperpriors import HyperPrior
-from sitewise.inference import Inference, Solution
-from sitewise.inference.linearise import adjoint
+from sitewise.inference import Inference, Solution, linearise
+from sitewise.inference.linearise import adjoint, listed, paired
 from sitewise.inference.loop import iterate
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.parameters import Trainable
-from sitewise.priors import Gram, Marginals
+from sitewise.priors import Marginals
+from sitewise.rows import Values, on_rows
+from sitewise.runtime import programs
 from sitewise.runtime.device import on_accelerator
+from sitewise.runtime.engine import Array, is_host, namespace
 from sitewise.sites import Sites
 
 GRADIENTS = ("fixed", "one_step", "implicit")
@@ -42,8 +46,8 @@ _ADJOINT_TOL = 1e-8
 class Evaluation(NamedTuple):
     """The objective and its gradient at one θ, and the sites there."""
 
-    value: jax.Array
-    gradient: jax.Array
+    value: Array
+    gradient: Array
     solution: Solution
 
 
@@ -61,75 +65,111 @@ class Objective:
     trainable: Trainable
     priors: tuple[tuple[str, HyperPrior], ...] = ()
 
-    def log_prior(self, vector: jax.Array) -> jax.Array:
+    def log_prior(self, vector: Array) -> Array:
         """Σ log p(θ) over the parameters that have a prior."""
         named = self.trainable.constrained(vector)
         return sum((jnp.sum(prior.log_prob(named[name])) for name, prior in self.priors), jnp.zeros(()))
 
+    def log_prior_with_slope(self, vector: Array) -> tuple[Array, Array]:
+        """`log_prior` and its gradient."""
+        if not self.priors:
+            return namespace(vector).zeros(()), namespace(vector).zeros_like(vector)
+        if not is_host(vector):
+            return jax.value_and_grad(self.log_prior)(vector)
+        return jax.tree.map(np.asarray, _log_prior_with_slope(self, vector))
 
-@functools.partial(jax.jit, static_argnums=0)
-def profile(objective: Objective, model: Model, data: Data, vector: jax.Array, sites: Sites) -> Evaluation:
+
+@functools.partial(programs.jit, static_argnums=0)
+def _log_prior_with_slope(objective: Objective, vector: Array) -> tuple[Array, Array]:
+    return jax.value_and_grad(objective.log_prior)(vector)
+
+
+def profile(objective: Objective, model: Model, data: Data, vector: Array, sites: Sites) -> Evaluation:
     """Solve for the sites at θ = vector, starting from `sites`; value and gradient there."""
+    if is_host(*jax.tree.leaves((model, data, vector, sites))):
+        return _profile(objective, model, data, vector, sites)
+    return _traced_profile(objective, model, data, vector, sites)
+
+
+def _profile(objective: Objective, model: Model, data: Data, vector: Array, sites: Sites) -> Evaluation:
     method, evidence, gradient = objective.inference, objective.evidence, objective.gradient
-    trainable = objective.trainable
-    likelihood = trainable.from_vector(model, vector).likelihood
-
-    def gram_at(vector: jax.Array) -> Gram:
-        return trainable.from_vector(model, vector).prior.gram(data.X)
-
-    def pull_gram(bar: Gram) -> jax.Array:
-        # The kernel's derivative needs several n×n matrices.  This dependence on `bar` makes XLA compute them again
-        # here and not keep them from the start.  (XLA for CPUs drops its barriers too early.)
-        first = jax.tree.leaves(bar)[0].ravel()[0]
-        later = jnp.where(jnp.isnan(first), jnp.nan, vector)
-        return jax.vjp(gram_at, later)[1](bar)[0]
-
-    gram = gram_at(vector)
-    point, solution, factor = iterate(method, likelihood, gram, data, sites)
-    found, q = solution.sites, point.q
+    at = objective.trainable.from_vector(model, vector)
+    likelihood = at.likelihood
+    gram, pull_gram = at.prior.gram_with_pull(data.X)
+    reached = iterate(method, likelihood, gram, data, sites)
+    found, q, factor = reached.solution.sites, reached.point.q, reached.factor
     weighted = found.scaled(data.weight)
 
     # θ enters the evidence through the likelihood and q; these are the derivatives in those two.
-    value, (by_likelihood, by_q, by_sites) = jax.value_and_grad(
-        lambda likelihood, q, s: evidence.read(likelihood, data, q, s), argnums=(0, 1, 2)
-    )(likelihood, q, found)
+    missing = method.update() if gradient != "fixed" and reached.slopes is None else None
+    rows, (value, *by_likelihood) = on_rows(
+        _evidence_slopes, (evidence, missing), likelihood, data, q, found, piece=evidence.piece
+    )
+    by_sites, by_rows = Sites(*rows[:2]), rows[2 : 2 + len(q.rows())]
     if gradient != "fixed":
+        by = reached.slopes or paired(method, rows[2 + len(by_rows) :])
+        by_q = type(q).of_rows(by_rows, float(evidence.with_log_z))
         cov = gram.covariance(weighted, factor)
         through_q = cov.pull_to_sites(q, by_q).scaled(data.weight)
         weights = Sites(by_sites.nat1 + through_q.nat1, by_sites.prec + through_q.prec)
         if gradient == "implicit":
-            weights = adjoint(method, likelihood, data, point, cov, weights, _ADJOINT_TOL)
-
-        def moved(likelihood: Likelihood, q: Marginals) -> jax.Array:
-            target = method.propose(likelihood, data, q, found)
-            return jnp.sum(jnp.where(data.mask, weights.nat1 * target.nat1 + weights.prec * target.prec, 0.0))
-
-        by_likelihood, by_q = jax.tree.map(
-            jnp.add, (by_likelihood, by_q), jax.grad(moved, argnums=(0, 1))(likelihood, q)
-        )
-
-    def rest(vector: jax.Array) -> tuple[jax.Array, jax.Array]:
-        prior = objective.log_prior(vector)
-        return prior + _inner(by_likelihood, trainable.from_vector(model, vector).likelihood), prior
-
-    slope, prior = jax.grad(rest, has_aux=True)(vector)
-    slope = slope + pull_gram(gram.pull(weighted, factor, q, by_q))
-    return Evaluation(value + prior, slope, solution)
+            weights = adjoint(method, data, reached.point, cov, by, weights, _ADJOINT_TOL)
+        if at.prior.exact and likelihood.latents == 1 and not by_likelihood:
+            more: Values = tuple(s[0] * weights.nat1 + s[1] * weights.prec for s in by[:2] if s is not None)
+        else:
+            more, by_likelihood_too = on_rows(_update_slopes, method.update(), likelihood, data, q, found, *weights)
+            by_likelihood = [a + b for a, b in zip(by_likelihood, by_likelihood_too, strict=True)]
+        by_rows = tuple(a + b for a, b in zip(by_rows, more, strict=False)) + by_rows[len(more) :]
+    by_q = type(q).of_rows(by_rows, float(evidence.with_log_z))
+    bar = Model(
+        pull_gram(gram.pull(weighted, factor, q, by_q)),
+        jax.tree.unflatten(jax.tree.structure(likelihood), by_likelihood),
+    )
+    prior, prior_slope = objective.log_prior_with_slope(vector)
+    return Evaluation(value + prior, objective.trainable.pull(vector, bar) + prior_slope, reached.solution)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def profiles(objective: Objective, models: Model, data: Data, vectors: jax.Array, sites: Sites) -> Evaluation:
+def _evidence_slopes(
+    settings: tuple[Evidence, Inference | None], likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
+) -> tuple[Values, Values]:
+    """The derivatives of an evidence in the sites and in the rows of q; its value and its derivative in the likelihood.
+
+    With a method, also the slopes of its update.
+    """
+    evidence, method = settings
+
+    def read(likelihood: Likelihood, rows: Values, sites: Sites) -> Array:
+        return evidence.read(likelihood, data, type(q).of_rows(rows, q.log_z), sites)
+
+    value, slopes = jax.value_and_grad(read, argnums=(0, 1, 2))(likelihood, q.rows(), sites)
+    more = () if method is None else listed(linearise.slopes(method, likelihood, data, q, sites))
+    return (*slopes[2], *slopes[1], *more), (value, *jax.tree.leaves(slopes[0]))
+
+
+def _update_slopes(
+    method: Inference, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, nat1: Array, prec: Array
+) -> tuple[Values, Values]:
+    """The derivatives of Σ nat1·T.nat1 + prec·T.prec in the rows of q, and in the likelihood."""
+
+    def moved(likelihood: Likelihood, rows: Values) -> Array:
+        target = method.propose(likelihood, data, type(q).of_rows(rows, q.log_z), sites)
+        return jnp.sum(jnp.where(data.mask, nat1 * target.nat1 + prec * target.prec, 0.0))
+
+    by_likelihood, by_rows = jax.grad(moved, argnums=(0, 1))(likelihood, q.rows())
+    return by_rows, tuple(jax.tree.leaves(by_likelihood))
+
+
+_traced_profile = functools.partial(programs.jit, static_argnums=0)(_profile)
+
+
+@functools.partial(programs.jit, static_argnums=0)
+def profiles(objective: Objective, models: Model, data: Data, vectors: Array, sites: Sites) -> Evaluation:
     """`profile` of many models and data sets of one shape, each at its own θ, from its own sites.
 
     They run in one batch on an accelerator, and one after the other on a CPU: a batch gains nothing there, and
     factorisations in a batch can wait for each other in XLA's threads for ever (jaxlib 0.10.2).
     """
-    one = functools.partial(profile, objective)
+    one = functools.partial(_profile, objective)
     if on_accelerator():
         return jax.vmap(one)(models, data, vectors, sites)
     return lax.map(lambda each: one(*each), (models, data, vectors, sites))
-
-
-def _inner(a: Any, b: Any) -> jax.Array:
-    """Σ a·b over the leaves of two trees of the same shape."""
-    return sum((jnp.sum(x * y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)), jnp.zeros(()))

@@ -10,7 +10,6 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from sitewise import evidence as ev
@@ -25,10 +24,11 @@ from sitewise.learning.base import Callback, SiteFit, stack
 from sitewise.learning.objective import GRADIENTS, Evaluation, Objective, profile, profiles
 from sitewise.model import Model
 from sitewise.parameters import Trainable
+from sitewise.runtime.device import on_processor
+from sitewise.runtime.engine import Array, on_host, to_host
 from sitewise.runtime.resume import Journal
 from sitewise.sites import Sites
 
-_named = jax.jit(lambda trainable, vector: trainable.constrained(vector), static_argnums=0)
 _FALLBACKS = 3  # points of one search at which the fallbacks of inference are tried; they take many steps
 _LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a solution of anything
 
@@ -81,20 +81,24 @@ def run_together(searches: list[Search], done: Callable[[int], None] | None) -> 
 
     When a quarter of them is left, the batch shrinks to a quarter, once: every further size costs a compilation.
     """
+    if all(search.on_host for search in searches):
+        return _one_by_one(searches, done)
     runs = [search.run(search.starts(0, 0)[0]) for search in searches]
     requests = {i: next(run) for i, run in enumerate(runs)}
     bests: dict[int, Best] = {}
-    size = len(runs)
-    stacked: tuple[list[int], Any, Any] = ([], None, None)
+    lanes = list(requests)
+    stacked = stack([searches[i].model for i in lanes]), stack([searches[i].data for i in lanes])
+    asked = dict(requests)  # a lane whose search has ended repeats its last request
     while requests:
-        if len(requests) <= len(runs) // 4:
-            size = max(len(runs) // 4, 1)
-        lanes = [*requests, *[next(iter(requests))] * (size - len(requests))]
-        if lanes != stacked[0]:
-            stacked = lanes, stack([searches[i].model for i in lanes]), stack([searches[i].data for i in lanes])
-        vectors, sites = (stack(part) for part in zip(*(requests[i] for i in lanes), strict=True))
-        answers = jax.tree.map(np.asarray, searches[0].evaluate_many(*stacked[1:], vectors, sites))
-        for lane, i in enumerate(list(requests)):
+        if len(requests) <= len(runs) // 4 < len(lanes):
+            lanes = [*requests, *[next(iter(requests))] * (len(runs) // 4 - len(requests))]
+            stacked = stack([searches[i].model for i in lanes]), stack([searches[i].data for i in lanes])
+        asked.update(requests)
+        vectors, sites = (stack(part) for part in zip(*(asked[i] for i in lanes), strict=True))
+        answers = jax.tree.map(np.asarray, searches[0].evaluate_many(*stacked, vectors, sites))
+        for lane, i in enumerate(lanes):
+            if i not in requests or lanes.index(i) != lane:
+                continue
             try:
                 requests[i] = runs[i].send(jax.tree.map(lambda leaf: leaf[lane], answers))  # noqa: B023
             except StopIteration as end:
@@ -103,6 +107,22 @@ def run_together(searches: list[Search], done: Callable[[int], None] | None) -> 
                 if done is not None:
                     done(len(bests))
     return [bests[i] for i in range(len(runs))]
+
+
+def _one_by_one(searches: list[Search], done: Callable[[int], None] | None) -> list[Best]:
+    """On the host there is nothing to gain from a batch."""
+    bests = []
+    for search in searches:
+        bests.append(search.drive(search.starts(0, 0)[0]))
+        if done is not None:
+            done(len(bests))
+    return bests
+
+
+def _pulls_on_host(model: Model, trainable: Trainable) -> bool:
+    """Whether the host engine has the gradient: it has none in the inputs of a kernel (trained inducing inputs)."""
+    parts = ("kernel", "mean", "likelihood")
+    return model.prior.host and all(p.name.split(".")[0] in parts for p in trainable.parameters)
 
 
 @dataclasses.dataclass
@@ -130,10 +150,11 @@ class Search:
         sites: Sites | None,
         callback: Callback | None,
     ) -> None:
-        self.settings, self.model, self.given, self.callback = settings, model, data, callback
-        self.data = data.to_bucket(size)
+        self.settings, self.model, self.given, self.callback = settings, to_host(model), data, callback
         self.trainable = trainable = Trainable.of(model, settings.fixed, settings.train)
-        self.first_sites = padded_sites(model.likelihood, self.data, sites)
+        self.on_host = _pulls_on_host(model, trainable) and on_host(model, data, sites)
+        self.data = to_host(data) if self.on_host else data.to_bucket(size)
+        self.first_sites = padded_sites(self.model.likelihood, self.data, sites)
         self.trace: list[dict[str, Any]] = []
         self.checkpoint: Journal | None = None
         self.saved = -np.inf
@@ -158,9 +179,9 @@ class Search:
         return [first, *(np.clip(m, *self.limits.T) if len(m) else m for m in moved)]
 
     def evaluate(self, vector: np.ndarray, sites: Sites) -> Evaluation:
-        return profile(self.objective, self.model, self.data, jnp.asarray(vector), sites)
+        return profile(self.objective, self.model, self.data, vector, sites)
 
-    def evaluate_many(self, models: Model, data: Data, vectors: jax.Array, sites: Sites) -> Evaluation:
+    def evaluate_many(self, models: Model, data: Data, vectors: Array, sites: Sites) -> Evaluation:
         """The evaluation of many searches of this form; every argument has a leading axis."""
         return profiles(self.objective, models, data, vectors, sites)
 
@@ -189,7 +210,7 @@ class Search:
                     result = again
             if not result.solution.outcome.settled and fallbacks < _FALLBACKS:
                 fallbacks += 1
-                found = solve_by_fallbacks(self.pair.inference, self._model(vector), self.data, result.solution)
+                found = self._by_fallbacks(self._model(vector), result.solution)
                 if found.outcome.settled:
                     result = yield vector, found.sites
             value, slope = float(result.value), np.asarray(result.gradient)
@@ -219,12 +240,12 @@ class Search:
                 return dataclasses.replace(best, success=end.converged, reason=end.reason, rounds=end.rounds)
 
     def _model(self, vector: np.ndarray) -> Model:
-        return jax.tree.map(np.asarray, self.trainable.from_vector(self.model, jnp.asarray(vector)))
+        return jax.tree.map(np.asarray, self.trainable.from_vector(self.model, np.asarray(vector)))
 
     def _record(self, vector: np.ndarray, value: float, slope: np.ndarray, solution: Solution) -> None:
         steepest = float(np.max(np.abs(slope), initial=0.0)) / self.rows
         entry = {
-            **{k: np.asarray(v) for k, v in _named(self.trainable, vector).items()},
+            **self.trainable.constrained(np.asarray(vector)),
             "objective": value,
             "share": self._share(steepest),
             "slope": steepest,
@@ -247,15 +268,22 @@ class Search:
         climbed = np.log(self.steepest / steepest) / np.log(self.steepest / tol) / (1 + self.settings.restarts)
         return max(before, min(float(climbed), 0.99))
 
+    def _by_fallbacks(self, model: Model, failed: Solution) -> Solution:
+        """Other ways to the sites, on the processor where possible: they are rare and need programs of their own."""
+        if not model.prior.host:
+            return solve_by_fallbacks(self.pair.inference, model, self.data, failed)
+        with on_processor():
+            return solve_by_fallbacks(self.pair.inference, model, to_host(self.data), failed)
+
     def _settle(self, model: Model, best: Best) -> Best:
         """The best point with the sites of a fallback, where inference did not converge; the outcome says so."""
         if best.solution.outcome.settled:
             return best
-        found = solve_by_fallbacks(self.pair.inference, model, self.data, best.solution)
+        found = self._by_fallbacks(model, best.solution)
         if found is best.solution:
             return best
         value = self.pair.evidence(model, self.data, found.sites)
-        value += self.objective.log_prior(jnp.asarray(best.vector))
+        value = float(value) + float(self.objective.log_prior_with_slope(best.vector)[0])
         return dataclasses.replace(best, solution=found, value=float(value)) if np.isfinite(value) else best
 
     def finish(self, best: Best) -> SiteFit:

@@ -30,7 +30,7 @@ from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.parameters import Trainable
 from sitewise.priors import Marginals
-from sitewise.runtime import memory
+from sitewise.runtime import memory, programs
 from sitewise.runtime.device import on_accelerator
 from sitewise.runtime.precision import WORKING_DTYPE, working_precision
 from sitewise.sites import Sites
@@ -258,10 +258,10 @@ def _one_round(learner: VEM, model: Model, data: Data, state: State) -> Round:
     return new, info, learner.trainable(model).constrained(new.vector), learner.settled(new, state)
 
 
-_round = jax.jit(_one_round, static_argnums=0)
+_round = programs.jit(_one_round, static_argnums=0)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(programs.jit, static_argnums=0)
 def _rounds(learner: VEM, models: Model, data: Data, states: State, running: jax.Array) -> Round:
     """`_round` of the parts that are running: in one batch on an accelerator, one after the other on a CPU (see
     `profiles`)."""
@@ -281,12 +281,12 @@ def _rounds(learner: VEM, models: Model, data: Data, states: State, running: jax
     return lax.map(lambda each: one(*each), (models, data, states, running))
 
 
-@jax.jit
+@programs.jit
 def _chosen(kept: jax.Array, new: State, old: State) -> State:
     """The new states of the parts that keep them, the old ones of the others."""
     return jax.tree.map(lambda a, b: jnp.where(kept.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(programs.jit, static_argnums=0)
 def _evaluate(method: Inference, model: Model, data: Data, sites: Sites) -> Point:
     return evaluate(method, model.likelihood, model.prior.gram(data.X), data, sites)

@@ -27,6 +27,7 @@ from sitewise.mcmc.samples import HyperSamples
 from sitewise.model import Model
 from sitewise.numerics.small_matrices import principal_axes
 from sitewise.parameters import Trainable
+from sitewise.runtime import programs
 from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
@@ -39,7 +40,7 @@ Trajectory = tuple[
 ]  # the last state; every state, with its cost
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@functools.partial(programs.jit, static_argnums=(0, 1, 2, 3))
 def _chunk(
     trainable: Trainable,
     priors: Priors,
@@ -78,7 +79,7 @@ def _chunk(
     return lax.map(chain, (states, keys), batch_size=batch if trainable.size else None)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(programs.jit, static_argnums=(0, 1))
 def _starts(
     trainable: Trainable,
     priors: Priors,

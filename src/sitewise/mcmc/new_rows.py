@@ -25,6 +25,7 @@ from sitewise.mcmc.reference import Target, prior_root
 from sitewise.model import Model
 from sitewise.numerics import cholesky, triangular
 from sitewise.parameters import Trainable
+from sitewise.runtime import programs
 
 
 def conditional(model: Model, data: Data, A: jax.Array, X_new: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -75,7 +76,7 @@ def _given(
     return here, *conditional(here, data, A, X_new)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(programs.jit, static_argnums=0)
 def marginals(
     trainable: Trainable, model: Model, data: Data, vectors: jax.Array, z: jax.Array, X_new: jax.Array
 ) -> tuple[Likelihood, jax.Array, jax.Array]:
@@ -89,7 +90,7 @@ def marginals(
     return lax.map(one, (vectors, z))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(programs.jit, static_argnums=0)
 def joint(
     trainable: Trainable, model: Model, data: Data, vectors: jax.Array, z: jax.Array, X_new: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
@@ -106,7 +107,7 @@ def joint(
     return mean, (total + (means - mean).T @ (means - mean)) / vectors.shape[0]
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(programs.jit, static_argnums=0)
 def functions(
     trainable: Trainable,
     model: Model,

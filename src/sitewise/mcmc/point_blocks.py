@@ -20,6 +20,7 @@ from sitewise.mcmc import ais, new_rows
 from sitewise.mcmc.reference import Target, reference
 from sitewise.model import Model
 from sitewise.parameters import Trainable
+from sitewise.runtime import programs
 from sitewise.runtime.resume import Journal, digest_of
 from sitewise.sites import Sites
 from sitewise.types import Outcome
@@ -47,7 +48,7 @@ def path_sites(path: str, model: Model, data: Data) -> tuple[Sites, jax.Array]:
     return sites if model.likelihood.log_concave else sites.scaled(_SOFTER), found.code
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.partial(programs.jit, static_argnums=(0, 1, 2))
 def _sites(
     path: str, trainable: Trainable, batch: int, model: Model, data: Data, vectors: jax.Array
 ) -> dict[str, jax.Array]:
@@ -58,7 +59,7 @@ def _sites(
     return {**sites._asdict(), "code": code}
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.partial(programs.jit, static_argnums=(0, 1, 2))
 def _anneal(
     settings: ais.Annealing,
     trainable: Trainable,

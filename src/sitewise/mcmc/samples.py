@@ -16,12 +16,13 @@ from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import diagnostics, new_rows
 from sitewise.model import Model
 from sitewise.parameters import Trainable
+from sitewise.runtime import programs
 from sitewise.runtime.precision import WORKING_DTYPE, working_precision
 
 PREDICT_FROM = 1000  # draws; neighbours in a chain are similar, and each costs a Cholesky factorisation
 
 
-@jax.jit
+@programs.jit
 def _log_density(likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array) -> jax.Array:
     """log p(y) averaged over the components, as log-mean-exp."""
 

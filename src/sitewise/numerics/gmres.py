@@ -4,60 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
-from jax import lax
-from jax.scipy.linalg import solve_triangular
+import numpy as np
 
-# Steps done, Arnoldi's basis, the triangular system, the Givens rotations and the right-hand side that these rotate.
-_State = tuple[int | jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
+from sitewise.numerics.triangular import upper_solve
+from sitewise.runtime.engine import Array, is_host, namespace, put, while_loop
+
+# Steps done, Arnoldi's basis, the triangular system, and the orthogonal matrix that made it triangular.
+_State = tuple[int | Array, Array, Array, Array]
 
 
-def gmres(
-    matvec: Callable[[jax.Array], jax.Array], rhs: jax.Array, tol: float | jax.Array, max_steps: int
-) -> jax.Array:
+def gmres(matvec: Callable[[Array], Array], rhs: Array, tol: float | Array, max_steps: int) -> Array:
     """Solve matvec(x) = rhs, until |residual| ≤ tol·|rhs| or for `max_steps` Arnoldi steps.
 
-    The method is that of Saad & Schultz 1986; Givens rotations give the residual at every step.
+    The method is that of Saad & Schultz 1986: with Arnoldi's basis V and its Hessenberg matrix, which the rotations Q
+    make triangular, Q H = T, the residual after k steps is |rhs|·|Q[k, 0]|.
     """
+    xp = namespace(rhs)
     size = min(max_steps, rhs.size)
-    norm = jnp.linalg.norm(rhs)
-    tiny = jnp.finfo(rhs.dtype).tiny
-    basis = jnp.zeros((size + 1, rhs.size), rhs.dtype).at[0].set(rhs / jnp.maximum(norm, tiny))
-    hess = jnp.eye(size, dtype=rhs.dtype)  # columns not reached remain the identity: their solution is 0
-    goal = jnp.zeros(size + 1, rhs.dtype).at[0].set(norm)
-    rotations = jnp.zeros((size, 2), rhs.dtype).at[:, 0].set(1.0)
+    norm = xp.sqrt(rhs @ rhs)
+    tiny = xp.finfo(rhs.dtype).tiny
+    # On the host nothing reads what is not set: filling it would take longer than most systems.
+    blank = np.empty if is_host(rhs) else jnp.zeros
+    basis = put(blank((size + 1, rhs.size), rhs.dtype), 0, rhs / xp.maximum(norm, tiny))
+    triangle = xp.eye(size, dtype=rhs.dtype)  # columns not reached remain the identity: their solution is 0
+    turned = xp.eye(size + 1, dtype=rhs.dtype)
 
-    def keep_going(state: _State) -> jax.Array:
-        k, *_, goal = state
-        return (k < size) & (jnp.abs(goal[k]) > tol * norm)
+    def keep_going(state: _State) -> Array:
+        k, _, _, turned = state
+        return (k < size) & (norm * xp.abs(turned[k, 0]) > tol * norm)
 
     def arnoldi(state: _State) -> _State:
-        k, basis, hess, rotations, goal = state
+        k, basis, triangle, turned = state
         v = matvec(basis[k])
-        h = basis @ v
-        v = v - h @ basis
-        again = basis @ v  # a second Gram–Schmidt pass keeps the basis orthogonal to rounding
-        v = v - again @ basis
-        h = h + again
-        below = jnp.linalg.norm(v)
-        basis = basis.at[k + 1].set(v / jnp.maximum(below, tiny))
-        h = h.at[k + 1].set(below)
-
-        def rotate(i: jax.Array, h: jax.Array) -> jax.Array:
-            c, s = rotations[i]
-            return h.at[i].set(c * h[i] + s * h[i + 1]).at[i + 1].set(-s * h[i] + c * h[i + 1])
-
-        h = lax.fori_loop(0, k, rotate, h)
-        r = jnp.maximum(jnp.hypot(h[k], below), tiny)
+        seen = basis[: k + 1] if is_host(basis) else basis  # a compiled loop has one shape; further rows are zero
+        h = seen @ v
+        v = v - h @ seen
+        again = seen @ v  # a second Gram–Schmidt pass keeps the basis orthogonal to rounding
+        v = v - again @ seen
+        below = xp.sqrt(v @ v)
+        basis = put(basis, k + 1, v / xp.maximum(below, tiny))
+        column = put(xp.zeros(size + 1, rhs.dtype), slice(len(seen)), h + again)
+        h = turned @ put(column, k + 1, below)
+        r = xp.maximum(xp.hypot(h[k], below), tiny)
         c, s = h[k] / r, below / r
-        h = h.at[k].set(r)
-        rotations = rotations.at[k].set(jnp.stack([c, s]))
-        goal = goal.at[k + 1].set(-s * goal[k]).at[k].set(c * goal[k])
-        column = jnp.where(jnp.arange(size) <= k, h[:size], 0.0)
-        return k + 1, basis, hess.at[:, k].set(column), rotations, goal
+        first, second = c * turned[k] + s * turned[k + 1], c * turned[k + 1] - s * turned[k]
+        turned = put(put(turned, k, first), k + 1, second)
+        column = put(xp.where(xp.arange(size) <= k, h[:size], 0.0), k, r)
+        return k + 1, basis, put(triangle, (slice(None), k), column), turned
 
-    start: _State = (0, basis, hess, rotations, goal)
-    k, basis, hess, _, goal = lax.while_loop(keep_going, arnoldi, start)
-    reached = jnp.where(jnp.arange(size) < k, goal[:size], 0.0)
-    return solve_triangular(hess, reached, lower=False) @ basis[:size]
+    k, basis, triangle, turned = while_loop(keep_going, arnoldi, (0, basis, triangle, turned))
+    if is_host(k):
+        if k == 0:
+            return xp.zeros_like(rhs)
+        return upper_solve(triangle[:k, :k], norm * turned[:k, 0]) @ basis[:k]
+    reached = xp.where(xp.arange(size) < k, norm * turned[:size, 0], 0.0)
+    return upper_solve(triangle, reached) @ basis[:size]

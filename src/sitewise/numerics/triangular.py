@@ -1,17 +1,26 @@
-"""Products with triangular and symmetric matrices that skip the zeros, or the half that follows by symmetry."""
+"""Products with triangular and symmetric matrices that skip the zeros, or the half that follows by symmetry.
+
+NumPy matrices go to LAPACK; for JAX matrices most of the work is written as matrix products.
+"""
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import solve_triangular
+from jax.typing import ArrayLike
+
+from sitewise.numerics import lapack
+from sitewise.runtime.engine import Array, is_host
 
 
-def lower_inverse(L: jax.Array, leaf: int = 0) -> jax.Array:
+def lower_inverse(L: Array, leaf: int = 0) -> Array:
     """L⁻¹ by halves, [[A, 0], [C, D]]⁻¹ = [[A⁻¹, 0], [−D⁻¹CA⁻¹, D⁻¹]].
 
     Nearly all of the work is matrix products, which run at about twice the rate of triangular solves.
     """
+    if is_host(L):
+        return lapack.lower_inverse(L)
     n = L.shape[0]
     leaf = leaf or max(48, -(-n // 8))
     if n <= leaf:
@@ -29,14 +38,18 @@ def _half(columns: int) -> int:
     return -(-columns // 32) * 16 if columns >= _HALVES else columns
 
 
-def lower_times(H: jax.Array, A: jax.Array) -> jax.Array:
+def lower_times(H: Array, A: Array) -> Array:
     """H A for a lower triangular H: the zeros above the diagonal are a quarter of the work."""
+    if is_host(H, A):
+        return lapack.lower_times(H, A)
     h = _half(H.shape[0])
     return H @ A if h == H.shape[0] else jnp.concatenate([H[:h, :h] @ A[:h], H[h:] @ A])
 
 
-def lower_gram(H: jax.Array) -> jax.Array:
+def lower_gram(H: Array) -> Array:
     """HᵀH for a lower triangular H, by the blocks [[A, 0], [C, D]]: half the work."""
+    if is_host(H):
+        return lapack.lower_gram(H)
     h = _half(H.shape[0])
     if h == H.shape[0]:
         return H.T @ H
@@ -45,34 +58,60 @@ def lower_gram(H: jax.Array) -> jax.Array:
     return jnp.block([[A.T @ A + C.T @ C, side], [side.T, D.T @ D]])
 
 
-def times_upper(A: jax.Array, U: jax.Array) -> jax.Array:
+def times_upper(A: Array, U: Array) -> Array:
     """A U for an upper triangular U: the zeros below the diagonal are a quarter of the work."""
+    if is_host(A, U):
+        return A @ U
     h = _half(U.shape[0])
     return jnp.concatenate([A[:, :h] @ U[:h, :h], A @ U[:, h:]], axis=1)
 
 
-def symmetric_product(A: jax.Array, B: jax.Array) -> jax.Array:
+def symmetric_product(A: Array, B: Array) -> Array:
     """AᵀB where it is known to be symmetric: three of its four blocks are computed."""
+    if is_host(A, B):
+        return A.T @ B
     h = _half(A.shape[1])
     top, corner = A[:, :h].T @ B, A[:, h:].T @ B[:, h:]
     return jnp.block([[top[:, :h], top[:, h:]], [top[:, h:].T, corner]])
 
 
-def weighted_gram(A: jax.Array, w: jax.Array) -> jax.Array:
+def weighted_gram(A: Array, w: Array) -> Array:
     """Aᵀ diag(w) A."""
     return symmetric_product(A, w[:, None] * A)
 
 
-def gram(A: jax.Array) -> jax.Array:
+def gram(A: Array) -> Array:
     """AᵀA."""
-    return symmetric_product(A, A)
+    return A.T @ A if is_host(A) else symmetric_product(A, A)
 
 
-def lower_solve(L: jax.Array, x: jax.Array) -> jax.Array:
+def lower_solve(L: Array, x: Array) -> Array:
     """L⁻¹x for a lower triangular L."""
-    return solve_triangular(L, x, lower=True)
+    return lapack.lower_solve(L, x) if is_host(L, x) else solve_triangular(L, x, lower=True)
 
 
-def lower_transposed_solve(L: jax.Array, x: jax.Array) -> jax.Array:
+def lower_transposed_solve(L: Array, x: Array) -> Array:
     """L⁻ᵀx for a lower triangular L."""
-    return solve_triangular(L, x, lower=True, trans=1)
+    return lapack.lower_solve(L, x, True) if is_host(L, x) else solve_triangular(L, x, lower=True, trans=1)
+
+
+def upper_solve(U: Array, x: Array) -> Array:
+    """U⁻¹x for an upper triangular U."""
+    return lapack.upper_solve(U, x) if is_host(U, x) else solve_triangular(U, x, lower=False)
+
+
+def scaled_by(A: Array, scale: Array) -> Array:
+    """diag(scale) A diag(scale)."""
+    out = A * scale
+    if is_host(out):
+        out *= scale[:, None]
+        return out
+    return scale[:, None] * out
+
+
+def plus_diagonal(A: Array, diagonal: ArrayLike) -> Array:
+    """A + diag(diagonal).  A NumPy matrix is changed in place."""
+    if is_host(A, diagonal):
+        np.einsum("ii->i", A)[...] += diagonal
+        return A
+    return A + jnp.diag(jnp.broadcast_to(jnp.asarray(diagonal, A.dtype), A.shape[:1]))

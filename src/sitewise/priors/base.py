@@ -19,16 +19,18 @@ exactly, so that padding changes no result.
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jax.typing import ArrayLike
 
 from sitewise import means
 from sitewise.kernels import Kernel
+from sitewise.runtime.engine import Array, cond, namespace
 from sitewise.sites import Cavity, Sites, cavity
+from sitewise.types import precedes
 
 # What `condition_with_factor` keeps for derivatives.  Each structure has its own; only its own Gram looks inside.
 Factor = Any
@@ -42,18 +44,28 @@ class Marginals(NamedTuple):
     jitter      a share of the diagonal, 0 unless rounding required it (`numerics.cholesky`)
     """
 
-    mean: jax.Array
-    var: jax.Array
-    resid: jax.Array
-    log_z: jax.Array
-    prior_mean: jax.Array
-    jitter: jax.Array
+    mean: Array
+    var: Array
+    resid: Array
+    log_z: ArrayLike
+    prior_mean: Array
+    jitter: ArrayLike
 
     def cavity(self, sites: Sites, share: ArrayLike) -> Cavity:
         """Each row's marginal without the share `share` of one copy of its site."""
         return cavity(self.mean, self.var, self.resid, sites, share)
 
-    def influence(self, sites: Sites, share: ArrayLike) -> jax.Array:
+    def rows(self) -> tuple[Array, ...]:
+        """What belongs to the rows, with the rows on the last axis."""
+        return self.mean, self.var, self.resid, self.prior_mean
+
+    @classmethod
+    def of_rows(cls, rows: tuple[Array, ...], log_z: ArrayLike, jitter: ArrayLike = 0.0) -> Marginals:
+        """The inverse of `rows`."""
+        mean, var, resid, prior_mean = rows
+        return cls(mean, var, resid, log_z, prior_mean, jitter)
+
+    def influence(self, sites: Sites, share: ArrayLike) -> Array:
         """KL(q ‖ q without the share of row i's site), in nats, for each row i.
 
         The two differ by a factor that depends on f at that row only, so the divergence of the whole processes is that
@@ -68,13 +80,13 @@ class Moments(Protocol):
     """What the defaults below use of the marginals, which have further fields where rows have several latent values."""
 
     @property
-    def mean(self) -> jax.Array: ...
+    def mean(self) -> Array: ...
 
     @property
-    def var(self) -> jax.Array: ...
+    def var(self) -> Array: ...
 
     @property
-    def log_z(self) -> jax.Array: ...
+    def log_z(self) -> Array: ...
 
 
 Q = TypeVar("Q", bound=Moments)  # the marginals of a structure, usually `Marginals`
@@ -84,11 +96,11 @@ class LatentPosterior(abc.ABC):
     """q(f) as a process."""
 
     @abc.abstractmethod
-    def marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def marginals(self, X_new: Array) -> tuple[Array, Array]:
         """Mean and variance of f at each new row."""
 
     @abc.abstractmethod
-    def joint(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def joint(self, X_new: Array) -> tuple[Array, Array]:
         """Mean and covariance matrix of f at the new rows."""
 
 
@@ -99,22 +111,23 @@ class Covariance(abc.ABC, Generic[Q]):
     """
 
     @abc.abstractmethod
-    def times(self, x: jax.Array) -> jax.Array:
+    def times(self, x: Array) -> Array:
         """Σ x."""
 
     @abc.abstractmethod
-    def squared_times(self, x: jax.Array) -> jax.Array:
+    def squared_times(self, x: Array) -> Array:
         """(Σ ∘ Σ) x."""
 
-    def times_once(self, x: jax.Array) -> jax.Array:
+    def times_once(self, x: Array) -> Array:
         """Σ x for a few vectors, where computing Σ itself would cost more than the products."""
         return self.times(x)
 
     def pull_to_sites(self, q: Q, by_q: Q) -> Sites:
         """The derivative in the sites of a function of q, given its derivatives in q: the transpose of the above."""
+        xp = namespace(by_q.mean)
         moved = self.times_once(by_q.mean)
         # Laplace's evidence does not depend on the variances, and a product with Σ∘Σ is expensive.
-        by_var = lax.cond(jnp.any(by_q.var != 0), self.squared_times, jnp.zeros_like, by_q.var)
+        by_var = cond(xp.any(by_q.var != 0), self.squared_times, xp.zeros_like, by_q.var)
         return Sites(
             moved + by_q.log_z * q.mean,
             -(q.mean * moved + by_var + 0.5 * by_q.log_z * (q.var + q.mean**2)),
@@ -127,10 +140,10 @@ class DifferentiatedCovariance(Covariance[Q]):
     def __init__(self, gram: Gram[Q], sites: Sites) -> None:
         self._gram, self._sites = gram, sites
 
-    def times(self, x: jax.Array) -> jax.Array:
+    def times(self, x: Array) -> Array:
         return jax.vjp(lambda b: self._gram.condition(Sites(b, self._sites.prec)).mean, self._sites.nat1)[1](x)[0]
 
-    def squared_times(self, x: jax.Array) -> jax.Array:
+    def squared_times(self, x: Array) -> Array:
         return -jax.vjp(lambda w: self._gram.condition(Sites(self._sites.nat1, w)).var, self._sites.prec)[1](x)[0]
 
 
@@ -145,11 +158,14 @@ class Gram(abc.ABC, Generic[Q]):
     def condition(self, sites: Sites) -> Q:
         """prior × sites; differentiable in reverse mode, in this Gram and in the sites."""
 
-    def condition_mean(self, sites: Sites) -> Q:
-        """As `condition`, for a method that uses the mean only: `var` may be any upper bound."""
-        return self.condition_with_factor(sites, None)[0]
+    def condition_mean(self, sites: Sites) -> tuple[Q, Factor]:
+        """As `condition_with_factor`, for a method that uses the mean only: `var` may be any upper bound.
 
-    def condition_with_factor(self, sites: Sites, mask: jax.Array | None) -> tuple[Q, Factor]:
+        The factor is for `rounding_error` alone.
+        """
+        return self.condition_with_factor(sites, None)
+
+    def condition_with_factor(self, sites: Sites, mask: Array | None) -> tuple[Q, Factor]:
         """As `condition`, with what `covariance` and `pull` can reuse; not for differentiation.
 
         Only the rows of the mask need correct variances; None stands for all rows.
@@ -164,7 +180,7 @@ class Gram(abc.ABC, Generic[Q]):
         """The cotangent of this Gram, given that of q, with the sites held constant."""
         return jax.vjp(lambda gram: gram.condition(sites), self)[1](by_q)[0]
 
-    def rounding_error(self, sites: Sites, q: Q, factor: Factor) -> jax.Array:
+    def rounding_error(self, sites: Sites, q: Q, factor: Factor) -> Array:
         """An estimate of the rounding error of log_z, in nats or as a share; the loop compares it with 1e-3."""
         return jnp.zeros((), q.log_z.dtype)
 
@@ -175,14 +191,23 @@ class Prior(abc.ABC):
     structure  a method may pair another inference and evidence with it (`methods.Method.variants`)
     exact      the sites act on f itself: there is no residual variance
     dense      keeps matrices of rows × rows, for which learners check the memory before they start
+    host       `gram`, `gram_with_pull`, `posterior` and what they return also compute on NumPy arrays
     """
 
     structure: ClassVar[str] = ""
     exact: ClassVar[bool] = True
     dense: ClassVar[bool] = False
+    host: ClassVar[bool] = False
 
     kernel: Kernel
     mean: means.Mean
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # A class with another gram is traced, unless it says how that gram computes on NumPy arrays.
+        if precedes(cls, "gram", "gram_with_pull"):
+            cls.gram_with_pull = Prior.gram_with_pull  # type: ignore[method-assign]
+            cls.host = False
 
     @property
     def kernels(self) -> Kernel | list[Kernel]:
@@ -190,9 +215,21 @@ class Prior(abc.ABC):
         return self.kernel
 
     @abc.abstractmethod
-    def gram(self, X: jax.Array) -> Gram:
+    def gram(self, X: Array) -> Gram:
         """What depends on θ and X but not on the sites."""
 
+    def gram_with_pull(self, X: Array) -> tuple[Any, Callable[[Any], Any]]:
+        """`gram`, and the function from its cotangent to the cotangent of this prior."""
+
+        def pull(bar: Gram) -> Prior:
+            # The kernel's derivative needs several n×n matrices.  This dependence on `bar` makes XLA compute them again
+            # here and not keep them from the start.  (XLA for CPUs drops its barriers too early.)
+            first = jax.tree.leaves(bar)[0].ravel()[0]
+            later = jax.tree.map(lambda leaf: jnp.where(jnp.isnan(first), jnp.nan, leaf), self)
+            return jax.vjp(lambda prior: prior.gram(X), later)[1](bar)[0]
+
+        return self.gram(X), pull
+
     @abc.abstractmethod
-    def posterior(self, X: jax.Array, sites: Sites) -> LatentPosterior:
+    def posterior(self, X: Array, sites: Sites) -> LatentPosterior:
         """q(f), given the training inputs and their sites."""

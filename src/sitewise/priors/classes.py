@@ -3,15 +3,16 @@
 Sites, means and variances have the classes on their first axis and the rows on their last: (C, n).  The sites of a row
 act on f_c − s, where s is the shift that maximises them, because softmax is invariant to a common shift (see
 `softmax_sites.condition_on_sites`).  `mean` and `var` of the marginals are those of g_c = f_c − s, and `cross` holds
-the covariance of the g of each row, (n, C, C).  A conditioning costs O(C n³), and Newton's method and gradients need
-O((Cn)²) memory.
+the covariance of the g of each row, (n, C, C).  A conditioning and its pullback cost O(C n³); Newton's method, and the
+derivative of variances in the sites, need O((Cn)²) memory and O(C² n³) time.
 """
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,20 +24,31 @@ from sitewise import means
 from sitewise.kernels import Kernel
 from sitewise.numerics import softmax_sites
 from sitewise.priors.base import Covariance, Gram, LatentPosterior, Prior
+from sitewise.runtime.engine import Array, cond, is_host, namespace
 from sitewise.sites import Cavity, Sites, expected_log_site
-from sitewise.types import fixed, module, static
+from sitewise.types import fixed, module, replace, static
 
 
 class ClassMarginals(NamedTuple):
     """As `Marginals`, with `cross`, the covariance of the latent values of each row."""
 
-    mean: jax.Array
-    var: jax.Array
-    resid: jax.Array
-    log_z: jax.Array
-    prior_mean: jax.Array
-    jitter: jax.Array
-    cross: jax.Array
+    mean: Array
+    var: Array
+    resid: Array
+    log_z: Any  # an array or a number
+    prior_mean: Array
+    jitter: Any
+    cross: Array
+
+    def rows(self) -> tuple[Array, ...]:
+        """What belongs to the rows, with the rows on the last axis."""
+        return self.mean, self.var, self.resid, self.prior_mean, namespace(self.cross).moveaxis(self.cross, 0, -1)
+
+    @classmethod
+    def of_rows(cls, rows: tuple[Array, ...], log_z: ArrayLike, jitter: ArrayLike = 0.0) -> ClassMarginals:
+        """The inverse of `rows`."""
+        mean, var, resid, prior_mean, cross = rows
+        return cls(mean, var, resid, log_z, prior_mean, jitter, namespace(cross).moveaxis(cross, -1, 0))
 
     def cavity(self, sites: Sites, share: ArrayLike) -> Cavity:
         """The Gaussian vector of each row without the share of its whole site."""
@@ -44,7 +56,7 @@ class ClassMarginals(NamedTuple):
         left = softmax_sites.without_site(self.mean.T, self.cross, b, w)
         return Cavity(left.mean, left.cov, left.cov, left.log_z)
 
-    def influence(self, sites: Sites, share: ArrayLike) -> jax.Array:
+    def influence(self, sites: Sites, share: ArrayLike) -> Array:
         """KL(q ‖ cavity) = E_q[log t^share] − log E_cavity[t^share]."""
         expected = jnp.sum(expected_log_site(sites.scaled(share), self.mean, self.var), axis=0)
         return expected - self.cavity(sites, share).log_site
@@ -63,6 +75,7 @@ class ClassPrior(Prior):
 
     structure: ClassVar[str] = "classes"
     dense: ClassVar[bool] = True
+    host: ClassVar[bool] = True
     mean = means.Zero()  # a mean common to all classes would change nothing; not annotated, so it is no field
 
     @staticmethod
@@ -79,34 +92,59 @@ class ClassPrior(Prior):
             raise ValueError(
                 "The kernels of the classes may differ in the values of their parameters only; use one form of kernel."
             )
-        return ClassPrior(jax.tree.map(lambda *values: np.stack(values), *each), jitter, own=True)
+        return ClassPrior(_stacked(each), jitter, own=True)
 
     @property
     def kernels(self) -> Kernel | list[Kernel]:
         """The kernel that the classes share, or the list of their own kernels."""
-        if not self.own:
-            return self.kernel
+        return self._own_kernels() if self.own else self.kernel
+
+    def _own_kernels(self) -> list[Kernel]:
         classes = len(jax.tree.leaves(self.kernel)[0])
         return [jax.tree.map(operator.itemgetter(c), self.kernel) for c in range(classes)]
 
-    def of_each(self, function: Callable[[Kernel], jax.Array]) -> jax.Array:
-        """function(κ): one result if the kernel is shared, else one for each class on a leading axis."""
-        return lax.map(function, self.kernel) if self.own else function(self.kernel)
+    def of_each(self, function: Callable[[Kernel], Any], *tables: Array) -> Any:
+        """function(κ), which uses `tables`; one for each class on a leading axis where they have their own kernels."""
+        if not self.own:
+            return function(self.kernel)
+        if is_host(*tables, *jax.tree.leaves(self.kernel)):
+            return np.stack([function(kernel) for kernel in self._own_kernels()])
+        return lax.map(function, self.kernel)
 
-    def gram(self, X: jax.Array) -> ClassGram:
-        K = self.of_each(lambda kernel: kernel.matrix(X))
-        return ClassGram(K + self.jitter * jnp.eye(X.shape[0], dtype=K.dtype))
+    def gram(self, X: Array) -> ClassGram:
+        return self._gram(self.of_each(lambda kernel: kernel.matrix(X), X))
 
-    def posterior(self, X: jax.Array, sites: Sites) -> ClassPosterior:
-        out, factors = softmax_sites.condition_on_sites(self.gram(X).K, sites.nat1, sites.prec)
-        return ClassPosterior(self, X, sites.nat1 - sites.prec * out.mean, factors.H, factors.T)
+    def _gram(self, K: Any) -> ClassGram:
+        return ClassGram(K + self.jitter * namespace(K).eye(K.shape[-1], dtype=K.dtype) if self.jitter else K)
+
+    def gram_with_pull(self, X: Any) -> tuple[Gram, Callable[[Gram], ClassPrior]]:
+        if not is_host(X, *jax.tree.leaves(self)):
+            return super().gram_with_pull(X)
+        if not self.own:
+            K, pull = self.kernel.matrix_with_pull(X)
+            return self._gram(K), lambda bar: replace(self, kernel=pull(bar.K))
+        each = [kernel.matrix_with_pull(X) for kernel in self._own_kernels()]
+
+        def pull_each(bar: Any) -> ClassPrior:
+            return replace(self, kernel=_stacked([pull(one) for (_, pull), one in zip(each, bar.K, strict=True)]))
+
+        return self._gram(np.stack([K for K, _ in each])), pull_each
+
+    def posterior(self, X: Array, sites: Sites) -> ClassPosterior:
+        _, factors = softmax_sites.condition_on_sites(self.gram(X).K, sites.nat1, sites.prec)
+        return ClassPosterior(self, X, factors.alpha, factors.H, factors.T)
+
+
+def _stacked(kernels: Sequence[Kernel]) -> Kernel:
+    """Kernels of one form as one, whose parameters have a leading axis."""
+    return jax.tree.map(lambda *values: np.stack(values), *kernels)
 
 
 @module
 class ClassGram(Gram[ClassMarginals]):
     """`K` is one matrix, or one for each class on a leading axis."""
 
-    K: jax.Array = fixed()
+    K: Array = fixed()
 
     # A Newton direction needs the covariance of all rows and classes, which costs as much as several conditionings.
     newton_is_cheap: ClassVar[bool] = False
@@ -114,60 +152,95 @@ class ClassGram(Gram[ClassMarginals]):
     def condition(self, sites: Sites) -> ClassMarginals:
         return self.condition_with_factor(sites, None)[0]
 
-    def condition_with_factor(
-        self, sites: Sites, mask: jax.Array | None
-    ) -> tuple[ClassMarginals, softmax_sites.Factors]:
-        out, factors = softmax_sites.condition_on_sites(self.K, sites.nat1, sites.prec)
-        # Rounding can make a variance negative that is tiny compared with that of the prior.
-        floor = jnp.finfo(self.K.dtype).eps * jnp.diagonal(self.K, axis1=-2, axis2=-1)
-        var = jnp.maximum(jnp.diagonal(out.cross, axis1=1, axis2=2).T, floor)
-        zero = jnp.zeros_like(out.mean)
-        return ClassMarginals(out.mean, var, zero, out.log_z, zero, out.jitter, out.cross), factors
+    def condition_mean(self, sites: Sites) -> tuple[ClassMarginals, None]:
+        """About half the cost of `condition`; `cross` holds variances alone."""
+        return self._marginals(softmax_sites.mean_on_sites(self.K, sites.nat1, sites.prec)), None
 
-    def rounding_error(self, sites: Sites, q: ClassMarginals, factors: softmax_sites.Factors) -> jax.Array:
+    def condition_with_factor(self, sites: Sites, mask: Array | None) -> tuple[ClassMarginals, softmax_sites.Factors]:
+        out, factors = softmax_sites.condition_on_sites(self.K, sites.nat1, sites.prec)
+        return self._marginals(out), factors
+
+    def _marginals(self, out: softmax_sites.Conditioned) -> ClassMarginals:
+        xp = namespace(out.mean)
+        # Rounding can make a variance negative that is tiny compared with that of the prior.
+        floor = xp.finfo(self.K.dtype).eps * xp.diagonal(self.K, axis1=-2, axis2=-1)
+        var = xp.maximum(xp.diagonal(out.cross, axis1=1, axis2=2).T, floor)
+        zero = xp.zeros_like(out.mean)
+        return ClassMarginals(out.mean, var, zero, out.log_z, zero, out.jitter, out.cross)
+
+    def rounding_error(self, sites: Sites, q: ClassMarginals, factors: softmax_sites.Factors | None) -> Array:
         """The rounding error of the identities in the B_c, as a share."""
-        prior = jnp.diagonal(self.K, axis1=-2, axis2=-1)
-        return jnp.finfo(prior.dtype).eps * jnp.max(sites.prec * prior)
+        xp = namespace(self.K, sites.prec)
+        prior = xp.diagonal(self.K, axis1=-2, axis2=-1)
+        return xp.finfo(prior.dtype).eps * xp.max(sites.prec * prior)
 
     def covariance(self, sites: Sites, factors: softmax_sites.Factors) -> ClassCovariance:
-        V, N = factors.V, factors.N
-        classes, n = V.shape[:2]
-        flat = N.reshape(classes * n, n)
-        matrix = (flat @ flat.T).reshape(classes, n, classes, n)
-        every = jnp.arange(classes)
-        matrix = matrix.at[every, :, every, :].add(self.K - jnp.swapaxes(V, 1, 2) @ V)
-        return ClassCovariance(matrix, factors.noise)
+        found = ClassCovariance(self.K, sites.prec, factors)
+        if not is_host(self.K, sites.prec):
+            found.squares  # noqa: B018 — here and not inside a loop of the program, outside of which it would not exist
+        return found
+
+    def pull(self, sites: Sites, factors: softmax_sites.Factors, q: ClassMarginals, by_q: ClassMarginals) -> ClassGram:
+        bar = softmax_sites.Conditioned(by_q.mean, _by_covariance(by_q), by_q.log_z, by_q.jitter)
+        return ClassGram(softmax_sites.pull_prior(self.K, sites.prec, q.var, factors, bar))
+
+
+def _by_covariance(by_q: ClassMarginals) -> Array:
+    """The derivative in the covariance of each row, whose diagonal `var` is."""
+    eye = namespace(by_q.cross).eye(by_q.var.shape[0], dtype=by_q.var.dtype)
+    return by_q.cross + eye * by_q.var.T[:, :, None]
 
 
 @module
 class ClassCovariance(Covariance[ClassMarginals]):
     """How q changes with the sites.
 
-    `matrix` is the covariance of h = f − s with s integrated over, in which the sites are diagonal; g is h without
-    the noise of variance `noise` = 1/Σ_c prec_c that h has within each row.
+    `matrix` is the covariance of h = f − s with s integrated over, class after class, in which the sites are diagonal;
+    g is h without the noise of variance 1/Σ_c prec_c that h has within each row.
     """
 
-    matrix: jax.Array = fixed()
-    noise: jax.Array = fixed()
+    K: Array = fixed()
+    prec: Array = fixed()
+    factors: softmax_sites.Factors = fixed()
 
-    def times(self, x: jax.Array) -> jax.Array:
+    @functools.cached_property
+    def matrix(self) -> Array:
+        return softmax_sites.covariance(self.K, self.factors)
+
+    @functools.cached_property
+    def squares(self) -> Array:
+        return self.matrix * self.matrix
+
+    def times(self, x: Array) -> Array:
         """d mean = (this) d nat1."""
-        return jnp.tensordot(self.matrix, x, axes=((2, 3), (0, 1)))
+        return (self.matrix @ x.ravel()).reshape(x.shape)
 
-    def squared_times(self, x: jax.Array) -> jax.Array:
+    def times_once(self, x: Array) -> Array:
+        return softmax_sites.covariance_times(self.K, self.prec, self.factors, x)
+
+    def squared_times(self, x: Array) -> Array:
         """d var = −(this) d prec: that of h minus that of the noise, d(1/Σ prec) = −Σ d prec/(Σ prec)²."""
-        moved = jnp.tensordot(self.matrix * self.matrix, x, axes=((2, 3), (0, 1)))
-        return moved - self.noise**2 * jnp.sum(x, axis=0)
+        moved = (self.squares @ x.ravel()).reshape(x.shape)
+        return moved - self.factors.noise**2 * namespace(x).sum(x, axis=0)
 
     def pull_to_sites(self, q: ClassMarginals, by_q: ClassMarginals) -> Sites:
-        pulled = super().pull_to_sites(q, by_q)
-        return Sites(pulled.nat1, pulled.prec - self._cross_times(by_q.cross))
+        xp = namespace(by_q.mean)
+        moved = self.times_once(by_q.mean)
+        weights = _by_covariance(by_q)
+        by_cross = cond(xp.any(weights != 0), self._cross_times, lambda _: xp.zeros_like(q.var), weights)
+        return Sites(
+            moved + by_q.log_z * q.mean,
+            -(q.mean * moved + by_cross + 0.5 * by_q.log_z * (q.var + q.mean**2)),
+        )
 
-    def _cross_times(self, weights: jax.Array) -> jax.Array:
+    def _cross_times(self, weights: Array) -> Array:
         """The derivative of Σ_i Σ_ce weights_ice cross_ice in prec is −(this)."""
-        spread = jnp.einsum("iae,eidj->aidj", weights, self.matrix)
-        moved = jnp.sum(self.matrix * spread, axis=(0, 1))
-        return moved - self.noise**2 * jnp.sum(weights, axis=(1, 2))
+        xp = namespace(weights)
+        n, classes = weights.shape[:2]
+        matrix = self.matrix.reshape(classes, n, classes * n)
+        spread = xp.einsum("iae,eik->aik", weights, matrix)
+        moved = xp.sum(matrix * spread, axis=(0, 1)).reshape(classes, n)
+        return moved - self.factors.noise**2 * xp.sum(weights, axis=(1, 2))
 
 
 @module
@@ -175,34 +248,36 @@ class ClassPosterior(LatentPosterior):
     """`alpha` is K⁻¹ times the mean of f, for each class."""
 
     prior: ClassPrior = fixed()
-    X: jax.Array = fixed()
-    alpha: jax.Array = fixed()
-    H: jax.Array = fixed()
-    T: jax.Array = fixed()
+    X: Array = fixed()
+    alpha: Array = fixed()
+    H: Array = fixed()
+    T: Array = fixed()
 
-    def marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def marginals(self, X_new: Array) -> tuple[Array, Array]:
         """Mean (rows, classes) and covariance (rows, classes, classes) of the latent functions at each new row."""
         mean, V, G = self._parts(X_new)
-        prior = self.prior.of_each(lambda kernel: kernel.variances(X_new))
-        own = jnp.maximum(prior - jnp.sum(V * V, axis=1), jnp.finfo(V.dtype).eps * prior)
-        eye = jnp.eye(self.H.shape[0], dtype=V.dtype)
-        return mean.T, jnp.einsum("cji,eji->ice", G, G) + eye * own.T[:, :, None]
+        xp = namespace(V)
+        prior = self.prior.of_each(lambda kernel: kernel.variances(X_new), X_new)
+        own = xp.maximum(prior - xp.sum(V * V, axis=1), xp.finfo(V.dtype).eps * prior)
+        eye = xp.eye(self.H.shape[0], dtype=V.dtype)
+        return mean.T, xp.einsum("cji,eji->ice", G, G) + eye * own.T[:, :, None]
 
-    def _parts(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def _parts(self, X_new: Array) -> tuple[Array, Array, Array]:
         """The means, and for each new row with k = κ_c(X, x): H_c k, which lowers the variance, and Tᵀ E_c k, which the
         unknown shifts of the rows add to it."""
         # New rows first: distances are centred on the second table, and a prediction must not depend on other new rows.
-        cross = jnp.swapaxes(self.prior.of_each(lambda kernel: kernel.matrix(X_new, self.X)), -1, -2)
+        cross = self.prior.of_each(lambda kernel: kernel.matrix(X_new, self.X), X_new, self.X)
+        xp = namespace(cross, self.H)
+        cross = xp.swapaxes(cross, -1, -2)
         V = self.H @ cross
-        return (self.alpha[:, None] @ cross)[:, 0], V, self.T.T @ (jnp.swapaxes(self.H, 1, 2) @ V)
+        return (self.alpha[:, None] @ cross)[:, 0], V, self.T.T @ (xp.swapaxes(self.H, 1, 2) @ V)
 
-    def joint(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def joint(self, X_new: Array) -> tuple[Array, Array]:
         """Mean and covariance matrix of all latent functions at the new rows, class after class."""
         mean, V, G = self._parts(X_new)
+        xp = namespace(V)
         classes, rows = mean.shape
-        flat = jnp.swapaxes(G, 1, 2).reshape(classes * rows, -1)
-        matrix = (flat @ flat.T).reshape(classes, rows, classes, rows)
-        every = jnp.arange(classes)
-        prior = self.prior.of_each(lambda kernel: kernel.matrix(X_new))
-        matrix = matrix.at[every, :, every, :].add(prior - jnp.swapaxes(V, 1, 2) @ V)
-        return mean.ravel(), matrix.reshape(classes * rows, classes * rows)
+        prior = self.prior.of_each(lambda kernel: kernel.matrix(X_new), X_new)
+        own = prior - xp.swapaxes(V, 1, 2) @ V
+        flat = xp.swapaxes(G, 1, 2).reshape(classes * rows, -1)
+        return mean.ravel(), softmax_sites.with_blocks(flat @ flat.T, own)

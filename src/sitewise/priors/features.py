@@ -23,23 +23,74 @@ v̄ = 0 at a fixed point of (VI, elbo) and (EP, ep)) one product with Φ and no 
 
 Everything is a sum over rows or a value per row, and is computed for one block of rows at a time, whose temporaries
 fit in the processor's cache.  Φ is stored, or, where it is too large, recomputed with every block.
+
+Arrays are NumPy's or JAX's (`runtime.engine`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import operator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
+from scipy.linalg import blas
 
 from sitewise.kernels import Kernel
 from sitewise.numerics import cholesky, gaussian_sites, triangular
+from sitewise.runtime import rowwise
+from sitewise.runtime.engine import Array, cond, is_host, namespace, stop_gradient
 from sitewise.types import fixed, module, replace, static
 
 _Result = TypeVar("_Result")  # an array, or a tree of arrays
-_Block = tuple[jax.Array, jax.Array | None, tuple[jax.Array, ...]]  # inputs, features if stored, values of the rows
+_MANY = 128  # columns, from which two triangles of a product take less time than one square
+_ROWS = 4096  # of a program for prior variances, which cost little
+_Block = tuple[Array, Array | None, tuple[Array, ...]]  # inputs, features if stored, values of the rows
+
+
+def times_upper(A: Array, U: Array) -> Array:
+    """A U for an upper triangular U."""
+    if not is_host(A, U):
+        return triangular.times_upper(A, U)
+    # BLAS reads columns where C stores rows: it computes UᵀAᵀ, in half the time of the product of full matrices.
+    return blas.dtrmm(1.0, U, A.T, trans_a=1).T if U.flags.f_contiguous else blas.dtrmm(1.0, U.T, A.T, lower=1).T
+
+
+def weighted_gram(A: Array, w: Array) -> Array:
+    """Aᵀ diag(w) A."""
+    if not is_host(A, w):
+        return triangular.weighted_gram(A, w)
+    below = w < 0
+    if not np.any(below):
+        half = np.sqrt(w)[:, None] * A
+        return half.T @ half  # NumPy computes one triangle of the product of a matrix with its own transpose
+    if A.shape[1] < _MANY:
+        return A.T @ (w[:, None] * A)
+    return weighted_gram(A[~below], w[~below]) - weighted_gram(A[below], -w[below])
+
+
+def row_products(A: Array, B: Array) -> Array:
+    """diag A Bᵀ."""
+    return np.einsum("ij,ij->i", A, B) if is_host(A, B) else jnp.sum(A * B, axis=1)
+
+
+def row_forms(A: Array, Q: Array) -> Array:
+    """diag A Q Aᵀ for a symmetric Q."""
+    if not is_host(A, Q):
+        return row_products(A @ Q, A)
+    upper = np.triu(Q)
+    upper.ravel()[:: len(Q) + 1] *= 0.5
+    return 2 * row_products(times_upper(A, upper), A)
+
+
+def added(a: _Result, b: _Result) -> _Result:
+    """The sum of two trees of arrays."""
+    return jax.tree.map(operator.add, a, b)
 
 
 @module
@@ -53,20 +104,42 @@ class Whitened:
 
     def rows(self, X: jax.Array) -> tuple[jax.Array, jax.Array]:
         """K_xu and the prior variances of the rows of X."""
-        return self.kernel.matrix(X, self.Z), self.kernel.variances(X)
+        return self.kernel.matrix(X, self.Z), self.variances(X)
+
+    def variances(self, X: jax.Array) -> jax.Array:
+        """The prior variances of the rows of X."""
+        if not is_host(X, self.T):
+            return self.kernel.variances(X)
+        return rowwise.apply(_variances, None, self.kernel, (X.T,), _ROWS)[0][0]
+
+    def pull_variances(self, X: jax.Array, bar: jax.Array) -> Kernel:
+        """The cotangent of the kernel, given that of the variances (NumPy arrays)."""
+        _, sums = rowwise.apply(_variances_pull, None, self.kernel, (bar, X.T), _ROWS)
+        return jax.tree.unflatten(jax.tree.structure(self.kernel), sums)
 
     def __call__(self, X: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Φ and the prior variances of the rows of X."""
         K, diag = self.rows(X)
-        return triangular.times_upper(K, self.T), diag
+        return times_upper(K, self.T), diag
+
+
+def _variances(_: None, kernel: Kernel, rows: tuple[jax.Array]) -> tuple[tuple[jax.Array], tuple[()]]:
+    return (kernel.variances(rows[0].T),), ()
+
+
+def _variances_pull(
+    _: None, kernel: Kernel, rows: tuple[jax.Array, jax.Array]
+) -> tuple[tuple[()], tuple[jax.Array, ...]]:
+    bar, X = rows
+    return (), tuple(jax.tree.leaves(jax.vjp(lambda kernel: kernel.variances(X.T), kernel)[1](bar)[0]))
 
 
 @module
 class Features:
     """Φ of all rows, in blocks.
 
-    Derivatives go to the kernel's parameters, Z and K_uu: T and phi are held constant, and `pull` accounts for them.
-    Block j of J holds the rows j, j + J, j + 2J, …, so that a table whose rows are spread over devices has
+    Derivatives go to the kernel's parameters, Z and K_uu: T, phi and resid are held constant, and `pull` accounts for
+    them.  Block j of J holds the rows j, j + J, j + 2J, …, so that a table whose rows are spread over devices has
     a part of every block on each of them.
     """
 
@@ -74,22 +147,42 @@ class Features:
     K_uu: jax.Array = fixed()  # from which T was computed
     X: jax.Array = fixed()
     phi: jax.Array | None = fixed()  # (blocks, rows of a block, m); None if it is recomputed
+    resid: jax.Array = fixed()  # κ_ii − |φ_i|², at least 0
     block: int = static()  # rows of a block, at most
 
     @classmethod
     def of(cls, whitened: Whitened, K_uu: jax.Array, X: jax.Array, block: int, keep: bool) -> Features:
         """`whitened.T` is computed from K_uu held constant (`stop_gradient`)."""
-        features = cls(whitened, K_uu, X, None, block)
-        if not keep:
-            return features
-        phi = lax.map(lambda X: whitened(X)[0], features._split(X, "edge"))
-        return replace(features, phi=lax.stop_gradient(phi))
+        held, rows = stop_gradient((whitened, X))
+        found = cls(held, K_uu, rows, None, held.variances(rows), block)
+        if keep:
+            found = replace(found, phi=found._stored())
+        resid = found.each(lambda phi, diag: diag - row_products(phi, phi), found.resid)
+        return replace(found, whitened=whitened, X=X, resid=namespace(resid).maximum(resid, 0.0))
+
+    def like(self, *arrays: jax.Array) -> Features:
+        """The same features as JAX arrays if any of the given arrays is JAX's."""
+        return self if is_host(*arrays) else jax.tree.map(jnp.asarray, self)
+
+    def _stored(self) -> Array:
+        """Φ of all blocks."""
+        if not self._on_host():
+            return lax.map(lambda X: self.whitened(X)[0], self._split(self.X, "edge"))
+        phi = np.zeros((*self._shape, len(self.whitened.Z)))
+        for place, X in zip(phi, self._inputs_on_host(), strict=True):
+            place[: len(X)] = self._phi_on_host(X)
+        return phi
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        """The number of blocks, and of the rows of one of them."""
+        rows = self.X.shape[0]
+        blocks = -(-rows // self.block)
+        return blocks, -(-rows // blocks)
 
     def _split(self, array: jax.Array, mode: str = "constant") -> jax.Array:
-        rows = array.shape[0]
-        blocks = -(-rows // self.block)
-        size = -(-rows // blocks)
-        widths = [(0, blocks * size - rows)] + [(0, 0)] * (array.ndim - 1)
+        blocks, size = self._shape
+        widths = [(0, blocks * size - array.shape[0])] + [(0, 0)] * (array.ndim - 1)
         return jnp.moveaxis(jnp.pad(array, widths, mode=mode).reshape((size, blocks, *array.shape[1:])), 1, 0)
 
     def _join(self, values: _Result) -> _Result:
@@ -101,48 +194,102 @@ class Features:
     def _blocks(self, rows: tuple[jax.Array, ...]) -> _Block:
         return self._split(self.X, "edge"), self.phi, tuple(self._split(r) for r in rows)
 
-    def _features(self, X: jax.Array, phi: jax.Array | None) -> tuple[jax.Array, jax.Array]:
-        return self.whitened(X) if phi is None else (phi, self.whitened.kernel.variances(X))
+    def _on_host(self, *rows: jax.Array) -> bool:
+        return is_host(self.X, self.whitened.T, *rows)
+
+    def _inputs_on_host(self) -> list[jax.Array]:
+        """The inputs of each block, without padding."""
+        blocks, _ = self._shape
+        return [self.X[j::blocks] for j in range(blocks)]
+
+    def _phi_on_host(self, X: jax.Array) -> jax.Array:
+        return times_upper(self.whitened.kernel.matrix(X, self.whitened.Z), self.whitened.T)
+
+    def _blocks_on_host(self, rows: tuple[jax.Array, ...]) -> Iterator[_Block]:
+        """As `_blocks`, one after the other and without padding."""
+        inputs = self._inputs_on_host()
+        for j, X in enumerate(inputs):
+            phi = None if self.phi is None else self.phi[j, : len(X)]
+            yield X, phi, tuple(r[j :: len(inputs)] for r in rows)
+
+    def _join_on_host(self, parts: list[_Result]) -> _Result:
+        """The values of all rows, given those of each block."""
+
+        def whole(*parts: np.ndarray) -> np.ndarray:
+            out = np.empty(self.X.shape[0])
+            for j, part in enumerate(parts):
+                out[j :: len(parts)] = part
+            return out
+
+        return jax.tree.map(whole, *parts)
+
+    def _on_block(self, function: Callable[..., _Result], block: _Block) -> _Result:
+        X, phi, values = block
+        if phi is None:
+            phi = self._phi_on_host(X) if self._on_host(X) else self.whitened(X)[0]
+        return function(phi, *values)
 
     def total(self, function: Callable[..., _Result], *rows: jax.Array) -> _Result:
-        """function(Φ, diag, *rows), which must be a sum over rows."""
-
-        def part(block: _Block) -> _Result:
-            X, phi, values = block
-            return function(*self._features(X, phi), *values)
+        """function(Φ, *rows), which must be a sum over rows."""
+        part = functools.partial(self._on_block, function)
+        if self._on_host(*rows):
+            return functools.reduce(added, map(part, self._blocks_on_host(rows)))
 
         def add(sums: _Result, block: _Block) -> tuple[_Result, None]:
-            return jax.tree.map(jnp.add, sums, part(block)), None
+            return added(sums, part(block)), None
 
         blocks = self._blocks(rows)
         shapes = jax.eval_shape(lambda all: part(jax.tree.map(lambda a: a[0], all)), blocks)
         return lax.scan(add, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes), blocks)[0]
 
     def each(self, function: Callable[..., _Result], *rows: jax.Array) -> _Result:
-        """function(Φ, diag, *rows), which must be arrays with one entry per row."""
-
-        def values(block: _Block) -> _Result:
-            X, phi, values = block
-            return function(*self._features(X, phi), *values)
-
-        return self._join(lax.map(values, self._blocks(rows)))
+        """function(Φ, *rows), which must be arrays with one entry per row."""
+        part = functools.partial(self._on_block, function)
+        if self._on_host(*rows):
+            return self._join_on_host([part(block) for block in self._blocks_on_host(rows)])
+        return self._join(lax.map(part, self._blocks(rows)))
 
     def pull(
-        self, function: Callable[..., tuple[jax.Array, jax.Array]], K_uu_bar: jax.Array, *rows: jax.Array
-    ) -> Features:
-        """The cotangent of the features where function(Φ, *rows) = (K̄_xu, diag̅)."""
+        self,
+        function: Callable[..., tuple[jax.Array, jax.Array]],
+        K_uu_bar: jax.Array,
+        diag_bar: jax.Array,
+        *rows: jax.Array,
+    ) -> tuple[Features, jax.Array]:
+        """The cotangent of the features where function(Φ, *rows) = (K̄_xu, one value per row), and those values."""
+        if self._on_host(diag_bar, *rows):
+            kernel_bar, values = self._pull_on_host(function, diag_bar, rows)
+            # The cotangent of Z stays zero: what trains the inducing inputs uses JAX arrays.
+            return self._cotangent(replace(self._zero(self.whitened), kernel=kernel_bar), K_uu_bar), values
 
-        def add(sums: Whitened, block: _Block) -> tuple[Whitened, None]:
-            X, phi, values = block
+        def add(sums: Whitened, block: _Block) -> tuple[Whitened, jax.Array]:
+            X, phi, (diag_bar, *values) = block
             (K, _), back = jax.vjp(lambda whitened: whitened.rows(X), self.whitened)
-            phi = triangular.times_upper(K, self.whitened.T) if phi is None else phi
-            return jax.tree.map(jnp.add, sums, back(function(phi, *values))[0]), None
+            K_bar, value = function(times_upper(K, self.whitened.T) if phi is None else phi, *values)
+            return added(sums, back((K_bar, diag_bar))[0]), value
 
-        def zero(tree: Any) -> Any:
-            return jax.tree.map(lambda a: jnp.zeros(jnp.shape(a), self.X.dtype), tree)
+        bar, values = lax.scan(add, self._zero(self.whitened), self._blocks((diag_bar, *rows)))
+        return self._cotangent(bar, K_uu_bar), self._join(values)
 
-        bar = lax.scan(add, zero(self.whitened), self._blocks(rows))[0]
-        return Features(bar, K_uu_bar, zero(self.X), zero(self.phi), self.block)
+    def _pull_on_host(
+        self, function: Callable[..., tuple[Array, Array]], diag_bar: jax.Array, rows: tuple[jax.Array, ...]
+    ) -> tuple[Kernel, jax.Array]:
+        """The cotangent of the kernel, and the values of the rows."""
+        Z: Array = self.whitened.Z
+        bar, found = self.whitened.pull_variances(self.X, diag_bar), []
+        for X, phi, values in self._blocks_on_host(rows):
+            K, back = self.whitened.kernel.matrix_with_pull(X, Z)
+            K_bar, value = function(times_upper(K, self.whitened.T) if phi is None else phi, *values)
+            bar = added(bar, back(K_bar))
+            found.append(value)
+        return bar, self._join_on_host(found)
+
+    def _zero(self, tree: Any) -> Any:
+        xp = namespace(self.X, self.whitened.T)
+        return jax.tree.map(lambda a: xp.zeros(xp.shape(a), self.X.dtype), tree)
+
+    def _cotangent(self, whitened_bar: Whitened, K_uu_bar: jax.Array) -> Features:
+        return replace(self._zero(self), whitened=whitened_bar, K_uu=K_uu_bar)
 
 
 class Projected(NamedTuple):
@@ -151,8 +298,8 @@ class Projected(NamedTuple):
     mean: jax.Array
     var: jax.Array
     resid: jax.Array
-    log_z: jax.Array
-    jitter: jax.Array
+    log_z: ArrayLike
+    jitter: ArrayLike
 
 
 class Inner(NamedTuple):
@@ -171,16 +318,19 @@ class Factor(NamedTuple):
 
 def condition(features: Features, b: jax.Array, w: jax.Array) -> tuple[Projected, Factor]:
     """The formulas at the top of this file; not for differentiation."""
-    gram, u = features.total(lambda phi, diag, b, w: (triangular.weighted_gram(phi, w), phi.T @ b), b, w)
-    H, half_log_det, jitter = cholesky.inverse_root(gram + jnp.eye(gram.shape[0], dtype=gram.dtype))
+    features = features.like(b, w)
+    gram, u = features.total(lambda phi, b, w: (weighted_gram(phi, w), phi.T @ b), b, w)
+    eye = namespace(gram).eye(gram.shape[0], dtype=gram.dtype)
+    H, half_log_det, jitter = cholesky.inverse_root(gram + eye)
     coef = H.T @ (H @ u)
 
-    def rows(phi: jax.Array, diag: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        C = triangular.times_upper(phi, H.T)
-        return phi @ coef, jnp.sum(C * C, axis=1), jnp.maximum(diag - jnp.sum(phi * phi, axis=1), 0.0)
+    def rows(phi: jax.Array) -> tuple[jax.Array, jax.Array]:
+        C = times_upper(phi, H.T)
+        return phi @ coef, row_products(C, C)
 
-    mean, var, resid = features.each(rows)
-    return Projected(mean, var, resid, -half_log_det + 0.5 * u @ coef, jitter), Factor(Inner(coef, H), gram)
+    mean, var = features.each(rows)
+    log_z = -half_log_det + 0.5 * u @ coef
+    return Projected(mean, var, features.resid, log_z, jitter), Factor(Inner(coef, H), gram)
 
 
 _Residuals = tuple[Features, jax.Array, jax.Array, Factor, Projected]
@@ -194,67 +344,74 @@ def project(features: Features, b: jax.Array, w: jax.Array) -> Projected:
 
 
 def _forward(features: Features, b: jax.Array, w: jax.Array) -> tuple[Projected, _Residuals]:
+    features = features.like(b, w)
     out, factor = condition(features, b, w)
     return out, (features, b, w, factor, out)
 
 
-def _steep(slope: jax.Array, out: Projected, z_bar: jax.Array) -> jax.Array:
+def _steep(slope: jax.Array, out: Projected, z_bar: ArrayLike) -> jax.Array:
     """Whether a derivative in variances exceeds the remaining error of an equation that was solved to 1e-8."""
-    return jnp.max(jnp.abs(slope) * (out.var + out.resid)) > gaussian_sites.NO_SLOPE * jnp.abs(z_bar)
+    xp = namespace(slope, out.var)
+    return xp.max(xp.abs(slope) * (out.var + out.resid)) > gaussian_sites.NO_SLOPE * xp.abs(z_bar)
+
+
+class Pulled(NamedTuple):
+    """Cotangents of the features and of b, and the matrix Ā of which w̄ = diag Φ Ā Φᵀ."""
+
+    features: Features
+    b: jax.Array
+    A: jax.Array
 
 
 def pull_features(
     features: Features, b: jax.Array, w: jax.Array, factor: Factor, out: Projected, bar: Projected
-) -> _Cotangents:
-    """Cotangents of features, b and w, given the cotangent `bar` of `out`, the result of `condition`."""
+) -> Pulled:
+    """The pullback of the cotangent `bar` of `out`, the result of `condition`."""
+    features = features.like(b, w, bar.mean)
     coef, H = factor.inner
+    xp = namespace(H, bar.mean)
     mean_bar, var_bar, resid_bar, z_bar, _ = bar
-    S, eye = H.T @ H, jnp.eye(H.shape[0], dtype=H.dtype)
-    resid_bar = jnp.where(out.resid > 0, resid_bar, 0.0)
+    S, eye = H.T @ H, xp.eye(H.shape[0], dtype=H.dtype)
+    resid_bar = xp.where(out.resid > 0, resid_bar, 0.0)
     rest = resid_bar - var_bar + 0.5 * z_bar * w  # e
     steep, uneven = _steep(var_bar, out, z_bar), _steep(rest, out, z_bar)
 
     def sums(
-        phi: jax.Array, diag: jax.Array, mean_bar: jax.Array, var_bar: jax.Array, rest: jax.Array
+        phi: jax.Array, mean_bar: jax.Array, var_bar: jax.Array, rest: jax.Array
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         def gram_if(needed: jax.Array, weights: jax.Array) -> jax.Array:
-            return lax.cond(needed, lambda: triangular.weighted_gram(phi, weights), lambda: jnp.zeros_like(S))
+            return cond(needed, lambda: weighted_gram(phi, weights), lambda: xp.zeros_like(S))
 
         return phi.T @ mean_bar, gram_if(steep, var_bar), gram_if(uneven, rest)
 
     p, P, E = features.total(sums, mean_bar, var_bar, rest)
     r = S @ p
     u_bar = r + z_bar * coef
-    outer = 0.5 * jnp.outer(r, coef)
-    A_bar = -outer - outer.T - S @ P @ S - 0.5 * z_bar * (S + jnp.outer(coef, coef))
+    outer = 0.5 * xp.outer(r, coef)
+    A_bar = -outer - outer.T - S @ P @ S - 0.5 * z_bar * (S + xp.outer(coef, coef))
     T = features.whitened.T
     K_uu_bar = T @ (A_bar + 0.5 * z_bar * (eye - factor.gram) + P + E) @ T.T
     by_w, by_var, by_rest = (2 * A_bar + z_bar * eye) @ T.T, 2 * (S - eye) @ T.T, -2 * T.T
-    by_mean, by_b = T @ coef, T @ u_bar
+    by_mean_and_b = xp.stack([T @ coef, T @ u_bar])
 
     def pull(
-        phi: jax.Array,
-        b: jax.Array,
-        w: jax.Array,
-        mean_bar: jax.Array,
-        var_bar: jax.Array,
-        rest: jax.Array,
-        resid_bar: jax.Array,
+        phi: jax.Array, b: jax.Array, w: jax.Array, mean_bar: jax.Array, var_bar: jax.Array, rest: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        K_bar = w[:, None] * (phi @ by_w) + mean_bar[:, None] * by_mean + b[:, None] * by_b
-        K_bar = lax.cond(steep, lambda K: K + var_bar[:, None] * (phi @ by_var), lambda K: K, K_bar)
-        K_bar = lax.cond(uneven, lambda K: K + rest[:, None] * (phi @ by_rest), lambda K: K, K_bar)
-        return K_bar, resid_bar
+        K_bar = phi @ by_w
+        K_bar *= w[:, None]  # in place, where arrays are NumPy's
+        K_bar += xp.stack([mean_bar, b], axis=1) @ by_mean_and_b
+        K_bar = cond(steep, lambda K: K + var_bar[:, None] * (phi @ by_var), lambda K: K, K_bar)
+        K_bar = cond(uneven, lambda K: K + rest[:, None] * (phi @ by_rest), lambda K: K, K_bar)
+        return K_bar, phi @ u_bar
 
-    features_bar = features.pull(pull, K_uu_bar, b, w, mean_bar, var_bar, rest, resid_bar)
-    # This is a separate pass over the rows, which is not computed for a caller that does not use b_bar and w_bar.
-    b_bar, w_bar = features.each(lambda phi, diag: (phi @ u_bar, jnp.sum((phi @ A_bar) * phi, axis=1)))
-    return features_bar, b_bar, w_bar
+    features_bar, b_bar = features.pull(pull, K_uu_bar, resid_bar, b, w, mean_bar, var_bar, rest)
+    return Pulled(features_bar, b_bar, A_bar)
 
 
 def _backward(residuals: _Residuals, bar: Projected) -> _Cotangents:
     features, b, w, factor, out = residuals
-    return pull_features(features, b, w, factor, out, bar)
+    found = pull_features(features, b, w, factor, out, bar)
+    return found.features, found.b, features.each(lambda phi: row_forms(phi, found.A))
 
 
 project.defvjp(_forward, _backward)

@@ -6,11 +6,11 @@ greedy   at each step the row of largest prior variance given those chosen so fa
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sitewise.kernels import Kernel
+from sitewise.runtime.engine import to_host
 from sitewise.runtime.precision import working_precision
 
 SELECTIONS = ("kmeans", "greedy")
@@ -62,9 +62,9 @@ def _greedy(X: np.ndarray, count: int, kernel: Kernel, seed: int) -> np.ndarray:
     """
     if len(X) > _GREEDY_ROWS:
         X = X[np.random.default_rng(seed).choice(len(X), _GREEDY_ROWS, replace=False)]
+    kernel = to_host(kernel)  # outside of a program JAX would trace the kernel anew for every column
     with working_precision():
-        rows = jnp.asarray(X)
-        left = np.array(kernel.variances(rows))
+        left = np.array(kernel.variances(X))
         floor = 1e-10 * left.max()
         factor = np.zeros((len(X), count))
         chosen: list[int] = []
@@ -72,7 +72,7 @@ def _greedy(X: np.ndarray, count: int, kernel: Kernel, seed: int) -> np.ndarray:
             pivot = int(np.argmax(left))
             if left[pivot] <= floor:
                 break  # the chosen rows determine the others
-            column = np.asarray(kernel.matrix(rows, rows[pivot : pivot + 1]))[:, 0]
+            column = kernel.matrix(X, X[pivot : pivot + 1])[:, 0]
             factor[:, k] = (column - factor[:, :k] @ factor[pivot, :k]) / np.sqrt(left[pivot])
             left = np.maximum(left - factor[:, k] ** 2, 0.0)
             left[pivot] = 0.0

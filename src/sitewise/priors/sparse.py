@@ -6,21 +6,37 @@ on s_i.  The cost is O(nm²).  With Z = X this is the full GP.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+import numpy as np
 from jax.typing import DTypeLike
 
 from sitewise import means
 from sitewise.kernels import Kernel
-from sitewise.numerics import cholesky, triangular
+from sitewise.numerics import cholesky
 from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior
-from sitewise.priors.features import Factor, Features, Inner, Projected, Whitened, condition, project, pull_features
+from sitewise.priors.features import (
+    Factor,
+    Features,
+    Inner,
+    Projected,
+    Whitened,
+    added,
+    condition,
+    project,
+    pull_features,
+    row_forms,
+    row_products,
+    times_upper,
+    weighted_gram,
+)
 from sitewise.runtime.device import on_accelerator
+from sitewise.runtime.engine import Array, is_host, namespace, stop_gradient
 from sitewise.sites import Sites
-from sitewise.types import ArrayField, Module, fixed, module, real, static
+from sitewise.types import ArrayField, Module, fixed, module, real, replace, static
 
 # How many numbers the features of a block have: 2 MB, which fit in a processor's cache, or enough for an accelerator.
 _CPU_BLOCK, _ACCELERATOR_BLOCK = 2**18, 2**22
@@ -44,28 +60,57 @@ class SparsePrior(Module, Prior):
 
     structure: ClassVar[str] = "sparse"
     exact: ClassVar[bool] = False
+    host: ClassVar[bool] = True
 
-    def _inducing(self, dtype: DTypeLike) -> tuple[jax.Array, jax.Array]:
-        """Z, and K_uu with the jitter."""
-        Z = jnp.asarray(self.inducing, dtype)
-        K = self.kernel.matrix(Z)
-        return Z, K + self.jitter * jnp.mean(jnp.diagonal(K)) * jnp.eye(len(Z), dtype=dtype)
+    def _on_host(self, X: jax.Array) -> bool:
+        return is_host(X, *jax.tree.leaves(self))
+
+    def _with_jitter(self, K: jax.Array) -> jax.Array:
+        """K_uu, given κ(Z, Z)."""
+        xp = namespace(K)
+        return K + self.jitter * xp.mean(xp.diagonal(K)) * xp.eye(K.shape[0], dtype=K.dtype)
 
     def whitened(self, dtype: DTypeLike) -> Whitened:
-        Z, K_uu = self._inducing(dtype)
-        return Whitened(self.kernel, Z, *cholesky.whitener(K_uu))
+        """The map from inputs to features, as JAX arrays, differentiable in this prior."""
+        Z = jnp.asarray(self.inducing, dtype)
+        return Whitened(self.kernel, Z, *cholesky.whitener(self._with_jitter(self.kernel.matrix(Z))))
 
     def gram(self, X: jax.Array) -> SparseGram:
-        Z, K_uu = self._inducing(X.dtype)
-        whitened = Whitened(self.kernel, Z, *cholesky.whitener(lax.stop_gradient(K_uu)))
+        Z = (np if self._on_host(X) else jnp).asarray(self.inducing, X.dtype)
+        return self._gram(X, Z, self.kernel.matrix(Z))
+
+    def _gram(self, X: Array, Z: Array, K: Array) -> SparseGram:
+        """`gram`, given Z and κ(Z, Z)."""
+        K_uu = self._with_jitter(K)
+        whitened = Whitened(self.kernel, Z, *cholesky.whitener(stop_gradient(K_uu)))
         numbers = self.block or (_ACCELERATOR_BLOCK if on_accelerator() else _CPU_BLOCK)
         keep = X.shape[0] * len(Z) <= self.keep
         features = Features.of(whitened, K_uu, X, max(1, numbers // len(Z)), keep)
-        return SparseGram(features, self.mean(X), whitened.jitter)
+        return SparseGram(features, self.mean.at(X), whitened.jitter)
+
+    def gram_with_pull(self, X: Array) -> tuple[Gram, Callable[[Gram], SparsePrior]]:
+        if not self._on_host(X):
+            return super().gram_with_pull(X)
+        Z = np.asarray(self.inducing, X.dtype)
+        K, pull_uu = self.kernel.matrix_with_pull(Z)
+
+        def pull(bar: Any) -> SparsePrior:
+            K_uu_bar = bar.features.K_uu
+            by_jitter = self.jitter * np.trace(K_uu_bar) / len(Z) * np.eye(len(Z))
+            return replace(
+                self,
+                kernel=added(bar.features.whitened.kernel, pull_uu(K_uu_bar + by_jitter)),
+                inducing=bar.features.whitened.Z,  # zero: what trains the inducing inputs uses JAX arrays
+                mean=self.mean.pull(X, bar.mean),
+            )
+
+        return self._gram(X, Z, K), pull
 
     def posterior(self, X: jax.Array, sites: Sites) -> SparsePosterior:
-        factor = self.gram(X).condition_with_factor(sites, None)[1]
-        return SparsePosterior(self.whitened(X.dtype), self.mean, factor.inner)
+        gram = self.gram(X)
+        inner = gram.condition_with_factor(sites, None)[1].inner
+        whitened = gram.features.whitened if self._on_host(X) else self.whitened(X.dtype)
+        return SparsePosterior(whitened, self.mean, inner)
 
 
 @module
@@ -78,13 +123,15 @@ class SparseGram(Gram[Marginals]):
     newton_is_cheap: ClassVar[bool] = False
 
     def _marginals(self, sites: Sites, out: Projected) -> Marginals:
-        mu = self.mean
-        shift = jnp.sum(mu * (sites.nat1 - 0.5 * sites.prec * mu))
-        jitter = jnp.maximum(self.jitter, out.jitter)
+        xp, mu = namespace(self.mean, out.mean), self.mean
+        shift = xp.sum(mu * (sites.nat1 - 0.5 * sites.prec * mu))
+        jitter = xp.maximum(self.jitter, out.jitter)
         return Marginals(mu + out.mean, out.var, out.resid, shift + out.log_z, mu, jitter)
 
     def condition(self, sites: Sites) -> Marginals:
         """The sites act on s, which has the prior mean μ of f."""
+        if is_host(self.mean, *sites):
+            return self.condition_with_factor(sites, None)[0]
         return self._marginals(sites, project(self.features, sites.nat1 - sites.prec * self.mean, sites.prec))
 
     def condition_with_factor(self, sites: Sites, mask: jax.Array | None) -> tuple[Marginals, Factor]:
@@ -94,16 +141,18 @@ class SparseGram(Gram[Marginals]):
     def pull(self, sites: Sites, factor: Factor, q: Marginals, by_q: Marginals) -> SparseGram:
         b = sites.nat1 - sites.prec * self.mean
         out, out_bar = (Projected(a.mean, a.var, a.resid, a.log_z, a.jitter) for a in (q, by_q))
-        features_bar, b_bar, _ = pull_features(self.features, b, sites.prec, factor, out, out_bar)
-        mean_bar = by_q.mean + by_q.prior_mean + by_q.log_z * b - sites.prec * b_bar
-        return SparseGram(features_bar, mean_bar, jnp.zeros_like(self.jitter))
+        found = pull_features(self.features, b, sites.prec, factor, out, out_bar)
+        mean_bar = by_q.mean + by_q.prior_mean + by_q.log_z * b - sites.prec * found.b
+        return SparseGram(found.features, mean_bar, namespace(self.jitter).zeros_like(self.jitter))
 
     def rounding_error(self, sites: Sites, q: Marginals, factor: Factor) -> jax.Array:
         """The rounding error of the identity in A, as a share."""
-        return jnp.finfo(factor.gram.dtype).eps * jnp.max(jnp.diagonal(factor.gram))
+        xp = namespace(factor.gram)
+        return xp.finfo(factor.gram.dtype).eps * xp.max(xp.diagonal(factor.gram))
 
     def covariance(self, sites: Sites, factor: Factor) -> SparseCovariance:
-        return SparseCovariance(self.features, factor.inner.H.T @ factor.inner.H)
+        S = factor.inner.H.T @ factor.inner.H
+        return SparseCovariance(self.features.like(S), S)
 
 
 @module
@@ -115,14 +164,16 @@ class SparseCovariance(Covariance[Marginals]):
 
     def times(self, x: jax.Array) -> jax.Array:
         """Σ x, in O(nm)."""
-        inner = self.S @ self.features.total(lambda phi, diag, x: phi.T @ x, x)
-        return self.features.each(lambda phi, diag: phi @ inner)
+        features = self.features.like(x)
+        inner = self.S @ features.total(lambda phi, x: phi.T @ x, x)
+        return features.each(lambda phi: phi @ inner)
 
     def squared_times(self, x: jax.Array) -> jax.Array:
         """(Σ ∘ Σ) x = diag Φ S (Φᵀ diag(x) Φ) S Φᵀ, in O(nm²)."""
-        P = self.features.total(lambda phi, diag, x: triangular.weighted_gram(phi, x), x)
+        features = self.features.like(x)
+        P = features.total(lambda phi, x: weighted_gram(phi, x), x)
         Q = self.S @ P @ self.S
-        return self.features.each(lambda phi, diag: jnp.sum((phi @ Q) * phi, axis=1))
+        return features.each(lambda phi: row_forms(phi, Q))
 
 
 @module
@@ -134,12 +185,13 @@ class SparsePosterior(LatentPosterior):
     def marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The variance is κ − |φ|² + φᵀSφ."""
         phi, diag = self.whitened(X_new)
-        C = phi @ self.inner.H.T
-        var = jnp.maximum(diag - jnp.sum(phi * phi, axis=1), 0.0) + jnp.sum(C * C, axis=1)
-        return self.mean(X_new) + phi @ self.inner.coef, jnp.maximum(var, jnp.finfo(var.dtype).eps * diag)
+        C = times_upper(phi, self.inner.H.T)
+        xp = namespace(C)
+        var = xp.maximum(diag - row_products(phi, phi), 0.0) + row_products(C, C)
+        return self.mean.at(X_new) + phi @ self.inner.coef, xp.maximum(var, xp.finfo(var.dtype).eps * diag)
 
     def joint(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
         phi, _ = self.whitened(X_new)
-        C = phi @ self.inner.H.T
+        C = times_upper(phi, self.inner.H.T)
         cov = self.whitened.kernel.matrix(X_new) - phi @ phi.T + C @ C.T
-        return self.mean(X_new) + phi @ self.inner.coef, cov
+        return self.mean.at(X_new) + phi @ self.inner.coef, cov

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from sitewise.data import Data
@@ -59,4 +57,4 @@ def problem(kind: str, rows: int = 12, seed: int = 0) -> Data:
     X, rng = inputs(rows, seed=seed), np.random.default_rng(seed + 1)
     f = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]
     y = f + 0.4 * rng.normal(size=rows) if kind == "values" else np.where(f + rng.logistic(size=rows) * 0.5 > 0, 1, -1)
-    return jax.tree.map(jnp.asarray, Data.of(X, y.astype(float)))
+    return Data.of(X, y.astype(float))

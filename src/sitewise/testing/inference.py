@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from sitewise import evidence, kernels
 from sitewise.data import Data
 from sitewise.inference import Inference, Point
 from sitewise.inference.loop import evaluate
-from sitewise.inference.start import initial_sites
+from sitewise.inference.start import first_sites
 from sitewise.learning.objective import Evaluation, Objective, profile
 from sitewise.likelihoods import BernoulliProbit, Gaussian, Likelihood
 from sitewise.model import Model
@@ -41,7 +41,6 @@ class _Case:
         return _evaluate(self.method, self.model, self.data, sites)
 
 
-@functools.partial(jax.jit, static_argnums=0)
 def _evaluate(method: Inference, model: Model, data: Data, sites: Sites) -> Point:
     gram = model.prior.gram(data.X)
     point = evaluate(method, model.likelihood, gram, data, sites)
@@ -58,7 +57,9 @@ def check_inference(
     """
     with working_precision():
         case = _Case(method, likelihood or BernoulliProbit(), data or problem("classes"))
-        checks = (_converges, _what_it_uses, _fixed_point, _elementwise, _merit, _padding, _copies, _gradient)
+        checks = (
+            _converges, _what_it_uses, _elementwise, _padding, _fixed_point, _merit, _additive, _copies, _gradient,
+        )  # fmt: skip
         report(type(method).__name__, (check(case) for check in checks))
         if exact:
             report(type(method).__name__, [_gaussian(method)])
@@ -88,7 +89,7 @@ def _elementwise(case: _Case) -> Iterator[str]:
     """The target of a row may depend on that row alone, given the marginals."""
     y = np.array(case.data.y)
     y[0] = -y[0]
-    other = dataclasses.replace(case.data, y=jnp.asarray(y))
+    other = dataclasses.replace(case.data, y=y)
     before, after = (case.propose(data, case.q, case.solution.sites) for data in (case.data, other))
     if any(not close(a[1 : case.rows], b[1 : case.rows], 1e-12, 1e-12) for a, b in zip(before, after, strict=True)):
         yield "propose changes the site of a row with the observation of another row; it must be elementwise."
@@ -121,8 +122,36 @@ def _merit(case: _Case) -> Iterator[str]:
             return
 
 
+def _additive(case: _Case) -> Iterator[str]:
+    """The merit is a sum over rows, which may be computed in pieces; log_z counts in one of them."""
+    if not case.method.has_merit:
+        return
+    likelihood, method, half = case.model.likelihood, case.method, _ROWS // 2
+
+    merit = jax.jit(lambda data, q, sites: method.merit(likelihood, data, q, sites))
+
+    def cut(at: slice, log_z: Any) -> jax.Array:
+        data = jax.tree.map(lambda a: a[at], case.data)
+        q = type(case.q).of_rows(tuple(row[at] for row in case.q.rows()), log_z)
+        return merit(data, q, Sites(*(a[at] for a in case.solution.sites)))
+
+    whole, first, second = (
+        float(cut(at, log_z))
+        for at, log_z in (
+            (slice(None), case.q.log_z), (slice(half), case.q.log_z), (slice(half, None), jnp.zeros(())),
+        )
+    )  # fmt: skip
+    if not close(first + second, whole, 1e-9, 1e-9):
+        yield f"merit is {whole:.10g}, but the merits of two halves of the rows add up to {first + second:.10g}."
+
+
 def _padding(case: _Case) -> Iterator[str]:
-    cut = jax.tree.map(lambda a: a[: case.rows], case.data)
+    cut, q, sites = jax.tree.map(
+        lambda a: a[: case.rows] if np.ndim(a) else a, (case.data, case.q, case.solution.sites)
+    )
+    whole = case.propose(case.data, case.q, case.solution.sites)
+    for name, gap in _agree(case, whole, case.propose(cut, q, sites), 1e-9):
+        yield f"rows of weight 0 change what propose gives for {name} of the others, {gap}."
     for name, gap in _agree(case, case.solution.sites, case.method.solve(case.model, cut).sites, 1e-6):
         yield f"rows of weight 0 change {name} of the others, {gap}."
 
@@ -145,10 +174,10 @@ def _gradient(case: _Case) -> Iterator[str]:
     trainable = Trainable.of(case.model)
     # No method makes this evidence stationary in its sites, so that every derivative of propose counts.
     objective = Objective(method, evidence.loo, "implicit", trainable)
-    start, vector = initial_sites(case.model.likelihood, case.data), np.asarray(trainable.to_vector(case.model))
+    start, vector = first_sites(case.model.likelihood, case.data), np.asarray(trainable.to_vector(case.model))
 
     def at(vector: np.ndarray) -> Evaluation:
-        return profile(objective, case.model, case.data, jnp.asarray(vector), start)
+        return profile(objective, case.model, case.data, vector, start)
 
     exact = np.asarray(at(vector).gradient)
     differences = slopes_by_differences(lambda v: at(v).value, vector)

@@ -11,6 +11,7 @@ import numpy as np
 
 from sitewise.kernels import Kernel
 from sitewise.parameters import Trainable
+from sitewise.runtime.engine import to_host
 from sitewise.runtime.precision import working_precision
 from sitewise.testing.common import close, inputs, report, slopes_by_differences, worst
 
@@ -23,7 +24,7 @@ def check_kernel(kernel: Kernel, X: Any = None) -> None:
     with working_precision():
         X = inputs(_ROWS) if X is None else np.asarray(X, float)
         X = jnp.asarray(np.concatenate([X, X[:1]]))
-        checks = (_shapes, _symmetric, _diagonal, _rows_alone, _semidefinite, _derivatives)
+        checks = (_shapes, _symmetric, _diagonal, _rows_alone, _semidefinite, _derivatives, _on_host)
         report(type(kernel).__name__, (check(kernel, X) for check in checks))
 
 
@@ -85,6 +86,20 @@ def _derivatives(kernel: Kernel, X: jax.Array) -> Iterator[str]:
     exact, differences = np.asarray(jax.jit(jax.grad(total))(start)), slopes_by_differences(jax.jit(total), start)
     if not close(exact, differences, 1e-5, 1e-6 * (1 + float(np.max(np.abs(differences))))):
         yield f"derivatives in {', '.join(trainable.labels)} are {exact}, but differences give {differences}."
+
+
+def _on_host(kernel: Kernel, X: jax.Array) -> Iterator[str]:
+    """The same numbers on NumPy arrays as in a traced program, and the same derivatives."""
+    own, rows = to_host(kernel), np.asarray(X)
+    bar = np.random.default_rng(2).normal(size=(len(X), len(X)))
+    K, pull = own.matrix_with_pull(rows)
+    want, back = jax.vjp(jax.jit(lambda kernel: kernel.matrix(X)), kernel)
+    found = {"matrix": (K, want), "variances": (own.variances(rows), _variances(kernel, X))}
+    for i, pair in enumerate(zip(*map(jax.tree.leaves, (pull(bar), back(jnp.asarray(bar))[0])), strict=True)):
+        found[f"the derivative in parameter {i}"] = pair
+    for name, (one, other) in found.items():
+        if not close(one, other, 1e-8, 1e-9):
+            yield f"{name} is different on NumPy arrays (pairs_with_pull), {worst(one, other)}."
 
 
 def _has_parameters(kernel: Kernel) -> bool:

@@ -5,7 +5,8 @@ Most laws follow from one fact: log_z(nat1, prec) = log ∫ p(f) Π t_i is the c
     ∂log_z/∂nat1 = mean,     −2 ∂log_z/∂prec = var + mean²,     ∂mean/∂nat1 = Σ,     −∂var/∂prec = Σ∘Σ.
 
 They are checked against differences of `condition`, for every structure.  A structure without residual variance is also
-compared with dense algebra on its own covariance matrix.
+compared with dense algebra on its own covariance matrix, and one that computes on NumPy arrays too must give the same
+on them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 
 from sitewise.parameters import Trainable
 from sitewise.priors import Gram, Marginals, Prior
+from sitewise.runtime.engine import is_host, to_host
 from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.testing.common import close, inputs, report, slopes_by_differences, worst
@@ -29,7 +31,7 @@ _ROWS = 7
 # Compiled, these take a tenth of the time.
 _gram = jax.jit(lambda prior, X: prior.gram(X))
 _condition = jax.jit(lambda gram, sites: gram.condition(sites))
-_condition_mean = jax.jit(lambda gram, sites: gram.condition_mean(sites))
+_condition_mean = jax.jit(lambda gram, sites: gram.condition_mean(sites)[0])
 _with_rounding = jax.jit(lambda gram, sites, mask: _factor_and_rounding(gram, sites, mask))
 _marginals = jax.jit(lambda prior, X, sites, new: prior.posterior(X, sites).marginals(new))
 _joint = jax.jit(lambda prior, X, sites, new: prior.posterior(X, sites).joint(new))
@@ -40,10 +42,12 @@ def _factor_and_rounding(gram: Gram, sites: Sites, mask: jax.Array) -> tuple[Mar
     return q, gram.rounding_error(sites, q, factor)
 
 
-@jax.jit
-def _products(gram: Gram, sites: Sites, mask: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _products(gram: Gram, sites: Sites, mask: Any, x: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
     cov = gram.covariance(sites, gram.condition_with_factor(sites, mask)[1])
     return cov.times(x), cov.times_once(x), cov.squared_times(x)
+
+
+_traced_products = jax.jit(_products)
 
 
 class _Case:
@@ -64,6 +68,7 @@ def check_prior(prior: Prior, X: Any = None) -> None:
         case = _Case(prior, jnp.asarray(inputs(_ROWS) if X is None else np.asarray(X, float)))
         checks: tuple[Callable[[_Case], Iterator[str]], ...] = (
             _finite, _without_sites, _dense, _cumulants, _padding, _with_factor, _covariance, _pull, _posterior,
+            _on_host,
         )  # fmt: skip
         report(type(prior).__name__, (check(case) for check in checks))
 
@@ -165,7 +170,7 @@ def _covariance(case: _Case) -> Iterator[str]:
     by_prec = -(moved(b, w + step * x).var - moved(b, w - step * x).var) / (2 * step)
     counted = np.asarray(seen)
     names = ("times(x)", "times_once(x)", "squared_times(x)")
-    products = _products(case.gram, case.sites, seen, x)
+    products = _traced_products(case.gram, case.sites, seen, x)
     for name, product, differences in zip(names, products, (by_nat1, by_nat1, by_prec), strict=True):
         found, want = np.asarray(product)[counted], np.asarray(differences)[counted]
         if not close(found, want, 1e-5, 1e-6):
@@ -177,35 +182,76 @@ def _pull(case: _Case) -> Iterator[str]:
     if not jax.tree.leaves(case.prior):
         return
     trainable = Trainable.of(case.prior)
-    rng = np.random.default_rng(5)
-    weights = {name: jnp.asarray(rng.normal(size=len(case.X))) for name in ("mean", "var", "resid", "prior_mean")}
-    seen = jnp.asarray(np.asarray(case.sites.prec) > 0)
-    weights["var"] = jnp.where(seen, weights["var"], 0.0)
-    weights["log_z"], weights["jitter"] = jnp.asarray(0.7), jnp.zeros(())
-    by_q = case.q._replace(**weights)
-
-    def gram_at(vector: jax.Array) -> Gram:
-        return trainable.from_vector(case.prior, vector).gram(case.X)
+    by_q = _cotangent(case)
 
     def total(vector: np.ndarray) -> jax.Array:
-        q = gram_at(jnp.asarray(vector)).condition(case.sites)
-        products = (jnp.sum(getattr(by_q, name) * getattr(q, name)) for name in weights if name != "jitter")
+        q = trainable.from_vector(case.prior, jnp.asarray(vector)).gram(case.X).condition(case.sites)
+        products = (jnp.sum(getattr(by_q, name) * getattr(q, name)) for name in q._fields if name != "jitter")
         return sum(products, jnp.zeros(()))
 
-    start = trainable.to_vector(case.prior)
-
-    @jax.jit
-    def pulled(vector: jax.Array) -> jax.Array:
-        gram, back = jax.vjp(gram_at, vector)
-        q, factor = gram.condition_with_factor(case.sites, seen)
-        return back(gram.pull(case.sites, factor, q, by_q))[0]
-
-    exact, differences = np.asarray(pulled(start)), slopes_by_differences(jax.jit(total), np.asarray(start))
+    start = np.asarray(trainable.to_vector(case.prior))
+    exact = np.asarray(jax.jit(_pulled, static_argnums=0)(trainable, case.prior, case.X, case.sites, by_q))
+    differences = slopes_by_differences(jax.jit(total), start)
     if not close(exact, differences, 1e-4, 1e-5 * (1 + float(np.max(np.abs(differences))))):
         yield (
             f"pull does not give the derivative in the hyperparameters ({', '.join(trainable.labels)}): {exact}, but "
             f"differences give {differences}."
         )
+
+
+def _cotangent(case: _Case) -> Marginals:
+    """Some derivatives of a function of q."""
+    rng = np.random.default_rng(5)
+    weights = {name: jnp.asarray(rng.normal(size=len(case.X))) for name in ("mean", "var", "resid", "prior_mean")}
+    weights["var"] = jnp.where(case.sites.prec > 0, weights["var"], 0.0)
+    weights["log_z"], weights["jitter"] = jnp.asarray(0.7), jnp.zeros(())
+    return case.q._replace(**weights)
+
+
+def _pulled(trainable: Trainable, prior: Prior, X: jax.Array, sites: Sites, by_q: Marginals) -> jax.Array:
+    """The derivative in the hyperparameters that follows from these derivatives in q."""
+    gram, pull = prior.gram_with_pull(X)
+    q, factor = gram.condition_with_factor(sites, sites.prec > 0)
+    return trainable.pull(trainable.to_vector(prior), pull(gram.pull(sites, factor, q, by_q)))
+
+
+def _on_host(case: _Case) -> Iterator[str]:
+    """The same numbers on NumPy arrays as in a traced program."""
+    if not case.prior.host:
+        return
+    prior, X, sites, by_q = to_host((case.prior, case.X, case.sites, _cotangent(case)))
+    gram = prior.gram(X)
+    seen = sites.prec > 0
+    x = np.where(seen, np.random.default_rng(4).normal(size=len(X)), 0.0)
+    new = inputs(5, X.shape[1], seed=9)
+    results: dict[str, tuple[Any, Any]] = {
+        "condition": (gram.condition(sites), case.q),
+        "condition_with_factor and rounding_error": (
+            _factor_and_rounding(gram, sites, seen), _with_rounding(case.gram, case.sites, jnp.asarray(seen)),
+        ),
+        "condition_mean": (gram.condition_mean(sites)[0], _condition_mean(case.gram, case.sites)),
+        "covariance": (
+            _products(gram, sites, seen, x),
+            _traced_products(case.gram, case.sites, jnp.asarray(seen), jnp.asarray(x)),
+        ),
+        "posterior.marginals": (
+            prior.posterior(X, sites).marginals(new), _marginals(case.prior, case.X, case.sites, jnp.asarray(new)),
+        ),
+        "posterior.joint": (
+            prior.posterior(X, sites).joint(new), _joint(case.prior, case.X, case.sites, jnp.asarray(new)),
+        ),
+    }  # fmt: skip
+    if jax.tree.leaves(prior):
+        trainable = Trainable.of(prior)
+        traced = jax.jit(_pulled, static_argnums=0)(trainable, case.prior, case.X, case.sites, _cotangent(case))
+        results["gram_with_pull"] = _pulled(trainable, prior, X, sites, by_q), traced
+    for name, (found, want) in results.items():
+        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(want), strict=True):
+            if not is_host(one):
+                yield f"{name} of NumPy arrays must give NumPy arrays; it gives {type(one).__name__}."
+                return
+            if not close(one, other, 1e-8, 1e-8):
+                yield f"{name} gives other numbers on NumPy arrays than in a traced program, {worst(one, other)}."
 
 
 def _posterior(case: _Case) -> Iterator[str]:

@@ -1,0 +1,76 @@
+"""Any kernel on the host engine: its `pairs` in compiled tiles, whose shape depends on the number of columns only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sitewise.runtime import programs
+
+_TILE = 64  # rows and columns
+
+
+def pairs_with_pull(kernel: Any, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
+    """κ(a_i, b_j), and the function from the cotangent of that matrix to the cotangent of the kernel."""
+    leaves, tree = jax.tree.flatten(kernel)
+    leaves = [np.asarray(leaf, np.float64) for leaf in leaves]
+    A, B = np.asarray(A, np.float64), np.asarray(B, np.float64)
+    columns = A.shape[1], B.shape[1]
+
+    def run(function: Any, *extra: np.ndarray) -> Iterator[tuple[tuple[slice, slice], list[np.ndarray]]]:
+        program = _program(function, kernel, columns)
+        with jax.enable_x64(True):
+            for i in range(0, len(A), _TILE):
+                for j in range(0, len(B), _TILE):
+                    at = slice(i, i + _TILE), slice(j, j + _TILE)
+                    cut = (_filled(A[at[0]]), _filled(B[at[1]]), *(_zero_filled(e[at]) for e in extra))
+                    yield at, [np.asarray(out) for out in program.call(*cut, *leaves)]
+
+    K = np.empty((len(A), len(B)))
+    for at, (tile,) in run(_tile):
+        K[at] = tile[: K[at].shape[0], : K[at].shape[1]]
+
+    def pull(K_bar: np.ndarray) -> Any:
+        total = [np.zeros(np.shape(leaf)) for leaf in leaves]
+        for _, bars in run(_tile_pull, K_bar):
+            total = [a + b for a, b in zip(total, bars, strict=True)]
+        return jax.tree.unflatten(tree, total)
+
+    return K, pull
+
+
+def _filled(part: np.ndarray) -> np.ndarray:
+    """The rows with copies of the first one, up to a whole tile."""
+    return part if len(part) == _TILE else np.concatenate([part, np.repeat(part[:1], _TILE - len(part), axis=0)])
+
+
+def _zero_filled(part: np.ndarray) -> np.ndarray:
+    return np.pad(part, [(0, _TILE - size) for size in part.shape])
+
+
+def _tile(kernel: Any, A: jax.Array, B: jax.Array) -> tuple[jax.Array, ...]:
+    return (kernel.pairs(A, B),)
+
+
+def _tile_pull(kernel: Any, A: jax.Array, B: jax.Array, bar: jax.Array) -> tuple[jax.Array, ...]:
+    return tuple(jax.tree.leaves(jax.vjp(lambda kernel: kernel.pairs(A, B), kernel)[1](bar)[0]))
+
+
+def _program(function: Any, kernel: Any, columns: tuple[int, int]) -> programs.Program:
+    leaves, tree = jax.tree.flatten(kernel)
+    shapes = tuple(np.shape(leaf) for leaf in leaves)
+    tables = tuple((_TILE, d) for d in columns) + (((_TILE, _TILE),) if function is _tile_pull else ())
+
+    def flat(*arrays: jax.Array) -> tuple[jax.Array, ...]:
+        here = jax.tree.unflatten(tree, arrays[len(tables) :])
+        return tuple(jnp.asarray(out) for out in function(here, *arrays[: len(tables)]))
+
+    return programs.get(
+        (function, tree, shapes, columns),
+        lambda: programs.Pending(flat, tables + shapes, lambda: None),
+        lambda: (function, jax.tree.map(lambda _: 0, kernel)),
+    )

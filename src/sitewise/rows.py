@@ -1,0 +1,72 @@
+"""The elementwise part of inference, evidence and gradient: functions of (likelihood, data, q, sites) row by row.
+
+`on_rows` evaluates such a function: inline in a traced program, or by compiled programs of a fixed length (`rowwise`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sitewise.data import Data
+from sitewise.likelihoods import Likelihood
+from sitewise.priors import Marginals
+from sitewise.runtime import rowwise
+from sitewise.runtime.engine import Array, is_host
+from sitewise.sites import Sites
+
+Values = tuple[Array, ...]
+# (settings, likelihood, data, q, sites, more rows) → arrays of rows, and sums over rows
+Function = Callable[..., tuple[Values, Values]]
+
+
+def on_rows(
+    function: Function,
+    settings: Hashable,
+    likelihood: Likelihood,
+    data: Data,
+    q: Marginals,
+    sites: Sites,
+    *more: Any,
+    piece: int = 0,
+) -> tuple[Values, Values]:
+    """function(settings, likelihood, data, q, sites, *more), which must be a function of rows.
+
+    All of its arrays have the rows on the last axis; each sum is the sum of what the rows contribute, and of q.log_z.
+    `piece` is that of `rowwise.apply`.
+    """
+    if not is_host(q.mean, sites.nat1, data.weight, *jax.tree.leaves(likelihood)):
+        return function(settings, likelihood, data, q, sites, *more)
+    # A sum over rows may contain log_z once: it is given to the first row, as the sum of all.
+    first = np.zeros((2, data.rows))
+    first[0], first[1, 0] = data.weight, q.log_z
+    rows = (first, np.moveaxis(data.y, 0, -1), q.rows(), tuple(sites), more)
+    return rowwise.apply(_inner, (function, settings, type(q), data.fractional), likelihood, rows, piece)
+
+
+def of_each_row(
+    function: Callable[..., Values], settings: Hashable, shared: Any, *tables: Any, piece: int = 0
+) -> Values:
+    """function(settings, shared, *tables): tables and results have the rows on their first axis."""
+    if not is_host(*tables, *jax.tree.leaves(shared)):
+        return function(settings, shared, *tables)
+    rows = tuple(np.moveaxis(table, 0, -1) for table in tables)
+    values, _ = rowwise.apply(_rows_first, (function, settings), shared, rows, piece)
+    return tuple(np.moveaxis(value, -1, 0) for value in values)
+
+
+def _rows_first(settings: Any, shared: Any, rows: Any) -> tuple[Values, Values]:
+    function, own = settings
+    values = function(own, shared, *(jnp.moveaxis(row, -1, 0) for row in rows))
+    return tuple(jnp.moveaxis(value, 0, -1) for value in values), ()
+
+
+def _inner(settings: Any, likelihood: Likelihood, rows: Any) -> tuple[Values, Values]:
+    function, own, kind, fractional = settings
+    (weight, log_z), y, q_rows, sites, more = rows
+    data = Data(jnp.zeros((weight.shape[0], 0)), jnp.moveaxis(y, -1, 0), weight, fractional=fractional)
+    return function(own, likelihood, data, kind.of_rows(q_rows, jnp.sum(log_z)), Sites(*sites), *more)
