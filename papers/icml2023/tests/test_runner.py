@@ -47,10 +47,28 @@ def test_tasks_that_share_a_program_run_together(tmp_path):
             raise ValueError("no ep today")
         return [row(seed=task.seed, fold=task.fold, method=task.method) for task in group]
 
-    end = runner.run_together(todo, path, together)
-    assert [len(group) for group in groups] == [3, 4] and len({key[4] for key in groups[0]}) == 1
+    end = runner.run_together(todo, path, together, group=lambda task: (task.set, task.method))
+    assert sorted(map(len, groups)) == [3, 4] and len({key[4] for key in groups[0]}) == 1
     assert (end.done, end.failed, end.total) == (7, 4, 7)
     assert len(store.read(path)) == 4 and Store(path).rows()[todo[-1].key]["error"] == "ValueError: no ep today"
+
+
+def test_sets_of_similar_size_are_one_group():
+    def group(name, method="vi"):
+        return tasks.group(Task(name, "clean", 42, 0, method))
+
+    assert group("fertility") == group("hepatitis") != group("ionosphere") == group("monks-2")
+    assert group("fertility", "vi@ard") != group("hepatitis", "vi@ard")
+    assert group("fertility", "hybrid-vem")[0] == "fertility"
+
+
+def test_columns_of_zeros_change_no_fit(paper_data):
+    """As `tasks.run_together` adds them to train sets of different width in one program."""
+    todo = [Task(name, "clean", 42, 0, "laplace", paper_data) for name in ("fertility", "trains")]
+    for task, row in zip(todo, tasks.run_together(todo), strict=True):
+        alone = tasks.run(task)
+        assert row["objective"] == pytest.approx(alone["objective"], abs=1e-9)
+        assert row["test_loglik"] == pytest.approx(alone["test_loglik"], abs=1e-9)
 
 
 def test_kills_at_random_change_nothing(tmp_path):

@@ -29,7 +29,7 @@ def reproduce(
     dask: Annotated[str, typer.Option(help="Address of a dask scheduler, tcp://HOST:PORT.")] = "",
     stored: Annotated[bool, typer.Option("--stored", help="Tables of what the store holds; no fits.")] = False,
     together: Annotated[
-        bool, typer.Option("--together", help="All seeds and folds of a set in one program: for a GPU.")
+        bool, typer.Option("--together", help="Seeds, folds and sets of similar size in one program: for a GPU.")
     ] = False,
 ) -> None:
     """Rerun the paper: its tables and figures, with the printed numbers beside ours.  Can be killed and resumed."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +19,7 @@ from sitewise_icml2023.pool import Died
 from sitewise_icml2023.store import Store
 from sitewise_icml2023.tasks import KEY, Task
 
+AT_ONCE = 3  # groups of `run_together`: one is compiled, by the processor, while another is computed
 ATTEMPTS = 3  # a task that kills its worker this often is recorded as failed
 
 
@@ -87,13 +89,14 @@ def run_together(
     path: Path,
     function: Callable[[list[Task]], list[dict[str, Any]]] = task_module.run_together,
     *,
+    group: Callable[[Task], tuple[Any, ...]] = task_module.group,
     report: Callable[[Progress], None] | None = None,
     poll: float = 0.5,
 ) -> Progress | None:
-    """As `run`, in this process: `function` is given all tasks that differ only in seed and fold."""
+    """As `run`, in this process: `function` is given all tasks of one group, by default `tasks.group`."""
     store = Store(path)
     try:
-        return _Run(store, report, poll).groups(list(tasks), function)
+        return _Run(store, report, poll).groups(list(tasks), function, group)
     finally:
         store.close()
 
@@ -107,25 +110,39 @@ class _Run:
         self.finished = self.failed = self.total = 0
         self.last: Progress | None = None
 
-    def groups(self, tasks: list[Task], function: Callable[[list[Task]], list[dict[str, Any]]]) -> Progress | None:
-        left: dict[tuple[str, str, str], list[Task]] = {}
+    def groups(
+        self,
+        tasks: list[Task],
+        function: Callable[[list[Task]], list[dict[str, Any]]],
+        group: Callable[[Task], tuple[Any, ...]],
+    ) -> Progress | None:
+        left: dict[tuple[Any, ...], list[Task]] = {}
         for task in self._missing(tasks):
-            left.setdefault((task.set, task.protocol, task.method), []).append(task)
-        while left:
-            for name, group in list(left.items()):
-                states = {task: self._take(task) for task in group}
-                mine = [task for task, state in states.items() if state == "mine"]
-                try:
-                    outcomes: list[Any] = function(mine) if mine else []
-                except Exception as problem:
-                    outcomes = [RuntimeError(f"{type(problem).__name__}: {problem}")] * len(mine)
-                for task, outcome in zip(mine, outcomes, strict=True):
-                    self._settle(task, outcome)
-                left[name] = [task for task, state in states.items() if state == "elsewhere"]
-            left = {name: group for name, group in left.items() if group}
-            if left:
-                time.sleep(self.poll)
+            left.setdefault(group(task), []).append(task)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            while left:
+                running: dict[Future[list[dict[str, Any]]], list[Task]] = {}
+                # The largest first: they take the longest.
+                for name in sorted(left, key=lambda name: -name[0] if isinstance(name[0], int) else 0):
+                    states = {task: self._take(task) for task in left[name]}
+                    mine = [task for task, state in states.items() if state == "mine"]
+                    if mine:
+                        running[pool.submit(function, mine)] = mine
+                    left[name] = [task for task, state in states.items() if state == "elsewhere"]
+                for future in as_completed(running):
+                    self._settle_all(running[future], future)
+                left = {name: group for name, group in left.items() if group}
+                if left:
+                    time.sleep(self.poll)
         return self.last
+
+    def _settle_all(self, tasks: list[Task], future: Future[list[dict[str, Any]]]) -> None:
+        try:
+            outcomes: list[Any] = future.result()
+        except Exception as problem:
+            outcomes = [RuntimeError(f"{type(problem).__name__}: {problem}")] * len(tasks)
+        for task, outcome in zip(tasks, outcomes, strict=True):
+            self._settle(task, outcome)
 
     def _missing(self, tasks: list[Task]) -> list[Task]:
         done = self.store.done()

@@ -102,6 +102,12 @@ def fit(text: str, kind: str, name: str, X: np.ndarray, y: np.ndarray) -> SiteFi
     return learner(method, kind, name).fit(start, data)
 
 
+def shares_programs(text: str) -> bool:
+    """Whether the method's programs depend on the rows alone and not on the set: Nested, full, one lengthscale."""
+    method = parse(text)
+    return not (method.ard or method.inducing or method.start) and method.learner != "hybrid-vem"
+
+
 def fit_many(text: str, kind: str, name: str, parts: list[tuple[np.ndarray, np.ndarray]]) -> list[SiteFit] | None:
     """Train the method on many (X, y) in one program; None if the method has to take them one by one."""
     method = parse(text)

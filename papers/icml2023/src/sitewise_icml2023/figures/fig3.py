@@ -39,7 +39,7 @@ def row(data: Data, Z: jax.Array | None, log_lengthscale: jax.Array, log_sigma: 
     def point(log_l: jax.Array) -> dict[str, jax.Array]:
         kernel = Matern52(lengthscale=jnp.exp(log_l), variance=jnp.exp(2 * log_sigma))
         prior = FullPrior(kernel) if Z is None else SparsePrior(kernel, Z)  # type: ignore[call-arg]
-        found, solution, _ = iterate(VI(), likelihood, prior.gram(data.X), data, initial_sites(likelihood, data))
+        found, solution, *_ = iterate(VI(), likelihood, prior.gram(data.X), data, initial_sites(likelihood, data))
         chosen = {k: e for k, e in READ.items() if not (Z is None and k == "collapsed")}
         values = {k: e.read(likelihood, data, found.q, solution.sites) for k, e in chosen.items()}
         return {"collapsed": values["ep"], **values, "code": solution.code}  # without residual they are the same

@@ -92,7 +92,7 @@ def _approximate(
     def point(vector: jax.Array) -> tuple[list[jax.Array], jax.Array, jax.Array, jax.Array]:
         here = trainable.from_vector(model, vector)
         start = initial_sites(here.likelihood, data)
-        found, solution, _ = iterate(method, here.likelihood, here.prior.gram(data.X), data, start)
+        found, solution, *_ = iterate(method, here.likelihood, here.prior.gram(data.X), data, start)
         density = posterior(here, data, solution.sites).log_density(X_new, y_new)
         values = [e.read(here.likelihood, data, found.q, solution.sites) for e in reads]
         return values, density, solution.code, solution.stats.steps
