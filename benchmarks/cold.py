@@ -1,8 +1,9 @@
-"""A process that imports sitewise and fits 281 rows once: with an empty cache of compiled programs, and a warm one.
+"""What a person waits for: the first fit of a process, the next one with other rows, the first with a new likelihood.
 
     python benchmarks/cold.py --out results/benchmarks/cold.json
 
-Wall and CPU seconds of the whole process, as its parent sees them, and of each part, as the process measures them.
+Every row is a process of its own, with an empty cache of compiled programs and then with a filled one.  Seconds by the
+clock and CPU seconds; "first" counts from the start of the process, with all imports.  Low-level calls are warm.
 """
 
 from __future__ import annotations
@@ -10,78 +11,104 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from jobs import SETS
 from run import machine
 
-PROGRAM = """
-import sys, time
-def now(): return {"wall": time.perf_counter() - began[0], "cpu": time.process_time()}
-began = (time.perf_counter(),)
-import jax
-jax_imported = now()
+FITS = """
+import json, sys, time
+def tick(name, last=[0.0, 0.0]):
+    now = [time.time() - float(sys.argv[1]), time.process_time()]
+    out[name] = {"wall": now[0] - last[0], "cpu": now[1] - last[1]}
+    last[:] = now
+out = {}
 import numpy as np
-import sitewise
-from sitewise import Data, Model, kernels, likelihoods, resolve
-imported = now()
-with np.load(sys.argv[1]) as saved:
-    data = Data.of(saved["X"], saved["y"])
-fit = resolve(sys.argv[2]).fit(Model.full(kernels.Matern52(), likelihoods.BernoulliProbit()), data)
-first = now()
-resolve(sys.argv[2]).fit(Model.full(kernels.Matern52(), likelihoods.BernoulliProbit()), data)
-import json
-print(json.dumps({"import_jax": jax_imported, "import_sitewise": imported, "first_fit": first, "second_fit": now()}))
+from sitewise import GPClassifier, GPRegressor
+def rows(n):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 4))
+    f = 2 * np.sin(2 * X[:, 0]) + X[:, 1]
+    return X, f + 0.4 * rng.normal(size=n)
+tick("imports")
+X, f = rows(100)
+GPClassifier().fit(X, f > 0)
+tick("first fit, n = 100")
+out["first"] = {key: out["imports"][key] + out["first fit, n = 100"][key] for key in ("wall", "cpu")}
+X, f = rows(130)
+model = GPClassifier().fit(X, f > 0)
+tick("second fit, n = 130")
+model.predict_proba(X)
+tick("first prediction")
+X, f = rows(100)
+for name, y in (("student_t", f), ("poisson", np.round(np.exp(f.clip(-2, 3))))):
+    GPRegressor(likelihood=name).fit(X, y)
+    tick(f"new likelihood, {name}")
+print(json.dumps(out))
+"""
+
+CALLS = """
+import json, time
+import numpy as np
+from sitewise import VI, Data, Model, evidence, kernels, likelihoods, posterior
+rng = np.random.default_rng(0)
+X = rng.normal(size=(200, 4))
+data = Data.of(X, np.where(np.sin(2 * X[:, 0]) + 0.5 * rng.normal(size=200) > 0, 1.0, -1.0))
+model = Model.full(kernels.Matern52(1.5, 4.0), likelihoods.BernoulliProbit())
+sites = VI().solve(model, data).sites
+q = posterior(model, data, sites)
+calls = {
+    "evidence.ep": lambda: evidence.ep(model, data, sites),
+    "posterior": lambda: posterior(model, data, sites),
+    "log_density": lambda: q.log_density(X, data.y),
+    "solve": lambda: VI().solve(model, data),
+}
+out = {}
+for name, call in calls.items():
+    call()
+    seconds = []
+    for _ in range(20):
+        began = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - began)
+    out[name] = sorted(seconds)[10]
+print(json.dumps(out))
 """
 
 
-def start(method: str, rows: Path, cache: Path) -> dict:
-    environment = {
-        **os.environ,
-        "JAX_COMPILATION_CACHE_DIR": str(cache),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    }
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+def run(program: str, cache: Path, *arguments: str) -> Any:
+    environment = {**os.environ, "SITEWISE_CACHE": str(cache), "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(rows), method], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, *arguments], env=environment, capture_output=True, text=True, check=True
     )
-    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    ended = json.loads(done.stdout.splitlines()[-1])
-    ends = ("import_jax", "import_sitewise", "first_fit", "second_fit")
-    parts, last = {}, {"wall": 0.0, "cpu": 0.0}
-    for end in ends:
-        parts[end] = {key: ended[end][key] - last[key] for key in last}
-        last = ended[end]
-    second = parts.pop("second_fit")
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    parts["first_fit_beyond_second"] = {key: parts["first_fit"][key] - second[key] for key in second}
-    # The second fit is there to separate compiling from fitting; it is not part of a cold start.
-    return {"wall": wall - second["wall"], "cpu": cpu - second["cpu"], "parts": parts, "load": os.getloadavg()[0]}
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--methods", nargs="*", default=["laplace", "hybrid"])
+    parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        rows = Path(folder) / "rows.npz"
-        np.savez(rows, **SETS[281][1]())
-        for method in args.methods:
-            cache = Path(folder) / method
-            found[method] = {name: start(method, rows, cache) for name in ("empty cache", "warm cache")}
-            for name, row in found[method].items():
-                print(f"{method}, {name}: {row['wall']:.1f} s wall, {row['cpu']:.1f} s CPU", flush=True)
-    args.out.write_text(json.dumps({"job": "cold", "n": 281, "machine": machine(), "methods": found}, indent=1) + "\n")
+    found: dict[str, list[Any]] = {"empty cache": [], "filled cache": []}
+    for _ in range(args.repeats):
+        with tempfile.TemporaryDirectory() as folder:
+            for kind in found:
+                found[kind].append({**run(FITS, Path(folder), str(time.time())), "load": os.getloadavg()[0]})
+            calls = run(CALLS, Path(folder))
+    args.out.write_text(
+        json.dumps({"job": "cold", "machine": machine(), **found, "calls, n = 200": calls}, indent=1) + "\n"
+    )
+    for kind, rows in found.items():
+        print(f"\n{kind}: seconds by the clock (CPU), each of {args.repeats} runs")
+        for name in rows[0]:
+            if name != "load":
+                print(f"  {name:32s}", *(f"{row[name]['wall']:7.2f} ({row[name]['cpu']:.2f})" for row in rows))
+    print("\nlow-level calls, n = 200, milliseconds:", {name: round(1e3 * value, 1) for name, value in calls.items()})
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ def main() -> None:
     if args.list:
         for name, cases in JOBS.items():
             print(f"{name:14s}{(cases.__doc__ or '').strip().splitlines()[0]}")
-        print("cold          A process that imports sitewise and fits once, with an empty and with a warm cache.")
+        print("cold          First fit of a process, the next one, a new likelihood; empty and filled cache.")
         print("scaling       Site iteration, evidence and gradient from n = 800 to 4 000, beside the machine's dgemm.")
         print("sparse_scaling  A sweep, the ELBO and its gradient from 10⁴ to 10⁶ rows, m = 500.")
         return

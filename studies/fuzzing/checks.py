@@ -18,14 +18,13 @@ import time
 import warnings
 from typing import Any
 
-import jax
 import numpy as np
 
 import sitewise
 from fuzzing.cases import REGRESSIONS, Case
 from fuzzing.draws import CLASSES
 from fuzzing.inference import Broken, bound_case, infer_case, need, new_inputs
-from sitewise import VEM, Data, GPClassifier, GPRegressor, Model, Nested, Sites, posterior, resolve
+from sitewise import VEM, GPClassifier, GPRegressor, Nested, resolve
 
 CAPPED = "stopped early: the cap on rounds was reached"
 ROUNDS = {"hybrid-vem": 3}  # of a learner; others have 5
@@ -39,11 +38,6 @@ def _learner(name: str) -> Nested | VEM:
     return resolve(name, **rounds)
 
 
-@jax.jit
-def _predicted(model: Model, data: Data, sites: Sites, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
-    return posterior(model, data, sites).f(X_new)
-
-
 def _learn_case(case: Case, row: dict[str, Any]) -> str:
     fit = _learner(case.block.method).fit(case.model, case.data)
     row["outcome"], row["reason"], row["rounds"] = fit.solution.outcome.name, fit.reason, fit.rounds
@@ -53,8 +47,7 @@ def _learn_case(case: Case, row: dict[str, Any]) -> str:
     need(np.isfinite(fit.sites.nat1) & np.isfinite(fit.sites.prec), "sites are finite")
     if fit.solution.outcome.ok:
         need([~np.isnan(v) & (v < np.inf) for v in fit.evidences.values()], f"no evidence is NaN: {fit.evidences}")
-    with jax.enable_x64(True):
-        mean, var = map(np.asarray, _predicted(fit.model, fit.data, fit.sites, new_inputs(fit.data)))
+    mean, var = fit.posterior().f(new_inputs(fit.data))
     need(np.isfinite(mean) & np.isfinite(var) & (var > 0), "predictions are finite")
     need(len(fit.report()) > 100, "the report says what happened")
     values = [entry["objective"] for entry in fit.trace if np.isfinite(entry["objective"])]

@@ -14,6 +14,11 @@ from fuzzing.cases import METHODS, Case
 from fuzzing.draws import CLASSES, ORDERED
 from sitewise import VI, Data, Model, Outcome, Sites, evidence, mcmc, posterior
 from sitewise.inference import Inference
+from sitewise.inference.loop import iterate
+from sitewise.inference.start import first_sites
+from sitewise.predict import log_density
+from sitewise.runtime.engine import to_host
+from sitewise.runtime.precision import working_precision
 
 READ = {name: e for name, e in evidence.ALL.items() if name != "collapsed"}  # on a full GP, `collapsed` is `ep`
 OWN = {"laplace": "laplace", "vi": "elbo", "ep": "ep", "ep-half": "power"}
@@ -43,22 +48,27 @@ def need(holds: Any, law: str) -> None:
 
 
 def infer(method: Inference, model: Model, data: Data, X_new: np.ndarray, classes: int) -> Inferred:
-    """In NumPy, so that looking at the numbers compiles nothing."""
-    return jax.tree.map(np.asarray, _inferred(method, model, data, X_new, classes))
+    """On the host engine; what is in single precision, in a traced program.  The numbers are NumPy's."""
+    if data.X.dtype == np.float32:
+        return jax.tree.map(np.asarray, _traced(method, model, data, X_new, classes))
+    with working_precision():
+        return _inferred(method, *to_host((model, data, X_new)), classes)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 4))
 def _inferred(method: Inference, model: Model, data: Data, X_new: jax.Array, classes: int) -> Inferred:
     solution = method.solve(model, data)
     sites = solution.sites
     q = model.prior.gram(data.X).condition(sites.scaled(data.weight))
     read = {**READ, "power": evidence.power_ep(0.5)} if getattr(method, "power", 1.0) != 1.0 else READ
-    found = {name: e.read(model.likelihood, data, q, sites) for name, e in read.items()}
+    found = {name: e.on_marginals(model.likelihood, data, q, sites) for name, e in read.items()}
     new = posterior(model, data, sites).f(X_new)
     labels = {2: (-1.0, 1.0), ORDERED: tuple(range(ORDERED))}.get(classes, ())
-    logs = [model.likelihood.log_expected_prob(jnp.full_like(new[0], c), *new) for c in labels]
+    logs = [log_density(model.likelihood, *new, c) for c in labels]
     kernel = model.prior.kernel
     return Inferred(solution, found, q, new, logs, kernel.variances(data.X), kernel.variances(X_new))
+
+
+_traced = jax.jit(_inferred, static_argnums=(0, 4))
 
 
 def _classes(likelihood: str) -> int:
@@ -178,10 +188,13 @@ def _check_invariance(case: Case, data: Data, run: Callable[..., Inferred], out:
         need(gap <= 10 * tol * (spread + np.abs(out.new[0])), f"the {name} does not change the mean")
 
 
-@jax.jit
-def _short(model: Model, data: Data, sites: Sites | None) -> tuple[Any, jax.Array]:
-    solution = SHORT_VI.solve(model, data, sites)
-    return solution, evidence.elbo(model, data, solution.sites)
+def _short(model: Model, data: Data, sites: Sites | None) -> tuple[Any, Any]:
+    """Without the fallbacks that `solve` would use after so few steps."""
+    with working_precision():
+        model, data = to_host((model, data))
+        sites = first_sites(model.likelihood, data) if sites is None else sites
+        solution = iterate(SHORT_VI, model.likelihood, model.prior.gram(data.X), data, sites).solution
+        return solution, evidence.elbo(model, data, solution.sites)
 
 
 def _check_climb(model: Model, data: Data) -> None:
