@@ -27,7 +27,7 @@ from sitewise.inference import EP, VI, Inference
 from sitewise.inference.loop import iterate
 from sitewise.inference.start import first_sites
 from sitewise.kernels import Matern52, Stationary
-from sitewise.kernels.stationary import same_rows
+from sitewise.kernels.distances import same_rows
 from sitewise.likelihoods import BernoulliProbit, Likelihood
 from sitewise.priors import FullPrior
 from sitewise.runtime import programs

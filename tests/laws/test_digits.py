@@ -11,7 +11,7 @@ import pytest
 
 from cases import problem
 from sitewise import EP, VI, Data, Laplace, Model, Outcome, evidence, kernels, likelihoods, means, posterior
-from sitewise.kernels.stationary import squared_distances
+from sitewise.kernels.distances import squared_distances
 from sitewise.numerics import cholesky
 from sitewise.numerics.softmax_sites import condition_on_sites
 from sitewise.sites import Sites

@@ -9,8 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sitewise import Data, Model, kernels, likelihoods, means, methods
+from sitewise import VI, Data, Model, evidence, kernels, likelihoods, means, methods
+from sitewise.inference.start import first_sites
 from sitewise.kernels import Kernel
+from sitewise.learning.objective import Objective, profile
+from sitewise.parameters import Trainable
 from sitewise.priors import FullPrior, Marginals, SparsePrior
 from sitewise.priors.inducing import select
 from sitewise.runtime import engine
@@ -225,3 +228,20 @@ def test_greedy_selection_compiles_nothing_for_another_number_of_rows():
         for k in range(1, 10):  # each row is that of largest variance given those before it
             left = SparsePrior(KERNEL, rows[:k], jitter=0.0).gram(table).features.resid
             np.testing.assert_allclose(left[np.all(table == rows[k], axis=1)], np.max(left), rtol=1e-8)
+
+
+def test_the_profile_has_the_gradient_in_the_inducing_inputs():
+    """The host engine has none: on NumPy arrays too it must be that of the traced engine, and not zeros."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 1))
+    data = Data.of(X, np.where(np.sin(2 * X[:, 0]) > 0, 1.0, -1.0))
+    model = Model.sparse(kernels.RBF(), likelihoods.BernoulliProbit(), X[:3])
+    trainable = Trainable.of(model, train=("inducing",))
+    objective = Objective(VI(), evidence.elbo, "fixed", trainable)
+    start, vector = first_sites(model.likelihood, data), np.asarray(trainable.to_vector(model))
+    found = profile(objective, model, data, vector, start)
+    at = trainable.labels.index("inducing[0]")
+    step = 1e-5 * np.eye(len(vector))[at]
+    up, down = (float(profile(objective, model, data, vector + sign * step, start).value) for sign in (1, -1))
+    assert abs(found.gradient[at]) > 1e-3
+    np.testing.assert_allclose(found.gradient[at], (up - down) / 2e-5, rtol=1e-4)

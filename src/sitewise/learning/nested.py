@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sitewise.data import Data, bucket
-from sitewise.kernels.stationary import same_rows
+from sitewise.kernels.distances import same_rows
 from sitewise.learning.base import Callback, SiteFit, one_for_each
-from sitewise.learning.search import NestedSettings, Search, run_together
+from sitewise.learning.search import NestedSettings, Search
+from sitewise.learning.together import run_together
 from sitewise.model import Model
 from sitewise.runtime import memory
 from sitewise.runtime.precision import working_precision

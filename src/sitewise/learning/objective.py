@@ -37,6 +37,7 @@ from sitewise.rows import Values, on_rows
 from sitewise.runtime import programs
 from sitewise.runtime.device import on_accelerator
 from sitewise.runtime.engine import Array, is_host, namespace
+from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
 GRADIENTS = ("fixed", "one_step", "implicit")
@@ -86,9 +87,16 @@ def _log_prior_with_slope(objective: Objective, vector: Array) -> tuple[Array, A
 
 def profile(objective: Objective, model: Model, data: Data, vector: Array, sites: Sites) -> Evaluation:
     """Solve for the sites at θ = vector, starting from `sites`; value and gradient there."""
-    if is_host(*jax.tree.leaves((model, data, vector, sites))):
-        return _profile(objective, model, data, vector, sites)
-    return _traced_profile(objective, model, data, vector, sites)
+    if is_host(*jax.tree.leaves((model, data, vector, sites))) and pulls_on_host(model, objective.trainable):
+        with working_precision():
+            return _profile(objective, model, data, vector, sites)
+    return _traced_profile(objective, model, jax.tree.map(jnp.asarray, data), vector, sites)
+
+
+def pulls_on_host(model: Model, trainable: Trainable) -> bool:
+    """Whether the host engine has the gradient: it has none in the inputs of a kernel (trained inducing inputs)."""
+    parts = ("kernel", "mean", "likelihood")
+    return model.prior.host and all(p.name.split(".")[0] in parts for p in trainable.parameters)
 
 
 def _profile(objective: Objective, model: Model, data: Data, vector: Array, sites: Sites) -> Evaluation:

@@ -6,7 +6,7 @@ A search is a generator that requests evaluations, so that many of them can be a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import jax
@@ -20,8 +20,8 @@ from sitewise.inference import VI, Inference, Solution
 from sitewise.inference.loop import solve_by_fallbacks
 from sitewise.inference.start import padded_sites
 from sitewise.learning.ascent import climb
-from sitewise.learning.base import Callback, SiteFit, stack
-from sitewise.learning.objective import GRADIENTS, Evaluation, Objective, profile, profiles
+from sitewise.learning.base import Callback, SiteFit
+from sitewise.learning.objective import GRADIENTS, Evaluation, Objective, profile, profiles, pulls_on_host
 from sitewise.model import Model
 from sitewise.parameters import Trainable
 from sitewise.runtime.device import on_processor
@@ -76,55 +76,6 @@ class NestedSettings:
         return pair.final or pair.inference
 
 
-def run_together(searches: list[Search], done: Callable[[int], None] | None) -> list[Best]:
-    """Answer the requests of all searches by one mapped evaluation in each round.
-
-    When a quarter of them is left, the batch shrinks to a quarter, once: every further size costs a compilation.
-    """
-    if all(search.on_host for search in searches):
-        return _one_by_one(searches, done)
-    runs = [search.run(search.starts(0, 0)[0]) for search in searches]
-    requests = {i: next(run) for i, run in enumerate(runs)}
-    bests: dict[int, Best] = {}
-    lanes = list(requests)
-    stacked = stack([searches[i].model for i in lanes]), stack([searches[i].data for i in lanes])
-    asked = dict(requests)  # a lane whose search has ended repeats its last request
-    while requests:
-        if len(requests) <= len(runs) // 4 < len(lanes):
-            lanes = [*requests, *[next(iter(requests))] * (len(runs) // 4 - len(requests))]
-            stacked = stack([searches[i].model for i in lanes]), stack([searches[i].data for i in lanes])
-        asked.update(requests)
-        vectors, sites = (stack(part) for part in zip(*(asked[i] for i in lanes), strict=True))
-        answers = jax.tree.map(np.asarray, searches[0].evaluate_many(*stacked, vectors, sites))
-        for lane, i in enumerate(lanes):
-            if i not in requests or lanes.index(i) != lane:
-                continue
-            try:
-                requests[i] = runs[i].send(jax.tree.map(lambda leaf: leaf[lane], answers))  # noqa: B023
-            except StopIteration as end:
-                bests[i] = end.value
-                del requests[i]
-                if done is not None:
-                    done(len(bests))
-    return [bests[i] for i in range(len(runs))]
-
-
-def _one_by_one(searches: list[Search], done: Callable[[int], None] | None) -> list[Best]:
-    """On the host there is nothing to gain from a batch."""
-    bests = []
-    for search in searches:
-        bests.append(search.drive(search.starts(0, 0)[0]))
-        if done is not None:
-            done(len(bests))
-    return bests
-
-
-def _pulls_on_host(model: Model, trainable: Trainable) -> bool:
-    """Whether the host engine has the gradient: it has none in the inputs of a kernel (trained inducing inputs)."""
-    parts = ("kernel", "mean", "likelihood")
-    return model.prior.host and all(p.name.split(".")[0] in parts for p in trainable.parameters)
-
-
 @dataclasses.dataclass
 class Best:
     """The best point of a search, and how the search ended."""
@@ -152,7 +103,7 @@ class Search:
     ) -> None:
         self.settings, self.model, self.given, self.callback = settings, to_host(model), data, callback
         self.trainable = trainable = Trainable.of(model, settings.fixed, settings.train)
-        self.on_host = _pulls_on_host(model, trainable) and on_host(model, data, sites)
+        self.on_host = pulls_on_host(model, trainable) and on_host(model, data, sites)
         self.data = to_host(data) if self.on_host else data.to_bucket(size)
         self.first_sites = padded_sites(self.model.likelihood, self.data, sites)
         self.trace: list[dict[str, Any]] = []
