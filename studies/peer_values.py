@@ -4,7 +4,8 @@ In an environment with GPy and GPBoost (pip install GPy gpboost):
 
     python studies/peer_values.py tests/laws/peers.json
 
-Every value is at given hyperparameters: ℓ = 0.8, σ² = 1.7.  sitewise is not imported here.
+Every value is at the hyperparameters below.  sitewise is not imported here.  GPML's rows are added afterwards by
+`studies/gpml_values.m` and `studies/gpml_values.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import numpy as np
 
 warnings.simplefilter("ignore")
 LENGTHSCALE, VARIANCE = 0.8, 1.7
+# Student-t noise (and the deviation of Gaussian noise), Gamma's shape, Beta's precision.
+SCALE, DF, SHAPE, PRECISION = 0.3, 4.0, 2.5, 8.0
 
 
 def data() -> dict[str, np.ndarray]:
@@ -24,13 +27,17 @@ def data() -> dict[str, np.ndarray]:
     X = rng.normal(size=(24, 2)).round(3)
     f = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]
     noise = rng.standard_t(4, size=24)
-    return {
+    d = {
         "X": X,
         "X_new": rng.normal(size=(5, 2)).round(3),
         "labels": np.where(f + 0.5 * rng.logistic(size=24) > 0, 1.0, -1.0),
         "counts": rng.poisson(np.exp(f)).astype(float),
         "values": (f + 0.3 * noise).round(3),
     }
+    d["positive"] = np.exp(d["values"]).round(3)
+    d["shares"] = (1 / (1 + np.exp(-d["values"]))).round(3)
+    d["outliers"] = (d["values"] + np.where(np.arange(24) % 8 == 3, 4.0, 0.0)).round(3)
+    return d
 
 
 def gpy(d: dict[str, np.ndarray]) -> list[dict]:
@@ -40,18 +47,18 @@ def gpy(d: dict[str, np.ndarray]) -> list[dict]:
     EP = GPy.inference.latent_function_inference.EP
     probit = lambda: GPy.likelihoods.Bernoulli()  # noqa: E731
     jobs = [
-        ("gaussian", "exact", "values", GPy.likelihoods.Gaussian(variance=0.09), None),
+        ("gaussian", "exact", "values", GPy.likelihoods.Gaussian(variance=SCALE**2), None),
         ("probit", "laplace", "labels", probit(), Laplace()),
         ("probit", "ep", "labels", probit(), EP(epsilon=1e-12)),
         ("poisson", "laplace", "counts", GPy.likelihoods.Poisson(), Laplace()),
-        ("student-t", "laplace", "values", GPy.likelihoods.StudentT(deg_free=4.0, sigma2=0.09), Laplace()),
+        ("student-t", "laplace", "values", GPy.likelihoods.StudentT(deg_free=DF, sigma2=SCALE**2), Laplace()),
     ]
     out = []
     for likelihood, method, target, lik, inference in jobs:
         kernel = GPy.kern.Matern52(2, variance=VARIANCE, lengthscale=LENGTHSCALE)
         y = d[target] if target != "labels" else (d[target] > 0).astype(float)
         if method == "exact":
-            model = GPy.models.GPRegression(d["X"], y[:, None], kernel, noise_var=0.09)
+            model = GPy.models.GPRegression(d["X"], y[:, None], kernel, noise_var=SCALE**2)
         else:
             model = GPy.core.GP(d["X"], y[:, None], kernel=kernel, likelihood=lik, inference_method=inference)
         mean, var = model._raw_predict(d["X_new"])
@@ -84,22 +91,32 @@ def gpboost(d: dict[str, np.ndarray]) -> list[dict]:
     return out
 
 
-def _row(peer, version, likelihood, method, kernel, target, evidence, mean, var) -> dict:
+def _row(
+    peer: str, version: str, likelihood: str, method: str, kernel: str, target: str,
+    evidence: np.ndarray, mean: np.ndarray, var: np.ndarray,
+) -> dict:  # fmt: skip
     return {
         "peer": f"{peer} {version}", "likelihood": likelihood, "method": method, "kernel": kernel, "target": target,
         "evidence": float(np.ravel(evidence)[0]), "mean": np.ravel(mean).tolist(), "var": np.ravel(var).tolist(),
     }  # fmt: skip
 
 
+def write(stored: dict, path: str) -> None:
+    """One row of the table a line, so that a change of a value is a change of a line."""
+    head = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in stored.items() if k not in ("data", "rows")]
+    data = ",\n".join(f" {json.dumps(k)}: {json.dumps(v)}" for k, v in stored["data"].items())
+    rows = ",\n".join(f" {json.dumps(row)}" for row in stored["rows"])
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(",\n".join(["{" + head[0], *head[1:], f'"data": {{\n{data}\n}}', f'"rows": [\n{rows}\n]}}\n']))
+
+
 def main() -> None:
     d = data()
-    rows = [*gpy(d), *gpboost(d)]
     stored = {
-        "lengthscale": LENGTHSCALE, "variance": VARIANCE, "data": {k: v.tolist() for k, v in d.items()}, "rows": rows,
+        "lengthscale": LENGTHSCALE, "variance": VARIANCE, "scale": SCALE, "df": DF, "shape": SHAPE,
+        "precision": PRECISION, "data": {k: v.tolist() for k, v in d.items()}, "rows": [*gpy(d), *gpboost(d)],
     }  # fmt: skip
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
-        json.dump(stored, file, indent=1)
-        file.write("\n")
+    write(stored, sys.argv[1])
 
 
 if __name__ == "__main__":
