@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from module_graph import Import, imports, modules, strongly_connected
 
 LAYERS = [
-    {"errors", "types"},
-    {"numerics", "runtime"},
+    {"errors"},
+    {"checks", "numerics", "runtime", "supports", "tables", "types"},
     {"data", "sites", "means", "kernels", "likelihoods", "hyperpriors", "parameters", "priors", "model", "rows"},
     {"inference", "evidence"},
     {"learning", "methods", "predict", "metrics", "surface"},

@@ -10,12 +10,17 @@ infinite.
 
 from __future__ import annotations
 
+import numbers
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import dtypes
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import ArrayLike
 
+from sitewise.checks import known
 from sitewise.runtime.precision import WORKING_DTYPE
 from sitewise.types import ArrayField, fixed, module, static
 
@@ -38,26 +43,44 @@ class Data:
 
     @staticmethod
     def of(X: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> Data:
-        """Check and convert arrays.  `weight` is one non-negative number per row."""
-        X, y = np.asarray(X), np.asarray(y)
-        if X.ndim == 1:
-            X = X[:, None]
-        if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
-            raise ValueError(f"X must be a table with at least one row and one column, got shape {X.shape}.")
-        if y.shape[:1] != X.shape[:1]:
-            raise ValueError(f"X has {X.shape[0]} rows but y has shape {y.shape}; give one y per row.")
-        dtype = np.float32 if X.dtype == np.float32 else np.float64
-        X, y = X.astype(dtype), y.astype(dtype)
-        weight = np.ones(len(X), dtype) if weight is None else np.asarray(weight, dtype)
-        if weight.shape != (len(X),) or not np.all(np.isfinite(weight)) or np.any(weight < 0):
-            raise ValueError("weight must hold one finite, non-negative number per row.")
-        if not np.any(weight > 0):
-            raise ValueError("All weights are zero: there is no row to learn from.")
-        for name, values in (("X", X), ("y", y)):
-            if np.any(np.isnan(values)) or ((values is X or y.ndim == 1) and np.any(np.isinf(values))):
-                raise ValueError(f"{name} contains NaN or infinity; remove or impute those entries first.")
-        check_size(X)
-        return Data(X, y, weight, fractional=bool(np.any((weight > 0) & (weight < 1))))
+        """Check and convert arrays.  `weight` is one non-negative number per row.
+
+        Under `jax.jit` and the like only shapes can be checked, and traced weights are treated as fractions: that is
+        right for every weight, but takes quadrature where whole weights have a closed form.  If they are known to be
+        whole, `dataclasses.replace(data, fractional=False)` says so.
+        """
+        inputs, values = table(X, "X"), as_numbers(y, "y")
+        if values.shape[:1] != inputs.shape[:1]:
+            raise ValueError(f"X has {inputs.shape[0]} rows but y has shape {values.shape}; give one y per row.")
+        counts = np.ones(len(inputs)) if weight is None else as_numbers(weight, "weight")
+        values, counts = (_as_precise(a, inputs.dtype) for a in (values, counts))
+        fractional = bool(np.any((counts > 0) & (counts < 1))) if known(counts) else True
+        data = Data(inputs, values, counts, fractional=fractional)
+        data.check()
+        if known(values):
+            refuse_nan("y", values, infinity=values.ndim == 1)
+        return data
+
+    def check(self) -> None:
+        """Raise ValueError where shapes differ, or known inputs or weights are no numbers to compute with."""
+        X, weight = self.X, self.weight
+        shapes = [np.shape(a) for a in (X, self.y, weight)]
+        if len(shapes[0]) != 2 or shapes[1][:1] != shapes[0][:1] or shapes[2] != shapes[0][:1]:
+            raise ValueError(
+                f"X, y and weight have the shapes {shapes[0]}, {shapes[1]} and {shapes[2]}; give a table of inputs, "
+                "one y and one weight per row."
+            )
+        if known(weight):
+            weight = np.asarray(weight)
+            if not np.all(np.isfinite(weight)) or np.any(weight < 0):
+                raise ValueError("weight must hold one finite, non-negative number per row.")
+            if not np.any(weight > 0):
+                raise ValueError("All weights are zero: there is no row to learn from.")
+            if not self.fractional and np.any((weight > 0) & (weight < 1)):
+                raise ValueError("Some weights are fractions, and these data are marked as without; use Data.of.")
+        if isinstance(X, np.ndarray):  # those of a device were checked before they were moved there
+            refuse_nan("X", X, infinity=True)
+            check_size(X)
 
     def pad(self, rows: int) -> Data:
         """The same data with rows of weight 0 appended (copies of row 0, so that every value is valid)."""
@@ -94,6 +117,54 @@ class Data:
         padded = self.pad(-(-self.rows // mesh.size) * mesh.size)
         with jax.enable_x64(True):  # double precision stays double, whatever the program's own default
             return jax.tree.map(lambda a: jax.device_put(a, rows), padded)
+
+
+def table(values: Any, name: str) -> Any:
+    """Inputs as a table of numbers, in single precision if they are given so; one dimension is one column."""
+    array = as_numbers(values, name)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] == 0:
+        raise ValueError(f"{name} must be a table with at least one row and one column, got shape {array.shape}.")
+    return array
+
+
+def as_numbers(values: Any, name: str) -> Any:
+    """An array of floating-point numbers; a traced array stays traced."""
+    if not known(values):
+        return values if jnp.issubdtype(values.dtype, jnp.floating) else values.astype(float)
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked entries; remove those rows, or give them a weight of 0 and a value.")
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biufO":
+            raise TypeError
+        return array if array.dtype == np.float32 else array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} must hold numbers, in rows of the same length, but has {_what(values)}; encode text and dates as "
+            "numbers first."
+        ) from None
+
+
+def _as_precise(array: Any, dtype: Any) -> Any:
+    """The array in this precision; a traced one in the best that the program has, without JAX's warning."""
+    return array.astype(dtype if known(array) else dtypes.canonicalize_dtype(dtype))
+
+
+def _what(values: Any) -> str:
+    """The first entry that is no number, or the type of what has no entries."""
+    try:
+        entries = np.asarray(values).ravel().tolist()
+    except ValueError:
+        return f"a {type(values).__name__} of lists"
+    return next((f"the entry {v!r}" for v in entries if not isinstance(v, numbers.Real)), f"a {type(values).__name__}")
+
+
+def refuse_nan(name: str, values: np.ndarray, infinity: bool) -> None:
+    """Raise ValueError where there is a NaN or, if so asked, an infinite number."""
+    if np.any(np.isnan(values)) or (infinity and np.any(np.isinf(values))):
+        raise ValueError(f"{name} contains NaN or infinity; remove or impute those entries first.")
 
 
 _LARGEST = {8: 1e100, 4: 1e12}  # by the bytes of a number

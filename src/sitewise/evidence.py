@@ -6,7 +6,8 @@
     elbo      expectation under q                               (paper eq. 9)
     ep        (1/a) log-expectation of the power a under the cavity (paper eqs. 7, 16; power EP)
     collapsed the same for p̃(s) = exp E[log p(y|f) | s] on the projected process s of a sparse prior
-    loo       Σ w log ∫ cavity × likelihood                     (no log Z_q: leave-one-out density)
+    loo       Σ w log ∫ cavity × likelihood                     (no log Z_q: leave-one-out density, exact for Gaussian
+                                                                noise, else that of the present sites of the others)
 
 Each can be computed on the sites of any inference method.  A row of weight w < 1 has less than one copy, all of which
 is left out, so that its power is a = power·min(w, 1).  Where a row has several latent values (softmax), ep and loo
@@ -24,7 +25,7 @@ from jax import lax
 
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
-from sitewise.model import Model
+from sitewise.model import Model, check
 from sitewise.priors import Marginals
 from sitewise.rows import Values, on_rows
 from sitewise.runtime.device import on_accelerator
@@ -110,6 +111,7 @@ class Evidence:
 
     def __call__(self, model: Model, data: Data, sites: Sites) -> Array:
         """The evidence; a NumPy number on a processor, where it is computed in double precision."""
+        check(model, data, sites, needs_sites=True)
         if model.prior.host and on_host(model, data, sites):
             with working_precision():
                 return self.on_marginals(*conditioned(*to_host((model, data, sites))))
@@ -122,7 +124,10 @@ class Evidence:
 
 def conditioned(model: Model, data: Data, sites: Sites) -> tuple[Likelihood, Data, Marginals, Sites]:
     """What `Evidence.read` takes."""
-    return model.likelihood, data, model.prior.gram(data.X).condition(sites.scaled(data.weight)), sites
+    gram = model.prior.gram(data.X)
+    if not model.likelihood.log_concave:  # Laplace's sites may have negative precisions
+        gram = gram.signed()
+    return model.likelihood, data, gram.condition(sites.scaled(data.weight)), sites
 
 
 def _read(evidence: Evidence, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> tuple[Values, Values]:
@@ -139,7 +144,7 @@ ALL = {e.name: e for e in (laplace, elbo, ep, collapsed, loo)}
 
 
 def power_ep(power: float) -> Evidence:
-    """EP evidence at a power in (0, 1]; power → 0 is the ELBO."""
+    """EP evidence at a power in (0, 1], named "ep(0.5)" and the like; power → 0 is the ELBO."""
     if not 0 < power <= 1:
         raise ValueError(f"power must lie in (0, 1], got {power}; power → 0 is evidence.elbo.")
-    return dataclasses.replace(ep, power=float(power))
+    return ep if power == 1 else dataclasses.replace(ep, name=f"{ep.name}({power:g})", power=float(power))

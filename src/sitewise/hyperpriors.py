@@ -6,10 +6,11 @@ A density is that of the parameter itself and not of its logarithm, up to a cons
 from __future__ import annotations
 
 import dataclasses
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 __all__ = ["Gamma", "HyperPrior", "LogNormal", "LogUniform", "Normal"]
 
@@ -18,12 +19,25 @@ class HyperPrior(Protocol):
     def log_prob(self, value: jax.Array) -> jax.Array: ...
 
 
+def _check(prior: Any, *positive: str) -> None:
+    """Raise ValueError unless the numbers of a prior are finite, and those named here positive."""
+    for name, value in dataclasses.asdict(prior).items():
+        if not (
+            isinstance(value, int | float | np.number) and np.isfinite(value) and (value > 0 or name not in positive)
+        ):
+            wanted = "a positive number" if name in positive else "a number"
+            raise ValueError(f"{type(prior).__name__}: {name} must be {wanted}, got {value!r}.")
+
+
 @dataclasses.dataclass(frozen=True)
 class LogNormal:
     """log θ ~ N(location, scale²)."""
 
     location: float = 0.0
     scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self, "scale")
 
     def log_prob(self, value: jax.Array) -> jax.Array:
         z = jnp.log(value)
@@ -35,6 +49,9 @@ class Normal:
     location: float = 0.0
     scale: float = 1.0
 
+    def __post_init__(self) -> None:
+        _check(self, "scale")
+
     def log_prob(self, value: jax.Array) -> jax.Array:
         return -0.5 * ((value - self.location) / self.scale) ** 2
 
@@ -43,6 +60,9 @@ class Normal:
 class Gamma:
     shape: float = 2.0
     rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self, "shape", "rate")
 
     def log_prob(self, value: jax.Array) -> jax.Array:
         return (self.shape - 1) * jnp.log(value) - self.rate * value

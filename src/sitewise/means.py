@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sitewise.checks import one_number, one_per_column
 from sitewise.runtime.engine import Array, is_host, namespace
 from sitewise.types import ArrayField, Module, module, precedes, real, replace
 
@@ -21,9 +22,17 @@ class Mean(Module):
     def __call__(self, X: Array) -> Array:
         raise NotImplementedError(f"{type(self).__name__} must define __call__(X).")
 
+    def check(self, columns: int) -> None:
+        """Raise ValueError if tables of so many columns cannot be its inputs; the default has nothing to refuse."""
+
     def at(self, X: Array) -> Array:
         """Its values at the rows X: NumPy's for NumPy arrays."""
         values = self(X)
+        if np.shape(values) != X.shape[:1]:
+            raise ValueError(
+                f"{type(self).__name__} gave the shape {np.shape(values)} for {X.shape[0]} rows; a mean function "
+                "returns one number per row."
+            )
         return np.asarray(values) if is_host(X, *jax.tree.leaves(self)) else values
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -50,6 +59,9 @@ class Zero(Mean):
 class Constant(Mean):
     value: ArrayField = real(default=0.0)
 
+    def check(self, columns: int) -> None:
+        one_number(self, "value")
+
     def __call__(self, X: Array) -> Array:
         return self.value + namespace(X).zeros(X.shape[0], X.dtype)
 
@@ -59,10 +71,18 @@ class Constant(Mean):
 
 @module
 class Linear(Mean):
-    """offset + X·slope; `slope` is one number per column."""
+    """offset + Σ_j slope_j x_j.
+
+    `slope` has one number per column, Linear(np.zeros(columns)); a single number is shared by all columns, so that
+    Linear() learns one common slope.  The lengthscales of kernels follow the same rule.
+    """
 
     slope: ArrayField = real(default=0.0)
     offset: ArrayField = real(default=0.0)
+
+    def check(self, columns: int) -> None:
+        one_per_column(self, columns, "slope")
+        one_number(self, "offset")
 
     def __call__(self, X: Array) -> Array:
         return self.offset + (X * self.slope).sum(axis=1)

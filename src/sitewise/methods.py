@@ -80,6 +80,7 @@ METHODS: dict[str, Method] = {
             "hybrid, Algorithm 1",
             "The hybrid trained by Algorithm 1 of the paper, which holds the sites constant while it learns.",
             Pair(VI(), ev.ep, "fixed"),
+            {"sparse": Pair(VI(), ev.collapsed, "fixed")},
             learner=VEM,
         ),
         Method("mcmc", "MCMC", "Averages over draws of hyperparameters and latent function.", None),
@@ -114,16 +115,17 @@ def resolve(
     sites = _inference(inference) or chosen.pair.inference
     read = _evidence(evidence) or chosen.pair.evidence
     if power is not None:
-        if read.name != "ep":
+        if read.terms is not ev.ep.terms:
             raise ValueError(f"power belongs to the ep evidence, but the evidence here is {read.name!r}.")
         read = ev.power_ep(power)
+    variants = {} if evidence is not None or power is not None else _changed(chosen.variants, inference, gradient)
     if chosen.learner is VEM:
         if gradient is not None:
             raise ValueError(
                 "hybrid-vem holds the sites constant while it learns and has no gradient setting; leave gradient out."
             )
-        return VEM(sites, read, name=method, **settings)
-    variants = {} if evidence is not None or power is not None else _changed(chosen.variants, inference, gradient)
+        there = tuple((structure, pair.evidence) for structure, pair in variants.items())
+        return VEM(sites, read, name=method, variants=there, **settings)
     slope = gradient or (chosen.pair.gradient if own else "implicit")
     return Nested(sites, read, slope, name=method, variants=variants, **settings)
 

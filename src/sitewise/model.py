@@ -1,15 +1,21 @@
-"""Model: a prior over functions and a likelihood."""
+"""Model: a prior over functions and a likelihood; and whether a model, data and sites belong together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from sitewise import means
+from sitewise.checks import known, must_be, shown
+from sitewise.data import Data, table
 from sitewise.kernels import Kernel
 from sitewise.likelihoods import Likelihood
+from sitewise.parameters import walk
 from sitewise.priors import ClassPrior, FullPrior, Prior, SparsePrior
+from sitewise.sites import Sites
 from sitewise.types import fixed, module
 
 SPARSE_JITTER = 1e-9  # a share of the mean variance of the inducing variables
@@ -36,13 +42,14 @@ class Model:
 
         Softmax has one latent function per class; `kernel` is one for all, or a list of one for each.
         """
+        _check_likelihood(likelihood)
         if likelihood.latents > 1:
             if mean is not None and not isinstance(mean, means.Zero):
                 raise ValueError("A mean common to all classes changes nothing in a softmax; leave mean at None.")
             return Model(ClassPrior.of(kernel, likelihood.latents, jitter), likelihood)
-        if not isinstance(kernel, Kernel):
+        if isinstance(kernel, list | tuple):
             raise ValueError("A list of kernels is for the classes of a Softmax; give one kernel.")
-        return Model(FullPrior(kernel, means.Zero() if mean is None else mean, jitter), likelihood)
+        return Model(FullPrior(_kernel(kernel), _mean(mean), jitter), likelihood)
 
     @staticmethod
     def sparse(
@@ -54,9 +61,59 @@ class Model:
         **storage: int,
     ) -> Model:
         """A sparse GP with inducing inputs Z (see `priors.inducing.select`), O(nm²); `storage` as in `SparsePrior`."""
+        _check_likelihood(likelihood)
         if likelihood.latents > 1:
             raise ValueError(
                 f"{type(likelihood).__name__} has several latent functions per row, for which there is no sparse "
                 "prior; use Model.full, or in GPClassifier multi_class='one_vs_rest'."
             )
-        return Model(SparsePrior(kernel, Z, means.Zero() if mean is None else mean, jitter, **storage), likelihood)
+        return Model(SparsePrior(_kernel(kernel), table(Z, "Z"), _mean(mean), jitter, **storage), likelihood)
+
+
+def _check_likelihood(value: Any) -> None:
+    must_be(value, Likelihood, "The likelihood", "Gaussian(), a likelihood of sitewise.likelihoods")
+
+
+def _kernel(value: Any) -> Kernel:
+    return must_be(value, Kernel, "The kernel", "RBF(), a kernel of sitewise.kernels")
+
+
+def _mean(value: Any) -> means.Mean:
+    given = means.Zero() if value is None else value
+    return must_be(given, means.Mean, "The mean", "Constant(), a mean of sitewise.means")
+
+
+def check(model: Model, data: Data, sites: Sites | None = None, needs_sites: bool = False) -> None:
+    """Raise ValueError, with a sentence that says what to do, where these do not belong together.
+
+    Everything that a user calls with a model and data calls this once, before it computes.  Shapes are checked always;
+    values only where they are known, which they are not under a caller's `jit`, `grad` or `vmap`.
+    """
+    must_be(model, Model, "The model", "Model.full(RBF(), Gaussian())")
+    must_be(data, Data, "The data", "Data.of(X, y)")
+    must_be(model.prior, Prior, "The prior", "FullPrior(RBF()), which Model.full makes")
+    _check_likelihood(model.likelihood)
+    data.check()
+    for parameter, value in walk(model):
+        if known(value):
+            numbers = np.asarray(value)
+            problem = parameter.support.problem(numbers) if numbers.dtype.kind in "biuf" else "must hold numbers"
+            if problem:
+                raise ValueError(f"{parameter.name} {problem}, got {shown(value)}.")
+    latents = model.likelihood.latents
+    model.prior.check(data.X.shape[1], latents)
+    model.likelihood.check_shape(np.shape(data.y))
+    if known(data.y):
+        model.likelihood.check(data.y)
+    if sites is not None or needs_sites:
+        _check_sites(sites, data.rows, latents)
+
+
+def _check_sites(sites: Any, rows: int, latents: int) -> None:
+    if not isinstance(sites, Sites):
+        hint = "give its .sites" if isinstance(getattr(sites, "sites", None), Sites) else "give Sites(nat1, prec)"
+        raise ValueError(f"The sites of the rows are needed, got {shown(sites)}; {hint}.")
+    wanted = (rows,) if latents == 1 else (latents, rows)
+    for name, shape in (("nat1", np.shape(sites.nat1)), ("prec", np.shape(sites.prec))):
+        if shape != wanted:
+            raise ValueError(f"{name} of the sites has the shape {shape}, not {wanted}; give the sites of these data.")

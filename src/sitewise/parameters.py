@@ -1,8 +1,9 @@
 """Hyperparameters by name, and as one unconstrained vector.
 
-A parameter is a field marked `positive` or `real`; its name is the path to it, as in `kernel.lengthscale`,
-`kernel.parts.0.variance`, `likelihood.scale`, `mean.value`.  Positive parameters are trained on a log scale,
-or through softplus as in the published procedure.
+A parameter is a field marked `positive`, `real`, `bounded`, `simplex` or `ordered`; its name is the path to it, as in
+`kernel.lengthscale`, `kernel.parts.0.variance`, `likelihood.scale`, `mean.value`.  `supports` has the maps to
+unconstrained numbers: positive parameters are trained on a log scale, or through softplus as in the published
+procedure.
 """
 
 from __future__ import annotations
@@ -10,27 +11,49 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import functools
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any
+import inspect
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
+from sitewise.hyperpriors import HyperPrior
 from sitewise.runtime.engine import Array, namespace
-from sitewise.types import POSITIVE, replace
+from sitewise.supports import Positive, Support
+from sitewise.types import replace
 
-DEFAULT_BOUNDS = (1e-5, 1e6)  # of positive parameters
+T = TypeVar("T")
+Groups = Sequence[str | Sequence[str]]  # of tied parameters: names or patterns
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Parameter:
+    """A parameter of a model: `shape` is that of its values, `raw_shape` that of the numbers that are trained."""
+
     name: str
-    support: str
+    support: Support
     shape: tuple[int, ...]
     train: bool
+
+    def __repr__(self) -> str:
+        notes = [
+            repr(self.support),
+            *([f"shape {self.shape}"] if self.shape else []),
+            *([] if self.train else ["held"]),
+        ]
+        return f"<{self.name}: {', '.join(notes)}>"
 
     @property
     def size(self) -> int:
         return int(np.prod(self.shape, dtype=int))
+
+    @property
+    def raw_shape(self) -> tuple[int, ...]:
+        return self.support.raw_shape(self.shape)
+
+    @property
+    def raw_size(self) -> int:
+        return int(np.prod(self.raw_shape, dtype=int))
 
 
 def _children(obj: Any) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
@@ -71,10 +94,18 @@ def values(obj: Any) -> dict[str, np.ndarray]:
     return {p.name: np.asarray(v) for p, v in walk(obj)}
 
 
-def with_values(obj: Any, new: dict[str, Any], prefix: str = "") -> Any:
+def with_values(obj: Any, new: Mapping[str, Any]) -> Any:
     """`obj` with some parameters replaced; works under a JAX trace."""
+    names = [p.name for p, _ in walk(obj)]
+    unknown = [name for name in new if name not in names]
+    if unknown:
+        raise ValueError(f"There is no parameter {unknown[0]!r}; there are {', '.join(names)}.")
+    return _with_values(obj, new)
+
+
+def _with_values(obj: Any, new: Mapping[str, Any], prefix: str = "") -> Any:
     if isinstance(obj, tuple):
-        return tuple(with_values(part, new, _join(prefix, str(i))) for i, part in enumerate(obj))
+        return tuple(_with_values(part, new, _join(prefix, str(i))) for i, part in enumerate(obj))
     changes = {}
     for name, value, metadata in _children(obj):
         path = _join(prefix, name)
@@ -82,112 +113,197 @@ def with_values(obj: Any, new: dict[str, Any], prefix: str = "") -> Any:
             if path in new:
                 changes[name] = new[path]
         elif isinstance(value, tuple) or dataclasses.is_dataclass(value):
-            changes[name] = with_values(value, new, path)
+            changes[name] = _with_values(value, new, path)
     return replace(obj, **changes) if changes else obj
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    return any(isinstance(pattern, str) and fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 @dataclasses.dataclass(frozen=True)
 class Trainable:
-    """Which parameters are trained, and how they become one vector.  Hashable: a compilation key."""
+    """Which parameters are trained, and how they become one vector.  Hashable: a compilation key.
+
+    tied   groups of names that share one value; `parameters` has the first of each group
+    """
 
     parameters: tuple[Parameter, ...]
-    transform: str = "log"
+    tied: tuple[tuple[str, ...], ...] = ()
 
     @staticmethod
-    def of(model: Any, fixed: Iterable[str] = (), train: Iterable[str] = (), transform: str = "log") -> Trainable:
+    def of(
+        model: Any,
+        fixed: Iterable[str] = (),
+        train: Iterable[str] = (),
+        transform: str = "log",
+        tied: Groups = (),
+    ) -> Trainable:
         """All parameters, except those named in `fixed` and those that are held constant by default (a Student-t's df)
-        and not named in `train`.  Names may be patterns: `kernel.*`."""
+        and not named in `train`.  Names may be patterns: `kernel.*`.
+
+        `tied` has groups of parameters that are one: they start from the value of the first.  A group is a list of
+        names or patterns, or one pattern.  `transform` is that of positive parameters.
+        """
         known = [p for p, _ in walk(model)]
-        fixed, train = tuple(fixed), tuple(train)
+        fixed, train = ((names,) if isinstance(names, str) else tuple(names) for names in (fixed, train))
         for pattern in fixed + train:
-            if not any(matches(p.name, [pattern]) for p in known):
-                raise ValueError(
-                    f"There is no parameter {pattern!r}; this model has {', '.join(p.name for p in known)}."
-                )
-        chosen = tuple(p for p in known if (p.train or matches(p.name, train)) and not matches(p.name, fixed))
-        return Trainable(chosen, transform)
+            _named(known, pattern)
+        chosen = [p for p in known if (p.train or matches(p.name, train)) and not matches(p.name, fixed)]
+        groups = _groups(known, chosen, tied)
+        later = {name for group in groups for name in group[1:]}
+        support = Positive(transform)
+        return Trainable(
+            tuple(
+                dataclasses.replace(p, support=support) if isinstance(p.support, Positive) else p
+                for p in chosen
+                if p.name not in later
+            ),
+            groups,
+        )
 
     @property
     def size(self) -> int:
-        return sum(p.size for p in self.parameters)
+        """The length of the vector."""
+        return sum(p.raw_size for p in self.parameters)
 
     @property
     def labels(self) -> list[str]:
         """One name per entry of the vector."""
-        return [p.name if p.shape == () else f"{p.name}[{i}]" for p in self.parameters for i in range(p.size)]
+        return [label for p in self.parameters for label in p.support.labels(p.name, p.shape)]
+
+    @property
+    def names(self) -> list[str]:
+        """Every parameter that is trained, with all of a tied group."""
+        return [name for p in self.parameters for name in self._group(p)]
+
+    def _group(self, p: Parameter) -> tuple[str, ...]:
+        return next((group for group in self.tied if group[0] == p.name), (p.name,))
+
+    def _given(self, what: str, given: Mapping[str, T]) -> dict[str, T]:
+        """What was given by name or pattern, by the name of the parameter; an exact name wins over a pattern."""
+        if not isinstance(given, Mapping):
+            raise ValueError(f"Give every {what} by the name of its parameter, as {{name: {what}}}, got {given!r}.")
+        for pattern in given:
+            if not any(matches(name, [pattern]) for name in self.names):
+                raise ValueError(
+                    f"A {what} was given for {pattern!r}; the trained parameters are {', '.join(self.names)}."
+                )
+        found = {}
+        for p in self.parameters:
+            group = self._group(p)
+            keys = [key for key in given if key in group]
+            keys = keys or [key for key in given if any(matches(name, [key]) for name in group)]
+            if len(keys) > 1:
+                raise ValueError(
+                    f"{p.name} gets a {what} from each of {' and '.join(map(repr, keys))}; leave one of them out, or "
+                    "give one for its exact name."
+                )
+            if keys:
+                found[p.name] = given[keys[0]]
+        return found
 
     def limits(self, bounds: Mapping[str, tuple[float, float]]) -> np.ndarray:
-        """(low, high) of every entry of the vector on a log scale, from `bounds` of names or patterns."""
-        known = [p.name for p in self.parameters]
-        for pattern in bounds:
-            if not any(matches(name, [pattern]) for name in known):
-                raise ValueError(f"A bound was given for {pattern!r}; the trained parameters are {', '.join(known)}.")
-        out = []
+        """(low, high) of every entry of the vector, from `bounds` of names or patterns in the parameters' own units."""
+        given = self._given("bound", bounds)
+        pairs = [p.support.limits(p.name, p.shape, given.get(p.name)) for p in self.parameters]
+        return np.concatenate(pairs) if pairs else np.zeros((0, 2))
+
+    def at_bound(self, vector: np.ndarray, limits: np.ndarray) -> tuple[str, ...]:
+        """The labels of the entries that are at a limit, or at an end of the values that they may take."""
+        near = np.any(np.abs(vector[:, None] - limits) < 1e-6, axis=1)
+        ends = [np.ravel(p.support.at_end(raw)) for p, raw in self._parts(vector)]
+        near |= np.concatenate([*ends, np.zeros(0, bool)])
+        return tuple(label for label, hit in zip(self.labels, near, strict=True) if hit)
+
+    def priors(self, given: Mapping[str, HyperPrior]) -> tuple[tuple[str, HyperPrior], ...]:
+        """Pairs of a parameter and its prior, from priors of names or patterns.  Hashable: a compilation key."""
+        found = self._given("prior", given)
+        for name, prior in found.items():
+            density = getattr(prior, "log_prob", None)
+            if isinstance(prior, type) or density is None or len(inspect.signature(density).parameters) != 1:
+                raise ValueError(f"The prior of {name!r} must be an object such as LogNormal(0, 1), got {prior!r}.")
+        return tuple(sorted(found.items(), key=lambda pair: pair[0]))
+
+    def _parts(self, vector: Array) -> Iterator[tuple[Parameter, Array]]:
+        """The entries of the vector that belong to each parameter."""
+        at = 0
         for p in self.parameters:
-            low, high = DEFAULT_BOUNDS if p.support == POSITIVE else (-np.inf, np.inf)
-            for pattern, given in bounds.items():
-                if matches(p.name, [pattern]):
-                    low, high = given
-            if not low < high:
-                raise ValueError(f"The bounds of {p.name} must be (low, high) with low < high, got {(low, high)}.")
-            pair = (low, high) if p.support != POSITIVE else tuple(np.log([max(low, 1e-300), high]))
-            out += [pair] * p.size
-        return np.array(out, float).reshape(-1, 2)
-
-    def check_priors(self, names: Iterable[str]) -> None:
-        known = [p.name for p in self.parameters]
-        for name in names:
-            if name not in known:
-                raise ValueError(f"A prior was given for {name!r}; the trained parameters are {', '.join(known)}.")
-
-    def forward(self, support: str, value: Array) -> Array:
-        if support != POSITIVE:
-            return value
-        xp = namespace(value)
-        if self.transform == "log":
-            return xp.log(value)
-        return value + xp.log(-xp.expm1(-value))  # inverse softplus
-
-    def backward(self, support: str, raw: Array) -> Array:
-        if support != POSITIVE:
-            return raw
-        xp = namespace(raw)
-        return xp.exp(raw) if self.transform == "log" else xp.logaddexp(raw, 0.0)
-
-    def backward_slope(self, support: str, raw: Array) -> Array:
-        """The derivative of `backward`."""
-        xp = namespace(raw)
-        if support != POSITIVE:
-            return xp.ones_like(raw)
-        return xp.exp(raw) if self.transform == "log" else 1 / (1 + xp.exp(-raw))
+            yield p, vector[at : at + p.raw_size].reshape(p.raw_shape)
+            at += p.raw_size
 
     def to_vector(self, model: Any) -> Array:
         found = {p.name: v for p, v in walk(model)}
         xp = namespace(*found.values())
-        parts = [xp.ravel(self.forward(p.support, xp.asarray(found[p.name]))) for p in self.parameters]
+        parts = [xp.ravel(p.support.forward(xp.asarray(found[p.name]))) for p in self.parameters]
         return xp.concatenate(parts) if parts else xp.zeros(0)
 
     def constrained(self, vector: Array) -> dict[str, Array]:
         """The values by name that `vector` represents."""
-        out, at = {}, 0
-        for p in self.parameters:
-            raw = vector[at : at + p.size].reshape(p.shape)
-            out[p.name] = self.backward(p.support, raw)
-            at += p.size
-        return out
+        found = ((p, p.support.backward(raw)) for p, raw in self._parts(vector))
+        return {name: value for p, value in found for name in self._group(p)}
 
     def from_vector(self, model: Any, vector: Array) -> Any:
-        return with_values(model, self.constrained(vector))
+        return _with_values(model, self.constrained(vector))
 
     def pull(self, vector: Array, bar: Any) -> Array:
         """The cotangent of the vector, given that of `from_vector`."""
-        xp, found, out, at = namespace(vector), {p.name: v for p, v in walk(bar)}, [], 0
-        for p in self.parameters:
-            raw = vector[at : at + p.size]
-            out.append(xp.ravel(found[p.name]) * self.backward_slope(p.support, raw))
-            at += p.size
+        xp, found = namespace(vector), {p.name: v for p, v in walk(bar)}
+        out = []
+        for p, raw in self._parts(vector):
+            whole = sum(xp.reshape(found[name], p.shape) for name in self._group(p))
+            out.append(xp.ravel(p.support.pull(raw, whole)))
         return xp.concatenate(out) if out else xp.zeros_like(vector)
+
+    def log_prior(self, vector: Array, priors: Iterable[tuple[str, HyperPrior]]) -> Array:
+        """Log density of the *vector*: log p(θ) plus log |∂θ/∂vector|, up to a constant.
+
+        A parameter without a prior is uniform; a positive one is log-uniform.
+        """
+        xp, given = namespace(vector), dict(priors)
+        total = xp.zeros((), vector.dtype)
+        for p, raw in self._parts(vector):
+            if p.name in given:
+                value = p.support.backward(raw)
+                total += xp.sum(given[p.name].log_prob(value)) + p.support.log_volume(raw)
+            else:
+                total += p.support.log_flat(raw)
+        return total
+
+
+def _named(known: Sequence[Parameter], pattern: str) -> list[Parameter]:
+    """The parameters of this name or pattern, of which there must be one."""
+    found = [p for p in known if matches(p.name, [pattern])]
+    if not found:
+        raise ValueError(f"There is no parameter {pattern!r}; this model has {', '.join(p.name for p in known)}.")
+    return found
+
+
+def _groups(known: Sequence[Parameter], trained: Sequence[Parameter], tied: Groups) -> tuple[tuple[str, ...], ...]:
+    """The names of each group, after checks."""
+    out: list[tuple[str, ...]] = []
+    for given in tied:
+        patterns = (given,) if isinstance(given, str) else tuple(given)
+        group = list(dict.fromkeys(p for pattern in patterns for p in _named(known, pattern)))
+        names = tuple(p.name for p in group)
+        shown = ", ".join(names)
+        if len(group) < 2:
+            raise ValueError(f"A group of tied parameters has at least two, as in tied=((name, name),); got {given!r}.")
+        if len({(p.support, p.shape) for p in group}) > 1:
+            raise ValueError(
+                f"Tied parameters must have the same shape and take the same values, but these differ: {_forms(group)}."
+            )
+        held = [p.name for p in group if p not in trained]
+        if held:
+            raise ValueError(
+                f"{shown} are tied, but {', '.join(held)} is held constant; tie parameters that are trained."
+            )
+        twice = {name for other in out for name in other} & set(names)
+        if twice:
+            raise ValueError(f"{', '.join(sorted(twice))} is in two groups of tied parameters; make them one group.")
+        out.append(names)
+    return tuple(out)
+
+
+def _forms(group: Sequence[Parameter]) -> str:
+    return ", ".join(f"{p.name} ({p.support!r}, shape {p.shape})" for p in group)

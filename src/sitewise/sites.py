@@ -58,7 +58,10 @@ def cavity(mean: Array, var: Array, resid: ArrayLike, sites: Sites, share: Array
 
     Written relative to the marginal, c = 1 − a·prec·v, so that no digits are lost when v is tiny.
     """
-    kept = jnp.maximum(1 - share * sites.prec * var, _MIN_SHARE)
+    kept = 1 - share * sites.prec * var
+    # Where other rows have negative precisions (Laplace), q without a site need not be a Gaussian: it has no cavity.
+    rounding = 64 * jnp.sqrt(jnp.finfo(kept.dtype).eps)
+    kept = jnp.where(kept < -rounding, jnp.nan, jnp.maximum(kept, _MIN_SHARE))
     without = (mean - share * sites.nat1 * var) / kept, var / kept
     return Cavity(*without, without[1] + resid, log_expected_site(sites, *without, share))
 

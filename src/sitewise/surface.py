@@ -22,13 +22,14 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from sitewise.data import Data
-from sitewise.evidence import Evidence, elbo, laplace
+from sitewise.evidence import Evidence, elbo, ep, laplace
 from sitewise.inference import EP, VI, Inference
 from sitewise.inference.loop import iterate
 from sitewise.inference.start import first_sites
 from sitewise.kernels import Matern52, Stationary
 from sitewise.kernels.distances import same_rows
 from sitewise.likelihoods import BernoulliProbit, Likelihood
+from sitewise.model import Model, check
 from sitewise.priors import FullPrior
 from sitewise.runtime import programs
 from sitewise.runtime.engine import Array, is_host, namespace, on_host, to_host
@@ -59,7 +60,7 @@ _Row = tuple[Any, Any, Any, Any]  # the fields of `Surface` for one σ
 def _with_tolerance(method: Inference, evidence: Evidence) -> Inference:
     """The method with the tolerance that this evidence needs, unless the caller has set one."""
     if isinstance(method, EP):
-        stationary = evidence.name == "ep" and evidence.power == method.power
+        stationary = evidence.terms is ep.terms and evidence.power == method.power
     else:
         stationary = isinstance(method, VI) and evidence.name == "elbo"
     return dataclasses.replace(method, tol=_STATIONARY_TOL) if stationary and method.tol is None else method
@@ -148,6 +149,9 @@ def evidence_surface(
 ) -> Surface:
     """θ ↦ evidence(θ, λ*(θ)) on the grid; `done` is called with each row of constant σ as it is finished."""
     likelihood = BernoulliProbit() if likelihood is None else likelihood
+    if not (isinstance(kernel, type) and issubclass(kernel, Stationary)):
+        raise ValueError(f"kernel must be the class of a stationary kernel, such as Matern52, got {kernel!r}.")
+    check(Model.full(kernel(), likelihood), data)
     method = _with_tolerance(method, evidence)
     log_ls = np.asarray(log_lengthscale, float)
     rows: list[Sequence[np.ndarray]] = []

@@ -3,7 +3,7 @@
 The values that the library passes between its parts are frozen dataclasses registered as
 JAX pytrees (decision 001).  A field is either *data* (arrays, other modules: traced) or
 *static* (settings: part of the compilation key).  A data field may be a *parameter*; then
-its metadata says which values it may take, and `parameters` can train it.
+its metadata says which values it may take (`supports`), and `parameters` can train it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 import jax
 import numpy as np
 from numpy.typing import ArrayLike
+
+from sitewise.supports import Bounded, Ordered, Positive, Real, Simplex, Support
 
 T = TypeVar("T")
 
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
 else:
     ArrayField = jax.Array
 
-POSITIVE = "positive"
-REAL = "real"
-
 
 def static(default: Any = dataclasses.MISSING, **kwargs: Any) -> Any:
     """A setting: hashable, fixed at compile time, never trained."""
@@ -42,12 +41,31 @@ def static(default: Any = dataclasses.MISSING, **kwargs: Any) -> Any:
 
 def positive(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
     """A parameter with values in (0, ∞); with train=False it is held constant unless it is trained by name."""
-    return dataclasses.field(default=default, metadata={"support": POSITIVE, "train": train})
+    return _parameter(Positive(), default, train)
 
 
 def real(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
     """A parameter with real values; with train=False it is held constant unless it is trained by name."""
-    return dataclasses.field(default=default, metadata={"support": REAL, "train": train})
+    return _parameter(Real(), default, train)
+
+
+def bounded(low: float, high: float, default: Any = dataclasses.MISSING, train: bool = True) -> Any:
+    """A parameter with values in (low, high), the ends excluded; `train` as for `positive`."""
+    return _parameter(Bounded(float(low), float(high)), default, train)
+
+
+def simplex(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
+    """A list of positive parameters that add up to one, such as shares; `train` as for `positive`."""
+    return _parameter(Simplex(), default, train)
+
+
+def ordered(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
+    """A list of parameters in increasing order, such as cut points; `train` as for `positive`."""
+    return _parameter(Ordered(), default, train)
+
+
+def _parameter(support: Support, default: Any, train: bool) -> Any:
+    return dataclasses.field(default=default, metadata={"support": support, "train": train})
 
 
 def fixed(default: Any = dataclasses.MISSING) -> Any:
@@ -70,10 +88,9 @@ class Module:
             if support is None or not isinstance(value, int | float | list | tuple | np.ndarray | np.generic):
                 continue
             value = np.asarray(value, dtype=np.float64)
-            if support == POSITIVE and not (np.all(value > 0) and np.all(np.isfinite(value))):
-                raise ValueError(f"{type(self).__name__}: {f.name} must be positive and finite, got {value}.")
-            if support == REAL and not np.all(np.isfinite(value)):
-                raise ValueError(f"{type(self).__name__}: {f.name} must be finite, got {value}.")
+            problem = support.problem(value)
+            if problem:
+                raise ValueError(f"{type(self).__name__}: {f.name} {problem}, got {value}.")
             object.__setattr__(self, f.name, value)
 
     def __repr__(self) -> str:
@@ -92,7 +109,7 @@ def _short(value: Any) -> str:
     return repr(value)
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(static, positive, real, fixed))
+@dataclass_transform(frozen_default=True, field_specifiers=(static, positive, real, bounded, simplex, ordered, fixed))
 def module(cls: type[T]) -> type[T]:
     """Make `cls` a frozen dataclass and a pytree."""
     cls = dataclasses.dataclass(frozen=True, eq=False, repr=not issubclass(cls, Module))(cls)
@@ -155,6 +172,7 @@ class Outcome(enum.IntEnum):
     NON_FINITE = 3
     FRACTIONAL = 4
     IMPRECISE = 5
+    NO_MAXIMUM = 6
 
     @property
     def ok(self) -> bool:
@@ -167,22 +185,53 @@ class Outcome(enum.IntEnum):
 
     @property
     def advice(self) -> str:
-        return _ADVICE[self]
+        """What happened and what to do, in the terms of the library's functions."""
+        return self.advice_for("library")
+
+    def advice_for(self, caller: str) -> str:
+        """The same for a caller of the "library" or of an "estimator", who sets other things."""
+        what, *remedies = _ADVICE[self]
+        return f"{what} {remedies[_CALLERS.index(caller)]}" if remedies else what
 
 
-_ADVICE = {
-    Outcome.CONVERGED: "The undamped update moves no site by more than the tolerance.",
-    Outcome.STEP_CAP: "The iteration ran out of steps before the sites settled. Raise max_steps, "
-    "start from the sites of a neighbouring model, or use a smaller damping.",
-    Outcome.STALLED: "No step in the search direction improved the sites any more. In float32 the "
-    "precision does not suffice (use float64); otherwise the sites may be at the limit of what "
-    "the likelihood allows: look at the clipped sites, or try another inference method.",
-    Outcome.NON_FINITE: "The model gave a number that is not finite at its starting point. Check the "
-    "scales of the inputs against the lengthscale, and the variance of the kernel.",
-    Outcome.FRACTIONAL: "EP did not converge, not even with damped steps; these are the sites of fractional EP, at "
-    "half the power, which did converge. They are a fair approximation; use VI (in an estimator: method 'vi' or "
-    "'hybrid') for a method that converges here.",
-    Outcome.IMPRECISE: "The sites have settled, but they are so precise compared with the prior that rounding may have "
-    "changed evidence and leave-one-out densities by more than 0.001 nats. Use float64; if this is float64: "
-    "rescale inputs, bound the variance of the kernel, or bound the noise from below.",
+_CALLERS = ("library", "estimator")
+# What happened; what to do about it with the library's functions, and with an estimator, which has no choice of
+# precision and whose settings have other names.
+_ADVICE: dict[Outcome, tuple[str, ...]] = {
+    Outcome.CONVERGED: ("The undamped update moves no site by more than the tolerance.",),
+    Outcome.STEP_CAP: (
+        "The iteration ran out of steps before the sites settled.",
+        "Raise max_steps, start from the sites of a neighbouring model, or use a smaller damping.",
+        "Scale the inputs, set bounds or priors for the kernel, or use method 'vi' or 'hybrid'.",
+    ),
+    Outcome.STALLED: (
+        "No step in the search direction improved the sites any more.",
+        "In float32 the precision does not suffice (use float64); otherwise the sites may be at the limit of what the "
+        "likelihood allows: look at the clipped sites, or try another inference method.",
+        "They may be at the limit of what the likelihood allows: try another method, bound the variance of the kernel, "
+        "or look for rows that contradict all others.",
+    ),
+    Outcome.NON_FINITE: (
+        "The model gave a number that is not finite at its starting point. Check the scales of the inputs against the "
+        "lengthscale, and the variance of the kernel.",
+    ),
+    Outcome.FRACTIONAL: (
+        "EP did not converge, not even with damped steps; these are the sites of fractional EP, at half the power, "
+        "which did converge. They are a fair approximation.",
+        "Use VI for a method that converges here.",
+        "Use method 'vi' or 'hybrid', which converge here.",
+    ),
+    Outcome.IMPRECISE: (
+        "The sites have settled, but they are so precise compared with the prior that rounding may have changed "
+        "evidence and leave-one-out densities by more than 0.001 nats.",
+        "Use float64; if this is float64: rescale inputs, bound the variance of the kernel, or bound the noise from "
+        "below.",
+        "Scale the inputs, bound the variance of the kernel, or bound the noise from below.",
+    ),
+    Outcome.NO_MAXIMUM: (
+        "Laplace's method found a point where the posterior density has no slope but which is no maximum, so that the "
+        "method has no approximation there.",
+        "Use EP or VI, or start from other sites.",
+        "Use method 'ep', 'vi' or 'hybrid'.",
+    ),
 }

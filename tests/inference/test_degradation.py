@@ -9,7 +9,7 @@ import pytest
 
 from cases import problem
 from sitewise import EP, VI, Data, Model, Nested, Outcome, evidence, kernels, likelihoods, parameters
-from sitewise.inference import loop
+from sitewise.inference.solve import solve
 from sitewise.sites import Sites
 from sitewise.types import module
 
@@ -56,7 +56,7 @@ def test_damped_steps_reach_the_same_sites():
 
 def test_a_bad_start_is_left_for_the_likelihoods_own():
     bad = Sites(jnp.full(12, np.nan), jnp.full(12, np.nan))
-    assert loop.solve(VI(), MODEL, DATA, bad).outcome is Outcome.CONVERGED
+    assert solve(VI(), MODEL, DATA, bad).outcome is Outcome.CONVERGED
 
 
 @module

@@ -44,6 +44,8 @@ def test_learning_from_batches_reaches_the_bound_of_learning_from_all_rows():
     seen = []
     found = MiniBatch(size=64, sample=100, tol=1e-3).fit(model(), (X, y), callback=seen.append)
     assert found.converged
+    assert found.climbed == "elbo evidence of vi sites by its gradient with the sites held; held: inducing"
+    assert "Climbed: elbo" in found.report() and len(repr(found)) < 300
     assert best - 1e-2 * N < found.objective <= best + 1e-6
     assert {"round", "share", "objective"} <= set(seen[0])
     assert 0 < seen[0]["share"] < seen[-1]["share"] <= 1.0

@@ -18,7 +18,7 @@ def test_every_source_gives_the_same_batches(tmp_path):
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     tables = Stream(lambda: iter([(X[:4], y[:4]), (X[4:19], y[4:19]), (X[19:], y[19:])]), 7)
     for stream in (Stream((X, y), 7), Stream((mapped, y), 7), tables):
-        assert stream.rows == 23
+        assert stream.rows == 23 and repr(stream) == "Stream(23 rows in batches of 7)"
         batches = list(stream.batches())
         assert [b.rows for b in batches] == [7] * 4
         assert [int(b.weight.sum()) for b in batches] == [7, 7, 7, 2]

@@ -10,6 +10,7 @@ import pytest
 from cases import problem
 from sitewise import VEM, Data, Model, evidence, kernels, likelihoods, resolve
 from sitewise.learning.vem import CAP, FELL, NOT_FINITE, SETTLED
+from sitewise.types import Outcome
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +90,8 @@ def test_many_parts_at_once_take_the_way_each_takes_alone(small):
         assert len(fit.sites.nat1) == part.rows
         np.testing.assert_allclose(fit.sites.prec, alone.sites.prec, rtol=1e-6)
     assert len({fit.rounds for fit in together}) > 1
+    # The objective of twelve rows falls before their sites have followed θ: that is not convergence.
+    behind = together[1]
+    assert behind.reason == FELL and behind.solution.stats.residual > 1e-3
+    assert not behind.converged and behind.solution.outcome is Outcome.STEP_CAP
+    assert together[0].reason == SETTLED and together[0].converged and together[0].solution.outcome.ok

@@ -67,7 +67,7 @@ def names(place: Path) -> set[str]:
 def equal(found: Any, expected: Any) -> None:
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        assert a.aval == b.aval and a.weak_type == b.weak_type and a.committed == b.committed
+        assert (a.shape, a.dtype) == (b.shape, b.dtype) and a.weak_type == b.weak_type and a.committed == b.committed
         np.testing.assert_array_equal(a, b)
 
 
@@ -132,6 +132,13 @@ def test_a_program_is_traced_once_and_compiled_once_for_all_processes(compilatio
     programs._memory.renew()
     np.testing.assert_array_equal(ours(2, A), first)
     assert len(traced) == 11 and compilations.count == count
+
+
+def test_an_argument_that_is_not_used_may_have_any_shape() -> None:
+    """The text of a program does not show it, but the program refuses another shape than its own."""
+    first = programs.jit(lambda a, _: 2 * a)
+    for shape in ((2,), (5,), (3, 1)):
+        np.testing.assert_array_equal(first(np.ones(3), np.ones(shape)), [2.0, 2.0, 2.0])
 
 
 def test_under_a_trace_it_is_jax() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from sitewise.data import Data
-from sitewise.inference import loop
+from sitewise.inference.solve import solve
 from sitewise.inference.update import SiteUpdate, Solution
-from sitewise.model import Model
+from sitewise.model import Model, check
 from sitewise.sites import Sites
 
 
@@ -24,4 +24,5 @@ class Inference(SiteUpdate):
         If that does not converge, it starts again from the likelihood's start and then tries the `fallbacks`; the
         outcome says whose sites were found.  (Inside a caller's `jax.jit` there is one attempt.)
         """
-        return loop.solve(self, model, data, sites)
+        check(model, data, sites)
+        return solve(self, model, data, sites)

@@ -22,13 +22,21 @@ class EP(Inference):
         prec = −ℓ''/(1 + ℓ''v) / a,    nat1 = (ℓ' + a·prec·(m + vℓ')) / a
 
     m + vℓ' and v + v²ℓ'' are the mean and variance of the tilted distribution; the cavity times the site is a
-    Gaussian with those moments.  Where a precision is clipped the mean is still matched.
+    Gaussian with those moments.  Where a precision is clipped the mean is still matched.  At another power than 1 the
+    name says so, as in "ep(0.5)".
     """
 
     power: float = 1.0
 
     name: ClassVar[str] = "ep"
     uses_sites: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.power <= 1:
+            raise ValueError(f"power must lie in (0, 1], got {self.power!r}; power → 0 is VI.")
+        if self.power != 1:
+            object.__setattr__(self, "name", f"{type(self).name}({self.power:g})")
 
     def fallbacks(self) -> tuple[EP, ...]:
         """Damped steps, then fractional EP: at half the power it is nearer to VI and converges more easily."""

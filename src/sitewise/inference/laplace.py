@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import ClassVar
 
 import jax
@@ -18,7 +19,15 @@ from sitewise.sites import Sites
 
 @dataclasses.dataclass(frozen=True)
 class Laplace(Inference):
-    """prec = −∂² log p(y|m),  nat1 = ∂ log p(y|m) + prec·m   (R&W eq. 3.18)."""
+    """prec = −∂² log p(y|m),  nat1 = ∂ log p(y|m) + prec·m   (R&W eq. 3.18).
+
+    Where log p is not concave a precision may be negative.  The loop then steps with precisions kept at 0 or above:
+    its fixed point has the same mean, the mode of the posterior, because nat1 − prec·m = ∂ log p(y|m) = K⁻¹(m − μ)
+    for every prec.  At the mode the true Hessian is used, so that the evidence is R&W eq. 3.32 with W of any sign.
+    Where K⁻¹ + W is not positive definite the point is no maximum, and the outcome says so.
+    """
+
+    min_prec: float = -math.inf
 
     name: ClassVar[str] = "laplace"
     mean_only: ClassVar[bool] = True
@@ -30,8 +39,14 @@ class Laplace(Inference):
                 "(in an estimator: method 'hybrid', 'ep' or 'vi')."
             )
         d1, d2 = derivatives(lambda f: likelihood.log_prob(data.y, f), q.mean)
-        prec = jnp.maximum(-d2, self.min_prec)
+        # Rounding must not make a precision of a log-concave likelihood negative.
+        prec = jnp.maximum(-d2, max(self.min_prec, 0.0) if likelihood.log_concave else self.min_prec)
         return Sites(d1 + prec * q.mean, prec)
+
+    def stepping(self, likelihood: Likelihood) -> Laplace:
+        if likelihood.log_concave or self.min_prec >= 0:
+            return self
+        return dataclasses.replace(self, min_prec=0.0)
 
     def merit(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> jax.Array:
         """Ψ(m) = log p(y|m) + log N(m; μ, K), up to a constant.

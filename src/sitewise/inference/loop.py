@@ -11,8 +11,6 @@ candidate is accepted (for VI a natural-gradient ascent direction of the ELBO).
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -21,16 +19,12 @@ import numpy as np
 
 from sitewise.data import Data
 from sitewise.inference.linearise import Slopes, listed, newton_direction, paired, scaled_gap, slopes
-from sitewise.inference.start import first_sites
 from sitewise.inference.update import Point, SiteUpdate, Solution, Stats
 from sitewise.likelihoods import Likelihood
-from sitewise.model import Model
 from sitewise.priors import Gram, Marginals
 from sitewise.priors.base import Factor
 from sitewise.rows import Values, on_rows
-from sitewise.runtime import programs
-from sitewise.runtime.engine import Array, barrier, cond, is_host, namespace, on_host, put, to_host, while_loop
-from sitewise.runtime.precision import working_precision
+from sitewise.runtime.engine import Array, barrier, cond, is_host, namespace, put, while_loop
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
@@ -40,6 +34,7 @@ _MIN_KEPT = 0.05  # a step keeps at least this share of each site precision
 _CONTRACTS = 0.3  # a plain update that shrinks the residual to this share is good enough
 _NEAR = 1.0  # residual of a start, in units of the marginal, below which the first step may be Newton's
 _ROUNDING = 1e-3  # the largest rounding error of a converged point, see `Gram.rounding_error`
+_POLISHING = 4  # the largest number of undamped updates after the steps, see `SiteUpdate.stepping`
 _WINDOW = 6  # a method without a merit must bring the residual below the largest of this many last ones
 
 
@@ -144,6 +139,8 @@ def iterate(
 
     With `mean_suffices` a method that uses the mean only computes neither variances nor factor at the end.
     """
+    sought, stepping = method, method.stepping(likelihood)
+    method = stepping
     xp = namespace(sites.nat1, data.weight)
     tol = method.tolerance(sites.nat1.dtype)
     sites = sites.masked(data.mask)
@@ -213,6 +210,12 @@ def iterate(
     point, (factor, by) = end.point, end.kept or (None, None)
     if point.q is None:  # on the host, where not even the start gave finite numbers
         point, factor, by = _evaluate(method, likelihood, gram, data, sites, with_slopes)
+    maximum = xp.array(True)
+    if sought is not stepping:
+        method, gram = sought, gram.signed()
+        exact = _newton_to_tolerance(method, likelihood, gram, data, point, tol)
+        maximum = exact.residual <= tol
+        point, factor = _pick(maximum, exact, point), None
     if factor is None or (method.mean_only and not mean_suffices):
         # In the state of a compiled loop the factor would be copied at every step: it is computed once more, and what a
         # caller does not use of it is not computed.  A method that uses the mean only has none yet.
@@ -221,16 +224,32 @@ def iterate(
     rounding = gram.rounding_error(point.sites.scaled(data.weight), point.q, factor)
     code = xp.where(
         point.residual <= tol,
-        xp.where(rounding <= _ROUNDING, Outcome.CONVERGED, Outcome.IMPRECISE),
+        xp.where(maximum, xp.where(rounding <= _ROUNDING, Outcome.CONVERGED, Outcome.IMPRECISE), Outcome.NO_MAXIMUM),
         xp.where(
             xp.isfinite(point.residual),
             xp.where(end.rate <= _MIN_RATE, Outcome.STALLED, Outcome.STEP_CAP),
             Outcome.NON_FINITE,
         ),
     )
-    clipped = xp.sum(data.mask & (point.target.prec <= method.min_prec))
+    least = xp.where(maximum, method.min_prec, stepping.min_prec)
+    clipped = xp.sum(data.mask & (point.target.prec <= least))
     solution = Solution(point.sites, code, Stats(end.step, point.residual, clipped, point.q.jitter))
     return Reached(point, solution, factor, by)
+
+
+def _newton_to_tolerance(
+    method: SiteUpdate, likelihood: Likelihood, gram: Gram, data: Data, start: Point, tol: float
+) -> Point:
+    """A few undamped updates from a point with the right mean; NaN where prior × sites is not a Gaussian."""
+
+    def again(state: tuple[Array, Point]) -> tuple[Array, Point]:
+        step, point = state
+        return step + 1, evaluate(method, likelihood, gram, data, point.target)
+
+    target, _ = on_rows(_assess, (method.update(), False), likelihood, data, start.q, start.sites)
+    first = evaluate(method, likelihood, gram, data, Sites(*target))
+    unfinished = lambda state: (state[0] < _POLISHING) & (state[1].residual > tol)  # noqa: E731
+    return while_loop(unfinished, again, (namespace(first.residual).asarray(1), first))[1]
 
 
 def _nowhere(method: SiteUpdate, likelihood: Likelihood, gram: Gram, data: Data, sites: Sites) -> Point:
@@ -240,48 +259,3 @@ def _nowhere(method: SiteUpdate, likelihood: Likelihood, gram: Gram, data: Data,
         return Point(sites, nothing, sites, np.zeros(()), np.zeros(()))
     shapes = jax.eval_shape(lambda s: evaluate(method, likelihood, gram, data, s), sites)
     return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
-
-
-@functools.partial(programs.jit, static_argnums=0)
-def _traced_solve(method: SiteUpdate, model: Model, data: Data, sites: Sites) -> Solution:
-    return iterate(method, model.likelihood, model.prior.gram(data.X), data, sites, True).solution
-
-
-def _solve(method: SiteUpdate, model: Model, data: Data, sites: Sites) -> Solution:
-    if not is_host(*jax.tree.leaves((model, data, sites))):
-        return _traced_solve(method, model, data, sites)
-    return iterate(method, model.likelihood, model.prior.gram(data.X), data, sites, True).solution
-
-
-def solve(method: SiteUpdate, model: Model, data: Data, sites: Sites | None = None) -> Solution:
-    """From `sites`, from the likelihood's own start, then by the method's fallbacks: the first that converges."""
-    if model.prior.host and on_host(model, data, sites):
-        with working_precision():
-            return _solve_in_turn(method, *to_host((model, data, sites)))
-    return _solve_in_turn(method, model, jax.tree.map(jnp.asarray, data), sites)
-
-
-def _solve_in_turn(method: SiteUpdate, model: Model, data: Data, sites: Sites | None) -> Solution:
-    first = first_sites(model.likelihood, data)
-    solution = _solve(method, model, data, first if sites is None else sites)
-    if isinstance(solution.code, jax.core.Tracer) or solution.outcome.settled:
-        return solution
-    if sites is not None:
-        # The given sites may be a bad start; the likelihood's own start is never far from the solution.
-        again = _solve(method, model, data, first)
-        if again.outcome.settled:
-            return again
-    return solve_by_fallbacks(method, model, data, solution)
-
-
-def solve_by_fallbacks(method: SiteUpdate, model: Model, data: Data, failed: Solution) -> Solution:
-    """The solution of the first fallback that converges, or `failed`; the outcome says whose sites they are."""
-    first = first_sites(model.likelihood, data)
-    for other in method.fallbacks():
-        found = _solve(other, model, data, first)
-        if found.outcome.settled:
-            if other == dataclasses.replace(method, damping=other.damping, max_steps=other.max_steps):
-                return found  # damped steps to the same fixed point
-            again = _solve(method, model, data, found.sites)
-            return again if again.outcome.settled else found._replace(code=np.asarray(Outcome.FRACTIONAL))
-    return failed

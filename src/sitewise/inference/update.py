@@ -13,8 +13,10 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import DTypeLike
 
+from sitewise.checks import at_least
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.priors import Marginals
@@ -61,6 +63,15 @@ class Solution(NamedTuple):
     code: Array
     stats: Stats
 
+    def __repr__(self) -> str:
+        # Under a trace, mapped over models, or rebuilt with placeholders there is no one outcome.
+        if isinstance(self.code, jax.core.Tracer) or not hasattr(self.code, "ndim") or self.code.ndim:
+            return f"Solution(sites of shape {np.shape(self.sites.nat1)})"
+        return (
+            f"Solution({self.outcome.name.lower()}, residual {float(self.stats.residual):.1e} after "
+            f"{int(self.stats.steps)} steps; sites of shape {np.shape(self.sites.nat1)})"
+        )
+
     @property
     def outcome(self) -> Outcome:
         return Outcome(int(self.code))
@@ -77,7 +88,7 @@ class SiteUpdate:
     tol        the iteration has converged when the undamped update changes no site by more than this, in units
                of the marginal: |Δnat1|·√v and |Δprec|·v.  None: 1e-8 in float64, 1e-3 in float32.
     max_steps  the largest number of conditionings of the prior.
-    min_prec   site precisions are kept at or above this; 0 unless a published procedure requires another value.
+    min_prec   site precisions are kept at or above this.
     damping    1: Newton steps, each of which is tested and shortened where needed.  Less: this share of every plain
                update without a test; this is slow, but sometimes converges where the tested steps stall.
     """
@@ -92,6 +103,13 @@ class SiteUpdate:
     mean_only: ClassVar[bool] = False
     # `propose` uses the present sites besides the marginals (EP's cavities).
     uses_sites: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        at_least("max_steps", self.max_steps, 1)
+        if self.tol is not None and not self.tol > 0:
+            raise ValueError(f"tol must be a positive number or None, got {self.tol!r}.")
+        if not 0 < self.damping <= 1:
+            raise ValueError(f"damping must lie in (0, 1], got {self.damping!r}; 1 is a whole step.")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -121,6 +139,13 @@ class SiteUpdate:
     def propose_with_merit(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> tuple[Sites, Array]:
         """Both, for a method that has a merit; a method overrides this where the two share work."""
         return self.propose(likelihood, data, q, sites), self.merit(likelihood, data, q, sites)
+
+    def stepping(self, likelihood: Likelihood) -> Self:
+        """The update with which the loop steps, where it differs from the one whose fixed point is sought.
+
+        The two must have the same posterior mean at their fixed points.
+        """
+        return self
 
     def fallbacks(self) -> tuple[Self, ...]:
         """The methods to try, one after the other, where this method does not converge."""

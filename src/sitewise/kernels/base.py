@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import numbers
 import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sitewise.checks import must_be, numbers_of, one_number, outline
 from sitewise.kernels import tiles
 from sitewise.runtime.engine import Array, is_host
 from sitewise.types import ArrayField, Module, fixed, module, positive, precedes, replace, static
@@ -25,10 +27,12 @@ class Kernel(Module):
 
     active_dims: tuple[int, ...] | None = static(default=None, kw_only=True)
 
+    __array_ufunc__ = None  # so that np.float64(2) * kernel is the kernel's own product
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.active_dims is not None:
-            object.__setattr__(self, "active_dims", tuple(int(i) for i in self.active_dims))
+            object.__setattr__(self, "active_dims", _column_numbers(self.active_dims))
 
     def pairs(self, A: Array, B: Array) -> Array:
         """κ(a_i, b_j) as a matrix; A and B hold the active columns.
@@ -41,8 +45,23 @@ class Kernel(Module):
         """κ(a_i, a_i)."""
         raise NotImplementedError(f"{type(self).__name__} must define diag(A).")
 
+    def check(self, columns: int) -> None:
+        """Raise ValueError if tables of so many columns cannot be its inputs; extend with `super().check(columns)`."""
+        if self.active_dims is not None and max(self.active_dims) >= columns:
+            raise ValueError(
+                f"{type(self).__name__}: active_dims names column {max(self.active_dims)}, but the columns of the "
+                f"inputs are counted from 0 to {columns - 1}; choose among those."
+            )
+
+    def seen(self, columns: int) -> int:
+        """How many of so many columns are active."""
+        return columns if self.active_dims is None else len(self.active_dims)
+
     def _active(self, X: Array) -> Array:
-        return X if self.active_dims is None else X[:, np.asarray(self.active_dims)]
+        if self.active_dims is None:
+            return X
+        Kernel.check(self, X.shape[1])  # JAX would take the last column for every number beyond it
+        return X[:, np.asarray(self.active_dims)]
 
     def matrix(self, X: Array, other: Array | None = None) -> Array:
         if other is not None and X.shape[1] != other.shape[1]:
@@ -79,14 +98,46 @@ class Kernel(Module):
         return np.asarray(found) if is_host(X, *jax.tree.leaves(self)) else found
 
     def __add__(self, other: Kernel) -> Sum:
+        must_be(other, Kernel, "What is added to a kernel", "Constant(0.5), a kernel of sitewise.kernels")
         return Sum(_parts(self, Sum) + _parts(other, Sum))
 
+    __radd__ = __add__
+
     def __mul__(self, other: Kernel | float) -> Kernel:
-        if isinstance(other, Kernel):
-            return Product(_parts(self, Product) + _parts(other, Product))
-        return Scaled(self, np.asarray(other, float))
+        if isinstance(other, numbers.Real | np.ndarray | jax.Array):
+            return Scaled(self, other if isinstance(other, jax.core.Tracer) else np.asarray(other, float))
+        kernel = must_be(other, Kernel, "What multiplies a kernel", "Linear(), a kernel of sitewise.kernels")
+        return Product(_parts(self, Product) + _parts(kernel, Product))
 
     __rmul__ = __mul__
+
+
+def _column_numbers(given: Any) -> tuple[int, ...]:
+    """`active_dims` as a tuple of whole numbers from 0, each of them once."""
+    each = tuple(given) if isinstance(given, list | tuple | range | np.ndarray) else (given,)
+    if not each or not all(isinstance(i, numbers.Integral) and not isinstance(i, bool | np.bool_) for i in each):
+        raise ValueError(f"active_dims must list the numbers of columns, such as (0, 2), got {given!r}.")
+    if min(each) < 0 or len(set(each)) < len(each):
+        raise ValueError(f"active_dims must list columns by numbers from 0, each of them once, got {given!r}.")
+    return tuple(int(i) for i in each)
+
+
+def check_matrix(kernel: Kernel, columns: int) -> None:
+    """Raise ValueError unless `pairs` gives a matrix and `diag` a vector."""
+    found = _shapes_of_matrix(*outline(kernel), columns)
+    if found != ((2, 3), (2,)):
+        raise ValueError(
+            f"{type(kernel).__name__}: for tables of 2 and 3 rows the shape of pairs must be (2, 3) and that of diag "
+            f"(2,), got {found[0]} and {found[1]}."
+        )
+
+
+@functools.lru_cache(maxsize=256)
+def _shapes_of_matrix(form: Any, leaves: tuple[Any, ...], columns: int) -> tuple[tuple[int, ...], ...]:
+    """The shapes of κ(A, B) and of diag κ(A, A) for tables of 2 and 3 rows, found without computing."""
+    kernel, A, B = jax.tree.unflatten(form, leaves), numbers_of(2, columns), numbers_of(3, columns)
+    found = jax.eval_shape(lambda kernel, A, B: (kernel.matrix(A, B), kernel.variances(A)), kernel, A, B)
+    return tuple(array.shape for array in found)
 
 
 def zeros(kernel: T) -> T:
@@ -97,6 +148,15 @@ def zeros(kernel: T) -> T:
 def _each_with_pull(parts: tuple[Kernel, ...], A: np.ndarray, B: np.ndarray) -> tuple[list[np.ndarray], list[Pull]]:
     found = [k.matrix_with_pull(A, None if B is A else B) for k in parts]
     return [matrix for matrix, _ in found], [pull for _, pull in found]
+
+
+def _check_parts(kernel: Kernel, parts: tuple[Any, ...], columns: int) -> None:
+    """`check` of the parts of a kernel, which see its active columns."""
+    if not parts:
+        raise ValueError(f"{type(kernel).__name__} has no parts; give it at least one kernel.")
+    for part in parts:
+        must_be(part, Kernel, f"A part of {type(kernel).__name__}", "RBF(), a kernel of sitewise.kernels")
+        part.check(kernel.seen(columns))
 
 
 def _parts(kernel: Kernel, kind: type[Sum] | type[Product]) -> tuple[Kernel, ...]:
@@ -111,6 +171,10 @@ class Sum(Kernel):
     """Σ_k κ_k(x, x')."""
 
     parts: tuple[Kernel, ...] = ()
+
+    def check(self, columns: int) -> None:
+        super().check(columns)
+        _check_parts(self, self.parts, columns)
 
     def pairs(self, A: Array, B: Array) -> Array:
         return functools.reduce(operator.add, (k.matrix(A, B) for k in self.parts))
@@ -128,6 +192,10 @@ class Product(Kernel):
     """Π_k κ_k(x, x')."""
 
     parts: tuple[Kernel, ...] = ()
+
+    def check(self, columns: int) -> None:
+        super().check(columns)
+        _check_parts(self, self.parts, columns)
 
     def pairs(self, A: Array, B: Array) -> Array:
         out = jnp.ones((A.shape[0], B.shape[0]), A.dtype)
@@ -155,6 +223,11 @@ class Scaled(Kernel):
 
     base: Kernel = fixed(default=None)
     variance: ArrayField = positive(default=1.0)
+
+    def check(self, columns: int) -> None:
+        super().check(columns)
+        one_number(self, "variance")
+        _check_parts(self, (self.base,), columns)
 
     def pairs(self, A: Array, B: Array) -> Array:
         return self.variance * self.base.matrix(A, B)

@@ -64,7 +64,7 @@ def _by_product(A: Array, B: Array) -> Array:
     norms = rows[:, None] + columns
     d2 = norms - 2 * A @ B.T
     tolerance = _ROUNDING_SHARE if d2.dtype == jnp.float64 else 1e-5
-    return jnp.where(d2 > tolerance * norms, d2, 0.0)
+    return jnp.where(d2 <= tolerance * norms, 0.0, d2)  # a NaN stays one
 
 
 def _by_column(A: Array, B: Array) -> Array:
@@ -74,8 +74,8 @@ def _by_column(A: Array, B: Array) -> Array:
 
     def add(total: Array, column: tuple[Array, Array]) -> tuple[Array, None]:
         a, b = column[0][:, None], column[1][None, :]
-        apart = xp.abs(a - b) > tolerance * (xp.abs(a) + xp.abs(b))
-        return total + xp.where(apart, (a - b) ** 2, 0.0), None
+        equal = xp.abs(a - b) <= tolerance * (xp.abs(a) + xp.abs(b))
+        return total + xp.where(equal, 0.0, (a - b) ** 2), None
 
     none = xp.zeros((A.shape[0], B.shape[0]), A.dtype)
     if is_host(A, B):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sitewise.checks import one_number, one_per_column
 from sitewise.kernels.base import Kernel, Pull, zeros
 from sitewise.runtime.engine import Array, namespace
 from sitewise.types import ArrayField, module, positive, replace
@@ -14,6 +15,10 @@ class Linear(Kernel):
     """Σ_k variance_k x_k x'_k."""
 
     variance: ArrayField = positive(default=1.0)
+
+    def check(self, columns: int) -> None:
+        super().check(columns)
+        one_per_column(self, self.seen(columns), "variance")
 
     def pairs(self, A: Array, B: Array) -> Array:
         return (A * self.variance) @ B.T
@@ -35,6 +40,10 @@ class Constant(Kernel):
     """variance: one unknown offset shared by all rows."""
 
     variance: ArrayField = positive(default=1.0)
+
+    def check(self, columns: int) -> None:
+        super().check(columns)
+        one_number(self, "variance")
 
     def pairs(self, A: Array, B: Array) -> Array:
         return self.variance * namespace(A, B).ones((A.shape[0], B.shape[0]), A.dtype)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sitewise.checks import one_number, one_per_column
 from sitewise.kernels.base import Kernel, Pull
 from sitewise.kernels.distances import distances_of, squared_distances
 from sitewise.numerics import triangle
@@ -53,16 +54,17 @@ class Stationary(Kernel):
         if precedes(cls, "shape", "slope"):
             cls.slope = Stationary.slope  # type: ignore[method-assign] # that of a base class is not its derivative
 
+    def check(self, columns: int) -> None:
+        super().check(columns)
+        one_per_column(self, self.seen(columns), "lengthscale")
+        one_number(self, "variance")
+
     def pairs(self, A: Array, B: Array) -> Array:
         A, B = self._scaled(A, B)
         return self.variance * self.shape(squared_distances(A, B))
 
     def _scaled(self, A: Array, B: Array) -> tuple[Array, Array]:
-        if jnp.shape(self.lengthscale) not in ((), (1,), (A.shape[1],)):
-            raise ValueError(
-                f"{type(self).__name__}: lengthscale has the shape {jnp.shape(self.lengthscale)} but there are "
-                f"{A.shape[1]} columns; give one number, or one per column."
-            )
+        one_per_column(self, A.shape[1], "lengthscale")
         scaled = A / self.lengthscale
         return scaled, scaled if B is A else B / self.lengthscale
 
@@ -182,6 +184,10 @@ class RationalQuadratic(Stationary):
 
     mixture: ArrayField = positive(default=1.0)
 
+    def check(self, columns: int) -> None:
+        super().check(columns)
+        one_number(self, "mixture")
+
     def shape(self, d2: Array) -> Array:
         return jnp.exp(-self.mixture * jnp.log1p(d2 / (2 * self.mixture)))
 
@@ -196,6 +202,11 @@ class Periodic(Kernel):
     lengthscale: ArrayField = positive(default=1.0)
     period: ArrayField = positive(default=1.0)
     variance: ArrayField = positive(default=1.0)
+
+    def check(self, columns: int) -> None:
+        super().check(columns)
+        one_per_column(self, self.seen(columns), "lengthscale", "period")
+        one_number(self, "variance")
 
     def pairs(self, A: Array, B: Array) -> Array:
         def circle(X: Array) -> Array:

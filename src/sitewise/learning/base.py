@@ -2,8 +2,8 @@
 
     learner.fit(model, data) → Fit       Nested and VEM give a SiteFit, MiniBatch gives a BatchFit
 
-A fit is a trained model with what is needed to predict from it (`posterior`), how the search ended, and a report in
-plain words.
+A fit is a trained model with what is needed to predict from it (`posterior`), what was maximised (`climbed`), how the
+search ended, and a report in plain words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from sitewise import evidence
 from sitewise.data import Data
 from sitewise.inference import Inference, Solution
 from sitewise.inference.start import to_bucket
-from sitewise.model import Model
+from sitewise.learning.curvature import Curvature, curvature
+from sitewise.learning.objective import Objective
+from sitewise.model import Model, check
 from sitewise.parameters import values
 from sitewise.predict import Posterior, posterior
 from sitewise.runtime import programs
@@ -31,7 +33,26 @@ from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
 Callback = Callable[[dict[str, Any]], None]
+_FEW = 12  # trained numbers, up to which a report has intervals: they cost two evaluations of the objective each
+_LEVEL = 0.9  # of these intervals
 _WIDE_GAP = 0.05  # nats a row between EP evidence and ELBO on VI's sites
+_FAR = 1.0  # nats a row between Laplace's evidence and the ELBO on Laplace's sites; see `SiteFit.doubt`
+_SLOPES = {
+    "fixed": "its gradient with the sites held",
+    "one_step": "its one-step gradient",
+    "implicit": "its implicit gradient",
+}
+# What a reader of a report can change, by the names that he knows.
+_ADVICE = {
+    "library": {
+        "search": "Try more rounds (max_rounds), another start (restarts), or a prior on the parameters (priors).",
+        "laplace": "Use VI(), or the learner of the hybrid, or bound the variance of the kernel.",
+    },
+    "estimator": {
+        "search": "Try more rounds (max_iter), another start (n_restarts), or a prior on the parameters (priors).",
+        "laplace": "Use method='hybrid' or 'vi', or bound kernel.variance.",
+    },
+}
 
 
 class Learner(Protocol):
@@ -52,12 +73,13 @@ class Learner(Protocol):
         ...
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class Fit(abc.ABC):
     """A trained model.
 
     method, inference   names of the learner and of the inference whose sites it holds
     objective           the maximised objective: an evidence in nats, with the log prior of θ if there is one
+    climbed             which objective that is, and over which parameters, in words
     converged, reason   how the search ended
     rounds, trace       of the search; the trace has one entry per evaluation or round
     at_bound            hyperparameters that ended at a bound
@@ -72,6 +94,14 @@ class Fit(abc.ABC):
     rounds: int
     trace: list[dict[str, Any]]
     at_bound: tuple[str, ...] = ()
+    climbed: str
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{name}={_show(value, 4)}" for name, value in self.parameters.items())
+        return (
+            f"{type(self).__name__}({self.method} on {self.weight:g} rows, objective {self.objective:.6g}, "
+            f"{self.reason}; {numbers})"
+        )
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
@@ -91,34 +121,42 @@ class Fit(abc.ABC):
     def posterior(self) -> Posterior:
         """q(f), ready for prediction."""
 
-    def report(self) -> str:
-        """What happened, and what to try if it did not go well."""
-        lines = [f"{self.method}: {self.reason} ({self.rounds} rounds)."]
-        lines += [f"  {name} = {_show(value)}" for name, value in self.parameters.items()]
+    def report(self, caller: str = "library") -> str:
+        """What happened, and what to try if it did not go well, for a caller of the "library" or of an "estimator"."""
+        lines = [
+            f"{self.method}: {self.reason} ({self.rounds} rounds).",
+            f"Climbed: {self.climbed}. It ended at {self.objective:.4f} nats.",
+        ]
+        lines += self._values()
         lines.append("Evidence on the final sites, in nats (per row):")
         for name, value in self.evidences.items():
             lines.append(f"  {name:8s} {value:12.4f}  ({value / self.weight:.5f})")
-        lines += self._details()
+        lines += self._details(caller)
         for name in self.at_bound:
             lines.append(
                 f"{name} ended at its bound: the evidence keeps rising beyond it. Widen the bound if the value "
                 "is plausible; otherwise add a prior, or fix the parameter."
             )
         if not self.converged:
-            lines.append("Not converged. Try more rounds, another start (restarts), or a prior on the parameters.")
+            lines.append(f"Not converged. {_ADVICE[caller]['search']}")
         return "\n".join(lines)
 
-    def _details(self) -> list[str]:
+    def _values(self) -> list[str]:
+        """A line for every hyperparameter."""
+        return [f"  {name} = {_show(value)}" for name, value in self.parameters.items()]
+
+    def _details(self, caller: str) -> list[str]:
         """Sentences about inference."""
         return []
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class SiteFit(Fit):
     """A fit with one site per row of its data."""
 
     data: Data
     solution: Solution
+    problem: Objective | None = None  # what `Nested` maximised; None for a learner that climbs no profile objective
 
     @property
     def sites(self) -> Sites:
@@ -129,16 +167,57 @@ class SiteFit(Fit):
         return float(np.sum(np.asarray(self.data.weight)))
 
     @functools.cached_property
+    def curvature(self) -> Curvature:
+        """How well the data determine the hyperparameters: standard errors and intervals, from the objective's Hessian.
+
+        It is computed when it is first asked for, by two evaluations of the objective for every trained number.
+        """
+        if self.problem is None:
+            raise ValueError(
+                f"{self.method} holds the sites while it learns and does not end at a maximum of its objective, which "
+                "standard errors need; train with Nested (method 'hybrid', 'vi', 'ep' or 'laplace')."
+            )
+        same = self.problem.inference.name == self.inference
+        return curvature(self.problem, self.model, self.data, self.sites if same else None, self.at_bound)
+
+    def _values(self) -> list[str]:
+        lines = super()._values()
+        if self.problem is None or self.problem.trainable.size > _FEW:
+            return lines
+        found = self.curvature.intervals(_LEVEL)
+        shown = {k: _between(*found[k]) for k in found}
+        return [line + shown.get(name, "") for name, line in zip(self.parameters, lines, strict=True)]
+
+    @functools.cached_property
     def evidences(self) -> dict[str, float]:
         with working_precision():
             return all_evidences(self.model, self.data, self.sites)
+
+    def doubt(self, caller: str = "library") -> str:
+        """Why Laplace's Gaussian q is not to be trusted here, in words; empty if nothing speaks against it.
+
+        log Z − ELBO(q) = KL(q ‖ posterior) for any q.  With Laplace's evidence for log Z that should be a small part
+        of a nat for each row.  Where classes are well apart and the prior is wide, the mode says little about the
+        posterior: there the difference has many digits, and the probabilities are far too cautious.
+        """
+        if self.inference != "laplace":
+            return ""
+        with working_precision():
+            found = all_evidences(self.model, self.data, self.sites, ("laplace", "elbo"))
+        gap = (found["laplace"] - found["elbo"]) / self.weight
+        if gap <= _FAR:
+            return ""
+        return (
+            f"Laplace's Gaussian is far from the posterior: its ELBO lies {gap:.2g} nats a row below its evidence, "
+            f"and its predictions are not to be trusted. {_ADVICE[caller]['laplace']}"
+        )
 
     def posterior(self) -> Posterior:
         with working_precision():
             # In the precision of learning, whatever that of the rows is.
             return posterior(self.model, self.data.to_bucket(self.data.rows), self.sites)
 
-    def _details(self) -> list[str]:
+    def _details(self, caller: str) -> list[str]:
         stats, outcome = self.solution.stats, self.solution.outcome
         gap = (self.evidences["ep"] - self.evidences["elbo"]) / self.weight
         lines = [f"EP evidence minus ELBO: {gap:.4f} per row."]
@@ -157,8 +236,9 @@ class SiteFit(Fit):
             )
         lines.append(
             f"Inference: {outcome.name.lower()}, residual {float(stats.residual):.1e} after {int(stats.steps)} steps. "
-            f"{outcome.advice}"
+            f"{outcome.advice_for(caller)}"
         )
+        lines += filter(None, [self.doubt(caller)])
         if int(stats.clipped):
             lines.append(
                 f"{int(stats.clipped)} site precisions were held at their lower limit: those rows look like "
@@ -172,36 +252,61 @@ class SiteFit(Fit):
         return lines
 
 
-def _show(value: np.ndarray) -> str:
-    if np.size(value) > 32:
+def _between(low: np.ndarray, high: np.ndarray) -> str:
+    """An interval as it follows a value; nothing where there is none, or where there are many."""
+    if np.size(low) != 1 or not np.all(np.isfinite([low, high])):
+        return ""
+    return f" ({_LEVEL:.0%}: {np.ravel(low)[0]:.3g} to {np.ravel(high)[0]:.3g})".replace("%", " %")
+
+
+def _show(value: np.ndarray, most: int = 32) -> str:
+    if np.size(value) > most:
         return f"a table of shape {np.shape(value)}"
     return np.array2string(np.asarray(value), precision=5, separator=", ")
 
 
-def _all_evidences(model: Model, data: Data, sites: Sites) -> dict[str, Array]:
+def climbed(problem: Objective, model: Model) -> str:
+    """What a search for the hyperparameters of such a model maximised, in words."""
+    trained = problem.trainable.names
+    if not trained:
+        return "nothing, as every parameter was held"
+    parts = [f"{problem.evidence.name} evidence of {problem.inference.name} sites by {_SLOPES[problem.gradient]}"]
+    held = [name for name in values(model) if name not in trained]
+    if held:
+        parts.append(f"held: {', '.join(held)}")
+    if problem.priors:
+        parts.append(f"MAP with priors on {', '.join(name for name, _ in problem.priors)}")
+    return "; ".join(parts)
+
+
+def _all_evidences(names: tuple[str, ...], model: Model, data: Data, sites: Sites) -> dict[str, Array]:
     on_sites = evidence.conditioned(model, data, sites)
     # Without residual variance `collapsed` is `ep`, at many times the cost.
-    chosen = {k: e for k, e in evidence.ALL.items() if not (model.prior.exact and e is evidence.collapsed)}
-    return {name: e.on_marginals(*on_sites) for name, e in chosen.items()}
+    chosen = [name for name in names if not (model.prior.exact and name == "collapsed")]
+    return {name: evidence.ALL[name].on_marginals(*on_sites) for name in chosen}
 
 
-_traced_evidences = programs.jit(_all_evidences)
+_traced_evidences = functools.partial(programs.jit, static_argnums=0)(_all_evidences)
 
 
-def all_evidences(model: Model, data: Data, sites: Sites) -> dict[str, float]:
-    """Every evidence on the same sites."""
+def all_evidences(
+    model: Model, data: Data, sites: Sites, names: tuple[str, ...] = tuple(evidence.ALL)
+) -> dict[str, float]:
+    """Every evidence on the same sites, or those with the given names."""
     if model.prior.host and on_host(model, data, sites):
-        found = _all_evidences(*to_host((model, data, sites)))
+        found = _all_evidences(names, *to_host((model, data, sites)))
     else:
-        found = _traced_evidences(model, *to_bucket(data, sites))
+        found = _traced_evidences(names, model, *to_bucket(data, sites))
     return {name: float(v) for name, v in found.items()}
 
 
 def one_for_each(models: Model | Sequence[Model], parts: Sequence[Data]) -> list[Model]:
     """A list with one model for each part, all of one form."""
-    each = [models] * len(parts) if isinstance(models, Model) else list(models)
+    each = list(models) if isinstance(models, Sequence) else [models] * len(parts)
     if len(each) != len(parts):
         raise ValueError(f"Got {len(each)} models for {len(parts)} parts; give one model, or one for each part.")
+    for model, part in zip(each, parts, strict=True):
+        check(model, part)
     if len({(jax.tree.structure(m), *map(np.shape, jax.tree.leaves(m))) for m in each}) > 1:
         raise ValueError("fit_many needs models of one form: the same parts, with as many inducing inputs each.")
     return each

@@ -29,15 +29,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from sitewise import evidence
+from sitewise.checks import must_be
 from sitewise.data import Data
 from sitewise.inference import VI, Inference
-from sitewise.learning.base import Callback, Fit
+from sitewise.learning.base import Callback, Fit, climbed
 from sitewise.learning.nested import Nested
+from sitewise.learning.objective import Objective
 from sitewise.learning.stream import Source, Stream
 from sitewise.likelihoods import Likelihood
-from sitewise.model import Model
+from sitewise.model import Model, check
 from sitewise.numerics import cholesky, triangular
-from sitewise.parameters import Trainable
+from sitewise.parameters import Groups, Trainable
 from sitewise.predict import Posterior
 from sitewise.priors import Marginals
 from sitewise.priors.features import Inner
@@ -58,7 +60,7 @@ class Tied(NamedTuple):
     prec: jax.Array
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class BatchFit(Fit):
     """A fit from batches: it holds the sums of the sites instead of one site per row."""
 
@@ -97,7 +99,7 @@ def _posterior(prior: SparsePrior, tied: Tied) -> tuple[SparsePosterior, jax.Arr
 def _marginals(q: SparsePosterior, X: jax.Array) -> tuple[Marginals, jax.Array]:
     """q of the rows of X, and their features."""
     phi, diag = q.whitened(X)
-    C, mu = phi @ q.inner.H.T, q.mean(X)
+    C, mu = phi @ q.inner.H.T, q.mean.at(X)
     resid = jnp.maximum(diag - jnp.sum(phi * phi, axis=1), 0.0)
     out = Marginals(mu + phi @ q.inner.coef, jnp.sum(C * C, axis=1), resid, jnp.zeros(()), mu, q.whitened.jitter)
     return out, phi
@@ -177,6 +179,7 @@ class MiniBatch:
     fixed: tuple[str, ...] = ()
     train: tuple[str, ...] = ()
     name: str = "minibatch"
+    tied: Groups = ()
 
     def __post_init__(self) -> None:
         for name, low in (("size", 1), ("sample", 0), ("rounds", 1)):
@@ -191,6 +194,7 @@ class MiniBatch:
 
         The callback is that of `Learner`, called after every batch.
         """
+        must_be(model, Model, "The model", "Model.sparse(kernel, likelihood, Z)")
         _sparse_prior(model)  # refuses other structures before the data are read
         with working_precision():
             return self._fit(model, Stream(data, self.size), seed, callback)
@@ -198,10 +202,10 @@ class MiniBatch:
     def _fit(self, model: Model, stream: Stream, seed: int, callback: Callback | None) -> BatchFit:
         import optax
 
-        trainable = Trainable.of(model, self.fixed, self.train)
+        trainable = Trainable.of(model, self.fixed, self.train, tied=self.tied)
         rng = np.random.default_rng(seed)
         if self.sample:
-            first = Nested(VI(), evidence.elbo, "auto", self.fixed, self.train, tol=1e-4)
+            first = Nested(VI(), evidence.elbo, "auto", self.fixed, self.train, tol=1e-4, tied=self.tied)
             model = first.fit(model, _sample(stream, self.sample, rng)).model
         vector = jnp.asarray(trainable.to_vector(model), WORKING_DTYPE)
         adam = optax.scale_by_adam().init(vector)
@@ -216,7 +220,7 @@ class MiniBatch:
             path: list[jax.Array] = []
             rates = np.array([self.site_rate, self.rate]) / 4.0**slower
             for data in (batch for _ in range(epochs) for batch in stream.batches(rng)):
-                model.likelihood.check(data.y)
+                check(model, data)
                 scale = stream.rows / np.sum(data.weight)
                 now = rates * [1, not (number == 0 and len(values) < _HELD)]
                 value, vector, adam, tied = _step(trainable, model, vector, adam, tied, data, scale, now)
@@ -252,6 +256,7 @@ class MiniBatch:
             trace=trace,
             tied=tied,
             rows=stream.rows,
+            climbed=climbed(Objective(VI(), evidence.elbo, "fixed", trainable), model),
         )
 
 

@@ -13,7 +13,7 @@ from sitewise.kernels.distances import same_rows
 from sitewise.learning.base import Callback, SiteFit, one_for_each
 from sitewise.learning.search import NestedSettings, Search
 from sitewise.learning.together import run_together
-from sitewise.model import Model
+from sitewise.model import Model, check
 from sitewise.runtime import memory
 from sitewise.runtime.precision import working_precision
 from sitewise.runtime.resume import Journal, digest_of
@@ -29,7 +29,8 @@ class Nested(NestedSettings):
                    held at their lower limit
     fixed, train   names or patterns of parameters to hold, or to train although held by default
     bounds         name or pattern → (low, high); positive parameters default to (1e-5, 1e6)
-    priors         name → hyperprior: MAP instead of maximum evidence
+    priors         name or pattern → hyperprior: MAP instead of maximum evidence; as in `bounds`, an exact name wins
+    tied           groups of parameters that share one value, each a list of names or patterns, or one pattern
     restarts       further starts, drawn log-uniformly around the first; the best evidence wins
     tol            stop when no component of the gradient, per row, exceeds this
     final          inference of the sites that are returned, at the learned hyperparameters; None: the same
@@ -51,7 +52,7 @@ class Nested(NestedSettings):
         `checkpoint` is a file for the best hyperparameters so far: if the process ends, for whatever reason, the same
         call continues from there.  The file is removed when learning ends.
         """
-        model.likelihood.check(data.y)
+        check(model, data, sites)
         if model.prior.dense:
             memory.require_full(bucket(data.rows), model.likelihood.latents)
         with contextlib.ExitStack() as scope:
@@ -66,7 +67,8 @@ class Nested(NestedSettings):
             best = search.drive(starts[0])
             for start in starts[1:]:
                 other = search.drive(start)
-                if other.value > best.value:
+                # An ascent that did not converge may have ended next to a pole of Laplace's evidence.
+                if (other.success, other.value) > (best.success, best.value):
                     best = other
             fit = search.finish(best)
             if search.checkpoint is not None:
@@ -89,7 +91,6 @@ class Nested(NestedSettings):
             size = bucket(max((part.rows for part in parts), default=1))
             searches = []
             for model, part in zip(each, parts, strict=True):
-                model.likelihood.check(part.y)
                 if model.prior.dense:
                     memory.require_full(size, model.likelihood.latents)
                 searches.append(Search(self, model, part, size, None, None))

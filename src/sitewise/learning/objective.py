@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import jax
@@ -87,21 +88,31 @@ def _log_prior_with_slope(objective: Objective, vector: Array) -> tuple[Array, A
 
 def profile(objective: Objective, model: Model, data: Data, vector: Array, sites: Sites) -> Evaluation:
     """Solve for the sites at θ = vector, starting from `sites`; value and gradient there."""
-    if is_host(*jax.tree.leaves((model, data, vector, sites))) and pulls_on_host(model, objective.trainable):
+    if is_host(*jax.tree.leaves((model, data, vector, sites))) and pulls_on_host(model, objective.trainable.names):
         with working_precision():
             return _profile(objective, model, data, vector, sites)
     return _traced_profile(objective, model, jax.tree.map(jnp.asarray, data), vector, sites)
 
 
-def pulls_on_host(model: Model, trainable: Trainable) -> bool:
+def pulls_on_host(model: Model, names: Iterable[str]) -> bool:
     """Whether the host engine has the gradient: it has none in the inputs of a kernel (trained inducing inputs)."""
     parts = ("kernel", "mean", "likelihood")
-    return model.prior.host and all(p.name.split(".")[0] in parts for p in trainable.parameters)
+    return model.prior.host and all(name.split(".")[0] in parts for name in names)
 
 
 def _profile(objective: Objective, model: Model, data: Data, vector: Array, sites: Sites) -> Evaluation:
-    method, evidence, gradient = objective.inference, objective.evidence, objective.gradient
     at = objective.trainable.from_vector(model, vector)
+    value, by_model, solution = with_slopes(
+        objective.inference, objective.evidence, objective.gradient, at, data, sites
+    )
+    prior, prior_slope = objective.log_prior_with_slope(vector)
+    return Evaluation(value + prior, objective.trainable.pull(vector, by_model) + prior_slope, solution)
+
+
+def with_slopes(
+    method: Inference, evidence: Evidence, gradient: str, at: Model, data: Data, sites: Sites
+) -> tuple[Array, Model, Solution]:
+    """The evidence at the θ of this model, its derivative in every number of the model, and the solution there."""
     likelihood = at.likelihood
     gram, pull_gram = at.prior.gram_with_pull(data.X)
     reached = iterate(method, likelihood, gram, data, sites)
@@ -133,8 +144,7 @@ def _profile(objective: Objective, model: Model, data: Data, vector: Array, site
         pull_gram(gram.pull(weighted, factor, q, by_q)),
         jax.tree.unflatten(jax.tree.structure(likelihood), by_likelihood),
     )
-    prior, prior_slope = objective.log_prior_with_slope(vector)
-    return Evaluation(value + prior, objective.trainable.pull(vector, bar) + prior_slope, reached.solution)
+    return value, bar, reached.solution
 
 
 def _evidence_slopes(

@@ -13,21 +13,23 @@ import jax
 import numpy as np
 
 from sitewise import evidence as ev
+from sitewise.checks import at_least, shown
 from sitewise.data import Data
 from sitewise.evidence import Evidence
 from sitewise.hyperpriors import HyperPrior
 from sitewise.inference import VI, Inference, Solution
-from sitewise.inference.loop import solve_by_fallbacks
+from sitewise.inference.solve import solve_by_fallbacks
 from sitewise.inference.start import padded_sites
 from sitewise.learning.ascent import climb
-from sitewise.learning.base import Callback, SiteFit
+from sitewise.learning.base import Callback, SiteFit, climbed
 from sitewise.learning.objective import GRADIENTS, Evaluation, Objective, profile, profiles, pulls_on_host
 from sitewise.model import Model
-from sitewise.parameters import Trainable
+from sitewise.parameters import Groups, Trainable
 from sitewise.runtime.device import on_processor
 from sitewise.runtime.engine import Array, on_host, to_host
 from sitewise.runtime.resume import Journal
 from sitewise.sites import Sites
+from sitewise.types import Outcome
 
 _FALLBACKS = 3  # points of one search at which the fallbacks of inference are tried; they take many steps
 _LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a solution of anything
@@ -61,10 +63,18 @@ class NestedSettings:
     name: str = "nested"
     final: Inference | None = None
     variants: Mapping[str, Pair] = dataclasses.field(default_factory=dict)
+    tied: Groups = ()
 
     def __post_init__(self) -> None:
         if self.gradient not in (*GRADIENTS, "auto"):
             raise ValueError(f"gradient must be one of {', '.join(GRADIENTS)} or auto, got {self.gradient!r}.")
+        for kind, name, given in ((Inference, "inference", self.inference), (Evidence, "evidence", self.evidence)):
+            if not isinstance(given, kind):
+                raise ValueError(f"{name} must be an object such as VI() or evidence.ep, got {shown(given)}.")
+        at_least("restarts", self.restarts, 0)
+        at_least("max_rounds", self.max_rounds, 1)
+        if not 0 <= self.tol < np.inf:
+            raise ValueError(f"tol must be a finite number of at least 0, got {self.tol!r}.")
 
     def pair(self, model: Model) -> Pair:
         """What is solved and maximised for a model of this structure."""
@@ -102,14 +112,13 @@ class Search:
         callback: Callback | None,
     ) -> None:
         self.settings, self.model, self.given, self.callback = settings, to_host(model), data, callback
-        self.trainable = trainable = Trainable.of(model, settings.fixed, settings.train)
-        self.on_host = pulls_on_host(model, trainable) and on_host(model, data, sites)
+        self.trainable = trainable = Trainable.of(model, settings.fixed, settings.train, tied=settings.tied)
+        self.on_host = pulls_on_host(model, trainable.names) and on_host(model, data, sites)
         self.data = to_host(data) if self.on_host else data.to_bucket(size)
         self.first_sites = padded_sites(self.model.likelihood, self.data, sites)
         self.trace: list[dict[str, Any]] = []
         self.checkpoint: Journal | None = None
         self.saved = -np.inf
-        trainable.check_priors(settings.priors)
         self.limits = trainable.limits(settings.bounds)
         self.rows = float(np.sum(np.asarray(self.data.weight)))
         self.steepest = 2 * settings.tol  # gradient per row, the largest seen so far
@@ -120,7 +129,7 @@ class Search:
             self.pair.evidence,
             exact_if_held if self.pair.gradient == "auto" else self.pair.gradient,
             trainable,
-            tuple(sorted(settings.priors.items())),
+            trainable.priors(settings.priors),
         )
 
     def starts(self, restarts: int, seed: int) -> list[np.ndarray]:
@@ -168,10 +177,12 @@ class Search:
             self._record(vector, value, slope, result.solution)
             # Evidence on sites that are far from a fixed point means nothing, however high it is: such a start is kept
             # until a settled point is found, and such a step counts as failed, so that the ascent shortens it.
-            settled = result.solution.outcome.settled or float(result.solution.stats.residual) < _LOOSE
+            outcome = result.solution.outcome
+            near = outcome is not Outcome.NO_MAXIMUM and float(result.solution.stats.residual) < _LOOSE
+            settled = outcome.settled or near
             finite = np.isfinite(value) and bool(np.all(np.isfinite(slope)))
             if not finite and best is None:
-                raise ValueError(f"The evidence is not finite at the starting point. {result.solution.outcome.advice}")
+                raise ValueError(self._not_finite(vector, outcome))
             if finite and (best is None or (settled and not (best.settled and value <= best.value))):
                 best = Best(np.array(vector), value, result.solution, settled)
                 if self.checkpoint is not None and settled and value > self.saved:
@@ -189,6 +200,14 @@ class Search:
             except StopIteration as stop:
                 end = stop.value
                 return dataclasses.replace(best, success=end.converged, reason=end.reason, rounds=end.rounds)
+
+    def _not_finite(self, vector: np.ndarray, outcome: Outcome) -> str:
+        """What is wrong with the starting point, in words."""
+        if self.objective.priors and not np.isfinite(float(self.objective.log_prior_with_slope(vector)[0])):
+            names = ", ".join(name for name, _ in self.objective.priors)
+            return f"A prior has no density at the starting point: check the priors of {names} against their values."
+        advice = "" if outcome.ok else f" {outcome.advice}"
+        return f"The evidence is not finite at the starting point.{advice}"
 
     def _model(self, vector: np.ndarray) -> Model:
         return jax.tree.map(np.asarray, self.trainable.from_vector(self.model, np.asarray(vector)))
@@ -246,8 +265,6 @@ class Search:
         if final is not None:
             solution = final.solve(model, self.data)
             reason += f"; learned by {self.pair.inference.name}, sites of {final.name}"
-        labels = self.trainable.labels
-        near = np.abs(best.vector[:, None] - self.limits) < 1e-6
         return SiteFit(
             model=model,
             data=self.given,
@@ -259,5 +276,7 @@ class Search:
             reason=reason,
             rounds=best.rounds,
             trace=self.trace,
-            at_bound=tuple(label for label, hit in zip(labels, near.any(axis=1), strict=True) if hit),
+            problem=self.objective,
+            climbed=climbed(self.objective, model),
+            at_bound=self.trainable.at_bound(best.vector, self.limits),
         )

@@ -10,9 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from sitewise.data import Data
+from sitewise.data import Data, as_numbers
 
 Source = tuple[Any, Any] | Callable[[], Iterator[tuple[Any, Any]]]
+
+
+def _in_place(values: Any, name: str) -> Any:
+    """Something to cut rows from: an array stays where it is, which may be a file; a list or a table becomes one."""
+    if hasattr(values, "to_numpy"):
+        return values.to_numpy()
+    return as_numbers(values, name) if isinstance(values, list | tuple) else values
 
 
 class Stream:
@@ -25,12 +32,15 @@ class Stream:
         if not callable(source):
             if not isinstance(source, tuple) or len(source) != 2:
                 raise ValueError("Give (X, y), or a function that starts an iterator of such pairs.")
-            X, y = self._source = tuple(a.to_numpy() if hasattr(a, "to_numpy") else a for a in source)
+            X, y = self._source = tuple(_in_place(a, name) for a, name in zip(source, ("X", "y"), strict=True))
             if np.ndim(X) != 2 or np.shape(y) != np.shape(X)[:1]:
                 raise ValueError(f"X must be a table with one y per row; got shapes {np.shape(X)} and {np.shape(y)}.")
         self.rows = sum(len(y) for _, y in self._tables(None))
         if self.rows == 0:
             raise ValueError("The source holds no rows.")
+
+    def __repr__(self) -> str:
+        return f"Stream({self.rows} rows in batches of {self.size})"
 
     def batches(self, order: np.random.Generator | None = None) -> Iterator[Data]:
         """Every row once; in random order if `order` is given (for an iterator, within each of its tables)."""
@@ -55,7 +65,7 @@ class Stream:
     def _tables(self, order: np.random.Generator | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         if callable(self._source):
             for X, y in self._source():
-                X, y = np.asarray(X, float), np.asarray(y, float)
+                X, y = (np.asarray(as_numbers(a, name), float) for a, name in ((X, "X"), (y, "y")))
                 shuffled = np.arange(len(y)) if order is None else order.permutation(len(y))
                 yield X[shuffled], y[shuffled]
             return
@@ -64,4 +74,4 @@ class Stream:
         for at in range(0, len(y), self.size):
             # Sorted: a memory-mapped file is read in one direction.
             part = slice(at, at + self.size) if rows is None else np.sort(rows[at : at + self.size])
-            yield np.asarray(X[part], float), np.asarray(y[part], float)
+            yield np.asarray(as_numbers(X[part], "X"), float), np.asarray(as_numbers(y[part], "y"), float)

@@ -25,10 +25,11 @@ from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Point, Solution, Stats
 from sitewise.inference.loop import evaluate
-from sitewise.learning.base import Callback, SiteFit, one_for_each, stack
+from sitewise.learning.base import Callback, SiteFit, climbed, one_for_each, stack
+from sitewise.learning.objective import Objective
 from sitewise.likelihoods import Likelihood
-from sitewise.model import Model
-from sitewise.parameters import Trainable
+from sitewise.model import Model, check
+from sitewise.parameters import Groups, Trainable
 from sitewise.priors import Marginals
 from sitewise.runtime import memory, programs
 from sitewise.runtime.device import on_accelerator
@@ -61,7 +62,10 @@ NOT_FINITE = "stopped early: the round gave a number that is not finite; the pre
 
 @dataclasses.dataclass(frozen=True)
 class VEM:
-    """Defaults are the published settings for classification; see `published_student_t` for the other set."""
+    """Defaults are the published settings for classification; see `published_student_t` for the other set.
+
+    variants   pairs of a structure of prior ("sparse") and the evidence that is climbed there instead
+    """
 
     inference: Inference = VI()
     evidence: Evidence = ev.ep
@@ -76,6 +80,8 @@ class VEM:
     fixed: tuple[str, ...] = ()
     train: tuple[str, ...] = ()
     name: str = "vem"
+    tied: Groups = ()
+    variants: tuple[tuple[str, Evidence], ...] = ()
 
     @staticmethod
     def published_student_t(rounds: int = 2000, **changes: Any) -> VEM:
@@ -95,7 +101,12 @@ class VEM:
         return optax.adam(self.learning_rate, b1=0.9, b2=0.999, eps=1e-7)
 
     def trainable(self, model: Model) -> Trainable:
-        return Trainable.of(model, self.fixed, self.train, self.transform)
+        return Trainable.of(model, self.fixed, self.train, self.transform, self.tied)
+
+    def climbs(self, model: Model) -> Objective:
+        """What the M-steps climb for such a model."""
+        read = dict(self.variants).get(model.prior.structure, self.evidence)
+        return Objective(self.inference, read, "fixed", self.trainable(model))
 
     def init(self, model: Model, data: Data) -> State:
         """Published start: nat1 = 0, prec = 1e-6 on the rows that count."""
@@ -107,12 +118,13 @@ class VEM:
         """One round.  It is a pure function: it may be jitted, and vmapped over folds."""
         import optax
 
-        trainable, method = self.trainable(model), self.inference
+        problem = self.climbs(model)
+        trainable, method = problem.trainable, problem.inference.stepping(model.likelihood)
 
         def objective(vector: jax.Array, sites: Sites) -> tuple[Likelihood, Marginals, jax.Array]:
             at = trainable.from_vector(model, vector)
             q = at.prior.gram(data.X).condition(sites.scaled(data.weight))
-            return at.likelihood, q, self.evidence.read(at.likelihood, data, q, sites)
+            return at.likelihood, q, problem.evidence.read(at.likelihood, data, q, sites)
 
         at = trainable.from_vector(model, state.vector)
         gram = at.prior.gram(data.X)
@@ -146,6 +158,7 @@ class VEM:
 
     def fit(self, model: Model, data: Data, *, seed: int = 0, callback: Callback | None = None) -> SiteFit:
         """Train.  The callback is that of `Learner`.  Nothing is random, so that the seed changes nothing."""
+        check(model, data)
         with working_precision():
             run = _Run(self, model, data, bucket(data.rows), callback)
             while run.running:
@@ -181,9 +194,10 @@ class VEM:
 
     def _finish(self, run: _Run) -> SiteFit:
         padded, state, trace, reason = run.data, run.state, run.trace, run.reason
-        trained = jax.tree.map(np.asarray, self.trainable(run.model).from_vector(run.model, state.vector))
+        problem = self.climbs(run.model)
+        trained = jax.tree.map(np.asarray, problem.trainable.from_vector(run.model, state.vector))
         point = _evaluate(self.inference, trained, padded, state.sites)
-        ok = point.residual <= self.inference.tolerance(WORKING_DTYPE)
+        ok = float(point.residual) <= max(_RESIDUAL, self.inference.tolerance(WORKING_DTYPE))
         stats = Stats(
             jnp.asarray(len(trace) * self.e_steps),
             point.residual,
@@ -191,12 +205,12 @@ class VEM:
             point.q.jitter,
         )
         if len(trace) == 1 and reason == NOT_FINITE:  # nothing was learned: the start was kept
-            objective = float(self.evidence(trained, padded, state.sites))
+            objective = float(problem.evidence(trained, padded, state.sites))
         else:
             objective = trace[-2]["learning"] if len(trace) > 1 and reason != CAP else trace[-1]["learning"]
         if not np.isfinite(objective):
             raise ValueError(f"The evidence is not finite at the starting point. {Outcome.NON_FINITE.advice}")
-        solution = Solution(state.sites, jnp.where(ok, Outcome.CONVERGED, Outcome.STEP_CAP), stats)
+        solution = Solution(state.sites, jnp.asarray(Outcome.CONVERGED if ok else Outcome.STEP_CAP), stats)
         return SiteFit(
             model=trained,
             data=run.given,
@@ -204,13 +218,17 @@ class VEM:
             method=self.name,
             inference=self.inference.name,
             objective=objective,
-            converged=reason in (SETTLED, FELL),
+            converged=ok and reason in (SETTLED, FELL),
             reason=reason,
             rounds=len(trace),
             trace=trace,
+            climbed=climbed(problem, trained),
         )
 
 
+# In units of the marginal.  Where all variables have settled, to 1e-5 of themselves, it is about 1e-6; where the
+# objective fell, the sites may be far from the fixed point at the last θ: then nothing has converged.
+_RESIDUAL = 1e-3
 _MATRICES = 16  # of size n × n in memory at the same time: a round compiles to 14.7
 
 
@@ -218,7 +236,6 @@ class _Run:
     """One training: the iterate that would be returned, the trace, and why it ended (CAP while it continues)."""
 
     def __init__(self, learner: VEM, model: Model, data: Data, size: int, callback: Callback | None) -> None:
-        model.likelihood.check(data.y)
         if model.prior.dense:
             memory.require_full(size, model.likelihood.latents, _MATRICES)
         self.learner, self.model, self.given, self.callback = learner, model, data, callback
@@ -289,4 +306,5 @@ def _chosen(kept: jax.Array, new: State, old: State) -> State:
 
 @functools.partial(programs.jit, static_argnums=0)
 def _evaluate(method: Inference, model: Model, data: Data, sites: Sites) -> Point:
+    method = method.stepping(model.likelihood)
     return evaluate(method, model.likelihood, model.prior.gram(data.X), data, sites)

@@ -1,6 +1,6 @@
 """Conditioning a Gaussian on Gaussian sites, and its pullback.
 
-`gaussian_sites` conditions a zero-mean Gaussian N(0, K) on Gaussian sites exp(b_i g_i − ½ w_i g_i²), w ≥ 0:
+`gaussian_sites` conditions a zero-mean Gaussian N(0, K) on Gaussian sites exp(b_i g_i − ½ w_i g_i²).  With w ≥ 0
 
     B = I + W½ K W½ = L Lᵀ,   V = L⁻¹ W½ K,   Σ = K − VᵀV = (K⁻¹ + W)⁻¹
     mean = Σ b,   var = diag Σ,   log_z = log ∫ N(g; 0, K) exp(bᵀg − ½ gᵀWg) dg = −½ log|B| + ½ bᵀ mean
@@ -16,6 +16,10 @@ Rounding can still make B indefinite, where sites are precise and K is huge: eps
 is therefore one of `jittered_cholesky`, and the jitter that was needed is part of the result (`Marginals.jitter`,
 `Stats.jitter`).  Where no jitter suffices the result is NaN, which the callers turn into an `Outcome`.
 
+Where precisions are negative the same formulas hold with signs (`signed_sites`), and the result is NaN unless
+K⁻¹ + W is positive definite.  Known values decide which algebra is used.  A program that does not know them is compiled
+for w ≥ 0, and gives NaN otherwise, unless the caller announces negative ones by `signed`.
+
 Arrays are NumPy's or JAX's (`runtime.engine`).
 """
 
@@ -25,8 +29,10 @@ import functools
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from sitewise.numerics.cholesky import cholesky, jittered_cholesky, safe_root, with_least_jitter
+from sitewise.numerics.signed_sites import may_be_negative, signed_factor, signed_weights
 from sitewise.numerics.triangular import (
     gram,
     lower_gram,
@@ -51,17 +57,23 @@ class Conditioned(NamedTuple):
 
 def site_factor(K: Array, w: Array) -> tuple[Array, Array, Array]:
     """(L, √w, jitter) with L Lᵀ = I + W½ K W½."""
-    root = safe_root(w)
+    root = _root(w)
     L, jitter = jittered_cholesky(_B(K, root))
     return L, root, jitter
+
+
+def _root(w: Array) -> Array:
+    """√w; NaN where a precision is negative, which on the host `may_be_negative` has excluded."""
+    return safe_root(w) if is_host(w) else jnp.where(w < 0, jnp.nan, safe_root(w))
 
 
 def _B(K: Array, root: Array) -> Array:
     return plus_diagonal(scaled_by(K, root), 1.0)
 
 
-def _variances(K: Array, w: Array, left: Array, V: Array) -> Array:
-    """diag(K − VᵀV), or where a site leaves little of the prior variance diag W^{−½} (I − B⁻¹) W^{−½}, which is equal.
+def _variances(K: Array, w: Array, left: Array, reduction: Array) -> Array:
+    """diag K − reduction, the diagonal of K − VᵀV; or where a site leaves little of the prior variance that of
+    W^{−½} (I − B⁻¹) W^{−½}, which is equal.
 
     K − VᵀV has an error of eps·K.  Where the posterior variance is 1e-9·K, dividing the site out (cavities, EP,
     leave-one-out) would leave nothing but that error.  In 1 − w_i var_i = (B⁻¹)_ii = `left` nothing cancels.
@@ -69,8 +81,8 @@ def _variances(K: Array, w: Array, left: Array, V: Array) -> Array:
     xp = namespace(K, w)
     prior = xp.diagonal(K)
     # Rounding can make a variance negative that is tiny compared with that of the prior.
-    var = xp.maximum(prior - xp.sum(V * V, axis=0), xp.finfo(K.dtype).eps * prior)
-    return xp.minimum(xp.where((w > 0) & (left < 0.5), (1 - left) / _nonzero(w), var), prior)
+    var = xp.maximum(prior - reduction, xp.finfo(K.dtype).eps * prior)
+    return xp.where((w > 0) & (left < 0.5), (1 - left) / _nonzero(w), var)
 
 
 def _nonzero(w: Array) -> Array:
@@ -78,14 +90,31 @@ def _nonzero(w: Array) -> Array:
     return namespace(w).where(w > 0, w, 1.0)
 
 
-def site_weights(K: Array, b: Array, w: Array) -> tuple[Array, Array, Array]:
-    """(L, √w, α) with α = K⁻¹ mean = b − w·mean, written as √w B⁻¹ (b/√w) where w > 0.
+class Weights(NamedTuple):
+    """What predictions need: the factor L of B, √|w|, α = K⁻¹ mean.
 
-    The difference loses log₁₀(K·w) digits, and predictions far from the data are K·α.
+    Where precisions may be negative the rows are in another order, and each has a sign (`signed_sites`).
     """
+
+    L: Array
+    root: Array
+    alpha: Array
+    order: Array | None = None
+    sign: Array | None = None
+
+
+def site_weights(K: Array, b: Array, w: Array) -> Weights:
+    """α = b − w·mean is written as √w B⁻¹ (b/√w) where w > 0.
+
+    The difference loses log₁₀(K·w) digits, and predictions far from the data are K·α.  This is computed once, and not
+    in a loop: a program that does not know the precisions uses the algebra for any sign.
+    """
+    if may_be_negative(w, True):
+        found = signed_factor(K, w)
+        return Weights(found.L, found.root, signed_weights(found, K, b, w), found.order, found.sign)
     L, root, _ = site_factor(K, w)
     column, rest = _split_nat1(K, b, w, root)
-    return L, root, _weights(L, root, lower_solve(L, column), rest)
+    return Weights(L, root, _weights(L, root, lower_solve(L, column), rest))
 
 
 def _weights(L: Array, root: Array, column: Array, rest: Array) -> Array:
@@ -110,20 +139,33 @@ class Factors:
         Σ = W⁻¹ − W⁻¹ R W⁻¹,    Gᵀ = I − R K = R W⁻¹.
 
     These lose −log₁₀(w·var) digits, which is why V exists.
+
+    Where precisions may be negative, each row of H and V has a sign: R = HᵀSH, Σ = K − VᵀSV.
     """
 
     H: Array = fixed()
     V: Array = fixed()
     alpha: Array = fixed()
     determined: Array | None = fixed()
+    sign: Array | None = fixed(default=None)
 
     def R(self) -> Array:
         # A program may ask for it inside a branch, whose results do not exist outside; XLA finds equal expressions.
-        return self._computed_R if is_host(self.H) else lower_gram(self.H)
+        return self._computed_R if is_host(self.H) else self._R()
 
     @functools.cached_property
     def _computed_R(self) -> Array:
-        return lower_gram(self.H)
+        return self._R()
+
+    def _R(self) -> Array:
+        return lower_gram(self.H) if self.sign is None else symmetric_product(self.H, self.signed(self.H))
+
+    def R_times(self, x: Array) -> Array:
+        return self.H.T @ self.signed(self.H @ x)
+
+    def signed(self, x: Array) -> Array:
+        """S x."""
+        return x if self.sign is None else (self.sign * x.T).T
 
 
 def _well_determined(w: Array, left: Array, mask: Array) -> Array:
@@ -135,12 +177,16 @@ def _well_determined(w: Array, left: Array, mask: Array) -> Array:
     return xp.all(~mask | ((w > 0) & (1 - left > 64 * xp.sqrt(xp.finfo(left.dtype).eps))))
 
 
-def condition_on_sites(K: Array, b: Array, w: Array, mask: Array | None = None) -> tuple[Conditioned, Factors]:
+def condition_on_sites(
+    K: Array, b: Array, w: Array, mask: Array | None = None, signed: bool = False
+) -> tuple[Conditioned, Factors]:
     """The formulas at the top of this file, and the factors that they use.
 
     With a mask of the rows that count, the cheaper formulas of `Factors` are used if the numbers allow it; the
     variances of the other rows are then wrong.
     """
+    if may_be_negative(w, signed):
+        return _condition_on_signed_sites(K, b, w)
     xp = namespace(K, b, w)
     L, root, jitter = site_factor(K, w)
     # Σb = K α.  K b − VᵀV b is equal to it, but where a site is a million times as precise as the prior (large counts)
@@ -151,20 +197,37 @@ def condition_on_sites(K: Array, b: Array, w: Array, mask: Array | None = None) 
     mean = K @ alpha
     log_z = -xp.sum(xp.log(xp.diagonal(L))) + 0.5 * b @ mean
     left = xp.sum(H * H, axis=0) / _nonzero(w)
-    if mask is None:
+
+    def from_prior() -> tuple[Array, Array]:
         V = lower_times(H, K)
-        return Conditioned(mean, _variances(K, w, left, V), log_z, jitter), Factors(H, V, alpha, None)
+        return V, xp.minimum(_variances(K, w, left, xp.sum(V * V, axis=0)), xp.diagonal(K))
+
+    if mask is None:
+        V, var = from_prior()
+        return Conditioned(mean, var, log_z, jitter), Factors(H, V, alpha, None)
     determined = _well_determined(w, left, mask)
 
     def from_sites() -> tuple[Array, Array]:
         return H, xp.minimum(xp.where(w > 0, (1 - left) / _nonzero(w), xp.inf), xp.diagonal(K))
 
-    def from_prior() -> tuple[Array, Array]:
-        V = lower_times(H, K)
-        return V, _variances(K, w, left, V)
-
     V, var = cond(determined, from_sites, from_prior)
     return Conditioned(mean, var, log_z, jitter), Factors(H, V, alpha, determined)
+
+
+def _condition_on_signed_sites(K: Array, b: Array, w: Array) -> tuple[Conditioned, Factors]:
+    """The same with the factor of `signed_sites`.  A variance may be larger than that of the prior."""
+    xp = namespace(K, b, w)
+    found = signed_factor(K, w)
+    L, order, root, sign, jitter = found
+    back = xp.argsort(order)
+    alpha = signed_weights(found, K, b, w)[back]
+    mean = K @ alpha
+    log_z = -xp.sum(xp.log(xp.diagonal(L))) + 0.5 * b @ mean
+    H = lower_inverse(L) * root
+    V = lower_times(H, xp.asarray(K)[order])
+    factors = Factors(H[:, back], V, alpha, None, sign)
+    left = (sign @ (H * H))[back] / _nonzero(w)
+    return Conditioned(mean, _variances(K, w, left, sign @ (V * V)), log_z, jitter), factors
 
 
 def covariance(K: Array, w: Array, factors: Factors) -> Array:
@@ -175,18 +238,23 @@ def covariance(K: Array, w: Array, factors: Factors) -> Array:
         return plus_diagonal(-scaled_by(factors.R(), inverse), inverse)
 
     def from_prior() -> Array:
-        return K - gram(factors.V)
+        return K - (
+            gram(factors.V) if factors.sign is None else symmetric_product(factors.V, factors.signed(factors.V))
+        )
 
     return from_prior() if factors.determined is None else cond(factors.determined, from_precision, from_prior)
 
 
-def mean_on_sites(K: Array, b: Array, w: Array) -> tuple[Conditioned, Array]:
-    """As `condition_on_sites`, at a third of the cost or less, and α; not for differentiation.
+def mean_on_sites(K: Array, b: Array, w: Array, signed: bool = False) -> tuple[Conditioned, Array]:
+    """As `condition_on_sites`, with w ≥ 0 at a third of the cost or less, and α; not for differentiation.
 
-    `var` holds min(K_ii, 1/w_i), which is an upper bound of the variance.
+    `var` holds min(K_ii, 1/w_i), which is an upper bound of the variance if w ≥ 0, and else the variance.
     """
+    if may_be_negative(w, signed):
+        out, factors = _condition_on_signed_sites(K, b, w)
+        return out, factors.alpha
     xp = namespace(K, b, w)
-    root = safe_root(w)
+    root = _root(w)
     column, rest = _split_nat1(K, b, w, root)
 
     def attempt(jitter: Array) -> tuple[Array, Array]:
@@ -205,18 +273,20 @@ def mean_on_sites(K: Array, b: Array, w: Array) -> tuple[Conditioned, Array]:
 _Residuals = tuple[Array, Array, Conditioned, Factors]
 
 
-def gaussian_sites(K: Array, b: Array, w: Array) -> Conditioned:
+def gaussian_sites(K: Array, b: Array, w: Array, signed: bool = False) -> Conditioned:
     """Posterior mean, variances and log partition function of N(0, K) times Gaussian sites."""
-    return condition_on_sites(K, b, w)[0] if is_host(K, b, w) else _differentiable(K, b, w)
+    if is_host(K, b, w):
+        return condition_on_sites(K, b, w)[0]
+    return _differentiable(K, b, w, may_be_negative(w, signed))
 
 
-@jax.custom_vjp
-def _differentiable(K: Array, b: Array, w: Array) -> Conditioned:
-    return condition_on_sites(K, b, w)[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _differentiable(K: Array, b: Array, w: Array, signed: bool) -> Conditioned:
+    return condition_on_sites(K, b, w, signed=signed)[0]
 
 
-def _forward(K: Array, b: Array, w: Array) -> tuple[Conditioned, _Residuals]:
-    out, factors = condition_on_sites(K, b, w)
+def _forward(K: Array, b: Array, w: Array, signed: bool) -> tuple[Conditioned, _Residuals]:
+    out, factors = condition_on_sites(K, b, w, signed=signed)
     return out, (K, w, out, factors)
 
 
@@ -230,13 +300,13 @@ def pull_prior(K: Array, w: Array, out: Conditioned, factors: Factors, bar: Cond
     xp = namespace(K, w, bar.mean)
     H, V, alpha, determined = factors.H, factors.V, factors.alpha, factors.determined
     R = factors.R()
-    pulled = bar.mean - H.T @ (H @ (K @ bar.mean))
+    pulled = bar.mean - factors.R_times(K @ bar.mean)
     outer = 0.5 * xp.outer(pulled + 0.5 * bar.log_z * alpha, alpha)
     K_bar = outer + outer.T - 0.5 * bar.log_z * R
 
     def with_variances(K_bar: Array) -> Array:
         def from_prior() -> Array:
-            return plus_diagonal(-(H.T @ V), 1.0)
+            return plus_diagonal(-(H.T @ factors.signed(V)), 1.0)
 
         Gt = from_prior() if determined is None else cond(determined, lambda: R / _nonzero(w), from_prior)
         return K_bar + symmetric_product(Gt.T, bar.var[:, None] * Gt.T)
@@ -247,7 +317,7 @@ def pull_prior(K: Array, w: Array, out: Conditioned, factors: Factors, bar: Cond
     return K_bar, b_bar
 
 
-def _backward(residuals: _Residuals, bar: Conditioned) -> tuple[Array, Array, Array]:
+def _backward(_: bool, residuals: _Residuals, bar: Conditioned) -> tuple[Array, Array, Array]:
     K, w, out, factors = residuals
     K_bar, b_bar = pull_prior(K, w, out, factors, bar)
     cov = covariance(K, w, factors)

@@ -27,7 +27,9 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from sitewise import means
+from sitewise.checks import known, must_be
 from sitewise.kernels import Kernel
+from sitewise.kernels.base import check_matrix
 from sitewise.runtime.engine import Array, cond, namespace
 from sitewise.sites import Cavity, Sites, cavity
 from sitewise.types import precedes
@@ -158,6 +160,14 @@ class Gram(abc.ABC, Generic[Q]):
     def condition(self, sites: Sites) -> Q:
         """prior × sites; differentiable in reverse mode, in this Gram and in the sites."""
 
+    def signed(self) -> Gram[Q]:
+        """The same, where a program is compiled for sites whose precisions may be negative.
+
+        Laplace's are, where log p is not concave.  Prior × sites need not be a Gaussian then; where it is none, the
+        results are NaN.  A structure whose algebra does not depend on the signs leaves this as it is.
+        """
+        return self
+
     def condition_mean(self, sites: Sites) -> tuple[Q, Factor]:
         """As `condition_with_factor`, for a method that uses the mean only: `var` may be any upper bound.
 
@@ -214,6 +224,21 @@ class Prior(abc.ABC):
         """The kernel, or the list of kernels where each latent function has its own."""
         return self.kernel
 
+    def check(self, columns: int, latents: int) -> None:
+        """Raise ValueError if its inputs cannot have so many columns, or its rows so many latent values.
+
+        Extend with `super().check(columns, latents)`.
+        """
+        for kernel in self.kernels if isinstance(self.kernels, list) else [self.kernels]:
+            must_be(kernel, Kernel, "The kernel", "RBF(), a kernel of sitewise.kernels")
+            kernel.check(columns)
+            check_matrix(kernel, columns)
+        must_be(self.mean, means.Mean, "The mean", "Constant(), a mean of sitewise.means")
+        self.mean.check(columns)
+        jitter = getattr(self, "jitter", 0.0)
+        if known(jitter) and not (isinstance(jitter, int | float) and 0 <= jitter < float("inf")):
+            raise ValueError(f"jitter must be a finite number of at least 0, got {jitter!r}.")
+
     @abc.abstractmethod
     def gram(self, X: Array) -> Gram:
         """What depends on θ and X but not on the sites."""
@@ -233,3 +258,12 @@ class Prior(abc.ABC):
     @abc.abstractmethod
     def posterior(self, X: Array, sites: Sites) -> LatentPosterior:
         """q(f), given the training inputs and their sites."""
+
+
+def one_latent(prior: Prior, latents: int) -> None:
+    """Raise ValueError if rows have several latent values, where the structure has one per row."""
+    if latents > 1:
+        raise ValueError(
+            f"{type(prior).__name__} has one latent function and the likelihood {latents}; make the model with "
+            "Model.full(kernel, likelihood)."
+        )

@@ -21,6 +21,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from sitewise import means
+from sitewise.checks import must_be
 from sitewise.kernels import Kernel
 from sitewise.numerics import softmax_sites
 from sitewise.priors.base import Covariance, Gram, LatentPosterior, Prior
@@ -78,12 +79,20 @@ class ClassPrior(Prior):
     host: ClassVar[bool] = True
     mean = means.Zero()  # a mean common to all classes would change nothing; not annotated, so it is no field
 
+    def check(self, columns: int, latents: int) -> None:
+        super().check(columns, latents)
+        if latents == 1:
+            raise ValueError("A prior over classes belongs to the Softmax likelihood; make the model with Model.full.")
+        if self.own and len(self._own_kernels()) != latents:
+            raise ValueError(f"The prior has kernels for {len(self._own_kernels())} classes, the likelihood {latents}.")
+
     @staticmethod
     def of(kernel: Kernel | Sequence[Kernel], classes: int, jitter: float = 0.0) -> ClassPrior:
         """One kernel for all classes, or a list of kernels of one form, one for each class."""
+        given = kernel if isinstance(kernel, list | tuple) else [kernel]
+        each: list[Kernel] = [must_be(k, Kernel, "The kernel", "RBF(), a kernel of sitewise.kernels") for k in given]
         if isinstance(kernel, Kernel):
             return ClassPrior(kernel, jitter)
-        each = list(kernel)
         if len(each) != classes:
             raise ValueError(
                 f"Got {len(each)} kernels for {classes} classes; give one kernel for all, or one for each."

@@ -6,7 +6,9 @@ projected process s = Φ v, f_i = s_i + N(0, resid_i), resid_i = κ_ii − |φ_i
     A = I + Φᵀ W Φ,   S = A⁻¹,   c = S Φᵀ b
     mean = Φ c,   var = diag Φ S Φᵀ,   log_z = log ∫ N(v; 0, I) Π sites dv = −½ log|A| + ½ bᵀ Φ c
 
-A has eigenvalues of at least one.  A row with b = w = 0 drops out exactly.  The pullback is analytic:
+With w ≥ 0, A has eigenvalues of at least one.  With precisions of any sign A must be positive definite for the product
+to be a Gaussian; all formulas hold, and the result is NaN where it is not.  A row with b = w = 0 drops out exactly.
+The pullback is analytic:
 
     p = Φᵀ m̄,  P = Φᵀ diag(v̄) Φ,  r = S p,  ū = r + z̄ c,  Ā = −½(r cᵀ + c rᵀ) − S P S − ½ z̄ (S + c cᵀ)
     b̄ = Φ ū,   w̄ = diag Φ Ā Φᵀ,   Φ̄ = m̄ cᵀ + b ūᵀ + 2 diag(v̄) Φ S + 2 W Φ Ā − 2 diag(r̄esid) Φ
@@ -320,8 +322,11 @@ def condition(features: Features, b: jax.Array, w: jax.Array) -> tuple[Projected
     """The formulas at the top of this file; not for differentiation."""
     features = features.like(b, w)
     gram, u = features.total(lambda phi, b, w: (weighted_gram(phi, w), phi.T @ b), b, w)
-    eye = namespace(gram).eye(gram.shape[0], dtype=gram.dtype)
+    xp = namespace(gram)
+    eye = xp.eye(gram.shape[0], dtype=gram.dtype)
     H, half_log_det, jitter = cholesky.inverse_root(gram + eye)
+    # Jitter makes up for rounding.  Where a precision is negative, A may need it because it is indefinite.
+    H = H * xp.where((jitter > 0) & xp.any(w < 0), xp.nan, 1.0)
     coef = H.T @ (H @ u)
 
     def rows(phi: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -12,7 +12,7 @@ from sitewise import means
 from sitewise.kernels import Kernel
 from sitewise.numerics import gaussian_sites
 from sitewise.numerics.triangular import lower_solve, plus_diagonal
-from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior
+from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior, one_latent
 from sitewise.runtime.device import on_accelerator
 from sitewise.runtime.engine import Array, is_host, namespace
 from sitewise.sites import Sites
@@ -31,6 +31,10 @@ class FullPrior(Prior):
     dense: ClassVar[bool] = True
     host: ClassVar[bool] = True
 
+    def check(self, columns: int, latents: int) -> None:
+        super().check(columns, latents)
+        one_latent(self, latents)
+
     def gram(self, X: Array) -> FullGram:
         K = self.kernel.matrix(X)
         return FullGram(plus_diagonal(K.copy(), self.jitter) if self.jitter else K, self.mean.at(X))
@@ -44,8 +48,9 @@ class FullPrior(Prior):
 
     def posterior(self, X: Array, sites: Sites) -> FullPosterior:
         gram = self.gram(X)
-        b = sites.nat1 - sites.prec * gram.mean
-        return FullPosterior(self, X, *gaussian_sites.site_weights(gram.K, b, sites.prec))
+        found = gaussian_sites.site_weights(gram.K, sites.nat1 - sites.prec * gram.mean, sites.prec)
+        rows = X if found.order is None else namespace(X, found.order).asarray(X)[found.order]
+        return FullPosterior(self, rows, found.L, found.root, found.alpha, found.sign)
 
 
 @module
@@ -54,6 +59,10 @@ class FullGram(Gram[Marginals]):
     mean: Array = fixed()
 
     newton_is_cheap: ClassVar[bool] = True
+    any_sign: ClassVar[bool] = False  # of the precisions, in a program that does not know them
+
+    def signed(self) -> SignedGram:
+        return SignedGram(self.K, self.mean)
 
     def _centred(self, sites: Sites) -> Array:
         """With g = f − μ, the site of f is a site of g with b = nat1 − prec·μ."""
@@ -65,35 +74,40 @@ class FullGram(Gram[Marginals]):
         return Marginals(mu + out.mean, out.var, 0.0 * out.var, shift + out.log_z, mu, out.jitter)
 
     def condition(self, sites: Sites) -> Marginals:
-        return self._marginals(sites, gaussian_sites.gaussian_sites(self.K, self._centred(sites), sites.prec))
+        b = self._centred(sites)
+        return self._marginals(sites, gaussian_sites.gaussian_sites(self.K, b, sites.prec, self.any_sign))
 
     def condition_mean(self, sites: Sites) -> tuple[Marginals, gaussian_sites.Factors]:
-        """A third of the cost of `condition`, or less."""
-        out, alpha = gaussian_sites.mean_on_sites(self.K, self._centred(sites), sites.prec)
+        """A third of the cost of `condition`, or less, unless a precision is negative."""
+        out, alpha = gaussian_sites.mean_on_sites(self.K, self._centred(sites), sites.prec, self.any_sign)
         return self._marginals(sites, out), gaussian_sites.Factors(None, None, alpha, None)
 
     def condition_with_factor(self, sites: Sites, mask: Array | None) -> tuple[Marginals, gaussian_sites.Factors]:
         # Under vmap a `cond` computes both branches, and an accelerator runs several models at once: there the formulas
         # that hold for all numbers are cheaper.
         mask = None if on_accelerator() else mask
-        out, factors = gaussian_sites.condition_on_sites(self.K, self._centred(sites), sites.prec, mask)
+        b = self._centred(sites)
+        out, factors = gaussian_sites.condition_on_sites(self.K, b, sites.prec, mask, self.any_sign)
         return self._marginals(sites, out), factors
 
     def rounding_error(self, sites: Sites, q: Marginals, factors: gaussian_sites.Factors) -> Array:
         """The larger of two rounding errors: that of the identity in B, as a share, and that of log_z, in nats.
 
+        With negative precisions it is also that of C = I − W₋½ Σ₊ W₋½ (`signed_sites`), as a share of what the
+        identity leaves: diag C⁻¹ = 1 + w₋·var.
+
         Where the evidence is millions of nats, the second is relative to it.  The evidence is estimated by log_z of
-        sites with a maximum of one: −(½ log|B| + ½ αᵀ mean + ½ Σ α²/w), in which a site without precision has that
-        of the prior.
+        sites with a maximum of one: −(½ log|B| + ½ αᵀ mean + ½ Σ α²/w), in which a site without a positive precision
+        has that of the prior.
         """
         xp = namespace(self.K, sites.prec)
         w, b, mean, alpha = sites.prec, self._centred(sites), q.mean - self.mean, factors.alpha
         prior = xp.diagonal(self.K)
-        share = xp.finfo(w.dtype).eps * xp.max(w * prior)
+        share = xp.finfo(w.dtype).eps * xp.max(xp.abs(w) * prior * (1 + xp.maximum(-w, 0.0) * q.var))
         left = alpha + w * mean - b  # (K⁻¹ + W) mean − b, which is zero in exact arithmetic
         shift = self.mean @ (sites.nat1 - 0.5 * w * self.mean)
         half_log_det = 0.5 * b @ mean - (q.log_z - shift)
-        misfit = xp.sum(alpha**2 / (w + 1 / prior))
+        misfit = xp.sum(alpha**2 / (xp.maximum(w, 0.0) + 1 / prior))
         size = xp.abs(half_log_det + 0.5 * alpha @ mean + 0.5 * misfit)
         nats = 0.5 * xp.abs(mean @ left) / (1 + xp.where(xp.isfinite(size), size, 0.0) / _NATS)
         return xp.maximum(share, nats)
@@ -111,6 +125,13 @@ class FullGram(Gram[Marginals]):
             self.K, sites.prec, out, factors, gaussian_sites.Conditioned(by_q.mean, by_q.var, by_q.log_z, by_q.jitter)
         )
         return FullGram(K_bar, by_q.mean + by_q.prior_mean + by_q.log_z * b - sites.prec * b_bar)
+
+
+@module
+class SignedGram(FullGram):
+    """A Gram of programs for precisions of any sign."""
+
+    any_sign: ClassVar[bool] = True
 
 
 @module
@@ -136,32 +157,36 @@ class FullCovariance(Covariance[Marginals]):
         return self.squares @ x
 
     def times_once(self, x: Array) -> Array:
-        H = self.factors.H
-        return self.K @ (x - H.T @ (H @ (self.K @ x)))
+        return self.K @ (x - self.factors.R_times(self.K @ x))
 
 
 @module
 class FullPosterior(LatentPosterior):
+    """Rows of X, L, root and alpha are in the order of the factor; they have signs where precisions may be negative."""
+
     prior: FullPrior = fixed()
     X: Array = fixed()
     L: Array = fixed()
     root: Array = fixed()
     alpha: Array = fixed()
+    sign: Array | None = fixed(default=None)
 
-    def _cross(self, X_new: Array) -> tuple[Array, Array]:
+    def _cross(self, X_new: Array) -> tuple[Array, Array, Array]:
+        """The mean at the new rows, and V and SV, so that their covariance is that of the prior minus VᵀSV."""
         # New rows first: distances are centred on the second table, and a prediction must not depend on other new rows.
         cross = self.prior.kernel.matrix(X_new, self.X).T
         V = lower_solve(self.L, self.root[:, None] * cross)
-        return self.prior.mean.at(X_new) + cross.T @ self.alpha, V
+        mean = self.prior.mean.at(X_new) + cross.T @ self.alpha
+        return mean, V, V if self.sign is None else self.sign[:, None] * V
 
     def marginals(self, X_new: Array) -> tuple[Array, Array]:
         """R&W eqs. 3.21 and 3.24."""
-        mean, V = self._cross(X_new)
+        mean, V, SV = self._cross(X_new)
         xp = namespace(V)
         prior_var = self.prior.kernel.variances(X_new)
         floor = xp.finfo(V.dtype).eps * prior_var
-        return mean, xp.maximum(prior_var - xp.sum(V * V, axis=0), floor)
+        return mean, xp.maximum(prior_var - xp.sum(V * SV, axis=0), floor)
 
     def joint(self, X_new: Array) -> tuple[Array, Array]:
-        mean, V = self._cross(X_new)
-        return mean, self.prior.kernel.matrix(X_new) - V.T @ V
+        mean, V, SV = self._cross(X_new)
+        return mean, self.prior.kernel.matrix(X_new) - V.T @ SV

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sitewise.checks import at_least
+from sitewise.data import as_numbers
 from sitewise.kernels import Kernel
 from sitewise.runtime.engine import to_host
 from sitewise.runtime.precision import working_precision
@@ -27,12 +29,11 @@ def select(
     """
     X = np.asarray(X, float)
     if not isinstance(inducing, str):
-        Z = np.asarray(inducing, float)
+        Z = as_numbers(inducing, "inducing")
         if Z.ndim != 2 or Z.shape[1] != X.shape[1]:
             raise ValueError(f"Inducing inputs must be a table with {X.shape[1]} columns, got shape {Z.shape}.")
         return Z
-    if count < 1:
-        raise ValueError(f"The number of inducing inputs must be at least 1, got {count}.")
+    at_least("The number of inducing inputs", count, 1)
     distinct = np.unique(X, axis=0)
     if len(distinct) <= count:
         return distinct
@@ -41,6 +42,7 @@ def select(
     if inducing == "greedy":
         if kernel is None:
             raise ValueError("Greedy selection needs a kernel; pass kernel=, or use 'kmeans'.")
+        kernel.check(X.shape[1])
         return _greedy(X, count, kernel, seed)
     raise ValueError(f"Unknown selection {inducing!r}; choose 'kmeans' or 'greedy', or give an array.")
 

@@ -17,7 +17,7 @@ from jax.typing import DTypeLike
 from sitewise import means
 from sitewise.kernels import Kernel
 from sitewise.numerics import cholesky
-from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior
+from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior, one_latent
 from sitewise.priors.features import (
     Factor,
     Features,
@@ -61,6 +61,13 @@ class SparsePrior(Module, Prior):
     structure: ClassVar[str] = "sparse"
     exact: ClassVar[bool] = False
     host: ClassVar[bool] = True
+
+    def check(self, columns: int, latents: int) -> None:
+        super().check(columns, latents)
+        one_latent(self, latents)
+        shape = np.shape(self.inducing)
+        if len(shape) != 2 or shape[0] == 0 or shape[1] != columns:
+            raise ValueError(f"Inducing inputs must be a table with {columns} columns, got shape {shape}.")
 
     def _on_host(self, X: jax.Array) -> bool:
         return is_host(X, *jax.tree.leaves(self))
@@ -146,9 +153,11 @@ class SparseGram(Gram[Marginals]):
         return SparseGram(found.features, mean_bar, namespace(self.jitter).zeros_like(self.jitter))
 
     def rounding_error(self, sites: Sites, q: Marginals, factor: Factor) -> jax.Array:
-        """The rounding error of the identity in A, as a share."""
-        xp = namespace(factor.gram)
-        return xp.finfo(factor.gram.dtype).eps * xp.max(xp.diagonal(factor.gram))
+        """The rounding error of the identity in A, as a share of what negative precisions leave of it: 1/max diag S."""
+        gram, H = factor.gram, factor.inner.H
+        xp = namespace(gram)
+        lost = xp.maximum(1.0, xp.max(xp.sum(H * H, axis=0)))
+        return xp.finfo(gram.dtype).eps * xp.max(xp.abs(xp.diagonal(gram))) * lost
 
     def covariance(self, sites: Sites, factor: Factor) -> SparseCovariance:
         S = factor.inner.H.T @ factor.inner.H

@@ -43,9 +43,12 @@ def traced() -> Iterator[None]:
 
 def on_host(*trees: Any) -> bool:
     """Whether the host engine computes on these values: not on an accelerator, and not while JAX traces them."""
-    if _traced_only.get() or on_accelerator():
-        return False
-    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+    return not (_traced_only.get() or on_accelerator() or under_trace(*trees))
+
+
+def under_trace(*trees: Any) -> bool:
+    """Whether any of these values is one that JAX traces in a caller's program."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
 
 
 def to_host(tree: T) -> T:

@@ -199,7 +199,7 @@ def _stored_or_compiled(lowered: Any, note: Callable[[], Any], name: str | None 
     """Compile, and store under the name; without a name, first look for a program of the same text."""
     text, stored = lowered.as_text(), None
     if name is None:
-        name = digest("traced", text)
+        name = digest("traced", text, repr(lowered.in_avals))  # the text leaves out arguments that are not used
         stored = _load(name, lowered.in_tree.num_leaves)
     if stored is None:
         return Program(_Call(_compile(lowered, text, name, note())), note())

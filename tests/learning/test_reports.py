@@ -1,0 +1,77 @@
+"""What a fit says about itself: the objective that it climbed, doubts, advice, and one line for the console."""
+
+import pytest
+
+from cases import problem
+from sitewise import EP, VEM, VI, Data, Model, evidence, hyperpriors, kernels, likelihoods, posterior, resolve
+from sitewise.evidence import Evidence
+from sitewise.methods import METHODS
+from sitewise.types import Outcome
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return Data.of(*problem("student-t", 30, seed=2))
+
+
+def test_the_report_names_what_was_climbed(rows):
+    model = Model.full(kernels.Matern52(), likelihoods.StudentT())
+    prior = {"kernel.variance": hyperpriors.LogNormal()}
+    fit = resolve("hybrid", power=0.5, priors=prior, max_rounds=2).fit(model, rows)
+    assert fit.climbed == (
+        "ep(0.5) evidence of vi sites by its implicit gradient; held: likelihood.df; MAP with priors on kernel.variance"
+    )
+    assert f"Climbed: {fit.climbed}. It ended at {fit.objective:.4f} nats." in fit.report()
+    # The objective is that evidence on the returned sites, with the log prior.
+    log_prior = float(prior["kernel.variance"].log_prob(fit.parameters["kernel.variance"]))
+    here = float(evidence.power_ep(0.5)(fit.model, rows, fit.sites))
+    assert fit.objective == pytest.approx(here + log_prior, abs=1e-8)
+    held = resolve("vi", fixed=("*",)).fit(model, rows)
+    assert held.climbed == "nothing, as every parameter was held"
+
+
+def test_advice_names_the_settings_of_its_reader(rows):
+    model = Model.full(kernels.Matern52(), likelihoods.StudentT())
+    fit = resolve("vi", max_rounds=1).fit(model, rows)
+    assert not fit.converged
+    assert "max_rounds" in fit.report() and "max_iter" not in fit.report()
+    assert "max_iter" in fit.report("estimator") and "max_rounds" not in fit.report("estimator")
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_advice_for_an_estimator_has_no_settings_of_the_library(outcome):
+    for word in ("float64", "float32", "max_steps", "damping", "VI()"):
+        assert word not in outcome.advice_for("estimator")
+    assert outcome.advice == outcome.advice_for("library")
+
+
+def test_powers_have_names_of_their_own():
+    assert evidence.power_ep(0.5).name == EP(power=0.5).name == "ep(0.5)"
+    assert evidence.power_ep(1.0) == evidence.ep and EP().name == EP(power=1.0).name == "ep"
+    assert EP(power=0.5).fallbacks()[-1].name == "ep(0.25)"
+    assert resolve("hybrid", evidence="ep", power=0.5).evidence == evidence.power_ep(0.5)
+    assert resolve("hybrid", evidence=evidence.power_ep(0.5), power=0.25).evidence == evidence.power_ep(0.25)
+    own = Evidence("ep", lambda likelihood, data, q, sites, power: q.mean)
+    with pytest.raises(ValueError, match="power belongs to the ep evidence"):
+        resolve("hybrid", evidence=own, power=0.5)
+
+
+def test_algorithm_1_climbs_on_a_sparse_prior_what_the_hybrid_climbs():
+    """EP's evidence there rewards residual variance (docs/explanation/sparse.md); it must be asked for."""
+    sparse = Model.sparse(kernels.Matern52(), likelihoods.BernoulliProbit(), [[0.0], [1.0]])
+    full = Model.full(kernels.Matern52(), likelihoods.BernoulliProbit())
+    learner = resolve("hybrid-vem")
+    assert isinstance(learner, VEM)
+    assert learner.climbs(sparse).evidence is resolve("hybrid").pair(sparse).evidence is evidence.collapsed
+    assert learner.climbs(full).evidence is evidence.ep
+    assert resolve("hybrid-vem", evidence="ep").climbs(sparse).evidence is evidence.ep
+    assert METHODS["hybrid-vem"].objective_on("sparse") == "collapsed"
+
+
+def test_one_line_for_the_console(rows):
+    model = Model.full(kernels.Matern52(), likelihoods.StudentT())
+    fit = resolve("vi", max_rounds=1).fit(model, rows)
+    for shown in (fit, fit.solution, posterior(fit.model, rows, fit.sites), VI().solve(model, rows)):
+        assert len(repr(shown)) < 300 and "array" not in repr(shown) and "\n" not in repr(shown)
+    assert "kernel.lengthscale=" in repr(fit) and "vi on 30 rows" in repr(fit)
+    assert repr(VI().solve(model, rows)).startswith("Solution(converged, residual ")
