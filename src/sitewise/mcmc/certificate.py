@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,14 +12,19 @@ import numpy as np
 from sitewise import evidence
 from sitewise.data import Data
 from sitewise.inference import EP, VI, Laplace
-from sitewise.inference.loop import solve
+from sitewise.inference.solve import solve
 from sitewise.mcmc import points
 from sitewise.mcmc.ais import Annealing
-from sitewise.model import Model
+from sitewise.model import Model, check
 from sitewise.parameters import Trainable
 from sitewise.runtime.precision import WORKING_DTYPE, working_precision
 
-_GOOD, _ROUGH = 0.01, 0.05  # nats a row
+WORDS = ("good", "rough", "poor")
+LIMITS = (0.01, 0.05)  # nats a row, between one word and the next
+SE_PER_ROW = 0.002
+_LARGEST_SE = 0.3  # nats: with thousands of rows, a share of each would allow a log Z that compares no two models
+_SIGMAS = 2.0
+_TOO_LONG = 1000  # times the steps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +45,18 @@ class LogEvidence:
     tight: bool
     reason: str
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """log Z ± 2 se, and beyond that to where a side that disagrees would still be within its own two.
+
+        lower ≤ log Z ≤ upper on average, by an amount that falls with the number of steps.  Sides that stay apart say
+        that the chains have not come to rest, which `se` cannot say.
+        """
+        low, high = self.log_z - _SIGMAS * self.se, self.log_z + _SIGMAS * self.se
+        low = np.fmin(low, self.lower + _SIGMAS * self.lower_se)
+        high = np.fmax(high, self.upper - _SIGMAS * self.upper_se)
+        return float(low), float(high)
+
 
 def log_evidence(
     model: Model,
@@ -47,21 +65,24 @@ def log_evidence(
     annealing: Annealing | None = None,
     steps: int = 256,
     max_steps: int = 8192,
-    target_se: float = 0.1,
+    se_per_row: float = SE_PER_ROW,
     seed: int = 0,
     done: Callable[[str], None] | None = None,
 ) -> LogEvidence:
     """log Z by annealing, with four times the steps until the target is met or `max_steps` is spent.
 
+    The target is a standard error of `se_per_row` nats times the rows (the sum of the weights), and at most 0.3 nats.
     `done` is called after every step with a few words that say what was done.
     """
+    check(model, data)
     settings = Annealing() if annealing is None else annealing
     with working_precision():
         trainable = Trainable.of(model)
         vector = np.asarray(trainable.to_vector(model), WORKING_DTYPE)[None]
+    target = min(se_per_row * float(np.sum(np.asarray(data.weight))), _LARGEST_SE)
     found = points.sample_points(
         model, data, vector, trainable=trainable, annealing=settings, steps=steps, max_steps=max_steps,
-        target_se=target_se, draws=1, seed=seed, block=1, done=done,
+        target_se=target, draws=1, seed=seed, block=1, done=done,
     )  # fmt: skip
     tight, used = bool(found.tight[0]), int(found.steps[0])
     reason = f"target met with {used} steps" if tight else f"budget of {max_steps} steps spent above the target"
@@ -72,7 +93,7 @@ def log_evidence(
 
 @dataclasses.dataclass(frozen=True)
 class Certificate:
-    """The approximations' evidences beside log Z, all in nats; `verdicts` by name of the evidence."""
+    """The approximations' evidences beside log Z, all in nats; `verdicts` and `remarks` by name of the evidence."""
 
     mcmc: LogEvidence
     evidences: dict[str, float]
@@ -85,17 +106,81 @@ class Certificate:
         return self.evidences["vi (elbo)"] <= self.mcmc.log_z + 3 * self.mcmc.se + 1e-6
 
     @property
+    def interval(self) -> tuple[float, float]:
+        """Where log Z lies: what the annealing says, and never below the ELBO, which is a bound."""
+        low, high = self.mcmc.interval
+        floor = self.evidences["vi (elbo)"]
+        return (max(low, floor), max(high, floor)) if self.bound_holds else (floor, math.inf)
+
+    def possible(self, name: str) -> tuple[str, ...]:
+        """The words that an evidence may deserve, wherever in the interval log Z lies."""
+        low, high = (self.evidences[name] - end for end in self.interval)
+        nearest = 0.0 if high <= 0 <= low else min(abs(low), abs(high))
+        farthest = max(abs(low), abs(high))
+        first, last = (int(np.searchsorted(LIMITS, distance / self.rows)) for distance in (nearest, farthest))
+        return WORDS[first : last + 1]
+
+    @property
     def verdicts(self) -> dict[str, str]:
-        """good: within 0.01 nats a row of log Z; rough: within 0.05; else poor.  unclear: the error crosses a limit."""
-        error = 2 * self.mcmc.se / self.rows
+        """good: within 0.01 nats a row of log Z; rough: within 0.05; poor: beyond; undecided: more than one may be."""
+        words = {name: self.possible(name) for name in self.evidences}
+        return {name: found[0] if len(found) == 1 else "undecided" for name, found in words.items()}
+
+    @property
+    def remarks(self) -> dict[str, str]:
+        """What would decide an undecided verdict, and which sites did not converge; "" where nothing is to be said."""
         out = {}
-        for name, value in self.evidences.items():
-            gap = abs(value - self.mcmc.log_z) / self.rows
-            word = "good" if gap <= _GOOD else "rough" if gap <= _ROUGH else "poor"
-            if any(abs(gap - edge) < error for edge in (_GOOD, _ROUGH)):
-                word = "unclear"
-            out[name] = word if self.converged[name] else f"{word}, not converged"
+        for name, word in self.verdicts.items():
+            parts = [self._deciding(name)] if word == "undecided" else []
+            parts += [] if self.converged[name] else ["its sites did not converge"]
+            out[name] = "; ".join(parts)
         return out
+
+    def _deciding(self, name: str) -> str:
+        between = " and ".join(self.possible(name)[:: len(self.possible(name)) - 1])
+        wanted = self._wanted(name)
+        if wanted is None:
+            return f"between {between}: the annealing does not say where log Z is"
+        error, away, times = wanted
+        text = f"between {between}: the error bar is ± {error:.2g} nats a row, and the limit lies {away:.2g} away"
+        if times > _TOO_LONG:
+            return f"{text}, too close to decide"
+        return f"{text}; about {math.ceil(times)} times the steps ({self._settings(away, times)}) would decide it"
+
+    def _wanted(self, name: str) -> tuple[float, float, float] | None:
+        """Half the width of the interval, the distance to the nearest limit (nats a row), and how many times the steps.
+
+        se ∝ 1/√steps, so that an error of e shrinks to a distance of d with (e/d)² times the steps.
+        """
+        low, high = self.interval
+        if not math.isfinite(high - low):
+            return None
+        middle = max(self.mcmc.log_z, low)
+        error = max(high - middle, middle - low) / self.rows
+        gap = abs(self.evidences[name] - middle) / self.rows
+        away = min(abs(gap - limit) for limit in LIMITS)
+        return error, away, max((error / max(away, 1e-12)) ** 2, 1.0)
+
+    def _settings(self, away: float, times: float) -> str:
+        steps = 2 ** math.ceil(math.log2(times * self.mcmc.steps))
+        return f"se_per_row={0.95 * away / _SIGMAS:.2g}, max_steps={steps}"
+
+    @property
+    def conclusion(self) -> str:
+        """One sentence that follows from the verdicts."""
+
+        def called(word: str) -> str:
+            everyone = word == "undecided"
+            return ", ".join(n for n, said in self.verdicts.items() if said == word and (everyone or self.converged[n]))
+
+        good, rough, undecided = called("good"), called("rough"), called("undecided")
+        rest = f" Undecided: {undecided}." if undecided else ""
+        if good:
+            return f"Trust {good} here.{rest}"
+        if undecided:
+            return f"No approximation is known to be good here: use mcmc, or decide with more steps.{rest}"
+        what = "both good and converged" if "good" in self.verdicts.values() else "good"
+        return f"None of the approximations is {what} here: use mcmc.{f' Rough: {rough}.' if rough else ''}"
 
     def to_plain(self) -> dict[str, Any]:
         """The same as numbers, text and maps, for reports and JSON."""
@@ -103,6 +188,7 @@ class Certificate:
             "mcmc": dataclasses.asdict(self.mcmc),
             "evidences": self.evidences,
             "verdicts": self.verdicts,
+            "remarks": self.remarks,
             "rows": self.rows,
             "bound_holds": self.bound_holds,
             "words": str(self),
@@ -115,31 +201,32 @@ class Certificate:
             f"{m.upper_se:.3f} from above; {m.reason})"
         ]
         for name, word in self.verdicts.items():
-            gap = self.evidences[name] - m.log_z
+            gap, remark = self.evidences[name] - m.log_z, self.remarks[name]
             lines.append(
                 f"  {name:12s} {self.evidences[name]:12.3f}  off by {gap:9.3f} ({gap / self.rows:8.5f} a row): {word}"
+                f"{', ' if remark else ''}{remark}"
             )
         lines.append(
             "ELBO ≤ log Z holds."
             if self.bound_holds
             else "ELBO > log Z: the annealing missed part of the posterior. Raise chains or max_steps."
         )
-        good = [name for name, word in self.verdicts.items() if word == "good"]
-        if not m.tight:
-            lines.append("The error bar is wider than requested, so that verdicts are uncertain: raise max_steps.")
-        lines.append(f"Trust {', '.join(good)} here." if good else "None of the approximations is good here: use mcmc.")
-        return "\n".join(lines)
+        return "\n".join([*lines, self.conclusion])
 
 
 def evidence_certificate(model: Model, data: Data, **settings: Any) -> Certificate:
     """Which evidences can be trusted for this model and these data; `settings` go to `log_evidence`."""
+    check(model, data)
     pairs = {
         "vi (elbo)": (VI(), evidence.elbo),
         "hybrid": (VI(), evidence.ep),
         "ep": (EP(), evidence.ep),
         "laplace": (Laplace(), evidence.laplace),
     }
-    found = log_evidence(model, data, **settings)
+    if not model.likelihood.curved:
+        del pairs["laplace"]
+    if model.likelihood.latents > 1:
+        del pairs["ep"]
     with working_precision():
         padded = data.to_bucket()
         values, converged = {}, {}
@@ -147,4 +234,5 @@ def evidence_certificate(model: Model, data: Data, **settings: Any) -> Certifica
             solution = solve(method, model, padded)
             values[name] = float(read(model, padded, solution.sites))
             converged[name] = solution.outcome.ok
+    found = log_evidence(model, data, **settings)
     return Certificate(found, values, converged, float(np.sum(np.asarray(data.weight))))

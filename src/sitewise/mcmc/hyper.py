@@ -18,15 +18,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from sitewise.checks import at_least
 from sitewise.data import Data
 from sitewise.hyperpriors import HyperPrior
 from sitewise.inference import EP
-from sitewise.inference.loop import solve
+from sitewise.inference.solve import solve
 from sitewise.mcmc import surrogate
 from sitewise.mcmc.samples import HyperSamples
-from sitewise.model import Model
+from sitewise.model import Model, check
 from sitewise.numerics.small_matrices import principal_axes
-from sitewise.parameters import Trainable
+from sitewise.parameters import Groups, Trainable
 from sitewise.runtime import programs
 from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
@@ -102,6 +103,7 @@ def sample(
     bounds: Mapping[str, tuple[float, float]] | None = None,
     fixed: tuple[str, ...] = (),
     train: tuple[str, ...] = (),
+    tied: Groups = (),
     sites: Sites | None = None,
     chains: int = 4,
     warmup: int = 200,
@@ -115,16 +117,20 @@ def sample(
 ) -> HyperSamples:
     """Draw from p(θ, f | y).  Start from a fitted model if possible; chains start within `spread` of it (log scale).
 
+    `priors`, `bounds`, `fixed`, `train` and `tied` are as in `Nested`; without a prior a positive parameter is
+    log-uniform and any other uniform, within its bounds.
     `sites` determine where f starts, the noise of the surrogate data and the ellipses of f; by default they are EP's,
     solved again at the middle of the chains after every chunk of the warm-up.  `moves` of f follow every sweep over θ;
     `batch` chains run in one batch (on a GPU: all).  `warmup` and `draws` are rounded up to whole chunks of 25 sweeps.
     `callback` is called after every chunk with the number of chunks that are done and the total.
     """
-    model.likelihood.check(data.y)
+    check(model, data, sites)
+    for name, value, low in (("chains", chains, 1), ("warmup", warmup, 0), ("draws", draws, 1), ("thin", thin, 1)):
+        at_least(name, value, low)
     with working_precision():
         padded = data.to_bucket()
-        trainable = Trainable.of(model, fixed, train)
-        trainable.check_priors(priors or {})
+        trainable = Trainable.of(model, fixed, train, tied=tied)
+        priors_key = trainable.priors(priors or {})
         adapt = sites is None
         limits = jnp.asarray(trainable.limits(bounds or {}))
         if sites is None:
@@ -136,7 +142,6 @@ def sample(
         key_start, key_z, key_run = jax.random.split(jax.random.key(seed), 3)
         start = jnp.clip(trainable.to_vector(model), limits[:, 0], limits[:, 1])
         moved = start + spread * jax.random.normal(key_start, (chains, trainable.size))
-        priors_key = tuple(sorted((priors or {}).items()))
         states = _starts(
             trainable, priors_key, model, padded, sites, limits,
             jax.random.split(key_z, chains), jnp.clip(moved, limits[:, 0], limits[:, 1]),

@@ -36,7 +36,7 @@ def conditional(model: Model, data: Data, A: jax.Array, X_new: jax.Array) -> tup
     V = triangular.lower_solve(A, cross)
     full = prior.kernel.variances(X_new)
     floor = jnp.finfo(full.dtype).eps * full
-    return V, prior.mean(X_new), jnp.maximum(full - jnp.sum(V * V, axis=0), floor)
+    return V, prior.mean.at(X_new), jnp.maximum(full - jnp.sum(V * V, axis=0), floor)
 
 
 def log_density(

@@ -18,7 +18,7 @@ import numpy as np
 from sitewise.data import Data
 from sitewise.mcmc import ais
 from sitewise.mcmc.point_blocks import PointBlocks
-from sitewise.model import Model
+from sitewise.model import Model, check
 from sitewise.parameters import Trainable
 from sitewise.runtime.device import on_accelerator
 from sitewise.runtime.precision import WORKING_DTYPE, working_precision
@@ -97,6 +97,7 @@ def sample_points(
     many, up to `max_steps`.  With `store`, a file, each finished block is written to it at once, and a later run reads
     it from there.  `done` is called after each block with a few words that say what was done.
     """
+    check(model, data)
     settings = ais.Annealing() if annealing is None else annealing
     trainable = Trainable.of(model) if trainable is None else trainable
     vectors = np.asarray(vectors, WORKING_DTYPE)

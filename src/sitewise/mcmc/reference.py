@@ -54,8 +54,11 @@ def prior_root(model: Model, data: Data) -> tuple[jax.Array, jax.Array, jax.Arra
 
 
 def reference(model: Model, data: Data, sites: Sites) -> Reference:
-    """prior × sites; a site that is not finite counts as zero, which leaves the prior itself."""
-    good = data.mask & jnp.isfinite(sites.nat1) & jnp.isfinite(sites.prec)
+    """prior × sites; a site that is not finite counts as zero, which leaves the prior itself.
+
+    So does one of negative precision (Laplace's at an outlier), whose powers need not have a Gaussian as product.
+    """
+    good = data.mask & jnp.isfinite(sites.nat1) & jnp.isfinite(sites.prec) & (sites.prec >= 0)
     sites = Sites(jnp.where(good, sites.nat1, 0.0), jnp.where(good, sites.prec, 0.0))
     mu, A, jitter = prior_root(model, data)
     all_copies = sites.scaled(data.weight)

@@ -34,7 +34,7 @@ def _log_density(likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax
     return total - jnp.log(mean.shape[0])
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class HyperSamples:
     """Draws of the hyperparameters, `vectors` (chains, draws, parameters), and of the whitened latent values `z`.
 
@@ -50,6 +50,10 @@ class HyperSamples:
     limits: np.ndarray
     evaluations: float
     stuck: np.ndarray
+
+    def __repr__(self) -> str:
+        chains, draws = self.vectors.shape[:2]
+        return f"HyperSamples({chains} chains of {draws} draws of {', '.join(self.trainable.labels)})"
 
     @property
     def flat(self) -> np.ndarray:

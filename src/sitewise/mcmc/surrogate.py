@@ -31,7 +31,6 @@ from sitewise.model import Model
 from sitewise.numerics import triangular, whitened_sites
 from sitewise.parameters import Trainable
 from sitewise.sites import Sites
-from sitewise.types import POSITIVE
 
 _MAX_SHRINKS = 60
 
@@ -64,16 +63,8 @@ class Posterior(NamedTuple):
         return self.trainable.from_vector(self.model, vector)
 
     def log_prior(self, vector: jax.Array) -> jax.Array:
-        """Log density of the *vector*: log p(θ) plus log|dθ/dvector|; −∞ outside the bounds.
-
-        A positive parameter without a prior is log-uniform, a real one uniform.
-        """
-        named, given = self.trainable.constrained(vector), dict(self.priors)
-        total = jnp.zeros((), vector.dtype)
-        for p in self.trainable.parameters:
-            if p.name in given:
-                total += jnp.sum(given[p.name].log_prob(named[p.name]))
-                total += jnp.sum(jnp.log(named[p.name])) if p.support == POSITIVE else 0.0
+        """The log density of the vector (`Trainable.log_prior`); −∞ outside the bounds."""
+        total = self.trainable.log_prior(vector, self.priors)
         inside = jnp.all((vector >= self.bounds[:, 0]) & (vector <= self.bounds[:, 1]))
         return jnp.where(inside, total, -jnp.inf)
 
@@ -109,7 +100,7 @@ def _slice(key: jax.Array, target: Posterior, state: State, direction: jax.Array
     mu, A, _ = prior_root(target.at(state.vector), data)
     f = mu + A @ state.z
     if copies:
-        prec = data.weight * target.sites.prec
+        prec = data.weight * jnp.maximum(target.sites.prec, 0.0)
         nat1 = prec * f + jnp.sqrt(prec) * jax.random.normal(key_copy, f.shape, f.dtype)
 
         def whitened(mu: jax.Array, A: jax.Array) -> tuple[whitened_sites.Whitened, jax.Array]:

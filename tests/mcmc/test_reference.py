@@ -1,0 +1,24 @@
+import jax
+import numpy as np
+
+from sitewise import Data, Model, kernels, likelihoods
+from sitewise.mcmc.reference import reference
+from sitewise.sites import Sites
+
+
+def test_normaliser_is_that_of_the_sites_also_where_a_precision_was_negative():
+    """The weights of annealing compare log Z_q with Π t_i: both must be of the same sites."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6, 1))
+    model = Model.full(kernels.RBF(variance=2.0), likelihoods.StudentT(scale=0.3, df=3.0))
+    prec = rng.uniform(0.5, 3.0, 6)
+    prec[2] = -0.4
+    data = Data.of(X, rng.normal(size=6))
+    found = jax.jit(reference)(model, data, Sites(rng.normal(size=6), prec))
+    nat1, prec = (np.asarray(a) for a in found.sites)
+    K = np.asarray(found.prior_root) @ np.asarray(found.prior_root).T
+    sigma = np.linalg.solve(np.eye(6) + K * prec, K)
+    log_z = -0.5 * np.linalg.slogdet(np.eye(6) + K * prec)[1] + 0.5 * nat1 @ sigma @ nat1
+    np.testing.assert_allclose(found.log_z, log_z, atol=1e-8)
+    np.testing.assert_allclose(found.mean, sigma @ nat1, atol=1e-8)
+    np.testing.assert_allclose(np.asarray(found.root) @ np.asarray(found.root).T, sigma, atol=1e-8)
