@@ -3,9 +3,18 @@
 import numpy as np
 import pytest
 
-from sitewise.app.columns import Encoding, describe
-from sitewise.app.table import Table
+from sitewise.app import columns
+from sitewise.app.advice import spell
+from sitewise.app.columns import Encoding
 from sitewise.errors import UserError
+from sitewise.tables import Table, explain, understand
+
+
+def describe(table, *arguments, **options):
+    encoding, notes, problems = columns.describe(understand(table), *arguments, **options)
+    if problems:
+        raise explain(problems, spell, None)
+    return encoding, notes
 
 
 def table(**columns):
@@ -46,33 +55,38 @@ def test_missing_values_are_refused_by_name_or_filled_from_the_training_rows():
 
 
 def test_a_level_that_was_not_there_is_none_of_them():
-    t = table(x=[1, 2, 3, 4, 5, 6], colour=COLOURS, y=Y)
+    t = table(x=[1, 2, 3, 4, 5, 7], colour=COLOURS, y=Y)
     encoding, _ = describe(t, "y", "auto", impute=False)
     new = table(x=[1, 2], colour=["red", "pink"])
     assert np.array_equal(encoding.inputs(new)[:, 1:], [[0, 0, 1], [0, 0, 0]])
-    assert "'pink'" in encoding.unknown_levels(new)[0]
+    assert "'pink' in row 2" in encoding.unknown_levels(new)[0]
     with pytest.raises(UserError, match="lacks the column 'colour'"):
         encoding.inputs(table(x=[1]))
-    with pytest.raises(UserError, match="held numbers"):
+    with pytest.raises(UserError, match=r"held numbers when the model was fitted, but row 1 of t\.csv has 'many'"):
         encoding.inputs(table(x=["many"], colour=["red"]))
 
 
 def test_columns_that_may_surprise_are_noted():
-    t = table(id=[1, 2, 3, 4, 5, 6], same=[7] * 6, void=[None] * 6, x=[3, 1, 4, 1, 5, 9], y=Y)
+    texts = ["p", "q", "r", "s", "t", "u"]
+    t = table(id=[2, 1, 3, 4, 6, 5], same=[7] * 6, void=[None] * 6, name=texts, x=[3, 1, 4, 1, 5, 9], y=Y)
     encoding, notes = describe(t, "y", "auto", impute=False)
-    assert encoding.features == ["id", "x"]
-    assert [n.split("'")[1] for n in notes] == ["id", "same", "void"]
+    assert encoding.features == ["x"]
+    assert [n.split("'")[1] for n in notes] == ["id", "same", "void", "name"]
+    encoding, _ = describe(t, "y", "auto", impute=False, use=["id", "name"])
+    assert encoding.features == ["id", *(f"name={v}" for v in texts), "x"]
 
 
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
         ({"x": ["1", "2", "3", "4", "5", "?!"], "y": Y}, "--missing '\\?!'"),
-        ({"x": ["p", "q", "r", "s", "t", "u"], "y": Y}, "6 different texts.*--drop 'x'"),
+        ({"x": ["p", "q", "r", "s", "t", "t"], "y": Y}, "5 different texts.*--drop x"),
+        ({"week": [1, 2, 3, 4, 5, 6], "y": Y}, "counts the rows, from 1 to 6: say --use week .* or --drop week"),
+        ({"x": Y, "y": Y}, "'x' has the value of the target.*--drop x"),
         ({"x": [1, 2, 3, 4, 5, np.inf], "y": Y}, "infinity"),
-        ({"x": [1, 2, 3, 4, 5, 6], "y": ["a"] * 6}, "one class only"),
-        ({"x": [1, 2, 3, 4, 5, 6], "y": [2.5] * 6}, "nothing to learn"),
-        ({"x": [1, 2, 3, 4, 5, 6], "y": [1, 2, 3, 1, 2, 3]}, "3 different whole numbers: say --likelihood"),
+        ({"x": [1, 2, 3, 4, 5, 7], "y": ["a"] * 6}, "one class only"),
+        ({"x": [1, 2, 3, 4, 5, 7], "y": [2.5] * 6}, "nothing to learn"),
+        ({"x": [1, 2, 3, 4, 5, 7], "y": [1, 2, 3, 1, 2, 3]}, "3 different whole numbers: say --likelihood"),
         ({"x": [1] * 6, "y": Y}, "no column besides 'y'"),
     ],
 )
@@ -88,9 +102,24 @@ def test_targets():
     assert describe(t, "z", "auto", False)[0].likelihood == "gaussian"
     assert not any("poisson" in n for n in describe(t, "z", "auto", False)[1])
     many = table(x=list(range(0, 24, 2)), y=list(range(12)))
-    assert "--likelihood negative_binomial or poisson" in describe(many, "y", "auto", False)[1][0]
+    assert "--likelihood poisson or negative_binomial" in describe(many, "y", "auto", False)[1][0]
     assert describe(t, "y", "poisson", False)[0].targets(t).dtype == float
     with pytest.raises(UserError, match="row 2 is the first"):
         describe(t, "z", "auto", False)[0].targets(table(z=[1, None, 3]))
     with pytest.raises(UserError, match="holds text"):
         describe(table(x=[1, 2], y=["a", "b"]), "y", "gaussian", False)[0].targets(table(y=["a", "b"]))
+
+
+def test_the_description_in_a_model_file_of_version_0_1_is_read():
+    plain = {
+        "target": "y", "likelihood": "probit", "impute": True, "columns": [
+            {"name": "x", "levels": [], "fill": 2.0, "centre": 1.0, "scale": 4.0},
+            {"name": "colour", "levels": ["blue", "green", "red"], "fill": "red", "centre": 0.0, "scale": 1.0},
+        ],
+    }  # fmt: skip
+    encoding = Encoding.from_plain(plain)
+    new = table(x=[9, None], colour=["blue", None], y=["a", "b"])
+    assert np.array_equal(encoding.inputs(new), [[2, 1, 0, 0], [0.25, 0, 0, 1]])
+    assert list(encoding.targets(new)) == ["a", "b"]
+    with pytest.raises(UserError, match="fit it again"):
+        Encoding.from_plain({**plain, "columns": [{"name": "x"}]})

@@ -5,8 +5,10 @@ import sys
 import numpy as np
 import pytest
 
-from sitewise.app.table import parse_number, read_table
+from sitewise.app.advice import spell
+from sitewise.app.table import read_table
 from sitewise.errors import UserError
+from sitewise.tables.cells import parse_number
 
 PLAIN = "a,b,name\n1.5,-2,x\n1234.5,3e2,y\n"
 
@@ -40,6 +42,23 @@ def test_every_dialect_gives_the_same_table(tmp_path, content):
     assert list(table.lines) == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("content", "names", "rows"),
+    [
+        ("Sales 2024\nregion;2019;2020\nnorth;5;6\nsouth;7;8\n", ["region", "2019", "2020"], 2),
+        ("sep=;\na;b;c\n1;2;x\n3;4;y\n", ["a", "b", "c"], 2),
+        ("Report, north, 3 May 2024\n\na,b\n1,x\n2,y\n", ["a", "b"], 2),
+        ('"a","b"\n"1",3,x\n"2",4,y\n', ["unnamed 1", "a", "b"], 2),
+        ("a,b\n1,x\n2,y\n\nSource: the office\nAll rights reserved\n", ["a", "b"], 2),
+        ("a,b,a\n1,x,2\n", ["a", "b", "a (2)"], 1),
+        ("a,b,c\n1,,\n2,,\n3,4,x\n", ["a", "b", "c"], 3),
+    ],
+)
+def test_titles_and_remarks_are_no_rows(tmp_path, content, names, rows):
+    table = read(tmp_path, content)
+    assert list(table.columns) == names and table.rows == rows and list(table.lines) == list(range(1, rows + 1))
+
+
 def test_text_that_is_not_utf8_is_read_with_a_note(tmp_path):
     table = read(tmp_path, "a,b\n1,bösartig\n".encode("cp1252"))
     assert table.text("b")[0] == "bösartig" and "Windows-1252" in table.notes[0]
@@ -61,10 +80,9 @@ def test_numbers():
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ('a,b\n"1,234",x\n"2,345",y\n', "--decimal"),
-        ("a;b\n1,5;2.5\n2,5;3.5\n", "--decimal"),
         ("a,b\n1,2\n3\n", "row 2 has 1 fields"),
-        ("a,a\n1,2\n", "more than one column named 'a'"),
+        ("a,b,c\n1,2\n3,4\n", "row 1 has 2 fields where the header names 3"),
+        ("a,b\n1\n2\n", "row 1 has 1 fields where the header names 2"),
         ("1,2\n3,4\n", "must name the columns"),
         ("a,b\n", "no rows"),
         ("", "empty"),
@@ -79,6 +97,8 @@ def test_what_cannot_be_read_is_a_sentence(tmp_path, content, words):
 
 def test_the_answer_to_the_question_about_decimals_is_taken(tmp_path):
     content = 'a,b\n"1,234",x\n"2,345",y\n'
+    (problem,) = read(tmp_path, content).problems
+    assert "say --decimal . if it groups thousands, or --decimal ," in problem.sentence(spell)
     assert read(tmp_path, content, decimal=".").numbers("a")[0] == 1234
     assert read(tmp_path, content, decimal=",").numbers("a")[0] == 1.234
 

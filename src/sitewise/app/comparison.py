@@ -24,8 +24,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from sitewise import metrics
-from sitewise.estimators import GPClassifier
+from sitewise.app.side_baseline import side_baseline
 from sitewise.estimators.base import GPBase
+from sitewise.estimators.side_information import Side, censored, within_bounds
 from sitewise.likelihoods import BY_NAME
 from sitewise.methods import METHODS
 
@@ -64,28 +65,40 @@ def split(y: np.ndarray, folds: int, seed: int, classes: bool, repeats: int = 1)
     ]
 
 
-def score(model: GPBase, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> dict[str, Any]:
+def score(
+    model: GPBase,
+    X: np.ndarray,
+    y: np.ndarray,
+    X_test: np.ndarray,
+    y_test: np.ndarray,
+    side: Side | None = None,
+    side_test: Side | None = None,
+) -> dict[str, Any]:
     """Fit on (X, y) and predict (X_test, y_test): plain numbers and lists, one entry per test row."""
+    side, side_test = side or {}, side_test or {}
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # `converged` reports it
-        model.fit(X, y)
+        model.fit(X, y, **side)
     seconds = time.perf_counter() - began
     kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
     own = own_evidence(model)
     found = {
-        "log_density": model.log_predictive_density(X_test, y_test).tolist(),
+        "log_density": model.log_predictive_density(X_test, y_test, **side_test).tolist(),
         "evidence": None if own is None else own / len(X),
         "seconds": seconds,
         "converged": bool(model.converged_),
         "lengthscale": [np.atleast_1d(k.lengthscale).tolist() for k in kernels],
         "magnitude": [float(np.sqrt(k.variance)) for k in kernels],
     }
-    if isinstance(model, GPClassifier):
+    if hasattr(model, "classes_"):
         return {**found, **_class_predictions(model.predict_proba(X_test), model.classes_, y_test)}
-    upper = model.predict_cdf(X_test, y_test)
-    lower = model.predict_cdf(X_test, y_test - 1) * (y_test > 0) if model.likelihood_.discrete() else upper
-    mean = model.predict(X_test)
+    known = {name: column for name, column in side_test.items() if name not in ("lower", "upper")}
+    upper = model.predict_cdf(X_test, y_test, **known)
+    lower = model.predict_cdf(X_test, y_test - 1, **known) * (y_test > 0) if model.likelihood_.discrete() else upper
+    below, above = censored(y_test, side_test)
+    lower, upper = np.where(below, 0.0, lower), np.where(above, 1.0, upper)
+    mean = within_bounds(model.predict(X_test, **known), side_test)
     return {**found, "prediction": mean.tolist(), "below": lower.tolist(), "up_to": upper.tolist()}
 
 
@@ -102,16 +115,22 @@ def _class_predictions(proba: np.ndarray, classes: np.ndarray, y: np.ndarray) ->
     }
 
 
-def baseline(likelihood: str, y: np.ndarray, y_test: np.ndarray) -> dict[str, Any]:
+def baseline(
+    likelihood: str, y: np.ndarray, y_test: np.ndarray, side: Side | None = None, side_test: Side | None = None
+) -> dict[str, Any]:
     """The score of predictions from the training targets alone: class shares, or one distribution for all rows."""
     nothing: dict[str, Any] = {"evidence": None, "seconds": 0.0, "converged": True, "lengthscale": [], "magnitude": []}
     kind = BY_NAME[likelihood]
-    if kind.support == "classes":
+    if kind.support in ("classes", "ranks"):
         classes, counts = np.unique(y, return_counts=True)
         share = counts / counts.sum()
         proba = np.tile(share, (len(y_test), 1))
-        density = np.log(share[np.searchsorted(classes, y_test)])
+        place = np.minimum(np.searchsorted(classes, y_test), len(classes) - 1)
+        with np.errstate(divide="ignore"):
+            density = np.log(np.where(classes[place] == y_test, share[place], 0.0))
         return {**nothing, "log_density": density.tolist(), **_class_predictions(proba, classes, y_test)}
+    if side:
+        return {**nothing, **side_baseline(y, y_test, side, side_test or {})}
     fixed, whole = kind.baseline(np.asarray(y, float)), kind.discrete()
     found = {
         "log_density": fixed.logpmf(y_test) if whole else fixed.logpdf(y_test), "up_to": fixed.cdf(y_test),

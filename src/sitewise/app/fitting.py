@@ -8,7 +8,7 @@ import numpy as np
 
 from sitewise.app.loading import Loaded
 from sitewise.app.process import warnings_as_notes
-from sitewise.estimators import GPClassifier, GPRegressor
+from sitewise.estimators import GPClassifier, GPOrdinal, GPRegressor
 from sitewise.estimators.base import GPBase
 from sitewise.kernels import Matern52
 from sitewise.likelihoods import BY_NAME
@@ -17,28 +17,30 @@ from sitewise.runtime.progress import bar, reporting_to
 
 def estimator(
     method: str, likelihood: str, features: int, *, ard: bool = False, seed: int = 0, **settings: Any
-) -> GPClassifier | GPRegressor:
-    """A classifier or a regressor, as the likelihood requires; `ard` gives every column its own lengthscale."""
+) -> GPClassifier | GPOrdinal | GPRegressor:
+    """The estimator that the likelihood requires; `ard` gives every column its own lengthscale."""
     kernel = Matern52(lengthscale=np.ones(features)) if ard else Matern52()
+    if BY_NAME[likelihood].support == "ranks":
+        return GPOrdinal(kernel, method=method, random_state=seed, **settings)
     kind = GPClassifier if BY_NAME[likelihood].support == "classes" else GPRegressor
     return kind(kernel, method=method, likelihood=likelihood, random_state=seed, **settings)
 
 
-def fit_with_progress(model: GPBase, X: np.ndarray, y: np.ndarray, doing: str) -> None:
-    """Fit, with a bar that shows the remaining time, and warnings as notes."""
+def fit_with_progress(model: GPBase, X: np.ndarray, y: np.ndarray, doing: str, **side: np.ndarray) -> None:
+    """Fit, with a bar that shows the remaining time, and warnings as notes; `side` is side information."""
     with (
         warnings_as_notes(),
         bar(doing, 1, pieces=False) as progress,
         reporting_to(lambda now, share: progress.tell(f"{doing}: {now}", share)),
     ):
-        model.fit(X, y)
+        model.fit(X, y, **side)
 
 
 def describe(model: GPBase, loaded: Loaded) -> dict[str, Any]:
     """The result of a fit on all rows, as plain data; draws of mcmc have no evidence and leave no row out."""
     kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
     sites = hasattr(model, "sites_")
-    density = model.loo_.log_density if sites else model.log_predictive_density(loaded.X, loaded.y)
+    density = model.loo_.log_density if sites else model.log_predictive_density(loaded.X, loaded.y, **loaded.side)
     worst = np.argsort(density)[:10]
     return {
         "method": model.method,

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import typer
+from sklearn.pipeline import Pipeline
 
 from sitewise import estimators
-from sitewise.app.columns import Encoding, describe
+from sitewise.app import side_columns
+from sitewise.app.advice import command_line, spell
+from sitewise.app.columns import AUTO_CLASSES, AUTO_VALUES, Encoding, describe
 from sitewise.app.process import note
-from sitewise.app.table import Table, read_table
+from sitewise.app.table import read_table
 from sitewise.errors import UserError
+from sitewise.tables import Problem, Table, explain
 
 # Above this the user has to choose: the time of an exact fit grows with the cube of the rows.
 EXACT_ROWS = 2000
@@ -34,6 +39,11 @@ class Loaded(NamedTuple):
     def y(self) -> np.ndarray:
         return self.encoding.targets(self.table)
 
+    @property
+    def side(self) -> dict[str, np.ndarray]:
+        """Side information of the rows, by the estimator's keywords."""
+        return side_columns.values(self.table, self.encoding.side)
+
     def facts(self) -> dict[str, Any]:
         """The description of the data for reports."""
         y = self.y
@@ -51,6 +61,8 @@ class Loaded(NamedTuple):
         """A text that changes when any number that enters a fit changes."""
         content = hashlib.sha256(np.ascontiguousarray(self.X).tobytes())
         content.update("\n".join(map(str, self.y)).encode())
+        for name, column in self.side.items():
+            content.update(name.encode() + column.tobytes())
         return content.hexdigest()
 
 
@@ -60,51 +72,93 @@ def load(
     *,
     likelihood: str = "auto",
     drop: Sequence[str] | None = None,
+    use: Sequence[str] | None = None,
     impute: bool = False,
     missing: Sequence[str] | None = None,
     decimal: str | None = None,
+    dayfirst: bool | None = None,
+    skip_missing_target: bool = False,
     max_rows: int | None = None,
     seed: int = 0,
     inducing: int | bool | None = False,
+    side: Mapping[str, str] | None = None,
+    context: typer.Context | None = None,
 ) -> Loaded:
     """Read the file, choose rows, and describe the columns; notes are printed.
 
+    All problems of the table are raised together, with a command line that solves them, made from the `context`.
     `inducing` is the requested number of inducing inputs, or False where the command takes none.
     """
-    table = read_table(path, decimal=decimal, missing=missing or ())
-    table.column(target)
-    if target in (drop or ()):
+    if any(target in (item, *map(str.strip, item.split(","))) for item in drop or ()):
         raise UserError(f"column {target!r} is the target and cannot be dropped.")
-    table, rows = table.drop(drop or ()), table.rows
+    table = read_table(path, decimal=decimal, dayfirst=dayfirst, missing=missing or (), drop=drop or ())
+    for column in (side or {}).values():
+        table.column(column)
+    absent = table.missing(target)
     notes = []
+    if skip_missing_target and np.any(absent):
+        table = table.take(np.flatnonzero(~absent))
+        notes.append(f"{int(np.sum(absent))} rows without a target were left out.")
+    encoding, found, problems = describe(
+        table, target, likelihood, impute, use=table.named(use or ()), missing=missing or (), side=side
+    )
+    rows = table.rows
     if max_rows is None and not inducing and rows > EXACT_ROWS:
-        sparse = "" if inducing is False else "--inducing 200 to summarise all rows by 200 points, "
-        raise UserError(
-            f"{table.name} has {rows} rows, and the time of an exact fit grows with their cube: say {sparse}--max-rows "
-            f"{EXACT_ROWS} to use {EXACT_ROWS} of them chosen at random, or --max-rows {rows} to use all and wait."
-        )
+        sparse = () if inducing is False else (({"inducing": 200}, "to summarise all rows by 200 points"),)
+        problems.append(Problem(
+            f"{table.name} has {rows} rows, and the time of an exact fit grows with their cube",
+            (*sparse, ({"max_rows": EXACT_ROWS}, f"to use {EXACT_ROWS} of them chosen at random"),
+             ({"max_rows": rows}, "to use all and wait")),
+        ))  # fmt: skip
     if max_rows is not None and max_rows < rows:
         chosen = np.sort(np.random.default_rng(seed).permutation(rows)[:max_rows])
         table = table.take(chosen)
+        encoding = encoding.learn(table)
         notes.append(f"{max_rows} of {rows} rows were chosen at random (--seed {seed}).")
-    encoding, found = describe(table, target, likelihood, impute)
     loaded = Loaded(table, encoding, notes + found)
-    _ = loaded.y  # a target that cannot be used is reported before any work
+    _ = loaded.side  # numbers that cannot be used are reported before any work
     for sentence in loaded.notes:
         note(sentence)
+    if problems:
+        raise explain(problems, spell, None if context is None else command_line(context))
     return loaded
 
 
+def load_new(
+    path: Path,
+    encoding: Encoding,
+    *,
+    missing: Sequence[str] | None = None,
+    decimal: str | None = None,
+    dayfirst: bool | None = None,
+    context: typer.Context | None = None,
+) -> Table:
+    """A table that a saved model is used on, read as the model's own table was; notes are printed."""
+    codes = (*encoding.recipe.missing, *(missing or ()))
+    table = read_table(path, decimal=decimal, dayfirst=dayfirst, missing=codes, known=encoding.readings)
+    for sentence in table.notes:
+        note(sentence)
+    if problems := encoding.recipe.problems(table):
+        raise explain(problems, spell, None if context is None else command_line(context))
+    for sentence in encoding.unknown_levels(table):
+        note(sentence)
+    return table
+
+
 def load_model(path: Path) -> Any:
-    """A model that `sitewise fit` has written."""
+    """A model that `sitewise fit` has written, or a pipeline with a `TableEncoder` that was saved from Python."""
     if not path.exists():
         raise UserError(f"there is no file {path}.")
     if path.is_dir():
         raise UserError(f"{path} is a folder; give the file that `sitewise fit` wrote.")
     found = estimators.load(path)
+    if isinstance(found, Pipeline) and isinstance(found[0], estimators.TableEncoder):
+        encoder, found = found[0], found[-1]
+        kind = AUTO_CLASSES if hasattr(found, "classes_") else AUTO_VALUES
+        found.table_ = Encoding("", kind, encoder.recipe_).to_plain()  # the name of the target is not known
     if not hasattr(found, "table_"):
         raise UserError(
             f"{path} was saved from Python and does not say how a table becomes its inputs; use sitewise.load there, "
-            "or fit it with `sitewise fit`."
+            "save a pipeline with sitewise.TableEncoder, or fit it with `sitewise fit`."
         )
     return found

@@ -45,7 +45,12 @@ def method_list(text: str) -> list[str]:
 
 
 DataFile = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file.", show_default=False)]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File written by `sitewise fit`.", show_default=False)]
+ModelFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="File of `sitewise fit`, or of sitewise.save with a TableEncoder.", show_default=False
+    ),
+]
 Target = Annotated[str, typer.Option("--target", "-t", help="Name of the column to predict.", show_default=False)]
 MethodName = Annotated[
     Method,
@@ -63,10 +68,26 @@ Likelihood = Annotated[
         + ".",
     ),
 ]
-Drop = Annotated[list[str] | None, typer.Option("--drop", help="Column to leave out; may be repeated.")]
+Drop = Annotated[
+    list[str] | None, typer.Option("--drop", help="Columns to leave out, separated by commas; may be repeated.")
+]
+Use = Annotated[
+    list[str] | None,
+    typer.Option("--use", help="Columns to use although they look like identifiers, separated by commas."),
+]
 Impute = Annotated[bool, typer.Option("--impute", help="Fill missing values with medians and most frequent texts.")]
 Missing = Annotated[list[str] | None, typer.Option("--missing", help="Further text that means a missing value.")]
-Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal mark, '.' or ','; by default detected.")]
+Decimal = Annotated[
+    str | None,
+    typer.Option("--decimal", help="Decimal mark, '.' or ',', of numbers such as 1,234; else detected, or asked."),
+]
+DayFirst = Annotated[
+    bool | None,
+    typer.Option("--dayfirst/--monthfirst", help="Whether 3/4/2024 is the 3rd of April; else detected, or asked."),
+]
+SkipMissingTarget = Annotated[
+    bool, typer.Option("--skip-missing-target", help="Leave out the rows in which the target is missing.")
+]
 Ard = Annotated[bool, typer.Option("--ard", help="One lengthscale per column instead of one for all.")]
 MaxRows = Annotated[
     int | None,

@@ -1,91 +1,46 @@
 """Tables from files: CSV in the dialects that other tools write, and Parquet.
 
-The dialect is detected from the file; where a file can be read in two ways, reading stops with a sentence that names
-the option which decides.
+The dialect is detected from the file.  Lines above the header and below the last row are skipped, with a note; what
+can be read in two ways is left open, as a problem of the table.
 """
 
 from __future__ import annotations
 
 import codecs
+import collections
 import csv
-import dataclasses
 import io
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from sitewise.errors import UserError
 from sitewise.runtime.memory import budget
+from sitewise.tables import Reading, Table, table_of, understand
+from sitewise.tables.cells import parse_number
+from sitewise.tables.dates import ORDERS, parse_date
+from sitewise.tables.table import MISSING
 
-MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?"})
 _SEPARATORS = ",;\t|"
 _BOMS = (("utf-8-sig", codecs.BOM_UTF8), ("utf-16", codecs.BOM_UTF16_LE), ("utf-16", codecs.BOM_UTF16_BE))
 _CELL = 100  # bytes of memory for an entry of a table while it is read
 _SAMPLE = 50  # lines that decide how columns are separated
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """Columns by name: numbers (NaN is missing), or text (None is missing) if any entry is not a number.
+def read_table(
+    path: Path,
+    *,
+    decimal: str | None = None,
+    dayfirst: bool | None = None,
+    missing: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    known: Mapping[str, Reading] | None = None,
+) -> Table:
+    """The table in a file; `missing` are further texts that stand for a missing value, `drop` columns to leave out.
 
-    `lines` are the places of the rows in the file, counted from 1 without the header.
+    `known` are the readings of a model's columns, for a table that the model is used on.
     """
-
-    name: str
-    columns: dict[str, np.ndarray]
-    decimal: str = "."
-    lines: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, int))
-    notes: tuple[str, ...] = ()
-
-    @property
-    def rows(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def column(self, name: str) -> np.ndarray:
-        """The column of this name; raises if there is none."""
-        if name not in self.columns:
-            raise UserError(f"{self.name} has no column {name!r}; it has {_listed(self.columns)}.")
-        return self.columns[name]
-
-    def numbers(self, name: str) -> np.ndarray | None:
-        """The column as numbers, or None if it also holds other text."""
-        values = self.column(name)
-        return values if values.dtype.kind == "f" else None
-
-    def text(self, name: str) -> np.ndarray:
-        """The column as text; equal numbers become equal text, however the file writes them."""
-        numbers = self.numbers(name)
-        if numbers is None:
-            return self.column(name)
-        return np.array([None if np.isnan(v) else f"{v:.12g}" for v in numbers], object)
-
-    def missing(self, name: str) -> np.ndarray:
-        """Which entries of the column are missing."""
-        values = self.column(name)
-        return np.isnan(values) if values.dtype.kind == "f" else np.array([v is None for v in values])
-
-    def take(self, index: np.ndarray) -> Table:
-        """The rows with these numbers."""
-        cut = {name: values[index] for name, values in self.columns.items()}
-        return dataclasses.replace(self, columns=cut, lines=self.lines[index])
-
-    def drop(self, names: Iterable[str]) -> Table:
-        """The table without these columns."""
-        for name in names:
-            self.column(name)
-        return dataclasses.replace(self, columns={k: v for k, v in self.columns.items() if k not in set(names)})
-
-
-def _listed(names: Iterable[str], most: int = 12) -> str:
-    names = list(names)
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(repr(n) for n in names[:most]) + more
-
-
-def read_table(path: Path, *, decimal: str | None = None, missing: Sequence[str] = ()) -> Table:
-    """The table in a file; `missing` are further texts that stand for a missing value."""
     if decimal not in (None, ".", ","):
         raise UserError(f"--decimal must be '.' or ',', got {decimal!r}.")
     if not path.exists():
@@ -93,29 +48,31 @@ def read_table(path: Path, *, decimal: str | None = None, missing: Sequence[str]
     if path.is_dir():
         raise UserError(f"{path} is a folder; give a CSV or Parquet file.")
     if path.suffix.lower() in (".parquet", ".pq"):
-        return _parquet(path)
+        table, likely = _parquet(path, missing), None
+    else:
+        table, likely = _csv(path, missing)
+    table = table.drop(table.named(drop))
+    return understand(table, decimal=decimal, dayfirst=dayfirst, known=known, likely=likely)
+
+
+def _csv(path: Path, missing: Sequence[str]) -> tuple[Table, str | None]:
+    """The table, all text, and the decimal mark that goes with its separator."""
     text, notes = _decode(path)
     separator = _separator(path, text)
-    header, body = _records(path, text, separator)
+    try:
+        records = [r for r in csv.reader(io.StringIO(text), delimiter=separator) if any(c.strip() for c in r)]
+    except csv.Error as problem:
+        raise UserError(f"{path} cannot be read as CSV: {problem}.") from None
+    if separator != ",":
+        notes.append(f"columns are separated by {'tabs' if separator == chr(9) else repr(separator)}.")
+    header, body = _header(path, _without_titles(records, notes), notes)
     absent = MISSING | {m.strip().lower() for m in missing}
     columns = {}
     for name, cells in zip(header, zip(*body, strict=True), strict=True):
         stripped = [c.strip() for c in cells]
         columns[name] = np.array([None if c.lower() in absent else c for c in stripped], object)
-    if decimal is None:
-        decimal = _decimal(path, columns, separator)
-    if separator != ",":
-        notes.append(f"columns are separated by {'tabs' if separator == chr(9) else repr(separator)}.")
-    if decimal == ",":
-        notes.append("numbers have decimal commas.")
-    columns = {name: _as_numbers(cells, decimal) for name, cells in columns.items()}
-    return Table(path.name, columns, decimal, np.arange(1, len(body) + 1), tuple(notes))
-
-
-def _as_numbers(cells: np.ndarray, decimal: str) -> np.ndarray:
-    """The cells as numbers if all of them are numbers, and unchanged otherwise."""
-    parsed = [np.nan if c is None else parse_number(c, decimal) for c in cells]
-    return cells if None in parsed else np.array(parsed, float)
+    table = Table(path.name, columns, np.arange(1, len(body) + 1), tuple(notes))
+    return table, "," if separator == ";" else None
 
 
 def _decode(path: Path) -> tuple[str, list[str]]:
@@ -133,89 +90,93 @@ def _decode(path: Path) -> tuple[str, list[str]]:
 
 
 def _separator(path: Path, text: str) -> str:
-    """The separator that cuts every line into the same number of fields; of several, the one with most fields."""
+    """The separator that cuts most lines into the same number of fields; of several, the one with most fields."""
     lines = [line for line in text.splitlines()[: 2 * _SAMPLE] if line.strip()][:_SAMPLE]
-    best, most = "", 1
+    best, most = "", (0, 1)
     for separator in _SEPARATORS:
-        widths = {len(record) for record in csv.reader(lines[:-1] or lines, delimiter=separator)}
-        if len(widths) == 1 and max(widths) > most:
-            best, most = separator, max(widths)
+        widths = [len(record) for record in csv.reader(lines[:-1] or lines, delimiter=separator)]
+        width, count = collections.Counter(widths).most_common(1)[0]
+        if width > 1 and (count, width) > most:
+            best, most = separator, (count, width)
     if best:
         return best
     present = [s for s in _SEPARATORS if s in lines[0]]
     if not present:
         raise UserError(f"{path} has one column only; a table needs a target and at least one other column.")
-    # The lines have different lengths: the header decides, and `_records` names the wrong line.
+    # The lines have different lengths: the header decides, and `_header` names the wrong line.
     return max(present, key=lines[0].count)
 
 
-def _records(path: Path, text: str, separator: str) -> tuple[list[str], list[list[str]]]:
-    try:
-        records = [r for r in csv.reader(io.StringIO(text), delimiter=separator) if any(c.strip() for c in r)]
-    except csv.Error as problem:
-        raise UserError(f"{path} cannot be read as CSV: {problem}.") from None
+def _without_titles(records: list[list[str]], notes: list[str]) -> list[list[str]]:
+    """The records from the header to the last row: titles above and remarks below have other numbers of fields.
+
+    Spreadsheets pad such lines, so one that has a single entry counts too where the table has more than two columns.
+    A first line that is longer than the rows, or shorter by the name of an index, is the header all the same if the
+    next one holds values.
+    """
+    width = collections.Counter(map(len, records)).most_common(1)[0][0]
+
+    def beside(record: list[str]) -> bool:
+        return len(record) != width or (width > 2 and sum(bool(c.strip()) for c in record) == 1)
+
+    first = next((k for k, record in enumerate(records) if not beside(record)), 0)
+    values = _values(records[first])
+    uneven = len(records[0]) > width or (len(records[0]) == width - 1 and all(c.strip() for c in records[0]))
+    if width == 1 or len(values) == width or (uneven and values):
+        first = 0
+    last = len(records)
+    while last > first + 2 and len(records[last - 1]) == 1 != width and not _values(records[last - 1]):
+        last -= 1
+    if first:
+        notes.append(f"skipped {_lines(first)} above the header: {_shown(records[0])}.")
+    if last < len(records):
+        notes.append(f"skipped {_lines(len(records) - last)} below the table: {_shown(records[last])}.")
+    return records[first:last]
+
+
+def _lines(count: int) -> str:
+    return "one line" if count == 1 else f"{count} lines"
+
+
+def _shown(record: list[str]) -> str:
+    text = " ".join(c.strip() for c in record if c.strip())
+    return repr(text if len(text) <= 60 else text[:57] + "…")
+
+
+def _values(record: list[str]) -> list[str]:
+    """The cells that are numbers or dates, which names of columns seldom are."""
+    read = (*((parse_number, mark) for mark in ".,"), *((parse_date, order) for order in ORDERS))
+    return [c for c in record if any(parse(c.strip(), way) is not None for parse, way in read)]
+
+
+def _header(path: Path, records: list[list[str]], notes: list[str]) -> tuple[list[str], list[list[str]]]:
+    """The names of the columns, each once, and the rows."""
     header, body = [name.strip() for name in records[0]], records[1:]
+    if not body:
+        raise UserError(f"{path} has column names but no rows.")
     if len(header) > 1 and header[-1] == "" and all(len(r) == len(header) and r[-1].strip() == "" for r in body):
         header, body = header[:-1], [r[:-1] for r in body]  # a separator at the end of every line
+    if all(parse_number(name, ".") is not None or parse_number(name, ",") is not None for name in header):
+        raise UserError(f"{path} begins with numbers; its first line must name the columns.")
+    if all(len(r) == len(header) + 1 for r in body):
+        header = ["", *header]  # row names, as R writes them
     for number, record in enumerate(body, 1):
         if len(record) != len(header):
             raise UserError(
-                f"{path}: row {number} has {len(record)} fields where the first line names {len(header)} columns; "
+                f"{path}: row {number} has {len(record)} fields where the header names {len(header)} columns; "
                 "correct that row, or quote fields that contain the separator."
             )
-    twice = [name for name in dict.fromkeys(header) if header.count(name) > 1]
-    if twice:
-        raise UserError(f"{path} has more than one column named {twice[0]!r}; give each its own name.")
-    if all(parse_number(name, ".") is not None or parse_number(name, ",") is not None for name in header):
-        raise UserError(f"{path} begins with numbers; its first line must name the columns.")
-    if not body:
-        raise UserError(f"{path} has column names but no rows.")
-    return header, body
+    names: list[str] = []
+    for place, name in enumerate(header, 1):
+        shown = name or f"unnamed {place}"
+        if shown in names:
+            shown = next(f"{shown} ({k})" for k in range(2, len(header) + 2) if f"{shown} ({k})" not in header + names)
+            notes.append(f"more than one column is named {name!r}; the one at place {place} is called {shown!r} here.")
+        names.append(shown)
+    return names, body
 
 
-_PLAIN = {d: re.compile(rf"[+-]?(\d+({re.escape(d)}\d*)?|{re.escape(d)}\d+)([eE][+-]?\d+)?") for d in ".,"}
-_GROUPED = {
-    d: re.compile(rf"[+-]?\d{{1,3}}({re.escape(o)}\d{{3}})+({re.escape(d)}\d*)?") for d, o in ((".", ","), (",", "."))
-}
-_INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
-
-
-def parse_number(text: str, decimal: str) -> float | None:
-    """The number, or None; the mark that is not the decimal one may group thousands."""
-    if _PLAIN[decimal].fullmatch(text):
-        return float(text.replace(decimal, "."))
-    if _GROUPED[decimal].fullmatch(text):
-        return float(text.replace("," if decimal == "." else ".", "").replace(decimal, "."))
-    return float(text) if _INFINITE.fullmatch(text) else None
-
-
-def _decimal(path: Path, columns: dict[str, np.ndarray], separator: str) -> str:
-    """The decimal mark of the file; an error where both marks are possible."""
-    votes: dict[str, list[str]] = {".": [], ",": []}
-    either = []  # columns such as "1,234", which may be a fraction or a thousand
-    for name, cells in columns.items():
-        texts = [c for c in cells if c is not None]
-        if not any(mark in t for t in texts for mark in votes):
-            continue
-        reads = [mark for mark in votes if all(parse_number(t, mark) is not None for t in texts)]
-        if len(reads) == 1:
-            votes[reads[0]].append(name)
-        elif reads and any("," in t for t in texts):
-            either.append(name)
-    if votes["."] and votes[","]:
-        raise UserError(
-            f"{path} has numbers with decimal commas in column {votes[','][0]!r} and with decimal points in "
-            f"{votes['.'][0]!r}: say --decimal ',' or --decimal '.'; the other mark then groups thousands."
-        )
-    if either and not votes["."] and not votes[","] and separator != ";":
-        raise UserError(
-            f"{path} has numbers with commas in column {either[0]!r}, which may group thousands: say --decimal ',' if "
-            "the comma is the decimal mark, or --decimal '.' if it groups thousands."
-        )
-    return "," if votes[","] or (either and not votes["."]) else "."
-
-
-def _parquet(path: Path) -> Table:
+def _parquet(path: Path, missing: Sequence[str]) -> Table:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -235,16 +196,5 @@ def _parquet(path: Path) -> Table:
         raise UserError(f"{path} is not a Parquet file that can be read ({str(problem).splitlines()[0]}).") from None
     if found.num_rows == 0 or found.num_columns == 0:
         raise UserError(f"{path} has no rows.")
-    columns = {}
-    for field in found.schema:
-        values = found.column(field.name).to_pylist()
-        present = [v for v in values if v is not None]
-        if all(isinstance(v, int | float) and not isinstance(v, bool) for v in present):
-            columns[field.name] = np.array([np.nan if v is None else v for v in values], float)
-        elif all(isinstance(v, str | bool) for v in present):
-            columns[field.name] = np.array([None if v is None else str(v) for v in values], object)
-        else:
-            raise UserError(
-                f"column {field.name!r} of {path} holds {field.type}; turn it into numbers or text, or leave it out."
-            )
-    return Table(path.name, columns, ".", np.arange(1, found.num_rows + 1))
+    columns = {field.name: found.column(field.name).to_pylist() for field in found.schema}
+    return table_of(columns, path.name, missing)

@@ -201,11 +201,11 @@ def test_certificate_says_which_evidence_to_trust(run, model, tmp_path, monkeypa
     """The annealing has tests of its own; here it is replaced by what it found."""
     from sitewise.mcmc import Certificate, LogEvidence
 
-    def found_before(model, data, *, steps, target_se, max_steps, seed, done):
+    def found_before(model, data, *, steps, se_per_row, max_steps, seed, done):
         done("ep sites of 1 points")
         done(f"T={steps}: 1 of 1 points")
         log_z = LogEvidence(
-            log_z=-20.0, se=target_se / 2, ess=12.0, lower=-20.05, lower_se=0.07, upper=-19.9, upper_se=0.05,
+            log_z=-20.0, se=25 * se_per_row, ess=12.0, lower=-20.05, lower_se=0.07, upper=-19.9, upper_se=0.05,
             steps=steps, tight=True, reason="target met with 256 steps",
         )  # fmt: skip
         values = {"vi (elbo)": -23.0, "hybrid": -20.1, "ep": -20.1, "laplace": -20.2}
@@ -213,7 +213,7 @@ def test_certificate_says_which_evidence_to_trust(run, model, tmp_path, monkeypa
 
     monkeypatch.setattr("sitewise.mcmc.evidence_certificate", found_before)
     out = tmp_path / "z.html"
-    found = run("certificate", model, "--out", out, "--target-se", "0.1", "--json")
+    found = run("certificate", model, "--out", out, "--se-per-row", "0.002", "--json")
     assert found.exit_code == 0, found.stderr
     (part,) = json.loads(found.stdout)["certificates"]
     assert part["rows"] == 64 and part["bound_holds"] and part["mcmc"]["se"] == 0.05

@@ -12,7 +12,9 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 def fails(found, *words, code=1):
     assert found.exit_code == code, (found.exit_code, found.output)
     assert found.stdout == ""
-    errors = [line for line in found.stderr.splitlines() if not line.startswith("note: ")]
+    sentence, *ready = found.stderr.split("\nTo go on:\n")
+    assert not ready or ready[0].startswith("  sitewise ")
+    errors = [line for line in sentence.splitlines() if not line.startswith("note: ")]
     assert len(errors) == 1 and errors[0].startswith("error: ") and errors[0].endswith((".", "?")), found.stderr
     assert "Traceback" not in found.output and "defect" not in found.output
     for word in words:

@@ -44,7 +44,7 @@ FIT = {
 OUTLIERS = [{"row": 3, "target": EVIL, "prediction": "no", "log_density": -4.0}]
 CERTIFICATE = {
     "which": "", "rows": 64, "words": EVIL, "evidences": {"vi (elbo)": -21.0, "ep": -19.9},
-    "verdicts": {"vi (elbo)": "rough", "ep": "good"},
+    "verdicts": {"vi (elbo)": "rough", "ep": "good"}, "remarks": {"vi (elbo)": EVIL, "ep": ""},
     "mcmc": {
         "log_z": -20.0, "se": 0.05, "lower": -20.1, "lower_se": 0.06, "upper": -19.9, "upper_se": 0.05,
         "reason": EVIL,

@@ -26,7 +26,9 @@ def certificate(
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the report (HTML) goes.")] = Path(
         "out/certificate.html"
     ),
-    target_se: Annotated[float, typer.Option(min=1e-3, help="Standard error to reach, in nats.")] = 0.1,
+    se_per_row: Annotated[
+        float, typer.Option(min=1e-6, help="Standard error of log Z to reach, in nats a row.")
+    ] = 0.002,
     max_steps: Annotated[int, typer.Option(min=256, help="Most temperatures to anneal through.")] = 8192,
     seed: options.Seed = 0,
     as_json: options.Json = False,
@@ -38,7 +40,7 @@ def certificate(
     check_writable(out)
     found = load_model(model)
     own_process()
-    result = run(found, model.name, target_se, max_steps, seed)
+    result = run(found, model.name, se_per_row, max_steps, seed)
     save(out, certificate_report(result).encode())
     if as_json:
         print_json(result)
@@ -67,7 +69,7 @@ class _TimeLeft:
         self.finished, self.began = self.finished + 1, now
 
 
-def run(model: GPBase, name: str, target_se: float, max_steps: int, seed: int) -> dict[str, Any]:
+def run(model: GPBase, name: str, se_per_row: float, max_steps: int, seed: int) -> dict[str, Any]:
     """One certificate per latent function: one for two classes and for values, one per class otherwise."""
     from sitewise.mcmc import evidence_certificate
     from sitewise.runtime.progress import bar
@@ -85,7 +87,7 @@ def run(model: GPBase, name: str, target_se: float, max_steps: int, seed: int) -
         for k, (fitted, rows) in enumerate(model.models_):
             which = f"class {classes[k]!r} against the rest" if len(classes) > 2 else ""
             found = evidence_certificate(
-                fitted, rows, steps=_STEPS, target_se=target_se, max_steps=max_steps, seed=seed,
+                fitted, rows, steps=_STEPS, se_per_row=se_per_row, max_steps=max_steps, seed=seed,
                 done=_TimeLeft(max_steps, f"annealing {which}".rstrip(), progress.say),
             )  # fmt: skip
             plain = found.to_plain()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from sitewise.app import options
+from sitewise.app import options, side_columns
 from sitewise.app.process import (
     check_writable,
     ends_in_a_sentence,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 @ends_in_a_sentence
 def compare(
+    context: typer.Context,
     data: options.DataFile,
     target: options.Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the report (HTML) goes.")] = Path("out/compare.html"),
@@ -39,9 +40,18 @@ def compare(
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of the cross-validation, each with other folds.")] = 1,
     likelihood: options.Likelihood = options.AUTO,
     drop: options.Drop = None,
+    use: options.Use = None,
     impute: options.Impute = False,
     missing: options.Missing = None,
     decimal: options.Decimal = None,
+    dayfirst: options.DayFirst = None,
+    skip_missing_target: options.SkipMissingTarget = False,
+    exposure: side_columns.Exposure = None,
+    trials: side_columns.Trials = None,
+    lower: side_columns.Lower = None,
+    upper: side_columns.Upper = None,
+    noise: side_columns.Noise = None,
+    order: side_columns.Order = None,
     ard: options.Ard = False,
     inducing: options.Inducing = None,
     max_rows: options.MaxRows = None,
@@ -67,10 +77,14 @@ def compare(
             f"{samples[0]} samples the full GP: leave it out of --methods, or use --max-rows instead of --inducing."
         )
     check_writable(out)
+    side = side_columns.named(exposure=exposure, trials=trials, lower=lower, upper=upper, noise=noise)
+    asked = side_columns.likelihood_for(likelihood, side, order)
     loaded = load(
-        data, target, likelihood=likelihood, drop=drop, impute=impute, missing=missing, decimal=decimal,
+        data, target, likelihood=asked, side=side, drop=drop, use=use, impute=impute, missing=missing,
+        decimal=decimal, dayfirst=dayfirst, skip_missing_target=skip_missing_target, context=context,
         max_rows=max_rows, seed=seed, inducing=inducing,
     )  # fmt: skip
+    own = side_columns.settings(loaded.table, loaded.encoding, order)
     kind = BY_NAME[loaded.encoding.likelihood]
     if kind.conjugate and inducing is None and len(names) - len(samples) > 1:
         robust = " or ".join(name for name, other in BY_NAME.items() if other.robust)
@@ -86,7 +100,7 @@ def compare(
         note(f"Laplace's method needs a likelihood with curvature, which {kind.name} does not have; it is left out.")
         names = [name for name in names if name not in laplace]
     own_process()
-    settings = {"ard": ard, "seed": seed, "n_inducing": inducing}
+    settings = {"ard": ard, "seed": seed, "n_inducing": inducing, **own}
     plan = Plan(names, folds, repeats, settings, {"draws": draws, "warmup": warmup, "chains": chains})
     journal = Journal.beside(
         out,
@@ -117,7 +131,7 @@ def run(loaded: Loaded, plan: Plan, journal: Journal) -> dict[str, Any]:
     from sitewise.app.fitting import describe, estimator, fit_with_progress
     from sitewise.runtime.progress import bar
 
-    table, encoding, y = loaded.table, loaded.encoding, loaded.y
+    table, encoding, y, side = loaded.table, loaded.encoding, loaded.y, loaded.side
 
     def made(name: str, inputs: int) -> GPBase:
         own = plan.sampling if METHODS[name].samples else None
@@ -136,15 +150,20 @@ def run(loaded: Loaded, plan: Plan, journal: Journal) -> dict[str, Any]:
                     progress.say(f"{LABELS[name]}, fold {k + 1} of {len(parts)}")
                     here = encoding.learn(table.take(train))
                     X, X_test = here.inputs(table.take(train)), here.inputs(table.take(test))
-                    journal.add(f"{name} {k}", score(made(name, X.shape[1]), X, y[train], X_test, y[test]))
+                    sides = [{key: column[rows] for key, column in side.items()} for rows in (train, test)]
+                    journal.add(f"{name} {k}", score(made(name, X.shape[1]), X, y[train], X_test, y[test], *sides))
                     progress.advance()
                 scores[name].append(journal.pieces[f"{name} {k}"])
-        scores[BASELINE] = [baseline(encoding.likelihood, y[train], y[test]) for train, test in parts]
+        scores[BASELINE] = [
+            baseline(encoding.likelihood, y[train], y[test], *({k: v[r] for k, v in side.items()} for r in part))
+            for part in parts
+            for train, test in [part]
+        ]
         found = summary(scores, y, parts, plan.folds)
         for outlier in found["outliers"]:
             outlier["row"] = int(table.lines[outlier.pop("index")])
         best = made(found["best"], len(encoding.features))
-        fit_with_progress(best, loaded.X, y, f"fitting {LABELS[found['best']]} to all rows")
+        fit_with_progress(best, loaded.X, y, f"fitting {LABELS[found['best']]} to all rows", **side)
     except KeyboardInterrupt:
         raise journal.interrupted(len(pieces)) from None
     return {

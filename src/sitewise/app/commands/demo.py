@@ -173,7 +173,7 @@ def gold_standard(fit: SiteFit) -> Certificate:
     """log Z by annealing, beside the evidences on the fitted sites; a short run gives a small error bar here."""
     from sitewise.mcmc import Certificate, log_evidence
 
-    found = log_evidence(fit.model, fit.data, steps=64, max_steps=256, target_se=0.2)
+    found = log_evidence(fit.model, fit.data, steps=64, max_steps=256)
     evidences = {"vi (elbo)": fit.evidences["elbo"], "hybrid": fit.evidences["ep"]}
     return Certificate(found, evidences, dict.fromkeys(evidences, fit.solution.outcome.ok), float(fit.data.rows))
 

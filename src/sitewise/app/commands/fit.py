@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sitewise.app import options
+from sitewise.app import options, side_columns
 from sitewise.app.process import (
     check_writable,
     ends_in_a_sentence,
@@ -21,15 +21,25 @@ from sitewise.methods import DEFAULT, METHODS
 
 @ends_in_a_sentence
 def fit(
+    context: typer.Context,
     data: options.DataFile,
     target: options.Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")] = Path("model.sitewise"),
     method: options.MethodName = options.Method(DEFAULT),
     likelihood: options.Likelihood = options.AUTO,
     drop: options.Drop = None,
+    use: options.Use = None,
     impute: options.Impute = False,
     missing: options.Missing = None,
     decimal: options.Decimal = None,
+    dayfirst: options.DayFirst = None,
+    skip_missing_target: options.SkipMissingTarget = False,
+    exposure: side_columns.Exposure = None,
+    trials: side_columns.Trials = None,
+    lower: side_columns.Lower = None,
+    upper: side_columns.Upper = None,
+    noise: side_columns.Noise = None,
+    order: side_columns.Order = None,
     ard: options.Ard = False,
     inducing: options.Inducing = None,
     max_rows: options.MaxRows = None,
@@ -48,17 +58,21 @@ def fit(
     from sitewise.estimators.persistence import to_bytes
 
     check_writable(out)
+    side = side_columns.named(exposure=exposure, trials=trials, lower=lower, upper=upper, noise=noise)
+    asked = side_columns.likelihood_for(likelihood, side, order)
     loaded = load(
-        data, target, likelihood=likelihood, drop=drop, impute=impute, missing=missing, decimal=decimal,
+        data, target, likelihood=asked, side=side, drop=drop, use=use, impute=impute, missing=missing,
+        decimal=decimal, dayfirst=dayfirst, skip_missing_target=skip_missing_target, context=context,
         max_rows=max_rows, seed=seed, inducing=inducing,
     )  # fmt: skip
+    own = side_columns.settings(loaded.table, loaded.encoding, order)
     own_process()
     X = loaded.X
     model = estimator(
         method, loaded.encoding.likelihood, X.shape[1], ard=ard, seed=seed, n_inducing=inducing,
-        sampling={"draws": draws, "warmup": warmup, "chains": chains} if METHODS[method].samples else None,
+        sampling={"draws": draws, "warmup": warmup, "chains": chains} if METHODS[method].samples else None, **own,
     )  # fmt: skip
-    fit_with_progress(model, X, loaded.y, f"fitting {loaded.table.rows} rows by {method}")
+    fit_with_progress(model, X, loaded.y, f"fitting {loaded.table.rows} rows by {method}", **loaded.side)
     model.table_ = loaded.encoding.to_plain()
     result = {"command": "fit", "data": loaded.facts(), "model": str(out), **describe(model, loaded)}
     save(out, to_bytes(model))

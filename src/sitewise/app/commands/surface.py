@@ -35,6 +35,7 @@ _MARGIN = 1.5  # of log ℓ and log σ, beyond the optima
 
 @ends_in_a_sentence
 def surface(
+    context: typer.Context,
     data: options.DataFile,
     target: options.Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the report (HTML) goes.")] = Path("out/surface.html"),
@@ -43,9 +44,12 @@ def surface(
     mcmc: Annotated[bool, typer.Option("--mcmc", help="Add log Z by annealed importance sampling (slow).")] = False,
     likelihood: options.Likelihood = options.AUTO,
     drop: options.Drop = None,
+    use: options.Use = None,
     impute: options.Impute = False,
     missing: options.Missing = None,
     decimal: options.Decimal = None,
+    dayfirst: options.DayFirst = None,
+    skip_missing_target: options.SkipMissingTarget = False,
     max_rows: options.MaxRows = None,
     seed: options.Seed = 0,
     as_json: options.Json = False,
@@ -64,11 +68,12 @@ def surface(
         raise UserError("the option --mcmc adds the gold standard to a surface; leave mcmc out of --methods.")
     check_writable(out)
     loaded = load(
-        data, target, likelihood=likelihood, drop=drop, impute=impute, missing=missing, decimal=decimal,
+        data, target, likelihood=likelihood, drop=drop, use=use, impute=impute, missing=missing,
+        decimal=decimal, dayfirst=dayfirst, skip_missing_target=skip_missing_target, context=context,
         max_rows=max_rows, seed=seed,
     )  # fmt: skip
     kind = BY_NAME[loaded.encoding.likelihood]
-    drawn = [name for name, one in BY_NAME.items() if one.location_scale or one.support == "classes"]
+    drawn = [n for n, one in BY_NAME.items() if (one.location_scale and not one.keywords) or one.support == "classes"]
     if kind.name not in drawn:
         raise UserError(
             f"surface takes {', '.join(drawn)}; {kind.name} needs a mean of its own, which the two axes do not show."

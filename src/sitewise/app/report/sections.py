@@ -69,10 +69,15 @@ def _certificate(part: Plain, title: str) -> str:
         f"<p class=lead>{text(part['words'].splitlines()[-1])}</p>",
         paragraph(truth),
         table(("evidence", "nats", "off by, a row", "verdict"), rows),
+        *(
+            paragraph(f"{name}: {part['verdicts'][name]}, {remark}.")
+            for name, remark in part["remarks"].items()
+            if remark
+        ),
         _figure(
             charts.bars(gaps, "nats a row off log Z", dict.fromkeys(gaps, m["se"] / part["rows"])),
             "Distance to log Z, in nats a row; the thin line is two standard errors of log Z to either side. "
-            "good: within 0.01 a row; rough: within 0.05.",
+            "good: within 0.01 a row; rough: within 0.05; poor: beyond; undecided: the error bar crosses a limit.",
         ),
     )
 

@@ -1,0 +1,174 @@
+"""Tables with text, dates and units as the inputs of an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from sitewise.errors import UserError
+from sitewise.tables import Recipe, Table, describe, explain, table_of, understand
+from sitewise.tables.problems import Settings
+from sitewise.tables.table import has_names
+
+
+def _spell(settings: Settings) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in settings.items())
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Turn a table into numbers: what `sitewise fit` does with a file, as a transformer of scikit-learn.
+
+    A table is a data frame, a list of dicts, a dict of columns, a structured array, or an array of rows.  Its columns
+
+    - of numbers are centred and scaled; text such as "1,234.50", "12.5 %" (0.125), "€ 99" or "70 kg" is a number too;
+    - of texts become one column of 0 and 1 for each text (a single one for two texts);
+    - of dates become year, month, weekday (Monday is 1), hour, and days since the first date, as far as they change;
+    - that are empty, have one value only, or are identifiers (another text in every row; whole numbers that count the
+      rows, under a name such as "id") are left out.
+
+    What can be read in two ways, and missing values, raise one `UserError` with all questions and the parameters that
+    answer them.  Later tables are read in the same way, by the names of their columns: others may be there, in any
+    order.  A text that did not occur in `fit` is none of those that did.
+
+    Parameters
+    ----------
+    drop : columns to leave out.
+    use : columns to use although they look like identifiers.
+    impute : fill missing values with medians and most frequent texts.
+    missing : texts that mean a missing value, besides blanks, "NA", "n/a", "NaN", "null", "none" and "?".
+    decimal : the decimal mark, "." or ",", of numbers such as "1,234"; None finds it out.
+    dayfirst : whether "3/4/2024" is the 3rd of April; None finds it out.
+
+    Attributes
+    ----------
+    notes_ : list of sentences on what was left out and how columns were read.
+    recipe_ : the columns that are used, as plain values.
+    n_features_in_, feature_names_in_ : the columns of the table; the names only where it has some.
+
+    Examples
+    --------
+    >>> from sitewise import TableEncoder
+    >>> rows = [{"price": "$1,200.50", "when": "31/1/2024"}, {"price": "$990.00", "when": "1/2/2024"}]
+    >>> TableEncoder().fit(rows).get_feature_names_out().tolist()
+    ['price', 'when (month)', 'when (weekday)', 'when (days)']
+    """
+
+    def __init__(
+        self,
+        *,
+        drop: Sequence[str] = (),
+        use: Sequence[str] = (),
+        impute: bool = False,
+        missing: Sequence[str] = (),
+        decimal: str | None = None,
+        dayfirst: bool | None = None,
+    ) -> None:
+        self.drop = drop
+        self.use = use
+        self.impute = impute
+        self.missing = missing
+        self.decimal = decimal
+        self.dayfirst = dayfirst
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn what the columns of the table X hold, their scales and fills; y is not looked at."""
+        if self.decimal not in (None, ".", ","):
+            raise UserError(f"decimal must be '.', ',' or None, got {self.decimal!r}.")
+        table = table_of(X, missing=self._list("missing"))
+        _refuse_empty(table)
+        names = list(table.columns)
+        table = table.drop(table.named(self._list("drop")))
+        table = understand(table, decimal=self.decimal, dayfirst=self.dayfirst)
+        use = table.named(self._list("use"))
+        recipe, notes, problems = describe(table, impute=self.impute, use=use, missing=self._list("missing"))
+        problems = [*table.problems, *problems]
+        if problems:
+            raise explain(problems, _spell, self._ready)
+        if not recipe.columns:
+            raise UserError(
+                f"the table has no column to learn from (n_samples = {table.rows}): "
+                + (" ".join(notes) or "all are dropped.")
+            )
+        self.recipe_, self.notes_, self.n_features_in_ = recipe, [*table.notes, *notes], len(names)
+        if has_names(X):
+            self.feature_names_in_ = np.array(names, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The inputs, one row for each row of the table X, one column for each of `get_feature_names_out()`."""
+        check_is_fitted(self)
+        table = table_of(X, missing=[*self.recipe_.missing])
+        _refuse_empty(table)
+        if not has_names(X) and len(table.columns) != self.n_features_in_:
+            raise ValueError(
+                f"X has {len(table.columns)} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        if not has_names(X) and hasattr(self, "feature_names_in_"):
+            columns = dict(zip(self.feature_names_in_, table.columns.values(), strict=True))
+            table = Table(table.name, columns, table.lines)
+        readings = self.recipe_.readings
+        table = understand(table, decimal=self.decimal, dayfirst=self.dayfirst, known=readings)
+        if problems := self.recipe_.problems(table):
+            raise explain(problems, _spell, None)
+        return self.recipe_.inputs(table)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns that `transform` makes: "x", "colour=red", "when (month)"."""
+        check_is_fitted(self)
+        default = [f"x{k}" for k in range(self.n_features_in_)]
+        own = list(getattr(self, "feature_names_in_", default))
+        if input_features is None:
+            return np.array(self.recipe_.features, object)
+        given = [str(name) for name in input_features]
+        if hasattr(self, "feature_names_in_") and given != own:
+            raise ValueError("input_features is not equal to feature_names_in_")
+        if len(given) != len(own):
+            raise ValueError(f"input_features should have length equal to number of features ({len(own)})")
+        renamed = dict(zip(own, given, strict=True))
+        return np.array([
+            renamed[column.name] + feature[len(column.name) :]
+            for column in self.recipe_.columns for feature in column.features
+        ], object)  # fmt: skip
+
+    def _list(self, name: str) -> list[str]:
+        given = getattr(self, name)
+        return [given] if isinstance(given, str) else list(given)
+
+    def _ready(self, settings: Settings) -> str:
+        """This encoder with further settings: lists are joined, others replaced."""
+        default = type(self)().get_params()
+        given = {k: v for k, v in self.get_params().items() if v != default[k]}
+        added = {k: [*self._list(k), *v] if isinstance(v, list) else v for k, v in settings.items()}
+        return f"{type(self).__name__}({_spell({**given, **added})})"
+
+    def _state(self) -> dict[str, Any]:
+        """What `fit` found, as plain data for a model file."""
+        names = list(getattr(self, "feature_names_in_", ()))
+        return {"recipe": self.recipe_.to_plain(), "notes": self.notes_, "names": names, "columns": self.n_features_in_}
+
+    def _restore(self, state: dict[str, Any]) -> Self:
+        """The encoder that `_state` described."""
+        self.recipe_, self.notes_ = Recipe.from_plain(state["recipe"]), [str(n) for n in state["notes"]]
+        self.n_features_in_ = int(state["columns"])
+        if state["names"]:
+            self.feature_names_in_ = np.array([str(n) for n in state["names"]], object)
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.impute
+        tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.dict = True
+        return tags
+
+
+def _refuse_empty(table: Table) -> None:
+    if not table.rows:
+        raise UserError("Found array with 0 sample(s) while a minimum of 1 is required: give a table with rows.")

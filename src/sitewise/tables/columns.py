@@ -1,0 +1,225 @@
+"""One column as features of a model: numbers, texts of a fixed list, or dates.
+
+Numbers are centred and scaled, (x − mean) / standard deviation; texts become one feature of 0 and 1 each (two texts a
+single one); a date becomes year, month, ISO weekday (Monday is 1), hour, and days since the first date, scaled alike.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sitewise.tables.cells import parse_cell
+from sitewise.tables.dates import parse_date
+from sitewise.tables.problems import Problem
+from sitewise.tables.table import Reading, Table
+
+
+@dataclasses.dataclass(frozen=True)
+class Column(abc.ABC):
+    """How a column is encoded; `fill` replaces missing values, unless it is None."""
+
+    kind: ClassVar[str]
+    name: str
+    fill: Any = None
+
+    @property
+    @abc.abstractmethod
+    def features(self) -> list[str]:
+        """The names of the features."""
+
+    @property
+    @abc.abstractmethod
+    def reading(self) -> Reading:
+        """How texts of this column are read in later tables."""
+
+    @abc.abstractmethod
+    def learn(self, table: Table, impute: bool) -> Column:
+        """The column with fill and scale from these rows; the features stay, so that all folds have the same."""
+
+    @abc.abstractmethod
+    def apply(self, table: Table) -> np.ndarray:
+        """The values of the features, one row for each."""
+
+    def unreadable(self, table: Table, impute: bool) -> Problem | None:
+        """What is in the column of this table that was not there when the model was fitted."""
+        return None
+
+    def to_plain(self) -> dict[str, Any]:
+        """The same as numbers, text, lists and maps, which a model file can hold."""
+        fields = {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
+        return {"kind": self.kind, **fields}
+
+
+def _stranger(table: Table, name: str, held: str, odd: list[str], impute: bool) -> Problem:
+    """Cells of a later table that cannot be read as the earlier ones were."""
+    row = int(table.lines[int(np.argmax(table.text(name) == odd[0]))])
+    what = f"column {name!r} held {held} when the model was fitted, but row {row} of {table.name} has {odd[0]!r}"
+    if not impute:
+        return Problem(f"{what}; correct it")
+    return Problem(what, (({"missing": odd}, "if that means a missing value"),))
+
+
+def _scale(values: np.ndarray) -> tuple[float, float]:
+    spread = float(np.std(values)) if len(values) else 0.0
+    return (float(np.mean(values)) if len(values) else 0.0), (spread if spread > 0 else 1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Number(Column):
+    """A column of numbers; `unit` is what its texts had beside them, and `decimal` their decimal mark."""
+
+    kind = "number"
+    centre: float = 0.0
+    scale: float = 1.0
+    decimal: str = ""
+    unit: str = ""
+
+    @property
+    def features(self) -> list[str]:
+        return [self.name]
+
+    @property
+    def reading(self) -> Reading:
+        return Reading("number", decimal=self.decimal, unit=self.unit)
+
+    def learn(self, table: Table, impute: bool) -> Number:
+        values, absent = table.column(self.name), table.missing(self.name)
+        middle = float(np.median(values[~absent])) if not np.all(absent) else 0.0
+        centre, scale = _scale(np.where(absent, middle, values))
+        return dataclasses.replace(self, fill=middle if impute else None, centre=centre, scale=scale)
+
+    def apply(self, table: Table) -> np.ndarray:
+        fill = np.nan if self.fill is None else self.fill
+        values = np.where(table.missing(self.name), fill, table.column(self.name)).astype(float)
+        return ((values - self.centre) / self.scale)[None]
+
+    def unreadable(self, table: Table, impute: bool) -> Problem | None:
+        values, absent = table.numbers(self.name), table.missing(self.name)
+        if values is None:
+            texts = [str(t) for t in dict.fromkeys(table.text(self.name)[~absent])]
+            odd = min(([t for t in texts if parse_cell(t, mark) is None] for mark in ".,"), key=len)
+            if texts:
+                return _stranger(table, self.name, "numbers", odd or texts[:1], impute)
+            return None
+        if np.any(np.isinf(values)):
+            row = int(table.lines[int(np.argmax(np.isinf(values)))])
+            return Problem(f"column {self.name!r} holds infinity in row {row} of {table.name}; replace it")
+        unit = table.readings.get(self.name, Reading()).unit
+        mixed = unit != self.unit and ("%" in (unit, self.unit) or (unit and self.unit))
+        if mixed and np.any(values[~absent] != 0):
+            words = [f"the unit {u!r}" if u else "no unit" for u in (self.unit, unit)]
+            return Problem(
+                f"column {self.name!r} had {words[0]} when the model was fitted and has {words[1]} in {table.name}; "
+                "write it as it was"
+            )
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class Levels(Column):
+    """A column of texts from a list; another text is none of them."""
+
+    kind = "levels"
+    levels: tuple[str, ...] = ()
+
+    @property
+    def _shown(self) -> tuple[str, ...]:
+        return self.levels if len(self.levels) != 2 else self.levels[1:]
+
+    @property
+    def features(self) -> list[str]:
+        return [f"{self.name}={level}" for level in self._shown]
+
+    @property
+    def reading(self) -> Reading:
+        return Reading("text")
+
+    def learn(self, table: Table, impute: bool) -> Levels:
+        texts, counts = np.unique(table.text(self.name)[~table.missing(self.name)].astype(str), return_counts=True)
+        common = str(texts[np.argmax(counts)]) if len(texts) else self.levels[0]
+        return dataclasses.replace(self, fill=common if impute else None)
+
+    def apply(self, table: Table) -> np.ndarray:
+        texts = np.where(table.missing(self.name), np.asarray(self.fill, object), table.text(self.name))
+        return np.stack([(texts == level).astype(float) for level in self._shown])
+
+
+PARTS = ("year", "month", "weekday", "hour", "days")
+
+
+def date_parts(dates: np.ndarray, origin: np.datetime64) -> dict[str, np.ndarray]:
+    """Year, month 1–12, weekday 1–7 (Monday is 1), hour 0–24 and days since the origin, all with fractions of a day."""
+    days, months = dates.astype("datetime64[D]"), dates.astype("datetime64[M]")
+    seconds = (dates - days) / np.timedelta64(1, "s")
+    return {
+        "year": dates.astype("datetime64[Y]").astype(int) + 1970.0,
+        "month": months.astype(int) % 12 + 1.0,
+        "weekday": (days.astype(int) + 3) % 7 + 1.0,  # 1970-01-01 was a Thursday
+        "hour": seconds / 3600,
+        "days": (dates - origin) / np.timedelta64(1, "D"),
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Date(Column):
+    """A column of dates; `parts` are those that change from row to row, `origin` is the first training day."""
+
+    kind = "date"
+    order: str = ""
+    parts: tuple[str, ...] = ()
+    origin: str = "1970-01-01"
+    centre: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
+
+    @property
+    def features(self) -> list[str]:
+        return [f"{self.name} ({part})" for part in self.parts]
+
+    @property
+    def reading(self) -> Reading:
+        return Reading("date", order=self.order)
+
+    def _values(self, dates: np.ndarray) -> np.ndarray:
+        found = date_parts(dates, np.datetime64(self.origin, "s"))
+        return np.stack([found[part] for part in self.parts])
+
+    def learn(self, table: Table, impute: bool) -> Date:
+        dates, absent = table.column(self.name), table.missing(self.name)
+        there = dates[~absent] if not np.all(absent) else np.array([self.origin], "datetime64[s]")
+        middle = np.sort(there)[len(there) // 2]
+        new = dataclasses.replace(
+            self, fill=str(middle) if impute else None, origin=str(there.min().astype("datetime64[D]"))
+        )
+        centre, scale = zip(*(_scale(v) for v in new._values(np.where(absent, middle, dates))), strict=True)
+        return dataclasses.replace(new, centre=centre, scale=scale)
+
+    def apply(self, table: Table) -> np.ndarray:
+        fill = np.datetime64("NaT" if self.fill is None else self.fill, "s")
+        dates = np.where(table.missing(self.name), fill, table.column(self.name).astype("datetime64[s]"))
+        return (self._values(dates) - np.array(self.centre)[:, None]) / np.array(self.scale)[:, None]
+
+    def unreadable(self, table: Table, impute: bool) -> Problem | None:
+        there = table.text(self.name)[~table.missing(self.name)]
+        if table.dates(self.name) is not None or not len(there):
+            return None
+        texts = [str(t) for t in dict.fromkeys(there)]
+        odd = [t for t in texts if parse_date(t, self.order or "dmy") is None] or texts
+        return _stranger(table, self.name, "dates", odd, impute)
+
+
+KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Number, Levels, Date)}
+
+
+def from_plain(plain: dict[str, Any]) -> Column:
+    """The column that `to_plain` described; files of version 0.1 name no kind, and their numbers have no levels."""
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()}
+    kind = fields.pop("kind", None)
+    if kind is None:
+        kind = "levels" if fields["levels"] else "number"
+        for other in ("centre", "scale") if kind == "levels" else ("levels",):
+            fields.pop(other)
+    return KINDS[kind](**fields)

@@ -1,0 +1,73 @@
+"""Dates as people write them: 2024-03-31, 31/03/2024, 3/31/24, 31 March 2024, Mar 31, 2024, each perhaps with a time.
+
+Where day and month may change places, the order says which comes first: "dmy" or "mdy".  A time zone is read over, as
+the month, the weekday and the hour that a date stands for are those of its place.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+from sitewise.tables.cells import MOST_CHARACTERS
+
+ORDERS = ("dmy", "mdy")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_LONG = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+         "december")  # fmt: skip
+_NUMBER_OF = {name: k for names in (_MONTHS, _LONG) for k, name in enumerate(names, 1)} | {"sept": 9}
+_DAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?[.,]?\s+)?"
+_TIME = (
+    r"(?:[T\s,]\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,]\d+)?)?\s*(?P<half>[ap]\.?m\.?)?"
+    r"\s*(?:Z|UTC|GMT|[+-]\d{2}:?\d{2})?)?"
+)
+_MONTH = r"(?P<name>[a-z]{3,9})\.?"
+_NTH = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?P<year>\d{4}|\d{2})"
+_FORMS = [
+    re.compile(_DAY + form + _TIME, re.IGNORECASE)
+    for form in (
+        r"(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})",
+        r"(?P<year>\d{4})-(?P<month>\d{2})",
+        rf"(?P<first>\d{{1,2}})(?P<mark>[-/.])(?P<then>\d{{1,2}})(?P=mark){_YEAR}",
+        rf"{_NTH}[\s./-]+{_MONTH},?[\s./-]+{_YEAR}",
+        rf"{_MONTH}\s*{_NTH},?\s+(?P<year>\d{{4}})",
+        rf"{_MONTH}[\s./-]+(?P<year>\d{{4}})",
+    )
+]
+_SHORT_YEAR = re.compile(r"\d{1,2}-\d{1,2}-\d{2}(\D.*)?")
+
+
+def unclear(text: str) -> bool:
+    """Whether even the place of the year is open, as in 24-01-31."""
+    return _SHORT_YEAR.fullmatch(text) is not None
+
+
+def parse_date(text: str, order: str) -> datetime.datetime | None:
+    """The date, at midnight if it has no time, or None; without a day it is the first of the month."""
+    for form in _FORMS if len(text) <= MOST_CHARACTERS else ():
+        if found := form.fullmatch(text):
+            return _date(found.groupdict(), order)
+    return None
+
+
+def _date(part: dict[str, str | None], order: str) -> datetime.datetime | None:
+    year = int(part["year"] or 0)
+    if len(part["year"] or "") == 2:
+        year += 1900 if year >= 70 else 2000
+    if part.get("name"):
+        month, day = _NUMBER_OF.get(str(part["name"]).lower(), 0), part.get("day")
+    elif part.get("first"):
+        day, number = (part["first"], part["then"]) if order == "dmy" else (part["then"], part["first"])
+        month = int(number or 0)
+    else:
+        month, day = int(part["month"] or 0), part.get("day")
+    hour = int(part["hour"] or 0)
+    if part["half"]:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if str(part["half"]).lower().startswith("p") else 0)
+    try:
+        return datetime.datetime(year, month, int(day or 1), hour, int(part["minute"] or 0), int(part["second"] or 0))
+    except ValueError:
+        return None

@@ -1,0 +1,235 @@
+"""Text columns as numbers and dates, where all of their cells are.
+
+Marks and orders are found column by column: 1,5 can only have a decimal comma, 31/3/2024 only the day first.  A column
+that can be read in two ways follows the other columns, or what a model has seen before, or it is asked about.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sitewise.tables.cells import is_money, parse_cell
+from sitewise.tables.dates import ORDERS, parse_date, unclear
+from sitewise.tables.problems import Problem
+from sitewise.tables.table import Reading, Table, listed
+
+T = TypeVar("T")
+MOST_LEVELS = 30
+_MARKS = (".", ",")
+_MOST_UNITS = 3
+_MOST_CODES = 5  # odd texts in a column of numbers that may be codes for a missing value
+
+
+def many_levels(distinct: int, rows: int) -> bool:
+    """Whether so many different texts in so many rows are too many to tell apart."""
+    return distinct > MOST_LEVELS or 2 * distinct > rows > 4
+
+
+@dataclasses.dataclass
+class _Texts:
+    """The texts of a column, each once, as numbers with units by decimal mark, and as dates by order.
+
+    A mark or an order is there only if all texts can be read with it.
+    """
+
+    cells: np.ndarray
+    texts: list[str]
+    numbers: dict[str, dict[str, tuple[float, str]]]
+    dates: dict[str, dict[str, datetime.datetime]]
+
+    @staticmethod
+    def of(cells: np.ndarray) -> _Texts:
+        texts = list(dict.fromkeys(c for c in cells if c is not None))
+        numbers = _all_read(texts, _MARKS, parse_cell)
+        return _Texts(cells, texts, numbers, {} if numbers else _all_read(texts, ORDERS, parse_date))
+
+    def count(self, texts: list[str]) -> int:
+        """The number of cells with one of these texts."""
+        wanted = set(texts)
+        return sum(c in wanted for c in self.cells if c is not None)
+
+
+def _all_read(texts: list[str], ways: Sequence[str], read: Callable[[str, str], T | None]) -> dict[str, dict[str, T]]:
+    """What the texts are when read in each of the ways that fit all of them; nothing if there are no texts."""
+    found: dict[str, dict[str, T]] = {}
+    for way in ways if texts else ():
+        values: dict[str, T] = {}
+        for text in texts:
+            value = read(text, way)
+            if value is None:
+                break
+            values[text] = value
+        else:
+            found[way] = values
+    return found
+
+
+def _chosen(readings: Mapping[str, Any], *wishes: str | None) -> tuple[str, bool]:
+    """The first wish that can be met, and whether it is sure: wished for, or without a reading that differs."""
+    first, *others = readings
+    differs = any(readings[other] != readings[first] for other in others)
+    return next(((wish, True) for wish in wishes if wish and wish in readings), (first, not differs))
+
+
+@dataclasses.dataclass
+class _Marks:
+    """The decimal marks of a file: in columns that leave no doubt, in those of a model, and by the kind of file."""
+
+    clear: dict[str, str]
+    known: dict[str, str]
+    likely: str | None
+
+    def usual(self, name: str) -> str | None:
+        """The mark of a column that can be read in two ways, or None if that is open.
+
+        A model's mark holds unless the file has changed it in another column, or is of a kind that suggests another.
+        """
+        before, marks = self.known.get(name), set(self.clear.values())
+        changed = any(self.known.get(n, mark) != mark for n, mark in self.clear.items())
+        if before and not changed and (marks or self.likely in (None, before)):
+            return before
+        if marks or not before:
+            return marks.pop() if len(marks) == 1 else None if marks else self.likely
+        return None
+
+
+def understand(
+    table: Table,
+    *,
+    decimal: str | None = None,
+    dayfirst: bool | None = None,
+    known: Mapping[str, Reading] | None = None,
+    likely: str | None = None,
+) -> Table:
+    """The table with its text columns as numbers and dates where they are; what is open is added to its problems.
+
+    `decimal` and `dayfirst` are the user's answers, `known` the readings of a model's columns (others are left alone),
+    and `likely` is the mark that the kind of file suggests.
+    """
+    names = table.columns if known is None else [n for n, r in known.items() if n in table.columns and r.kind != "text"]
+    troubled = {n for p in table.problems for n in p.columns}
+    found = {n: _Texts.of(table.columns[n]) for n in names if table.columns[n].dtype.kind == "O" and n not in troubled}
+    clear = {n: next(iter(t.numbers)) for n, t in found.items() if len(t.numbers) == 1}
+    marks = _Marks(clear, {n: r.decimal for n, r in (known or {}).items() if r.decimal}, likely)
+    asked_order = None if dayfirst is None else ORDERS[0] if dayfirst else ORDERS[1]
+    columns, readings, problems = dict(table.columns), dict(table.readings), list(table.problems)
+    open_marks, open_orders = [], []
+    for name, texts in found.items():
+        before = (known or {}).get(name)
+        if texts.numbers:
+            mark, sure = _chosen(texts.numbers, decimal, marks.usual(name))
+            if not sure and any("," in t for t in texts.texts):
+                open_marks.append(name)
+            reading = _units(table, name, texts, mark)
+            if isinstance(reading, Reading):
+                values = texts.numbers[mark]
+                columns[name] = np.array([np.nan if c is None else values[c][0] for c in texts.cells], float)
+                readings[name] = reading
+            elif reading is not None and known is None and many_levels(len(texts.texts), texts.count(texts.texts)):
+                problems.append(reading)
+        elif texts.dates:
+            order, sure = _chosen(texts.dates, asked_order, before.order if before else None)
+            if not sure or (asked_order is None and not (before and before.order) and any(map(unclear, texts.texts))):
+                open_orders.append(name)
+            dates = texts.dates[order]
+            columns[name] = np.array([None if c is None else dates[c] for c in texts.cells], "datetime64[s]")
+            matters = len(texts.dates) == 1 or texts.dates["dmy"] != texts.dates["mdy"]
+            readings[name] = Reading("date", order=order if matters else "")
+        elif known is None and (problem := _odd(table, name, texts)) is not None:
+            problems.append(problem)
+    if open_marks:
+        example = next(t for t in found[open_marks[0]].texts if "," in t)
+        problems.append(Problem(
+            f"{_columns(open_marks)} numbers such as {example!r}, whose comma may group thousands or mark decimals",
+            (({"decimal": "."}, "if it groups thousands"), ({"decimal": ","}, "if it marks decimals")),
+        ))  # fmt: skip
+    if open_orders:
+        example = next(
+            t for t in found[open_orders[0]].texts if unclear(t) or parse_date(t, "dmy") != parse_date(t, "mdy")
+        )
+        problems.append(Problem(
+            f"{_columns(open_orders)} dates such as {example!r}, in which the day or the month may come first",
+            (({"dayfirst": True}, "if the day comes first"), ({"dayfirst": False}, "if the month comes first")),
+        ))  # fmt: skip
+    commas = [n for n in found if n in readings and readings[n].decimal == "," and "," in "".join(found[n].texts)]
+    notes = (*table.notes, f"decimal commas were read in {listed(commas)}.") if commas else table.notes
+    return dataclasses.replace(table, columns=columns, readings=readings, notes=notes, problems=tuple(problems))
+
+
+def _columns(names: list[str]) -> str:
+    return f"column {names[0]!r} has" if len(names) == 1 else f"columns {listed(names)} have"
+
+
+def _row(table: Table, name: str, text: str) -> int:
+    """The row of the first cell with this text."""
+    return int(table.lines[int(np.argmax(table.columns[name] == text))])
+
+
+def _drop(name: str) -> tuple[dict[str, Any], str]:
+    return {"drop": [name]}, "to leave the column out"
+
+
+def _units(table: Table, name: str, texts: _Texts, mark: str) -> Reading | Problem | None:
+    """The reading of a column of numbers, or what is wrong with its units; None for many units, which are words."""
+    cells = texts.numbers[mark]
+    units: dict[str, str] = {}
+    for text, (_, unit) in cells.items():
+        units.setdefault(unit, text)
+    real = [u for u in units if u]
+    plain = next((t for t, (value, unit) in cells.items() if not unit and value != 0), None)
+    if len(real) > _MOST_UNITS:
+        return None
+    if len(real) > 1:
+        a, b = units[real[0]], units[real[1]]
+        what = f"column {name!r} has several units, such as {a!r} and {b!r} (row {_row(table, name, b)})"
+        return Problem(f"{what}; convert them to one, or", (_drop(name),), (name,))
+    if real == ["%"] and plain is not None:
+        what = f"column {name!r} has percent signs, but not in row {_row(table, name, plain)} ({plain!r})"
+        return Problem(f"{what}; write it in every row or in none, or", (_drop(name),), (name,))
+    marked = any(m in t for t in texts.texts for m in _MARKS)
+    return Reading("number", decimal=mark if marked else "", unit=real[0] if real else "")
+
+
+def _odd(table: Table, name: str, texts: _Texts) -> Problem | None:
+    """A column that would be one of numbers or dates but for a few cells."""
+    ways: tuple[tuple[Sequence[str], Callable[[str, str], Any], str], ...] = (
+        (_MARKS, parse_cell, "numbers"),
+        (ORDERS, parse_date, "dates"),
+    )
+    for kinds, read, word in ways:
+        odds = [[t for t in texts.texts if read(t, kind) is None] for kind in kinds]
+        odd = min(odds, key=texts.count)
+        if 2 * texts.count(odd) >= texts.count(texts.texts):
+            continue
+        where = f"{odd[0]!r} (row {_row(table, name, odd[0])})"
+        if any(read(odd[0], kind) is not None for kind in kinds):
+            both = (
+                "decimal points and decimal commas" if word == "numbers" else "dates with the day and the month first"
+            )
+            return Problem(
+                f"column {name!r} mixes {both}, see {where}; write all in one way, or", (_drop(name),), (name,)
+            )
+        what = f"column {name!r} holds {word}, but also {where}"
+        if len(odd) > _MOST_CODES:
+            return Problem(f"{what} and {len(odd) - 1} other texts; correct them, or", (_drop(name),), (name,))
+        more = f" and {listed(odd[1:])}" if len(odd) > 1 else ""
+        missing = {"missing": odd, "impute": True}
+        return Problem(what + more, ((missing, "if that means a missing value, to be filled"), _drop(name)), (name,))
+    return None
+
+
+def about_units(readings: Mapping[str, Reading]) -> list[str]:
+    """Notes on what was read beside the numbers."""
+    notes = []
+    for name, reading in readings.items():
+        if reading.unit == "%":
+            notes.append(f"column {name!r} holds percentages: 12.5 % is used as 0.125.")
+        elif reading.unit:
+            what = "amounts of money in" if is_money(reading.unit) else "numbers with the unit"
+            notes.append(f"column {name!r} holds {what} {reading.unit!r}.")
+    return notes

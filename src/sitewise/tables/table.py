@@ -1,0 +1,207 @@
+"""A table: columns by name, whatever it came from."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sitewise.errors import UserError
+from sitewise.tables.problems import Problem
+
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """How the texts of a column are read: as a "number" (decimal mark, unit), a "date" (order), or "text".
+
+    A mark or an order that no text needed is empty.
+    """
+
+    kind: str = "text"
+    decimal: str = ""
+    unit: str = ""
+    order: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Columns by name: numbers (NaN is missing), dates (datetime64[s], NaT is missing) or text (None is missing).
+
+    `lines` are the places of the rows in the file, counted from 1 without the header; `readings` tell how columns that
+    were text became numbers or dates; `problems` are what that left open.
+    """
+
+    name: str
+    columns: dict[str, np.ndarray]
+    lines: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, int))
+    notes: tuple[str, ...] = ()
+    readings: Mapping[str, Reading] = dataclasses.field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def column(self, name: str) -> np.ndarray:
+        """The column of this name; raises if there is none."""
+        if name not in self.columns:
+            raise UserError(f"{self.name} has no column {name!r}; it has {listed(self.columns)}.")
+        return self.columns[name]
+
+    def numbers(self, name: str) -> np.ndarray | None:
+        """The column as numbers, or None if it holds something else."""
+        values = self.column(name)
+        return values if values.dtype.kind == "f" else None
+
+    def dates(self, name: str) -> np.ndarray | None:
+        """The column as dates, or None if it holds something else."""
+        values = self.column(name)
+        return values if values.dtype.kind == "M" else None
+
+    def text(self, name: str) -> np.ndarray:
+        """The column as text; equal numbers become equal text, however the file writes them."""
+        values = self.column(name)
+        if values.dtype.kind == "O":
+            return values
+        shown = (f"{v:.12g}" for v in values) if values.dtype.kind == "f" else np.datetime_as_string(values)
+        absent = self.missing(name)
+        return np.array([None if gone else str(v) for v, gone in zip(shown, absent, strict=True)], object)
+
+    def missing(self, name: str) -> np.ndarray:
+        """Which entries of the column are missing."""
+        values = self.column(name)
+        if values.dtype.kind == "O":
+            return np.array([v is None for v in values], bool)
+        return np.isnat(values) if values.dtype.kind == "M" else np.isnan(values)
+
+    def take(self, index: np.ndarray) -> Table:
+        """The rows with these numbers."""
+        cut = {name: values[index] for name, values in self.columns.items()}
+        return dataclasses.replace(self, columns=cut, lines=self.lines[index])
+
+    def named(self, given: Sequence[str]) -> list[str]:
+        """The columns that a user names one by one or separated by commas; raises if there is no such column."""
+        found: list[str] = []
+        for item in given:
+            parts = [item] if item in self.columns else [part.strip() for part in item.split(",") if part.strip()]
+            for part in parts:
+                self.column(part)
+            found += parts
+        return list(dict.fromkeys(found))
+
+    def drop(self, names: Iterable[str]) -> Table:
+        """The table without these columns and their problems."""
+        gone = set(names)
+        left = {k: v for k, v in self.columns.items() if k not in gone}
+        problems = tuple(p for p in self.problems if not gone.intersection(p.columns))
+        return dataclasses.replace(self, columns=left, problems=problems)
+
+
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """The names in quotes, for a sentence."""
+    names = list(names)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(repr(n) for n in names[:most]) + more
+
+
+def table_of(X: Any, name: str = "X", missing: Sequence[str] = ()) -> Table:
+    """The table in a data frame, a list of dicts, a dict of columns, a structured array or an array of rows.
+
+    Nothing is imported to recognise them: a data frame is what has `columns` and gives a column by its name.
+    """
+    columns = _columns(X)
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) > 1:
+        raise UserError(f"the columns of {name} differ in length; give each one value for every row.")
+    absent = MISSING | {m.strip().lower() for m in missing}
+    found, problems = {}, []
+    for label, values in columns.items():
+        found[str(label)], other = _typed(values, absent)
+        if other is not None:
+            problems.append(Problem(
+                f"column {str(label)!r} holds {other}, where a table holds numbers, dates and text; convert it, or",
+                (({"drop": [str(label)]}, "to leave the column out"),), (str(label),),
+            ))  # fmt: skip
+    return Table(name, found, np.arange(1, max(lengths, default=0) + 1), problems=tuple(problems))
+
+
+def has_names(X: Any) -> bool:
+    """Whether the columns of these data have names of their own."""
+    if isinstance(X, np.ndarray):
+        return X.dtype.names is not None
+    return hasattr(X, "columns") or isinstance(X, Mapping) or _is_records(X)
+
+
+def _is_records(X: Any) -> bool:
+    return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(row, Mapping) for row in X)
+
+
+def _columns(X: Any) -> dict[Any, Any]:
+    if hasattr(X, "toarray") or hasattr(X, "tocsr"):
+        raise TypeError("Sparse data was passed, but a table is dense; use X.toarray().")
+    if hasattr(X, "columns") and hasattr(X, "__getitem__"):
+        return {label: X[label] for label in X.columns}
+    if isinstance(X, Mapping):
+        return dict(X)
+    if _is_records(X):
+        labels = dict.fromkeys(label for row in X for label in row)
+        return {label: [row.get(label) for row in X] for label in labels}
+    values = X if isinstance(X, np.ndarray) else np.asarray(X)
+    if values.dtype.names is not None:
+        return {label: values[label] for label in values.dtype.names}
+    if values.ndim != 2:
+        raise UserError(
+            f"Expected 2D array, got {values.ndim}D array instead. Reshape your data: X.reshape(-1, 1) for one column, "
+            "X.reshape(1, -1) for one row."
+        )
+    if not values.shape[1]:
+        raise UserError(f"Found array with 0 feature(s) (shape={values.shape}) while a minimum of 1 is required.")
+    return {f"x{k}": values[:, k] for k in range(values.shape[1])}
+
+
+def _typed(values: Any, absent: frozenset[str]) -> tuple[np.ndarray, str | None]:
+    """One column as numbers, dates or text, and the name of a type that it holds which is none of them."""
+    kind = values.dtype.kind if isinstance(getattr(values, "dtype", None), np.dtype) else "O"
+    if kind in "iuf":
+        return np.asarray(values, float), None
+    if kind == "M":
+        return np.asarray(values).astype("datetime64[s]"), None
+    cells = [_cell(v, absent) for v in (values.tolist() if hasattr(values, "tolist") else values)]
+    present = [c for c in cells if c is not None]
+    if present and all(isinstance(c, float) for c in present):
+        return np.array([np.nan if c is None else c for c in cells], float), None
+    if present and all(isinstance(c, datetime.datetime) for c in present):
+        return np.array([np.datetime64("NaT") if c is None else c for c in cells], "datetime64[s]"), None
+    other = next((type(c).__name__ for c in present if not isinstance(c, float | str | datetime.datetime)), None)
+    made = np.empty(len(cells), object)
+    made[:] = [f"{c:.12g}" if isinstance(c, float) else c if c is None else str(c) for c in cells]
+    return made, other
+
+
+def _cell(value: Any, absent: frozenset[str]) -> Any:
+    """A value as a number, a date, text or None; others stay what they are."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, numbers.Real | decimal.Decimal):
+        return None if value != value else float(value)
+    if isinstance(value, datetime.datetime):
+        return value.replace(tzinfo=None)
+    if isinstance(value, datetime.date):
+        return datetime.datetime(value.year, value.month, value.day)
+    if isinstance(value, complex):
+        raise UserError("Complex data not supported: give the real and the imaginary part as columns of their own.")
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    return None if text.lower() in absent else text
