@@ -1,0 +1,98 @@
+"""What a fitted estimator says about its columns: how much each matters, and how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sitewise.estimators.effects import Effect, Interaction, effect, interaction
+from sitewise.estimators.importance import Importance, importance
+from sitewise.estimators.lengthscales import Lengthscale, lengthscales
+
+
+class Explaining:
+    """Methods of a fitted estimator; columns are given by their names, or by numbers from 0."""
+
+    def importance(self, X: Any = None) -> Importance:
+        """How much of the variation of the fitted function each column explains, alone and in total.
+
+        Works for every kernel.  The columns move as they do in the training rows, or in X.  `print` it for a table;
+        `Importance` says what the shares mean and what they do not.
+
+        Examples
+        --------
+        >>> print(model.importance())  # doctest: +SKIP
+        column  alone  total
+        age      0.61   0.72
+        income   0.24   0.35
+        """
+        return importance(self, X)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """The `total` shares of `importance()`, divided by their sum, as scikit-learn's tools expect them."""
+        total = importance(self).total
+        return total / np.sum(total) if np.any(total > 0) else total
+
+    def lengthscales(self, level: float = 0.9) -> list[Lengthscale]:
+        """Every lengthscale of the fitted kernel with its columns, standard error and interval.
+
+        Fit with ard=True for one per column.  The errors are those of the maximum of the evidence, computed here by two
+        evaluations of it for every hyperparameter; with method="mcmc" they come from the draws.
+        """
+        return lengthscales(self, level)
+
+    def effect(
+        self,
+        feature: str | int,
+        X: Any = None,
+        *,
+        response: bool = True,
+        level: float = 0.9,
+        points: int = 20,
+        grid: ArrayLike | None = None,
+        rows: int | None = None,
+    ) -> Effect:
+        """How the prediction changes with one column, averaged over the rows, with a band.
+
+        Parameters
+        ----------
+        feature : name or number of the column
+        X : the rows to average over; None takes the training rows
+        response : True for average predictions (the mean of y, or the probability of `classes_[1]`, or of every class
+            of more); False for the latent function minus its average over the rows
+        level : of the band
+        points, grid : how many values of the column, or which; a column with at most ten values has all of them
+        rows : how many rows to average over, drawn evenly if there are more; None is 200, fewer for joint classes and
+            method="mcmc"
+
+        The column is moved while the others stay as they are in the rows, also where such rows do not exist.  Counts
+        are those of one unit of exposure, and of one trial.
+        """
+        return effect(self, feature, X, response=response, level=level, points=points, grid=grid, rows=rows)
+
+    def interaction(
+        self,
+        first: str | int | None = None,
+        second: str | int | None = None,
+        X: Any = None,
+        *,
+        points: int = 7,
+        rows: int | None = None,
+    ) -> Interaction:
+        """What two columns do together beyond the sum of their effects: a map on the latent scale, with deviations.
+
+        Without names it is that of the two columns with the largest total shares of `importance()`.  It is 0 where the
+        two effects simply add up.  Columns whose total share is far above their share alone are worth naming.  `points`
+        are those along each column; `rows` as for `effect`, 100 by default.
+        """
+        if (first is None) != (second is None):
+            raise ValueError("Name both columns of an interaction, or none for the two most important ones.")
+        if first is None or second is None:
+            order = importance(self, X).order
+            if len(order) < 2:
+                raise ValueError("An interaction is of two columns, but this model has one; use effect instead.")
+            first, second = map(int, order[:2])
+        return interaction(self, first, second, X, points=points, rows=rows)

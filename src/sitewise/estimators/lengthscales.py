@@ -1,0 +1,165 @@
+"""Lengthscales by column: their values, how well the data determine them, and `ard`, one for every column."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from sitewise.data import bucket
+from sitewise.estimators.effects import names_of, outputs_of
+from sitewise.estimators.latent import Latent
+from sitewise.estimators.rows import start_lengthscale
+from sitewise.estimators.sampled import Sampled
+from sitewise.estimators.settings import method_of
+from sitewise.estimators.training import Approximate
+from sitewise.kernels import Kernel
+from sitewise.kernels.base import Product, Scaled, Sum
+from sitewise.learning.curvature import Curvature, curvature
+from sitewise.learning.nested import Nested
+from sitewise.learning.search import Search
+from sitewise.parameters import Trainable, with_values
+from sitewise.runtime.precision import working_precision
+
+_UNKNOWN = 10.0  # a standard error of log θ above this says that any value would do
+Ends = Callable[[str, int], tuple[float, float, float]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Lengthscale:
+    """One lengthscale of a fitted kernel: about how far a column must move for the function to change.
+
+    names      the columns that it belongs to: one, or all that share it
+    output     the class, where each has its own kernel; else ""
+    value      in the units of the column
+    spreads    the same in standard deviations of the column (their geometric mean, if there are several columns)
+    error      standard error of log(value), about a share of the value; infinite where the evidence is flat (often that
+               of a column without effect); NaN where it was held, ended at a bound, or there is no maximum
+    low, high  the ends of the interval of the given level
+
+    A short lengthscale says that the function bends quickly along the column, not that it moves far: see `Importance`.
+    """
+
+    names: tuple[str, ...]
+    output: str
+    parameter: str
+    value: float
+    spreads: float
+    error: float
+    low: float
+    high: float
+
+
+def lengthscales_of(kernel: Kernel, columns: int) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
+    """The name of every lengthscale of a kernel, the columns that it sees, and its value: one number, or one each."""
+
+    def walk(part: Any, path: str, seen: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
+        if part.active_dims is not None:
+            seen = tuple(seen[i] for i in part.active_dims)
+        if isinstance(part, Sum | Product):
+            for i, each in enumerate(part.parts):
+                yield from walk(each, f"{path}parts.{i}.", seen)
+        elif isinstance(part, Scaled):
+            yield from walk(part.base, f"{path}base.", seen)
+        elif hasattr(part, "lengthscale"):
+            yield f"{path}lengthscale", seen, np.asarray(part.lengthscale)
+
+    return walk(kernel, "", tuple(range(columns)))
+
+
+def with_ard(kernel: Kernel, columns: int) -> Kernel:
+    """The kernel with a lengthscale for every column, each starting from the one that it has."""
+    found = list(lengthscales_of(kernel, columns))
+    if not found:
+        raise ValueError(
+            f"ard=True is for kernels with a lengthscale, which {type(kernel).__name__} has not; leave ard at False."
+        )
+    return with_values(kernel, {name: np.array(np.broadcast_to(value, len(seen))) for name, seen, value in found})
+
+
+def start_lengthscales(X: np.ndarray) -> np.ndarray:
+    """Where a search for one lengthscale per column starts: as for scaled columns, in the units of each."""
+    spread = np.std(X, axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    return np.clip(start_lengthscale(X / spread) * spread, 1e-4, 1e5)
+
+
+def lengthscales(model: Any, level: float = 0.9) -> list[Lengthscale]:
+    """Those of a fitted estimator; `GPBase.lengthscales` describes the arguments."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
+    names, outputs = names_of(model), outputs_of(model)
+    spread = np.std(model._X[model._weight > 0], axis=0)
+    out = []
+    for number, latent in enumerate(model._latents):
+        kernels = latent.model.kernels
+        ends = _ends(model, latent, level)
+        many = isinstance(kernels, list)
+        for c, kernel in enumerate(kernels if many else [kernels]):
+            which = outputs[c] if many else outputs[number] if len(model._latents) > 1 else ""
+            for name, seen, value in lengthscales_of(kernel, len(names)):
+                each = [(column,) for column in seen] if value.ndim else [seen]
+                for i, (chosen, one) in enumerate(zip(each, np.ravel(value), strict=True)):
+                    parameter = f"kernel.{name}"
+                    error, low, high = ends(parameter, c * value.size + i)
+                    scale = np.exp(np.mean(np.log(np.maximum(spread[list(chosen)], 1e-300))))
+                    called = tuple(names[j] for j in chosen)
+                    out.append(Lengthscale(called, which, parameter, float(one), float(one / scale), error, low, high))
+    return out
+
+
+def _ends(model: Any, latent: Latent | Sampled, level: float) -> Ends:
+    """(name, place) → standard error of log θ, and the ends of an interval, of one entry of a positive parameter."""
+    if isinstance(latent, Sampled):
+        trainable, flat = latent.samples.trainable, latent.samples.flat
+        errors = np.std(flat, axis=0)
+        lows, highs = np.quantile(flat, [0.5 - level / 2, 0.5 + level / 2], axis=0)
+    else:
+        method = method_of(model)
+        assert isinstance(method, Approximate)
+        learner = method.learner
+        if not isinstance(learner, Nested):
+            raise ValueError(
+                f"{model.method} does not end at a maximum of its objective, which standard errors need; fit with "
+                "method='hybrid', 'ep', 'vi' or 'laplace'."
+            )
+        with working_precision():
+            search = Search(learner, latent.model, latent.data, bucket(latent.data.rows), latent.sites, None)
+            trainable, vector = search.trainable, np.asarray(search.trainable.to_vector(search.model))
+            held = trainable.at_bound(vector, search.limits)
+            same = search.pair.final is None
+            found = curvature(search.objective, latent.model, latent.data, latent.sites if same else None, held)
+        errors = _errors(found)
+        reach = stats.norm.ppf(0.5 + level / 2) * errors
+        lows, highs = vector - reach, vector + reach
+    places = _places(trainable)
+
+    def ends(name: str, place: int) -> tuple[float, float, float]:
+        if name not in places:
+            return np.nan, np.nan, np.nan
+        at = places[name] + place
+        with np.errstate(over="ignore"):  # no upper end where the data do not determine it
+            return float(errors[at]), float(np.exp(lows[at])), float(np.exp(highs[at]))
+
+    return ends
+
+
+def _errors(found: Curvature) -> np.ndarray:
+    """Standard errors, with flat directions apart: they would leave no maximum for the others."""
+    hessian = np.array(found.hessian)
+    flat = -np.diagonal(hessian) < 1 / _UNKNOWN**2
+    errors = np.sqrt(np.diagonal(dataclasses.replace(found, free=found.free & ~flat).covariance))
+    return np.where(flat, np.inf, errors)
+
+
+def _places(trainable: Trainable) -> dict[str, int]:
+    """Where the entries of each parameter begin in the vector; tied parameters share them."""
+    out, at = {}, 0
+    for p in trainable.parameters:
+        for name in next((group for group in trainable.tied if group[0] == p.name), (p.name,)):
+            out[name] = at
+        at += p.raw_size
+    return out
