@@ -1,6 +1,9 @@
-"""Expectations at every width of the Gaussian, against a fine composite rule."""
+"""Expectations at every width of the Gaussian, against a fine composite rule and against 24-digit arithmetic."""
 
 import functools
+import json
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +15,9 @@ from sitewise import likelihoods
 from sitewise.likelihoods import Likelihood
 from sitewise.numerics.quadrature import GaussHermite
 from sitewise.types import module
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "studies"))
+import quadrature_table as study
 
 WIDTHS = (0.01, 0.1, 1.0, 5.0, 100.0)
 MEANS = (-5.0, 0.3, 8.0)
@@ -57,7 +63,7 @@ def test_tilted_integral(name, power):
         _composite(lambda f: power * _log_prob(likelihood, y, f), m, s, centre, True)
         for m, s in zip(mean, sd, strict=True)
     ]
-    np.testing.assert_allclose(got, want, rtol=2e-6, atol=3e-5)
+    np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", LIKELIHOODS)
@@ -70,7 +76,7 @@ def test_expected_log_prob(name):
     want = [
         _composite(lambda f: _log_prob(likelihood, y, f), m, s, centre, False) for m, s in zip(mean, sd, strict=True)
     ]
-    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)
 
 
 @module
@@ -87,7 +93,7 @@ def test_a_users_likelihood_needs_only_log_prob():
     rows = np.ones(mean.shape), mean, sd**2
     for name in ("expected_log_prob", "log_expected_prob"):
         np.testing.assert_allclose(
-            _expectation(name, OnlyLogProb(), *rows), _expectation(name, logit, *rows), atol=2e-5
+            _expectation(name, OnlyLogProb(), *rows), _expectation(name, logit, *rows), rtol=1e-8, atol=1e-8
         )
 
 
@@ -97,3 +103,73 @@ def test_published_rule_is_available_and_wrong_where_it_is_wrong():
     default = _expectation("expected_log_prob", likelihoods.BernoulliProbit(), *rows)
     published = _expectation("expected_log_prob", likelihoods.BernoulliProbit(quadrature=GaussHermite(20)), *rows)
     assert abs(float((published - default)[0])) > 1.0
+
+
+# Where version 0.1.0 was off by 1e-7 to 600 nats, with the places of a user's likelihood that no landmark names.
+CORNERS = [
+    ("Poisson", [0.0], -0.7, 0.3, 500.0),
+    ("Poisson", [3.0], 1.1, 50.0, 1e6),
+    ("Poisson, softplus", [200.0], 200.0, -2.0, 1e4),
+    ("StudentT(1, 3)", [0.7], 0.7, 6.0, 1e6),
+    ("BernoulliProbit", [1.0], 0.0, -50.0, 1e4),
+    ("Beta(10)", [0.01], -4.6, 0.3, 500.0),
+    ("NegativeBinomial(0.3)", [1000.0], 6.9, 0.3, 500.0),
+    ("CensoredGaussian", [-5.0, 5.0], 0.0, -2.0, 500.0),
+    ("zero-inflated Poisson (only log_prob)", [0.0], 0.0, 0.3, 500.0),
+    ("two modes (only log_prob)", [4.0], 2.0, -2.0, 1.0),
+]
+
+
+@pytest.mark.parametrize("corner", CORNERS, ids=[f"{c[0]}-{c[3]:g}-{c[4]:g}" for c in CORNERS])
+def test_corners_against_high_precision(corner):
+    name, y, centre, place, var = corner
+    row = {"case": name, "y": y, "centre": centre, "mean": centre + place * np.sqrt(var), "var": var}
+    study.refer([row])
+    study.measure([row], "now")
+    assert max(study.errors(row, "now")) <= 1e-8, row
+
+
+def test_the_study_runs_and_its_stored_table_keeps_the_promise():
+    stored = json.loads((study.RESULTS / "table.json").read_text())
+    assert set(stored) == set(study.CASES)
+    shipped = {name: labels for name, labels in stored.items() if "only log_prob" not in name}
+    for summary in (study.main(["--quick"]), shipped):
+        assert max(part["error"] for labels in summary.values() for part in labels["after"].values()) <= 1e-8
+
+
+@pytest.mark.parametrize("name", ["logit", "student-t", "poisson"])
+def test_tilted_moments_are_those_of_the_tilted_density(name):
+    likelihood, y = LIKELIHOODS[name], Y[name]
+    mean, sd = (a.ravel() for a in np.meshgrid((-5.0, 0.3, 3.0), (0.1, 1.0, 100.0)))
+    shift, ratio = _expectation("tilted_moments", likelihood, np.full(mean.shape, y), mean, sd**2)
+    for i, (m, s) in enumerate(zip(mean, sd, strict=True)):
+        f = np.unique(np.concatenate([m + s * np.linspace(-40, 40, 20_001), 20 * np.sinh(np.linspace(-9, 9, 20_001))]))
+        heights = np.asarray(_log_prob(likelihood, y, f)) - 0.5 * ((f - m) / s) ** 2
+        mass = np.exp(heights - heights.max()) * np.gradient(f)
+        first = np.sum(mass * (f - m)) / np.sum(mass)
+        second = np.sum(mass * (f - m - first) ** 2) / np.sum(mass)
+        np.testing.assert_allclose([shift[i], ratio[i]], [first, second / s**2], rtol=1e-5, atol=1e-6)
+
+
+def test_derivatives_are_those_of_the_expectation():
+    """∂E[g]/∂m = E[g'] and ∂E[g]/∂v = ½E[g''], at a Gaussian a hundred times as wide as the likelihood."""
+    likelihood = likelihoods.BernoulliLogit()
+    y, mean, var = jnp.ones(3), jnp.array([-30.0, 0.0, 80.0]), jnp.full(3, 1e4)
+    slopes = jax.grad(lambda m, v: jnp.sum(likelihood.expected_log_prob(y, m, v)), argnums=(0, 1))(mean, var)
+    for slope, step in zip(slopes, ((1e-2, 0.0), (0.0, 1.0)), strict=True):
+        ends = [likelihood.expected_log_prob(y, mean + k * step[0], var + k * step[1]) for k in (1, -1)]
+        np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * max(step)), rtol=2e-6)
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_single_precision_is_finite(name):
+    with jax.enable_x64(False):
+        likelihood = type(LIKELIHOODS[name])()
+        mean, var = (jnp.asarray(a.ravel(), jnp.float32) for a in np.meshgrid((-30.0, 0.3, 8.0), (1e-6, 1.0, 1e6)))
+        y = jnp.full(mean.shape, Y[name], jnp.float32)
+        values = [jax.jit(likelihood.log_expected_prob)(y, mean, var, 0.5), *likelihood.tilted_moments(y, mean, var)]
+        if name != "poisson":  # E[e^f] is not a float
+            values.append(jax.jit(likelihood.expected_log_prob)(y, mean, var))
+        for value in values:
+            assert value.dtype == jnp.float32
+            assert np.all(np.isfinite(value))

@@ -40,7 +40,7 @@ def no(self, y):
 FAULTS = [
     (["log_prob is not finite"], {"log_prob": lambda self, y, f: jnp.log(-jnp.exp(f))}),
     (["elementwise"], {"log_prob": lambda self, y, f: right.log_prob(y, f) - jnp.mean(f)}),
-    (["elementwise in f"], {"log_prob": lambda self, y, f: jnp.sum(right.log_prob(y, f))}),
+    (["must be elementwise"], {"log_prob": lambda self, y, f: jnp.sum(right.log_prob(y, f))}),
     (["positive, finite widths"], {"landmark": lambda self, y: (y, 0 * y)}),
     (["a centre and a width per row"], {"landmark": lambda self, y: (jnp.zeros(()), jnp.ones(()))}),
     (["refuses the y that was given"], {"check": no}),
@@ -115,3 +115,39 @@ def test_wrong_columns_are_named():
         likelihoods.Poisson(link="identity")
     with pytest.raises(ValueError, match="a table with the columns"):
         check_likelihood(likelihoods.Binomial(), 1.0)
+
+
+@module
+class Comb(likelihoods.Likelihood):
+    """Five narrow modes: more than a search for landmarks can find."""
+
+    def log_prob(self, y, f):
+        return jnp.log(1e-6 + sum(jnp.exp(-0.5 * ((f - y - c) / 0.01) ** 2) for c in (-30.0, -7.1, 0.0, 11.3, 39.7)))
+
+
+def test_the_region_where_quadrature_is_not_enough_is_named():
+    with pytest.raises(AssertionError, match=r"log_expected_prob is .* under N\(.*, .*\), but brute force") as caught:
+        check_likelihood(Comb(), [0.5])
+    assert "Gaussians from N(" in str(caught.value)
+    assert "define landmark(y)" in str(caught.value)
+
+
+@module
+class ZeroInflated(likelihoods.Likelihood):
+    """A plateau on either side of a step, and nothing but log_prob."""
+
+    def log_prob(self, y, f):
+        return jnp.where(y == 0, jnp.log(0.2 + 0.8 * jnp.exp(-jnp.exp(f))), likelihoods.Poisson().log_prob(y, f))
+
+
+@module
+class Square(likelihoods.Likelihood):
+    """y = f² + noise: two modes."""
+
+    def log_prob(self, y, f):
+        return likelihoods.Gaussian(0.5).log_prob(y, f * f)
+
+
+@pytest.mark.parametrize("likelihood", [ZeroInflated(), Square()])
+def test_a_users_plateau_and_two_modes_are_resolved(likelihood):
+    check_likelihood(likelihood, [0.0, 4.0, 100.0])

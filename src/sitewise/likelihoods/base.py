@@ -17,19 +17,24 @@ those broadcasts with f (decision 005).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+import functools
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
+from sitewise.checks import numbers_of, one_number, outline
+from sitewise.likelihoods.search import find
 from sitewise.numerics.quadrature import GaussHermite, Landmark, Rule, expect, log_expect_exp, tilted_moments
 from sitewise.types import Module, module, static
 
 _DEFAULT_RULE = Landmark()
+_SEARCHED_RULE = Landmark(points=120, reach=12.0)  # where the landmarks are found by search
 Power = float | Array  # to which a likelihood is raised: one for all rows, or one per row
 
 
@@ -61,11 +66,13 @@ class Likelihood(Module):
     about: ClassVar[str] = ""  # what y is, in a few words
     support: ClassVar[str] = "real"  # of y: one of `SUPPORTS`
     columns: ClassVar[tuple[str, ...]] = ("y",)  # what a row of y holds: the observation, then side information
+    keywords: ClassVar[tuple[str, ...]] = ()  # by which the estimators take side information: exposure, trials, …
     latents: ClassVar[int] = 1  # latent functions that a row depends on
     log_concave: ClassVar[bool] = False  # in f, for every y
     curved: ClassVar[bool] = True  # log p has a second derivative in f, which Laplace's method needs
     conjugate: ClassVar[bool] = False  # a Gaussian in f up to a factor, so that every method is exact
     location_scale: ClassVar[bool] = False  # y = f + noise: centring and scaling y is a change of units
+    rule: ClassVar[Rule] = _DEFAULT_RULE  # of quadrature, where none is given
     robust: ClassVar[bool] = False  # rows far from their neighbours have little influence
 
     def log_prob(self, y: Array, f: Array) -> Array:
@@ -75,20 +82,25 @@ class Likelihood(Module):
     def landmark(self, y: Array) -> tuple[Array, Array]:
         """The point of the f axis around which log p(y|f) bends, and the scale on which it bends.
 
-        They set the grid of the quadrature.  The default is the mode of log p(y|f) − f²/200 and its width there, found
-        on a grid of |f| ≤ 400.
+        They set the grid of the quadrature.  Without it, two landmarks are searched for (`search`), and the rule has
+        twice as many points; `testing.check_likelihood` says where that is not enough.
         """
-        start = jnp.zeros_like(y if len(self.columns) == 1 else y[..., 0])
-        grid, _ = Landmark(points=129, reach=40.0).nodes(start, start + 10.0, start, start + 0.1)
-        heights = self.log_prob(y, grid) - grid**2 / 200
-        best = jnp.argmax(jnp.where(jnp.isfinite(heights), heights, -jnp.inf), axis=0)
-        mode = jnp.take_along_axis(grid, best[None], axis=0)[0]
+        centre, width = self._search(y)
+        return centre[0], width[0]
 
-        def slope(f: Array) -> Array:
-            return jax.jvp(lambda f: self.log_prob(y, f) - f**2 / 200, (f,), (jnp.ones_like(f),))[1]
+    def _search(self, y: Array) -> tuple[Array, Array]:
+        return find(lambda f: self.log_prob(y, f), jnp.zeros_like(y if len(self.columns) == 1 else y[..., 0]))
 
-        curvature = -jax.jvp(slope, (mode,), (jnp.ones_like(mode),))[1]
-        return lax.stop_gradient((mode, 1 / jnp.sqrt(jnp.clip(curvature, 0.01, 1e12))))
+    def _searched(self) -> bool:
+        return type(self).landmark is Likelihood.landmark
+
+    def _bend(self, y: Array) -> tuple[Array, Array]:
+        """The landmark of log p, for `expected_log_prob`: one per row, or several on a leading axis."""
+        return self._search(y) if self._searched() else self.landmark(y)
+
+    def _mass(self, y: Array) -> tuple[Array, Array]:
+        """The landmark of p, for `log_expected_prob`: one per row, or several on a leading axis."""
+        return self._search(y) if self._searched() else self.landmark(y)
 
     # -- what follows from the observations alone ---------------------------------------------------
 
@@ -116,16 +128,18 @@ class Likelihood(Module):
     # -- expectations under a Gaussian -----------------------------------------------------------------
 
     def _rule(self) -> Rule:
-        return _DEFAULT_RULE if self.quadrature is None else self.quadrature
+        if self.quadrature is not None:
+            return self.quadrature
+        return _SEARCHED_RULE if self._searched() else self.rule
 
     def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
         """E_{N(mean, var)}[log p(y|f)]."""
-        centre, width = self.landmark(y)
+        centre, width = self._bend(y)
         return expect(lambda f: self.log_prob(y, f), mean, var, rule=self._rule(), centre=centre, width=width)
 
     def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
         """log E_{N(mean, var)}[p(y|f)^power]; power is a number, or an array of one per row."""
-        centre, width = self.landmark(y)
+        centre, width = self._mass(y)
         return log_expect_exp(
             lambda f: power * self.log_prob(y, f),
             mean,
@@ -142,7 +156,7 @@ class Likelihood(Module):
         computed without loss of digits.
         """
         if type(self).log_expected_prob is Likelihood.log_expected_prob and not isinstance(self._rule(), GaussHermite):
-            centre, width = self.landmark(y)
+            centre, width = self._mass(y)
             return tilted_moments(
                 lambda f: power * self.log_prob(y, f), mean, var, rule=self._rule(), centre=centre, width=width
             )
@@ -160,7 +174,7 @@ class Likelihood(Module):
         inner = _INNER if self.quadrature is None else self.quadrature
         # With a residual of zero p̃ = p; this lower bound is negligible and gives the inner rule a positive width.
         resid = jnp.maximum(resid, 1e-12 * var)
-        centre, width = self.landmark(y)
+        centre, width = self._mass(y)
         return log_expect_exp(
             lambda s: power * self._smoothed(y, s, resid, inner),
             mean,
@@ -176,11 +190,27 @@ class Likelihood(Module):
         """`expected_log_prob` with a given rule where it has no closed form."""
         if type(self).expected_log_prob is not Likelihood.expected_log_prob and self.quadrature is None:
             return self.expected_log_prob(y, mean, var)
-        centre, width = self.landmark(y)
+        centre, width = self._bend(y)
+        if centre.ndim > var.ndim:  # several landmarks: the nodes of the outer rule are between them and the rows
+            between = (len(centre),) + (1,) * (mean.ndim - var.ndim) + var.shape
+            centre, width = centre.reshape(between), width.reshape(between)
         return expect(lambda f: self.log_prob(y, f), mean, var, rule=rule, centre=centre, width=width)
 
     # -- what prediction of y needs; a likelihood without them can still be trained ----------------
-    # With side information these describe a plain row (`row`): exposure 1, one trial, nothing censored.
+    # With side information these describe a plain row (`row`): exposure 1, one trial, nothing censored.  Where the
+    # second column of new rows is known, `row`, `response_mean`, `response_var` and `sample` take it as a last argument
+    # `side`.
+
+    def with_keywords(self, names: Collection[str]) -> Likelihood:
+        """The likelihood of rows for which an estimator was given side information by these of its `keywords`."""
+        if len(self.columns) == 1 or names:
+            return self
+        what = self.name or type(self).__name__
+        if not self.keywords:
+            raise ValueError(
+                f"{what} wants the columns {', '.join(self.columns)}; use Model and Data for it, as in the README."
+            )
+        raise ValueError(f"{what} needs {' or '.join(self.keywords)}, as in fit(X, y, {self.keywords[-1]}=…).")
 
     def row(self, value: Array) -> Array:
         """The row of y for an observed value with plain side information; without columns, the value itself."""
@@ -200,18 +230,61 @@ class Likelihood(Module):
         """P(Y ≤ y | f)."""
         raise NotImplementedError(f"{type(self).__name__} does not define cdf(y, f).")
 
+    def expected_cdf(self, y: Array, mean: Array, var: Array) -> Array:
+        """E_{N(mean, var)}[P(Y ≤ y | f)].
+
+        As a function of f, cdf falls from 1 to 0 about where p(y|f) is largest, as steeply as p(y|f) is narrow.
+        """
+        centre, width = self.landmark(y)
+        good = jnp.isfinite(centre) & jnp.isfinite(width)  # of a y outside of the support it may be neither
+        centre, width = jnp.where(good, centre, 0.0), jnp.where(good, width, 1.0)
+        return expect(lambda f: self.cdf(y, f), mean, var, rule=_DEFAULT_RULE, centre=centre, width=width)
+
     def sample(self, key: Array, f: Array) -> Array:
         """Draw y given f."""
         raise NotImplementedError(f"{type(self).__name__} does not define sample(key, f).")
 
     def check(self, y: ArrayLike) -> None:
         """Raise ValueError if y has the wrong columns or is outside the support; extend with `super().check(y)`."""
-        shape, k = np.shape(y), len(self.columns)
+        self.check_shape(np.shape(y))
+        if np.any(np.isnan(y)) or (len(self.columns) == 1 and np.any(np.isinf(y))):
+            raise ValueError(f"{type(self).__name__}: y contains NaN or infinity; remove or impute those rows first.")
+
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """Raise ValueError if y of this shape has the wrong columns, or a parameter is not the one number it must be.
+
+        A parameter whose default is one number is one number: another would be taken for one per row.  `log_prob` must
+        have one value per row.
+        """
+        for f in dataclasses.fields(self):
+            if "support" in f.metadata and f.default is not dataclasses.MISSING and np.ndim(f.default) == 0:
+                one_number(self, f.name)
+        if self.quadrature is not None and not hasattr(self.quadrature, "nodes"):
+            raise ValueError(
+                f"{type(self).__name__}: quadrature must be a rule such as GaussHermite(20), got {self.quadrature!r}."
+            )
+        k = len(self.columns)
         if (k == 1 and len(shape) > 1) or (k > 1 and (len(shape) < 2 or shape[-1] != k)):
             wanted = "one number per row" if k == 1 else f"the columns {', '.join(self.columns)}"
             raise ValueError(f"{type(self).__name__}: y must hold {wanted}, got shape {shape}.")
-        if k > 1 and np.any(np.isnan(y)):
-            raise ValueError(f"{type(self).__name__}: y contains NaN; remove or impute those rows first.")
+        found = _shape_of_log_prob(*outline(self))
+        if found[-1:] != (_ROWS,):
+            raise ValueError(
+                f"{type(self).__name__}: log_prob gave the shape {found} for {_ROWS} rows; it must be elementwise."
+            )
+
+
+_ROWS = 3  # of the table at which shapes are looked at
+
+
+@functools.lru_cache(maxsize=256)
+def _shape_of_log_prob(form: Any, leaves: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape of log_prob for a few rows, found without computing."""
+    likelihood = jax.tree.unflatten(form, leaves)
+    columns, latents = len(likelihood.columns), likelihood.latents
+    y = numbers_of(_ROWS) if columns == 1 else numbers_of(_ROWS, columns)
+    f = numbers_of(_ROWS) if latents == 1 else numbers_of(latents, _ROWS)
+    return jax.eval_shape(lambda likelihood, y, f: likelihood.log_prob(y, f), likelihood, y, f).shape
 
 
 def is_one(power: Power) -> bool:

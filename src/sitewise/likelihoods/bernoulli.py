@@ -6,7 +6,9 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood, Power, is_one
 from sitewise.numerics.gaussian_cdf import log_cdf
@@ -17,10 +19,26 @@ def _sign(y: Array) -> Array:
     return jnp.where(y > 0, 1.0, -1.0).astype(y.dtype)
 
 
+def check_labels(name: str, y: ArrayLike) -> None:
+    """Raise ValueError unless two classes are coded as −1 and 1, or as 0 and 1."""
+    values = np.asarray(y)
+    if not (np.all(np.isin(values, (-1, 1))) or np.all(np.isin(values, (0, 1)))):
+        found = np.unique(values).tolist()
+        raise ValueError(
+            f"{name}: y must hold the labels −1 and 1, or 0 and 1, but holds "
+            f"{', '.join(f'{v:g}' for v in found[:4])}{', …' if len(found) > 4 else ''}; code the two classes as "
+            "np.where(y == positive, 1, -1)."
+        )
+
+
 @module
 class _Bernoulli(Likelihood):
     support: ClassVar[str] = "classes"
     log_concave: ClassVar[bool] = True
+
+    def check(self, y: ArrayLike) -> None:
+        super().check(y)
+        check_labels(type(self).__name__, y)
 
     def landmark(self, y: Array) -> tuple[Array, Array]:
         return jnp.zeros_like(y), jnp.ones_like(y)

@@ -37,6 +37,16 @@ class Beta(Likelihood):
         """The log odds of y; their standard deviation under Beta(a, b) is about √(1/a + 1/b)."""
         return jnp.log(y) - jnp.log1p(-y), jnp.minimum(1 / jnp.sqrt(self.precision * y * (1 - y)), 2.0)
 
+    def _bend(self, y: Array) -> tuple[Array, Array]:
+        """log p bends between log odds of ±log(precision), where one of the two parameters is 1."""
+        return jnp.zeros_like(y), jnp.broadcast_to(jnp.asarray(1 + 0.2 * jnp.log1p(self.precision), y.dtype), y.shape)
+
+    def _mass(self, y: Array) -> tuple[Array, Array]:
+        """For shares next to 0 (or 1) p is a cliff where y^a falls, that is at a = 1/|log y|."""
+        centre, width = self.landmark(y)
+        cliff = jnp.log(-0.5 * self.precision * jnp.log(jnp.minimum(y, 1 - y)))
+        return jnp.sign(centre) * jnp.minimum(jnp.abs(centre), jnp.maximum(cliff, 0.0)), jnp.minimum(width, 1.5)
+
     def level(self, y: np.ndarray, weight: np.ndarray) -> float:
         mean = float(np.average(y, weights=weight))
         return float(np.log(mean) - np.log1p(-mean))

@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import betainc, gammaln
 from jax.typing import ArrayLike
+from scipy.special import ndtri
 
 from sitewise.likelihoods.base import Likelihood
 from sitewise.numerics.gaussian_cdf import log_cdf
@@ -22,9 +23,12 @@ class Binomial(Likelihood):
 
     link: str = static(default="logit", kw_only=True)
 
+    name: ClassVar[str] = "binomial"
+    about: ClassVar[str] = "successes in a known number of trials"
     support: ClassVar[str] = "counts"
     log_concave: ClassVar[bool] = True
     columns: ClassVar[tuple[str, ...]] = ("successes", "trials")
+    keywords: ClassVar[tuple[str, ...]] = ("trials",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,20 +45,41 @@ class Binomial(Likelihood):
 
     def landmark(self, y: Array) -> tuple[Array, Array]:
         """Where the probability is (k + ½)/(n + 1), and the width there; by p(1−p) ≤ (Φ')² · 2 also for the probit."""
-        p = (y[..., 0] + 0.5) / (y[..., 1] + 1)
-        width = 1 / jnp.sqrt((y[..., 1] + 1) * p * (1 - p))
+        return self._around(y, 0.5)
+
+    def _around(self, y: Array, more: float) -> tuple[Array, Array]:
+        total = y[..., 1] + 2 * more
+        p = (y[..., 0] + more) / total
+        width = 1 / jnp.sqrt(total * p * (1 - p))
         if self.link == "probit":
             return jax.scipy.stats.norm.ppf(p), jnp.minimum(width, 1.0)
         return jnp.log(p) - jnp.log1p(-p), width
 
-    def row(self, value: Array) -> Array:
-        return jnp.stack([value, jnp.ones_like(value)], axis=-1)
+    def _mass(self, y: Array) -> tuple[Array, Array]:
+        """Without failures (or successes) p is a cliff exp(−n e^−f); this is in its middle."""
+        return self._around(y, 1.5)
 
-    def response_mean(self, f: Array) -> Array:
-        return jnp.exp(self._log_success(f))
+    def _bend(self, y: Array) -> tuple[Array, Array]:
+        """log σ and log Φ bend at 0, whatever the counts are."""
+        return jnp.zeros_like(y[..., 0]), jnp.ones_like(y[..., 0])
 
-    def response_var(self, f: Array) -> Array:
-        return jnp.exp(self._log_success(f) + self._log_success(-f))
+    def row(self, value: Array, side: Array | None = None) -> Array:
+        side = jnp.ones_like(value) if side is None else jnp.broadcast_to(side, value.shape)
+        return jnp.stack([value, side], axis=-1)
+
+    def level(self, y: np.ndarray, weight: np.ndarray) -> float:
+        """Where the probability is the share of all successes, with half a success and half a failure added."""
+        successes, trials = np.sum(weight * y[..., 0]) + 0.5, np.sum(weight * y[..., 1]) + 1.0
+        p = float(successes / trials)
+        return float(np.log(p) - np.log1p(-p)) if self.link == "logit" else float(ndtri(p))
+
+    def response_mean(self, f: Array, side: Array | float | None = None) -> Array:
+        share = jnp.exp(self._log_success(f))
+        return share if side is None else side * share
+
+    def response_var(self, f: Array, side: Array | float | None = None) -> Array:
+        one = jnp.exp(self._log_success(f) + self._log_success(-f))
+        return one if side is None else side * one
 
     def cdf(self, y: Array, f: Array) -> Array:
         k, n = jnp.floor(y[..., 0]), y[..., 1]
@@ -63,8 +88,11 @@ class Binomial(Likelihood):
         below = betainc(n - k, k + 1, jnp.exp(self._log_success(-f)))
         return jnp.where(inside, below, jnp.where(y[..., 0] < 0, 0.0, 1.0))
 
-    def sample(self, key: Array, f: Array) -> Array:
-        return jax.random.bernoulli(key, self.response_mean(f)).astype(f.dtype)
+    def sample(self, key: Array, f: Array, side: Array | None = None) -> Array:
+        p = self.response_mean(f)
+        if side is None:
+            return jax.random.bernoulli(key, p).astype(f.dtype)
+        return jax.random.binomial(key, jnp.broadcast_to(side, f.shape), p, dtype=f.dtype)
 
     def check(self, y: ArrayLike) -> None:
         super().check(y)

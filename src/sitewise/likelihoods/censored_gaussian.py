@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 from sitewise.likelihoods.base import Likelihood, Power, is_one
 from sitewise.likelihoods.gaussian import Gaussian
 from sitewise.numerics.gaussian_cdf import log_interval
+from sitewise.numerics.quadrature import Landmark, Rule
 from sitewise.types import ArrayField, module, positive
 
 
@@ -27,7 +28,12 @@ class CensoredGaussian(Likelihood):
 
     scale: ArrayField = positive(default=1.0)
 
+    name: ClassVar[str] = "censored_gaussian"
+    about: ClassVar[str] = "values with Gaussian noise, some only known to lie beyond a bound"
+    location_scale: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
+    rule: ClassVar[Rule] = Landmark(points=72)  # an interval has two ends
+    keywords: ClassVar[tuple[str, ...]] = ("lower", "upper")
     columns: ClassVar[tuple[str, ...]] = ("low", "high")
 
     def _parts(self, y: Array) -> tuple[Array, Array, Array, Array]:
@@ -45,6 +51,17 @@ class CensoredGaussian(Likelihood):
         low, high = y[..., 0], y[..., 1]
         low, high = jnp.where(jnp.isinf(low), high, low), jnp.where(jnp.isinf(high), low, high)
         return 0.5 * (low + high), self.scale + 0.25 * (high - low)
+
+    def _mass(self, y: Array) -> tuple[Array, Array]:
+        """Both ends, where p falls on the scale of the noise; one of them, and no other, if the other is infinite."""
+        low, high = y[..., 0], y[..., 1]
+        below, above = jnp.isinf(low), jnp.isinf(high)
+        centre = jnp.stack([jnp.where(below, high, low), jnp.where(above, low, high)])
+        width = jnp.broadcast_to(jnp.asarray(self.scale, centre.dtype), low.shape)
+        return centre, jnp.stack([width, jnp.where(below | above, jnp.inf, width)])
+
+    def _bend(self, y: Array) -> tuple[Array, Array]:
+        return self._mass(y)
 
     def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
         """For power 1, `log_prob` with noise of variance scale² + v."""
@@ -64,6 +81,9 @@ class CensoredGaussian(Likelihood):
     def cdf(self, y: Array, f: Array) -> Array:
         """The distribution function of the value itself, at `high`."""
         return jnp.exp(log_interval(-jnp.inf, y[..., 1], f, self.scale))
+
+    def expected_cdf(self, y: Array, mean: Array, var: Array) -> Array:
+        return Gaussian(self.scale).expected_cdf(y[..., 1], mean, var)
 
     def sample(self, key: Array, f: Array) -> Array:
         return Gaussian(self.scale).sample(key, f)

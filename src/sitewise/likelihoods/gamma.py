@@ -63,4 +63,4 @@ class Gamma(Likelihood):
     def check(self, y: ArrayLike) -> None:
         super().check(y)
         if np.any(np.asarray(y) <= 0):
-            raise ValueError("Gamma: y must be positive.")
+            raise ValueError("Gamma: y must be positive; use Gaussian or StudentT for values of any sign.")

@@ -63,5 +63,8 @@ class Gaussian(Likelihood):
     def cdf(self, y: Array, f: Array) -> Array:
         return norm.cdf((y - f) / self.scale)
 
+    def expected_cdf(self, y: Array, mean: Array, var: Array) -> Array:
+        return norm.cdf((y - mean) / jnp.sqrt(self.scale**2 + var))
+
     def sample(self, key: Array, f: Array) -> Array:
         return f + self.scale * jax.random.normal(key, f.shape, f.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -18,13 +19,17 @@ from sitewise.types import module
 class HeteroscedasticGaussian(Likelihood):
     """y has the columns value and variance: the square of each measurement's error bar.
 
-    It has no parameters.  The noise of a new row is not known, so the moments of y are not defined; those of f are
-    defined, and so are log densities, which are given y with its variance.
+    It has no parameters.  Moments and draws of y are defined where the variance of the new rows is given (`side`);
+    those of f, and log densities, which are given y with its variance, always are.
     """
 
+    name: ClassVar[str] = "heteroscedastic_gaussian"
+    about: ClassVar[str] = "values with a known error bar each"
+    location_scale: ClassVar[bool] = True
     conjugate: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
     columns: ClassVar[tuple[str, ...]] = ("value", "variance")
+    keywords: ClassVar[tuple[str, ...]] = ("noise",)
 
     def _noise(self, y: Array) -> Gaussian:
         return Gaussian(jnp.sqrt(y[..., 1]), quadrature=self.quadrature)
@@ -48,6 +53,27 @@ class HeteroscedasticGaussian(Likelihood):
 
     def cdf(self, y: Array, f: Array) -> Array:
         return self._noise(y).cdf(y[..., 0], f)
+
+    def expected_cdf(self, y: Array, mean: Array, var: Array) -> Array:
+        return self._noise(y).expected_cdf(y[..., 0], mean, var)
+
+    def row(self, value: Array, side: Array | None = None) -> Array:
+        return jnp.stack([value, jnp.broadcast_to(self._variance(side), value.shape)], axis=-1)
+
+    def response_mean(self, f: Array, side: Array | None = None) -> Array:
+        return f
+
+    def response_var(self, f: Array, side: Array | None = None) -> Array:
+        return jnp.broadcast_to(self._variance(side), f.shape)
+
+    def sample(self, key: Array, f: Array, side: Array | None = None) -> Array:
+        return f + jnp.sqrt(self._variance(side)) * jax.random.normal(key, f.shape, f.dtype)
+
+    @staticmethod
+    def _variance(side: Array | None) -> Array:
+        if side is None:
+            raise NotImplementedError("HeteroscedasticGaussian: the variance of the noise of new rows is not known.")
+        return side
 
     def check(self, y: ArrayLike) -> None:
         super().check(y)

@@ -66,5 +66,13 @@ class LaplaceNoise(Likelihood):
         tail = 0.5 * jnp.exp(-jnp.abs(z))
         return jnp.where(z > 0, 1 - tail, tail)
 
+    def expected_cdf(self, y: Array, mean: Array, var: Array) -> Array:
+        """With s² = var, d = y − m, b = scale:  Φ(d/s) − ½ e^{s²/2b²} Σ± ±e^{∓d/b} Φ(±d/s − s/b)."""
+        sd, b, d = jnp.sqrt(var), self.scale, y - mean
+        right, left = (
+            jnp.exp(0.5 * var / b**2 - sign * d / b + log_cdf(sign * d / sd - sd / b)) for sign in (1.0, -1.0)
+        )
+        return jax.scipy.stats.norm.cdf(d / sd) - 0.5 * (right - left)
+
     def sample(self, key: Array, f: Array) -> Array:
         return f + self.scale * jax.random.laplace(key, f.shape, f.dtype)

@@ -63,10 +63,14 @@ class LogNormal(Likelihood):
     def cdf(self, y: Array, f: Array) -> Array:
         return jnp.where(y > 0, self._noise().cdf(jnp.log(jnp.where(y > 0, y, 1.0)), f), 0.0)
 
+    def expected_cdf(self, y: Array, mean: Array, var: Array) -> Array:
+        inside = self._noise().expected_cdf(jnp.log(jnp.where(y > 0, y, 1.0)), mean, var)
+        return jnp.where(y > 0, inside, 0.0)
+
     def sample(self, key: Array, f: Array) -> Array:
         return jnp.exp(self._noise().sample(key, f))
 
     def check(self, y: ArrayLike) -> None:
         super().check(y)
         if np.any(np.asarray(y) <= 0):
-            raise ValueError("LogNormal: y must be positive.")
+            raise ValueError("LogNormal: y must be positive; use Gaussian or StudentT for values of any sign.")

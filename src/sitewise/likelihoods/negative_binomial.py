@@ -11,7 +11,10 @@ from jax import Array
 from jax.scipy.special import betainc, gammaln
 
 from sitewise.likelihoods.rate import Counts
+from sitewise.numerics.quadrature import Landmark, Rule
 from sitewise.types import ArrayField, module, positive
+
+_FINE = Landmark(points=80)  # for a softplus p is exp(−y·shape/f) f^−shape: a cliff, and a tail of any length
 
 
 @module
@@ -22,6 +25,9 @@ class NegativeBinomial(Counts):
 
     name: ClassVar[str] = "negative_binomial"
     about: ClassVar[str] = "counts that scatter more than Poisson's"
+
+    def _rule(self) -> Rule:
+        return _FINE if self.quadrature is None and self.link == "softplus" else super()._rule()
 
     @property
     def log_concave(self) -> bool:  # type: ignore[override]
@@ -43,6 +49,24 @@ class NegativeBinomial(Counts):
         y, log_exposure = self.split(y)
         return self._landmark(y + 0.5, log_exposure, jnp.sqrt(1 / (y + 1.0) + 1 / self.shape))
 
+    def _bend(self, y: Array) -> tuple[Array, Array]:
+        """Where the mean is `shape`, that is z = 0; a softplus bends at f = 0 as well."""
+        count, log_exposure = self.split(y)
+        knee = jnp.broadcast_to(jnp.log(self.shape) - log_exposure, count.shape)
+        if self.link == "log":
+            return knee, jnp.ones_like(count)
+        gap = jnp.maximum(-knee, 0.0)
+        return -0.5 * gap, 1 + gap / 6
+
+    def _mass(self, y: Array) -> tuple[Array, Array]:
+        """For a shape below 1, at the cliff on the left, where y·shape/mean = 1."""
+        centre, width = self.landmark(y)
+        if self.link != "log":
+            count, log_exposure = self.split(y)
+            mode, _ = self._inverse_rate((count + 0.5) * jnp.exp(-log_exposure))
+            return self._with_mode(jnp.zeros_like(centre), jnp.ones_like(width), mode)
+        return centre + jnp.log(jnp.minimum(self.shape, 1.0)), jnp.minimum(width, 1.2)
+
     @staticmethod
     def baseline(y: np.ndarray) -> Any:
         from scipy import stats
@@ -50,8 +74,9 @@ class NegativeBinomial(Counts):
         mean, var = float(np.mean(y)), float(np.var(y))
         return stats.nbinom(mean**2 / (var - mean), mean / var) if var > mean > 0 else Counts.baseline(y)
 
-    def response_var(self, f: Array) -> Array:
-        return self.rate(f) + self.rate(f) ** 2 / self.shape
+    def response_var(self, f: Array, side: Array | None = None) -> Array:
+        mean = self.response_mean(f, side)
+        return mean + mean**2 / self.shape
 
     def cdf(self, y: Array, f: Array) -> Array:
         y, log_exposure = self.split(y)
@@ -59,7 +84,7 @@ class NegativeBinomial(Counts):
         inside = betainc(self.shape, jnp.floor(jnp.maximum(y, 0.0)) + 1, self.shape / (self.shape + mean))
         return jnp.where(y < 0, 0.0, inside)
 
-    def sample(self, key: Array, f: Array) -> Array:
+    def sample(self, key: Array, f: Array, side: Array | None = None) -> Array:
         first, second = jax.random.split(key)
         scatter = jax.random.gamma(first, self.shape, f.shape, f.dtype) / self.shape
-        return jax.random.poisson(second, self.rate(f) * scatter).astype(f.dtype)
+        return jax.random.poisson(second, self.response_mean(f, side) * scatter).astype(f.dtype)

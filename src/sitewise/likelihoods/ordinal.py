@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood, Power, is_one
 from sitewise.numerics.gaussian_cdf import log_interval
+from sitewise.numerics.quadrature import Landmark, Rule
 from sitewise.types import ArrayField, module, positive, real
 
 
@@ -30,6 +31,7 @@ class Ordinal(Likelihood):
     about: ClassVar[str] = "ordered classes 0, 1, 2, …"
     support: ClassVar[str] = "ranks"
     log_concave: ClassVar[bool] = True
+    rule: ClassVar[Rule] = Landmark(points=72)  # an interval has two ends
 
     @staticmethod
     def of(classes: int) -> Ordinal:
@@ -47,7 +49,7 @@ class Ordinal(Likelihood):
         if not np.array_equal(found, np.arange(len(found))):
             raise ValueError(
                 f"ordinal: classes must be numbered 0, 1, 2, … without gaps, but y holds {found[:5].tolist()}"
-                f"{' and more' if len(found) > 5 else ''}; np.unique(y, return_inverse=True)[1] numbers them in order."
+                f"{' and more' if len(found) > 5 else ''}; GPOrdinal takes any labels in order."
             )
         return cls.of(len(found))
 
@@ -81,6 +83,17 @@ class Ordinal(Likelihood):
         low, high = jnp.where(jnp.isinf(low), high, low), jnp.where(jnp.isinf(high), low, high)
         return 0.5 * (low + high), 1 + 0.25 * (high - low)
 
+    def _mass(self, y: Array) -> tuple[Array, Array]:
+        """Both ends, where p falls on the scale of the noise; one of them, and no other, if the other is infinite."""
+        low, high = self._ends(y)
+        below, above = jnp.isinf(low), jnp.isinf(high)
+        centre = jnp.stack([jnp.where(below, high, low), jnp.where(above, low, high)])
+        width = jnp.broadcast_to(jnp.asarray(1.0, centre.dtype), low.shape)
+        return centre, jnp.stack([width, jnp.where(below | above, jnp.inf, width)])
+
+    def _bend(self, y: Array) -> tuple[Array, Array]:
+        return self._mass(y)
+
     def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
         """For power 1, `log_prob` with noise of variance 1 + v."""
         if self.quadrature is not None or not is_one(power):
@@ -105,6 +118,11 @@ class Ordinal(Likelihood):
         _, high = self._ends(jnp.maximum(y, 0.0))
         inside = jnp.exp(log_interval(-jnp.inf, high, f, 1.0))
         return jnp.where(y < 0, 0.0, inside)
+
+    def expected_cdf(self, y: Array, mean: Array, var: Array) -> Array:
+        """`cdf` with noise of variance 1 + v."""
+        _, high = self._ends(jnp.maximum(y, 0.0))
+        return jnp.where(y < 0, 0.0, jnp.exp(log_interval(-jnp.inf, high, mean, jnp.sqrt(1 + var))))
 
     def sample(self, key: Array, f: Array) -> Array:
         noisy = f + jax.random.normal(key, f.shape, f.dtype)

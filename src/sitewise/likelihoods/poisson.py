@@ -36,6 +36,21 @@ class Poisson(Counts):
         y, log_exposure = self.split(y)
         return self._landmark(y + 0.5, log_exposure, 1 / jnp.sqrt(y + 1.0))
 
+    def _bend(self, y: Array) -> tuple[Array, Array]:
+        """log p = y log μ − μ of a softplus bends at 0."""
+        count, _ = self.split(y)
+        return jnp.zeros_like(count), jnp.ones_like(count)
+
+    def _mass(self, y: Array) -> tuple[Array, Array]:
+        """In the middle of the cliff exp(−eᶠ); for a softplus 0, where it bends, unless the mass is far from there."""
+        count, log_exposure = self.split(y)
+        if self.link == "log":
+            return jnp.log(count + 1.5) - log_exposure, 1 / jnp.sqrt(count + 1.0)
+        far = (count >= 12) | (count + 0.5 < jnp.exp(log_exposure))
+        centre, slope = self._inverse_rate((count + 0.5) * jnp.exp(-log_exposure))
+        width = (count + 0.5) * jnp.exp(-log_exposure) / (jnp.sqrt(count + 1) * slope)
+        return self._with_mode(jnp.where(far, centre, 0.0), jnp.where(far, width, 1.0), centre)
+
     def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
         """E[e^f] = exp(m + v/2)."""
         if self.quadrature is not None or self.link != "log":
@@ -43,8 +58,8 @@ class Poisson(Counts):
         y, log_exposure = self.split(y)
         return y * (mean + log_exposure) - jnp.exp(mean + log_exposure + 0.5 * var) - gammaln(y + 1)
 
-    def response_var(self, f: Array) -> Array:
-        return self.rate(f)
+    def response_var(self, f: Array, side: Array | None = None) -> Array:
+        return self.response_mean(f, side)
 
     def cdf(self, y: Array, f: Array) -> Array:
         y, log_exposure = self.split(y)
@@ -52,5 +67,5 @@ class Poisson(Counts):
             y < 0, 0.0, gammaincc(jnp.floor(jnp.maximum(y, 0.0)) + 1, jnp.exp(log_exposure) * self.rate(f))
         )
 
-    def sample(self, key: Array, f: Array) -> Array:
-        return jax.random.poisson(key, self.rate(f)).astype(f.dtype)
+    def sample(self, key: Array, f: Array, side: Array | None = None) -> Array:
+        return jax.random.poisson(key, self.response_mean(f, side)).astype(f.dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 import jax
@@ -25,6 +27,7 @@ class Counts(Likelihood):
     exposure: bool = static(default=False, kw_only=True)
 
     support: ClassVar[str] = "counts"
+    keywords: ClassVar[tuple[str, ...]] = ("exposure",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -34,6 +37,10 @@ class Counts(Likelihood):
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("count", "exposure") if self.exposure else ("y",)
+
+    def with_keywords(self, names: Collection[str]) -> Counts:
+        super().with_keywords(names)
+        return dataclasses.replace(self, exposure=bool(names))
 
     def split(self, y: Array) -> tuple[Array, Array | float]:
         """Counts and the logarithm of the exposure."""
@@ -57,11 +64,26 @@ class Counts(Likelihood):
         far = rate > 1000
         return jnp.where(far, rate, 0.0), jnp.where(far, rate * relative_width, 1.0)
 
-    def row(self, value: Array) -> Array:
-        return jnp.stack([value, jnp.ones_like(value)], axis=-1) if self.exposure else value
+    @staticmethod
+    def _inverse_rate(rate: Array) -> tuple[Array, Array]:
+        """Of a softplus: the f that has this rate, and the slope of the rate there."""
+        f = rate + jnp.log(-jnp.expm1(-rate))
+        return f, jax.nn.sigmoid(f)
+
+    @staticmethod
+    def _with_mode(centre: Array, width: Array, mode: Array) -> tuple[Array, Array]:
+        """A landmark, and the mode, which is only a place where mass may be: it is infinitely wide."""
+        return jnp.stack([centre, mode]), jnp.stack([width, jnp.full_like(width, jnp.inf)])
+
+    def row(self, value: Array, side: Array | None = None) -> Array:
+        side = jnp.ones_like(value) if side is None else jnp.broadcast_to(side, value.shape)
+        return jnp.stack([value, side], axis=-1) if self.exposure else value
 
     def level(self, y: np.ndarray, weight: np.ndarray) -> float:
-        rate = float(np.average(y, weights=weight)) + 1e-3
+        count, exposure = (y[..., 0], y[..., 1]) if self.exposure else (y, np.ones_like(y))
+        rate = float(np.sum(weight * count) / np.sum(weight * exposure))
+        # Without a single count there is still a rate: a thousandth of a count at a typical exposure.
+        rate += 1e-3 / float(np.average(exposure, weights=weight))
         return float(np.log(rate) if self.link == "log" else np.log(np.expm1(rate)) if rate < 30 else rate)
 
     @staticmethod
@@ -70,14 +92,14 @@ class Counts(Likelihood):
 
         return stats.poisson(max(float(np.mean(y)), 1e-12))
 
-    def response_mean(self, f: Array) -> Array:
-        return self.rate(f)
+    def response_mean(self, f: Array, side: Array | float | None = None) -> Array:
+        return self.rate(f) if side is None else side * self.rate(f)
 
     def check(self, y: ArrayLike) -> None:
         super().check(y)
         y = np.asarray(y)
         count = y[..., 0] if self.exposure else y
         if np.any(count < 0) or np.any(count != np.floor(count)) or not np.all(np.isfinite(count)):
-            raise ValueError(f"{type(self).__name__}: y must hold counts 0, 1, 2, ...")
+            raise ValueError(f"{type(self).__name__}: y must hold counts 0, 1, 2, …; use Gamma for positive values.")
         if self.exposure and not np.all((y[..., 1] > 0) & np.isfinite(y[..., 1])):
             raise ValueError(f"{type(self).__name__}: the exposure of every row must be positive and finite.")

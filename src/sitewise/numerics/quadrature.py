@@ -7,12 +7,10 @@ and the likelihood itself is never differentiated in f.
 
 `Landmark` is the default.  An integrand N(f; m, v)·g(f) has two scales, that of the Gaussian
 (width √v) and that of the likelihood (centre c, width s: its *landmark*), and either may be a
-thousand times the other.  The trapezoidal rule in t, where
-
-    f = c + L·asinh((w/L)·sinh t),   L = 2√v,   w = min(s, L),
-
-has a spacing ∝ w next to the landmark, which grows geometrically away from it and is never more than a
-fraction of √v.  The map is analytic, so the error falls exponentially with the number of points.
+thousand times the other.  The rule is the trapezoidal one in t, where f = f(t) is fine next to the landmark and never
+coarser than a fraction of √v (`node_map`).  E[p] has its own search for where N·p is not negligible, so that no node is
+spent elsewhere.  studies/quadrature_table.py measures the error: below 1e-8 for every likelihood of the library,
+variances 1e-6 … 1e6 and means up to 50 deviations from the observation.
 
 `GaussHermite(20)` is the rule of the published experiments; it is wrong for wide Gaussians and is
 kept so that published curves can be reproduced to the digit.  Its nodes move with the Gaussian, as published: the
@@ -33,9 +31,18 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 from jax.scipy.special import logsumexp
 
+from sitewise.numerics.node_map import Places
+
 __all__ = ["GaussHermite", "Landmark", "Rule", "expect", "log_expect_exp", "tilted_moments"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
+
+_SPACING = 1.5  # of nodes on the scale of the Gaussian, in deviations per unit of t
+_BENT, _FLAT = 0.7, 0.3  # the β of `node_map` for an expectation of log p, and of p
+
+# The search for the mass of N·p: its spacing far from the landmark, how far beyond the mean and the landmark it goes
+# (both in deviations), and how many nats below the top a value is negligible.
+_COARSE, _MARGIN, _DEPTH = 16.0, 9.0, 26.0
 
 _Function = Callable[[jax.Array], jax.Array]  # elementwise, of nodes with a leading axis
 
@@ -43,7 +50,8 @@ _Function = Callable[[jax.Array], jax.Array]  # elementwise, of nodes with a lea
 class Rule(Protocol):
     """Nodes and log weights, each of shape (q, *mean.shape).
 
-    The mass lies within a few `sd` of `middle`; the likelihood varies most at `centre`, on the scale `width`.
+    The mass lies within a few `sd` of `middle`; the likelihood varies most at `centre`, on the scale `width`: one such
+    landmark per row, or several on a leading axis.
     """
 
     def nodes(
@@ -70,28 +78,32 @@ class Landmark:
     """The trapezoidal rule after the substitution above: fine at the landmark, never coarser than √v."""
 
     points: int = 56
-    reach: float = 9.0
+    reach: float = 8.5
+    flat: float = _FLAT  # the β of `node_map` for E[p]
 
     def nodes(
         self, middle: jax.Array, sd: jax.Array, centre: jax.Array, width: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        scale = 2.0 * sd
+        middle, sd = jnp.broadcast_arrays(middle, sd)
+        centre, width = _of_each_row(centre, width, sd)
         # A landmark outside the reach of the Gaussian needs no refinement and is moved next to that reach.
         centre = jnp.clip(centre, middle - 1.5 * self.reach * sd, middle + 1.5 * self.reach * sd)
-        ratio = jnp.minimum(width / scale, 1.0)
-        low = jnp.arcsinh(jnp.sinh((middle - self.reach * sd - centre) / scale) / ratio)
-        high = jnp.arcsinh(jnp.sinh((middle + self.reach * sd - centre) / scale) / ratio)
-        u = np.linspace(0.0, 1.0, self.points).reshape((-1,) + (1,) * jnp.ndim(middle))
-        t = low + (high - low) * u
-        # sinh, cosh and arcsinh are written with exp and log, which is several times as fast; the absolute error is the
-        # same, and the position of a node need not be accurate.
-        up = jnp.exp(t)
-        down = 1 / up
-        s = 0.5 * ratio * (up - down)
-        root = jnp.sqrt(1 + s * s)
-        slope = 0.5 * ratio * (up + down) / root
-        inverse = jnp.sign(s) * jnp.log(jnp.abs(s) + root)
-        return centre + scale * inverse, jnp.log(scale * slope * (high - low) / (self.points - 1))
+        place = Places.of(centre, width, _SPACING * sd, _BENT)
+        return _spread(place, middle - self.reach * sd, middle + self.reach * sd, self.points)
+
+
+def _of_each_row(centre: jax.Array, width: jax.Array, like: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """One landmark has the shape of the rows; several have one axis more."""
+    if jnp.ndim(centre) > like.ndim:
+        return centre, width
+    return jnp.broadcast_to(centre, like.shape), jnp.broadcast_to(width, like.shape)
+
+
+def _spread(place: Places, low: jax.Array, high: jax.Array, points: int) -> tuple[jax.Array, jax.Array]:
+    first, last = place.inverse(jnp.stack([low, high]))
+    u = np.linspace(0.0, 1.0, points).reshape((-1,) + (1,) * jnp.ndim(first))
+    f, slope = place(first + (last - first) * u)
+    return f, jnp.log(slope * ((last - first) / (points - 1)))
 
 
 def _log_gaussian(f: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
@@ -102,10 +114,10 @@ def expect(
     function: _Function, mean: jax.Array, var: jax.Array, *, rule: Rule, centre: jax.Array, width: jax.Array
 ) -> jax.Array:
     """E_{N(mean, var)}[function(f)], elementwise over mean and var."""
-    f, logc = rule.nodes(mean, jnp.sqrt(var), centre, width)
     if isinstance(rule, GaussHermite):
+        f, logc = rule.nodes(mean, jnp.sqrt(var), centre, width)
         return jnp.sum(jnp.exp(logc + _log_gaussian(f, mean, var)) * function(f), axis=0)
-    f, logc = lax.stop_gradient((f, logc))
+    f, logc = rule.nodes(*lax.stop_gradient((mean, jnp.sqrt(var), centre, width)))
     # Without the barrier XLA computes the likelihood again in each of the derivatives that use it.
     return _moment(0, *lax.optimization_barrier((f, logc, function(f))), mean, var)
 
@@ -187,7 +199,7 @@ def _nodes_of_mass(
     width: jax.Array,
     start: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array]:
-    if isinstance(rule, GaussHermite):
+    if not isinstance(rule, Landmark):
         return rule.nodes(mean, jnp.sqrt(var), centre, width)
     # The gradient is stopped before the search and not only after it: the search differentiates `guide` twice, and a
     # likelihood need not be differentiable more often than inference requires.
@@ -199,37 +211,62 @@ def _tilted_nodes(
     function: _Function,
     mean: jax.Array,
     var: jax.Array,
-    rule: Rule,
+    rule: Landmark,
     centre: jax.Array,
     width: jax.Array,
     start: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array]:
+    mean, var = jnp.broadcast_arrays(mean, var)
+    centre, width = _of_each_row(centre, width, var)
+
     def height(f: jax.Array) -> jax.Array:
         return function(f) - 0.5 * (f - mean) ** 2 / var
 
-    def slope(f: jax.Array) -> jax.Array:
-        return jax.jvp(height, (f,), (jnp.ones_like(f),))[1]
-
-    def curvature(f: jax.Array) -> jax.Array:
-        return jnp.maximum(-jax.jvp(slope, (f,), (jnp.ones_like(f),))[1], 1 / var)
+    def slope(f: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jax.jvp(height, (f,), (jnp.ones_like(f),))
 
     sd = jnp.sqrt(var)
-    grid, logc = Landmark(points=65, reach=40.0).nodes(mean, sd, centre, width)
+    search = 3 * rule.points // 4
+    # N·p lies between the Gaussian and the likelihood, or next to them.
+    lowest, highest = (centre, centre) if centre.ndim == sd.ndim else (jnp.min(centre, 0), jnp.max(centre, 0))
+    ends = jnp.minimum(mean, lowest) - _MARGIN * sd, jnp.maximum(mean, highest) + _MARGIN * sd
+    spacing = jnp.maximum(_COARSE * sd, 0.1 * (ends[1] - ends[0]))
+    grid, logc = _spread(Places.of(centre, width, spacing, rule.flat), *ends, search)
     heights = height(grid)
-    best = jnp.argmax(jnp.where(jnp.isfinite(heights), heights, -jnp.inf), axis=0)
-    mode = jnp.take_along_axis(grid, best[None], axis=0)[0]
+    heights = jnp.where(jnp.isfinite(heights), heights, -jnp.inf)
+    best, highest_seen = jnp.argmax(heights, axis=0), jnp.max(heights, axis=0)
+    at = jnp.take_along_axis(grid, best[None], axis=0)[0]
     gap = jnp.exp(jnp.take_along_axis(logc, best[None], axis=0)[0])
-
     if start is not None:
-        higher = height(start) > height(mode)
-        mode, gap = jnp.where(higher, start, mode), jnp.where(higher, sd, gap)
+        higher = height(start) > highest_seen
+        at, gap = jnp.where(higher, start, at), jnp.where(higher, sd, gap)
 
-    def newton(_: jax.Array, f: jax.Array) -> jax.Array:
-        step = jnp.clip(slope(f) / curvature(f), -gap, gap)
-        return f + jnp.where(jnp.isfinite(step), step, 0.0)
+    def newton(_: jax.Array, known: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        """A step from `at`; the best point so far, its height and its curvature."""
+        at, *found = known
+        (value, first), (_, second) = jax.jvp(slope, (at,), (jnp.ones_like(at),))
+        curvature = jnp.maximum(-second, 1 / var)
+        step = jnp.clip(first / curvature, -gap, gap)
+        better = value > found[1]
+        kept = (jnp.where(better, new, old) for new, old in zip((at, value, curvature), found, strict=True))
+        return at + jnp.where(jnp.isfinite(step), step, 0.0), *kept
 
-    mode = lax.fori_loop(0, 4, newton, mode)
-    tilted_sd = 1 / jnp.sqrt(curvature(mode))
-    spacing = jnp.minimum(jnp.sqrt(width**2 + (mode - centre) ** 2), 2 * sd)
-    coarse = spacing > 2.5 * tilted_sd
-    return rule.nodes(mode, sd, jnp.where(coarse, mode, centre), jnp.where(coarse, tilted_sd, width))
+    known = (at, at, jnp.full_like(at, -jnp.inf), 1 / var)
+    _, mode, top, curvature = lax.fori_loop(0, 6, newton, known)
+    tilted_sd = 1 / jnp.sqrt(curvature)
+
+    # The outermost points of the search at which N·p is not negligible, and their neighbours.
+    seen = heights > jnp.maximum(top, highest_seen) - _DEPTH
+    high_ones, none = seen | (heights == highest_seen), jnp.zeros_like(seen[:1])
+    near = high_ones | jnp.concatenate([high_ones[1:], none]) | jnp.concatenate([none, high_ones[:-1]])
+    low, lowest = (jnp.minimum(jnp.min(jnp.where(those, grid, jnp.inf), axis=0), mode) for those in (near, seen))
+    high, highest = (jnp.maximum(jnp.max(jnp.where(those, grid, -jnp.inf), axis=0), mode) for those in (near, seen))
+    reach = 1.3 * rule.reach * sd
+    low, high = jnp.maximum(low, lowest - reach), jnp.minimum(high, highest + reach)
+
+    centre = jnp.clip(centre, low - reach, high + reach)
+    spacing = jnp.hypot(width, mode - centre)
+    spacing = jnp.minimum(spacing if centre.ndim == sd.ndim else jnp.min(spacing, axis=0), _SPACING * sd)
+    coarse = spacing > 2.0 * tilted_sd
+    place = Places.of(jnp.where(coarse, mode, centre), jnp.where(coarse, tilted_sd, width), _SPACING * sd, rule.flat)
+    return _spread(place, low, high, rule.points)
