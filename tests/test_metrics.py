@@ -14,3 +14,13 @@ def test_scores():
     np.testing.assert_allclose(curve["predicted"], [0.15, 0.85])
     np.testing.assert_allclose(curve["observed"], [0.5, 1.0])
     assert metrics.expected_calibration_error(P, Y, bins=2) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("probability", "y", "words"),
+    [(P, Y[:, None], "one of each per row"), (np.stack([1 - P, P], 1), Y, "predict_proba"), (P, Y + 3, "code the two")],
+)
+def test_scores_of_other_shapes_and_labels_are_refused(probability, y, words):
+    for score in (metrics.accuracy, metrics.brier, metrics.reliability, metrics.expected_calibration_error):
+        with pytest.raises(ValueError, match=words):
+            score(probability, y)

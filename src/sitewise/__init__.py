@@ -7,11 +7,12 @@ evidence(model, data, sites), or train both with a learner.  See the README for 
 import importlib as _importlib
 import typing as _typing
 
-from sitewise import evidence, hyperpriors, kernels, likelihoods, means, metrics, priors
+from sitewise import evidence, hyperpriors, kernels, likelihoods, means, metrics, parameters, priors
 from sitewise.data import Data
 from sitewise.errors import UserError
 from sitewise.inference import EP, VI, Inference, Laplace
 from sitewise.learning.base import Fit
+from sitewise.learning.gradient import value_and_grad
 from sitewise.learning.minibatch import MiniBatch
 from sitewise.learning.nested import Nested
 from sitewise.learning.vem import VEM
@@ -25,7 +26,17 @@ from sitewise.types import Outcome
 
 if _typing.TYPE_CHECKING:
     from sitewise import estimators, mcmc, testing
-    from sitewise.estimators import GPClassifier, GPRegressor, load
+    from sitewise.estimators import (
+        EffectDisplay,
+        GPClassifier,
+        GPOrdinal,
+        GPRegressor,
+        ReliabilityDisplay,
+        SurfaceDisplay,
+        TableEncoder,
+        load,
+        save,
+    )
 
 __version__ = "0.2.0"
 
@@ -35,8 +46,10 @@ __all__ = [
     "VEM",
     "VI",
     "Data",
+    "EffectDisplay",
     "Fit",
     "GPClassifier",
+    "GPOrdinal",
     "GPRegressor",
     "Inference",
     "Laplace",
@@ -45,7 +58,10 @@ __all__ = [
     "Nested",
     "Outcome",
     "Posterior",
+    "ReliabilityDisplay",
     "Sites",
+    "SurfaceDisplay",
+    "TableEncoder",
     "UserError",
     "estimators",
     "evidence",
@@ -57,16 +73,21 @@ __all__ = [
     "mcmc",
     "means",
     "metrics",
+    "parameters",
     "posterior",
     "priors",
     "quadrature",
     "resolve",
+    "save",
     "testing",
+    "value_and_grad",
 ]
 
 # scikit-learn takes a second to import: it waits until an estimator is asked for.
 _MODULES = ("estimators", "mcmc", "testing")
-_HOME = dict.fromkeys(("GPClassifier", "GPRegressor", "load"), "estimators")
+_DISPLAYS = ("EffectDisplay", "ReliabilityDisplay", "SurfaceDisplay")
+_ESTIMATORS = ("GPClassifier", "GPOrdinal", "GPRegressor", "TableEncoder")
+_HOME = dict.fromkeys((*_ESTIMATORS, *_DISPLAYS, "load", "save"), "estimators")
 
 
 def __getattr__(name: str) -> _typing.Any:

@@ -15,13 +15,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from numpy.typing import ArrayLike
 
-from sitewise.data import Data
+from sitewise.checks import known
+from sitewise.data import Data, as_numbers, refuse_nan, table
 from sitewise.likelihoods import Likelihood
-from sitewise.model import Model
+from sitewise.model import Model, check
 from sitewise.numerics.cholesky import semidefinite_root
+from sitewise.numerics.crossing import crossing
 from sitewise.numerics.quadrature import Landmark, expect
 from sitewise.priors import LatentPosterior
 from sitewise.rows import of_each_row
@@ -30,12 +31,22 @@ from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.types import fixed, module
 
-_WIDENINGS, _HALVINGS = 40, 80  # of the bracket that holds a quantile
-_QUANTILES = 16  # rows of a program for quantiles: each takes hundreds of quadratures, and so would a row of padding
+_MOMENTS = Landmark(points=112, reach=16.0)  # the mass of E[e^{2f}] lies 2 sd² beyond the mean
+_LEAST, _TINY = 1e-28, 1e-100  # variance of f, as a share of mean² and beyond it
+_NARROW = 1e-10  # of a quantile, in units of the width of the distribution
+_QUANTILES = 16  # rows of a program for quantiles: each takes dozens of quadratures, and so would a row of padding
+
+
+def _positive(mean: Array, var: Array) -> Array:
+    """The variance, which at some rows of some kernels is 0; the quadrature needs a width."""
+    if var.ndim > mean.ndim:  # the covariance of several latent values
+        return var
+    return jnp.maximum(var, _LEAST * mean * mean + _TINY)
 
 
 def _expectation(function: Callable[[Array], Array], mean: Array, var: Array) -> Array:
-    return expect(function, mean, var, rule=Landmark(), centre=jnp.zeros_like(mean), width=jnp.ones_like(mean))
+    var = _positive(mean, var)
+    return expect(function, mean, var, rule=_MOMENTS, centre=jnp.zeros_like(mean), width=jnp.ones_like(mean))
 
 
 def y_mean(likelihood: Likelihood, mean: Array, var: Array) -> Array:
@@ -47,16 +58,20 @@ def _y_mean(_: None, likelihood: Likelihood, mean: Array, var: Array) -> tuple[A
     return (_expectation(likelihood.response_mean, mean, var),)
 
 
-def y_moments(likelihood: Likelihood, mean: Array, var: Array) -> tuple[Array, Array]:
-    """E[y], and Var[y] = E[Var[y|f]] + Var[E[y|f]]."""
-    centre, spread = of_each_row(_y_moments, None, likelihood, mean, var)
+def y_moments(likelihood: Likelihood, mean: Array, var: Array, *side: Array) -> tuple[Array, Array]:
+    """E[y], and Var[y] = E[Var[y|f]] + Var[E[y|f]].
+
+    `side` is the second column of y at each row (its exposure, trials or variance), where the likelihood has one and it
+    is known; without it rows are plain, as `Likelihood.row` says.
+    """
+    centre, spread = of_each_row(_y_moments, None, likelihood, mean, var, *side)
     return centre, spread
 
 
-def _y_moments(_: None, likelihood: Likelihood, mean: Array, var: Array) -> tuple[Array, Array]:
-    centre = _expectation(likelihood.response_mean, mean, var)
-    spread = _expectation(lambda f: (likelihood.response_mean(f) - centre) ** 2, mean, var)
-    return centre, _expectation(likelihood.response_var, mean, var) + spread
+def _y_moments(_: None, likelihood: Likelihood, mean: Array, var: Array, *side: Array) -> tuple[Array, Array]:
+    centre = _expectation(lambda f: likelihood.response_mean(f, *side), mean, var)
+    spread = _expectation(lambda f: (likelihood.response_mean(f, *side) - centre) ** 2, mean, var)
+    return centre, _expectation(lambda f: likelihood.response_var(f, *side), mean, var) + spread
 
 
 def log_density(likelihood: Likelihood, mean: Array, var: Array, y: ArrayLike) -> Array:
@@ -65,7 +80,7 @@ def log_density(likelihood: Likelihood, mean: Array, var: Array, y: ArrayLike) -
 
 
 def _log_density(_: None, likelihood: Likelihood, mean: Array, var: Array, y: Array) -> tuple[Array]:
-    return (likelihood.log_expected_prob(y, mean, var),)
+    return (likelihood.log_expected_prob(y, mean, _positive(mean, var)),)
 
 
 def probability(likelihood: Likelihood, mean: Array, var: Array) -> Array:
@@ -80,7 +95,7 @@ def y_cdf(likelihood: Likelihood, mean: Array, var: Array, y: ArrayLike) -> Arra
 
 
 def _y_cdf(_: None, likelihood: Likelihood, mean: Array, var: Array, y: Array) -> tuple[Array]:
-    return (_expectation(lambda f: likelihood.cdf(y, f), mean, var),)
+    return (likelihood.expected_cdf(y, mean, _positive(mean, var)),)
 
 
 def _like(y: ArrayLike, mean: Array) -> Array:
@@ -90,34 +105,58 @@ def _like(y: ArrayLike, mean: Array) -> Array:
     return xp.broadcast_to(values, mean.shape) if values.ndim == 0 else values
 
 
-def y_quantile(likelihood: Likelihood, mean: Array, var: Array, level: float) -> Array:
-    """The `level` quantile of y, by bisection on the predictive distribution function.
+def y_quantile(likelihood: Likelihood, mean: Array, var: Array, level: ArrayLike) -> Array:
+    """The `level` quantile of y at each row: the smallest y with P(Y ≤ y) ≥ level.
 
-    For counts it is the smallest whole number that reaches the level.
+    `level` is one number, or an array of them: its axes then come first in the result, before the rows.
     """
-    return of_each_row(_y_quantile, None, likelihood, mean, var, _like(level, mean), piece=_QUANTILES)[0]
+    if not isinstance(level, jax.core.Tracer) and not np.all((np.asarray(level) > 0) & (np.asarray(level) < 1)):
+        raise ValueError(f"a quantile needs levels between 0 and 1 (both excluded), got {level}.")
+    xp = namespace(mean, var)
+    levels = xp.asarray(level, mean.dtype)
+    shape = (*levels.shape, *mean.shape)
+    # Each pair of a level and a row is a row to the program, which serves any number of levels.
+    pairs = (mean, var, levels.reshape(*levels.shape, *[1] * mean.ndim))
+    rows = [xp.broadcast_to(a, shape).reshape(-1) for a in pairs]
+    return of_each_row(_y_quantile, None, likelihood, *rows, piece=_QUANTILES)[0].reshape(shape)
 
 
 def _y_quantile(_: None, likelihood: Likelihood, mean: Array, var: Array, level: Array) -> tuple[Array]:
-    centre, y_var = _y_moments(None, likelihood, mean, var)
-    spread = jnp.sqrt(jnp.maximum(y_var, 1e-300))
-    spread = jnp.where(jnp.isfinite(spread), spread, jnp.sqrt(var) + 1.0)
+    var = _positive(mean, var)
 
-    def reached(y: Array) -> Array:
-        return _y_cdf(None, likelihood, mean, var, likelihood.row(y))[0] >= level
+    def cdf(y: Array) -> Array:
+        return likelihood.expected_cdf(likelihood.row(y), mean, var)
 
-    def widen(_: Array, bounds: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        low, high, step = bounds
-        return jnp.where(reached(low), low - step, low), jnp.where(reached(high), high, high + step), 2 * step
+    return (quantile_of(cdf, likelihood, mean, var, level),)
 
-    def halve(_: Array, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = bounds
-        middle = 0.5 * (low + high)
-        up = reached(middle)
-        return jnp.where(up, low, middle), jnp.where(up, middle, high)
 
-    low, high, _ = lax.fori_loop(0, _WIDENINGS, widen, (centre - spread, centre + spread, spread))
-    return (lax.fori_loop(0, _HALVINGS, halve, (low, high))[1],)
+def quantile_of(cdf: Callable[[Array], Array], likelihood: Likelihood, mean: Array, var: Array, level: Array) -> Array:
+    """The root in t of cdf(y(t)) − level, where y(t) covers the support of the likelihood at every scale:
+
+    mean + sd·sinh t on the line, eᵗ for positive values, e^min(t, 0) for shares, ⌊eᵗ − 1⌋ for whole numbers.  `cdf` is
+    P(Y ≤ y) of each row; mean and var are those of f, or only near.
+    """
+    whole, support, sd = likelihood.discrete(), likelihood.support, jnp.sqrt(var)
+
+    def value(t: Array) -> Array:
+        if support == "real":
+            return mean + sd * jnp.sinh(t)
+        return jnp.floor(jnp.expm1(t)) if whole else jnp.exp(jnp.minimum(t, 0.0) if support == "shares" else t)
+
+    def excess(t: Array) -> Array:
+        y = value(t)
+        # A likelihood need not define its distribution function outside of the support.
+        inside = y if support == "real" else jnp.maximum(y, 0.0)
+        share = cdf(inside)
+        share = jnp.where(y >= 1, 1.0, share) if support == "shares" else share
+        return jnp.where(y < inside, 0.0, share) - level
+
+    start = jnp.zeros_like(mean) if support == "real" else jnp.clip(mean, -30.0, 30.0)
+
+    def closed(low: Array, high: Array) -> Array:
+        return value(high) - value(low) <= 1 if whole else high - low <= _NARROW * (1 + jnp.abs(high))
+
+    return value(crossing(excess, start, closed))
 
 
 @module
@@ -126,6 +165,9 @@ class Posterior:
 
     latent: LatentPosterior = fixed()
     likelihood: Likelihood = fixed()
+
+    def __repr__(self) -> str:
+        return f"Posterior({type(self.latent).__name__}, {self.likelihood!r})"
 
     def f(self, X: ArrayLike) -> tuple[Array, Array]:
         """Mean and variance of the latent function at each row; for several functions, their means and covariances."""
@@ -136,7 +178,17 @@ class Posterior:
         return is_host(*jax.tree.leaves(self)) and on_host(more)
 
     def _inputs(self, X: ArrayLike) -> Array:
-        return np.asarray(X, np.float64) if self._on_host(X) else jnp.asarray(X)
+        rows = table(X, "X")
+        if known(rows):
+            refuse_nan("X", rows, infinity=True)
+        return rows.astype(np.float64) if self._on_host(X) else jnp.asarray(rows)
+
+    def _values(self, y: ArrayLike, rows: int) -> Array:
+        """Values of y for so many rows: one for each, or one for all."""
+        values = as_numbers(y, "y")
+        if values.ndim and values.shape[0] != rows:
+            raise ValueError(f"X has {rows} rows but y has shape {values.shape}; give one y per row, or one number.")
+        return values
 
     def _computing(self, X: ArrayLike) -> AbstractContextManager[None]:
         return working_precision() if self._on_host(X) else contextlib.nullcontext()
@@ -175,19 +227,29 @@ class Posterior:
 
     def log_density(self, X: ArrayLike, y: ArrayLike) -> Array:
         """log p(y | X) of each row."""
-        return log_density(self.likelihood, *self.f(X), y)
+        mean, var = self.f(X)
+        values = self._values(y, len(mean))
+        if known(values):
+            self.likelihood.check(values)
+        return log_density(self.likelihood, mean, var, values)
 
     def y_cdf(self, X: ArrayLike, y: ArrayLike) -> Array:
         """P(Y ≤ y | X) of each row."""
-        return y_cdf(self.likelihood, *self.f(X), y)
+        mean, var = self.f(X)
+        return y_cdf(self.likelihood, mean, var, self._values(y, len(mean)))
 
-    def quantile(self, X: ArrayLike, level: float) -> Array:
-        """The `level` quantile of y at each row; for counts it is the smallest whole number that reaches the level."""
+    def quantile(self, X: ArrayLike, level: ArrayLike) -> Array:
+        """The `level` quantile of y at each row; for counts it is the smallest whole number that reaches the level.
+
+        For an array of levels the result has one row per level and one column per row of X.  The likelihood needs
+        `cdf`, and no more.
+        """
         return y_quantile(self.likelihood, *self.f(X), level)
 
 
 def posterior(model: Model, data: Data, sites: Sites) -> Posterior:
     """q(f) = prior × sites, ready for prediction.  On a processor it holds NumPy arrays, in double precision."""
+    check(model, data, sites, needs_sites=True)
     if model.prior.host and on_host(model, data, sites):
         with working_precision():
             return _posterior(*to_host((model, data, sites)))

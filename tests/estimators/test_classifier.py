@@ -1,3 +1,5 @@
+import warnings
+
 import jax
 import numpy as np
 import pandas as pd
@@ -226,3 +228,18 @@ def test_the_kernels_values_are_parameters(X, labels):
         GPClassifier().set_params(kernel__width=1.0)
     with pytest.raises(ValueError, match="positive"):
         GPClassifier().set_params(kernel__lengthscale=-1.0)
+
+
+def test_a_joint_laplace_fit_that_contradicts_itself_is_flagged(X, signal):
+    """A wide prior and classes without noise: the mode says little about the posterior, and log loss shows it."""
+    y = np.digitize(signal, [-1.0, 1.0])
+    wide, narrow = kernels.Matern52(3.0, 1e3), kernels.Matern52(3.0, 1.0)
+    with pytest.warns(UserWarning, match="far from the posterior.*method='hybrid' or 'vi'"):
+        bad = GPClassifier(wide, method="laplace", fixed="*").fit(X, y)
+    assert "Laplace's Gaussian is far from the posterior" in bad.fit_report_
+    assert bad.evidence_["laplace"] - bad.evidence_["elbo"] > len(y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        good = GPClassifier(wide, method="hybrid", fixed="*").fit(X, y)
+        GPClassifier(narrow, method="laplace", fixed="*").fit(X, y)
+    assert good.loo_.log_density.mean() > bad.loo_.log_density.mean() + 0.1

@@ -35,6 +35,7 @@ def sampled_values(X, values):
 
 def test_predictions_are_averages_over_the_draws(sampled_classes, sampled_values, X, labels, values):
     samples = sampled_classes.samples_
+    assert repr(samples).endswith("draws of kernel.lengthscale, kernel.variance)") and len(repr(samples)) < 100
     p = sampled_classes.predict_proba(X)
     np.testing.assert_allclose(p[:, 1], samples.probability(X), rtol=1e-9)
     assert sampled_classes.score(X, labels) > 0.9

@@ -19,4 +19,8 @@ def test_a_file_of_the_first_version_predicts_as_it_did(name):
     found = (
         model.predict_log_proba(new) if hasattr(model, "classes_") else np.stack(model.predict(new, return_std=True))
     )
-    np.testing.assert_allclose(found, PREDICTED[name], rtol=1e-9, atol=1e-10)
+    # The quadrature of 0.1.0 was off by 3e-5 for standard deviations of counts with a very wide rate.
+    wide = name == "sampled-poisson"
+    np.testing.assert_allclose(found, PREDICTED[name], rtol=1e-4 if wide else 1e-9, atol=1e-10)
+    if wide:
+        np.testing.assert_allclose(found[0], PREDICTED[name][0], rtol=1e-9)

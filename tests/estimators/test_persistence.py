@@ -1,6 +1,7 @@
 """Model files: exact, safe, and clear about what is wrong."""
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -72,9 +73,10 @@ EVERY_OBJECT = [
 KERNELS = [o for o in EVERY_OBJECT if isinstance(o, kernels.Kernel)]
 # All that have a mean and a variance to predict; a few of each shape of parameters, as each is a program to compile.
 LIKELIHOODS = [
-    o for o in EVERY_OBJECT
-    if type(o) in (likelihoods.BernoulliProbit, likelihoods.BernoulliLogit, likelihoods.Gaussian, likelihoods.StudentT,
-                   likelihoods.Poisson, likelihoods.NegativeBinomial, likelihoods.Ordinal)
+    *(o for o in EVERY_OBJECT
+      if type(o) in (likelihoods.BernoulliProbit, likelihoods.BernoulliLogit, likelihoods.Gaussian,
+                     likelihoods.StudentT, likelihoods.Poisson, likelihoods.Ordinal)),
+    likelihoods.NegativeBinomial(3.0, link="softplus"),
 ]  # fmt: skip
 
 
@@ -87,7 +89,10 @@ def with_part(model, kernel=None, likelihood=None, mean=None):
     (old,) = model._latents
     new = Model.full(kernel or old.model.prior.kernel, likelihood or old.model.likelihood, mean)
     other = pickle.loads(pickle.dumps(model))
-    other._store(model._merged(), [Latent.of(new, old.data, old.sites)])
+    if likelihood is not None:  # an observation of 1 is one for each of them
+        other._y, other.y_mean_, other.y_scale_ = np.ones(len(other._y)), 0.0, 1.0
+    merged = other._merged()
+    other._store(merged, [Latent.of(new, merged[0].data, old.sites)])
     return other
 
 
@@ -161,7 +166,7 @@ def test_settings_that_are_objects_are_saved(X, labels, tmp_path):
     assert loaded.bounds == model.bounds
     assert loaded.class_weight == model.class_weight
     assert loaded.priors == model.priors
-    assert loaded.evidence.power == 0.5
+    assert loaded.evidence == sitewise.evidence.power_ep(0.5) and loaded.evidence.name == "ep(0.5)"
     assert np.array_equal(loaded.fit(X, labels).predict_proba(X), model.predict_proba(X))
 
 
@@ -301,6 +306,15 @@ def test_own_classes_are_refused_in_words(classifier, X, tmp_path):
         model.save(path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["model"]
+
+
+def test_an_evidence_of_ones_own_is_not_saved_as_that_of_the_library(classifier, tmp_path):
+    ep = sitewise.evidence.ep
+    for own in (sitewise.evidence.Evidence("ep", lambda *_: 0.0), dataclasses.replace(ep, name="mine")):
+        model = with_part(classifier)
+        model.evidence = own
+        with pytest.raises(ValueError, match="Use pickle for your own classes"):
+            model.save(tmp_path / "model")
 
 
 def test_an_estimator_that_is_not_fitted_has_nothing_to_save(tmp_path):

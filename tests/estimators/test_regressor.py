@@ -95,9 +95,12 @@ def test_outliers_are_named(X, signal, regressor):
         _ = regressor.outliers_
 
 
-def test_side_information_is_refused_in_words(X, values):
-    with pytest.raises(ValueError, match="wants the columns successes, trials"):
-        GPRegressor(likelihood=likelihoods.Binomial()).fit(X, values)
+def test_side_information_without_a_keyword_is_refused_in_words(X, values):
+    class Pairs(likelihoods.Binomial):
+        name, keywords = "", ()
+
+    with pytest.raises(ValueError, match="wants the columns successes, trials; use Model and Data"):
+        GPRegressor(likelihood=Pairs()).fit(X, values)
 
 
 def test_a_likelihood_object(X, values):

@@ -1,4 +1,4 @@
-"""Leave-one-out densities read off the sites equal explicit refits without the row."""
+"""Leave-one-out densities read off the sites are near those of explicit refits without the row."""
 
 import jax
 import numpy as np
@@ -10,7 +10,7 @@ from sitewise.evidence import loo
 
 
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
-def test_loo_equals_refits(likelihood):
+def test_loo_is_near_refits(likelihood):
     chosen = {"probit": likelihoods.BernoulliProbit(), "logit": likelihoods.BernoulliLogit()}[likelihood]
     X, y = problem(likelihood, 60)
     model = Model.full(kernels.Matern52(1.5, 1.0), chosen)

@@ -9,19 +9,37 @@ from sitewise.estimators.calibration import (
     plot_reliability,
 )
 from sitewise.estimators.classifier import GPClassifier
-from sitewise.estimators.loading import load
+from sitewise.estimators.effect_display import EffectDisplay
+from sitewise.estimators.effects import Effect, Interaction
+from sitewise.estimators.importance import Importance
+from sitewise.estimators.lengthscales import Lengthscale
+from sitewise.estimators.loading import load, save
+from sitewise.estimators.ordinal import GPOrdinal
 from sitewise.estimators.persistence import ModelFileError
 from sitewise.estimators.regressor import GPRegressor
+from sitewise.estimators.reliability_display import ReliabilityDisplay
+from sitewise.estimators.surface_display import SurfaceDisplay
+from sitewise.estimators.table_encoder import TableEncoder
 
 __all__ = [
     "Calibration",
+    "Effect",
+    "EffectDisplay",
     "GPClassifier",
+    "GPOrdinal",
     "GPRegressor",
+    "Importance",
+    "Interaction",
+    "Lengthscale",
     "ModelFileError",
+    "ReliabilityDisplay",
+    "SurfaceDisplay",
+    "TableEncoder",
     "calibration",
     "decide",
     "load",
     "plot_cost",
     "plot_loo",
     "plot_reliability",
+    "save",
 ]

@@ -20,13 +20,16 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from sitewise import evidence, means
 from sitewise.data import Data, check_size
-from sitewise.estimators import kernel_parameters
+from sitewise.estimators import kernel_parameters, sklearn_kernels
+from sitewise.estimators.explaining import Explaining
 from sitewise.estimators.latent import Latent
+from sitewise.estimators.lengthscales import start_lengthscales, with_ard
 from sitewise.estimators.mixture import Mixture
 from sitewise.estimators.persistence import to_bytes
-from sitewise.estimators.rows import Merged, merge, start_lengthscale
+from sitewise.estimators.rows import Merged, merge, refuse_dates, start_lengthscale
 from sitewise.estimators.sampled import Sampled
 from sitewise.estimators.settings import method_of
+from sitewise.estimators.side_information import Side
 from sitewise.estimators.training import Sampling, warn_of
 from sitewise.kernels import Kernel, Matern52
 from sitewise.likelihoods import Likelihood
@@ -43,10 +46,11 @@ _MANY_ROWS = 10_000  # above this the full GP takes too long on most machines
 RandomState = int | np.random.RandomState | None  # as in scikit-learn
 
 
-class GPBase(BaseEstimator):
+class GPBase(Explaining, BaseEstimator):
     """One fitted problem per `_targets` entry: one for regression, two classes or joint classes, else one per class."""
 
     kernel: Kernel | None
+    ard: bool
     mean: means.Mean | None
     method: str
     n_inducing: int | None
@@ -60,6 +64,7 @@ class GPBase(BaseEstimator):
     _X: np.ndarray
     _y: np.ndarray
     _weight: np.ndarray
+    _side: Side = {}  # what is known about each row besides y; see side_information
     _latents: list[Latent | Sampled]
     _indices: list[np.ndarray]
     _report: Any  # the text of `fit_report_`, or the function that makes it
@@ -81,8 +86,8 @@ class GPBase(BaseEstimator):
 
     # -- what each of the two estimators defines ---------------------------------------------------------
 
-    def _targets(self, y: np.ndarray) -> list[np.ndarray]:
-        """Training targets (as stored) in the units of each latent function's likelihood."""
+    def _targets(self, y: np.ndarray, side: Side) -> list[np.ndarray]:
+        """Training targets (as stored) and side information, as each latent function's likelihood takes them."""
         raise NotImplementedError
 
     def _check_y(self, y: Any) -> np.ndarray:
@@ -93,8 +98,8 @@ class GPBase(BaseEstimator):
         """The kernel to start from, or one for each latent function of a row where they have kernels of their own."""
         return kernel
 
-    def _log_unit(self) -> float:
-        """log of the factor between the model's units of y and the user's."""
+    def _log_unit(self, y: np.ndarray, side: Side) -> float | np.ndarray:
+        """log of the factor between the model's units of y and the user's, for the density of each row."""
         return 0.0
 
     # -- fitting -----------------------------------------------------------------------------------------
@@ -102,11 +107,15 @@ class GPBase(BaseEstimator):
     def _start_kernel(self, data: Data | None = None) -> Kernel:
         """The kernel as given; or one that suits the scale of the inputs, where they are known."""
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
-            raise ValueError(f"kernel must come from sitewise.kernels, such as Matern52(); got {self.kernel!r}.")
+            hint = sklearn_kernels.advice(self.kernel) or "Matern52() is one"
+            raise ValueError(f"kernel must come from sitewise.kernels, got {self.kernel!r}: {hint}.")
+        if not isinstance(self.ard, bool | np.bool_):
+            raise ValueError(f"ard must be True (one lengthscale per column) or False, got {self.ard!r}.")
         if self.kernel is not None:
-            return self.kernel
-        scale = 1.0 if data is None else start_lengthscale(np.asarray(data.X))
-        return Matern52(scale)
+            return self.kernel if data is None or not self.ard else with_ard(self.kernel, data.X.shape[1])
+        if data is None:
+            return Matern52()
+        return Matern52((start_lengthscales if self.ard else start_lengthscale)(np.asarray(data.X)))
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
         if self.mean is not None and not isinstance(self.mean, means.Mean):
@@ -152,7 +161,7 @@ class GPBase(BaseEstimator):
 
     def _start_model(self, likelihood: Likelihood, data: Data, seed: int) -> Model:
         """A full model, or a sparse one if inducing inputs are requested by number or given."""
-        if not np.isfinite(self.jitter) or self.jitter < 0:
+        if not (isinstance(self.jitter, numbers.Real) and 0 <= self.jitter < np.inf):
             raise ValueError(f"jitter must be a finite number of at least 0, got {self.jitter!r}.")
         kernel, mean = self._start_kernel(data), self._start_mean(likelihood, data)
         given = not isinstance(self.inducing, str)
@@ -177,7 +186,7 @@ class GPBase(BaseEstimator):
         return Model.sparse(kernel, likelihood, Z, mean, max(float(self.jitter), SPARSE_JITTER))
 
     def _merged(self) -> list[Merged]:
-        return [merge(self._X, y, self._weight) for y in self._targets(self._y)]
+        return [merge(self._X, y, self._weight) for y in self._targets(self._y, self._side)]
 
     def _store(self, merged: list[Merged], latents: Sequence[Latent | Sampled]) -> None:
         self._latents, self._indices = list(latents), [m.place for m in merged]
@@ -196,6 +205,7 @@ class GPBase(BaseEstimator):
     def _new_rows(self, X: Any) -> np.ndarray:
         """Inputs as given by the user, checked."""
         check_is_fitted(self)
+        refuse_dates(X)
         X = validate_data(self, X, dtype=WORKING_DTYPE, reset=False)
         check_size(X)
         return X
@@ -204,6 +214,10 @@ class GPBase(BaseEstimator):
         """The latent functions at new rows."""
         X = self._new_rows(X)
         return [latent.at(X) for latent in self._latents]
+
+    def _plain(self, q: Mixture) -> Mixture:
+        """The same rows, with the side information of rows about which nothing is said."""
+        return q
 
     def _latent_units(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance in the user's units, from those in the model's."""
@@ -262,10 +276,8 @@ class GPBase(BaseEstimator):
         With inducing inputs also `collapsed`, which the hybrid learns from there.
         """
         parts = [latent.evidences() for latent in self._with_sites("evidence_")]
-        rows = float(np.sum(self._weight))
-        return {
-            name: sum(p[name] for p in parts) - rows * self._log_unit() for name in evidence.ALL if name in parts[0]
-        }
+        units = float(np.sum(self._weight * self._log_unit(self._y, self._side)))
+        return {name: sum(p[name] for p in parts) - units for name in evidence.ALL if name in parts[0]}
 
     def _by_row(self, values: np.ndarray, k: int, otherwise: Any) -> np.ndarray:
         """Values of the distinct rows, repeated for every row as given; `otherwise` for rows of weight 0."""
@@ -317,6 +329,10 @@ class GPBase(BaseEstimator):
 
         The result is that of inference on all rows at these hyperparameters.  Call fit to learn them again.
         """
+        return self._extend(X_new, y_new, sample_weight, {})
+
+    def _extend(self, X_new: Any, y_new: Any, sample_weight: ArrayLike | None, side: Side) -> Self:
+        """`update`, with the side information of the new rows."""
         X_new = self._new_rows(X_new)
         y_new = self._check_y(y_new)
         if len(y_new) != len(X_new):
@@ -324,7 +340,9 @@ class GPBase(BaseEstimator):
         old = np.arange(len(self._X))
         X = np.concatenate([self._X, X_new])
         y = np.concatenate([self._y, y_new])
-        return self._change(X, y, np.concatenate([self._weight, self._weights(sample_weight, X_new)]), old, old)
+        both = {name: np.concatenate([before, side[name]]) for name, before in self._side.items()}
+        weight = np.concatenate([self._weight, self._weights(sample_weight, X_new)])
+        return self._change(X, y, both, weight, old, old)
 
     def forget(self, rows: ArrayLike) -> Self:
         """Remove training rows, given by their numbers or by a mask, and re-converge from the sites of the others."""
@@ -341,17 +359,18 @@ class GPBase(BaseEstimator):
         if not np.any(kept & (self._weight > 0)):
             raise ValueError("There would be no row left to predict from; keep at least one.")
         old = np.flatnonzero(kept)
-        return self._change(self._X[kept], self._y[kept], self._weight[kept], np.arange(len(old)), old)
+        side = {name: column[kept] for name, column in self._side.items()}
+        return self._change(self._X[kept], self._y[kept], side, self._weight[kept], np.arange(len(old)), old)
 
     def _change(
-        self, X: np.ndarray, y: np.ndarray, weight: np.ndarray, new_rows: np.ndarray, old_rows: np.ndarray
+        self, X: np.ndarray, y: np.ndarray, side: Side, weight: np.ndarray, new_rows: np.ndarray, old_rows: np.ndarray
     ) -> Self:
         """Infer again with other rows; row new_rows[i] is what row old_rows[i] was."""
         method = method_of(self)
         if isinstance(method, Sampling):
             raise ValueError("mcmc cannot continue from the present draws when rows change; call fit with all rows.")
         old = list(zip(self._with_sites("update"), self._indices, strict=True))
-        targets = self._targets(y)
+        targets = self._targets(y, side)
         merged = [merge(X, t, weight) for t in targets]
         latents, outcomes = [], []
         for (latent, before), m in zip(old, merged, strict=True):
@@ -361,15 +380,14 @@ class GPBase(BaseEstimator):
             found, solution = method.infer(latent.model, m.data, known, m.place[new_rows][both])
             latents.append(found)
             outcomes.append(solution.outcome)
-        self._X, self._y, self._weight = X, y, weight
+        self._X, self._y, self._side, self._weight = X, y, side, weight
         self._store(merged, latents)
         self.converged_ = all(o.ok for o in outcomes)
         worst = max(outcomes)
-        self.fit_report_ = (
-            f"Inference again with {len(X)} rows, hyperparameters kept: {worst.name.lower()}. {worst.advice}"
-        )
+        advice = worst.advice_for("estimator")
+        self.fit_report_ = f"Inference again with {len(X)} rows, hyperparameters kept: {worst.name.lower()}. {advice}"
         if not self.converged_:
-            warnings.warn(f"Inference did not converge. {worst.advice}", ConvergenceWarning, stacklevel=3)
+            warnings.warn(f"Inference did not converge. {advice}", ConvergenceWarning, stacklevel=3)
         return self
 
     # -- saving -----------------------------------------------------------------------------------------

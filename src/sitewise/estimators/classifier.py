@@ -18,6 +18,8 @@ from sitewise import means
 from sitewise.estimators.base import GPBase, RandomState
 from sitewise.estimators.loo import ClassLoo
 from sitewise.estimators.mixture import Mixture
+from sitewise.estimators.rows import refuse_dates
+from sitewise.estimators.side_information import Side
 from sitewise.evidence import Evidence
 from sitewise.hyperpriors import HyperPrior
 from sitewise.inference import EP, Inference
@@ -25,6 +27,7 @@ from sitewise.kernels import Kernel
 from sitewise.learning.nested import Nested
 from sitewise.likelihoods import BY_NAME, Likelihood, Softmax
 from sitewise.methods import METHODS
+from sitewise.parameters import Groups
 from sitewise.runtime.precision import WORKING_DTYPE
 from sitewise.runtime.progress import Report
 
@@ -53,6 +56,8 @@ class GPClassifier(ClassifierMixin, GPBase):
     Parameters
     ----------
     kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
+    ard : True gives every column of X a lengthscale of its own, in a given kernel too, which then starts from the
+        lengthscale that it has; False leaves the kernel as it is
     likelihood : "probit", "logit", or a likelihood object of two classes; joint classes have a softmax instead
     mean : a mean of `sitewise.means`; None is zero
     method : "hybrid" (VI sites; EP evidence, or Laplace's for joint classes), "ep", "vi", "laplace",
@@ -61,10 +66,12 @@ class GPClassifier(ClassifierMixin, GPBase):
     max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
     n_restarts : further random starts
     sampling : for method="mcmc": {"draws": 1000, "warmup": 200, "chains": 4, "thin": 1} or a part of it
-    bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high); name → prior.  With
+    bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high), or → prior.  With
         method="mcmc" a positive one without a prior gets a wide one, log θ ~ N(log of its starting value, 2²)
     fixed, train : names or patterns of hyperparameters to hold, or to train although held by default; fixed="*"
         keeps the kernel as given
+    tied : groups of hyperparameters that share one value, as in [("kernel.parts.0.lengthscale",
+        "kernel.parts.1.lengthscale")] or ["kernel.parts.*.lengthscale"]
     n_inducing : None for the full GP, O(n³); a number m for a sparse GP, O(nm²), with m inducing inputs
     inducing : how they are chosen, "kmeans" or "greedy", or a table of inputs; train="inducing" moves them too
     jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
@@ -76,17 +83,21 @@ class GPClassifier(ClassifierMixin, GPBase):
     random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters; verbose may
         be a function, which is called with what is being done and the share of it that is done
 
-    After fit
-    ---------
-    classes_, multi_class_, kernel_, mean_, likelihood_ (lists of one per class if one against the rest; kernel_ also if
-    joint classes have their own), n_iter_, converged_, fit_report_, and, computed on request: evidence_, sites_,
-    loo_, influence_; with method="mcmc", samples_ instead, and kernel_, mean_, likelihood_ at the median of the draws
+    Attributes
+    ----------
+    classes_, multi_class_ : the labels, and what became of `multi_class`
+    kernel_, mean_, likelihood_ : what was learned: lists of one per class if one against the rest, and kernel_ also if
+        joint classes have their own; with method="mcmc", at the median of the draws
+    n_iter_, converged_, fit_report_ : how the fit went, the last in plain words
+    evidence_, sites_, loo_, influence_ : of the training rows, computed on request
+    samples_ : with method="mcmc", the draws, instead of evidence_ to influence_
     """
 
     def __init__(
         self,
         kernel: Kernel | None = None,
         *,
+        ard: bool = False,
         likelihood: str | Likelihood = "probit",
         mean: means.Mean | None = None,
         method: str = "hybrid",
@@ -102,6 +113,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         priors: Mapping[str, HyperPrior] | None = None,
         fixed: str | Sequence[str] | None = None,
         train: str | Sequence[str] | None = None,
+        tied: Groups | None = None,
         n_inducing: int | None = None,
         inducing: str | ArrayLike = "kmeans",
         jitter: float = 0.0,
@@ -113,6 +125,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         verbose: bool | int | Report = False,
     ) -> None:
         self.kernel = kernel
+        self.ard = ard
         self.likelihood = likelihood
         self.mean = mean
         self.method = method
@@ -128,6 +141,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         self.priors = priors
         self.fixed = fixed
         self.train = train
+        self.tied = tied
         self.n_inducing = n_inducing
         self.inducing = inducing
         self.jitter = jitter
@@ -141,7 +155,30 @@ class GPClassifier(ClassifierMixin, GPBase):
     # -- fitting -----------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn the hyperparameters and the sites."""
+        """Learn the hyperparameters and the sites.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            Numbers; columns of very different sizes are better scaled first.
+        y : array of shape (n_rows,)
+            Labels, texts or numbers.
+        sample_weight : array of shape (n_rows,), default 1
+            How often each row counts: a row of weight 2 is the same as two copies of it.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sitewise import GPClassifier
+        >>> X = np.linspace(0, 6, 30)[:, None]
+        >>> GPClassifier().fit(X, np.where(np.sin(X[:, 0]) > 0, "up", "down")).predict([[1.5], [4.5]])
+        array(['up', 'down'], dtype='<U4')
+        """
+        refuse_dates(X)
         X, y = validate_data(self, X, y, dtype=WORKING_DTYPE)
         check_classification_targets(y)
         if self.multi_class not in _MULTI_CLASS:
@@ -201,7 +238,7 @@ class GPClassifier(ClassifierMixin, GPBase):
     def _joint(self) -> bool:
         return getattr(self, "multi_class_", None) == "joint"  # a model file of an early version lacks it
 
-    def _targets(self, y: np.ndarray) -> list[np.ndarray]:
+    def _targets(self, y: np.ndarray, side: Side) -> list[np.ndarray]:
         if len(self.classes_) == 2:
             return [np.where(y == 1, 1.0, -1.0)]
         if self._joint:
@@ -249,7 +286,28 @@ class GPClassifier(ClassifierMixin, GPBase):
         return odds[0] if len(odds) == 1 else odds.T
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class."""
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            New rows, with the columns of fit.
+
+        Returns
+        -------
+        labels : array of shape (n_rows,)
+            Entries of `classes_`.  Where errors have different costs, `sitewise.estimators.decide` chooses by
+            `predict_proba`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sitewise import GPClassifier
+        >>> X = np.linspace(-1, 1, 20)[:, None]
+        >>> model = GPClassifier().fit(X, X[:, 0] > 0)
+        >>> model.predict([[0.9]])
+        array([ True])
+        """
         odds = self.decision_function(X)
         best = (odds > 0).astype(int) if odds.ndim == 1 else np.argmax(odds, axis=1)
         return self.classes_[best]
@@ -259,7 +317,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         return self._log_proba(self._at(X))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities, one column per entry of `classes_`."""
+        """Class probabilities: shape (n_rows, n_classes), one column per entry of `classes_`."""
         return np.exp(self.predict_log_proba(X))
 
     def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
@@ -284,7 +342,7 @@ class GPClassifier(ClassifierMixin, GPBase):
 
     @property
     def loo_(self) -> ClassLoo:
-        """Leave-one-out log densities and probabilities of the training rows, without refitting."""
+        """Leave-one-out log densities and probabilities of the training rows, without refitting: approximate."""
         logs = self._log_proba(self._cavities())
         return ClassLoo(logs[np.arange(len(logs)), self._y], np.exp(logs))
 

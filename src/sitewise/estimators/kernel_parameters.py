@@ -8,7 +8,6 @@ import numpy as np
 
 from sitewise.kernels import Kernel
 from sitewise.parameters import values, walk, with_values
-from sitewise.types import POSITIVE
 
 PREFIX = "kernel__"
 
@@ -29,7 +28,7 @@ def write(kernel: Kernel, new: dict[str, Any]) -> Kernel:
                 f"{', '.join(PREFIX + name for name in known)}."
             )
         number = np.asarray(value, float)
-        if not np.all(np.isfinite(number)) or (known[name].support == POSITIVE and not np.all(number > 0)):
-            raise ValueError(f"{key} must be finite and, if it is a scale, positive; got {value!r}.")
+        if problem := known[name].support.problem(number):
+            raise ValueError(f"{key} {problem}, got {value!r}.")
         kernel = with_values(kernel, {name: number})
     return kernel

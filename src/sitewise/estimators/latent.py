@@ -18,7 +18,7 @@ from sitewise.data import Data, bucket
 from sitewise.estimators.mixture import Functions, Mixture, by_block, padded, repeated
 from sitewise.evidence import conditioned
 from sitewise.inference import Inference, Solution
-from sitewise.inference.loop import solve
+from sitewise.inference.solve import solve
 from sitewise.inference.start import first_sites, pad_rows
 from sitewise.learning.base import all_evidences
 from sitewise.likelihoods import Likelihood

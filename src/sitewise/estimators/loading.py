@@ -1,15 +1,27 @@
-"""Models read from files."""
+"""Models written to files and read from them."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
 
 from sitewise.estimators import persistence
 from sitewise.estimators.classifier import GPClassifier
+from sitewise.estimators.ordinal import GPOrdinal
 from sitewise.estimators.regressor import GPRegressor
+from sitewise.estimators.table_encoder import TableEncoder
+from sitewise.runtime import files
 
-KINDS = {kind.__name__: kind for kind in (GPClassifier, GPRegressor)}
+KINDS = {kind.__name__: kind for kind in (GPClassifier, GPOrdinal, GPRegressor, TableEncoder)}
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator, or a pipeline of `TableEncoder` and an estimator, to one file that `load` reads."""
+    check_is_fitted(model)
+    files.write_whole(Path(path), persistence.to_bytes(model))
 
 
 def load(path: str | os.PathLike[str]) -> Any:

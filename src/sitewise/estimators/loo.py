@@ -1,4 +1,8 @@
-"""Leave-one-out predictions, as the attribute `loo_` of an estimator holds them."""
+"""Leave-one-out predictions, as the attribute `loo_` of an estimator holds them.
+
+The hyperparameters and the sites of the other rows are those of the fit with all rows.  With Gaussian noise the
+predictions are exact at these hyperparameters, otherwise near (docs/explanation/leave-one-out.md).
+"""
 
 from __future__ import annotations
 

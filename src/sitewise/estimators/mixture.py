@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 from jax.scipy.special import logsumexp
 from jax.typing import ArrayLike
+from scipy.special import ndtri
 
 from sitewise import predict
 from sitewise.likelihoods import Likelihood
@@ -26,6 +27,10 @@ from sitewise.runtime.engine import on_host
 from sitewise.runtime.precision import working_precision
 
 _BLOCKS = (32, 256, 2048)
+_FEW = 20  # components whose distribution functions are integrated one by one
+_COMPONENTS = 250  # at most so many make a quantile; neighbours in a chain are alike
+_PLACES = 500  # of f, of all components together
+_QUANTILES = 16  # rows of a program for quantiles: each takes dozens of distribution functions
 
 
 def _each(function: Callable[..., Any], likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> Any:
@@ -41,16 +46,41 @@ def _log_mean(logs: jax.Array) -> jax.Array:
 # Functions of the likelihoods of all components, and of the rows: means, variances, and y.
 
 
-def _y_moments(_: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> tuple[jax.Array, jax.Array]:
-    return _moments(*_each(predict.y_moments, likelihood, mean, var))
+def _y_moments(
+    _: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array, *side: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    return _moments(*_each(lambda one, m, v: predict.y_moments(one, m, v, *side), likelihood, mean, var))
 
 
 def _log_density(_: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array) -> tuple[jax.Array]:
     return (_log_mean(_each(lambda one, m, v: predict.log_density(one, m, v, y), likelihood, mean, var)),)
 
 
-def _cdf(_: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array) -> tuple[jax.Array]:
-    return (jnp.mean(_each(lambda one, m, v: predict.y_cdf(one, m, v, y), likelihood, mean, var), axis=0),)
+def _cdf(
+    _: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array, *side: jax.Array
+) -> tuple[jax.Array]:
+    each = _each(lambda one, m, v: one.expected_cdf(one.row(y, *side), m, v), likelihood, mean, var)
+    return (jnp.mean(each, axis=0),)
+
+
+def _quantile(
+    _: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array, level: jax.Array, *side: jax.Array
+) -> tuple[jax.Array]:
+    components = mean.shape[1]
+    closed = type(likelihood).expected_cdf is not Likelihood.expected_cdf
+    # Component i takes k quantiles of its Gaussian, (j + ½)/k + i·golden ratio (mod 1): all are evenly spread over
+    # (0, 1), so that the mean over many components needs no finer quadrature in each.
+    each = -(-_PLACES // components)
+    first = (np.arange(each)[:, None] + 0.5) / each
+    places = ndtri((first + np.arange(components) * 0.6180339887498949) % 1.0)
+    f = jnp.moveaxis(mean + jnp.sqrt(var) * places[:, None], -1, 0)  # (components, places, rows)
+
+    def cdf(y: jax.Array) -> jax.Array:
+        if components > _FEW and not closed:
+            return jnp.mean(jax.vmap(lambda one, f: one.cdf(one.row(y, *side), f))(likelihood, f), axis=(0, 1))
+        return _cdf(None, likelihood, mean, var, y, *side)[0]
+
+    return (predict.quantile_of(cdf, likelihood, *_moments(mean.T, var.T), level),)
 
 
 def _log_probabilities(_: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> tuple[jax.Array]:
@@ -99,11 +129,13 @@ def repeated(likelihood: Likelihood, times: int = 1) -> Likelihood:
 
 class Mixture(NamedTuple):
     """f at some rows: `mean` and `var` are (rows, components); with several f, (rows, components, f) and (rows,
-    components, f, f).  Parameters of `likelihood` have a leading axis of components."""
+    components, f, f).  Parameters of `likelihood` have a leading axis of components.  `side` is the second column of y
+    at these rows, if the likelihood has one and it is known."""
 
     likelihood: Likelihood
     mean: np.ndarray
     var: np.ndarray
+    side: tuple[np.ndarray, ...] = ()
 
     @staticmethod
     def gaussian(likelihood: Likelihood, mean: np.ndarray, var: np.ndarray) -> Mixture:
@@ -117,26 +149,38 @@ class Mixture(NamedTuple):
 
     def y_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """E[y] and Var[y] of each row."""
-        mean, var = self._read(_y_moments)
+        mean, var = self._read(_y_moments, *self.side)
         return mean, var
 
     def log_density(self, y: ArrayLike) -> np.ndarray:
-        """log p(y) of each row: log ∫ p(y|f) p(f) df."""
+        """log p(y) of each row: log ∫ p(y|f) p(f) df.  With side information y is the likelihood's table."""
         return self._read(_log_density, y)[0]
 
     def cdf(self, y: ArrayLike) -> np.ndarray:
-        """P(Y ≤ y) of each row."""
-        return self._read(_cdf, y)[0]
+        """P(Y ≤ y) of each row, for one y or one for each."""
+        return self._read(_cdf, y, *self.side)[0]
+
+    def quantiles(self, levels: np.ndarray) -> np.ndarray:
+        """The smallest y with P(Y ≤ y) ≥ level: one row for each level, one column for each row."""
+        # Each pair of a level and a row is a row to the program, which serves any number of levels.
+        some = np.unique(np.linspace(0, self.mean.shape[1] - 1, _COMPONENTS).astype(int))
+        tables = self.mean[:, some], self.var[:, some], *self.side
+        mean, var, *side = (np.concatenate([t] * len(levels)) for t in tables)
+        pairs = Mixture(jax.tree.map(lambda a: np.asarray(a)[some], self.likelihood), mean, var)
+        found = pairs._read(_quantile, np.repeat(levels, len(self.mean)), *side, piece=_QUANTILES)[0]
+        return found.reshape(len(levels), -1)
 
     def log_probabilities(self) -> np.ndarray:
         """log P(class) of each row, one column per class, for joint classes."""
         return self._read(_log_probabilities)[0]
 
-    def _read(self, function: Callable[..., Any], *y: ArrayLike) -> tuple[np.ndarray, ...]:
-        rows = [np.broadcast_to(np.asarray(one, float), len(self.mean)) for one in y]
+    def _read(self, function: Callable[..., Any], *y: ArrayLike, piece: int = 0) -> tuple[np.ndarray, ...]:
+        """A function of the rows and of `y`: one number for all, or a number or a row of a table for each."""
+        rows = [np.asarray(one, float) for one in y]
+        rows = [np.broadcast_to(one, len(self.mean)) if one.ndim == 0 else one for one in rows]
         with working_precision():
             if on_host(self):
-                return of_each_row(function, None, self.likelihood, self.mean, self.var, *rows)
+                return of_each_row(function, None, self.likelihood, self.mean, self.var, *rows, piece=piece)
             return by_block(functools.partial(_compiled(function), self.likelihood), self.mean, self.var, *rows)
 
 
@@ -146,6 +190,7 @@ class Functions(NamedTuple):
 
     likelihood: Likelihood
     f: np.ndarray
+    side: tuple[np.ndarray, ...] = ()
 
     def log_prob(self, y: float) -> np.ndarray:
         """log p(y | f) of every draw and row."""
@@ -158,4 +203,5 @@ class Functions(NamedTuple):
         """One observation for every draw and row."""
         with working_precision():
             keys = jax.random.split(jax.random.key(seed), len(self.f))
-            return np.asarray(jax.vmap(lambda key, one, f: one.sample(key, f))(keys, self.likelihood, self.f))
+            draw = jax.vmap(lambda key, one, f: one.sample(key, f, *self.side))
+            return np.asarray(draw(keys, self.likelihood, self.f))

@@ -16,12 +16,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from sitewise.data import Data, bucket
 from sitewise.errors import UserError
 from sitewise.estimators.latent import Latent
 from sitewise.estimators.sampled import Sampled
 from sitewise.estimators.serialise import DTYPES, decode, encode
+from sitewise.estimators.side_information import KEYWORDS
 from sitewise.kernels import Kernel
 from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples
@@ -41,7 +43,7 @@ _CHECK = hashlib.sha256().digest_size
 # `table_` is plain data of the program that made the inputs; the library stores it and does not read it.
 _FITTED = (
     "n_features_in_", "feature_names_in_", "classes_", "class_weight_", "multi_class_", "y_mean_", "y_scale_",
-    "n_iter_", "converged_", "fit_report_", "_X", "_y", "_weight", "table_",
+    "n_iter_", "converged_", "fit_report_", "_X", "_y", "_weight", "_side", "table_",
 )  # fmt: skip
 
 
@@ -69,16 +71,28 @@ def load(path: str | os.PathLike[str], kinds: Mapping[str, type]) -> Any:
 def to_bytes(estimator: Any) -> bytes:
     """The content of the file of a fitted model."""
     arrays: list[np.ndarray] = []
-    header = {
-        "estimator": type(estimator).__name__,
-        "parameters": encode(estimator.get_params(deep=False), arrays),
-        "fitted": encode({k: getattr(estimator, k) for k in _FITTED if hasattr(estimator, k)}, arrays),
-        "latents": [_encode_latent(latent, arrays) for latent in estimator._latents],
-    }
+    header = _encode_model(estimator, arrays)
     header["arrays"] = [{"dtype": a.dtype.str.lstrip("<"), "shape": list(a.shape)} for a in arrays]
     text = json.dumps(header, ensure_ascii=True).encode()
     body = _FRONT.pack(MAGIC, VERSION, len(text)) + text + b"".join(a.tobytes() for a in arrays)
     return body + hashlib.sha256(body).digest()
+
+
+def _encode_model(model: Any, arrays: list[np.ndarray]) -> dict[str, Any]:
+    """A fitted estimator, a table encoder, or a pipeline of them."""
+    if isinstance(model, Pipeline):
+        return {"estimator": "Pipeline", "steps": [[name, _encode_model(step, arrays)] for name, step in model.steps]}
+    if not hasattr(model, "_latents") and not hasattr(model, "_state"):
+        raise UserError(
+            f"A model file cannot hold {type(model).__name__}: it holds fitted estimators of sitewise, and pipelines "
+            "of TableEncoder and one of them; TableEncoder scales numbers itself, and for other steps there is pickle."
+        )
+    header = {"estimator": type(model).__name__, "parameters": encode(model.get_params(deep=False), arrays)}
+    if hasattr(model, "_state"):
+        return {**header, "state": encode(model._state(), arrays)}
+    fitted = {k: getattr(model, k) for k in _FITTED if hasattr(model, k)}
+    latents = [_encode_latent(latent, arrays) for latent in model._latents]
+    return {**header, "fitted": encode(fitted, arrays), "latents": latents}
 
 
 def _encode_latent(latent: Latent | Sampled, arrays: list[np.ndarray]) -> dict[str, Any]:
@@ -86,6 +100,7 @@ def _encode_latent(latent: Latent | Sampled, arrays: list[np.ndarray]) -> dict[s
         samples = latent.samples
         model, own = samples.model, {name: getattr(samples, name) for name in _DRAWN}
         own["sampled"] = [p.name for p in samples.trainable.parameters]
+        own["tied"] = samples.trainable.tied
     else:
         model, own = latent.model, latent.sites._asdict()
     parts = {"prior": model.prior, "likelihood": model.likelihood}
@@ -131,7 +146,11 @@ def _split(body: memoryview, length: int) -> tuple[dict[str, Any], list[np.ndarr
 
 
 def _build(header: dict[str, Any], arrays: list[np.ndarray], kinds: Mapping[str, type]) -> Any:
+    if header["estimator"] == "Pipeline":
+        return Pipeline([(str(name), _build(step, arrays, kinds)) for name, step in header["steps"]])
     estimator = kinds[header["estimator"]](**decode(header["parameters"], arrays))
+    if "state" in header:
+        return estimator._restore(decode(header["state"], arrays))
     fitted = decode(header["fitted"], arrays)
     if set(fitted) - set(_FITTED):
         raise ValueError(f"unknown attributes {sorted(set(fitted) - set(_FITTED))}")
@@ -141,6 +160,9 @@ def _build(header: dict[str, Any], arrays: list[np.ndarray], kinds: Mapping[str,
     _check(estimator._X, (rows, estimator.n_features_in_))
     _check(estimator._y, (rows,))
     _check(estimator._weight, (rows,))
+    for name, column in estimator._side.items():
+        if name not in KEYWORDS or column.shape != (rows,) or np.any(np.isnan(column)):
+            raise ValueError(f"{name!r} is not a number for each row")
     merged = estimator._merged()
     latents = [
         _build_latent({name: decode(value, arrays) for name, value in part.items()}, m.data, estimator.n_features_in_)
@@ -190,7 +212,9 @@ def _require(value: Any, kind: type) -> None:
 
 
 def _build_sampled(part: dict[str, Any], model: Model, data: Data) -> Sampled:
-    trainable = Trainable(tuple(p for p, _ in walk(model) if p.name in part["sampled"]))
+    tied = part.get("tied", ())
+    names = [*part["sampled"], *(name for group in tied for name in group)]
+    trainable = Trainable.of(model, [p.name for p, _ in walk(model) if p.name not in names], names, tied=tied)
     chains, draws = part["vectors"].shape[:2]
     rows = bucket(data.rows)
     _check(part["vectors"], (chains, draws, trainable.size))

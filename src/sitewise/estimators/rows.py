@@ -6,7 +6,7 @@ depend on the order of the rows, weights equal copies to the last digit, and rep
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,23 @@ def start_lengthscale(X: np.ndarray) -> float:
     scale = typical / np.sqrt(2 * X.shape[1])
     start = 1.0 if 1 / _COMMON <= scale <= _COMMON else float(np.clip(scale, 1e-4, 1e5))
     return start if typical <= _UNCORRELATED * start else float(np.clip(typical, 1e-4, 1e5))
+
+
+def refuse_dates(X: Any) -> None:
+    """Raise ValueError where X has dates: scikit-learn would take them for nanoseconds since 1970."""
+    found: Any = getattr(X, "dtypes", getattr(X, "dtype", None))  # of every column, or of all
+    if any(getattr(kind, "kind", "") == "M" for kind in (found if hasattr(found, "__iter__") else [found])):
+        raise ValueError("X holds dates; give numbers, such as the days since the first: (d - d.min()).dt.days.")
+
+
+def refuse_tables(y: Any) -> None:
+    """Raise ValueError where y has several columns, and say where the others belong."""
+    shape: tuple[int, ...] = getattr(y, "shape", None) or np.shape(y[:1] if isinstance(y, list | tuple) else 0.0)
+    if len(shape) > 1 and shape[1] > 1:
+        raise ValueError(
+            f"y must be one number per row, but it has {shape[1]} columns; exposure, trials, bounds and error bars are "
+            "keywords, as in fit(X, y, exposure=e), trials=n, lower=a, upper=b or noise=s."
+        )
 
 
 def merge(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Merged:

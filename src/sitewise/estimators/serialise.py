@@ -35,10 +35,17 @@ _NAMES = {cls: name for name, cls in CLASSES.items()}
 DTYPES = {"f8": "<f8", "i8": "<i8"}
 
 
-def _known_evidence(value: evidence.Evidence) -> bool:
-    """Whether this is an evidence of the library, at any power; a user's own of the same name is not."""
-    known = evidence.ALL.get(value.name)
-    return known is not None and dataclasses.replace(known, power=value.power) == value
+def _library_evidence(value: evidence.Evidence) -> str | None:
+    """The name of the evidence of the library that this is, at any power; None for a user's own, whatever its name."""
+    for name in evidence.ALL:
+        if value in (_evidence(name, value.power), dataclasses.replace(evidence.ALL[name], power=value.power)):
+            return name
+    return None
+
+
+def _evidence(name: str, power: float) -> evidence.Evidence:
+    known = evidence.ALL[name]
+    return evidence.power_ep(power) if known is evidence.ep else dataclasses.replace(known, power=power)
 
 
 def encode(value: Any, arrays: list[np.ndarray]) -> Any:
@@ -49,8 +56,8 @@ def encode(value: Any, arrays: list[np.ndarray]) -> Any:
         return encode(value.item(), arrays)
     if isinstance(value, jax.Array):
         value = np.asarray(value)
-    if isinstance(value, evidence.Evidence) and _known_evidence(value):
-        return {"evidence": value.name, "power": value.power}
+    if isinstance(value, evidence.Evidence) and (name := _library_evidence(value)) is not None:
+        return {"evidence": name, "power": value.power}
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
         arrays.append(np.array(value, "<f8" if value.dtype.kind == "f" else "<i8", order="C"))
         return {"array": len(arrays) - 1, "as": value.dtype.str}
@@ -93,7 +100,7 @@ def decode(value: Any, arrays: list[np.ndarray]) -> Any:
     if "map" in value:
         return {decode(k, arrays): decode(v, arrays) for k, v in value["map"]}
     if "evidence" in value:
-        return dataclasses.replace(evidence.ALL[value["evidence"]], power=float(value["power"]))
+        return _evidence(value["evidence"], float(value["power"]))
     if value.get("class") in CLASSES:
         return CLASSES[value["class"]](**{k: decode(v, arrays) for k, v in value["fields"].items()})
     raise ValueError(f"unknown class {value.get('class')!r}")

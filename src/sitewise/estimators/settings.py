@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from sitewise.checks import at_least
 from sitewise.estimators.training import Approximate, Sampling
 from sitewise.learning.vem import VEM
 from sitewise.methods import method_named, resolve
@@ -21,14 +23,14 @@ def method_of(estimator: Any) -> Approximate | Sampling:
         return _sampling_of(e)
     if e.sampling is not None:
         raise ValueError(f"sampling belongs to method='mcmc', but the method here is {e.method!r}; leave it at None.")
-    settings: dict[str, Any] = {"fixed": _names(e.fixed), "train": _names(e.train)}
+    settings: dict[str, Any] = {"fixed": _names(e.fixed), "train": _names(e.train), "tied": _groups(e.tied)}
     if e.max_iter is not None:
-        settings["max_rounds"] = _at_least("max_iter", e.max_iter, 1)
+        settings["max_rounds"] = at_least("max_iter", e.max_iter, 1)
     if method.learner is VEM:
         _refuse(e, ("n_restarts", "bounds", "priors", "tol"), "use method='hybrid', or leave it out")
     else:
-        settings["restarts"] = _at_least("n_restarts", e.n_restarts, 0)
-        settings["bounds"], settings["priors"] = dict(e.bounds or {}), dict(e.priors or {})
+        settings["restarts"] = at_least("n_restarts", e.n_restarts, 0)
+        settings["bounds"], settings["priors"] = _by_name(e, "bounds"), _by_name(e, "priors")
         if e.tol is not None and not 0 < e.tol < np.inf:
             raise ValueError(f"tol must be a positive number, got {e.tol!r}.")
         if e.tol is not None:
@@ -45,8 +47,16 @@ def _sampling_of(e: Any) -> Sampling:
     unknown = [name for name in given if name not in _SAMPLING] if isinstance(given, dict) else [given]
     if unknown:
         raise ValueError(f"sampling takes a dict with {', '.join(_SAMPLING)}, all optional; got {unknown[0]!r}.")
-    counts = {name: _at_least(f"sampling[{name!r}]", value, _SAMPLING[name]) for name, value in given.items()}
-    return Sampling(_names(e.fixed), _names(e.train), dict(e.bounds or {}), dict(e.priors or {}), counts)
+    counts = {name: at_least(f"sampling[{name!r}]", value, _SAMPLING[name]) for name, value in given.items()}
+    names = _names(e.fixed), _names(e.train), _groups(e.tied)
+    return Sampling(*names, _by_name(e, "bounds"), _by_name(e, "priors"), counts)
+
+
+def _by_name(e: Any, name: str) -> dict[str, Any]:
+    given = getattr(e, name)
+    if given is not None and not isinstance(given, Mapping):
+        raise ValueError(f"{name} must be given by the names of parameters, in a dict; got {given!r}.")
+    return dict(given or {})
 
 
 def _refuse(e: Any, names: tuple[str, ...], instead: str) -> None:
@@ -59,7 +69,6 @@ def _names(value: Any) -> tuple[str, ...]:
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 
-def _at_least(name: str, value: Any, low: int) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low:
-        raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}.")
-    return int(value)
+def _groups(value: Any) -> tuple[str | tuple[str, ...], ...]:
+    """Groups of tied parameters; hashable, as they are part of a compilation key."""
+    return tuple(group if isinstance(group, str) else tuple(group) for group in _names(value))

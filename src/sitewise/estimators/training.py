@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +23,10 @@ from sitewise.inference import Solution
 from sitewise.learning.base import Learner, SiteFit
 from sitewise.mcmc import sample
 from sitewise.model import Model
-from sitewise.parameters import Trainable, values
+from sitewise.parameters import Groups, Trainable, values
 from sitewise.runtime.progress import Report
 from sitewise.sites import Sites
-from sitewise.types import POSITIVE
+from sitewise.supports import Positive
 
 _PRIOR_SCALE = 2.0
 # Predictions average over the draws and need fewer of them than the hyperparameters themselves; the report applies the
@@ -34,7 +35,8 @@ _GOOD_ENOUGH = {"rhat": 1.05, "ess": 25}
 
 
 class Learned(NamedTuple):
-    """A fitted latent function; `why` says in words why it did not converge, if it did not.
+    """A fitted latent function; `why` says in words why it did not converge, if it did not, and `doubt` why it is not
+    to be trusted although it did.
 
     The report is made when it is asked for: it computes every evidence.
     """
@@ -45,6 +47,7 @@ class Learned(NamedTuple):
     why: str
     report: Callable[[], str]
     at_bound: tuple[str, ...]
+    doubt: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,9 +65,14 @@ class Approximate:
 
         fit = self.learner.fit(model, data, seed=seed, callback=None if progress is None else callback)
         assert isinstance(fit, SiteFit)
-        why = fit.reason if fit.solution.outcome.ok else fit.solution.outcome.advice
+        outcome = fit.solution.outcome
+        why = fit.reason if outcome.ok else outcome.advice_for("estimator")
         latent = Latent.of(fit.model, fit.data, fit.sites)
-        return Learned(latent, fit.rounds, fit.converged, why, fit.report, fit.at_bound)
+        # For one latent function the bound is a quadrature, whose program may take longer than the fit; the report
+        # has the sentence there.
+        doubt = fit.doubt("estimator") if fit.model.likelihood.latents > 1 else ""
+        report = functools.partial(fit.report, "estimator")
+        return Learned(latent, fit.rounds, fit.converged, why, report, fit.at_bound, doubt)
 
     def infer(self, model: Model, data: Data, known: Sites, at: np.ndarray) -> tuple[Latent, Solution]:
         """Sites of `data` at the hyperparameters of `model`; rows `at` start from the sites `known`."""
@@ -81,18 +89,19 @@ class Sampling:
 
     fixed: tuple[str, ...]
     train: tuple[str, ...]
+    tied: Groups
     bounds: Mapping[str, tuple[float, float]]
     priors: Mapping[str, HyperPrior]
     counts: Mapping[str, Any]
 
     def _priors(self, model: Model) -> dict[str, HyperPrior]:
-        start = values(model)
+        start, trainable = values(model), Trainable.of(model, self.fixed, self.train, tied=self.tied)
         found: dict[str, HyperPrior] = {
             p.name: LogNormal(float(np.mean(np.log(start[p.name]))), _PRIOR_SCALE)
-            for p in Trainable.of(model, self.fixed, self.train).parameters
-            if p.support == POSITIVE
+            for p in trainable.parameters
+            if isinstance(p.support, Positive)
         }
-        return {**found, **self.priors}
+        return {**found, **dict(trainable.priors(self.priors))}
 
     def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
         def callback(done: int, total: int) -> None:
@@ -101,7 +110,7 @@ class Sampling:
 
         samples = sample(
             model, data, seed=seed, callback=None if progress is None else callback, fixed=self.fixed, train=self.train,
-            bounds=self.bounds, priors=self._priors(model), **self.counts,
+            tied=self.tied, bounds=self.bounds, priors=self._priors(model), **self.counts,
         )  # fmt: skip
         chains, draws = samples.vectors.shape[:2]
         problems = samples.problems(**_GOOD_ENOUGH)
@@ -129,6 +138,8 @@ def warn_of(name: str, found: Sequence[Learned], stacklevel: int) -> None:
             f"{', '.join(held)} ended at a bound: the evidence keeps rising beyond it. Scale the inputs, or set "
             "bounds or priors; fit_report_ says more."
         )
+    for doubt in {one.doubt for one in found if one.doubt}:
+        warn(doubt)
     bad = [one for one in found if not one.converged]
     if bad and isinstance(bad[0].latent, Sampled):
         warn(f"The chains of {name} have not converged. {bad[0].why} fit_report_ says more.", ConvergenceWarning)
