@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from sitewise import Data, Model, kernels, likelihoods, resolve
 from sitewise.parameters import Trainable, values, with_values
-from sitewise.types import POSITIVE
+from sitewise.supports import Positive
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "recovery"
 ROWS = RESULTS / "results.jsonl"
@@ -103,13 +103,13 @@ def estimate(name: str, seed: int, rows: int = 200) -> dict:
     learned = Trainable.of(truth, train=case.train).parameters
     before = values(truth)
     start = with_values(
-        truth, {p.name: 2 * before[p.name] if p.support == POSITIVE else before[p.name] + 0.5 for p in learned}
+        truth, {p.name: 2 * before[p.name] if p.support == Positive() else before[p.name] + 0.5 for p in learned}
     )
     with threadpool_limits(1):
         fit = resolve("hybrid", train=case.train).fit(start, Data.of(X, y))
     labels = Trainable(learned).labels
     true, found = (np.concatenate([np.ravel(v[p.name]) for p in learned]) for v in (before, fit.parameters))
-    positive = np.concatenate([np.full(p.size, p.support == POSITIVE) for p in learned])
+    positive = np.concatenate([np.full(p.size, p.support == Positive()) for p in learned])
     return {
         "likelihood": name, "seed": seed, "rows": rows, "converged": bool(fit.converged), "labels": labels,
         "truth": true.tolist(), "estimate": found.tolist(), "positive": positive.tolist(),

@@ -114,7 +114,7 @@ def bound_case(case: Case, row: dict[str, Any]) -> str:
         if not _note(row, out).ok:
             return "flagged"
         _check_numbers(case, out, False, True)
-        truth = mcmc.log_evidence(model, data, steps=64, max_steps=256, target_se=0.3, seed=case.seed)
+        truth = mcmc.log_evidence(model, data, steps=64, max_steps=256, se_per_row=0.3, seed=case.seed)
         row["values"] |= {"log_z": truth.log_z, "se": truth.se, "upper": truth.upper}
         if not truth.tight:  # the estimate says so itself; an error bar that is not met cannot refute a bound
             row["note"] = truth.reason

@@ -1,0 +1,109 @@
+"""Thousands of plausible mistakes: python studies/misuse.py [--cases N] [--case NUMBER] [--kind NAME] [--page].
+
+Each case is a small correct problem with one or two mistakes (`misusing.kinds`).  It may end in the right numbers, a
+clear error or a warning; never in other numbers without a word.  results/misuse/summary.json holds the counts by kind
+and verdict, and every offender; until a run is finished its verdicts are in cases.unfinished beside it, so that a run
+that was stopped continues.  --case runs one number here and now, --kind some of one kind; --page writes the list of
+kinds to docs/explanation/misuse.md.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Small problems: compile what has to be compiled fast.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    + (" --xla_cpu_use_fusion_emitters=false" if version("jaxlib").startswith("0.10.") else ""),
+)
+
+import argparse
+import json
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from misusing.cases import NAMES, drawn, run
+from misusing.judge import OFFENDERS
+from misusing.kinds import KINDS
+from misusing.page import render
+from sitewise.errors import UserError
+from sitewise.runtime import files
+from sitewise.runtime.log import Log
+
+ROOT = Path(__file__).resolve().parents[1]
+OUT = ROOT / "results" / "misuse"
+PAGE = ROOT / "docs" / "explanation" / "misuse.md"
+
+
+def rows_of(folder: Path) -> Log[dict[str, Any]]:
+    def refuse(file: Path, number: int) -> None:
+        raise UserError(f"Line {number} of {file} is no verdict; repair it by hand.")
+
+    return Log(folder / "cases.unfinished", dict, refuse)
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Counts by verdict, by kind and verdict, and the offenders.  A case with two mistakes counts for its first."""
+    by_kind: dict[str, Counter[str]] = {name: Counter() for name in NAMES}
+    for row in rows:
+        by_kind[row["kinds"][0]][row["verdict"]] += 1
+    return {
+        "cases": len(rows),
+        "two_mistakes": sum(len(row["kinds"]) > 1 for row in rows),
+        "verdicts": dict(sorted(Counter(row["verdict"] for row in rows).items())),
+        "groups": {
+            group: dict(sorted(sum((by_kind[k.name] for k in KINDS.values() if k.group == group), Counter()).items()))
+            for group in dict.fromkeys(kind.group for kind in KINDS.values())
+        },
+        "kinds": {name: dict(sorted(counts.items())) for name, counts in by_kind.items()},
+        "offenders": [row for row in rows if row["verdict"] in OFFENDERS],
+    }
+
+
+def hunt(cases: int, folder: Path) -> None:
+    """Append the verdicts of the cases that have none, and write the summary."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = rows_of(folder)
+    done = {row["case"]: row for row in log.read()[0]}
+    started = time.monotonic()
+    try:
+        for number in range(cases):
+            if number not in done:
+                done[number] = run(drawn(number))
+                log.append(done[number])
+                if done[number]["verdict"] in OFFENDERS:
+                    print(json.dumps(done[number], ensure_ascii=False), flush=True)
+            if (number + 1) % 200 == 0:
+                print(f"{number + 1} of {cases} cases, {time.monotonic() - started:.0f} s", flush=True)
+    finally:
+        log.close()
+    text = json.dumps(summary([done[number] for number in range(cases)]), indent=1, ensure_ascii=False)
+    files.write_whole(folder / "summary.json", (text + "\n").encode())
+    log.path.unlink()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=6000)
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--case", type=int, nargs="*")
+    parser.add_argument("--kind")
+    parser.add_argument("--page", action="store_true")
+    options = parser.parse_args()
+    if options.case is not None or options.kind is not None:
+        first = NAMES.index(options.kind) if options.kind else 0
+        for number in options.case or range(first, options.cases, len(NAMES)):
+            print(json.dumps(run(drawn(number)), ensure_ascii=False, indent=1), flush=True)
+    elif options.page:
+        PAGE.write_text(render(json.loads((options.out / "summary.json").read_text("utf-8"))), encoding="utf-8")
+    else:
+        hunt(options.cases, options.out)
+
+
+if __name__ == "__main__":
+    main()

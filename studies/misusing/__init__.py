@@ -1,0 +1,1 @@
+"""Plausible mistakes, and what may come of them (docs/explanation/misuse.md)."""
