@@ -147,3 +147,15 @@ def test_density_is_a_density(fitted):
         mean, var = q.f(X)
         want = stats.norm.logpdf(0.3, mean, np.sqrt(np.asarray(var) + 0.16))
         np.testing.assert_allclose(q.log_density(X, np.full(6, 0.3)), want, atol=1e-10)
+
+
+def test_a_row_of_variance_zero_is_predicted_by_the_noise_alone():
+    """A linear kernel has no variance at the origin."""
+    zero = np.zeros(1)
+    for likelihood, exact in (
+        (likelihoods.Gaussian(0.5), stats.norm(0, 0.5)),
+        (likelihoods.StudentT(0.5), stats.t(3, 0, 0.5)),
+    ):
+        np.testing.assert_allclose(predict.y_quantile(likelihood, zero, zero, 0.95), exact.ppf(0.95), rtol=1e-6)
+        np.testing.assert_allclose(predict.log_density(likelihood, zero, zero, 0.3), exact.logpdf(0.3), rtol=1e-6)
+        np.testing.assert_allclose(predict.y_moments(likelihood, zero, zero)[1], exact.var(), rtol=1e-6)

@@ -32,7 +32,7 @@ from sitewise.sites import Sites
 from sitewise.types import fixed, module
 
 _MOMENTS = Landmark(points=112, reach=16.0)  # the mass of E[e^{2f}] lies 2 sd² beyond the mean
-_LEAST, _TINY = 1e-28, 1e-100  # variance of f, as a share of mean² and beyond it
+_LEAST, _TINY = 1e-30, 1e-100  # variance of f, as a share of mean² and beyond it
 _NARROW = 1e-10  # of a quantile, in units of the width of the distribution
 _QUANTILES = 16  # rows of a program for quantiles: each takes dozens of quadratures, and so would a row of padding
 
@@ -80,7 +80,10 @@ def log_density(likelihood: Likelihood, mean: Array, var: Array, y: ArrayLike) -
 
 
 def _log_density(_: None, likelihood: Likelihood, mean: Array, var: Array, y: Array) -> tuple[Array]:
-    return (likelihood.log_expected_prob(y, mean, _positive(mean, var)),)
+    if likelihood.latents == 1:
+        centre, width = likelihood.landmark(y)
+        var = jnp.maximum(var, _LEAST * (mean**2 + centre**2 + width**2))
+    return (likelihood.log_expected_prob(y, mean, var),)
 
 
 def probability(likelihood: Likelihood, mean: Array, var: Array) -> Array:

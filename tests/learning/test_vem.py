@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cases import problem
-from sitewise import VEM, Data, Model, evidence, kernels, likelihoods, resolve
+from sitewise import VEM, Data, Laplace, Model, evidence, kernels, likelihoods, resolve
 from sitewise.learning.vem import CAP, FELL, NOT_FINITE, SETTLED
 from sitewise.types import Outcome
 
@@ -95,3 +95,12 @@ def test_many_parts_at_once_take_the_way_each_takes_alone(small):
     assert behind.reason == FELL and behind.solution.stats.residual > 1e-3
     assert not behind.converged and behind.solution.outcome is Outcome.STEP_CAP
     assert together[0].reason == SETTLED and together[0].converged and together[0].solution.outcome.ok
+
+
+def test_laplace_with_outliers_steps_with_clipped_curvature():
+    X = np.linspace(0, 5, 12)[:, None]
+    y = np.sin(X[:, 0])
+    y[[3, 8]] += 5.0
+    learner = VEM(Laplace(), evidence.laplace, max_rounds=3, stop_on_fall=False)
+    fit = learner.fit(Model.full(kernels.RBF(1.0), likelihoods.StudentT(0.3)), Data.of(X, y))
+    assert fit.rounds == 3 and np.isfinite(fit.objective)
