@@ -11,8 +11,9 @@ Whole numbers make an interval that holds at least 90 %; "plain" is its share.  
 probability u = F(y − 1) + v (F(y) − F(y − 1)), v uniform: u is uniform on (0, 1) if the model is right, so that
 0.05 < u < 0.95 in 90 % of rows.  For other values the two are the same.
 
-One line per set in results/intervals/results.jsonl (not kept with the code), in order of likelihood, mode and set, whatever the number of jobs;
-finished sets are kept.  --quick is three sets of each, for a look, and writes nothing; --table writes README.md.
+One line per set in results/intervals/results.jsonl (not kept with the code), in order of likelihood, mode and set,
+whatever the number of jobs; finished sets are kept.  --quick is three sets of each, for a look, and writes nothing;
+--table writes README.md.
 """
 
 from __future__ import annotations
