@@ -113,6 +113,11 @@ def test_sites_that_did_not_converge_are_not_trusted():
     assert found.conclusion.startswith("None of the approximations is both good and converged")
 
 
+def test_an_evidence_without_a_value_is_not_trusted_and_says_so():
+    found = _certificate({"ep": np.nan})
+    assert found.verdicts["ep"] == "poor" and found.remarks["ep"] == "on these sites it has no value"
+
+
 @pytest.mark.parametrize(("rows", "weight", "target"), [(3, 1.0, 0.006), (3, 10.0, 0.06), (3000, 1.0, 0.3)])
 def test_the_target_is_a_share_of_the_rows(monkeypatch, rows, weight, target):
     asked = []

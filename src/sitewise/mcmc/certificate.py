@@ -133,6 +133,7 @@ class Certificate:
         for name, word in self.verdicts.items():
             parts = [self._deciding(name)] if word == "undecided" else []
             parts += [] if self.converged[name] else ["its sites did not converge"]
+            parts += [] if math.isfinite(self.evidences[name]) else ["on these sites it has no value"]
             out[name] = "; ".join(parts)
         return out
 

@@ -15,6 +15,7 @@ from sitewise import metrics
 from sitewise.app.options import COMPARED
 from sitewise.app.process import check_writable, ends_in_a_sentence, own_process, save
 from sitewise.data import Data
+from sitewise.errors import UserError
 from sitewise.kernels import Matern52
 from sitewise.learning.base import SiteFit
 from sitewise.likelihoods import BernoulliProbit
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from sitewise.mcmc import Certificate
 
+_PICTURES = (".png", ".svg", ".pdf")
 _LABELS = {name: METHODS[name].label for name in COMPARED}
 
 
@@ -39,6 +41,10 @@ def demo(
     cache: Annotated[bool, typer.Option(help="Keep compiled programs for the next run.")] = True,
 ) -> None:
     """Fit the methods on scikit-learn's breast-cancer data; print a table, and write a picture and a report."""
+    if out.suffix not in _PICTURES:
+        raise UserError(
+            f"--out names the picture, so that it ends in {' or '.join(_PICTURES)}; the report is beside it."
+        )
     check_writable(out)
     own_process(cache)
     shown = run(out.suffix)
