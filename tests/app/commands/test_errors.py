@@ -108,17 +108,21 @@ def _arguments(command, table, model):
     }[command]
 
 
+def _file(command):
+    return "x.png" if command == "demo" else "x.html"
+
+
 @pytest.mark.parametrize("command", ["fit", "predict", "compare", "surface", "certificate", "demo"])
 def test_places_that_cannot_be_written_are_told_before_the_work(run, table, model, tmp_path, command):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     before = files(tmp_path)
-    fails(run(*_arguments(command, table, model), "--out", blocked / "x.html"), "cannot write", "--out")
+    fails(run(*_arguments(command, table, model), "--out", blocked / _file(command)), "cannot write", "--out")
     fails(run(*_arguments(command, table, model), "--out", tmp_path), "it is a folder")
     if os.geteuid() != 0:  # root may write anywhere
         locked = tmp_path / "locked"
         locked.mkdir(mode=0o500)
-        fails(run(*_arguments(command, table, model), "--out", locked / "x.html"), "Permission denied")
+        fails(run(*_arguments(command, table, model), "--out", locked / _file(command)), "Permission denied")
         locked.rmdir()
     assert files(tmp_path) == before
 
@@ -157,7 +161,7 @@ def test_ctrl_c(run, table, model, tmp_path, monkeypatch, command, where):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(where, interrupted)
-    fails(run(*_arguments(command, table, model), "--out", tmp_path / "x.html"), "interrupted", code=130)
+    fails(run(*_arguments(command, table, model), "--out", tmp_path / _file(command)), "interrupted", code=130)
     assert files(tmp_path) == ["table.csv"]
 
 

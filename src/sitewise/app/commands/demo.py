@@ -41,11 +41,11 @@ def demo(
     cache: Annotated[bool, typer.Option(help="Keep compiled programs for the next run.")] = True,
 ) -> None:
     """Fit the methods on scikit-learn's breast-cancer data; print a table, and write a picture and a report."""
+    check_writable(out)
     if out.suffix not in _PICTURES:
         raise UserError(
             f"--out names the picture, so that it ends in {' or '.join(_PICTURES)}; the report is beside it."
         )
-    check_writable(out)
     own_process(cache)
     shown = run(out.suffix)
     save(out, shown.picture)
