@@ -128,3 +128,28 @@ def test_ard_with_a_kernel_starts_from_its_lengthscale(X, values) -> None:
         GPRegressor(kernels.Linear(), ard=True).fit(X, values)
     with pytest.raises(ValueError, match="ard must be True"):
         GPRegressor(ard="yes").fit(X, values)
+
+
+def test_columns_of_a_group_move_and_count_as_one(X, values) -> None:
+    """Three 0/1 columns of one text: alone each would also be drawn where no text is, or two."""
+    level = np.arange(len(X)) % 3
+    table = np.column_stack([X[:, 0], np.eye(3)[level]])
+    y = X[:, 0] + np.array([-2.0, 0.0, 2.0])[level]
+    model = GPRegressor().fit(table, y)
+    found = model.importance(groups={"level": [1, 2, 3]})
+    wanted = np.array([X[:, 0].var(), 8 / 3])
+    assert found.names == ("x0", "level")
+    np.testing.assert_allclose(found.total, wanted / wanted.sum(), atol=0.05)
+    with pytest.raises(ValueError, match="no column 9"):
+        model.importance(groups={"level": [1, 9]})
+
+
+def test_errors_of_shares_are_those_of_the_slopes(X) -> None:
+    """Of f = w·x the share of column j is w_j² Var x_j / Σ: its deviation over the posterior of w is the error."""
+    rng = np.random.default_rng(0)
+    model = GPRegressor(kernels.Linear(np.ones(3))).fit(X, X @ [1.0, 0.7, 0.2] + 2 * rng.normal(size=len(X)))
+    mean, cov = (np.asarray(a) for a in model._latents[0].posterior.f_joint(np.vstack([np.zeros(3), np.eye(3)])))
+    f = rng.multivariate_normal(mean, cov, size=4000)
+    parts = (f[:, 1:] - f[:, :1]) ** 2 * X.var(axis=0)
+    wanted = np.std(parts / parts.sum(axis=1, keepdims=True), axis=0)
+    np.testing.assert_allclose(model.importance().total_error, wanted, rtol=0.25, atol=0.01)

@@ -18,6 +18,7 @@ from sitewise.app.columns import AUTO_CLASSES, AUTO_VALUES, Encoding, describe
 from sitewise.app.process import note
 from sitewise.app.table import read_table
 from sitewise.errors import UserError
+from sitewise.likelihoods import BY_NAME
 from sitewise.tables import Problem, Table, explain
 
 # Above this the user has to choose: the time of an exact fit grows with the cube of the rows.
@@ -53,6 +54,8 @@ class Loaded(NamedTuple):
             "target": self.encoding.target,
             "likelihood": self.encoding.likelihood,
             "classes": [str(c) for c in np.unique(y)] if self.encoding.classifies else None,
+            "counts": BY_NAME[self.encoding.likelihood].support == "counts",
+            "side": dict(self.encoding.side),
             "features": self.encoding.features,
             "notes": self.notes,
         }
@@ -139,7 +142,8 @@ def load_new(
     for sentence in table.notes:
         note(sentence)
     if problems := encoding.recipe.problems(table):
-        raise explain(problems, spell, None if context is None else command_line(context))
+        ready = None if context is None else command_line(context)
+        raise explain(problems, spell, ready, offered=("missing", "decimal", "dayfirst"))
     for sentence in encoding.unknown_levels(table):
         note(sentence)
     return table

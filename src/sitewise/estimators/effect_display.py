@@ -11,7 +11,8 @@ import numpy as np
 
 from sitewise.estimators.effects import Effect, column_of, effect, names_of
 from sitewise.estimators.explaining import Explaining
-from sitewise.estimators.importance import importance
+from sitewise.estimators.importance import total_shares
+from sitewise.estimators.table_encoder import TableEncoder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +38,8 @@ def parts_of(model: Any, what: str) -> tuple[Any, Any]:
 def _named(model: Any, before: Any) -> tuple[list[str], Callable[[int, np.ndarray], np.ndarray]]:
     """The names of the estimator's columns, and their values in the units of the table that the pipeline was given.
 
-    Units are recovered where every step keeps the columns (a scaler); else values are those that the estimator saw.
+    Units are recovered after a TableEncoder, and where every step keeps the columns (a scaler); else values are those
+    that the estimator saw.
     """
     if before is None:
         return names_of(model), lambda column, values: values
@@ -46,6 +48,9 @@ def _named(model: Any, before: Any) -> tuple[list[str], Callable[[int, np.ndarra
     except (AttributeError, ValueError):
         names = names_of(model)
     first = before.steps[0][1]
+    if isinstance(first, TableEncoder) and len(before.steps) == 1:
+        centre, scale = first._units()
+        return names, lambda column, values: centre[column] + scale[column] * values
     given = getattr(first, "feature_names_in_", [f"x{i}" for i in range(getattr(first, "n_features_in_", 0))])
     if names != [str(name) for name in given] or not hasattr(before, "inverse_transform"):
         return names, lambda column, values: values
@@ -115,9 +120,9 @@ class EffectDisplay:
         estimator, before = parts_of(model, cls.__name__)
         names, back = _named(estimator, before)
         rows = X if X is None or before is None else before.transform(X)
-        found = importance(estimator, rows)
+        total = total_shares(estimator, rows)
         if features is None:
-            columns = [int(j) for j in found.order[:_MOST]]
+            columns = [int(j) for j in np.argsort(-total, kind="stable")[:_MOST]]
         else:
             listed = [features] if isinstance(features, str | int | np.integer) else list(features)
             columns = [names.index(f) if f in names else column_of(estimator, f) for f in listed]
@@ -126,7 +131,7 @@ class EffectDisplay:
             one = effect(estimator, j, rows, response=response, level=level, **settings)
             effects.append(dataclasses.replace(one, name=names[j], grid=back(j, one.grid)))
             ticks.append(back(j, np.quantile(estimator._X[:, j], np.arange(1, 10) / 10)))
-        shares = [float(found.total[j]) for j in columns]
+        shares = [float(total[j]) for j in columns]
         return cls(effects, shares, ticks, _label(estimator, effects[0])).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:

@@ -155,24 +155,34 @@ def effect(
         raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
     values, listed = grid_of(model, column, points) if grid is None else (_checked(grid), False)
     over = background(model, X, rows)
-    moved = _moved(over.X, {column: values})
-    inner = [0.5 - level / 2, 0.5 + level / 2]
-    with working_precision():
-        if response and not model._latents[0].model.likelihood.location_scale:
-            mean, sd, low, high = _responses(model, moved, over.share, inner)
-        else:
-            blocks, weight, level_of_y = moved, over.share, getattr(model, "y_mean_", 0.0)
-            if not response:
-                blocks = np.concatenate([moved, np.broadcast_to(over.X, moved.shape)], axis=1)
-                weight, level_of_y = np.concatenate([over.share, -over.share]), 0.0
-            mean, sd = _latents(model, blocks, weight)
-            mean = mean + level_of_y
-            low, high = (mean + stats.norm.ppf(end) * sd for end in inner)
-    mean, sd, low, high = (a[:, 0] if a.shape[1] == 1 else a for a in (mean, sd, low, high))
+    found = average(model, moved(over.X, {column: values}), over, response=response, level=level)
+    mean, sd, low, high = (a[:, 0] if a.shape[1] == 1 else a for a in found)
     return Effect(
         names_of(model)[column], column, values, mean, sd, low, high, level, response, outputs_of(model), listed,
         len(over.X),
     )  # fmt: skip
+
+
+def average(
+    model: Any, blocks: np.ndarray, over: Background, *, response: bool = True, level: float = 0.9
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, deviation and band of the average over the rows of each block, (values, outputs).
+
+    A block is `over.X` with some columns replaced; shape (values, rows, columns).  For the latent function the average
+    over the rows as they are is subtracted.
+    """
+    ends = [0.5 - level / 2, 0.5 + level / 2]
+    with working_precision():
+        if response and not model._latents[0].model.likelihood.location_scale:
+            return _responses(model, blocks, over.share, ends)
+        weight, level_of_y = over.share, getattr(model, "y_mean_", 0.0)
+        if not response:
+            blocks = np.concatenate([blocks, np.broadcast_to(over.X, blocks.shape)], axis=1)
+            weight, level_of_y = np.concatenate([over.share, -over.share]), 0.0
+        mean, sd = _latents(model, blocks, weight)
+        mean = mean + level_of_y
+        low, high = (mean + stats.norm.ppf(end) * sd for end in ends)
+        return mean, sd, low, high
 
 
 def interaction(
@@ -186,7 +196,7 @@ def interaction(
     over = background(model, X, _ROWS_OF_PAIRS if rows is None else rows)
     first_at, second_at = (a.ravel() for a in np.meshgrid(*grids, indexing="ij"))
     both = {pair[0]: first_at, pair[1]: second_at}
-    moves = [_moved(over.X, {c: both[c] for c in chosen}) for chosen in (pair, pair[:1], pair[1:])]
+    moves = [moved(over.X, {c: both[c] for c in chosen}) for chosen in (pair, pair[:1], pair[1:])]
     blocks = np.concatenate([*moves, np.broadcast_to(over.X, moves[0].shape)], axis=1)
     with working_precision():
         found = _latents(model, blocks, np.concatenate([sign * over.share for sign in (1, -1, -1, 1)]))
@@ -197,7 +207,7 @@ def interaction(
     )
 
 
-def _moved(table: np.ndarray, values: dict[int, np.ndarray]) -> np.ndarray:
+def moved(table: np.ndarray, values: dict[int, np.ndarray]) -> np.ndarray:
     """Copies of the table, one for each value, in which these columns have that value throughout."""
     out = np.repeat(table[None], len(next(iter(values.values()))), axis=0)
     for column, each in values.items():
@@ -238,7 +248,9 @@ def _latents(model: Any, blocks: np.ndarray, weight: np.ndarray) -> tuple[np.nda
     return scale * mean, scale * np.sqrt(var)
 
 
-def _responses(model: Any, blocks: np.ndarray, share: np.ndarray, ends: list[float]) -> tuple[np.ndarray, ...]:
+def _responses(
+    model: Any, blocks: np.ndarray, share: np.ndarray, ends: list[float]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean, deviation and quantiles of averages of the predicted response: one row per value, one column per output."""
     each = list(zip(*(posteriors(latent) for latent in model._latents), strict=True))
     draws = -(-_DRAWS // len(each))
@@ -249,10 +261,10 @@ def _responses(model: Any, blocks: np.ndarray, share: np.ndarray, ends: list[flo
         values = np.concatenate([_drawn(qs, rows, rng, draws) for qs in each])
         average = np.einsum("srk,r->sk", values, share)
         found.append((average.mean(axis=0), average.std(axis=0), *np.quantile(average, ends, axis=0)))
-    mean, *rest = (np.stack(part) for part in zip(*found, strict=True))
+    mean, sd, low, high = (np.stack(part) for part in zip(*found, strict=True))
     if isinstance(model._latents[0], Latent) and each[0][0].likelihood.latents == 1:  # else it would take minutes
         mean = np.einsum("grk,r->gk", _predicted(model, blocks), share)
-    return mean, *rest
+    return mean, sd, low, high
 
 
 def _predicted(model: Any, blocks: np.ndarray) -> np.ndarray:

@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sitewise.estimators.effects import Effect, Interaction, effect, interaction
-from sitewise.estimators.importance import Importance, importance
+from sitewise.estimators.importance import Importance, importance, total_shares
 from sitewise.estimators.lengthscales import Lengthscale, lengthscales
 
 
 class Explaining:
     """Methods of a fitted estimator; columns are given by their names, or by numbers from 0."""
 
-    def importance(self, X: Any = None) -> Importance:
-        """How much of the variation of the fitted function each column explains, alone and in total.
+    def importance(self, X: Any = None, groups: Mapping[str, Sequence[str | int]] | None = None) -> Importance:
+        """How much of the variation of the fitted function each column explains, alone and in total, with errors.
 
-        Works for every kernel.  The columns move as they do in the training rows, or in X.  `print` it for a table;
-        `Importance` says what the shares mean and what they do not.
+        Works for every kernel.  The columns move as they do in the training rows, or in X.  `groups` names columns that
+        belong together, such as {"shop": ["shop=north", "shop=south", "shop=west"]}, which then move and count as one.
+        `print` it for a table; `Importance` says what the shares mean and what they do not.
 
         Examples
         --------
         >>> print(model.importance())  # doctest: +SKIP
-        column  alone  total
-        age      0.61   0.72
-        income   0.24   0.35
+        column  alone    ±    total    ±
+        age      0.61  0.04    0.72  0.04
+        income   0.24  0.03    0.35  0.04
         """
-        return importance(self, X)
+        return importance(self, X, groups)
 
     @property
     def feature_importances_(self) -> np.ndarray:
         """The `total` shares of `importance()`, divided by their sum, as scikit-learn's tools expect them."""
-        total = importance(self).total
+        total = total_shares(self)
         return total / np.sum(total) if np.any(total > 0) else total
 
     def lengthscales(self, level: float = 0.9) -> list[Lengthscale]:
@@ -91,7 +93,7 @@ class Explaining:
         if (first is None) != (second is None):
             raise ValueError("Name both columns of an interaction, or none for the two most important ones.")
         if first is None or second is None:
-            order = importance(self, X).order
+            order = np.argsort(-total_shares(self, X), kind="stable")
             if len(order) < 2:
                 raise ValueError("An interaction is of two columns, but this model has one; use effect instead.")
             first, second = map(int, order[:2])

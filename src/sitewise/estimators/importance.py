@@ -10,31 +10,41 @@ so that S_j ≤ T_j and Σ S_j ≤ 1 ≤ Σ T_j, with equality where m is additi
 C_j the table A whose column j is that of B (Jansen 1999),
 
     T_j = E (m(A) − m(C_j))² / (2 Var m),     S_j = 1 − E (m(B) − m(C_j))² / (2 Var m).
+
+A group of columns, such as the 0/1 columns of one text column, is drawn together and counts as one.  The standard
+error of a share is its deviation over joint draws of f from its posterior, at fewer rows.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.stats import qmc
 
 from sitewise.estimators.averages import posteriors
-from sitewise.estimators.effects import Background, background, names_of
+from sitewise.estimators.effects import Background, background, column_of, names_of
+from sitewise.estimators.sampled import Sampled
+from sitewise.numerics.cholesky import semidefinite_root
 from sitewise.runtime.precision import working_precision
 
 _SAMPLES = 10  # 2¹⁰ points of a Sobol' sequence, whose error in a share is below 0.01
 _BLOCK = 2048  # rows that are predicted at a time
 _MANY = 10**6  # rows from which the distribution of a column is taken
+_JOINT = 1024  # values of f that are drawn together
+_DRAWS = 200  # of them
 
 
 @dataclasses.dataclass(frozen=True)
 class Importance:
     """How much of the variation of the fitted function each column explains, as shares between 0 and 1.
 
-    alone   by itself, averaged over the other columns; the shares add up to at most 1
-    total   alone and together with other columns; the difference to `alone` is its part in interactions
+    alone         by itself, averaged over the other columns; the shares add up to at most 1
+    total         alone and together with other columns; the difference to `alone` is its part in interactions
+    alone_error   standard errors: how far the shares are uncertain because the function is, at the learned
+    total_error   hyperparameters
 
     They describe the fitted function, with the columns moved independently of each other over the values that they
     have in the rows.  They do not say what would happen if a column were changed in the world (that takes an
@@ -45,6 +55,8 @@ class Importance:
     names: tuple[str, ...]
     alone: np.ndarray
     total: np.ndarray
+    alone_error: np.ndarray
+    total_error: np.ndarray
 
     @property
     def order(self) -> np.ndarray:
@@ -53,57 +65,107 @@ class Importance:
 
     def __str__(self) -> str:
         width = max(map(len, (*self.names, "column")))
-        lines = [f"{'column':{width}s}  alone  total"]
-        return "\n".join(
-            lines + [f"{self.names[j]:{width}s}  {self.alone[j]:5.2f}  {self.total[j]:5.2f}" for j in self.order]
-        )
+        lines = [f"{'column':{width}s}  alone    ±    total    ±"]
+        for j in self.order:
+            shares = zip((self.alone, self.total), (self.alone_error, self.total_error), strict=True)
+            lines.append(f"{self.names[j]:{width}s}" + "".join(f"   {a[j]:.2f}  {e[j]:.2f} " for a, e in shares))
+        return "\n".join(line.rstrip() for line in lines)
 
 
-def importance(model: Any, X: Any = None) -> Importance:
+def importance(model: Any, X: Any = None, groups: Mapping[str, Sequence[str | int]] | None = None) -> Importance:
     """The shares of all columns of a fitted estimator; `GPBase.importance` describes the arguments."""
-    names = names_of(model)
-    columns = len(names)
+    names, parts = _grouped(model, groups or {})
     over = background(model, X, _MANY)
-    u = qmc.Sobol(2 * columns, seed=0).random_base2(_SAMPLES)
-    A, B = (_independent(over, part) for part in (u[:, :columns], u[:, columns:]))
+    alone, total = _of_the_mean(model, over, parts)
+    values = (len(parts) + 2) * model._latents[0].model.likelihood.latents
+    fewer = max(int(np.log2(_JOINT / values)), 3) if values < _JOINT else 3
     with working_precision():
-        mean = [[q.latent for q in posteriors(latent)] for latent in model._latents]
-        at_a, at_b = (_posterior_mean(mean, table) for table in (A, B))
-        # Of both tables, and summed over the latent functions.
-        whole = np.sum(np.var(np.concatenate([at_a, at_b]), axis=0))
-        alone, total = np.zeros(columns), np.zeros(columns)
-        for j in range(columns):
-            C = A.copy()
-            C[:, j] = B[:, j]
-            at_c = _posterior_mean(mean, C)
-            if whole > 0:
-                alone[j] = 1 - _half_mean_square(at_b - at_c) / whole
-                total[j] = _half_mean_square(at_a - at_c) / whole
-    return Importance(tuple(names), np.clip(alone, 0.0, 1.0), np.clip(total, 0.0, 1.0))
+        draws = _shares(_joint_draws(model, tables := _tables(over, parts, fewer)), len(tables))
+    return Importance(tuple(names), alone, total, *np.std(draws, axis=1))
 
 
-def _half_mean_square(gap: np.ndarray) -> float:
-    return float(0.5 * np.sum(np.mean(gap**2, axis=0)))
+def total_shares(model: Any, X: Any = None) -> np.ndarray:
+    """The `total` shares of all columns, without errors."""
+    _, parts = _grouped(model, {})
+    return _of_the_mean(model, background(model, X, _MANY), parts)[1]
 
 
-def _independent(over: Background, u: np.ndarray) -> np.ndarray:
-    """Rows whose columns are quantiles of the columns of the table, at the levels u."""
-    out = np.empty_like(u)
-    for j in range(u.shape[1]):
-        order = np.argsort(over.X[:, j], kind="stable")
+def _of_the_mean(model: Any, over: Background, parts: list[np.ndarray]) -> np.ndarray:
+    tables = _tables(over, parts, _SAMPLES)
+    with working_precision():
+        return _shares(_posterior_mean(model, tables), len(tables))[:, 0]
+
+
+def _grouped(model: Any, groups: Mapping[str, Sequence[str | int]]) -> tuple[list[str], list[np.ndarray]]:
+    """Names, and the columns of each: the given groups, and every other column alone; by the first column."""
+    members = {name: np.array([column_of(model, one) for one in given]) for name, given in groups.items()}
+    taken = np.concatenate([*members.values(), []])
+    members |= {name: np.array([j]) for j, name in enumerate(names_of(model)) if j not in taken}
+    names = sorted(members, key=lambda name: members[name].min())
+    return names, [members[name] for name in names]
+
+
+def _tables(over: Background, parts: list[np.ndarray], samples: int) -> list[np.ndarray]:
+    """A, B and every C_j, of 2^samples rows each."""
+    u = qmc.Sobol(2 * len(parts), seed=0).random_base2(samples)
+    A, B = np.empty((2, len(u), over.X.shape[1]))
+    for j, part in enumerate(parts):
+        # Quantiles of a column; of a group, its rows in the order of its first column, of its second, …
+        order = np.lexsort(over.X[:, part[::-1]].T)
         passed = np.cumsum(over.share[order])
-        out[:, j] = over.X[order[np.minimum(np.searchsorted(passed, u[:, j]), len(order) - 1)], j]
-    return out
+        for table, level in ((A, u[:, j]), (B, u[:, len(parts) + j])):
+            table[:, part] = over.X[order[np.minimum(np.searchsorted(passed, level), len(order) - 1)]][:, part]
+    mixed = []
+    for part in parts:
+        C = A.copy()
+        C[:, part] = B[:, part]
+        mixed.append(C)
+    return [A, B, *mixed]
 
 
-def _posterior_mean(draws: list[list[Any]], X: np.ndarray) -> np.ndarray:
-    """The posterior mean of every latent function, (rows, functions); of a softmax, minus the mean of the classes."""
-    columns = []
-    for latent in draws:
+def _shares(f: np.ndarray, tables: int) -> np.ndarray:
+    """`alone` and `total`, (2, draws, groups), of f at the rows of all tables: (draws, rows, functions)."""
+    at_a, at_b, *mixed = np.split(f, tables, axis=1)
+    whole = np.sum(np.var(np.concatenate([at_a, at_b], axis=1), axis=1), axis=1)  # the functions count together
+    safe = np.where(whole > 0, whole, 1.0)
+    without, total = (
+        np.stack([0.5 * np.sum(np.mean((other - at_c) ** 2, axis=1), axis=1) / safe for at_c in mixed], axis=1)
+        for other in (at_b, at_a)
+    )
+    found = np.where(whole[:, None] > 0, [1 - without, total], 0.0)
+    return np.clip(found, 0.0, 1.0)
+
+
+def _posterior_mean(model: Any, tables: list[np.ndarray]) -> np.ndarray:
+    """The posterior mean of every latent function, as one draw."""
+    X = np.concatenate(tables)
+    functions = []
+    for latent in model._latents:
+        each = [
+            np.concatenate([np.asarray(q.latent.marginals(X[at : at + _BLOCK])[0]) for at in range(0, len(X), _BLOCK)])
+            for q in posteriors(latent)
+        ]
+        functions.append(_centred(np.mean(each, axis=0).reshape(1, len(X), -1)))
+    return np.concatenate(functions, axis=2)
+
+
+def _joint_draws(model: Any, tables: list[np.ndarray]) -> np.ndarray:
+    """Joint draws of every latent function."""
+    X, rng = np.concatenate(tables), np.random.default_rng(0)
+    functions = []
+    for latent in model._latents:
+        qs = posteriors(latent)
+        # Draws of hyperparameters differ more than the functions given each of them.
+        qs = qs[:: max(1, len(qs) // 10)] if isinstance(latent, Sampled) else qs
         each = []
-        for q in latent:
-            blocks = [np.asarray(q.marginals(X[at : at + _BLOCK])[0]) for at in range(0, len(X), _BLOCK)]
-            mean = np.concatenate(blocks)
-            each.append(mean[:, None] if mean.ndim == 1 else mean - mean.mean(axis=1, keepdims=True))
-        columns.append(np.mean(each, axis=0))
-    return np.hstack(columns)
+        for q in qs:
+            mean, cov = (np.asarray(a) for a in q.f_joint(X))
+            f = mean + rng.standard_normal((_DRAWS // len(qs), len(mean))) @ semidefinite_root(cov).T
+            each.append(_centred(f.reshape(len(f), -1, len(X)).swapaxes(1, 2)))
+        functions.append(np.concatenate(each))
+    return np.concatenate(functions, axis=2)
+
+
+def _centred(f: np.ndarray) -> np.ndarray:
+    """A shift of all functions of a softmax changes no prediction."""
+    return f if f.shape[2] == 1 else f - f.mean(axis=2, keepdims=True)

@@ -1,5 +1,6 @@
 """The commands do what the library does, keep what is finished, and print JSON that machines can read."""
 
+import html
 import json
 
 import numpy as np
@@ -47,30 +48,40 @@ def test_compare_reports_and_recommends(run, table, tmp_path, compared):
     result = json.loads(found.stdout)
     compared.update(result)
     by_name = {row["name"]: row for row in result["methods"]}
-    assert set(by_name) == {"laplace", "hybrid", "baseline"}
+    assert set(by_name) == {"laplace", "hybrid", "linear", "trees", "baseline"}
     assert by_name[result["best"]]["log_density"] > by_name["baseline"]["log_density"]
     assert result["best"] in result["recommendation"] and "folds" in result["recommendation"]
     page = (tmp_path / "c.html").read_text()
-    assert result["recommendation"] in page
+    assert all(html.escape(sentence) in page for sentence in result["verdict"]) and len(page) < 1_500_000
+    assert result["positive"] == "yes"  # as rare as the other, and the last
+    # The label follows the width, and the effect shows it in the units of the table.
+    assert result["importance"][0]["column"] == "width" and len(result["importance"]) == 3
+    effects = {e["column"]: e for e in result["effects"]}
+    assert effects["width"]["mean"][0] < 0.1 < 0.9 < effects["width"]["mean"][-1]
+    assert -3 < effects["width"]["x"][0] < -1 and effects["shop"]["x"] == ["north", "south"]
+    assert result["together"]["columns"][0] == "width"
+    middle = next(t for t in result["thresholds"] if t["threshold"] == 0.5)
+    assert middle["found"] > 0.7 and middle["precision"] > 0.7
+    assert result["made"]["seconds"] > 0 and "scikit-learn" in result["made"]["versions"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["c.html", "table.csv"]
 
 
 def test_an_interrupted_comparison_goes_on_where_it_stopped(run, table, tmp_path, monkeypatch, compared):
-    import sitewise.app.comparison
+    import sitewise.app.scoring
 
-    calls, score = [], sitewise.app.comparison.score
+    calls, score = [], sitewise.app.scoring.score
 
     def interrupted(*arguments):
         calls.append(1)
-        if len(calls) == 4:
+        if len(calls) == 4:  # after two methods and two rivals of the first fold, and one method of the second
             raise KeyboardInterrupt
         return score(*arguments)
 
-    monkeypatch.setattr(sitewise.app.comparison, "score", interrupted)
+    monkeypatch.setattr(sitewise.app.scoring, "score", interrupted)
     out = tmp_path / "c.html"
     found = run("compare", table, *COMPARE, "--out", out)
     assert found.exit_code == 130 and found.stdout == ""
-    assert "3 of 6 pieces are kept" in found.stderr and found.stderr.count("error:") == 1
+    assert "5 of 12 pieces are kept" in found.stderr and found.stderr.count("error:") == 1
     assert not out.exists() and (tmp_path / "c.html.unfinished").exists()
     with open(tmp_path / "c.html.unfinished", "a") as journal:
         journal.write('{"key": "cut sho')  # a line that a crash cut short
@@ -87,7 +98,7 @@ def test_gaussian_noise_has_nothing_to_compare(run, table, tmp_path):
     found = run("compare", table, "-t", "height", "--folds", "3", "--out", out, "--json")
     assert found.exit_code == 0, found.stderr
     assert "exact and equal" in found.stderr
-    assert [row["name"] for row in json.loads(found.stdout)["methods"]] == ["hybrid", "baseline"]
+    assert [row["name"] for row in json.loads(found.stdout)["methods"]] == ["hybrid", "linear", "trees", "baseline"]
 
 
 SHORT = ("--draws", "25", "--warmup", "25", "--chains", "2")
@@ -102,7 +113,7 @@ def test_mcmc_is_fitted_and_compared_on_request(run, table, tmp_path):
     assert "have not converged" in found.stderr
     assert load(out).sampling == {"draws": 25, "warmup": 25, "chains": 2}
     assert run("predict", out, table).exit_code == 0
-    methods = ("--methods", "mcmc,laplace", "--folds", "3")
+    methods = ("--methods", "mcmc,laplace", "--folds", "3", "--no-rivals")
     found = run("compare", table, "-t", "label", *methods, *SHORT, "--out", tmp_path / "c.html", "--json")
     assert found.exit_code == 0, found.stderr
     rows = {row["name"]: row for row in json.loads(found.stdout)["methods"]}
@@ -143,7 +154,20 @@ def test_the_choices_of_the_command_line_are_those_of_the_library():
 
 
 def test_a_repeated_comparison_has_other_folds_and_says_so(run, table, tmp_path):
-    arguments = ("compare", table, "-t", "label", "--methods", "laplace", "--folds", "2", "--repeats", "2")
+    arguments = (
+        "compare",
+        table,
+        "-t",
+        "label",
+        "--methods",
+        "laplace",
+        "--folds",
+        "2",
+        "--repeats",
+        "2",
+        "--positive",
+        "yes",
+    )
     found = run(*arguments, "--out", tmp_path / "c.html", "--json")
     assert found.exit_code == 0, found.stderr
     result = json.loads(found.stdout)

@@ -42,7 +42,7 @@ def test_tables_that_cannot_be_used(run, table, rows, write, tmp_path, command):
     fails(run(command, table, "-t", "label", "--drop", "label", "-o", out), "is the target")
     fails(run(command, one_class, "-t", "label", "-o", out), "one class only")
     fails(run(command, with_holes, "-t", "label", "-o", out), "'width' (1 of 64 rows)", "--impute")
-    fails(run(command, no_target, "-t", "label", "-o", out), "'label' is missing in 1 rows", "row 4")
+    fails(run(command, no_target, "-t", "label", "-o", out), "'label' is missing in one row of", "row 4")
     fails(run(command, table, "-t", "width", "-l", "poisson", "-o", out))
     fails(run(command, table, "-t", "label", "-l", "gaussian", "-o", out), "holds text")
     fails(run(command, table, "-t", "label", "--decimal", ";", "-o", out), "--decimal")
@@ -53,6 +53,8 @@ def test_settings_that_are_wrong(run, table, rows, write, tmp_path):
     out = tmp_path / "c.html"
     fails(run("compare", table, "-t", "label", "--methods", "laplace,bayes", "-o", out), "--methods takes")
     fails(run("compare", table, "-t", "label", "--folds", "40", "-o", out), "fewer than the 40 folds")
+    fails(run("compare", table, "-t", "label", "--positive", "Yes", "-o", out), "--positive", "'no', 'yes'")
+    fails(run("compare", table, "-t", "width", "--positive", "yes", "-o", out), "holds values")
     three = write(tmp_path / "three.csv", [(*row[:3], "abc"[k % 3]) for k, row in enumerate(rows)])
     fails(run("surface", three, "-t", "label", "-o", out), "two classes")
     for arguments in (("fit", table), ("fit", table, "-t", "label", "--method", "magic"), ("fly",)):
@@ -140,7 +142,7 @@ def test_a_full_disk(run, table, model, tmp_path, monkeypatch):
     fails(run("predict", model, table, "--out", tmp_path / "p.csv"), "No space left", "--out")
     fails(run("fit", table, "-t", "label", "--out", tmp_path / "m.sitewise"), "No space left", "--out")
     # The first finished fit of a comparison cannot be kept: its line is taken away again.
-    monkeypatch.setattr("sitewise.app.comparison.score", lambda *a: {"log_density": [0.0]})
+    monkeypatch.setattr("sitewise.app.scoring.score", lambda *a: {"log_density": [0.0]})
     fails(run("compare", table, "-t", "label", "--out", tmp_path / "c.html"), "No space left", "free some space")
     assert files(tmp_path) == before
 
@@ -150,7 +152,7 @@ def test_a_full_disk(run, table, model, tmp_path, monkeypatch):
     [
         ("fit", "sitewise.estimators.classifier.GPClassifier.fit"),
         ("predict", "sitewise.app.commands.predict.predictions"),
-        ("compare", "sitewise.app.comparison.score"),
+        ("compare", "sitewise.app.scoring.score"),
         ("surface", "sitewise.estimators.classifier.GPClassifier.fit"),
         ("certificate", "sitewise.mcmc.evidence_certificate"),
         ("demo", "sitewise.app.commands.demo.own_process"),
@@ -169,7 +171,7 @@ def test_a_defect_is_called_one(run, table, tmp_path, monkeypatch):
     def broken(*arguments, **settings):
         raise TypeError("what is this")
 
-    monkeypatch.setattr("sitewise.app.comparison.score", broken)
+    monkeypatch.setattr("sitewise.app.scoring.score", broken)
     found = run("compare", table, "-t", "label", "--out", tmp_path / "x.html")
     assert found.exit_code == 1 and "defect in sitewise (TypeError: what is this)" in found.stderr
     monkeypatch.setenv("SITEWISE_TRACEBACK", "1")

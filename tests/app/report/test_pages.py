@@ -26,22 +26,58 @@ GRID = {
 }
 DATA = {
     "file": EVIL, "rows": 64, "target": EVIL, "likelihood": "probit", "classes": ["no", EVIL], "features": ["a", EVIL],
-    "notes": [EVIL],
+    "notes": [EVIL], "counts": False, "side": {},
 }  # fmt: skip
-CURVE = {"predicted": [0.1, 0.9], "observed": [0.2, 0.8], "count": [5, 50]}
+CURVE = {"predicted": [0.1, 0.9], "observed": [0.2, 0.8], "count": [5, 50], "error": [0.13, 0.04]}
+OF_CLASSES = {"accuracy": 0.9, "auc": 0.95, "brier": 0.1}
+OF_VALUES = {"rmse": 2.0, "mae": 1.5, "crps": 1.1, "coverage": 0.91}
 
 
-def _method(name, p):
+def _method(name, p, scores=OF_CLASSES):
     return {
-        "name": name, "label": name, "log_density": -0.2, "p_value": p, "accuracy": 0.9, "calibration_error": 0.05,
-        "evidence_per_row": None if name == "baseline" else -0.3, "seconds": 1.0, "converged": 5,
+        "name": name, "label": name, "log_density": -0.2, "p_value": p, "calibration_error": 0.05, "converged": 5,
+        "evidence_per_row": None if name in ("baseline", "trees") else -0.3, "seconds": 1.0,
+        "difference_to_best": -0.01, "warning": None, **scores,
     }  # fmt: skip
 
 
 FIT = {
     "method": "vi", "report": EVIL, "magnitudes": [2.0], "lengthscales": [[0.5, 20.0]], "one_lengthscale": False,
 }  # fmt: skip
-OUTLIERS = [{"row": 3, "target": EVIL, "prediction": "no", "log_density": -4.0}]
+OUTLIERS = [{"row": 3, "target": EVIL, "prediction": "no", "log_density": -4.0, "chance": 0.02}]
+TEXTS = [EVIL, "a", "b", "a rather long name of a level", "d", "e"]
+SHARE = {"alone": 0.3, "total": 0.5, "alone_error": 0.1, "total_error": 0.3}
+MADE = {"date": "2030-01-02 03:04", "versions": {"Python": "3", EVIL: "1"}, "seconds": 12.0, "typed": EVIL}
+
+
+def _effect(column, x, text, of):
+    y = np.linspace(0.2, 0.7, len(x))
+    return {
+        "column": column, "x": x, "text": text, "of": of, "rows": 64, "mean": y.tolist(), "low": (y - 0.1).tolist(),
+        "high": (y + 0.1).tolist(), "ticks": [] if text else x,
+    }  # fmt: skip
+
+
+def _compared(scores, of, **more):
+    names = {"laplace": 0.03, "vi": None, "trees": 0.4, "baseline": 1e-4}
+    lines = [{"at": at, "mean": [0.1, 0.2, 0.3]} for at in (1.0, 2.0, 3.0)]
+    return {
+        "data": DATA, "verdict": [EVIL, "And so on."], "folds": 5, "seed": 0, "best": "vi", "winner": "vi",
+        "outliers": OUTLIERS, "fit": FIT, "methods": [_method(name, p, scores) for name, p in names.items()],
+        "reliability": dict.fromkeys(names, CURVE), "made": MADE,
+        "importance": [{"column": EVIL, **SHARE}, {"column": "a", **SHARE}],
+        "effects": [_effect(EVIL, TEXTS, True, of), _effect("a", [-1e-5, 0.0, 2e-5], False, of)],
+        "together": {
+            "columns": ["a", EVIL], "x": [0.0, 1.0, 2.0], "text": False, "of": of, "rows": 64, "lines": lines,
+        },
+        **more,
+    }  # fmt: skip
+
+
+THRESHOLD = {
+    "threshold": 0.5, "acted_on": 0.4, "found": 0.5, "precision": None, "false_alarms": 0.1, "missed": 0.2,
+    "miss_costs": 1.0, "saved": -0.1,
+}  # fmt: skip
 CERTIFICATE = {
     "which": "", "rows": 64, "words": EVIL, "evidences": {"vi (elbo)": -21.0, "ep": -19.9},
     "verdicts": {"vi (elbo)": "rough", "ep": "good"}, "remarks": {"vi (elbo)": EVIL, "ep": ""},
@@ -51,13 +87,11 @@ CERTIFICATE = {
     },
 }  # fmt: skip
 REPORTS = {
-    "compare": lambda: comparison_report(
-        {
-            "data": DATA, "recommendation": EVIL, "folds": 5, "seed": 0, "best": "vi", "outliers": OUTLIERS, "fit": FIT,
-            "methods": [_method("laplace", 0.03), _method("vi", None), _method("baseline", 1e-4)],
-            "reliability": {"laplace": CURVE, "vi": CURVE, "baseline": CURVE},
-        }
+    "decide": lambda: comparison_report(_compared(OF_CLASSES, EVIL, positive=EVIL, thresholds=[THRESHOLD] * 3)),
+    "classes": lambda: comparison_report(
+        _compared(OF_CLASSES, EVIL, positive=None, confusion={"classes": [EVIL, "b"], "counts": [[3, 1], [0, 4]]})
     ),
+    "values": lambda: comparison_report(_compared(OF_VALUES, "", positive=None, together=None)),
     "surface": lambda: surface_report({"data": DATA, "seed": 0, **GRID}),
     "certificate": lambda: certificate_report(
         {
@@ -113,7 +147,17 @@ for (let i = 0; i < 2; i++) {
   document.getElementById('theme').click();
   seen.theme.push(getComputedStyle(document.body).backgroundColor);
 }
+for (const part of document.querySelectorAll('details')) part.open = true;
 seen.wide = document.documentElement.scrollWidth <= document.documentElement.clientWidth;
+// Texts of one drawing must not lie on each other.
+for (const drawing of document.querySelectorAll('svg[role=img]')) {
+  const boxes = [...drawing.querySelectorAll('text:not([transform])')].map((t) => t.getBoundingClientRect());
+  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => {
+    const x = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+    const y = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+    if (x > 1 && y > 3) seen.errors.push('texts overlap in ' + drawing.getAttribute('aria-label'));
+  }));
+}
 const left = document.createElement('pre'); left.id = 'seen'; left.textContent = JSON.stringify(seen);
 document.body.append(left);
 </script>
@@ -122,7 +166,9 @@ CATCH = "<script>window.problems = []; window.onerror = (m) => { window.problems
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
-@pytest.mark.parametrize(("name", "width"), [("compare", 1000), ("surface", 420), ("certificate", 420), ("demo", 1000)])
+@pytest.mark.parametrize(
+    ("name", "width"), [("decide", 400), ("values", 1200), ("surface", 420), ("certificate", 420), ("demo", 1000)]
+)
 def test_a_report_works_in_a_browser(tmp_path, name, width):
     page = REPORTS[name]().replace("<head>", "<head>" + CATCH, 1).replace("</body>", PROBE + "</body>", 1)
     (tmp_path / "page.html").write_text(page)

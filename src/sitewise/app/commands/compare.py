@@ -1,16 +1,20 @@
-"""`sitewise compare`: the methods compared on one table, with one recommendation."""
+"""`sitewise compare`: the methods and two rivals compared on one table, with a report to decide by."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import numpy as np
 import typer
 
 from sitewise.app import options, side_columns
+from sitewise.app.advice import command_line
 from sitewise.app.process import (
     check_writable,
     ends_in_a_sentence,
+    made_by,
     note,
     own_process,
     print_json,
@@ -52,6 +56,17 @@ def compare(
     upper: side_columns.Upper = None,
     noise: side_columns.Noise = None,
     order: side_columns.Order = None,
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            help="The class whose probability is judged, drawn and decided by; of two classes the rarer one if not "
+            "given.",
+            show_default=False,
+        ),
+    ] = None,
+    rivals: Annotated[
+        bool, typer.Option(help="Compare with a linear model and boosted trees of scikit-learn, lightly tuned.")
+    ] = True,
     ard: options.Ard = False,
     inducing: options.Inducing = None,
     max_rows: options.MaxRows = None,
@@ -61,15 +76,18 @@ def compare(
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Compare the methods on a table by cross-validation, and recommend one.
+    """Compare the methods on a table by cross-validation, beside two rivals, and write a report to decide by.
 
-    Example: sitewise compare data.csv --target diagnosis
+    Example: sitewise compare data.csv --target diagnosis --positive malignant
     """
     from sitewise import __version__
     from sitewise.app.loading import load
     from sitewise.app.report import comparison_report
+    from sitewise.app.rivals import LABELS as RIVALS
+    from sitewise.app.rivals import task_of
     from sitewise.runtime.resume import Journal, key_of
 
+    began = time.monotonic()
     names = options.method_list(methods)
     samples = [name for name in names if METHODS[name].samples]
     if samples and inducing is not None:
@@ -99,14 +117,22 @@ def compare(
     if not kind.curved and laplace and len(names) > 1:
         note(f"Laplace's method needs a likelihood with curvature, which {kind.name} does not have; it is left out.")
         names = [name for name in names if name not in laplace]
+    chosen = _positive(positive, loaded)
+    others = list(RIVALS) if rivals else []
+    if rivals and task_of(loaded.encoding.likelihood, loaded.side) is None:
+        sentence = "scikit-learn has no rival that can use values known only to lie beyond a bound; none is compared."
+        note(sentence)
+        loaded.notes.append(sentence)
+        others = []
     own_process()
     settings = {"ard": ard, "seed": seed, "n_inducing": inducing, **own}
-    plan = Plan(names, folds, repeats, settings, {"draws": draws, "warmup": warmup, "chains": chains})
+    plan = Plan(names, others, folds, repeats, settings, {"draws": draws, "warmup": warmup, "chains": chains})
     journal = Journal.beside(
         out,
         key_of(__version__, loaded.digest(), loaded.encoding.to_plain(), folds, settings, plan.sampling),
     )
-    result = run(loaded, plan, journal)
+    result = run(loaded, plan, journal, chosen)
+    result["made"] = {**made_by(), "seconds": time.monotonic() - began, "typed": command_line(context)({})}
     save(out, comparison_report(result).encode())
     journal.done()
     if as_json:
@@ -115,33 +141,54 @@ def compare(
         show(result)
 
 
+def _positive(asked: str | None, loaded: Loaded) -> str | None:
+    """The class that decisions are about: the one that was asked for, or the rarer of two."""
+    if not loaded.encoding.classifies:
+        if asked is not None:
+            raise UserError(f"--positive names a class, but the target {loaded.encoding.target!r} holds values.")
+        return None
+    classes, counts = np.unique(loaded.y, return_counts=True)
+    if asked is not None and asked not in classes:
+        raise UserError(f"--positive must be one of the classes {', '.join(map(repr, map(str, classes)))}.")
+    if asked is None and len(classes) == 2:
+        return str(classes[0] if counts[0] < counts[1] else classes[1])
+    return asked
+
+
 class Plan(NamedTuple):
-    """Which methods are compared, and how; `sampling` is for those that sample."""
+    """Which methods and rivals are compared, and how; `sampling` is for those that sample."""
 
     methods: list[str]
+    rivals: list[str]
     folds: int
     repeats: int
     settings: dict[str, Any]
     sampling: dict[str, int]
 
 
-def run(loaded: Loaded, plan: Plan, journal: Journal) -> dict[str, Any]:
-    """Every method on every fold, then the best one on all rows; finished fits are kept in the journal."""
-    from sitewise.app.comparison import BASELINE, LABELS, baseline, score, split, summary
+def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> dict[str, Any]:
+    """Every contestant on every fold, then the best method on all rows; finished fits are kept in the journal."""
+    from sitewise.app import scoring
+    from sitewise.app.comparison import BASELINE, LABELS, joined, probability_of, split, summary
+    from sitewise.app.decisions import confusion, thresholds
+    from sitewise.app.explanation import explain
     from sitewise.app.fitting import describe, estimator, fit_with_progress
+    from sitewise.app.rivals import score_rival
+    from sitewise.app.verdict import verdict
     from sitewise.runtime.progress import bar
 
     table, encoding, y, side = loaded.table, loaded.encoding, loaded.y, loaded.side
+    kind = BY_NAME[encoding.likelihood]
 
     def made(name: str, inputs: int) -> GPBase:
         own = plan.sampling if METHODS[name].samples else None
         return estimator(name, encoding.likelihood, inputs, **plan.settings, sampling=own)
 
-    stratified = BY_NAME[encoding.likelihood].support in ("classes", "ranks")
-    parts = split(y, plan.folds, plan.settings["seed"], stratified, plan.repeats)
-    pieces = [(name, k) for k in range(len(parts)) for name in plan.methods]
+    parts = split(y, plan.folds, plan.settings["seed"], kind.support in ("classes", "ranks"), plan.repeats)
+    names = [*plan.methods, *plan.rivals]
+    pieces = [(name, k) for k in range(len(parts)) for name in names]
     finished = [f"{name} {k}" in journal.pieces for name, k in pieces]
-    scores: dict[str, list[dict[str, Any]]] = {name: [] for name in plan.methods}
+    scores: dict[str, list[scoring.Score]] = {name: [] for name in names}
     try:
         with bar("comparing", len(pieces), sum(finished)) as progress:
             for (name, k), done in zip(pieces, finished, strict=True):
@@ -150,22 +197,39 @@ def run(loaded: Loaded, plan: Plan, journal: Journal) -> dict[str, Any]:
                     progress.say(f"{LABELS[name]}, fold {k + 1} of {len(parts)}")
                     here = encoding.learn(table.take(train))
                     X, X_test = here.inputs(table.take(train)), here.inputs(table.take(test))
-                    sides = [{key: column[rows] for key, column in side.items()} for rows in (train, test)]
-                    journal.add(f"{name} {k}", score(made(name, X.shape[1]), X, y[train], X_test, y[test], *sides))
+                    given = X, y[train], X_test, y[test], *(_of(side, rows) for rows in (train, test))
+                    found = (
+                        scoring.score(made(name, X.shape[1]), *given)
+                        if name in METHODS
+                        else score_rival(name, encoding.likelihood, *given)
+                    )
+                    journal.add(f"{name} {k}", found)
                     progress.advance()
                 scores[name].append(journal.pieces[f"{name} {k}"])
         scores[BASELINE] = [
-            baseline(encoding.likelihood, y[train], y[test], *({k: v[r] for k, v in side.items()} for r in part))
-            for part in parts
-            for train, test in [part]
+            scoring.baseline(encoding.likelihood, y[train], y[test], _of(side, train), _of(side, test))
+            for train, test in parts
         ]
-        found = summary(scores, y, parts, plan.folds)
+        found = summary(scores, y, parts, plan.folds, positive)
+        for sentence in (f"{row['name']}: {row['warning']}" for row in found["methods"] if row["warning"]):
+            note(sentence)
+            loaded.notes.append(sentence)
         for outlier in found["outliers"]:
             outlier["row"] = int(table.lines[outlier.pop("index")])
         best = made(found["best"], len(encoding.features))
         fit_with_progress(best, loaded.X, y, f"fitting {LABELS[found['best']]} to all rows", **side)
+        truth = y[np.concatenate([test for _, test in parts])]
+        if positive is not None:
+            chances = probability_of(scores[found["best"]], positive)
+            found["thresholds"] = thresholds(chances, truth == positive)
+        elif encoding.classifies:
+            found["confusion"] = confusion(joined(scores[found["best"]], "prediction"), truth)
+        with bar("effects of the columns", 1, pieces=False):
+            found |= explain(best, encoding, loaded.X, positive)
     except KeyboardInterrupt:
         raise journal.interrupted(len(pieces)) from None
+    found["positive"] = positive
+    sentences = verdict(found, len(parts))
     return {
         "command": "compare",
         "data": loaded.facts(),
@@ -173,8 +237,14 @@ def run(loaded: Loaded, plan: Plan, journal: Journal) -> dict[str, Any]:
         "repeats": plan.repeats,
         **plan.settings,
         **found,
+        "verdict": sentences,
+        "recommendation": " ".join(sentences),
         "fit": describe(best, loaded),
     }
+
+
+def _of(side: dict[str, np.ndarray], rows: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: column[rows] for name, column in side.items()}
 
 
 def show(result: dict[str, Any]) -> None:
@@ -182,21 +252,15 @@ def show(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    accuracy = "accuracy" if "accuracy" in result["methods"][0] else "rmse"
+    from sitewise.app.score_table import cells, columns_of
+
     data = result["data"]
-    table = Table(title=f"{data['file']}: {data['rows']} rows, {result['folds']} folds, {data['likelihood']}")
-    for column in ("method", "log density", "p", accuracy, "calibration", "evidence", "seconds"):
-        table.add_column(column, justify="left" if column == "method" else "right")
+    title = f"{data['file']}: {data['rows']} rows, {result['folds']} folds, {data['likelihood']}"
+    table = Table(title=title, box=None, pad_edge=False, header_style="bold underline")
+    for column in columns_of(result):
+        table.add_column(column, justify="left" if column == "method" else "right", no_wrap=True)
     for row in result["methods"]:
-        table.add_row(
-            row["name"] + ("" if row["converged"] == result["folds"] else " (!)"),
-            f"{row['log_density']:.4f}",
-            "best" if row["p_value"] is None else f"{row['p_value']:.2g}",
-            f"{row[accuracy]:.4g}",
-            f"{row['calibration_error']:.3f}",
-            "" if row["evidence_per_row"] is None else f"{row['evidence_per_row']:.4f}",
-            f"{row['seconds']:.1f}",
-        )
+        table.add_row(*cells(row, result))
     console = Console()
     console.print(table)
     console.print(result["recommendation"], soft_wrap=True)

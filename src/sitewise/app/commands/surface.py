@@ -98,8 +98,9 @@ def surface(
 
 def run(loaded: Loaded, names: list[str], grid: int, mcmc: bool, seed: int, journal: Journal) -> dict[str, Any]:
     """The fits, whose optima determine the axes, and then the surfaces."""
-    from sitewise.app.comparison import LABELS, own_evidence
+    from sitewise.app.comparison import LABELS
     from sitewise.app.fitting import estimator
+    from sitewise.app.scoring import own_evidence
     from sitewise.runtime.progress import bar
     from sitewise.surface import Surface, evidence_surface
 

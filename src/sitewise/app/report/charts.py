@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sitewise.app.report.page import number, short, text
+from sitewise.app.report.page import text
+from sitewise.app.score_table import number, short
 
 # Five colours of the viridis map, whose order is also visible in grey, and on light and dark backgrounds.
 _VIRIDIS = np.array([[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]], float)
@@ -24,64 +25,98 @@ def colour(share: float) -> str:
     return f"#{round(r):02x}{round(g):02x}{round(b):02x}"
 
 
-def _tag(name: str, inside: str = "", /, **attributes: Any) -> str:
+def tag(name: str, inside: str = "", /, **attributes: Any) -> str:
     """An element.  Hyphens are written as underscores, `class` as kind, `data-tip` as tip; numbers get two decimals."""
     names = {"kind": "class", "tip": "data-tip"}
     shown = {
         names.get(key, key.replace("_", "-")): f"{v:.2f}" if isinstance(v, float) else text(v)
         for key, v in attributes.items()
+        if v != ""
     }
     listed = " ".join(f'{key}="{value}"' for key, value in shown.items())
     return f"<{name} {listed}>{inside}</{name}>"
 
 
-def _words(x: float, y: float, words: str, anchor: str = "middle", **attributes: Any) -> str:
-    return _tag("text", text(words), x=float(x), y=float(y), text_anchor=anchor, **attributes)
+def words(x: float, y: float, content: str, anchor: str = "middle", **attributes: Any) -> str:
+    """Text at a point."""
+    return tag("text", text(content), x=float(x), y=float(y), text_anchor=anchor, **attributes)
 
 
-def _upright(x: float, y: float, words: str) -> str:
-    return _words(x, y, words, transform=f"rotate(-90 {x} {y})")
+def upright(x: float, y: float, content: str) -> str:
+    """Text that reads upwards."""
+    return words(x, y, content, transform=f"rotate(-90 {x} {y})")
 
 
-def _svg(width: float, height: float, parts: Sequence[str], label: str) -> str:
-    return _tag("svg", "".join(parts), viewBox=f"0 0 {width:g} {height:g}", role="img", aria_label=label)
+def svg(width: float, height: float, parts: Sequence[str], label: str) -> str:
+    """A drawing of this size, at most a quarter larger on the page, so that all texts are about equally large."""
+    size = {"viewBox": f"0 0 {width:g} {height:g}", "style": f"max-width:{1.25 * width:.0f}px"}
+    return tag("svg", "".join(parts), role="img", aria_label=label, **size)
+
+
+# Lines differ by dashes and marks as well as by colour.
+DASHES = ("", "7 4", "2 3", "9 3 2 3", "14 4")
+
+
+def dot(kind: int, x: float, y: float, radius: float, **attributes: Any) -> str:
+    """A mark of a line: circle, square, triangle, diamond or star."""
+    if kind % 5 == 0:
+        return tag("circle", cx=x, cy=y, r=radius, **attributes)
+    if kind % 5 == 4:
+        return tag("polygon", points=_star(x, y, 1.3 * radius), **attributes)
+    corners, turn = {1: (4, 0.25), 2: (3, 0.5), 3: (4, 0.0)}[kind % 5]
+    angles = 2 * np.pi * (np.arange(corners) + turn * (corners == 4) * 2) / corners - np.pi / 2
+    points = " ".join(f"{x + 1.2 * radius * np.cos(a):.1f},{y + 1.2 * radius * np.sin(a):.1f}" for a in angles)
+    return tag("polygon", points=points, **attributes)
 
 
 def legend(names: Sequence[str]) -> str:
-    """The names with the colours of their lines."""
-    marks = "".join(f'<span><i style="background:var(--c{k % 5})"></i>{text(n)}</span>' for k, n in enumerate(names))
+    """The names with the marks, dashes and colours of their lines."""
+    marks = ""
+    for k, name in enumerate(names):
+        paint = f"var(--c{k % 5})"
+        line = tag("line", x1=0, x2=34, y1=7, y2=7, stroke=paint, stroke_width=2, stroke_dasharray=DASHES[k % 5])
+        marks += (
+            f"<span><svg viewBox='0 0 34 14' class=key>{line}{dot(k, 17, 7, 4, fill=paint)}</svg>{text(name)}</span>"
+        )
     return f"<div class=legend>{marks}</div>"
 
 
 def reliability(curves: Mapping[str, Mapping[str, Sequence[float]]], x_label: str, y_label: str) -> str:
     """Observed share against predicted probability, one line per method; on the diagonal predictions are calibrated.
 
-    Dots grow with their rows, so that a bin of two rows is not mistaken for an error.
+    A curve with `error` has bars of two standard errors to either side.
     """
-    left, top, size = 52.0, 12.0, 420.0
+    left, top, size = 52.0, 12.0, 360.0
     bottom = top + size
 
     def place(x: float, y: float) -> tuple[float, float]:
         return left + size * x, bottom - size * y
 
-    parts = [_tag("rect", kind="axis", x=left, y=top, width=size, height=size)]
+    parts = [tag("rect", kind="axis", x=left, y=top, width=size, height=size)]
     for tick in (0, 0.25, 0.5, 0.75, 1):
         x, y = place(tick, tick)
-        parts += [_words(x, bottom + 18, f"{tick:g}"), _words(left - 8, y + 4, f"{tick:g}", "end")]
-        parts.append(_tag("line", kind="axis", x1=left, x2=left + size, y1=y, y2=y, opacity=0.5))
+        parts += [words(x, bottom + 18, f"{tick:g}"), words(left - 8, y + 4, f"{tick:g}", "end")]
+        parts.append(tag("line", kind="axis", x1=left, x2=left + size, y1=y, y2=y, opacity=0.5))
     diagonal = {"x1": left, "y1": bottom, "x2": left + size, "y2": top}
-    parts.append(_tag("line", stroke="var(--soft)", stroke_dasharray="4 4", **diagonal))
+    parts.append(tag("line", stroke="var(--soft)", stroke_dasharray="4 4", **diagonal))
     for k, (name, curve) in enumerate(curves.items()):
         paint = f"var(--c{k % 5})"
         points = [place(x, y) for x, y in zip(curve["predicted"], curve["observed"], strict=True)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        parts.append(_tag("polyline", points=path, fill="none", stroke=paint, stroke_width=1.5))
-        for (x, y), p, o, n in zip(points, curve["predicted"], curve["observed"], curve["count"], strict=True):
-            tip = f"{name}\npredicted {p:.3f}\nobserved {o:.3f}\n{n:g} rows"
-            radius = 2.5 + 5.0 * float(np.sqrt(n / max(curve["count"])))
-            parts.append(_tag("circle", tip=tip, cx=x, cy=y, r=radius, fill=paint, fill_opacity=0.8, tabindex=0))
-    parts += [_words(left + size / 2, bottom + 38, x_label), _upright(14, top + size / 2, y_label)]
-    return _svg(left + size + 16, bottom + 46, parts, f"{y_label} against {x_label}") + legend(list(curves))
+        line = {"fill": "none", "stroke": paint, "stroke_width": 1.5, "stroke_dasharray": DASHES[k % 5]}
+        parts.append(tag("polyline", points=path, **line))
+        errors = curve.get("error", np.zeros(len(points)))
+        for (x, y), p, o, n, e in zip(
+            points, curve["predicted"], curve["observed"], curve["count"], errors, strict=True
+        ):
+            ends = [place(p, min(max(o + sign * 2 * e, 0.0), 1.0))[1] for sign in (-1, 1)]
+            if e > 0:
+                parts.append(tag("line", x1=x, x2=x, y1=ends[0], y2=ends[1], stroke=paint, stroke_width=2))
+            give = f" ± {2 * e:.3f}" if e > 0 else ""
+            tip = f"{name}\npredicted {p:.3f}\nobserved {o:.3f}{give}\n{n:g} rows"
+            parts.append(dot(k, x, y, 4.0, tip=tip, fill=paint, tabindex=0))
+    parts += [words(left + size / 2, bottom + 38, x_label), upright(14, top + size / 2, y_label)]
+    return svg(left + size + 16, bottom + 46, parts, f"{y_label} against {x_label}")
 
 
 class Mark(NamedTuple):
@@ -106,7 +141,7 @@ def heat(
         v = (b - y[0]) / (y[-1] - y[0]) * (len(y) - 1) + 0.5
         return float(left + u * dx), float(bottom - v * dy)
 
-    parts = [_tag("rect", kind="axis", x=left, y=top, width=width, height=height)]
+    parts = [tag("rect", kind="axis", x=left, y=top, width=width, height=height)]
     for j, b in enumerate(y):
         for i, a in enumerate(x):
             if not np.isfinite(values[j, i]):
@@ -115,29 +150,29 @@ def heat(
             paint = colour((values[j, i] - low) / (high - low))
             # A little wider than the cell, so that no gap is visible between neighbours.
             box = {"x": left + i * dx, "y": bottom - (j + 1) * dy, "width": dx + 0.3, "height": dy + 0.3}
-            parts.append(_tag("rect", kind="cell", tip=tip, fill=paint, **box))
+            parts.append(tag("rect", kind="cell", tip=tip, fill=paint, **box))
     for tick in np.linspace(x[0], x[-1], 5):
-        parts.append(_words(place(tick, y[0])[0], bottom + 18, number(tick, 1)))
+        parts.append(words(place(tick, y[0])[0], bottom + 18, number(tick, 1)))
     for tick in np.linspace(y[0], y[-1], 5):
-        parts.append(_words(left - 8, place(x[0], tick)[1] + 4, number(tick, 1), "end"))
-    parts += [_words(left + width / 2, bottom + 38, "log ℓ (lengthscale)")]
-    parts += [_upright(14, top + height / 2, "log σ (magnitude)")]
+        parts.append(words(left - 8, place(x[0], tick)[1] + 4, number(tick, 1), "end"))
+    parts += [words(left + width / 2, bottom + 38, "log ℓ (lengthscale)")]
+    parts += [upright(14, top + height / 2, "log σ (magnitude)")]
     # The method's own optimum comes last, so that it is on top.
     for mark in sorted(marks, key=lambda m: m.own):
         px, py = place(mark.x, mark.y)
         tip = f"optimum of {mark.name}\nℓ {short(float(np.exp(mark.x)))}, σ {short(float(np.exp(mark.y)))}"
         line = {"stroke": "#111", "stroke_width": 1.5, "tabindex": 0, "tip": tip}
         if mark.own:
-            parts.append(_tag("polygon", points=_star(px, py, 11), fill="#ffffff", **line))
+            parts.append(tag("polygon", points=_star(px, py, 11), fill="#ffffff", **line))
         else:
-            parts.append(_tag("circle", cx=px, cy=py, r=5, fill="#ffffffb0", **line))
+            parts.append(tag("circle", cx=px, cy=py, r=5, fill="#ffffffb0", **line))
     bar, steps = left + width + 18, 40
     for k in range(steps):
         box = {"x": bar, "y": top + height * k / steps, "width": 14, "height": height / steps + 0.5}
-        parts.append(_tag("rect", fill=colour(1 - k / (steps - 1)), **box))
+        parts.append(tag("rect", fill=colour(1 - k / (steps - 1)), **box))
     for share in (0, 0.5, 1):
-        parts.append(_words(bar + 20, bottom - height * share + 4, number(low + share * (high - low), 2), "start"))
-    return _svg(bar + 66, bottom + 46, parts, f"evidence surface of {label}")
+        parts.append(words(bar + 20, bottom - height * share + 4, number(low + share * (high - low), 2), "start"))
+    return svg(bar + 66, bottom + 46, parts, f"evidence surface of {label}")
 
 
 def _star(x: float, y: float, radius: float) -> str:
@@ -146,25 +181,41 @@ def _star(x: float, y: float, radius: float) -> str:
     return " ".join(f"{x + r * np.cos(a):.1f},{y + r * np.sin(a):.1f}" for a, r in zip(angles, lengths, strict=True))
 
 
-def bars(values: Mapping[str, float], unit: str, errors: Mapping[str, float] | None = None) -> str:
-    """Horizontal bars from zero, negative ones to the left; an error is a thin line of two standard errors."""
+def bars(
+    values: Mapping[str, float],
+    unit: str,
+    errors: Mapping[str, float] | None = None,
+    filled: Mapping[str, float] | None = None,
+) -> str:
+    """Horizontal bars from zero, negative ones to the left; an error is a thin line of two standard errors.
+
+    `filled` is the part of each bar that is filled; the rest is open.
+    """
     errors = errors or {}
-    left, width, row = min(260.0, 12 + 7.2 * max(len(name) for name in values)), 420.0, 26.0
+    left, width, row = min(260.0, 12 + 7.2 * max(len(name) for name in values)), 300.0, 26.0
     reach = [v + s * 2 * errors.get(n, 0.0) for n, v in values.items() for s in (-1, 1)]
-    low, high = min(0.0, *reach), max(0.0, *reach)
+    # A share has no place below zero or above the whole, whatever its error.
+    low, high = (0.0, min(1.0, max(reach))) if filled else (min(0.0, *reach), max(0.0, *reach))
     scale = width / (high - low or 1.0)
     zero, bottom = left - low * scale, 8 + len(values) * row
     parts = []
     for k, (name, value) in enumerate(values.items()):
         y = 8 + k * row
-        start, end = sorted((zero, zero + value * scale))
-        tip = f"{name}: {short(value, 4)} {unit}" + (f" ± {short(errors[name], 2)}" if name in errors else "")
-        box = {"x": start, "y": y, "width": max(end - start, 1.5), "height": 18, "rx": 3}
-        parts.append(_words(left - 10, y + 14, name if len(name) <= 34 else name[:33] + "…", "end", kind="name"))
-        parts.append(_tag("rect", tip=tip, fill="var(--c0)", tabindex=0, **box))
+        solid = value if filled is None else min(filled[name], value)
+        tip = f"{name}: {short(value, 4)} {unit}" + (f" ± {short(2 * errors[name], 2)}" if name in errors else "")
+        tip += f"\nalone {short(solid, 3)}" if filled else ""
+        parts.append(words(left - 10, y + 14, name if len(name) <= 34 else name[:33] + "…", "end", kind="name"))
+        for end, paint in ((value, "none"), (solid, "var(--c0)")) if filled else ((value, "var(--c0)"),):
+            start, stop = sorted((zero, zero + end * scale))
+            box = {"x": start, "y": y, "width": max(stop - start, 1.5), "height": 18, "rx": 3}
+            outline = {"stroke": "var(--c0)", "pointer_events": "all"} if filled else {}
+            parts.append(tag("rect", tip=tip, fill=paint, tabindex=0, **box, **outline))
         if name in errors:
-            a, b = (zero + (value + s * 2 * errors[name]) * scale for s in (-1, 1))
-            parts.append(_tag("line", x1=a, x2=b, y1=y + 9, y2=y + 9, stroke="var(--ink)", stroke_width=2))
-        parts.append(_words(left + width + 10, y + 14, short(value, 3), "start"))
-    parts.append(_tag("line", kind="axis", x1=zero, x2=zero, y1=2, y2=bottom))
-    return _svg(left + width + 70, bottom + 4, parts, unit)
+            a, b = (
+                zero + min(max(value + s * 2 * errors[name], low), high) * scale
+                for s in (-1, 1)
+            )  # fmt: skip
+            parts.append(tag("line", x1=a, x2=b, y1=y + 9, y2=y + 9, stroke="var(--ink)", stroke_width=2))
+        parts.append(words(left + width + 10, y + 14, short(value, 3), "start"))
+    parts.append(tag("line", kind="axis", x1=zero, x2=zero, y1=2, y2=bottom))
+    return svg(left + width + 70, bottom + 4, parts, unit)

@@ -9,12 +9,13 @@ from typing import Any
 # The page may fetch nothing, even if a section has an error.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
+_LIGHT = """--ground: #ffffff; --card: #f6f7f9; --ink: #1c2430; --soft: #5b6675; --line: #d9dee5; --accent: #2f6fd6;
+  --c0: #2f6fd6; --c1: #d9822b; --c2: #2a9d6f; --c3: #b5478f; --c4: #7a8699;"""
 _DARK = """--ground: #12161c; --card: #1b2129; --ink: #e7ebf0; --soft: #a3aebb; --line: #333d49; --accent: #7fb0ff;
   --c0: #7fb0ff; --c1: #f0ab5f; --c2: #5fd0a0; --c3: #e58ac4; --c4: #9aa6b5;"""
 
 STYLE = """
-:root { color-scheme: light dark; --ground: #ffffff; --card: #f6f7f9; --ink: #1c2430; --soft: #5b6675; --line: #d9dee5;
-  --accent: #2f6fd6; --c0: #2f6fd6; --c1: #d9822b; --c2: #2a9d6f; --c3: #b5478f; --c4: #7a8699; }
+:root { color-scheme: light dark; LIGHT }
 @media (prefers-color-scheme: dark) { :root:not([data-theme=light]) { DARK } }
 :root[data-theme=dark] { color-scheme: dark; DARK }
 :root[data-theme=light] { color-scheme: light; }
@@ -46,11 +47,24 @@ svg text { fill: var(--soft); font: 12px system-ui, sans-serif; } svg .name { fi
 svg .axis { stroke: var(--line); fill: none; } svg .cell { shape-rendering: crispEdges; }
 svg .cell:hover { stroke: #ffffff; stroke-width: 1.5; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1rem; font-size: .875rem; color: var(--soft); }
-.legend i { display: inline-block; width: .8em; height: .8em; border-radius: 50%; margin-right: .35em; }
+.legend .key { display: inline-block; width: 34px; height: 14px; margin-right: .35em; vertical-align: -2px; }
+.panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 380px), 1fr)); gap: .5rem 1.5rem; }
+.lead p { max-width: none; margin: .3rem 0; } .lead p:first-child { font-weight: 650; }
+.title { font-weight: 650; font-size: .925rem; margin-left: .3rem; }
+details { margin: 2.2rem 0; border-top: 1px solid var(--line); padding-top: .6rem; }
+summary { font-size: 1.15rem; font-weight: 700; cursor: pointer; } h3 { font-size: 1rem; margin: 1.2rem 0 .4rem; }
+thead th { vertical-align: bottom; white-space: normal; min-width: 4.2rem; }
 #tip { position: fixed; pointer-events: none; background: var(--ink); color: var(--ground); padding: .3rem .55rem;
   border-radius: 6px; font-size: .82rem; max-width: 18rem; white-space: pre-line; z-index: 9; }
-@media print { button { display: none; } [role=tabpanel] { display: block !important; } }
-""".replace("DARK", _DARK)
+@media print {
+  :root, :root[data-theme=dark] { color-scheme: light; LIGHT }
+  body { font-size: 11pt; } main { max-width: none; padding: 0; }
+  button, #tip { display: none !important; } [role=tabpanel] { display: block !important; }
+  figure, tr, .lead, .scroll { break-inside: avoid; } h2, h3 { break-after: avoid; }
+  .scroll { overflow: visible; } th, td { padding: .25rem .4rem; white-space: normal; }
+  .panels { grid-template-columns: 1fr 1fr; }
+}
+""".replace("DARK", _DARK).replace("LIGHT", _LIGHT)
 
 SCRIPT = """
 'use strict';
@@ -104,16 +118,6 @@ def text(value: Any) -> str:
     return html.escape(str(value), quote=True)
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """The value with this many decimals."""
-    return "–" if value is None else f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
-
-
-def short(value: float | None, digits: int = 3) -> str:
-    """The value with this many significant digits."""
-    return "–" if value is None else f"{value:.{digits}g}".replace("-", "\N{MINUS SIGN}")
-
-
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], best: int | None = None) -> str:
     """A table whose cells are text, escaped here; row `best` is highlighted."""
     head = "".join(f"<th scope=col>{text(c)}</th>" for c in columns)
@@ -147,8 +151,31 @@ def paragraph(words: str, kind: str = "") -> str:
     return f'<p class="{kind}">{text(words)}</p>' if kind else f"<p>{text(words)}</p>"
 
 
-def page(title: str, subtitle: str, sections: Iterable[str]) -> str:
-    """The whole file; sections are HTML."""
+def figure(chart: str, caption: str = "", title: str = "") -> str:
+    """A drawing with its title and caption, both of them text."""
+    above = f"<div class=title>{text(title)}</div>" if title else ""
+    return f"<figure>{above}{chart}{f'<figcaption>{text(caption)}</figcaption>' if caption else ''}</figure>"
+
+
+def panels(*parts: str) -> str:
+    """Parts beside each other where there is room."""
+    return f"<div class=panels>{''.join(parts)}</div>"
+
+
+def folded(title: str, *parts: str) -> str:
+    """A part that is shown on demand."""
+    return f"<details><summary>{text(title)}</summary>{''.join(parts)}</details>"
+
+
+def notes(data: Mapping[str, Any]) -> list[str]:
+    """The notes on a table, if there are any."""
+    if not data["notes"]:
+        return []
+    return [section("Notes on the data", "<ul>" + "".join(f"<li>{text(n)}</li>" for n in data["notes"]) + "</ul>")]
+
+
+def page(title: str, subtitle: str, sections: Iterable[str], made: str = "") -> str:
+    """The whole file; sections are HTML, `made` says when and how."""
     from sitewise import __version__
 
     return (
@@ -159,6 +186,6 @@ def page(title: str, subtitle: str, sections: Iterable[str]) -> str:
         f"<header><div><h1>{text(title)}</h1><p class=soft>{text(subtitle)}</p></div>"
         "<button id=theme hidden>light / dark</button></header>"
         f"{''.join(sections)}"
-        f'<p class="soft small">Made by sitewise {text(__version__)}.</p></main>'
+        f'<p class="soft small">Made by sitewise {text(__version__)}. {text(made)}</p></main>'
         f"<script>{SCRIPT}</script></body></html>\n"
     )

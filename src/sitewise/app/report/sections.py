@@ -1,4 +1,4 @@
-"""The content of each report, from the plain data of each command."""
+"""The reports of surface, certificate and demo, from the plain data of each command."""
 
 from __future__ import annotations
 
@@ -9,30 +9,14 @@ import numpy as np
 
 from sitewise.app.comparison import LABELS
 from sitewise.app.report import charts
-from sitewise.app.report.page import number, page, paragraph, section, short, table, tabs, text
+from sitewise.app.report.comparison import value
+from sitewise.app.report.page import figure, notes, page, paragraph, section, table, tabs, text
+from sitewise.app.score_table import number, short
 from sitewise.methods import DEFAULT
 
 Plain = Mapping[str, Any]
 
 _DARKEST = 20  # per cent of all values of the surfaces have the darkest colour
-
-
-def comparison_report(result: Plain) -> str:
-    """The report of `sitewise compare`."""
-    data = result["data"]
-    parts = [
-        f"<p class=lead>{text(result['recommendation'])}</p>",
-        section("The methods", _methods(result), paragraph(_METHODS_NOTE, "soft small")),
-        section("Are the probabilities right?", _reliability(result)),
-        section("Learned lengthscales", *_lengthscales(result["fit"], data["features"])),
-        section("Least expected rows", _outliers(result["outliers"])),
-        _fit(result["fit"]["report"], LABELS[result["fit"]["method"]]),
-    ]
-    return page(
-        f"{data['file']}: which method?",
-        _subtitle(data, f"{result['folds']} folds, seed {result['seed']}"),
-        [*parts, *_notes(data)],
-    )
 
 
 def surface_report(result: Plain) -> str:
@@ -41,7 +25,7 @@ def surface_report(result: Plain) -> str:
     return page(
         f"{data['file']}: evidence surfaces",
         _subtitle(data, f"seed {result['seed']}"),
-        [section("Evidence over lengthscale and magnitude", *_surfaces(result)), *_notes(data)],
+        [section("Evidence over lengthscale and magnitude", *_surfaces(result)), *notes(data)],
     )
 
 
@@ -74,7 +58,7 @@ def _certificate(part: Plain, title: str) -> str:
             for name, remark in part["remarks"].items()
             if remark
         ),
-        _figure(
+        figure(
             charts.bars(gaps, "nats a row off log Z", dict.fromkeys(gaps, m["se"] / part["rows"])),
             "Distance to log Z, in nats a row; the thin line is two standard errors of log Z to either side. "
             "good: within 0.01 a row; rough: within 0.05; poor: beyond; undecided: the error bar crosses a limit.",
@@ -101,7 +85,7 @@ def demo_report(result: Plain) -> str:
         _certificate(result["certificate"], "The gold standard at the hybrid's optimum"),
         section(
             "Are the probabilities right?",
-            f"<figure>{charts.reliability(curves, 'predicted probability', 'observed share')}</figure>",
+            figure(charts.reliability(curves, "predicted probability", "observed share") + charts.legend(list(curves))),
         ),
         section("Least expected test rows", _outliers(result["outliers"])),
         _fit(result["report"], LABELS[DEFAULT]),
@@ -109,90 +93,9 @@ def demo_report(result: Plain) -> str:
     return page(result["title"], result["subtitle"], parts)
 
 
-_METHODS_NOTE = (
-    "Log density: mean log probability (density) of the held-out targets, in nats a row; higher is better. p: "
-    "corrected resampled t-test of the difference to the best method over the folds. Calibration error: mean distance "
-    "between predicted and observed shares. Evidence: the method's own, of the training rows. Seconds: one fit, "
-    "median over the folds."
-)
-
-
-def _methods(result: Plain) -> str:
-    accuracy = "accuracy" if "accuracy" in result["methods"][0] else "rmse"
-    rows = [
-        (
-            LABELS[row["name"]] + ("" if row["converged"] == result["folds"] else f" (converged: {row['converged']})"),
-            number(row["log_density"]), "best" if row["p_value"] is None else short(row["p_value"], 2),
-            number(row[accuracy], 3), number(row["calibration_error"], 3), number(row["evidence_per_row"]),
-            number(row["seconds"], 1),
-        )
-        for row in result["methods"]
-    ]  # fmt: skip
-    best = [row["name"] for row in result["methods"]].index(result["best"])
-    columns = (
-        "method",
-        "log density",
-        "p",
-        accuracy if accuracy == "accuracy" else "RMSE",
-        "calibration error",
-        "evidence / row",
-        "seconds",
-    )
-    return table(columns, rows, best)
-
-
-def _reliability(result: Plain) -> str:
-    classes = result["data"]["classes"]
-    curves = {LABELS[k]: v for k, v in result["reliability"].items() if k != "baseline"}
-    if classes is None:
-        axes, words = (
-            ("predicted level", "share of rows below it"),
-            "Share of the targets below each predicted quantile.",
-        )
-    elif len(classes) == 2:
-        axes, words = (
-            ("predicted probability", "observed share"),
-            f"Probability of {classes[1]!r} against how often it was right.",
-        )
-    else:
-        axes, words = (
-            ("predicted probability", "observed share"),
-            "Probability of the predicted class against how often it was right.",
-        )
-    chart = charts.reliability(curves, *axes)
-    return _figure(chart, f"{words} On the dashed line the predictions are calibrated.")
-
-
-def _lengthscales(fit: Plain, features: list[str]) -> list[str]:
-    sigma = ", ".join(short(m) for m in fit["magnitudes"])
-    if fit["one_lengthscale"]:
-        found = ", ".join(short(lengths[0]) for lengths in fit["lengthscales"])
-        return [
-            paragraph(
-                f"One lengthscale for all {len(features)} columns: {found}; magnitude σ {sigma}. With --ard every "
-                "column has its own."
-            )
-        ]
-    parts = [
-        paragraph(
-            f"In units of each column's standard deviation; short means that the column matters. Magnitude σ {sigma}."
-        )
-    ]
-    for lengths in fit["lengthscales"]:
-        order = np.argsort(lengths)[:20]
-        parts.append(f"<figure>{charts.bars({features[i]: 1 / lengths[i] for i in order}, '1/ℓ (relevance)')}</figure>")
-    return parts
-
-
 def _outliers(outliers: list[Plain]) -> str:
-    rows = [
-        (str(o["row"]), _value(o["target"]), _value(o["prediction"]), number(o["log_density"], 3)) for o in outliers
-    ]
+    rows = [(str(o["row"]), value(o["target"]), value(o["prediction"]), number(o["log_density"], 3)) for o in outliers]
     return table(("row", "observed", "predicted", "log density"), rows)
-
-
-def _value(value: Any) -> str:
-    return short(value, 4) if isinstance(value, float) else str(value)
 
 
 def _surfaces(result: Plain) -> list[str]:
@@ -207,7 +110,7 @@ def _surfaces(result: Plain) -> list[str]:
             charts.Mark(LABELS[k], float(np.log(o["lengthscale"])), float(np.log(o["sigma"])), k == name)
             for k, o in result["optima"].items()
         ]
-        panels[LABELS[name]] = _figure(charts.heat(values, x, y, marks, span, LABELS[name]))
+        panels[LABELS[name]] = figure(charts.heat(values, x, y, marks, span, LABELS[name]))
     rows = [
         (
             LABELS[k] + ("" if o["converged"] else " (not converged)"),
@@ -235,13 +138,3 @@ def _fit(report: str, method: str) -> str:
 def _subtitle(data: Plain, more: str) -> str:
     inputs = f"{data['rows']} rows, {len(data['features'])} inputs"
     return f"{inputs}, target {data['target']}, {data['likelihood']} likelihood, {more}"
-
-
-def _figure(chart: str, caption: str = "") -> str:
-    return f"<figure>{chart}{f'<figcaption>{text(caption)}</figcaption>' if caption else ''}</figure>"
-
-
-def _notes(data: Plain) -> list[str]:
-    if not data["notes"]:
-        return []
-    return [section("Notes on the data", "<ul>" + "".join(f"<li>{text(n)}</li>" for n in data["notes"]) + "</ul>")]

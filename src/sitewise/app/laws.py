@@ -1,0 +1,42 @@
+"""Distributions of SciPy around predicted means, for contestants that have no distribution of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from sitewise.estimators.side_information import Side
+
+
+def side_law(y: np.ndarray, side: Side, side_test: Side) -> tuple[Any, bool]:
+    """A distribution of SciPy for the test rows, from one rate, share or value for all; and whether y is whole.
+
+    exposure   counts of mean rate · exposure: Poisson, or negative binomial if they scatter more, by moments
+    trials     binomial with the share of all successes
+    noise      Gaussian with the spread that the error bars leave to the values, plus the row's own
+    bounds     Gaussian with mean and deviation of the targets as they are
+    """
+    if "exposure" in side:
+        rate = np.sum(y) / np.sum(side["exposure"])
+        return counts_law(y, rate * side["exposure"], rate * side_test["exposure"]), True
+    if "trials" in side:
+        share = (np.sum(y) + 0.5) / (np.sum(side["trials"]) + 1.0)
+        return stats.binom(side_test["trials"], share), True
+    if "noise" in side:
+        return noisy_law(y - np.mean(y), side["noise"], np.full(len(side_test["noise"]), np.mean(y)), side_test), False
+    return stats.norm(np.mean(y), max(float(np.std(y)), 1e-12)), False
+
+
+def counts_law(y: np.ndarray, expected: np.ndarray, mean: np.ndarray) -> Any:
+    """Poisson with these means, or negative binomial, Var y = μ + μ²/shape, if y scatters more about `expected`."""
+    mean = np.maximum(mean, 1e-12)
+    excess = float(np.sum((y - expected) ** 2 - expected) / np.sum(expected**2)) if np.any(y) else 0.0
+    return stats.nbinom(1 / excess, 1 / (1 + excess * mean)) if excess > 1e-6 else stats.poisson(mean)
+
+
+def noisy_law(residual: np.ndarray, noise: np.ndarray, mean: np.ndarray, side_test: Side) -> Any:
+    """Gaussian with these means: the variance that the error bars leave to the residuals, plus that of each row."""
+    rest = max(float(np.mean(residual**2) - np.mean(noise**2)), 0.0)
+    return stats.norm(mean, np.sqrt(rest + side_test["noise"] ** 2))

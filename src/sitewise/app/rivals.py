@@ -1,0 +1,148 @@
+"""Rivals that are not Gaussian processes: a linear model and boosted trees of scikit-learn, lightly tuned.
+
+They get the same folds and the same inputs, and their settings are chosen within the training rows of a fold.  What
+predicts a number gets a distribution around it, so that log densities and quantiles can be compared:
+
+    real values   Gaussian, or Student's t for a robust likelihood, with the scale of residuals of rows left out
+    positive      the same for log y: log-normal
+    shares        Beta with the mean 1/(1 + e^−g), g a prediction of log(y/(1 − y)), and a precision by moments
+    counts        Poisson, or negative binomial where the left-out rows scatter more; rates where rows have an exposure
+    of trials     binomial, from a classification of single trials with weights
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import sklearn
+from scipy import special, stats
+from threadpoolctl import threadpool_limits
+
+from sitewise.app.laws import counts_law, noisy_law
+from sitewise.app.scoring import Score, of_classes, of_law, without_evidence
+from sitewise.estimators.side_information import Side
+from sitewise.likelihoods import BY_NAME
+
+LABELS = {"linear": "linear model", "trees": "boosted trees"}
+# What scikit-learn calls the models that stand behind the names.
+MODELS = {
+    "linear": {"classes": "LogisticRegression", "counts": "PoissonRegressor", "values": "Ridge"},
+    "trees": {
+        "classes": "HistGradientBoostingClassifier", "counts": "HistGradientBoostingRegressor(loss='poisson')",
+        "values": "HistGradientBoostingRegressor",
+    },
+}  # fmt: skip
+_STRENGTHS = (0.01, 0.1, 1.0, 10.0)
+_TREES = [
+    {"max_iter": [30], "max_leaf_nodes": [15]},
+    {"max_iter": [100], "max_leaf_nodes": [4, 15]},
+]
+_INNER = 3  # folds within the training rows of a fold
+
+
+def task_of(likelihood: str, side: Side) -> str | None:
+    """What the rivals do: classes, counts or values; None where they cannot use what is known about the rows."""
+    if "lower" in side or "upper" in side:
+        return None
+    support = BY_NAME[likelihood].support
+    if support in ("classes", "ranks") or "trials" in side:
+        return "classes"
+    return "counts" if support == "counts" else "values"
+
+
+def score_rival(
+    name: str,
+    likelihood: str,
+    X: np.ndarray,
+    y: np.ndarray,
+    X_test: np.ndarray,
+    y_test: np.ndarray,
+    side: Side,
+    side_test: Side,
+) -> Score:
+    """Tune and fit a rival on (X, y), and predict (X_test, y_test)."""
+    began = time.perf_counter()
+    with (
+        # On few rows several threads wait for each other for longer than one works.
+        threadpool_limits(1),
+        warnings.catch_warnings(),
+        sklearn.config_context(enable_metadata_routing=False),
+    ):
+        warnings.simplefilter("ignore")
+        if "trials" in side:
+            found = of_law(_trials(name, X, y, X_test, side, side_test), True, y_test, side_test)
+        elif task_of(likelihood, side) == "classes":
+            model = _search(name, "classes").fit(X, y)
+            found = of_classes(model.predict_proba(X_test), model.classes_, y_test)
+        else:
+            law, whole = _law(name, likelihood, X, y, X_test, side, side_test)
+            found = of_law(law, whole, y_test, side_test)
+    return without_evidence(found, time.perf_counter() - began)
+
+
+def _search(name: str, task: str) -> Any:
+    """A model whose settings are chosen by cross-validation within the rows that it is given."""
+    from sklearn import ensemble, linear_model
+    from sklearn.model_selection import GridSearchCV
+
+    scoring = {"classes": "neg_log_loss", "counts": "neg_mean_poisson_deviance", "values": "neg_mean_squared_error"}
+    model: Any
+    if name == "trees":
+        grid: Any = _TREES
+        if task == "classes":
+            model = ensemble.HistGradientBoostingClassifier(early_stopping=False)
+        else:
+            loss = "poisson" if task == "counts" else "squared_error"
+            model = ensemble.HistGradientBoostingRegressor(loss=loss, early_stopping=False)
+    elif task == "classes":
+        model, grid = linear_model.LogisticRegression(max_iter=1000), {"C": _STRENGTHS}
+    elif task == "counts":
+        model, grid = linear_model.PoissonRegressor(max_iter=1000), {"alpha": [0.0, *_STRENGTHS]}
+    else:
+        model, grid = linear_model.Ridge(), {"alpha": [0.01, 1.0, 10.0, 100.0]}
+    return GridSearchCV(model, grid, scoring=scoring[task], cv=_INNER)
+
+
+def _trials(name: str, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, side: Side, side_test: Side) -> Any:
+    """Successes and failures as rows of a classification, each with its number as weight."""
+    weight = np.concatenate([y, side["trials"] - y])
+    labels = np.concatenate([np.ones(len(y)), np.zeros(len(y))])
+    there = weight > 0
+    model = _search(name, "classes").fit(np.tile(X, (2, 1))[there], labels[there], sample_weight=weight[there])
+    share = np.clip(model.predict_proba(X_test)[:, -1], 1e-9, 1 - 1e-9)
+    return stats.binom(side_test["trials"], share)
+
+
+def _law(
+    name: str, likelihood: str, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, side: Side, side_test: Side
+) -> tuple[Any, bool]:
+    """The predictive distribution of the test rows, and whether it is one of whole numbers."""
+    from sklearn.model_selection import cross_val_predict
+
+    kind = BY_NAME[likelihood]
+    if kind.support == "counts":
+        e, e_test = (s.get("exposure", np.ones(n)) for s, n in ((side, len(y)), (side_test, len(X_test))))
+        model = _search(name, "counts").fit(X, y / e, sample_weight=e)
+        left_out = cross_val_predict(model.best_estimator_, X, y / e, params={"sample_weight": e})
+        return counts_law(y, e * left_out, e_test * model.predict(X_test)), True
+    to = {"positive": np.log, "shares": special.logit}.get(kind.support, lambda values: values)
+    g = to(y)
+    model = _search(name, "values").fit(X, g)
+    residual, mean = g - cross_val_predict(model.best_estimator_, X, g), model.predict(X_test)
+    spread = max(float(np.sqrt(np.mean(residual**2))), 1e-12)
+    if kind.support == "positive":
+        return stats.lognorm(spread, scale=np.exp(mean)), False
+    if kind.support == "shares":
+        m = special.expit(mean)
+        fitted = special.expit(g - residual)
+        total = np.mean(fitted * (1 - fitted)) / max(float(np.mean((y - fitted) ** 2)), 1e-24) - 1
+        return stats.beta(m * max(total, 1e-3), (1 - m) * max(total, 1e-3)), False
+    if "noise" in side:
+        return noisy_law(residual, side["noise"], mean, side_test), False
+    if kind.robust:
+        df, _, scale = stats.t.fit(residual, floc=0.0)
+        return stats.t(df, mean, scale), False
+    return stats.norm(mean, spread), False
