@@ -202,7 +202,7 @@ _ADVICE: dict[Outcome, tuple[str, ...]] = {
     Outcome.STEP_CAP: (
         "The iteration ran out of steps before the sites settled.",
         "Raise max_steps, start from the sites of a neighbouring model, or use a smaller damping.",
-        "Scale the inputs, set bounds or priors for the kernel, or use method 'vi' or 'hybrid'.",
+        "Scale the inputs, set bounds or priors for the kernel, or use another method.",
     ),
     Outcome.STALLED: (
         "No step in the search direction improved the sites any more.",
