@@ -17,7 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+GALLERY = ROOT / "docs" / "gallery.md"
+TUTORIALS = [GALLERY, *sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
 BLOCK = re.compile(
     r"^(<!-- not run: [^>]+ -->\n)?```(python|\{code-cell\} python)\n((?::[^\n]*\n)*)(.*?)^```",
     re.DOTALL | re.MULTILINE,
@@ -58,6 +59,14 @@ def test_a_tutorial_is_executed_by_the_site_and_has_a_figure(page: Path) -> None
     plain = [block for skipped, kind, _, block in BLOCK.findall(text) if kind == "python" and not skipped]
     assert not plain, "a python block is not executed by the site: write {code-cell} python"
     assert "plt.show()" in code(page)
+
+
+def test_a_problem_of_the_gallery_is_one_short_cell_with_a_figure() -> None:
+    _, *problems = re.split(r"^## ", GALLERY.read_text(), flags=re.MULTILINE)
+    assert len(problems) == 8
+    for problem in problems:
+        (cell,) = (block.strip() for _, _, tags, block in BLOCK.findall(problem) if "hide-input" not in tags)
+        assert len(cell.splitlines()) <= 25 and cell.endswith("plt.show()"), problem.splitlines()[0]
 
 
 def test_links_between_pages_lead_somewhere() -> None:

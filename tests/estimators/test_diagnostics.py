@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import brier_score_loss, log_loss
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from sitewise import GPClassifier, GPRegressor
-from sitewise.estimators import calibration, decide, plot_cost, plot_loo, plot_reliability
+from sitewise.estimators import calibration, decide, plot_cost, plot_loo
 
 
 @pytest.fixture(scope="module")
@@ -101,18 +102,30 @@ def test_decisions_are_the_cheapest(classifier, X):
 
 
 def test_plots_return_axes(classifier, regressor, X, labels):
+    from matplotlib import pyplot
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     given = Figure().subplots()
-    assert plot_reliability(classifier, ax=given) is given
-    for axes in (
-        plot_reliability(classifier, X, labels),
-        plot_cost(classifier, 1, 5),
-        plot_loo(classifier),
-        plot_loo(regressor),
-    ):
+    assert plot_loo(classifier, ax=given) is given
+    for axes in (plot_cost(classifier, 1, 5), plot_cost(classifier, 1, 5, X, labels), plot_loo(regressor)):
         assert isinstance(axes, Axes)
+        assert pyplot.fignum_exists(axes.figure.number), "a notebook shows the figures that pyplot knows"
+        pyplot.close(axes.figure)
+
+
+def test_diagnostics_take_pipelines(classifier, X, labels):
+    from matplotlib.figure import Figure
+
+    whole = make_pipeline(FunctionTransformer(), classifier)
+    assert calibration(whole).log_loss == calibration(classifier).log_loss
+    assert calibration(whole, X, labels).brier == calibration(classifier, X, labels).brier
+    given, expected = Figure().subplots(1, 2)
+    for model, ax in ((whole, given), (classifier, expected)):
+        plot_cost(model, 1, 5, X, labels, ax=ax)
+        plot_loo(model, ax=ax)
+    np.testing.assert_array_equal(given.lines[0].get_ydata(), expected.lines[0].get_ydata())
+    np.testing.assert_array_equal(given.collections[0].get_offsets(), expected.collections[0].get_offsets())
 
 
 def test_rows_of_weight_zero_are_predicted_not_left_out(X, labels):

@@ -7,7 +7,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sitewise import EffectDisplay, GPClassifier, GPRegressor, ReliabilityDisplay, SurfaceDisplay, kernels, means
+from sitewise import (
+    EffectDisplay,
+    GPClassifier,
+    GPRegressor,
+    ReliabilityDisplay,
+    SurfaceDisplay,
+    TableEncoder,
+    kernels,
+    means,
+)
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
@@ -41,6 +50,17 @@ def test_effects_of_a_pipeline_are_in_the_units_of_its_table(X, values) -> None:
     rows = table[:40].copy()
     rows["income"] = one.grid[0]
     assert one.mean[0] == pytest.approx(model.predict(rows).mean(), rel=1e-6)
+
+
+def test_effects_after_a_table_encoder_are_in_the_units_of_the_table(X, values) -> None:
+    paid = 100 + 10 * X[:, 0]
+    table = {"paid": [f"${p:.4f}" for p in paid], "shop": np.where(X[:, 1] > 0, "north", "south")}
+    model = make_pipeline(TableEncoder(), GPRegressor()).fit(table, values)
+    one, other = EffectDisplay.from_estimator(model, features=["paid", "shop=south"], points=3).effects
+    np.testing.assert_allclose(one.grid, np.linspace(*np.quantile(paid, [0.02, 0.98]), 3), rtol=1e-5)
+    assert other.grid.tolist() == [0, 1]
+    moved = {**table, "paid": [f"${one.grid[0]:.4f}"] * len(values)}
+    assert one.mean[0] == pytest.approx(model.predict(moved).mean(), rel=1e-4)
 
 
 def test_effects_go_to_given_axes_and_classes_have_lines(X, signal) -> None:

@@ -1,11 +1,13 @@
 """What a user gets wrong, and the words that come back."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
-from sitewise import GPClassifier, GPRegressor
+from sitewise import GPClassifier, GPRegressor, kernels
 
 BOTH = pytest.mark.parametrize("estimator", [GPClassifier(), GPRegressor()], ids=["classifier", "regressor"])
 
@@ -106,6 +108,19 @@ def test_inputs_on_a_scale_that_the_kernel_cannot_see(X, labels, values):
     for estimator, y in ((GPClassifier(), labels), (GPRegressor(), values)):
         with pytest.warns(UserWarning, match="Scale the inputs"):
             estimator.fit(1e8 * X, y)
+
+
+def test_a_column_that_is_left_out_by_its_own_lengthscale_is_no_reason_to_warn(X, values):
+    def fit(longest):
+        start = kernels.Matern52(lengthscale=[1.0, 1.0, longest])
+        return GPRegressor(start, bounds={"kernel.lengthscale": (0.1, longest)}).fit(X, values)
+
+    with pytest.warns(UserWarning, match=r"kernel.lengthscale\[2\] ended at a bound"):
+        fit(3.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = fit(1e5)
+    assert model.kernel_.lengthscale[2] == pytest.approx(1e5) and "[2] ended at its bound" in model.fit_report_
 
 
 def test_all_weights_zero(X, values):

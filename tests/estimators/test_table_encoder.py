@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
@@ -39,7 +40,11 @@ FEATURES = [
 ]  # fmt: skip
 
 
-@parametrize_with_checks([TableEncoder()])
+# This check of scikit-learn 1.6 subtracts a fraction from an array of whole numbers in place; 1.7 has mended it.
+BROKEN = {"check_positive_only_tag_during_fit": "fails by itself"} if sklearn.__version__.startswith("1.6.") else {}
+
+
+@parametrize_with_checks([TableEncoder()], expected_failed_checks=lambda _: BROKEN)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

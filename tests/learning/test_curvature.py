@@ -1,5 +1,8 @@
 """Standard errors of hyperparameters: against the exact Hessian of Gaussian regression, and what cannot have them."""
 
+import dataclasses
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -46,6 +49,13 @@ def test_intervals_are_in_the_units_of_the_parameters_and_reported(fit):
     assert f"kernel.lengthscale = {float(value):.5g} (90 %: {float(low):.3g} to {float(high):.3g})" in fit.report()
     with pytest.raises(ValueError, match="level must lie between 0 and 1"):
         fit.curvature.intervals(90)
+
+
+def test_a_parameter_that_the_data_do_not_determine_has_no_upper_end_and_nothing_is_warned_of(fit):
+    flat = dataclasses.replace(fit.curvature, hessian=-np.diag([1e-8, 1.0, 1.0]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert flat.intervals()["kernel.lengthscale"] == (0.0, np.inf)
 
 
 def test_a_parameter_at_its_bound_has_none():

@@ -1,6 +1,7 @@
 """Calibration of class probabilities, and decisions from them, on leave-one-out predictions or on test data.
 
-The plot functions return matplotlib axes; matplotlib is imported when one is called.
+The models may be Pipelines that end in an estimator of sitewise.  The plot functions return matplotlib axes; matplotlib
+is imported when one is called.
 """
 
 from __future__ import annotations
@@ -63,9 +64,15 @@ def calibration(model: GPClassifier, X: Any = None, y: Any = None, bins: int = 1
 def _predictions(model: GPClassifier, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, str]:
     if (X is None) != (y is None):
         raise ValueError("Give both X and y for test data, or neither for the leave-one-out predictions.")
+    last = _last(model)
     if X is None:
-        return model.loo_.probability, model._y, "leave-one-out"
-    return model.predict_proba(X), model._check_y(y), "test data"
+        return last.loo_.probability, last._y, "leave-one-out"
+    return model.predict_proba(X), last._check_y(y), "test data"
+
+
+def _last(model: Any) -> Any:
+    """The estimator itself, where it is the last step of a Pipeline."""
+    return model.steps[-1][1] if hasattr(model, "steps") else model
 
 
 def decide(probability: ArrayLike, cost: ArrayLike) -> np.ndarray:
@@ -83,23 +90,9 @@ def decide(probability: ArrayLike, cost: ArrayLike) -> np.ndarray:
 def _axes(ax: Axes | None) -> Axes:
     if ax is not None:
         return ax
-    from matplotlib.figure import Figure
+    from matplotlib import pyplot
 
-    return Figure(layout="constrained").subplots()
-
-
-def plot_reliability(model: GPClassifier, X: Any = None, y: Any = None, bins: int = 10, ax: Axes | None = None) -> Axes:
-    """Observed share against predicted probability; the points are on the diagonal where the model is calibrated."""
-    found = calibration(model, X, y, bins)
-    ax = _axes(ax)
-    ax.plot([0, 1], [0, 1], color="grey", linewidth=1)
-    # Two standard errors of a share, so that a bin of three rows is not mistaken for an error of the model.
-    curve = found.curve
-    error = 2 * np.sqrt(curve["predicted"] * (1 - curve["predicted"]) / curve["count"])
-    ax.errorbar(curve["predicted"], curve["observed"], yerr=error, fmt="o-", capsize=3)
-    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="observed share")
-    ax.set_title(f"{found.source}, {found.rows} rows: Brier {found.brier:.3f}, ECE {found.ece:.3f}")
-    return ax
+    return pyplot.subplots(layout="constrained")[1]
 
 
 def plot_cost(
@@ -128,6 +121,7 @@ def plot_cost(
 def plot_loo(model: GPClassifier | GPRegressor, ax: Axes | None = None) -> Axes:
     """Influence of each training row against its leave-one-out log density: unexpected, influential rows stand out."""
     ax = _axes(ax)
-    ax.scatter(model.loo_.log_density, model.influence_, s=12)
+    last = _last(model)
+    ax.scatter(last.loo_.log_density, last.influence_, s=12)
     ax.set(xlabel="leave-one-out log density", ylabel="influence (nats)")
     return ax

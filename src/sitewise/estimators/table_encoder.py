@@ -25,9 +25,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     A table is a data frame, a list of dicts, a dict of columns, a structured array, or an array of rows.  Its columns
 
-    - of numbers are centred and scaled; text such as "1,234.50", "12.5 %" (0.125), "€ 99" or "70 kg" is a number too;
+    - of numbers are centred and scaled; text such as "1,234.50", "12.5 %" (0.125), "€ 99" or "70 kg" is a number too,
+      and so is a time of day ("14:30" is 14.5);
     - of texts become one column of 0 and 1 for each text (a single one for two texts);
     - of dates become year, month, weekday (Monday is 1), hour, and days since the first date, as far as they change;
+      eight digits such as 20240331 are a date where the column is named as one or has ten different ones, all dates;
     - that are empty, have one value only, or are identifiers (another text in every row; whole numbers that count the
       rows, under a name such as "id") are left out.
 
@@ -104,7 +106,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> np.ndarray:
         """The inputs, one row for each row of the table X, one column for each of `get_feature_names_out()`."""
         check_is_fitted(self)
-        table = table_of(X, missing=[*self.recipe_.missing])
+        table = table_of(X, missing=[*self.recipe_.missing, *self._list("missing")])
         _refuse_empty(table)
         if not has_names(X) and len(table.columns) != self.n_features_in_:
             raise ValueError(
@@ -117,7 +119,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         readings = self.recipe_.readings
         table = understand(table, decimal=self.decimal, dayfirst=self.dayfirst, known=readings)
         if problems := self.recipe_.problems(table):
-            raise explain(problems, _spell, None)
+            raise explain(problems, _spell, None, offered=("missing", "decimal", "dayfirst"))
         return self.recipe_.inputs(table)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -137,6 +139,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             renamed[column.name] + feature[len(column.name) :]
             for column in self.recipe_.columns for feature in column.features
         ], object)  # fmt: skip
+
+    def _units(self) -> tuple[np.ndarray, np.ndarray]:
+        """What was subtracted from each feature, and by what it was divided: 0 and 1 for those of texts."""
+
+        def each(name: str, plain: float) -> np.ndarray:
+            columns = self.recipe_.columns
+            return np.concatenate([np.broadcast_to(getattr(c, name, plain), len(c.features)) for c in columns])
+
+        return each("centre", 0.0), each("scale", 1.0)
 
     def _list(self, name: str) -> list[str]:
         given = getattr(self, name)

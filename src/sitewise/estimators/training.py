@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from sitewise.sites import Sites
 from sitewise.supports import Positive
 
 _PRIOR_SCALE = 2.0
+_SO_LONG = 1e3  # spreads of the inputs: a column with such a lengthscale has no effect
 # Predictions average over the draws and need fewer of them than the hyperparameters themselves; the report applies the
 # strict limits.
 _GOOD_ENOUGH = {"rhat": 1.05, "ess": 25}
@@ -72,7 +74,8 @@ class Approximate:
         # has the sentence there.
         doubt = fit.doubt("estimator") if fit.model.likelihood.latents > 1 else ""
         report = functools.partial(fit.report, "estimator")
-        return Learned(latent, fit.rounds, fit.converged, why, report, fit.at_bound, doubt)
+        at_bound = tuple(label for label in fit.at_bound if not _not_needed(label, fit))
+        return Learned(latent, fit.rounds, fit.converged, why, report, at_bound, doubt)
 
     def infer(self, model: Model, data: Data, known: Sites, at: np.ndarray) -> tuple[Latent, Solution]:
         """Sites of `data` at the hyperparameters of `model`; rows `at` start from the sites `known`."""
@@ -83,8 +86,9 @@ class Approximate:
 class Sampling:
     """A method that samples; its fields are arguments of `sitewise.mcmc.sample`.
 
-    A positive hyperparameter without a prior of its own gets log θ ~ N(log start, 2²).  The log-uniform prior that
-    `sample` has by default is not proper: where the classes can be separated, no data limit the magnitude from above.
+    A positive hyperparameter without a prior of its own gets log θ ~ N(log start, 2²), each entry around its own start:
+    lengthscales of columns in different units have different ones.  The log-uniform prior that `sample` has by default
+    is not proper: where the classes can be separated, no data limit the magnitude from above.
     """
 
     fixed: tuple[str, ...]
@@ -97,7 +101,7 @@ class Sampling:
     def _priors(self, model: Model) -> dict[str, HyperPrior]:
         start, trainable = values(model), Trainable.of(model, self.fixed, self.train, tied=self.tied)
         found: dict[str, HyperPrior] = {
-            p.name: LogNormal(float(np.mean(np.log(start[p.name]))), _PRIOR_SCALE)
+            p.name: LogNormal(_location(start[p.name]), _PRIOR_SCALE)
             for p in trainable.parameters
             if isinstance(p.support, Positive)
         }
@@ -119,6 +123,21 @@ class Sampling:
             return f"mcmc: {chains} chains of {draws} draws.\n{samples.summary()}"
 
         return Learned(Sampled(samples), draws, not problems, " ".join(problems[:1]), report, ())
+
+
+def _not_needed(label: str, fit: SiteFit) -> bool:
+    """Whether this is one of several lengthscales, and so long that its column is left out: what ard=True is for."""
+    found = re.fullmatch(r"(.*lengthscale)\[(\d+)\]", label)
+    if found is None:
+        return False
+    X = np.asarray(fit.data.X)
+    return bool(np.ravel(fit.parameters[found[1]])[int(found[2])] > _SO_LONG * np.max(np.ptp(X, axis=0)))
+
+
+def _location(start: np.ndarray) -> float | tuple[float, ...]:
+    """The logarithm of every entry; one number where all are equal."""
+    logs = np.log(np.ravel(start)).tolist()
+    return logs[0] if len(set(logs)) == 1 else tuple(logs)
 
 
 def warn_of(name: str, found: Sequence[Learned], stacklevel: int) -> None:

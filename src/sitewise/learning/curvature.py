@@ -65,7 +65,8 @@ class Curvature:
         if not 0 < level < 1:
             raise ValueError(f"level must lie between 0 and 1, got {level}.")
         reach = stats.norm.ppf(0.5 + 0.5 * level) * np.sqrt(np.diagonal(self.covariance))
-        ends = [self.trainable.constrained(self.vector + sign * reach) for sign in (-1, 1)]
+        with np.errstate(over="ignore"):  # no upper end where the data do not determine it
+            ends = [self.trainable.constrained(self.vector + sign * reach) for sign in (-1, 1)]
         movable = [p.name for p in self.trainable.parameters if isinstance(p.support, Positive | Real | Bounded)]
         return {name: (ends[0][name], ends[1][name]) for name in movable}
 
