@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import runpy
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,7 +49,10 @@ def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
 
 @pytest.mark.parametrize("page", [p for p in PAGES if code(p)], ids=lambda p: str(p.relative_to(ROOT)))
 def test_the_page_runs(page: Path, own_settings: Path) -> None:
-    exec(compile(code(page), str(page), "exec"), {"__name__": "page"})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        exec(compile(code(page), str(page), "exec"), {"__name__": "page"})
+    assert page not in TUTORIALS or not [w for w in caught if issubclass(w.category, UserWarning)]
     assert os.listdir(own_settings) == [], "a page must not leave files behind"
 
 
