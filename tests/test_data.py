@@ -1,6 +1,11 @@
+import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 
+from sitewise import Model, evidence, kernels, likelihoods
 from sitewise.data import Data, bucket
+from sitewise.sites import Sites
 
 
 def test_buckets_are_few_and_never_much_larger():
@@ -19,3 +24,18 @@ def test_padding_has_no_weight_and_valid_values():
 def test_fractional_weights_are_noticed():
     assert Data.of(np.ones((2, 1)), [1, 2], [0.5, 1]).fractional
     assert not Data.of(np.ones((2, 1)), [1, 2], [0, 3]).fractional
+    assert Data(np.ones((2, 1)), np.ones(2), np.array([0.5, 1])).fractional
+    assert not Data(np.ones((2, 1)), np.ones(2), jnp.array([0.0, 3])).fractional
+
+
+@pytest.mark.parametrize("make", [Data, Data.of])
+def test_traced_weights_may_be_fractions(make):
+    """Leave-one-out takes out half of a row of weight 1/2, also where the weights are traced."""
+    rng = np.random.default_rng(0)
+    X, y, weight = rng.normal(size=(5, 1)), rng.normal(size=5), np.array([0.5, 1.0, 2.0, 0.25, 1.0])
+    model, sites = Model.full(kernels.RBF(), likelihoods.StudentT()), Sites(0.3 * y, np.full(5, 0.4))
+    want = evidence.loo(model, Data.of(X, y, weight), sites)
+    found = jax.jit(lambda w: evidence.loo(model, make(X, y, w), sites))(weight)
+    np.testing.assert_allclose(found, want, rtol=1e-9)
+    wrong = jax.jit(lambda w: evidence.loo(model, Data(X, y, w, fractional=False), sites))(weight)
+    assert abs(wrong - want) > 1e-3

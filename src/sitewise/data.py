@@ -30,7 +30,13 @@ class Data:
     X: ArrayField = fixed()
     y: ArrayField = fixed()
     weight: ArrayField = fixed()
-    fractional: bool = static(default=False)
+    fractional: bool = static(default=None)  # whether a weight may lie between 0 and 1; None is by the weights
+
+    def __post_init__(self) -> None:
+        if self.fractional is None:
+            # Weights that are not known yet may be fractions, and what is right for those is right for all.
+            fractional = not known(self.weight) or _has_fractions(self.weight)
+            object.__setattr__(self, "fractional", fractional)
 
     @property
     def mask(self) -> jax.Array:
@@ -54,8 +60,7 @@ class Data:
             raise ValueError(f"X has {inputs.shape[0]} rows but y has shape {values.shape}; give one y per row.")
         counts = np.ones(len(inputs)) if weight is None else as_numbers(weight, "weight")
         values, counts = (_as_precise(a, inputs.dtype) for a in (values, counts))
-        fractional = bool(np.any((counts > 0) & (counts < 1))) if known(counts) else True
-        data = Data(inputs, values, counts, fractional=fractional)
+        data = Data(inputs, values, counts)
         data.check()
         if known(values):
             refuse_nan("y", values, infinity=values.ndim == 1)
@@ -76,7 +81,7 @@ class Data:
                 raise ValueError("weight must hold one finite, non-negative number per row.")
             if not np.any(weight > 0):
                 raise ValueError("All weights are zero: there is no row to learn from.")
-            if not self.fractional and np.any((weight > 0) & (weight < 1)):
+            if not self.fractional and _has_fractions(weight):
                 raise ValueError("Some weights are fractions, and these data are marked as without; use Data.of.")
         if isinstance(X, np.ndarray):  # those of a device were checked before they were moved there
             refuse_nan("X", X, infinity=True)
@@ -117,6 +122,11 @@ class Data:
         padded = self.pad(-(-self.rows // mesh.size) * mesh.size)
         with jax.enable_x64(True):  # double precision stays double, whatever the program's own default
             return jax.tree.map(lambda a: jax.device_put(a, rows), padded)
+
+
+def _has_fractions(weight: Any) -> bool:
+    weight = np.asarray(weight)
+    return bool(np.any((weight > 0) & (weight < 1)))
 
 
 def table(values: Any, name: str) -> Any:

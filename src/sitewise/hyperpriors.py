@@ -21,27 +21,38 @@ class HyperPrior(Protocol):
 
 def _check(prior: Any, *positive: str) -> None:
     """Raise ValueError unless the numbers of a prior are finite, and those named here positive."""
-    for name, value in dataclasses.asdict(prior).items():
-        if not (
-            isinstance(value, int | float | np.number) and np.isfinite(value) and (value > 0 or name not in positive)
-        ):
-            wanted = "a positive number" if name in positive else "a number"
-            raise ValueError(f"{type(prior).__name__}: {name} must be {wanted}, got {value!r}.")
+    for name, given in dataclasses.asdict(prior).items():
+        for value in given if isinstance(given, tuple) else (given,):
+            if not (
+                isinstance(value, int | float | np.number)
+                and np.isfinite(value)
+                and (value > 0 or name not in positive)
+            ):
+                wanted = "a positive number" if name in positive else "a number"
+                raise ValueError(f"{type(prior).__name__}: {name} must be {wanted}, got {value!r}.")
 
 
 @dataclasses.dataclass(frozen=True)
 class LogNormal:
-    """log θ ~ N(location, scale²)."""
+    """log θ ~ N(location, scale²); a tuple of locations has one for each entry of θ, such as columns in other units."""
 
-    location: float = 0.0
+    location: float | tuple[float, ...] = 0.0
     scale: float = 1.0
 
     def __post_init__(self) -> None:
         _check(self, "scale")
 
     def log_prob(self, value: jax.Array) -> jax.Array:
+        location = np.asarray(self.location)
+        if location.ndim:
+            if location.size != np.size(value):
+                raise ValueError(
+                    f"LogNormal has {location.size} locations, but the parameter has {np.size(value)} entries; give "
+                    "one number, or one for each entry."
+                )
+            location = location.reshape(np.shape(value))
         z = jnp.log(value)
-        return -0.5 * ((z - self.location) / self.scale) ** 2 - z
+        return -0.5 * ((z - location) / self.scale) ** 2 - z
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,15 +1,19 @@
 """Twelve tables as they come: what the command says, and that one corrected command line suffices for each."""
 
 import json
+import re
 import shlex
 
 import numpy as np
 import pytest
 import typer
 from sklearn.pipeline import make_pipeline
+from typer.main import get_command
+from typer.testing import CliRunner
 
 from sitewise import GPClassifier, TableEncoder, load, save
 from sitewise.app.columns import Encoding
+from sitewise.app.commands import app
 
 ROWS = 30
 RNG = np.random.default_rng(3)
@@ -166,6 +170,69 @@ def test_a_later_table_is_read_as_the_first_one(run, tmp_path):
         "--missing soon",
     ):
         assert words in found.stderr, found.stderr
+
+
+HEADER = "when,at,share,shop,x,months,y"
+GOOD = ["2024-03-01", "14:30", "12 %", "north", "1.5", "3", "2"]
+BAD = {  # place of the cell, what stands there, what the command says
+    "a hole": (4, "", "missing values (blank or NaN) in 'x' (1 of 2 rows)"),
+    "an odd number": (4, "1O", "row 2 of new.csv has '1O'"),
+    "an odd share": (2, "12", "row 2 of new.csv has '12'"),
+    "an odd time": (1, "25:99", "row 2 of new.csv has '25:99'"),
+    "an odd date": (0, "2024-02-30", "row 2 of new.csv has '2024-02-30'"),
+    "infinity": (4, "inf", "holds infinity in row 2"),
+    "a new text": (3, "west", "'west' in row 2, which the model does not know"),
+    "an odd exposure": (5, "3O", "(--exposure) must hold numbers, but has '3O' in row 2"),
+    "no exposure": (5, "", "(--exposure) is empty in row 2"),
+    "no target": (6, "", "1 of 2 rows have a target; only they are scored"),
+    "an odd target": (6, "few", "not scored: the target 'y' holds text, but poisson needs numbers."),
+}
+
+
+@pytest.fixture(scope="module", params=[(), ("--impute",)], ids=["as it is", "impute"])
+def counts(request, tmp_path_factory):
+    """A model of a table with every kind of column, whose target is a count with an exposure."""
+    folder = tmp_path_factory.mktemp("counts")
+    hours = [f"{k % 24}:{k % 6}0" for k in range(ROWS)]
+    shops, months = ["north", "south"] * 15, 1 + np.arange(ROWS) % 4
+    days = written(DAYS, "%Y-%m-%d")
+    (folder / "t.csv").write_text(csv(HEADER, days, hours, PERCENT, shops, X, months, RNG.poisson(2 * months)))
+    options = ("--target", "y", "--exposure", "months", "--method", "laplace", "--out", folder / "m.sitewise")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sitewise.app.commands.fit.own_process", lambda: None)
+        found = CliRunner().invoke(app, ["fit", str(folder / "t.csv"), *map(str, options), *request.param])
+    assert found.exit_code == 0 and "'at' holds times of day" in found.stderr, found.stderr
+    return folder / "m.sitewise"
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_predict_recommends_only_what_it_has(name, counts, run, tmp_path):
+    place, cell, said = BAD[name]
+    rows = [GOOD, [cell if k == place else v for k, v in enumerate(GOOD)]]
+    (tmp_path / "new.csv").write_text("\n".join([HEADER, *map(",".join, rows)]) + "\n")
+    found = run("predict", counts, tmp_path / "new.csv", "--json")
+    filled = name == "a hole" and load(counts).table_["impute"]
+    assert filled or said in found.stderr, found.stderr
+    assert found.exit_code == (0 if filled or "target" in name or "text" in name else 1)
+    options = {o for p in get_command(app).commands["predict"].params for o in (*p.opts, *p.secondary_opts)}
+    assert set(re.findall(r"--\w[\w-]*", found.stderr)) <= {*options, "--exposure"}  # that says where it comes from
+    if "--missing" in found.stderr:
+        ready = shlex.split(found.stderr.splitlines()[-1])
+        assert run(*ready[1:]).exit_code == 0
+
+
+def test_predict_names_the_columns_that_lack_and_reads_a_single_one(run, tmp_path):
+    path, model, new = tmp_path / "t.csv", tmp_path / "m.sitewise", tmp_path / "new.csv"
+    path.write_text(csv("x,y", X, Y))
+    assert run("fit", path, "--target", "y", "--method", "laplace", "--out", model).exit_code == 0
+    new.write_text("z\n1\n2\n")
+    found = run("predict", model, new)
+    assert found.exit_code == 1 and "lacks the column 'x', which the model was fitted with; add it." in found.stderr
+    new.write_text("x\n0.5\n-0.25\n")
+    found = run("predict", model, new, "--json")
+    assert found.exit_code == 0 and json.loads(found.stdout)["predictions"]["row"] == [1, 2]
+    found = run("fit", new, "--target", "x", "--out", model)
+    assert found.exit_code == 1 and "no column besides 'x' to predict from" in found.stderr
 
 
 def test_a_pipeline_that_was_saved_from_python_predicts_tables(run, tmp_path):

@@ -123,3 +123,12 @@ def test_the_description_in_a_model_file_of_version_0_1_is_read():
     assert list(encoding.targets(new)) == ["a", "b"]
     with pytest.raises(UserError, match="fit it again"):
         Encoding.from_plain({**plain, "columns": [{"name": "x"}]})
+
+
+@pytest.mark.parametrize(
+    ("values", "first"), [((1, 2, 3, 4, 5), "ordinal"), ((0, 1, 2, 3), "poisson"), ((10, 20, 35), "probit")]
+)
+def test_the_likeliest_meaning_of_a_few_whole_numbers_is_offered_first(values, first):
+    found = understand(table(x=[0.5, 0.1, 0.7] * 5, y=(list(values) * 5)[:15]))
+    problem = next(p for p in columns.describe(found, "y", "auto", False)[2] if "whole numbers" in p.what)
+    assert problem.ways[0][0] == {"likelihood": first} and len(problem.ways) == 4

@@ -59,6 +59,24 @@ def test_titles_and_remarks_are_no_rows(tmp_path, content, names, rows):
     assert list(table.columns) == names and table.rows == rows and list(table.lines) == list(range(1, rows + 1))
 
 
+@pytest.mark.parametrize(
+    ("content", "cells"),
+    [
+        ("a\n1\n2\n", [1, 2]),
+        ("a\r\n1\r\n\r\n3\r\n\r\n", [1, None, 3]),  # a blank line keeps its row number
+        ('\n"a"\n""\n2\n', [None, 2]),
+        ('"a"\n"1,5"\n"2,5"\n', [1.5, 2.5]),
+        ("a,\n1,\n2,\n", [1, 2]),
+        ('"a; b"\nx; y\nz\n', ["x; y", "z"]),
+    ],
+)
+def test_a_single_column(tmp_path, content, cells):
+    table = read(tmp_path, content)
+    (values,) = table.columns.values()
+    assert [None if v is None or v != v else v for v in values] == cells
+    assert list(table.lines) == list(range(1, len(cells) + 1)) and not table.problems
+
+
 def test_text_that_is_not_utf8_is_read_with_a_note(tmp_path):
     table = read(tmp_path, "a,b\n1,bösartig\n".encode("cp1252"))
     assert table.text("b")[0] == "bösartig" and "Windows-1252" in table.notes[0]
@@ -86,7 +104,8 @@ def test_numbers():
         ("1,2\n3,4\n", "must name the columns"),
         ("a,b\n", "no rows"),
         ("", "empty"),
-        ("a\n1\n2\n", "one column only"),
+        ("a\n1,5\n2,5\n", "names one column, but its rows have two fields"),
+        ("a\ngood\nbad, late\nfair\n", "row 2 has 2 fields where the header names 1"),
         (b"PK\x03\x04 zipped", "not a text table"),
     ],
 )

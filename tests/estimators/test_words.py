@@ -6,18 +6,25 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.gaussian_process import kernels as theirs
+from sklearn.pipeline import Pipeline
 
-from sitewise import GPClassifier, GPOrdinal, GPRegressor, kernels
+from sitewise import GPClassifier, GPOrdinal, GPRegressor, TableEncoder, kernels
 from sitewise.estimators import sklearn_kernels
 
 KINDS = [GPClassifier, GPOrdinal, GPRegressor]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_html_without_warnings(kind):
+@pytest.mark.parametrize(
+    "model", [*(kind(fixed="*") for kind in KINDS), TableEncoder()], ids=lambda m: type(m).__name__
+)
+def test_html_without_warnings(model):
+    whole = Pipeline([("table", TableEncoder()), ("model", model)])
+    rows, y = [{"x": k / 2} for k in range(6)], [0, 1, 0, 1, 2, 2]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert kind.__name__ in kind()._repr_html_()
+        for _ in ("unfitted", "fitted"):
+            assert type(model).__name__ in model._repr_html_() and type(model).__name__ in whole._repr_html_()
+            whole.fit(rows, y) if isinstance(model, tuple(KINDS)) else model.fit(rows)
 
 
 METHODS = [*((kind, "fit") for kind in KINDS), (GPClassifier, "predict"), (GPRegressor, "predict")]

@@ -243,6 +243,26 @@ def test_with_mcmc_a_prior_of_a_pattern_replaces_the_default():
     assert found == dict.fromkeys([LENGTHSCALES[0], "kernel.parts.0.variance", "kernel.parts.1.variance"], prior)
 
 
+def test_with_mcmc_every_lengthscale_has_its_own_prior():
+    """Columns in other units: the prior moves with them, entry by entry."""
+    method = method_of(GPRegressor(method="mcmc"))
+    units = np.array([1e-3, 1.0, 1e4])
+    model = Model.full(kernels.RBF(2.0 * units), likelihoods.Gaussian(0.5))
+    found = method._priors(model)
+    assert found["kernel.variance"].location == 0.0 and found["likelihood.scale"].location == np.log(0.5)
+    trainable = Trainable.of(model)
+    plain = method._priors(Model.full(kernels.RBF(np.full(3, 2.0)), likelihoods.Gaussian(0.5)))
+    assert plain["kernel.lengthscale"] == LogNormal(np.log(2.0), 2.0)
+    at = np.array([0.5, 3.0, 4.0])
+    value = found["kernel.lengthscale"].log_prob(at * units) + np.log(units)  # the density in each column's own unit
+    np.testing.assert_allclose(value, plain["kernel.lengthscale"].log_prob(at), rtol=1e-10)
+    assert np.isfinite(trainable.log_prior(trainable.to_vector(model), trainable.priors(found)))
+    with pytest.raises(ValueError, match="2 locations, but the parameter has 3 entries"):
+        LogNormal((0.0, 1.0)).log_prob(at)
+    with pytest.raises(ValueError, match="location must be a number"):
+        LogNormal((0.0, np.nan))
+
+
 # -- the linear mean ------------------------------------------------------------------------------------------
 
 

@@ -28,6 +28,12 @@ from sitewise.tables.dates import parse_date
         ("−3 %", ".", -0.03, "%"),
         ("70 kg", ".", 70, "kg"),
         ("1e3", ".", 1000, ""),
+        ("14:30", ".", 14.5, "hh:mm"),
+        ("14:30:36", ",", 14.51, "hh:mm"),
+        ("0:06", ".", 0.1, "hh:mm"),
+        ("2:30 pm", ".", 14.5, "hh:mm"),
+        ("12:00 a.m.", ".", 0, "hh:mm"),
+        ("12 pm", ".", 12, "pm"),
     ],
 )
 def test_cells_are_numbers_with_units(text, decimal, number, unit):
@@ -35,7 +41,25 @@ def test_cells_are_numbers_with_units(text, decimal, number, unit):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "A1", "N.A.", "1-2", "5/10", "14:30", "3 Jan 2024", "31.12.2024", "<5", "$", "%", "€ 5 kg", "1,2,3"]
+    "text",
+    [
+        "",
+        "A1",
+        "N.A.",
+        "1-2",
+        "5/10",
+        "24:00",
+        "14:60",
+        "2:1",
+        "13:00 pm",
+        "3 Jan 2024",
+        "31.12.2024",
+        "<5",
+        "$",
+        "%",
+        "€ 5 kg",
+        "1,2,3",
+    ],
 )
 def test_other_cells_are_none(text):
     assert parse_cell(text, ".") is None

@@ -16,6 +16,7 @@ from sitewise.errors import UserError
 from sitewise.likelihoods import BY_NAME
 from sitewise.tables import Problem, Reading, Recipe, Table, explain
 from sitewise.tables import describe as describe_columns
+from sitewise.tables.cells import CLOCK
 from sitewise.tables.columns import Column
 from sitewise.tables.problems import Settings
 
@@ -64,7 +65,7 @@ class Encoding:
     def inputs(self, table: Table) -> np.ndarray:
         """The inputs of a model, one row for each row of the table."""
         if problems := self.recipe.problems(table):
-            raise explain(problems, spell, None)
+            raise explain(problems, spell, None, offered=())
         return self.recipe.inputs(table)
 
     def unknown_levels(self, table: Table) -> list[str]:
@@ -74,7 +75,7 @@ class Encoding:
     def targets(self, table: Table) -> np.ndarray:
         """The target column: text for classes, numbers otherwise."""
         if problems := _target_problems(table, self.target, self.likelihood):
-            raise explain(problems, spell, None)
+            raise explain(problems, spell, None, offered=())
         if self.classifies:
             return table.text(self.target).astype(str)
         return table.column(self.target)
@@ -144,8 +145,8 @@ def describe(
     if not recipe.columns and not open_columns:
         problems.append(Problem(f"{table.name} has no column besides {target!r} to predict from"))
     if reading.unit:
-        percent = "percentages: predictions are fractions, 0.125 for 12.5 %" if reading.unit == "%" else reading.unit
-        notes.append(f"the target {target!r} is in {percent}.")
+        words = {"%": "percentages: predictions are fractions, 0.125 for 12.5 %", CLOCK: "times: predictions are hours"}
+        notes.append(f"the target {target!r} is in {words.get(reading.unit, reading.unit)}.")
     return Encoding(target, likelihood, recipe, reading, side), notes + more, problems
 
 
@@ -173,8 +174,9 @@ def _target_problems(table: Table, target: str, likelihood: str) -> list[Problem
     numbers, absent = table.numbers(target), table.missing(target)
     found = []
     if np.any(absent):
+        rows = "one row" if np.sum(absent) == 1 else f"{int(np.sum(absent))} rows"
         found.append(Problem(
-            f"the target {target!r} is missing in {int(np.sum(absent))} rows of {table.name} (row "
+            f"the target {target!r} is missing in {rows} of {table.name} (row "
             f"{int(table.lines[np.argmax(absent)])} is the first)",
             (({"skip_missing_target": True}, "to leave those rows out"),),
         ))  # fmt: skip
@@ -202,7 +204,12 @@ def _likelihood(table: Table, target: str, likelihood: str) -> tuple[str, Proble
         if numbers is not None and 2 < distinct <= _FEW_VALUES and whole:
             whens = {"classes": "if they are classes", "ranks": "if these are in order", "real": "if they are values",
                      "counts": "if they are counts"}  # fmt: skip
-            ways = tuple(({"likelihood": _names(support)[0]}, when) for support, when in whens.items())
+            # The likeliest first, as the command line that is offered takes it: 0, 1, 2, … are counts, 1 … 5 ratings.
+            lowest, highest = np.nanmin(numbers), np.nanmax(numbers)
+            gaps = highest - lowest + 1 > distinct
+            likeliest = "counts" if lowest == 0 else "classes" if gaps else "ranks"
+            order = sorted(whens, key=lambda support: support != likeliest)
+            ways = tuple(({"likelihood": _names(support)[0]}, whens[support]) for support in order)
             return AUTO_CLASSES, Problem(f"the target {target!r} holds {distinct} different whole numbers", ways)
         likelihood = AUTO_CLASSES if numbers is None or distinct <= 2 else AUTO_VALUES
     if distinct < 2:

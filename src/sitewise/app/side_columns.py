@@ -12,6 +12,7 @@ from sitewise.app.columns import Encoding
 from sitewise.errors import UserError
 from sitewise.likelihoods import BY_NAME
 from sitewise.tables import Table
+from sitewise.tables.columns import Number
 
 _MEANS = {
     "exposure": "the exposure of each row (time observed, area, people at risk): counts are exposure times rate",
@@ -101,7 +102,11 @@ def known(table: Table, side: Mapping[str, str]) -> dict[str, np.ndarray]:
 def _numbers(table: Table, name: str, column: str) -> np.ndarray:
     numbers, absent = table.numbers(column), table.missing(column)
     if numbers is None:
-        raise UserError(f"column {column!r} of {table.name} holds text, but --{name} needs numbers; correct it.")
+        odd = Number(column).odd([str(t) for t in table.text(column) if t is not None])[0]
+        row = int(table.lines[np.argmax(table.text(column) == odd)])
+        raise UserError(
+            f"column {column!r} of {table.name} (--{name}) must hold numbers, but has {odd!r} in row {row}; correct it."
+        )
     if name in _BOUNDS:
         return np.where(absent, _BOUNDS[name], numbers)
     if np.any(absent):

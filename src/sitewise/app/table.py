@@ -60,7 +60,7 @@ def _csv(path: Path, missing: Sequence[str]) -> tuple[Table, str | None]:
     text, notes = _decode(path)
     separator = _separator(path, text)
     try:
-        records = [r for r in csv.reader(io.StringIO(text), delimiter=separator) if any(c.strip() for c in r)]
+        records = _records(text, separator)
     except csv.Error as problem:
         raise UserError(f"{path} cannot be read as CSV: {problem}.") from None
     if separator != ",":
@@ -100,11 +100,17 @@ def _separator(path: Path, text: str) -> str:
             best, most = separator, (count, width)
     if best:
         return best
-    present = [s for s in _SEPARATORS if s in lines[0]]
-    if not present:
-        raise UserError(f"{path} has one column only; a table needs a target and at least one other column.")
-    # The lines have different lengths: the header decides, and `_header` names the wrong line.
-    return max(present, key=lines[0].count)
+    # The lines have different lengths, or all one field: the header decides, and `_header` names a wrong line.
+    return max(_SEPARATORS, key=lambda separator: len(next(csv.reader(lines, delimiter=separator))))
+
+
+def _records(text: str, separator: str) -> list[list[str]]:
+    """The lines as fields, without blank ones; among the rows of a single column a blank line is a missing value."""
+    records = list(csv.reader(io.StringIO(text), delimiter=separator))
+    full = [k for k, record in enumerate(records) if any(c.strip() for c in record)]
+    if all(len(records[k]) == 1 for k in full):
+        return [record or [""] for record in records[full[0] : full[-1] + 1]]
+    return [records[k] for k in full]
 
 
 def _without_titles(records: list[list[str]], notes: list[str]) -> list[list[str]]:
@@ -159,6 +165,11 @@ def _header(path: Path, records: list[list[str]], notes: list[str]) -> tuple[lis
     if all(parse_number(name, ".") is not None or parse_number(name, ",") is not None for name in header):
         raise UserError(f"{path} begins with numbers; its first line must name the columns.")
     if all(len(r) == len(header) + 1 for r in body):
+        if len(header) == 1:
+            raise UserError(
+                f"{path} names one column, but its rows have two fields; name both, or quote fields that contain the "
+                'separator, as in "1,5".'
+            )
         header = ["", *header]  # row names, as R writes them
     for number, record in enumerate(body, 1):
         if len(record) != len(header):

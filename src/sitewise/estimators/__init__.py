@@ -1,13 +1,6 @@
 """scikit-learn estimators: GPClassifier and GPRegressor, with diagnostics and safe files."""
 
-from sitewise.estimators.calibration import (
-    Calibration,
-    calibration,
-    decide,
-    plot_cost,
-    plot_loo,
-    plot_reliability,
-)
+from sitewise.estimators.calibration import Calibration, calibration, decide, plot_cost, plot_loo
 from sitewise.estimators.classifier import GPClassifier
 from sitewise.estimators.effect_display import EffectDisplay
 from sitewise.estimators.effects import Effect, Interaction
@@ -40,6 +33,5 @@ __all__ = [
     "load",
     "plot_cost",
     "plot_loo",
-    "plot_reliability",
     "save",
 ]

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import get_config
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
@@ -23,6 +24,16 @@ from sitewise.likelihoods import BY_NAME
 from sitewise.sites import Sites
 
 _ROBUST = ", ".join(repr(name) for name, kind in BY_NAME.items() if kind.robust)
+
+
+def _routing_hint(name: str) -> str:
+    """How scikit-learn passes a keyword on to `score`."""
+    if not get_config()["enable_metadata_routing"]:
+        return "; in pipelines and cross-validation sklearn.set_config(enable_metadata_routing=True) passes it on"
+    return (
+        "; before scikit-learn 1.8 the score of a Pipeline does not ask for it by itself: give "
+        f"scoring=sklearn.metrics.check_scoring(pipeline).set_score_request({name}=True)"
+    )
 
 
 class ValuePredictions(Intervals, RegressorMixin, GPBase):
@@ -62,12 +73,8 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
             )
         missing = side_information.lacking(self._side, side)
         if needed_for and missing is not None:
-            routing = (
-                "; in pipelines and cross-validation sklearn.set_config(enable_metadata_routing=True) passes it on"
-                if needed_for == "score"
-                else ""
-            )
-            raise ValueError(f"The model was fitted with {missing}=, and {needed_for} needs it for its rows{routing}.")
+            hint = _routing_hint(missing) if needed_for == "score" else ""
+            raise ValueError(f"The model was fitted with {missing}=, and {needed_for} needs it for its rows{hint}.")
         return side
 
     def _second(self, side: Side, rows: int, needed: bool = True) -> tuple[np.ndarray, ...]:

@@ -1,7 +1,8 @@
-"""Numbers as people write them: "1,234.50", "1.234,50 €", "12.5 %", "$ (99)", "1 200", "70 kg".
+"""Numbers as people write them: "1,234.50", "1.234,50 €", "12.5 %", "$ (99)", "1 200", "70 kg", "14:30".
 
-A cell is a number and a unit.  Percentages are fractions (12.5 % is 0.125); a currency or another unit is kept beside
-the number, so that a column with two of them can be told.
+A cell is a number and a unit.  Percentages are fractions (12.5 % is 0.125), and a time of day is its hours since
+midnight (14:30 is 14.5, with the unit `CLOCK`); a currency or another unit is kept beside the number, so that a column
+with two of them can be told.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ _GROUPED = {
     d: re.compile(rf"[+-]?[1-9]\d{{0,2}}([{re.escape(o)}{_SPACES}'’])\d{{3}}(\1\d{{3}})*({re.escape(d)}\d*)?")
     for d, o in _OTHER.items()
 }
+CLOCK = "hh:mm"
+_TIME = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d)(?:[.,]\d+)?)?\s*([ap]\.?m\.?)?", re.IGNORECASE)
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _CODES = "USD EUR GBP JPY CNY INR CHF CAD AUD NZD SEK NOK DKK PLN CZK HUF BRL MXN ZAR KRW SGD HKD TRY".replace(" ", "|")
 _SIGNS = "".join(c for c in map(chr, range(0x24, 0x20D0)) if unicodedata.category(c) == "Sc")
@@ -40,6 +43,24 @@ def parse_number(text: str, decimal: str) -> float | None:
     return float(text) if _INFINITE.fullmatch(text) else None
 
 
+def parse_time(text: str) -> float | None:
+    """The hours since midnight of "14:30", "14:30:15" or "2:30 pm", or None."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    hour = int(found[1])
+    if found[4]:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if found[4].lower().startswith("p") else 0)
+    return hour + int(found[2]) / 60 + int(found[3] or 0) / 3600 if hour < 24 else None
+
+
+def surely_a_time(text: str) -> bool:
+    """Whether a time is no ratio or score, such as 1:20: its hour has two digits, or more than minutes follow."""
+    return parse_time(text) is not None and re.fullmatch(r"\d:\d\d", text) is None
+
+
 def parse_cell(text: str, decimal: str) -> tuple[float, str] | None:
     """The number and its unit ("" for none), or None; parentheses are a minus sign, as in accounts."""
     number = parse_number(text, decimal)
@@ -47,6 +68,9 @@ def parse_cell(text: str, decimal: str) -> tuple[float, str] | None:
         return number, ""
     if len(text) > MOST_CHARACTERS:
         return None
+    hours = parse_time(text)
+    if hours is not None:
+        return hours, CLOCK
     text = text.replace("−", "-")
     sign = 1.0
     if bare := re.fullmatch(r"\((.*)\)|-\s*([^\d\s-].*)", text):  # (99) and -$99

@@ -1,7 +1,8 @@
 """One column as features of a model: numbers, texts of a fixed list, or dates.
 
-Numbers are centred and scaled, (x − mean) / standard deviation; texts become one feature of 0 and 1 each (two texts a
-single one); a date becomes year, month, ISO weekday (Monday is 1), hour, and days since the first date, scaled alike.
+Numbers, also the hours of a time of day, are centred and scaled, (x − mean) / standard deviation; texts become one
+feature of 0 and 1 each (two texts a single one); a date becomes year, month, ISO weekday (Monday is 1), hour, and days
+since the first date, scaled alike.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sitewise.tables.cells import parse_cell
-from sitewise.tables.dates import parse_date
+from sitewise.tables.cells import CLOCK, parse_cell
+from sitewise.tables.dates import parse_date, parse_digits
 from sitewise.tables.problems import Problem
 from sitewise.tables.table import Reading, Table
 
@@ -101,15 +102,13 @@ class Number(Column):
         values, absent = table.numbers(self.name), table.missing(self.name)
         if values is None:
             texts = [str(t) for t in dict.fromkeys(table.text(self.name)[~absent])]
-            odd = min(([t for t in texts if parse_cell(t, mark) is None] for mark in ".,"), key=len)
-            if texts:
-                return _stranger(table, self.name, "numbers", odd or texts[:1], impute)
-            return None
+            held = "times of day" if self.unit == CLOCK else "numbers"
+            return _stranger(table, self.name, held, self.odd(texts), impute) if texts else None
         if np.any(np.isinf(values)):
             row = int(table.lines[int(np.argmax(np.isinf(values)))])
             return Problem(f"column {self.name!r} holds infinity in row {row} of {table.name}; replace it")
         unit = table.readings.get(self.name, Reading()).unit
-        mixed = unit != self.unit and ("%" in (unit, self.unit) or (unit and self.unit))
+        mixed = unit != self.unit and (unit or self.unit in ("%", CLOCK))  # without a unit it may well be the same one
         if mixed and np.any(values[~absent] != 0):
             words = [f"the unit {u!r}" if u else "no unit" for u in (self.unit, unit)]
             return Problem(
@@ -117,6 +116,16 @@ class Number(Column):
                 "write it as it was"
             )
         return None
+
+    def odd(self, texts: list[str]) -> list[str]:
+        """The texts that keep the others from being numbers with the unit that the column had."""
+        best = texts
+        for mark in ".,":
+            cells = [parse_cell(t, mark) for t in texts]
+            usual = {self.unit} if self.unit in ("%", CLOCK) else {self.unit, ""}
+            odd = [t for t, cell in zip(texts, cells, strict=True) if cell is None or cell[1] not in usual]
+            best = min(best, odd, key=len)
+        return best or texts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,7 +216,7 @@ class Date(Column):
         if table.dates(self.name) is not None or not len(there):
             return None
         texts = [str(t) for t in dict.fromkeys(there)]
-        odd = [t for t in texts if parse_date(t, self.order or "dmy") is None] or texts
+        odd = [t for t in texts if parse_date(t, self.order or "dmy") is None and parse_digits(t) is None] or texts
         return _stranger(table, self.name, "dates", odd, impute)
 
 

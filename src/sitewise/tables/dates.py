@@ -2,12 +2,15 @@
 
 Where day and month may change places, the order says which comes first: "dmy" or "mdy".  A time zone is read over, as
 the month, the weekday and the hour that a date stands for are those of its place.
+
+Eight digits, as in 20240331, may as well be a number: `eight_digits` has the rule.
 """
 
 from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Collection
 
 from sitewise.tables.cells import MOST_CHARACTERS
 
@@ -35,6 +38,9 @@ _FORMS = [
         rf"{_MONTH}[\s./-]+(?P<year>\d{{4}})",
     )
 ]
+_DIGITS = re.compile(r"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)")
+_DATE_NAME = re.compile(r"(?:.*[\W_])?(?:date|day|datum|dt|ymd|yyyymmdd)(?:[\W_\d].*)?|.*date", re.IGNORECASE)
+_MANY = 10  # different numbers that are all dates: of other eight-digit numbers from 1900 to 2099, one in 27 is
 _SHORT_YEAR = re.compile(r"\d{1,2}-\d{1,2}-\d{2}(\D.*)?")
 
 
@@ -49,6 +55,27 @@ def parse_date(text: str, order: str) -> datetime.datetime | None:
         if found := form.fullmatch(text):
             return _date(found.groupdict(), order)
     return None
+
+
+def parse_digits(text: str) -> datetime.datetime | None:
+    """The date of eight digits, year, month and day, from 1900 to 2099, or None."""
+    found = _DIGITS.fullmatch(text.removesuffix(".0"))  # as a column of floating-point numbers is written
+    return None if found is None else _date({**found.groupdict(), "hour": "", "half": ""}, "")
+
+
+def eight_digits(name: str, texts: Collection[str]) -> dict[str, datetime.datetime]:
+    """The dates of a column of eight-digit numbers, or nothing if they may be mere numbers.
+
+    They are dates if each is one, from 1900-01-01 to 2099-12-31, and the column is named as one (date, day, datum, dt,
+    ymd or yyyymmdd is a word of its name, or date is its end) or has at least ten different ones.
+    """
+    dates = {}
+    for text in texts:
+        date = parse_digits(text)
+        if date is None:
+            return {}
+        dates[text] = date
+    return dates if _DATE_NAME.fullmatch(name) or len(dates) >= _MANY else {}
 
 
 def _date(part: dict[str, str | None], order: str) -> datetime.datetime | None:
@@ -68,6 +95,7 @@ def _date(part: dict[str, str | None], order: str) -> datetime.datetime | None:
             return None
         hour = hour % 12 + (12 if str(part["half"]).lower().startswith("p") else 0)
     try:
-        return datetime.datetime(year, month, int(day or 1), hour, int(part["minute"] or 0), int(part["second"] or 0))
+        minute, second = (int(part.get(name) or 0) for name in ("minute", "second"))
+        return datetime.datetime(year, month, int(day or 1), hour, minute, second)
     except ValueError:
         return None

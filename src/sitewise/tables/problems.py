@@ -6,7 +6,7 @@ The library says `drop=['note']` and the command line `--drop note`, so a proble
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from sitewise.errors import UserError
@@ -33,7 +33,7 @@ class Problem:
         """One sentence, with the settings in the words of a front end."""
         ways = [f"{spell(settings)} {words}" for settings, words in self.ways]
         if not ways:
-            return f"{self.what}."
+            return f"{self.what.removesuffix(', or')}."
         last = f", or {ways[-1]}" if len(ways) > 1 else ""
         joint = "" if self.what.endswith(", or") else ":"
         return f"{self.what}{joint} say {', '.join(ways[: max(1, len(ways) - 1)])}{last}."
@@ -54,9 +54,19 @@ def merged(problems: Sequence[Problem]) -> dict[str, Any]:
 
 
 def explain(
-    problems: Sequence[Problem], spell: Callable[[Settings], str], ready: Callable[[Settings], str] | None
+    problems: Sequence[Problem],
+    spell: Callable[[Settings], str],
+    ready: Callable[[Settings], str] | None,
+    offered: Collection[str] | None = None,
 ) -> TableError:
-    """The error that lists all problems, and the line `ready(settings)` that solves those which settings can solve."""
+    """The error that lists all problems, and the line `ready(settings)` that solves those which settings can solve.
+
+    `offered` are the names of the settings that there are; ways that need others are not named.
+    """
+    if offered is not None:
+        problems = [
+            dataclasses.replace(p, ways=tuple(way for way in p.ways if set(way[0]) <= set(offered))) for p in problems
+        ]
     sentences = [problem.sentence(spell) for problem in problems]
     if len(sentences) == 1:
         lines = sentences

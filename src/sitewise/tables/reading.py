@@ -1,7 +1,9 @@
-"""Text columns as numbers and dates, where all of their cells are.
+"""Text columns as numbers, times and dates, where all of their cells are.
 
 Marks and orders are found column by column: 1,5 can only have a decimal comma, 31/3/2024 only the day first.  A column
-that can be read in two ways follows the other columns, or what a model has seen before, or it is asked about.
+that can be read in two ways follows the other columns, or what a model has seen before, or it is asked about.  Times of
+day are numbers of hours, unless all of them could be ratios (1:20); numbers of eight digits are dates by the rule of
+`dates.eight_digits`.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sitewise.tables.cells import is_money, parse_cell
-from sitewise.tables.dates import ORDERS, parse_date, unclear
+from sitewise.tables.cells import CLOCK, is_money, parse_cell, surely_a_time
+from sitewise.tables.dates import ORDERS, eight_digits, parse_date, unclear
 from sitewise.tables.problems import Problem
 from sitewise.tables.table import Reading, Table, listed
 
@@ -125,7 +127,10 @@ def understand(
             mark, sure = _chosen(texts.numbers, decimal, marks.usual(name))
             if not sure and any("," in t for t in texts.texts):
                 open_marks.append(name)
-            reading = _units(table, name, texts, mark)
+            if (stray := _stray(table, name, texts, mark, before)) is not None:
+                problems += [stray] if known is None else []
+                continue
+            reading = _units(table, name, texts, mark, before)
             if isinstance(reading, Reading):
                 values = texts.numbers[mark]
                 columns[name] = np.array([np.nan if c is None else values[c][0] for c in texts.cells], float)
@@ -142,6 +147,12 @@ def understand(
             readings[name] = Reading("date", order=order if matters else "")
         elif known is None and (problem := _odd(table, name, texts)) is not None:
             problems.append(problem)
+    compact = []
+    for name in names:
+        turned = _eight_digits(name, columns[name], found.get(name), (known or {}).get(name))
+        if turned is not None:
+            columns[name], readings[name] = turned, Reading("date")
+            compact.append(name)
     if open_marks:
         example = next(t for t in found[open_marks[0]].texts if "," in t)
         problems.append(Problem(
@@ -157,8 +168,30 @@ def understand(
             (({"dayfirst": True}, "if the day comes first"), ({"dayfirst": False}, "if the month comes first")),
         ))  # fmt: skip
     commas = [n for n in found if n in readings and readings[n].decimal == "," and "," in "".join(found[n].texts)]
-    notes = (*table.notes, f"decimal commas were read in {listed(commas)}.") if commas else table.notes
-    return dataclasses.replace(table, columns=columns, readings=readings, notes=notes, problems=tuple(problems))
+    notes = list(table.notes)
+    if commas:
+        notes.append(f"decimal commas were read in {listed(commas)}.")
+    if compact:
+        notes.append(f"the eight digits of each number in {listed(compact)} were read as a date: year, month, day.")
+    return dataclasses.replace(table, columns=columns, readings=readings, notes=tuple(notes), problems=tuple(problems))
+
+
+def _eight_digits(name: str, values: np.ndarray, texts: _Texts | None, before: Reading | None) -> np.ndarray | None:
+    """The dates of a column of eight-digit numbers, or None; a column that a model knows is what the model took it for.
+
+    Thousands that are grouped, as in 20,240,331, are those of a number.
+    """
+    there = ~np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, bool)
+    if not np.any(there) or np.any((values[there] < 19000101) | (values[there] > 20991231)):
+        return None
+    if before is not None and before.kind != "date":
+        return None
+    written = texts.texts if texts else [f"{v:.12g}" for v in np.unique(values[there])]
+    dates = eight_digits(name if before is None else "date", written)
+    if not dates:
+        return None
+    cells = texts.cells if texts else [f"{v:.12g}" if full else None for v, full in zip(values, there, strict=True)]
+    return np.array([None if c is None else dates[c] for c in cells], "datetime64[s]")
 
 
 def _columns(names: list[str]) -> str:
@@ -174,15 +207,30 @@ def _drop(name: str) -> tuple[dict[str, Any], str]:
     return {"drop": [name]}, "to leave the column out"
 
 
-def _units(table: Table, name: str, texts: _Texts, mark: str) -> Reading | Problem | None:
-    """The reading of a column of numbers, or what is wrong with its units; None for many units, which are words."""
+def _stray(table: Table, name: str, texts: _Texts, mark: str, before: Reading | None) -> Problem | None:
+    """A column of numbers with a unit in some cells that it did not have `before`, or in few: 1O, where 10 is meant."""
+    cells = texts.numbers[mark].items()
+    odd = [t for t, (_, unit) in cells if unit and unit != "%" and not is_money(unit)]
+    plain = [t for t, (value, unit) in cells if not unit and value != 0]
+    few = texts.count(odd) < texts.count(plain) if before is None else bool(plain) and not before.unit
+    return _but_also(table, name, "numbers", odd) if odd and few else None
+
+
+def _units(
+    table: Table, name: str, texts: _Texts, mark: str, before: Reading | None = None
+) -> Reading | Problem | None:
+    """The reading of a column of numbers, or what is wrong with its units; None if they are words after all.
+
+    Those are numbers with many units, and ratios; a column that was one of times `before` is so again.
+    """
     cells = texts.numbers[mark]
     units: dict[str, str] = {}
     for text, (_, unit) in cells.items():
         units.setdefault(unit, text)
     real = [u for u in units if u]
     plain = next((t for t, (value, unit) in cells.items() if not unit and value != 0), None)
-    if len(real) > _MOST_UNITS:
+    ratios = real == [CLOCK] and not (before and before.unit == CLOCK) and not any(map(surely_a_time, texts.texts))
+    if len(real) > _MOST_UNITS or ratios:
         return None
     if len(real) > 1:
         a, b = units[real[0]], units[real[1]]
@@ -191,6 +239,9 @@ def _units(table: Table, name: str, texts: _Texts, mark: str) -> Reading | Probl
     if real == ["%"] and plain is not None:
         what = f"column {name!r} has percent signs, but not in row {_row(table, name, plain)} ({plain!r})"
         return Problem(f"{what}; write it in every row or in none, or", (_drop(name),), (name,))
+    if real == [CLOCK] and plain is not None:
+        what = f"column {name!r} has times of day, but not in row {_row(table, name, plain)} ({plain!r})"
+        return Problem(f"{what}; write them in every row, or", (_drop(name),), (name,))
     marked = any(m in t for t in texts.texts for m in _MARKS)
     return Reading("number", decimal=mark if marked else "", unit=real[0] if real else "")
 
@@ -214,13 +265,18 @@ def _odd(table: Table, name: str, texts: _Texts) -> Problem | None:
             return Problem(
                 f"column {name!r} mixes {both}, see {where}; write all in one way, or", (_drop(name),), (name,)
             )
-        what = f"column {name!r} holds {word}, but also {where}"
-        if len(odd) > _MOST_CODES:
-            return Problem(f"{what} and {len(odd) - 1} other texts; correct them, or", (_drop(name),), (name,))
-        more = f" and {listed(odd[1:])}" if len(odd) > 1 else ""
-        missing = {"missing": odd, "impute": True}
-        return Problem(what + more, ((missing, "if that means a missing value, to be filled"), _drop(name)), (name,))
+        return _but_also(table, name, word, odd)
     return None
+
+
+def _but_also(table: Table, name: str, word: str, odd: list[str]) -> Problem:
+    """A column that holds what the word says, but for these texts."""
+    what = f"column {name!r} holds {word}, but also {odd[0]!r} (row {_row(table, name, odd[0])})"
+    if len(odd) > _MOST_CODES:
+        return Problem(f"{what} and {len(odd) - 1} other texts; correct them, or", (_drop(name),), (name,))
+    more = f" and {listed(odd[1:])}" if len(odd) > 1 else ""
+    missing = {"missing": odd, "impute": True}
+    return Problem(what + more, ((missing, "if that means a missing value, to be filled"), _drop(name)), (name,))
 
 
 def about_units(readings: Mapping[str, Reading]) -> list[str]:
@@ -229,6 +285,8 @@ def about_units(readings: Mapping[str, Reading]) -> list[str]:
     for name, reading in readings.items():
         if reading.unit == "%":
             notes.append(f"column {name!r} holds percentages: 12.5 % is used as 0.125.")
+        elif reading.unit == CLOCK:
+            notes.append(f"column {name!r} holds times of day, used as hours: 14:30 is 14.5.")
         elif reading.unit:
             what = "amounts of money in" if is_money(reading.unit) else "numbers with the unit"
             notes.append(f"column {name!r} holds {what} {reading.unit!r}.")

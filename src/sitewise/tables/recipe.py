@@ -41,11 +41,13 @@ class Recipe:
         own = {c.name for c in self.columns}
         found = [p for p in table.problems if not p.columns or own.intersection(p.columns)]
         if lacking:
-            one = "column" if len(lacking) == 1 else "columns"
-            found.append(Problem(f"{table.name} lacks the {one} {listed(lacking)}, which the model was fitted with"))
+            one, them = ("column", "it") if len(lacking) == 1 else ("columns", "them")
+            what = f"{table.name} lacks the {one} {listed(lacking)}, which the model was fitted with; add {them}"
+            found.append(Problem(what))
         found += [p for c in there if (p := c.unreadable(table, self.impute)) is not None]
         if not self.impute and (holes := missing_values(table, [c.name for c in there])):
-            found.append(Problem(f"{holes}, and the model was fitted without filling them; fill them, or fit it again"))
+            what = f"{holes}, and the model was fitted without filling them; fill them, or fit it again with impute"
+            found.append(Problem(what))
         return found
 
     def inputs(self, table: Table) -> np.ndarray:

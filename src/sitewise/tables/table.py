@@ -197,6 +197,8 @@ def _cell(value: Any, absent: frozenset[str]) -> Any:
         return value.replace(tzinfo=None)
     if isinstance(value, datetime.date):
         return datetime.datetime(value.year, value.month, value.day)
+    if isinstance(value, datetime.time):
+        return value.strftime("%H:%M:%S")
     if isinstance(value, complex):
         raise UserError("Complex data not supported: give the real and the imaginary part as columns of their own.")
     if isinstance(value, bytes):

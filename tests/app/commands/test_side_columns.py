@@ -101,7 +101,7 @@ def test_labels_in_a_given_order(run, claims, tmp_path):
     ("more", "words"),
     [
         (("--exposure", "weeks"), "has no column 'weeks'"),
-        (("--exposure", "customer"), "holds text, but --exposure needs numbers"),
+        (("--exposure", "customer"), "(--exposure) must hold numbers, but has 'c0' in row 1"),
         (("--likelihood", "binomial"), "binomial needs --trials COLUMN"),
         (("--likelihood", "gaussian", "--noise", "months"), "--noise is for --likelihood heteroscedastic_gaussian"),
         (("--likelihood", "poisson", "--order", "0,1,2"), "say --likelihood ordinal"),

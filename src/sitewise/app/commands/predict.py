@@ -133,11 +133,15 @@ def predictions(model: GPBase, X: np.ndarray, known: dict[str, np.ndarray]) -> d
 
 
 def score(model: GPBase, encoding: Encoding, table: Table, X: np.ndarray) -> dict[str, float]:
-    """Log density and accuracy (or root mean squared error) if the table has the targets; else nothing."""
+    """Log density and accuracy (or root mean squared error) of the rows that have a target; nothing if none has."""
     from sitewise.estimators.side_information import within_bounds
 
-    if encoding.target not in table.columns:
+    there = np.flatnonzero(~table.missing(encoding.target)) if encoding.target in table.columns else np.zeros(0, int)
+    if not len(there):
         return {}
+    if len(there) < table.rows:
+        note(f"{len(there)} of {table.rows} rows have a target; only they are scored.")
+        table, X = table.take(there), X[there]
     try:
         y, side = encoding.targets(table), side_columns.values(table, encoding.side)
         density = float(np.mean(model.log_predictive_density(X, y, **side)))
