@@ -51,7 +51,7 @@ def test_scores_of_classes_are_those_of_scikit_learn():
     parts = [(np.arange(0), np.arange(300))]
     for positive, share in (("yes", p), ("no", 1 - p)):
         scores = {"vi": _classes(y, p), "baseline": _classes(y, np.full(300, 0.5))}
-        row, base = comparison.summary(scores, y, parts, 5, positive)["methods"]
+        row, base = comparison.summary(scores, y, parts, 2, positive)["methods"]
         assert row["auc"] == pytest.approx(metrics.roc_auc_score(y == positive, share))
         assert row["brier"] == pytest.approx(metrics.brier_score_loss(y == positive, share))
         assert row["log_density"] == pytest.approx(-metrics.log_loss(y, np.column_stack([1 - p, p])))
@@ -69,6 +69,25 @@ def test_error_bars_hold_calibrated_shares_and_not_others():
     assert off[0] <= 1 and off[1] >= 5
 
 
+def test_a_row_that_was_left_out_in_every_repeat_counts_once():
+    rng = np.random.default_rng(3)
+    p = rng.uniform(0.05, 0.95, 200)
+    y = np.where(rng.uniform(size=200) < p, "yes", "no")
+    once = comparison.reliability(_classes(y, p), y, "yes")
+    thrice = comparison.reliability(_classes(y, p) * 3, np.tile(y, 3), "yes", repeats=3)
+    for name, values in once.items():
+        np.testing.assert_allclose(thrice[name], values)
+
+
+def test_coverage_of_counts_is_that_of_their_interval():
+    rng = np.random.default_rng(4)
+    y, law = rng.poisson(0.5, 3000).astype(float), stats.poisson(0.5)
+    scores = {"vi": [scoring.without_evidence(scoring.of_law(law, True, y))]}
+    scores["baseline"] = scores["vi"]
+    row, _ = comparison.summary(scores, y, [(np.arange(0), np.arange(3000))], 2)["methods"]
+    assert row["coverage"] == np.mean((y >= law.ppf(0.05)) & (y <= law.ppf(0.95)))
+
+
 def test_coverage_is_that_of_the_interval():
     rng = np.random.default_rng(2)
     y = rng.normal(size=2000)
@@ -76,7 +95,7 @@ def test_coverage_is_that_of_the_interval():
     for name, sd in (("vi", 1.0), ("ep", 0.5)):
         scores[name] = [scoring.without_evidence(scoring.of_law(stats.norm(0, sd), False, y))]
     scores["baseline"] = scores["vi"]
-    right, narrow, _ = comparison.summary(scores, y, [(np.arange(0), np.arange(2000))], 5)["methods"]
+    right, narrow, _ = comparison.summary(scores, y, [(np.arange(0), np.arange(2000))], 2)["methods"]
     assert abs(right["coverage"] - 0.9) < 0.02
     assert abs(narrow["coverage"] - (2 * stats.norm.cdf(0.5 * 1.645) - 1)) < 0.03
     assert right["rmse"] == pytest.approx(np.sqrt(np.mean(y**2)))

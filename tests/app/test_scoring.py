@@ -19,11 +19,11 @@ def test_the_ranked_probability_score_of_a_gaussian():
 
 def test_the_ranked_probability_score_of_trials_is_that_of_their_quantiles():
     rng = np.random.default_rng(0)
-    trials, share = rng.integers(1, 400, 50), rng.uniform(size=50)
+    trials, share = rng.integers(1, 60, 50), rng.uniform(size=50)
     y = rng.binomial(trials, 0.5)
     law = stats.binom(trials, share)
     found = scoring.of_law(law, True, y, {"trials": trials})["crps"]
-    np.testing.assert_allclose(found, scoring.of_law(law, True, y)["crps"], atol=0.15, rtol=0.01)
+    np.testing.assert_allclose(found, scoring.of_law(law, True, y)["crps"], atol=0.15, rtol=0.02)
 
 
 def test_a_prediction_without_spread_has_the_absolute_error_as_its_score():

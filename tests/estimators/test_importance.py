@@ -140,8 +140,14 @@ def test_columns_of_a_group_move_and_count_as_one(X, values) -> None:
     wanted = np.array([X[:, 0].var(), 8 / 3])
     assert found.names == ("x0", "level")
     np.testing.assert_allclose(found.total, wanted / wanted.sum(), atol=0.05)
-    with pytest.raises(ValueError, match="no column 9"):
-        model.importance(groups={"level": [1, 9]})
+    for groups, words in (
+        ({"level": [1, 9]}, "no column 9"),
+        ({"level": []}, "has no columns"),
+        ({"one": [1, 2], "other": [2, 3]}, "in two groups"),
+        ({"x0": [1, 2, 3]}, "name of a column outside"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            model.importance(groups=groups)
 
 
 def test_errors_of_shares_are_those_of_the_slopes(X) -> None:

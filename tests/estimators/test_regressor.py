@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -139,3 +141,12 @@ def test_what_does_not_go_together_is_named(settings, message, X, values):
 def test_calibration_is_for_classes(regressor):
     with pytest.raises(ValueError, match="about class probabilities"):
         calibration(regressor)
+
+
+def test_rows_of_a_line_without_noise_are_not_called_uncorrelated():
+    x = np.linspace(-1.7, 1.7, 60)[:, None]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = GPRegressor().fit(x, x[:, 0])
+    assert model.score(x, x[:, 0]) > 0.999
+    assert not [w for w in caught if "uncorrelated" in str(w.message)]

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from sitewise.app.comparison import Found, joined, probability_of
+
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
@@ -37,8 +39,17 @@ def thresholds(probability: np.ndarray, hit: np.ndarray) -> list[dict[str, Any]]
     return found
 
 
-def confusion(predicted: np.ndarray, observed: np.ndarray) -> dict[str, Any]:
-    """How often each class (a row of counts) was taken for each other."""
+def confusion(predicted: np.ndarray, observed: np.ndarray, repeats: int = 1) -> dict[str, Any]:
+    """How many rows of each class (a row of counts) were taken for each other one, on average over the repeats."""
     classes = np.unique(np.concatenate([predicted, observed]))
-    counts = [[int(np.sum((observed == a) & (predicted == b))) for b in classes] for a in classes]
+    counts = [[np.sum((observed == a) & (predicted == b)) / repeats for b in classes] for a in classes]
     return {"classes": classes.tolist(), "counts": counts}
+
+
+def decisions(scores: Found, observed: np.ndarray, positive: str | None, repeats: int) -> dict[str, Any]:
+    """For one class, what each threshold would have done; else who was taken for whom; nothing for values."""
+    if positive is not None:
+        return {"thresholds": thresholds(probability_of(scores, positive), observed == positive)}
+    if "proba" in scores[0]:
+        return {"confusion": confusion(joined(scores, "prediction"), observed.astype(str), repeats)}
+    return {}

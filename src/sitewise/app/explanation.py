@@ -20,6 +20,7 @@ _DRAWN = 6  # columns whose effects are drawn
 _POINTS, _ROWS = 15, 100  # of each, and over how many rows it is averaged
 _OF_DRAWS = 7, 30  # the same for mcmc, where every draw has an effect of its own
 _LINES = (0.1, 0.5, 0.9)  # quantiles of the second column at which the first one is drawn
+_MOST_LINES = 5  # of a text column, its most frequent texts
 _ACROSS = 7  # points along each of these lines
 
 
@@ -52,7 +53,7 @@ def explain(model: GPBase, encoding: Encoding, X: np.ndarray, positive: str | No
     shares = [
         {
             "column": found.names[j], "alone": float(found.alone[j]), "total": float(found.total[j]),
-            "alone_error": float(found.alone_error[j]), "total_error": float(found.total_error[j]),
+            "alone_error": _known(found.alone_error[j]), "total_error": _known(found.total_error[j]),
         }
         for j in found.order
     ]  # fmt: skip
@@ -61,6 +62,10 @@ def explain(model: GPBase, encoding: Encoding, X: np.ndarray, positive: str | No
         "effects": [_effect(model, part, X, positive) for part in strongest[:_DRAWN]],
         "together": _together(model, strongest[:2], X, positive) if len(parts) > 1 else None,
     }
+
+
+def _known(error: float) -> float | None:
+    return float(error) if np.isfinite(error) else None
 
 
 def _movable(encoding: Encoding) -> list[Movable]:
@@ -119,13 +124,18 @@ def _together(model: GPBase, pair: list[Movable], X: np.ndarray, positive: str |
     """The first column along the axis, one line for each of some values of the second."""
     along, lines = sorted(pair, key=lambda part: part.labels is not None)
     across = along.points(model, _ACROSS)
-    values = lines.points(model, _ACROSS)
     if lines.labels is None:
         values = np.unique(np.quantile(X[:, lines.features[0]], _LINES))[:, None]
+        names = lines.shown(values)
+    else:
+        every = lines.points(model, _ACROSS)
+        rows = [int(np.sum(np.all(X[:, lines.features] == point, axis=1))) for point in every]
+        common = np.sort(np.argsort(rows)[::-1][:_MOST_LINES])
+        values, names = every[common], [lines.labels[k] for k in common]
     over = background(model, None, _size(model)[1])
     which, flip, of = _output(model, positive)
     drawn = []
-    for value, shown in zip(values, lines.shown(values), strict=True):
+    for value, shown in zip(values, names, strict=True):
         columns = dict(zip(along.features, across.T, strict=True))
         columns |= dict(zip(lines.features, np.repeat(value[:, None], len(across), axis=1), strict=True))
         mean = average(model, moved(over.X, columns), over)[0][:, which]

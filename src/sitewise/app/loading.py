@@ -18,7 +18,6 @@ from sitewise.app.columns import AUTO_CLASSES, AUTO_VALUES, Encoding, describe
 from sitewise.app.process import note
 from sitewise.app.table import read_table
 from sitewise.errors import UserError
-from sitewise.likelihoods import BY_NAME
 from sitewise.tables import Problem, Table, explain
 
 # Above this the user has to choose: the time of an exact fit grows with the cube of the rows.
@@ -54,7 +53,6 @@ class Loaded(NamedTuple):
             "target": self.encoding.target,
             "likelihood": self.encoding.likelihood,
             "classes": [str(c) for c in np.unique(y)] if self.encoding.classifies else None,
-            "counts": BY_NAME[self.encoding.likelihood].support == "counts",
             "side": dict(self.encoding.side),
             "features": self.encoding.features,
             "notes": self.notes,

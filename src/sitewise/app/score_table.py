@@ -21,14 +21,19 @@ def short(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}g}".replace("-", "\N{MINUS SIGN}")
 
 
-def of_classes(result: Plain) -> bool:
+def value(found: Any) -> str:
+    """A number or a text of a table."""
+    return short(found, 4) if isinstance(found, float) else str(found)
+
+
+def has_classes(result: Plain) -> bool:
     """Whether classes were predicted."""
     return "accuracy" in result["methods"][0]
 
 
 def columns_of(result: Plain) -> tuple[str, ...]:
     """The names of the columns."""
-    if of_classes(result):
+    if has_classes(result):
         return ("method", "log loss", "p", "AUC", "Brier", "accuracy", "calibration", "s")
     return ("method", "log loss", "p", "CRPS", "RMSE", "in 90 %", "calibration", "s")
 
@@ -37,9 +42,10 @@ def cells(row: Plain, result: Plain) -> tuple[str, ...]:
     """The cells of one contestant; (!) marks one that did not converge in every fold."""
     name = row["name"] if row["name"] in METHODS else LABELS[row["name"]]
     converged = row["converged"] == result["folds"]
+    ignored = row["name"] == BASELINE
     own = (
-        (number(row["auc"], 3), number(row["brier"], 3), number(row["accuracy"], 3))
-        if of_classes(result)
+        ("–" if ignored else number(row["auc"], 3), number(row["brier"], 3), number(row["accuracy"], 3))
+        if has_classes(result)
         else (short(row["crps"], 4), short(row["rmse"], 4), number(row["coverage"], 3))
     )
     return (
@@ -48,8 +54,8 @@ def cells(row: Plain, result: Plain) -> tuple[str, ...]:
         "best" if row["p_value"] is None else short(row["p_value"], 2),
         *own,
         # One probability for all rows is calibrated by its making.
-        "–" if row["name"] == BASELINE else number(row["calibration_error"], 3),
-        "–" if row["name"] == BASELINE else number(row["seconds"], 1),
+        "–" if ignored else number(row["calibration_error"], 3),
+        "–" if ignored else number(row["seconds"], 1),
     )
 
 
@@ -57,8 +63,8 @@ def explained(result: Plain) -> str:
     """What the columns mean, in a few sentences."""
     own = (
         "AUC: how often the higher probability is given to the right one of two rows. Brier: mean squared difference "
-        "between probability and outcome. "
-        if of_classes(result)
+        f"between probability and outcome{'' if result['positive'] is not None else ', summed over the classes'}. "
+        if has_classes(result)
         else "CRPS: distance between the predicted distribution and the value, in the unit of the target; for a "
         "prediction without spread it is the absolute error. In 90 %: share of values inside the 90 % interval. "
     )

@@ -7,9 +7,9 @@ The continuous ranked probability score is the mean pinball loss over all quanti
 
     crps = 2 ∫ ρ_τ(y − q(τ)) dτ,    ρ_τ(r) = r (τ − [r < 0]).
 
-It has the unit of y, and for a prediction without spread it is the absolute error.  Successes of n trials have it as
-the sum Σ_k (P(Y ≤ k) − [y ≤ k])², k < n, which needs no quantiles.  A row whose value is known to lie beyond a bound
-has none.
+It has the unit of y, and for a prediction without spread it is the absolute error.  Successes of up to `_FEW_TRIALS`
+trials have it as the sum Σ_k (P(Y ≤ k) − [y ≤ k])², k < n, as their quantiles take long.  A row whose value is known to
+lie beyond a bound has none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from sitewise.methods import METHODS
 
 Score = dict[str, Any]
 LEVELS = (np.arange(16) + 0.5) / 16
-_WITHOUT_EVIDENCE: Score = {"evidence": None, "converged": True, "warnings": [], "lengthscale": [], "magnitude": []}
+_FEW_TRIALS = 64
+_WITHOUT_EVIDENCE: Score = {"evidence": None, "converged": True, "warnings": []}
 
 
 def own_evidence(model: GPBase) -> float | None:
@@ -60,15 +61,12 @@ def score(
         warnings.simplefilter("ignore", ConvergenceWarning)  # `converged` reports it
         model.fit(X, y, **side)
     seconds = time.perf_counter() - began
-    kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
     own = own_evidence(model)
     found = {
         "evidence": None if own is None else own / len(X),
         "seconds": seconds,
         "converged": bool(model.converged_),
         "warnings": [str(w.message) for w in caught if issubclass(w.category, UserWarning)],
-        "lengthscale": [np.atleast_1d(k.lengthscale).tolist() for k in kernels],
-        "magnitude": [float(np.sqrt(k.variance)) for k in kernels],
     }
     density = model.log_predictive_density(X_test, y_test, **side_test)
     if hasattr(model, "classes_"):
@@ -77,7 +75,7 @@ def score(
     up_to = model.predict_cdf(X_test, y_test, **known)
     whole = model.likelihood_.discrete()
     below = model.predict_cdf(X_test, y_test - 1, **known) * (y_test > 0) if whole else up_to
-    if "trials" in known:
+    if _few_trials(known):
         crps = _sum_of_squares(lambda k: model.predict_cdf(X_test, np.full(len(y_test), k), **known), y_test, known)
     else:
         crps = _pinball(y_test, model.predict_quantiles(X_test, LEVELS, **known))
@@ -124,7 +122,7 @@ def of_law(law: Any, whole: bool, y: np.ndarray, side: Side | None = None) -> Sc
     density = law.logpmf(y) if whole else law.logpdf(y)
     low_end, high_end = censored(y, side)
     density = np.where(low_end, law.logcdf(y), np.where(high_end, law.logsf(y), density))
-    if "trials" in side:
+    if _few_trials(side):
         crps = _sum_of_squares(law.cdf, y, side)
     else:
         crps = _pinball(y, np.stack([np.broadcast_to(law.ppf(level), y.shape) for level in LEVELS], axis=1))
@@ -148,6 +146,10 @@ def _of_values(
 def _pinball(y: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     gap = y[:, None] - quantiles
     return 2 * np.mean(gap * (LEVELS - (gap < 0)), axis=1)
+
+
+def _few_trials(side: Side) -> bool:
+    return "trials" in side and np.max(side["trials"]) <= _FEW_TRIALS
 
 
 def _sum_of_squares(cdf: Callable[[int], np.ndarray], y: np.ndarray, side: Side) -> np.ndarray:

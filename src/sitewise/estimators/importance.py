@@ -12,7 +12,8 @@ C_j the table A whose column j is that of B (Jansen 1999),
     T_j = E (m(A) − m(C_j))² / (2 Var m),     S_j = 1 − E (m(B) − m(C_j))² / (2 Var m).
 
 A group of columns, such as the 0/1 columns of one text column, is drawn together and counts as one.  The standard
-error of a share is its deviation over joint draws of f from its posterior, at fewer rows.
+error of a share has two parts: its deviation over joint draws of f from its posterior, at fewer rows, and half of the
+difference between two independent sets of rows, whose mean the share is.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ from sitewise.estimators.sampled import Sampled
 from sitewise.numerics.cholesky import semidefinite_root
 from sitewise.runtime.precision import working_precision
 
-_SAMPLES = 10  # 2¹⁰ points of a Sobol' sequence, whose error in a share is below 0.01
+_SAMPLES = 9  # 2⁹ points of a Sobol' sequence, twice
 _BLOCK = 2048  # rows that are predicted at a time
 _MANY = 10**6  # rows from which the distribution of a column is taken
 _JOINT = 1024  # values of f that are drawn together
 _DRAWS = 200  # of them
+_MOST_WITH_ERRORS = 14  # shares, the largest, so that each has 64 rows in a joint draw of one function
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Importance:
     alone         by itself, averaged over the other columns; the shares add up to at most 1
     total         alone and together with other columns; the difference to `alone` is its part in interactions
     alone_error   standard errors: how far the shares are uncertain because the function is, at the learned
-    total_error   hyperparameters
+    total_error   hyperparameters; NaN beyond the fourteen largest shares
 
     They describe the fitted function, with the columns moved independently of each other over the values that they
     have in the rows.  They do not say what would happen if a column were changed in the world (that takes an
@@ -76,38 +78,55 @@ def importance(model: Any, X: Any = None, groups: Mapping[str, Sequence[str | in
     """The shares of all columns of a fitted estimator; `GPBase.importance` describes the arguments."""
     names, parts = _grouped(model, groups or {})
     over = background(model, X, _MANY)
-    alone, total = _of_the_mean(model, over, parts)
-    values = (len(parts) + 2) * model._latents[0].model.likelihood.latents
+    shares, halved = _of_the_mean(model, over, parts)
+    largest = np.argsort(-shares[1], kind="stable")[:_MOST_WITH_ERRORS]
+    values = (len(largest) + 2) * model._latents[0].model.likelihood.latents
     fewer = max(int(np.log2(_JOINT / values)), 3) if values < _JOINT else 3
     with working_precision():
-        draws = _shares(_joint_draws(model, tables := _tables(over, parts, fewer)), len(tables))
-    return Importance(tuple(names), alone, total, *np.std(draws, axis=1))
+        tables = _tables(over, parts, fewer, [parts[j] for j in largest])
+        draws = _shares(_joint_draws(model, tables), len(tables))
+    errors = np.full(shares.shape, np.nan)
+    errors[:, largest] = np.hypot(np.std(draws, axis=1), halved[:, largest])
+    return Importance(tuple(names), *shares, *errors)
 
 
 def total_shares(model: Any, X: Any = None) -> np.ndarray:
     """The `total` shares of all columns, without errors."""
     _, parts = _grouped(model, {})
-    return _of_the_mean(model, background(model, X, _MANY), parts)[1]
+    return _of_the_mean(model, background(model, X, _MANY), parts)[0][1]
 
 
-def _of_the_mean(model: Any, over: Background, parts: list[np.ndarray]) -> np.ndarray:
-    tables = _tables(over, parts, _SAMPLES)
+def _of_the_mean(model: Any, over: Background, parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """`alone` and `total` of the posterior mean, (2, groups), and half of the difference between two sets of rows."""
     with working_precision():
-        return _shares(_posterior_mean(model, tables), len(tables))[:, 0]
+        each = [
+            _shares(_posterior_mean(model, tables), len(tables))[:, 0]
+            for tables in (_tables(over, parts, _SAMPLES, parts, seed) for seed in (0, 1))
+        ]
+    return (each[0] + each[1]) / 2, np.abs(each[0] - each[1]) / 2
 
 
 def _grouped(model: Any, groups: Mapping[str, Sequence[str | int]]) -> tuple[list[str], list[np.ndarray]]:
     """Names, and the columns of each: the given groups, and every other column alone; by the first column."""
-    members = {name: np.array([column_of(model, one) for one in given]) for name, given in groups.items()}
-    taken = np.concatenate([*members.values(), []])
-    members |= {name: np.array([j]) for j, name in enumerate(names_of(model)) if j not in taken}
+    members = {name: np.array([column_of(model, one) for one in given], int) for name, given in groups.items()}
+    taken = [int(j) for columns in members.values() for j in columns]
+    alone = {name: np.array([j]) for j, name in enumerate(names_of(model)) if j not in taken}
+    if empty := [name for name, columns in members.items() if not len(columns)]:
+        raise ValueError(f"The group {empty[0]!r} has no columns; name at least one, or leave it out.")
+    if len(set(taken)) < len(taken):
+        raise ValueError("A column is in two groups, or twice in one; put every column into one group at most.")
+    if both := members.keys() & alone.keys():
+        raise ValueError(f"{sorted(both)[0]!r} is the name of a column outside of the group; call the group otherwise.")
+    members |= alone
     names = sorted(members, key=lambda name: members[name].min())
     return names, [members[name] for name in names]
 
 
-def _tables(over: Background, parts: list[np.ndarray], samples: int) -> list[np.ndarray]:
-    """A, B and every C_j, of 2^samples rows each."""
-    u = qmc.Sobol(2 * len(parts), seed=0).random_base2(samples)
+def _tables(
+    over: Background, parts: list[np.ndarray], samples: int, wanted: list[np.ndarray], seed: int = 0
+) -> list[np.ndarray]:
+    """A, B and the C_j of the wanted parts, of 2^samples rows each."""
+    u = qmc.Sobol(2 * len(parts), seed=seed).random_base2(samples)
     A, B = np.empty((2, len(u), over.X.shape[1]))
     for j, part in enumerate(parts):
         # Quantiles of a column; of a group, its rows in the order of its first column, of its second, …
@@ -116,7 +135,7 @@ def _tables(over: Background, parts: list[np.ndarray], samples: int) -> list[np.
         for table, level in ((A, u[:, j]), (B, u[:, len(parts) + j])):
             table[:, part] = over.X[order[np.minimum(np.searchsorted(passed, level), len(order) - 1)]][:, part]
     mixed = []
-    for part in parts:
+    for part in wanted:
         C = A.copy()
         C[:, part] = B[:, part]
         mixed.append(C)

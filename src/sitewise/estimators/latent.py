@@ -101,7 +101,8 @@ class Latent:
             return bool(np.max(np.tril(H, -1)) < 1e-6 * np.max(H))
         if isinstance(q, FullPosterior):
             L = np.asarray(q.L)
-            return bool(np.max(np.abs(np.tril(L, -1))) < 1e-6 * np.max(np.diag(L) ** 2 - 1))
+            # B_ij = L_ij L_jj where B is diagonal but for this entry.
+            return bool(np.max(np.abs(np.tril(L, -1) * np.diag(L))) < 1e-6 * np.max(np.diag(L) ** 2 - 1))
         return False
 
     def evidences(self) -> dict[str, float]:

@@ -49,8 +49,9 @@ def test_compare_reports_and_recommends(run, table, tmp_path, compared):
     compared.update(result)
     by_name = {row["name"]: row for row in result["methods"]}
     assert set(by_name) == {"laplace", "hybrid", "linear", "trees", "baseline"}
-    assert by_name[result["best"]]["log_density"] > by_name["baseline"]["log_density"]
-    assert result["best"] in result["recommendation"] and "folds" in result["recommendation"]
+    assert by_name[result["best_gp"]]["log_density"] > by_name["baseline"]["log_density"]
+    assert result["winner"] in result["verdict"][0] or result["best_gp"] in result["verdict"][0]
+    assert "folds" in " ".join(result["verdict"]) and result["rivals"]["linear"] == "LogisticRegression"
     page = (tmp_path / "c.html").read_text()
     assert all(html.escape(sentence) in page for sentence in result["verdict"]) and len(page) < 1_500_000
     assert result["positive"] == "yes"  # as rare as the other, and the last

@@ -26,7 +26,7 @@ GRID = {
 }
 DATA = {
     "file": EVIL, "rows": 64, "target": EVIL, "likelihood": "probit", "classes": ["no", EVIL], "features": ["a", EVIL],
-    "notes": [EVIL], "counts": False, "side": {},
+    "notes": [EVIL], "side": {"exposure": "e"},
 }  # fmt: skip
 CURVE = {"predicted": [0.1, 0.9], "observed": [0.2, 0.8], "count": [5, 50], "error": [0.13, 0.04]}
 OF_CLASSES = {"accuracy": 0.9, "auc": 0.95, "brier": 0.1}
@@ -35,9 +35,9 @@ OF_VALUES = {"rmse": 2.0, "mae": 1.5, "crps": 1.1, "coverage": 0.91}
 
 def _method(name, p, scores=OF_CLASSES):
     return {
-        "name": name, "label": name, "log_density": -0.2, "p_value": p, "calibration_error": 0.05, "converged": 5,
+        "name": name, "log_density": -0.2, "p_value": p, "calibration_error": 0.05, "converged": 5,
         "evidence_per_row": None if name in ("baseline", "trees") else -0.3, "seconds": 1.0,
-        "difference_to_best": -0.01, "warning": None, **scores,
+        "difference_to_winner": -0.01, "warning": None, **scores,
     }  # fmt: skip
 
 
@@ -62,7 +62,8 @@ def _compared(scores, of, **more):
     names = {"laplace": 0.03, "vi": None, "trees": 0.4, "baseline": 1e-4}
     lines = [{"at": at, "mean": [0.1, 0.2, 0.3]} for at in (1.0, 2.0, 3.0)]
     return {
-        "data": DATA, "verdict": [EVIL, "And so on."], "folds": 5, "seed": 0, "best": "vi", "winner": "vi",
+        "data": DATA, "verdict": [EVIL, "And so on."], "folds": 5, "seed": 0, "best_gp": "vi", "winner": "vi",
+        "rivals": {"trees": EVIL},
         "outliers": OUTLIERS, "fit": FIT, "methods": [_method(name, p, scores) for name, p in names.items()],
         "reliability": dict.fromkeys(names, CURVE), "made": MADE,
         "importance": [{"column": EVIL, **SHARE}, {"column": "a", **SHARE}],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -27,6 +28,7 @@ from sitewise.methods import DEFAULT, METHODS
 
 if TYPE_CHECKING:
     from sitewise.app.loading import Loaded
+    from sitewise.app.scoring import Score
     from sitewise.estimators.base import GPBase
     from sitewise.runtime.resume import Journal
 
@@ -103,26 +105,13 @@ def compare(
         max_rows=max_rows, seed=seed, inducing=inducing,
     )  # fmt: skip
     own = side_columns.settings(loaded.table, loaded.encoding, order)
-    kind = BY_NAME[loaded.encoding.likelihood]
-    if kind.conjugate and inducing is None and len(names) - len(samples) > 1:
-        robust = " or ".join(name for name, other in BY_NAME.items() if other.robust)
-        sentence = (
-            f"with {kind.name} noise all approximations are exact and equal, so only one is run; --likelihood {robust} "
-            "is robust to outliers, and there they differ."
-        )
-        note(sentence)
-        loaded.notes.append(sentence)
-        names = [DEFAULT, *samples]
-    laplace = [name for name in names if (pair := METHODS[name].pair) and isinstance(pair.inference, Laplace)]
-    if not kind.curved and laplace and len(names) > 1:
-        note(f"Laplace's method needs a likelihood with curvature, which {kind.name} does not have; it is left out.")
-        names = [name for name in names if name not in laplace]
+    names = _telling(names, loaded, inducing is not None)
     chosen = _positive(positive, loaded)
     others = list(RIVALS) if rivals else []
     if rivals and task_of(loaded.encoding.likelihood, loaded.side) is None:
-        sentence = "scikit-learn has no rival that can use values known only to lie beyond a bound; none is compared."
-        note(sentence)
-        loaded.notes.append(sentence)
+        _note(
+            "scikit-learn has no rival that can use values known only to lie beyond a bound; none is compared.", loaded
+        )
         others = []
     own_process()
     settings = {"ard": ard, "seed": seed, "n_inducing": inducing, **own}
@@ -139,6 +128,31 @@ def compare(
         print_json(result)
     else:
         show(result)
+
+
+def _note(sentence: str, loaded: Loaded) -> None:
+    """A note now and in the report."""
+    note(sentence)
+    loaded.notes.append(sentence)
+
+
+def _telling(names: list[str], loaded: Loaded, sparse: bool) -> list[str]:
+    """The methods that differ and that the likelihood allows."""
+    kind = BY_NAME[loaded.encoding.likelihood]
+    samples = [name for name in names if METHODS[name].samples]
+    if kind.conjugate and not sparse and len(names) - len(samples) > 1:
+        robust = " or ".join(name for name, other in BY_NAME.items() if other.robust)
+        _note(
+            f"with {kind.name} noise all approximations are exact and equal, so only one is run; --likelihood {robust} "
+            "is robust to outliers, and there they differ.",
+            loaded,
+        )
+        names = [DEFAULT, *samples]
+    laplace = [name for name in names if (pair := METHODS[name].pair) and isinstance(pair.inference, Laplace)]
+    if not kind.curved and laplace and len(names) > 1:
+        note(f"Laplace's method needs a likelihood with curvature, which {kind.name} does not have; it is left out.")
+        names = [name for name in names if name not in laplace]
+    return names
 
 
 def _positive(asked: str | None, loaded: Loaded) -> str | None:
@@ -166,70 +180,94 @@ class Plan(NamedTuple):
     sampling: dict[str, int]
 
 
-def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> dict[str, Any]:
-    """Every contestant on every fold, then the best method on all rows; finished fits are kept in the journal."""
+def scores_of(
+    loaded: Loaded, plan: Plan, parts: Sequence[tuple[np.ndarray, np.ndarray]], journal: Journal
+) -> dict[str, list[Score]]:
+    """Every contestant on every fold; finished ones are kept in the journal.  A rival that cannot learn is left out."""
     from sitewise.app import scoring
-    from sitewise.app.comparison import BASELINE, LABELS, joined, probability_of, split, summary
-    from sitewise.app.decisions import confusion, thresholds
-    from sitewise.app.explanation import explain
-    from sitewise.app.fitting import describe, estimator, fit_with_progress
+    from sitewise.app.comparison import BASELINE, LABELS
     from sitewise.app.rivals import score_rival
-    from sitewise.app.verdict import verdict
     from sitewise.runtime.progress import bar
 
     table, encoding, y, side = loaded.table, loaded.encoding, loaded.y, loaded.side
-    kind = BY_NAME[encoding.likelihood]
-
-    def made(name: str, inputs: int) -> GPBase:
-        own = plan.sampling if METHODS[name].samples else None
-        return estimator(name, encoding.likelihood, inputs, **plan.settings, sampling=own)
-
-    parts = split(y, plan.folds, plan.settings["seed"], kind.support in ("classes", "ranks"), plan.repeats)
-    names = [*plan.methods, *plan.rivals]
-    pieces = [(name, k) for k in range(len(parts)) for name in names]
-    finished = [f"{name} {k}" in journal.pieces for name, k in pieces]
-    scores: dict[str, list[scoring.Score]] = {name: [] for name in names}
+    scores: dict[str, list[Score]] = {name: [] for name in (*plan.methods, *plan.rivals)}
+    pieces = [(name, k) for k in range(len(parts)) for name in scores]
+    finished = sum(f"{name} {k}" in journal.pieces for name, k in pieces)
     try:
-        with bar("comparing", len(pieces), sum(finished)) as progress:
-            for (name, k), done in zip(pieces, finished, strict=True):
-                train, test = parts[k]
-                if not done:
+        with bar("comparing", len(pieces), finished) as progress:
+            for name, k in pieces:
+                piece = f"{name} {k}"
+                if piece not in journal.pieces and name in scores:
                     progress.say(f"{LABELS[name]}, fold {k + 1} of {len(parts)}")
+                    train, test = parts[k]
                     here = encoding.learn(table.take(train))
                     X, X_test = here.inputs(table.take(train)), here.inputs(table.take(test))
                     given = X, y[train], X_test, y[test], *(_of(side, rows) for rows in (train, test))
-                    found = (
-                        scoring.score(made(name, X.shape[1]), *given)
-                        if name in METHODS
-                        else score_rival(name, encoding.likelihood, *given)
-                    )
-                    journal.add(f"{name} {k}", found)
+                    try:
+                        found = (
+                            scoring.score(made(name, loaded, plan, X.shape[1]), *given)
+                            if name in METHODS
+                            else score_rival(name, encoding.likelihood, *given)
+                        )
+                    except UserError as problem:
+                        if name in METHODS:
+                            raise
+                        del scores[name]
+                        _note(f"{problem} It is left out.", loaded)
+                        continue
+                    journal.add(piece, found)
                     progress.advance()
-                scores[name].append(journal.pieces[f"{name} {k}"])
-        scores[BASELINE] = [
-            scoring.baseline(encoding.likelihood, y[train], y[test], _of(side, train), _of(side, test))
-            for train, test in parts
-        ]
-        found = summary(scores, y, parts, plan.folds, positive)
-        for sentence in (f"{row['name']}: {row['warning']}" for row in found["methods"] if row["warning"]):
-            note(sentence)
-            loaded.notes.append(sentence)
-        for outlier in found["outliers"]:
-            outlier["row"] = int(table.lines[outlier.pop("index")])
-        best = made(found["best"], len(encoding.features))
-        fit_with_progress(best, loaded.X, y, f"fitting {LABELS[found['best']]} to all rows", **side)
-        truth = y[np.concatenate([test for _, test in parts])]
-        if positive is not None:
-            chances = probability_of(scores[found["best"]], positive)
-            found["thresholds"] = thresholds(chances, truth == positive)
-        elif encoding.classifies:
-            found["confusion"] = confusion(joined(scores[found["best"]], "prediction"), truth)
-        with bar("effects of the columns", 1, pieces=False):
-            found |= explain(best, encoding, loaded.X, positive)
+                if name in scores:
+                    scores[name].append(journal.pieces[piece])
     except KeyboardInterrupt:
         raise journal.interrupted(len(pieces)) from None
-    found["positive"] = positive
-    sentences = verdict(found, len(parts))
+    scores[BASELINE] = [
+        scoring.baseline(encoding.likelihood, y[train], y[test], _of(side, train), _of(side, test))
+        for train, test in parts
+    ]
+    return scores
+
+
+def made(name: str, loaded: Loaded, plan: Plan, inputs: int) -> GPBase:
+    """The estimator of a method."""
+    from sitewise.app.fitting import estimator
+
+    own = plan.sampling if METHODS[name].samples else None
+    return estimator(name, loaded.encoding.likelihood, inputs, **plan.settings, sampling=own)
+
+
+def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> dict[str, Any]:
+    """The scores of all contestants, then the best Gaussian process on all rows, and what it says about the columns."""
+    from sitewise.app.comparison import LABELS, split, summary
+    from sitewise.app.decisions import decisions
+    from sitewise.app.explanation import explain
+    from sitewise.app.fitting import describe, fit_with_progress
+    from sitewise.app.rivals import MODELS, task_of
+    from sitewise.app.verdict import is_predictable, verdict
+    from sitewise.runtime.progress import bar
+
+    encoding, y = loaded.encoding, loaded.y
+    classes = BY_NAME[encoding.likelihood].support in ("classes", "ranks")
+    parts = split(y, plan.folds, plan.settings["seed"], classes, plan.repeats)
+    scores = scores_of(loaded, plan, parts, journal)
+    found = summary(scores, y, parts, plan.folds, positive) | {"positive": positive}
+    for row in found["methods"]:
+        if row["warning"]:
+            _note(f"{row['name']}: {row['warning']}", loaded)
+    for outlier in found["outliers"]:
+        outlier["row"] = int(loaded.table.lines[outlier.pop("index")])
+    name = found["best_gp"]
+    truth = y[np.concatenate([test for _, test in parts])]
+    found |= decisions(scores[name], truth, positive, plan.repeats)
+    best = made(name, loaded, plan, len(encoding.features))
+    try:
+        fit_with_progress(best, loaded.X, y, f"fitting {LABELS[name]} to all rows", **loaded.side)
+        if is_predictable(found):
+            with bar("effects of the columns", 1, pieces=False):
+                found |= explain(best, encoding, loaded.X, positive)
+    except KeyboardInterrupt:
+        raise journal.interrupted(len(journal.pieces)) from None
+    task = task_of(encoding.likelihood, loaded.side)
     return {
         "command": "compare",
         "data": loaded.facts(),
@@ -237,8 +275,8 @@ def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> d
         "repeats": plan.repeats,
         **plan.settings,
         **found,
-        "verdict": sentences,
-        "recommendation": " ".join(sentences),
+        "rivals": {name: MODELS[name][task] for name in scores if name in MODELS and task is not None},
+        "verdict": verdict(found, len(parts)),
         "fit": describe(best, loaded),
     }
 
@@ -263,4 +301,4 @@ def show(result: dict[str, Any]) -> None:
         table.add_row(*cells(row, result))
     console = Console()
     console.print(table)
-    console.print(result["recommendation"], soft_wrap=True)
+    console.print(" ".join(result["verdict"]), soft_wrap=True)

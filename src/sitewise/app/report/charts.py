@@ -88,12 +88,15 @@ def reliability(curves: Mapping[str, Mapping[str, Sequence[float]]], x_label: st
     """
     left, top, size = 52.0, 12.0, 360.0
     bottom = top + size
+    # Probabilities of a rare class would be in one corner.
+    most = max(max(*curve["predicted"], *curve["observed"]) for curve in curves.values())
+    end = next(end for end in (0.1, 0.2, 0.4, 1.0) if most <= end)
 
     def place(x: float, y: float) -> tuple[float, float]:
-        return left + size * x, bottom - size * y
+        return left + size * x / end, bottom - size * y / end
 
     parts = [tag("rect", kind="axis", x=left, y=top, width=size, height=size)]
-    for tick in (0, 0.25, 0.5, 0.75, 1):
+    for tick in np.linspace(0, end, 5):
         x, y = place(tick, tick)
         parts += [words(x, bottom + 18, f"{tick:g}"), words(left - 8, y + 4, f"{tick:g}", "end")]
         parts.append(tag("line", kind="axis", x1=left, x2=left + size, y1=y, y2=y, opacity=0.5))
@@ -109,7 +112,7 @@ def reliability(curves: Mapping[str, Mapping[str, Sequence[float]]], x_label: st
         for (x, y), p, o, n, e in zip(
             points, curve["predicted"], curve["observed"], curve["count"], errors, strict=True
         ):
-            ends = [place(p, min(max(o + sign * 2 * e, 0.0), 1.0))[1] for sign in (-1, 1)]
+            ends = [place(p, min(max(o + sign * 2 * e, 0.0), end))[1] for sign in (-1, 1)]
             if e > 0:
                 parts.append(tag("line", x1=x, x2=x, y1=ends[0], y2=ends[1], stroke=paint, stroke_width=2))
             give = f" ± {2 * e:.3f}" if e > 0 else ""

@@ -10,12 +10,12 @@ import numpy as np
 from sitewise.app.comparison import BASELINE, LABELS
 from sitewise.app.report import charts, effect_charts
 from sitewise.app.report.page import figure, folded, notes, page, panels, paragraph, section, table, text
-from sitewise.app.rivals import MODELS
-from sitewise.app.score_table import cells, columns_of, explained, number, of_classes, short
+from sitewise.app.score_table import cells, columns_of, explained, has_classes, number, short, value
 from sitewise.methods import METHODS
 
 Plain = Mapping[str, Any]
 _MOST_BARS = 15
+_UNITS = {"exposure": "Counts are those of one unit of exposure.", "trials": "Shares are those of one trial."}
 
 
 def comparison_report(result: Plain) -> str:
@@ -31,9 +31,7 @@ def comparison_report(result: Plain) -> str:
         ),
         section("Can the numbers be taken at their word?", *_reliability(result)),
         *_decisions(result),
-        section("Which columns matter", *_importance(result)),
-        section("How the prediction changes with each column", *_effects(result)),
-        *_together(result),
+        *(_columns(result) if "effects" in result else ()),
         section("Least expected rows", _outliers(result)),
         *notes(data),
         folded("Technical details", _methods(result), *_lengthscales(result["fit"], data["features"]), _fit(result)),
@@ -44,7 +42,7 @@ def comparison_report(result: Plain) -> str:
 
 def _reliability(result: Plain) -> list[str]:
     """The best Gaussian process, and beside it the best rival."""
-    if of_classes(result):
+    if has_classes(result):
         axes = "predicted probability", "observed share"
         of = (
             f"Rows in groups by the predicted probability of {result['positive']!r}, against how many of them were"
@@ -55,7 +53,7 @@ def _reliability(result: Plain) -> list[str]:
         axes, of = ("predicted level", "share of rows below it"), "Share of the values below each predicted quantile"
     rivals = [row["name"] for row in result["methods"] if row["name"] not in METHODS and row["name"] != BASELINE]
     score = {row["name"]: row["log_density"] for row in result["methods"]}
-    shown = [result["best"], *sorted(rivals, key=lambda name: -score[name])[:1]]
+    shown = [result["best_gp"], *sorted(rivals, key=lambda name: -score[name])[:1]]
     drawn = [
         figure(charts.reliability({LABELS[name]: result["reliability"][name]}, *axes), title=LABELS[name])
         for name in shown
@@ -86,36 +84,49 @@ def _decisions(result: Plain) -> list[str]:
             "right if a miss costs … false alarms", "cost saved",
         )  # fmt: skip
         words = (
-            f"What would have happened on the {data['rows']} rows, each predicted by models that had not seen it, if "
-            f"you act on every row whose probability of {what!r} is at least that of the first column. Choose the line "
-            f"by cost: how many false alarms are as bad as one missed {what!r}? Cost saved: compared with the cheaper "
-            "of acting on all rows and on none, at that price."
+            f"What would have happened on the {data['rows']} rows, each predicted by {result['best_gp']} without "
+            f"having seen it, if you act on every row whose probability of {what!r} is at least that of the first column. "
+            f"Choose the line by cost: how many false alarms are as bad as one missed {what!r}? Cost saved: compared "
+            "with the cheaper of acting on all rows and on none, at that price."
         )
         return [section(f"When to act on {what}", paragraph(words), table(columns, rows))]
     if "confusion" in result:
         classes, counts = result["confusion"]["classes"], result["confusion"]["counts"]
         rows = [
-            (name, *map(str, row), f"{row[k] / max(sum(row), 1):.0%}")
+            (name, *(short(n) for n in row), f"{row[k] / max(sum(row), 1):.0%}")
             for k, (name, row) in enumerate(zip(classes, counts, strict=True))
         ]
-        words = "Rows by their class, columns by the predicted class. --positive CLASS adds a table of thresholds."
+        words = (
+            f"Rows by their class, columns by the class that {result['best_gp']} predicts. --positive CLASS adds a "
+            "table of thresholds."
+        )
         return [
             section("Which classes are confused", table(("", *classes, "right"), rows), paragraph(words, "soft small"))
         ]
     return []
 
 
+def _columns(result: Plain) -> list[str]:
+    """What the best Gaussian process says about the columns; nothing is said of columns that predict nothing."""
+    return [
+        section("Which columns matter", *_importance(result)),
+        section("How the prediction changes with each column", *_effects(result)),
+        *_together(result),
+    ]
+
+
 def _importance(result: Plain) -> list[str]:
     shares = result["importance"][:_MOST_BARS]
-    total, error, alone = ({r["column"]: r[key] for r in shares} for key in ("total", "total_error", "alone"))
+    total, alone = ({r["column"]: r[key] for r in shares} for key in ("total", "alone"))
+    error = {r["column"]: r["total_error"] for r in shares if r["total_error"] is not None}
     drawn = charts.bars(total, "of the variation", error, alone)
     left = len(result["importance"]) - len(shares)
     more = f" {left} weaker columns are not shown." if left else ""
     return [figure(
         drawn,
-        f"Share of the variation of the fitted function ({LABELS[result['best']]}) in which a column takes part; the "
-        "filled part is what it explains alone, the open part is its share in interactions with others. Thin lines are "
-        "two standard errors. Shares describe the model: they do not say what would happen if a column were changed."
+        f"Share of the variation of the fitted function ({LABELS[result['best_gp']]}) in which a column takes part; "
+        "the filled part is what it explains alone, the open part is its share in interactions with others. Thin lines "
+        "are two standard errors. They describe the model; they do not say what would happen if a column were changed."
         + more,
     )]  # fmt: skip
 
@@ -133,10 +144,11 @@ def _effects(result: Plain) -> list[str]:
         figure(effect_charts.effect(e, label, span), title=f"{e['column']} (share {shares[e['column']]:.0%})")
         for e in found
     ]
-    side = "" if not result["data"].get("side") else " Counts are those of one unit of exposure, and of one trial."
+    one = [words for key, words in _UNITS.items() if key in result["data"]["side"]]
+    side = f" {one[0]}" if one else ""
     words = (
         f"Average {label} as one column moves and the others stay as they are in {found[0]['rows']} rows; all charts "
-        "have the same scale. Band or bar: 90 % of the functions that fit the data, at the learned hyperparameters. "
+        "have the same scale. Band or bar: 90 % of the functions that fit the data. "
         f"Small strokes on the lower axis are the deciles of the rows: where there are none, the model guesses.{side}"
     )
     return [panels(*drawn), paragraph(words, "soft small")]
@@ -149,8 +161,9 @@ def _together(result: Plain) -> list[str]:
     first, second = found["columns"]
     words = (
         f"Average {_predicted(result, found['of'])} along {first}, one line for each "
-        + ("text" if isinstance(found["lines"][0]["at"], str) else "of the 10 %, 50 % and 90 % quantiles")
-        + f" of {second}. Where the lines are parallel, the two columns act independently of each other."
+        + ("text" if isinstance(found["lines"][0]["at"], str) else "of a low, a middle and a high value")
+        + f" of {second}. Parallel lines show no interaction; "
+        "near the ends of a scale, as 0 and 1 for probabilities, lines come together without one."
     )
     chart = effect_charts.together(found, _predicted(result, found["of"]))
     return [section("The two strongest columns together", panels(figure(chart, words)))]
@@ -158,24 +171,25 @@ def _together(result: Plain) -> list[str]:
 
 def _outliers(result: Plain) -> str:
     rows = [
-        (str(o["row"]), value(o["target"]), value(o["prediction"]), f"{100 * o['chance']:.2g} %")
-        for o in result["outliers"]
+        (str(o["row"]), value(o["target"]), value(o["prediction"]), _per_cent(o["chance"])) for o in result["outliers"]
     ]
-    chance = "probability of what was observed" if of_classes(result) else "chance of a value as extreme"
+    if not rows:
+        return paragraph("No row is surprising.")
+    chance = "probability of what was observed" if has_classes(result) else "chance of a value as extreme"
     words = "Rows that the best Gaussian process did not expect, without having seen them: errors in the data, or news."
     return table(("row", "observed", "predicted", chance), rows) + paragraph(words, "soft small")
 
 
-def value(found: Any) -> str:
-    """A number or a text of a table."""
-    return short(found, 4) if isinstance(found, float) else str(found)
+def _per_cent(chance: float) -> str:
+    return f"{100 * chance:.2g} %" if chance >= 1e-4 else "below 0.01 %"
 
 
 def _methods(result: Plain) -> str:
     rows = [
         (
-            LABELS[row["name"]], number(row["log_density"]), number(row["difference_to_best"]),
-            number(row["evidence_per_row"]), f"{row['converged']} of {result['folds']}",
+            LABELS[row["name"]], number(row["log_density"]), number(row["difference_to_winner"]),
+            number(row["evidence_per_row"]),
+            f"{row['converged']} of {result['folds']}" if row["name"] in METHODS else "–",
         )
         for row in result["methods"]
     ]  # fmt: skip
@@ -184,9 +198,10 @@ def _methods(result: Plain) -> str:
         "Log density: mean log probability (density) of left-out rows, in nats. Evidence: what the method maximised on "
         "the training rows, which differs from method to method. "
     )
-    task = "classes" if of_classes(result) else "counts" if result["data"]["counts"] else "values"
-    words += "Rivals: " + ", ".join(f"{LABELS[name]} is {models[task]}" for name, models in MODELS.items())
-    return table(columns, rows) + paragraph(words + ", tuned within the training rows of each fold.", "soft small")
+    if result["rivals"]:
+        listed = ", ".join(f"{LABELS[name]} is {model}" for name, model in result["rivals"].items())
+        words += f"Rivals: {listed}, tuned within the training rows of each fold."
+    return table(columns, rows) + paragraph(words, "soft small")
 
 
 def _lengthscales(fit: Plain, features: list[str]) -> list[str]:

@@ -9,9 +9,8 @@ import numpy as np
 
 from sitewise.app.comparison import LABELS
 from sitewise.app.report import charts
-from sitewise.app.report.comparison import value
 from sitewise.app.report.page import figure, notes, page, paragraph, section, table, tabs, text
-from sitewise.app.score_table import number, short
+from sitewise.app.score_table import number, short, value
 from sitewise.methods import DEFAULT
 
 Plain = Mapping[str, Any]
