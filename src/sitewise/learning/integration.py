@@ -31,6 +31,7 @@ from sitewise.learning import designs
 from sitewise.learning.base import SiteFit
 from sitewise.learning.objective import Objective
 from sitewise.model import Model
+from sitewise.numerics.cholesky import eigen
 from sitewise.runtime.engine import to_host
 from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
@@ -124,7 +125,7 @@ def integrate(fit: SiteFit, design: str = "auto", final: Inference | None = None
                 "Inference does not settle next to the optimum, so that the hyperparameters cannot be integrated out "
                 "there; use a prior or bounds, or another method."
             )
-        values, U = np.linalg.eigh(minus_hessian)
+        values, U = eigen(minus_hessian)
         values = np.maximum(values, _LOOSEST**-2)
         centre = curvature.vector.copy()
         centre[free] += U @ ((U.T @ here.slope_of_volume(centre)[free]) / values)
