@@ -54,7 +54,7 @@ def test_latent_effects_are_those_of_dense_algebra(kind, X, values, labels, regr
 def test_sums_over_rows_and_classes_are_those_of_dense_algebra(shared, X, signal, softmax) -> None:
     model = GPClassifier().fit(X, np.digitize(signal, [-0.7, 0.7])) if shared else softmax
     (latent,) = model._latents
-    (q,) = posteriors(latent)
+    (q,), _ = posteriors(latent)
     rng = np.random.default_rng(3)
     rows, weight = rng.normal(size=(2, 4, 3)), rng.normal(size=(5, 3, 2, 4))
     mean, var = moments(q.latent, rows, weight)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from sitewise.estimators.integrated import IntegratedLatent
 from sitewise.estimators.latent import Latent
 from sitewise.estimators.sampled import Sampled
 from sitewise.kernels import Kernel
@@ -37,10 +38,15 @@ _root = programs.jit(lambda model, data: prior_root(model, data)[1])
 _ENTRIES = 2**22  # of a kernel matrix that is computed at a time
 
 
-def posteriors(latent: Latent | Sampled) -> list[Posterior]:
-    """The Gaussian posterior of a latent function; of a sampled one, those given each of `DRAWS` draws."""
+def posteriors(latent: Latent | Sampled) -> tuple[list[Posterior], np.ndarray]:
+    """The Gaussian posteriors whose mixture a latent function is, and the weight of each.
+
+    There is one for every node of integrated hyperparameters, and for each of `DRAWS` draws of a sampled function.
+    """
+    if isinstance(latent, IntegratedLatent):
+        return [part.posterior for part in latent.parts], latent.weight
     if isinstance(latent, Latent):
-        return [latent.posterior]
+        return [latent.posterior], np.ones(1)
     samples = latent.samples
     trainable, model, data, vectors, z = samples.given(samples.spaced(DRAWS))
     counts = np.asarray(data.mask, float)  # in the place of W½: f = μ + A z is known at these rows
@@ -50,7 +56,7 @@ def posteriors(latent: Latent | Sampled) -> list[Posterior]:
         A = np.asarray(_root(here, data))
         alpha = counts * lower_transposed_solve(A, np.asarray(white))
         found.append(Posterior(FullPosterior(here.prior, np.asarray(data.X), A, counts, alpha), here.likelihood))
-    return found
+    return found, np.full(len(found), 1 / len(found))
 
 
 @functools.singledispatch

@@ -376,8 +376,7 @@ class GPBase(Explaining, BaseEstimator):
         for (latent, before), m in zip(old, merged, strict=True):
             latent.model.likelihood.check(m.data.y)
             both = (before[old_rows] >= 0) & (m.place[new_rows] >= 0)
-            known = Sites(*(a[..., before[old_rows][both]] for a in latent.sites))
-            found, solution = method.infer(latent.model, m.data, known, m.place[new_rows][both])
+            found, solution = method.infer(latent, m.data, before[old_rows][both], m.place[new_rows][both])
             latents.append(found)
             outcomes.append(solution.outcome)
         self._X, self._y, self._side, self._weight = X, y, side, weight

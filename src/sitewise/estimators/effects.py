@@ -16,7 +16,7 @@ quantiles of Σ_r w_r h(f(v, x_r,−j)) over joint draws of f at the rows, for e
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -240,9 +240,10 @@ def _latents(model: Any, blocks: np.ndarray, weight: np.ndarray) -> tuple[np.nda
         classes = latent.model.likelihood.latents
         parts = np.eye(classes) - (1 / classes if classes > 1 else 0.0)
         weights = parts[:, :, None, None] * np.broadcast_to(weight, blocks.shape[:2])
-        draws = [moments(q.latent, blocks, weights) for q in posteriors(latent)]
-        mean, var = (np.stack(part) for part in zip(*draws, strict=True))
-        found.append((mean.mean(axis=0), var.mean(axis=0) + mean.var(axis=0)))  # those of a mixture
+        qs, share = posteriors(latent)
+        means, vars_ = (np.stack(part) for part in zip(*(moments(q.latent, blocks, weights) for q in qs), strict=True))
+        mean = np.einsum("k,k...->...", share, means)  # those of a mixture
+        found.append((mean, np.einsum("k,k...->...", share, vars_ + (means - mean) ** 2)))
     mean, var = (np.concatenate(part).T for part in zip(*found, strict=True))
     scale = getattr(model, "y_scale_", 1.0)
     return scale * mean, scale * np.sqrt(var)
@@ -252,17 +253,16 @@ def _responses(
     model: Any, blocks: np.ndarray, share: np.ndarray, ends: list[float]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean, deviation and quantiles of averages of the predicted response: one row per value, one column per output."""
-    each = list(zip(*(posteriors(latent) for latent in model._latents), strict=True))
-    draws = -(-_DRAWS // len(each))
+    mixtures = [posteriors(latent) for latent in model._latents]
     found = []
     for rows in blocks:
         # The same noise for all values of the column, so that the band is smooth along it.
-        rng = np.random.default_rng(0)
-        values = np.concatenate([_drawn(qs, rows, rng, draws) for qs in each])
+        values = _drawn(mixtures, rows, np.random.default_rng(0))
         average = np.einsum("srk,r->sk", values, share)
         found.append((average.mean(axis=0), average.std(axis=0), *np.quantile(average, ends, axis=0)))
     mean, sd, low, high = (np.stack(part) for part in zip(*found, strict=True))
-    if isinstance(model._latents[0], Latent) and each[0][0].likelihood.latents == 1:  # else it would take minutes
+    few = isinstance(model._latents[0], Latent)
+    if few and model._latents[0].model.likelihood.latents == 1:  # else it would take minutes
         mean = np.einsum("grk,r->gk", _predicted(model, blocks), share)
     return mean, sd, low, high
 
@@ -278,16 +278,36 @@ def _predicted(model: Any, blocks: np.ndarray) -> np.ndarray:
     return table.reshape(*blocks.shape[:2], -1)
 
 
-def _drawn(qs: Sequence[Posterior], rows: np.ndarray, rng: np.random.Generator, draws: int) -> np.ndarray:
-    """Responses at the rows, f drawn jointly from one Gaussian posterior of every latent function: (draws, rows, K)."""
-    f = []
-    for q in qs:
-        mean, cov = (np.asarray(a) for a in q.f_joint(rows))
-        f.append(mean + rng.standard_normal((draws, len(mean))) @ semidefinite_root(cov).T)
-    likelihood = qs[0].likelihood
+def _drawn(
+    mixtures: Sequence[tuple[list[Posterior], np.ndarray]], rows: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Responses at the rows, f drawn jointly from the posterior of every latent function: (draws, rows, K)."""
+    if len(mixtures) == 1:
+        found = [_responses_of(q.likelihood, f, len(rows)) for q, f in joint_draws(*mixtures[0], rows, rng, _DRAWS)]
+        return np.concatenate(found)
+    # One class against the rest, divided by the sum: in logarithms, as all may be tiny.
+    logs = []
+    for mixture in mixtures:
+        parts = [
+            np.asarray(q.likelihood.log_prob(jnp.ones_like(f), jnp.asarray(f)))
+            for q, f in joint_draws(*mixture, rows, rng, _DRAWS)
+        ]
+        logs.append(rng.permutation(np.concatenate(parts)))  # nodes of one class have nothing to do with another's
+    return special.softmax(np.stack(logs, axis=-1), axis=-1)
+
+
+def _responses_of(likelihood: Any, f: np.ndarray, rows: int) -> np.ndarray:
     if likelihood.latents > 1:
-        return np.swapaxes(special.softmax(f[0].reshape(draws, -1, len(rows)), axis=1), 1, 2)
-    if len(qs) > 1:  # one class against the rest, divided by the sum: in logarithms, as all may be tiny
-        logs = [q.likelihood.log_prob(jnp.ones_like(one), jnp.asarray(one)) for q, one in zip(qs, f, strict=True)]
-        return special.softmax(np.stack(logs, axis=-1), axis=-1)
-    return np.asarray(likelihood.response_mean(jnp.asarray(f[0])))[:, :, None]
+        return np.swapaxes(special.softmax(f.reshape(len(f), -1, rows), axis=1), 1, 2)
+    return np.asarray(likelihood.response_mean(jnp.asarray(f)))[:, :, None]
+
+
+def joint_draws(
+    qs: list[Posterior], weight: np.ndarray, rows: np.ndarray, rng: np.random.Generator, draws: int
+) -> Iterator[tuple[Posterior, np.ndarray]]:
+    """Draws of f at the rows from a mixture: each Gaussian with as many of them as its weight gives it."""
+    ends = np.round(draws * np.cumsum(weight)).astype(int)
+    for q, count in zip(qs, np.diff(ends, prepend=0), strict=True):
+        if count:
+            mean, cov = (np.asarray(a) for a in q.f_joint(rows))
+            yield q, mean + rng.standard_normal((count, len(mean))) @ semidefinite_root(cov).T

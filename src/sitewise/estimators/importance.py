@@ -26,9 +26,8 @@ import numpy as np
 from scipy.stats import qmc
 
 from sitewise.estimators.averages import posteriors
-from sitewise.estimators.effects import Background, background, column_of, names_of
+from sitewise.estimators.effects import Background, background, column_of, joint_draws, names_of
 from sitewise.estimators.sampled import Sampled
-from sitewise.numerics.cholesky import semidefinite_root
 from sitewise.runtime.precision import working_precision
 
 _SAMPLES = 9  # 2⁹ points of a Sobol' sequence, twice
@@ -160,11 +159,12 @@ def _posterior_mean(model: Any, tables: list[np.ndarray]) -> np.ndarray:
     X = np.concatenate(tables)
     functions = []
     for latent in model._latents:
+        qs, weight = posteriors(latent)
         each = [
             np.concatenate([np.asarray(q.latent.marginals(X[at : at + _BLOCK])[0]) for at in range(0, len(X), _BLOCK)])
-            for q in posteriors(latent)
+            for q in qs
         ]
-        functions.append(_centred(np.mean(each, axis=0).reshape(1, len(X), -1)))
+        functions.append(_centred(np.average(each, axis=0, weights=weight).reshape(1, len(X), -1)))
     return np.concatenate(functions, axis=2)
 
 
@@ -173,14 +173,13 @@ def _joint_draws(model: Any, tables: list[np.ndarray]) -> np.ndarray:
     X, rng = np.concatenate(tables), np.random.default_rng(0)
     functions = []
     for latent in model._latents:
-        qs = posteriors(latent)
-        # Draws of hyperparameters differ more than the functions given each of them.
-        qs = qs[:: max(1, len(qs) // 10)] if isinstance(latent, Sampled) else qs
-        each = []
-        for q in qs:
-            mean, cov = (np.asarray(a) for a in q.f_joint(X))
-            f = mean + rng.standard_normal((_DRAWS // len(qs), len(mean))) @ semidefinite_root(cov).T
-            each.append(_centred(f.reshape(len(f), -1, len(X)).swapaxes(1, 2)))
+        qs, weight = posteriors(latent)
+        if isinstance(latent, Sampled):  # draws of hyperparameters differ more than the functions given each of them
+            qs = qs[:: max(1, len(qs) // 10)]
+            weight = np.full(len(qs), 1 / len(qs))
+        each = [
+            _centred(f.reshape(len(f), -1, len(X)).swapaxes(1, 2)) for _, f in joint_draws(qs, weight, X, rng, _DRAWS)
+        ]
         functions.append(np.concatenate(each))
     return np.concatenate(functions, axis=2)
 

@@ -11,6 +11,7 @@ from scipy import stats
 
 from sitewise.data import bucket
 from sitewise.estimators.effects import names_of, outputs_of
+from sitewise.estimators.integrated import IntegratedLatent
 from sitewise.estimators.latent import Latent
 from sitewise.estimators.rows import start_lengthscale
 from sitewise.estimators.sampled import Sampled
@@ -117,6 +118,15 @@ def _ends(model: Any, latent: Latent | Sampled, level: float) -> Ends:
         trainable, flat = latent.samples.trainable, latent.samples.flat
         errors = np.std(flat, axis=0)
         lows, highs = np.quantile(flat, [0.5 - level / 2, 0.5 + level / 2], axis=0)
+    elif isinstance(latent, IntegratedLatent):
+        method = method_of(model)
+        assert isinstance(method, Approximate) and isinstance(method.learner, Nested)
+        trainable = Trainable.of(latent.model, method.learner.fixed, method.learner.train, tied=method.learner.tied)
+        vectors = np.array([trainable.to_vector(part.model) for part in latent.parts])
+        centre = latent.weight @ vectors
+        errors = np.sqrt(latent.weight @ (vectors - centre) ** 2)
+        reach = stats.norm.ppf(0.5 + level / 2) * errors
+        lows, highs = centre - reach, centre + reach
     else:
         method = method_of(model)
         assert isinstance(method, Approximate)

@@ -1,8 +1,8 @@
 """The latent function at some rows, and the predictions that follow from it.
 
-f is a mixture of Gaussians, each with its likelihood: one component for a Gaussian approximation, one for every draw of
-a sampled posterior.  Joint classes have several f at each row.  Tables of any length share compiled programs.  All
-results are NumPy arrays.
+f is a mixture of Gaussians, each with its likelihood and its weight: one component for a Gaussian approximation, one
+for every node of integrated hyperparameters, one for every draw of a sampled posterior.  Joint classes have several f
+at each row.  Tables of any length share compiled programs.  All results are NumPy arrays.
 """
 
 from __future__ import annotations
@@ -39,33 +39,46 @@ def _each(function: Callable[..., Any], likelihood: Likelihood, mean: jax.Array,
     return lax.map(lambda part: function(*part), parts)
 
 
-def _log_mean(logs: jax.Array) -> jax.Array:
-    return logsumexp(logs, axis=0) - jnp.log(float(logs.shape[0]))
+class Shared(NamedTuple):
+    """What all rows have in common: the likelihood of every component, on a leading axis, and its weight."""
+
+    likelihood: Likelihood
+    weight: Any
 
 
-# Functions of the likelihoods of all components, and of the rows: means, variances, and y.
+# Functions of what the rows share, and of the rows: means, variances, and y.
 
 
 def _y_moments(
-    _: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array, *side: jax.Array
+    _: None, shared: Shared, mean: jax.Array, var: jax.Array, *side: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    return _moments(*_each(lambda one, m, v: predict.y_moments(one, m, v, *side), likelihood, mean, var))
+    each = _each(lambda one, m, v: predict.y_moments(one, m, v, *side), shared.likelihood, mean, var)
+    return _moments(shared.weight, *each)
 
 
-def _log_density(_: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array) -> tuple[jax.Array]:
-    return (_log_mean(_each(lambda one, m, v: predict.log_density(one, m, v, y), likelihood, mean, var)),)
+def _log_density(_: None, shared: Shared, mean: jax.Array, var: jax.Array, y: jax.Array) -> tuple[jax.Array]:
+    each = _each(lambda one, m, v: predict.log_density(one, m, v, y), shared.likelihood, mean, var)
+    return (_log_mean(shared.weight, each),)
 
 
-def _cdf(
-    _: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array, *side: jax.Array
-) -> tuple[jax.Array]:
-    each = _each(lambda one, m, v: one.expected_cdf(one.row(y, *side), m, v), likelihood, mean, var)
-    return (jnp.mean(each, axis=0),)
+def _log_mean(weight: jax.Array, logs: jax.Array) -> jax.Array:
+    return logsumexp(logs, axis=0, b=_along(weight, logs))
+
+
+def _along(weight: Any, values: Any) -> Any:
+    """The weights, in the form of values with the components on their first axis."""
+    return weight.reshape(-1, *(1,) * (values.ndim - 1))
+
+
+def _cdf(_: None, shared: Shared, mean: jax.Array, var: jax.Array, y: jax.Array, *side: jax.Array) -> tuple[jax.Array]:
+    each = _each(lambda one, m, v: one.expected_cdf(one.row(y, *side), m, v), shared.likelihood, mean, var)
+    return (shared.weight @ each,)
 
 
 def _quantile(
-    _: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array, level: jax.Array, *side: jax.Array
+    _: None, shared: Shared, mean: jax.Array, var: jax.Array, level: jax.Array, *side: jax.Array
 ) -> tuple[jax.Array]:
+    likelihood, weight = shared
     components = mean.shape[1]
     closed = type(likelihood).expected_cdf is not Likelihood.expected_cdf
     # Component i takes k quantiles of its Gaussian, (j + ½)/k + i·golden ratio (mod 1): all are evenly spread over
@@ -77,14 +90,15 @@ def _quantile(
 
     def cdf(y: jax.Array) -> jax.Array:
         if components > _FEW and not closed:
-            return jnp.mean(jax.vmap(lambda one, f: one.cdf(one.row(y, *side), f))(likelihood, f), axis=(0, 1))
-        return _cdf(None, likelihood, mean, var, y, *side)[0]
+            return weight @ jnp.mean(jax.vmap(lambda one, f: one.cdf(one.row(y, *side), f))(likelihood, f), axis=1)
+        return _cdf(None, shared, mean, var, y, *side)[0]
 
-    return (predict.quantile_of(cdf, likelihood, *_moments(mean.T, var.T), level),)
+    return (predict.quantile_of(cdf, likelihood, *_moments(weight, mean.T, var.T), level),)
 
 
-def _log_probabilities(_: None, likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> tuple[jax.Array]:
-    return (_log_mean(_each(lambda one, m, v: one.log_probabilities(m, v), likelihood, mean, var)),)
+def _log_probabilities(_: None, shared: Shared, mean: jax.Array, var: jax.Array) -> tuple[jax.Array]:
+    each = _each(lambda one, m, v: one.log_probabilities(m, v), shared.likelihood, mean, var)
+    return (_log_mean(shared.weight, each),)
 
 
 def _log_prob(_: None, likelihood: Likelihood, f: jax.Array, y: jax.Array) -> tuple[jax.Array]:
@@ -98,10 +112,11 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return programs.jit(functools.partial(function, None))
 
 
-def _moments(mean: Any, var: Any) -> tuple[Any, Any]:
+def _moments(weight: Any, mean: Any, var: Any) -> tuple[Any, Any]:
     """Mean and variance of a mixture, from those of its components (rows of the arguments): JAX or NumPy arrays."""
-    centre = mean.mean(axis=0)
-    return centre, var.mean(axis=0) + ((mean - centre) ** 2).mean(axis=0)
+    share = _along(weight, mean)
+    centre = (share * mean).sum(axis=0)
+    return centre, (share * var).sum(axis=0) + (share * (mean - centre) ** 2).sum(axis=0)
 
 
 def padded(array: np.ndarray, rows: int) -> np.ndarray:
@@ -130,12 +145,18 @@ def repeated(likelihood: Likelihood, times: int = 1) -> Likelihood:
 class Mixture(NamedTuple):
     """f at some rows: `mean` and `var` are (rows, components); with several f, (rows, components, f) and (rows,
     components, f, f).  Parameters of `likelihood` have a leading axis of components.  `side` is the second column of y
-    at these rows, if the likelihood has one and it is known."""
+    at these rows, if the likelihood has one and it is known.  Without `weight` the components count equally."""
 
     likelihood: Likelihood
     mean: np.ndarray
     var: np.ndarray
     side: tuple[np.ndarray, ...] = ()
+    weight: np.ndarray | None = None
+
+    @property
+    def _shared(self) -> Shared:
+        count = self.mean.shape[1]
+        return Shared(self.likelihood, np.full(count, 1 / count) if self.weight is None else self.weight)
 
     @staticmethod
     def gaussian(likelihood: Likelihood, mean: np.ndarray, var: np.ndarray) -> Mixture:
@@ -145,7 +166,7 @@ class Mixture(NamedTuple):
     def f_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of f, one per row; with several f, one column for each."""
         var = self.var if self.mean.ndim == 2 else np.diagonal(self.var, axis1=-2, axis2=-1)
-        return _moments(np.swapaxes(self.mean, 0, 1), np.swapaxes(var, 0, 1))
+        return _moments(self._shared.weight, np.swapaxes(self.mean, 0, 1), np.swapaxes(var, 0, 1))
 
     def y_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """E[y] and Var[y] of each row."""
@@ -166,7 +187,9 @@ class Mixture(NamedTuple):
         some = np.unique(np.linspace(0, self.mean.shape[1] - 1, _COMPONENTS).astype(int))
         tables = self.mean[:, some], self.var[:, some], *self.side
         mean, var, *side = (np.concatenate([t] * len(levels)) for t in tables)
-        pairs = Mixture(jax.tree.map(lambda a: np.asarray(a)[some], self.likelihood), mean, var)
+        weight = self._shared.weight[some]
+        likelihood = jax.tree.map(lambda a: np.asarray(a)[some], self.likelihood)
+        pairs = Mixture(likelihood, mean, var, weight=weight / np.sum(weight))
         found = pairs._read(_quantile, np.repeat(levels, len(self.mean)), *side, piece=_QUANTILES)[0]
         return found.reshape(len(levels), -1)
 
@@ -180,8 +203,8 @@ class Mixture(NamedTuple):
         rows = [np.broadcast_to(one, len(self.mean)) if one.ndim == 0 else one for one in rows]
         with working_precision():
             if on_host(self):
-                return of_each_row(function, None, self.likelihood, self.mean, self.var, *rows, piece=piece)
-            return by_block(functools.partial(_compiled(function), self.likelihood), self.mean, self.var, *rows)
+                return of_each_row(function, None, self._shared, self.mean, self.var, *rows, piece=piece)
+            return by_block(functools.partial(_compiled(function), self._shared), self.mean, self.var, *rows)
 
 
 class Functions(NamedTuple):

@@ -40,8 +40,8 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
     ----------
     kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
     order : the labels from the lowest to the highest, as in ["low", "mid", "high"]; None sorts numbers by their size
-    ard, mean, method, max_iter, tol, n_restarts, sampling, bounds, priors, fixed, train, tied : as in GPRegressor
-    n_inducing, inducing, jitter, random_state, warm_start, verbose : as in GPRegressor
+    ard, mean, method, max_iter, tol, n_restarts, integrate, sampling, bounds, priors, fixed, train : as in GPRegressor
+    tied, n_inducing, inducing, jitter, random_state, warm_start, verbose : as in GPRegressor
 
     Attributes
     ----------
@@ -66,6 +66,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         max_iter: int | None = None,
         tol: float | None = None,
         n_restarts: int = 0,
+        integrate: bool | str = False,
         sampling: dict[str, int] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         priors: Mapping[str, HyperPrior] | None = None,
@@ -87,6 +88,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         self.max_iter = max_iter
         self.tol = tol
         self.n_restarts = n_restarts
+        self.integrate = integrate
         self.sampling = sampling
         self.bounds = bounds
         self.priors = priors

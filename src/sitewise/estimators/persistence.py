@@ -20,6 +20,7 @@ from sklearn.pipeline import Pipeline
 
 from sitewise.data import Data, bucket
 from sitewise.errors import UserError
+from sitewise.estimators.integrated import IntegratedLatent
 from sitewise.estimators.latent import Latent
 from sitewise.estimators.sampled import Sampled
 from sitewise.estimators.serialise import DTYPES, decode, encode
@@ -103,6 +104,12 @@ def _encode_latent(latent: Latent | Sampled, arrays: list[np.ndarray]) -> dict[s
         own["tied"] = samples.trainable.tied
     else:
         model, own = latent.model, latent.sites._asdict()
+        if isinstance(latent, IntegratedLatent):
+            models = [part.model for part in latent.parts]
+            own |= {
+                "priors": [m.prior for m in models], "likelihoods": [m.likelihood for m in models],
+                "sites": [tuple(map(np.asarray, part.sites)) for part in latent.parts], "weight": latent.weight,
+            }  # fmt: skip
     parts = {"prior": model.prior, "likelihood": model.likelihood}
     return {name: encode(value, arrays) for name, value in {**parts, **own}.items()}
 
@@ -193,7 +200,20 @@ def _build_latent(part: dict[str, Any], data: Data, inputs: int) -> Latent | Sam
         _check(a, padded.nat1.shape)
     sites = Sites(*(a[..., : data.rows] for a in padded))
     _check(sites.nat1, (data.rows,) if likelihood.latents == 1 else (likelihood.latents, data.rows))
-    return Latent.of(model, data, sites)
+    main = Latent.of(model, data, sites)
+    return _build_integrated(part, main, data, inputs) if "weight" in part else main
+
+
+def _build_integrated(part: dict[str, Any], main: Latent, data: Data, inputs: int) -> IntegratedLatent:
+    nodes = zip(part["priors"], part["likelihoods"], part["sites"], strict=True)
+    parts = [
+        _build_latent({"prior": prior, "likelihood": likelihood, "nat1": nat1, "prec": prec}, data, inputs)
+        for prior, likelihood, (nat1, prec) in nodes
+    ]
+    _check(part["weight"], (len(parts),))
+    if not parts or np.any(part["weight"] < 0) or not np.isclose(np.sum(part["weight"]), 1):
+        raise ValueError("the weights of the nodes are not shares")
+    return IntegratedLatent.made(main, tuple(p for p in parts if isinstance(p, Latent)), part["weight"])
 
 
 def _prior_of_format_1(part: dict[str, Any], likelihood: Likelihood) -> Prior:

@@ -51,6 +51,9 @@ class GPRegressor(ValuePredictions):
     inference, evidence, gradient, power : parts of the method, to replace its own
     max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
     n_restarts : further random starts
+    integrate : True averages predictions over the hyperparameters instead of taking the best ones: nodes around the
+        optimum, weighted by the evidence and a weak prior, log θ ~ N(log start, 2²) where `priors` has none.  "grid"
+        (for up to two hyperparameters), "ccd" (more) or "laplace" choose the design; fit_report_ says how good it is
     sampling : for method="mcmc": {"draws": 1000, "warmup": 200, "chains": 4, "thin": 1} or a part of it
     bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high), or → prior.  With
         method="mcmc" a positive one without a prior gets a wide one, log θ ~ N(log of its starting value, 2²)
@@ -94,6 +97,7 @@ class GPRegressor(ValuePredictions):
         max_iter: int | None = None,
         tol: float | None = None,
         n_restarts: int = 0,
+        integrate: bool | str = False,
         sampling: dict[str, int] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         priors: Mapping[str, HyperPrior] | None = None,
@@ -120,6 +124,7 @@ class GPRegressor(ValuePredictions):
         self.max_iter = max_iter
         self.tol = tol
         self.n_restarts = n_restarts
+        self.integrate = integrate
         self.sampling = sampling
         self.bounds = bounds
         self.priors = priors

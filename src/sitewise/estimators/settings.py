@@ -9,6 +9,7 @@ import numpy as np
 
 from sitewise.checks import at_least
 from sitewise.estimators.training import Approximate, Sampling
+from sitewise.learning.integration import DESIGNS
 from sitewise.learning.vem import VEM
 from sitewise.methods import method_named, resolve
 
@@ -27,7 +28,7 @@ def method_of(estimator: Any) -> Approximate | Sampling:
     if e.max_iter is not None:
         settings["max_rounds"] = at_least("max_iter", e.max_iter, 1)
     if method.learner is VEM:
-        _refuse(e, ("n_restarts", "bounds", "priors", "tol"), "use method='hybrid', or leave it out")
+        _refuse(e, ("n_restarts", "bounds", "priors", "tol", "integrate"), "use method='hybrid', or leave it out")
     else:
         settings["restarts"] = at_least("n_restarts", e.n_restarts, 0)
         settings["bounds"], settings["priors"] = _by_name(e, "bounds"), _by_name(e, "priors")
@@ -36,11 +37,25 @@ def method_of(estimator: Any) -> Approximate | Sampling:
         if e.tol is not None:
             settings["tol"] = float(e.tol)
     parts = {name: getattr(e, name) for name in ("inference", "evidence", "gradient", "power")}
-    return Approximate(resolve(e.method, **parts, **settings))
+    return Approximate(resolve(e.method, **parts, **settings), _design(e))
+
+
+def _design(e: Any) -> str | None:
+    """The design of the integral over the hyperparameters; None for the optimum alone."""
+    if e.integrate is None or e.integrate is False:
+        return None
+    if e.integrate is True:
+        return DESIGNS[0]
+    if e.integrate not in DESIGNS:
+        raise ValueError(
+            f"integrate must be True, False or one of {', '.join(map(repr, DESIGNS))}; got {e.integrate!r}."
+        )
+    return str(e.integrate)
 
 
 def _sampling_of(e: Any) -> Sampling:
-    _refuse(e, ("inference", "evidence", "gradient", "power", "max_iter", "tol", "n_restarts"), "leave it out")
+    settings = ("inference", "evidence", "gradient", "power", "max_iter", "tol", "n_restarts", "integrate")
+    _refuse(e, settings, "leave it out")
     if e.n_inducing is not None or not isinstance(e.inducing, str):
         raise ValueError("mcmc samples the full GP and takes no inducing inputs; leave n_inducing and inducing out.")
     given = {} if e.sampling is None else e.sampling

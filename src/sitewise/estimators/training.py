@@ -17,11 +17,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sitewise.data import Data
+from sitewise.estimators.integrated import IntegratedLatent
 from sitewise.estimators.latent import Latent, infer
 from sitewise.estimators.sampled import Sampled
 from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.inference import Solution
 from sitewise.learning.base import Learner, SiteFit
+from sitewise.learning.integration import integrate
+from sitewise.learning.nested import Nested
 from sitewise.mcmc import sample
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable, values
@@ -52,44 +55,80 @@ class Learned(NamedTuple):
     doubt: str = ""
 
 
+def weak_priors(model: Model, trainable: Trainable, given: Mapping[str, HyperPrior]) -> dict[str, HyperPrior]:
+    """The given priors; a positive hyperparameter without one gets log θ ~ N(log start, 2²).
+
+    Each entry has its own start: lengthscales of columns in different units have different ones.  A log-uniform prior
+    would not be proper: where the classes can be separated, no data limit the magnitude from above.
+    """
+    start = values(model)
+    found: dict[str, HyperPrior] = {
+        p.name: LogNormal(_location(start[p.name]), _PRIOR_SCALE)
+        for p in trainable.parameters
+        if isinstance(p.support, Positive)
+    }
+    return {**found, **dict(trainable.priors(given))}
+
+
 @dataclasses.dataclass(frozen=True)
 class Approximate:
-    """A method that finds Gaussian sites."""
+    """A method that finds Gaussian sites; with `integrate`, the design of the integral over the hyperparameters."""
 
     learner: Learner
+    integrate: str | None = None
 
     def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
+        learner = self.learner
+        if self.integrate is not None:
+            assert isinstance(learner, Nested)
+            trainable = Trainable.of(model, learner.fixed, learner.train, tied=learner.tied)
+            learner = dataclasses.replace(learner, priors=weak_priors(model, trainable, learner.priors))
         evaluations = itertools.count(1)
 
         def callback(entry: Mapping[str, Any]) -> None:
             assert progress is not None
             progress(f"evaluation {next(evaluations)}, objective {entry['objective']:.4f}", entry["share"])
 
-        fit = self.learner.fit(model, data, seed=seed, callback=None if progress is None else callback)
+        fit = learner.fit(model, data, seed=seed, callback=None if progress is None else callback)
         assert isinstance(fit, SiteFit)
         outcome = fit.solution.outcome
         why = fit.reason if outcome.ok else outcome.advice_for("estimator")
         latent = Latent.of(fit.model, fit.data, fit.sites)
+        words: Callable[[], str] = functools.partial(fit.report, "estimator")
+        if self.integrate is not None:
+            found = integrate(fit, self.integrate, learner.final_inference(fit.model))
+            latent = IntegratedLatent.at_nodes(latent, fit.data, found)
+            words = functools.partial(_with_integral, words, str(found))
         # For one latent function the bound is a quadrature, whose program may take longer than the fit; the report
         # has the sentence there.
         doubt = fit.doubt("estimator") if fit.model.likelihood.latents > 1 else ""
-        report = functools.partial(fit.report, "estimator")
+        if self.integrate is not None:
+            doubt = " ".join([*filter(None, [doubt]), *found.problems])
         at_bound = tuple(label for label in fit.at_bound if not _not_needed(label, fit))
-        return Learned(latent, fit.rounds, fit.converged, why, report, at_bound, doubt)
+        return Learned(latent, fit.rounds, fit.converged, why, words, at_bound, doubt)
 
-    def infer(self, model: Model, data: Data, known: Sites, at: np.ndarray) -> tuple[Latent, Solution]:
-        """Sites of `data` at the hyperparameters of `model`; rows `at` start from the sites `known`."""
-        return infer(self.learner.final_inference(model), model, data, known, at)
+    def infer(self, latent: Latent, data: Data, old: np.ndarray, new: np.ndarray) -> tuple[Latent, Solution]:
+        """Inference again with other rows at the same hyperparameters; row new[i] starts where row old[i] was."""
+
+        def again(one: Latent) -> tuple[Latent, Solution]:
+            known = Sites(*(a[..., old] for a in one.sites))
+            return infer(self.learner.final_inference(one.model), one.model, data, known, new)
+
+        main, solution = again(latent)
+        if not isinstance(latent, IntegratedLatent):
+            return main, solution
+        parts, solutions = zip(*map(again, latent.parts), strict=True)
+        found = IntegratedLatent.made(main, parts, latent.weight)
+        return found, max([solution, *solutions], key=lambda one: one.outcome)
+
+
+def _with_integral(report: Callable[[], str], words: str) -> str:
+    return f"{report()}\n{words}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """A method that samples; its fields are arguments of `sitewise.mcmc.sample`.
-
-    A positive hyperparameter without a prior of its own gets log θ ~ N(log start, 2²), each entry around its own start:
-    lengthscales of columns in different units have different ones.  The log-uniform prior that `sample` has by default
-    is not proper: where the classes can be separated, no data limit the magnitude from above.
-    """
+    """A method that samples; its fields are arguments of `sitewise.mcmc.sample`, with `weak_priors`."""
 
     fixed: tuple[str, ...]
     train: tuple[str, ...]
@@ -99,13 +138,7 @@ class Sampling:
     counts: Mapping[str, Any]
 
     def _priors(self, model: Model) -> dict[str, HyperPrior]:
-        start, trainable = values(model), Trainable.of(model, self.fixed, self.train, tied=self.tied)
-        found: dict[str, HyperPrior] = {
-            p.name: LogNormal(_location(start[p.name]), _PRIOR_SCALE)
-            for p in trainable.parameters
-            if isinstance(p.support, Positive)
-        }
-        return {**found, **dict(trainable.priors(self.priors))}
+        return weak_priors(model, Trainable.of(model, self.fixed, self.train, tied=self.tied), self.priors)
 
     def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
         def callback(done: int, total: int) -> None:

@@ -115,8 +115,14 @@ def inverse_root(A: Array) -> tuple[Array, Array, Array]:
     return lower_inverse(L), xp.sum(xp.log(xp.diagonal(L))), jitter
 
 
+def eigen(a: Array) -> tuple[Array, Array]:
+    """Eigenvalues of a symmetric matrix, in increasing order, and its eigenvectors as columns."""
+    values, vectors = namespace(a).linalg.eigh(a)
+    return values, vectors
+
+
 def semidefinite_root(a: Array) -> Array:
     """A matrix R with R Rᵀ = a for a positive semi-definite `a`; eigenvalues that rounding made negative count as 0."""
     xp = namespace(a)
-    values, vectors = xp.linalg.eigh(a)
+    values, vectors = eigen(a)
     return vectors * xp.sqrt(xp.maximum(values, 0.0))
