@@ -79,7 +79,7 @@ TABLES = {
         "--impute --missing n.d. --missing '<5' --skip-missing-target"),
     "a counter, a copy of the target, two units": (
         csv("week,again,weight,x,y", range(ROWS), Y, WEIGHTS, X, Y),
-        ["3 things stand in the way", "counts the rows, from 0 to 29", "'again' has the value of the target",
+        ["3 things stand in the way", "counts the rows, from 0 to 29", "'again' tells the target",
          "several units, such as '60 kg' and '64 lb' (row 5)"], "--drop weight,again --use week"),
 }  # fmt: skip
 

@@ -82,7 +82,7 @@ def test_columns_that_may_surprise_are_noted():
         ({"x": ["1", "2", "3", "4", "5", "?!"], "y": Y}, "--missing '\\?!'"),
         ({"x": ["p", "q", "r", "s", "t", "t"], "y": Y}, "5 different texts.*--drop x"),
         ({"week": [1, 2, 3, 4, 5, 6], "y": Y}, "counts the rows, from 1 to 6: say --use week .* or --drop week"),
-        ({"x": Y, "y": Y}, "'x' has the value of the target.*--drop x"),
+        ({"x": Y, "y": Y}, "'x' tells the target.*--drop x"),
         ({"x": [1, 2, 3, 4, 5, np.inf], "y": Y}, "infinity"),
         ({"x": [1, 2, 3, 4, 5, 7], "y": ["a"] * 6}, "one class only"),
         ({"x": [1, 2, 3, 4, 5, 7], "y": [2.5] * 6}, "nothing to learn"),
@@ -132,3 +132,18 @@ def test_the_likeliest_meaning_of_a_few_whole_numbers_is_offered_first(values, f
     found = understand(table(x=[0.5, 0.1, 0.7] * 5, y=(list(values) * 5)[:15]))
     problem = next(p for p in columns.describe(found, "y", "auto", False)[2] if "whole numbers" in p.what)
     assert problem.ways[0][0] == {"likelihood": first} and len(problem.ways) == 4
+
+
+def test_a_recoded_target_is_a_copy_and_chance_is_not():
+    labels = ["no", "yes", "no", "yes", "yes"] * 5
+    coded = [int(v == "yes") for v in labels]
+    other = [1 - c if k == 3 else c for k, c in enumerate(coded)]
+    with pytest.raises(UserError, match="'x' tells the target 'y' in every row"):
+        describe(table(x=coded, z=[0.1, 0.7, 0.5, 0.2, 0.9] * 5, y=labels), "y", "auto", False)
+    describe(table(x=other, z=[0.1, 0.7, 0.5, 0.2, 0.9] * 5, y=labels), "y", "auto", False)
+
+
+def test_a_long_tail_is_hinted_at():
+    values = np.exp(np.linspace(0, 5, 40)).tolist()
+    _, notes = describe(table(x=np.sin(np.arange(40.0)).tolist(), y=values), "y", "auto", False)
+    assert any("long tail" in n and "gamma or log_normal" in n for n in notes)

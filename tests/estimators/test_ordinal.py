@@ -90,3 +90,20 @@ def test_labels_that_are_in_no_order(order, y, words):
 def test_numbers_with_gaps_are_sent_to_it(X, codes):
     with pytest.raises(ValueError, match="GPOrdinal takes any labels in order"):
         GPRegressor(likelihood="ordinal").fit(X, 1 + codes)
+
+
+@pytest.mark.parametrize("names", [[1, 2, 3], [1, 5, 20], ["low", "mid", "high"]])
+def test_effects_are_averages_of_labels_or_ranks(names):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (60, 2))
+    y = np.array(names)[np.digitize(X[:, 0] + 0.1 * rng.normal(size=60), [-0.7, 0.7])]
+    model = GPOrdinal(order=names, method="laplace", fixed="likelihood.*").fit(X, y)
+    values = np.arange(1.0, 4.0) if names[0] == "low" else np.array(names, float)
+    found = model.effect(0, grid=[-1.9, 1.9])
+    np.testing.assert_allclose(found.mean, values[[0, 2]], atol=0.2 * np.ptp(values) / 2)
+    for k, value in enumerate(found.grid):
+        rows = X.copy()
+        rows[:, 0] = value
+        np.testing.assert_allclose(found.mean[k], np.mean(model.predict_proba(rows) @ values), rtol=1e-6)
+        assert found.low[k] - 1e-5 <= found.mean[k] <= found.high[k] + 1e-5
+    assert model.ranks_in_words_ == ("rank, from 1 (low) to 3 (high)" if names[0] == "low" else "")

@@ -24,6 +24,7 @@ CLASS_LIKELIHOODS = tuple(name for name, kind in BY_NAME.items() if kind.support
 AUTO_CLASSES, AUTO_VALUES = "probit", "gaussian"  # what the likelihood auto stands for
 _MOST_CLASSES = 20
 _FEW_VALUES = 10
+_SKEWED = 1.25  # mean of a positive target, in medians, above which it has a long tail
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,6 +133,11 @@ def describe(
                 f"the target {target!r} holds whole numbers; if they are counts, say --likelihood "
                 f"{' or '.join(_names('counts'))}."
             )
+        elif np.all(values > 0) and np.mean(values) > _SKEWED * np.median(values):
+            notes.append(
+                f"the target {target!r} holds positive values with a long tail; --likelihood "
+                f"{' or '.join(_names('positive'))} may suit it better."
+            )
     side = dict(side or {})
     skip = [target, *side.values()]
     recipe, more, open_columns = describe_columns(table, skip=skip, impute=impute, use=use, missing=missing)
@@ -139,8 +145,8 @@ def describe(
     copies = [c.name for c in recipe.columns if c.name not in use and _same(table, c.name, target)]
     for name in copies:
         problems.append(Problem(
-            f"column {name!r} has the value of the target {target!r} in every row, so the model would learn nothing "
-            "else", (({"drop": [name]}, "to leave it out"), ({"use": [name]}, "to use it all the same")), (name,),
+            f"column {name!r} tells the target {target!r} in every row, so the model would learn nothing else",
+            (({"drop": [name]}, "to leave it out"), ({"use": [name]}, "to use it all the same")), (name,),
         ))  # fmt: skip
     if not recipe.columns and not open_columns:
         problems.append(Problem(f"{table.name} has no column besides {target!r} to predict from"))
@@ -151,10 +157,17 @@ def describe(
 
 
 def _same(table: Table, name: str, target: str) -> bool:
+    """Whether the column is the target, or has another name for each of its few values, as 0 and 1 for no and yes."""
     one, other = table.column(name), table.column(target)
-    if one.dtype.kind == other.dtype.kind:
-        return bool(np.all(one == other))
-    return bool(np.all(table.text(name) == table.text(target)))
+    if one.dtype.kind == other.dtype.kind and np.all(one == other):
+        return True
+    pairs = list(zip(table.text(name), table.text(target), strict=True))
+    if all(a == b for a, b in pairs):
+        return True
+    if any(a is None or b is None for a, b in pairs):
+        return False
+    kinds = [len(set(column)) for column in (*zip(*pairs, strict=True), pairs)]
+    return len(set(kinds)) == 1 and kinds[0] <= _MOST_CLASSES < len(pairs)
 
 
 def _of_target(problem: Problem) -> Problem:

@@ -45,6 +45,12 @@ class Movable(NamedTuple):
         return list(self.labels) if self.labels is not None else (self.centre + self.scale * points[:, 0]).tolist()
 
 
+def strongest(model: GPBase, encoding: Encoding, most: int = 5) -> dict[str, float]:
+    """The columns with the largest shares of the variation of the fitted function."""
+    found = model.importance(groups={part.name: part.features for part in _movable(encoding)})
+    return {found.names[j]: float(found.total[j]) for j in found.order[:most]}
+
+
 def explain(model: GPBase, encoding: Encoding, X: np.ndarray, positive: str | None) -> dict[str, Any]:
     """Importances of all columns, effects of the strongest, and the two strongest together; X are the training rows."""
     parts = {part.name: part for part in _movable(encoding)}
@@ -86,10 +92,12 @@ def _movable(encoding: Encoding) -> list[Movable]:
 
 
 def _output(model: GPBase, positive: str | None) -> tuple[int, bool, str]:
-    """Which output is drawn, whether as one minus it, and of what it is the probability ("" for values)."""
+    """Which output is drawn, whether as one minus it, and of what it is the probability ("" for values and ranks)."""
     outputs = outputs_of(model)
+    if outputs == ("",):
+        return 0, False, ""
     if positive is None or positive in outputs:
-        chosen = positive or (outputs[0] if len(outputs) == 1 else outputs[-1])
+        chosen = positive or outputs[int(np.argmax([np.sum(model._y == k) for k in range(len(outputs))]))]
         return outputs.index(chosen), False, chosen
     return 0, True, positive  # the first of two classes
 
@@ -108,6 +116,7 @@ def _effect(model: GPBase, part: Movable, X: np.ndarray, positive: str | None) -
         mean, low, high = 1 - mean, 1 - high, 1 - low
     return {
         "column": part.name, "x": part.shown(points), "text": part.labels is not None, "of": of, "rows": len(over.X),
+        "ranks": getattr(model, "ranks_in_words_", ""),
         "mean": mean.tolist(), "low": low.tolist(), "high": high.tolist(), "ticks": _deciles(part, X),
     }  # fmt: skip
 

@@ -91,10 +91,13 @@ def warnings_as_notes() -> Iterator[None]:
         try:
             yield
         finally:
-            for sentence in dict.fromkeys(
-                str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)
-            ):
+            for sentence in dict.fromkeys(fact(w) for w in caught if not issubclass(w.category, DeprecationWarning)):
                 note(sentence)
+
+
+def fact(warning: warnings.WarningMessage) -> str:
+    """What a warning says, without advice that names settings of Python."""
+    return str(getattr(warning.message, "fact", warning.message))
 
 
 def made_by() -> dict[str, Any]:

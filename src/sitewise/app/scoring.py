@@ -23,6 +23,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sitewise.app.laws import side_law
+from sitewise.app.process import fact
 from sitewise.estimators.base import GPBase
 from sitewise.estimators.side_information import Side, censored, within_bounds
 from sitewise.likelihoods import BY_NAME
@@ -66,7 +67,7 @@ def score(
         "evidence": None if own is None else own / len(X),
         "seconds": seconds,
         "converged": bool(model.converged_),
-        "warnings": [str(w.message) for w in caught if issubclass(w.category, UserWarning)],
+        "warnings": [fact(w) for w in caught if issubclass(w.category, UserWarning)],
     }
     density = model.log_predictive_density(X_test, y_test, **side_test)
     if hasattr(model, "classes_"):

@@ -202,7 +202,9 @@ def _label(model: Any, one: Effect) -> str:
         return "average effect on y" if simple else "average effect on the latent function"
     if len(one.outputs) > 1:
         return "average probability"
-    return f"average probability of {one.outputs[0]}" if one.outputs[0] else "average predicted y"
+    if one.outputs[0]:
+        return f"average probability of {one.outputs[0]}"
+    return f"average {getattr(model, 'ranks_in_words_', '') or 'predicted y'}"
 
 
 def _across(count: int) -> int:

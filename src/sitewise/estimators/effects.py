@@ -8,9 +8,10 @@ Averages are linear in f, so that their posterior is Gaussian with the exact mom
 the effect is F_j(v) − F_0: for an additive f = Σ_j f_j it is f_j(v) minus the average of f_j over the rows.  The
 interaction of two columns is F_jk(u, v) − F_j(u) − F_k(v) + F_0, which is 0 where f is additive in them.
 
-On the scale of the response the effect is the average prediction Σ_r w_r E[h(f(v, x_r,−j))], h the mean of y or a class
-probability.  Where h is a change of units, the posterior is that of averages again.  Elsewhere the band has the
-quantiles of Σ_r w_r h(f(v, x_r,−j)) over joint draws of f at the rows, for each v on its own.
+On the scale of the response the effect is the average prediction Σ_r w_r E[h(f(v, x_r,−j))], h the mean of y (of
+ordered labels: of the numbers that they stand for, or of their ranks from 1) or a class probability.  Where h is a
+change of units, the posterior is that of averages again.  Elsewhere the band has the quantiles of
+Σ_r w_r h(f(v, x_r,−j)) over joint draws of f at the rows, for each v on its own.
 """
 
 from __future__ import annotations
@@ -254,10 +255,11 @@ def _responses(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean, deviation and quantiles of averages of the predicted response: one row per value, one column per output."""
     mixtures = [posteriors(latent) for latent in model._latents]
+    labels = getattr(model, "label_values_", None)
     found = []
     for rows in blocks:
         # The same noise for all values of the column, so that the band is smooth along it.
-        values = _drawn(mixtures, rows, np.random.default_rng(0))
+        values = _drawn(mixtures, rows, np.random.default_rng(0), labels)
         average = np.einsum("srk,r->sk", values, share)
         found.append((average.mean(axis=0), average.std(axis=0), *np.quantile(average, ends, axis=0)))
     mean, sd, low, high = (np.stack(part) for part in zip(*found, strict=True))
@@ -273,18 +275,26 @@ def _predicted(model: Any, blocks: np.ndarray) -> np.ndarray:
     if hasattr(model, "_log_proba"):
         table = np.exp(model._log_proba(qs))
         table = table[:, 1:] if table.shape[1] == 2 else table
+    elif hasattr(model, "label_values_"):
+        table = (np.exp(model._label_logs(qs)) @ model.label_values_)[:, None]
     else:
         table = model._plain(qs[0]).y_moments()[0][:, None]
     return table.reshape(*blocks.shape[:2], -1)
 
 
 def _drawn(
-    mixtures: Sequence[tuple[list[Posterior], np.ndarray]], rows: np.ndarray, rng: np.random.Generator
+    mixtures: Sequence[tuple[list[Posterior], np.ndarray]],
+    rows: np.ndarray,
+    rng: np.random.Generator,
+    labels: np.ndarray | None,
 ) -> np.ndarray:
-    """Responses at the rows, f drawn jointly from the posterior of every latent function: (draws, rows, K)."""
+    """Responses at the rows, f drawn jointly from the posterior of every latent function: (draws, rows, K).
+
+    `labels` are the numbers that ordered labels stand for.
+    """
     if len(mixtures) == 1:
-        found = [_responses_of(q.likelihood, f, len(rows)) for q, f in joint_draws(*mixtures[0], rows, rng, _DRAWS)]
-        return np.concatenate(found)
+        draws = joint_draws(*mixtures[0], rows, rng, _DRAWS)
+        return np.concatenate([_responses_of(q.likelihood, f, len(rows), labels) for q, f in draws])
     # One class against the rest, divided by the sum: in logarithms, as all may be tiny.
     logs = []
     for mixture in mixtures:
@@ -296,7 +306,10 @@ def _drawn(
     return special.softmax(np.stack(logs, axis=-1), axis=-1)
 
 
-def _responses_of(likelihood: Any, f: np.ndarray, rows: int) -> np.ndarray:
+def _responses_of(likelihood: Any, f: np.ndarray, rows: int, labels: np.ndarray | None) -> np.ndarray:
+    if labels is not None:
+        each = (likelihood.log_prob(jnp.full(f.shape, float(k)), jnp.asarray(f)) for k in range(len(labels)))
+        return sum(value * np.exp(np.asarray(log)) for value, log in zip(labels, each, strict=True))[:, :, None]
     if likelihood.latents > 1:
         return np.swapaxes(special.softmax(f.reshape(len(f), -1, rows), axis=1), 1, 2)
     return np.asarray(likelihood.response_mean(jnp.asarray(f)))[:, :, None]

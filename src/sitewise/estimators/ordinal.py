@@ -157,6 +157,23 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
             )
         return np.array([codes[label] for label in labels], int)
 
+    @property
+    def label_values_(self) -> np.ndarray:
+        """The numbers that the labels stand for: themselves, where they are numbers, else their ranks from 1."""
+        try:
+            return self.classes_.astype(float)
+        except ValueError:
+            return np.arange(1.0, len(self.classes_) + 1)
+
+    @property
+    def ranks_in_words_(self) -> str:
+        """What `label_values_` are, where they are ranks; else nothing."""
+        try:
+            self.classes_.astype(float)
+        except ValueError:
+            return f"rank, from 1 ({self.classes_[0]}) to {len(self.classes_)} ({self.classes_[-1]})"
+        return ""
+
     # -- prediction ----------------------------------------------------------------------------------------
 
     def _label_logs(self, qs: list[Mixture]) -> np.ndarray:

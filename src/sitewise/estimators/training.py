@@ -173,31 +173,43 @@ def _location(start: np.ndarray) -> float | tuple[float, ...]:
     return logs[0] if len(set(logs)) == 1 else tuple(logs)
 
 
+class FitWarning(UserWarning):
+    """Something about a fit that a user must not overlook: `fact` without the advice, which names Python's settings."""
+
+    def __init__(self, fact: str, advice: str = "") -> None:
+        super().__init__(f"{fact} {advice}".rstrip())
+        self.fact = fact
+
+
+class NotConverged(FitWarning, ConvergenceWarning):
+    """A fit that did not converge."""
+
+
 def warn_of(name: str, found: Sequence[Learned], stacklevel: int) -> None:
     """Warn of what a user must not overlook."""
 
-    def warn(sentence: str, kind: type[Warning] = UserWarning) -> None:
-        warnings.warn(sentence, kind, stacklevel=stacklevel + 2)
+    def warn(fact: str, advice: str = "", kind: type[FitWarning] = FitWarning) -> None:
+        warnings.warn(kind(fact, advice), stacklevel=stacklevel + 2)
 
     if any(one.latent.rows_uncorrelated() for one in found):
         warn(
-            "The kernel treats all rows as uncorrelated, so that nothing can be learned. Scale the "
-            "inputs, with StandardScaler for example, or start from a longer lengthscale."
+            "The kernel treats all rows as uncorrelated, so that nothing can be learned.",
+            "Scale the inputs, with StandardScaler for example, or start from a longer lengthscale.",
         )
     held = sorted({label for one in found for label in one.at_bound})
     if held:
         warn(
-            f"{', '.join(held)} ended at a bound: the evidence keeps rising beyond it. Scale the inputs, or set "
-            "bounds or priors; fit_report_ says more."
+            f"{', '.join(held)} ended at a bound: the evidence keeps rising beyond it.",
+            "Scale the inputs, or set bounds or priors; fit_report_ says more.",
         )
     for doubt in {one.doubt for one in found if one.doubt}:
         warn(doubt)
     bad = [one for one in found if not one.converged]
     if bad and isinstance(bad[0].latent, Sampled):
-        warn(f"The chains of {name} have not converged. {bad[0].why} fit_report_ says more.", ConvergenceWarning)
+        warn(f"The chains of {name} have not converged. {bad[0].why}", "fit_report_ says more.", NotConverged)
     elif bad:
         warn(
-            f"{name} did not converge: {bad[0].why.rstrip('.')}. fit_report_ says more; raising max_iter, "
-            "scaling the inputs or adding priors may help.",
-            ConvergenceWarning,
+            f"{name} did not converge: {bad[0].why.rstrip('.')}.",
+            "fit_report_ says more; raising max_iter, scaling the inputs or adding priors may help.",
+            NotConverged,
         )

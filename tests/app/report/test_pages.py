@@ -54,7 +54,7 @@ def _effect(column, x, text, of):
     y = np.linspace(0.2, 0.7, len(x))
     return {
         "column": column, "x": x, "text": text, "of": of, "rows": 64, "mean": y.tolist(), "low": (y - 0.1).tolist(),
-        "high": (y + 0.1).tolist(), "ticks": [] if text else x,
+        "high": (y + 0.1).tolist(), "ticks": [] if text else x, "ranks": "",
     }  # fmt: skip
 
 

@@ -53,6 +53,7 @@ def fit(
 
     Example: sitewise fit data.csv --target diagnosis --out model.sitewise
     """
+    from sitewise.app.explanation import strongest
     from sitewise.app.fitting import describe, estimator, fit_with_progress
     from sitewise.app.loading import load
     from sitewise.estimators.persistence import to_bytes
@@ -79,13 +80,12 @@ def fit(
     if as_json:
         print_json(result)
         return
-    print(result["report"])
     if result["loo_log_density"] is not None:
-        print(f"Leave-one-out log density: {result['loo_log_density']:.4f} nats a row.")
+        print(f"Log loss of each row left out in turn: {-result['loo_log_density']:.4f}.")
+    shares = strongest(model, loaded.encoding)
+    print("What matters most (share of the variation): " + ", ".join(f"{c} {s:.2f}" for c, s in shares.items()) + ".")
     seen = "" if result["loo_log_density"] is not None else " (the model was fitted to their targets)"
-    print(
-        f"Least expected rows{seen}: "
-        + ", ".join(f"{o['row']} ({o['log_density']:.2f})" for o in result["outliers"][:5])
-    )
+    print(f"Least expected rows{seen}: {', '.join(str(o['row']) for o in result['outliers'][:5])}.")
+    print(f"\nDetails, for those who know Gaussian processes:\n{result['report']}")
     if not result["converged"]:
-        note("the fit did not converge; the report above says what to try.")
+        note("the fit did not converge; the details above say why.")

@@ -85,9 +85,9 @@ def _decisions(result: Plain) -> list[str]:
         )  # fmt: skip
         words = (
             f"What would have happened on the {data['rows']} rows, each predicted by {result['best_gp']} without "
-            f"having seen it, if you act on every row whose probability of {what!r} is at least that of the first column. "
-            f"Choose the line by cost: how many false alarms are as bad as one missed {what!r}? Cost saved: compared "
-            "with the cheaper of acting on all rows and on none, at that price."
+            f"having seen it, if you act on every row whose probability of {what!r} is at least that of the first "
+            f"column. Choose the line by cost: how many false alarms are as bad as one missed {what!r}? Cost saved: "
+            "compared with the cheaper of acting on all rows and on none, at that price."
         )
         return [section(f"When to act on {what}", paragraph(words), table(columns, rows))]
     if "confusion" in result:
@@ -132,7 +132,10 @@ def _importance(result: Plain) -> list[str]:
 
 
 def _predicted(result: Plain, of: str) -> str:
-    return f"probability of {of}" if of else f"predicted {result['data']['target']}"
+    if of:
+        return f"probability of {of}"
+    ranks = result["effects"][0]["ranks"]
+    return f"{result['data']['target']}: {ranks}" if ranks else f"predicted {result['data']['target']}"
 
 
 def _effects(result: Plain) -> list[str]:
