@@ -7,16 +7,17 @@
     f(x) = 1.5 sin(1.5 x₁) + 0.8 x₂ + 0.5 (x₃² − 1) + 0·x₄
 
 observed with Gaussian noise of deviation 0.5, or as labels by a probit.  GPRegressor(ard=True) and
-GPClassifier(ard=True) learn everything from the rows.  The true effect of column j is f_j(v) minus the average of f_j
-over the rows; counted is the share of 20 values v of each column at which it lies in the 90 % band of
-`effect(j, response=False)`, and, on the scale of the response, the same for the average of the true mean of y or of the
-true probability.  20 repetitions; results/effects/coverage.json has one line each, README.md beside it the means with
-their standard errors over the repetitions.  Finished repetitions are kept.
+GPClassifier(ard=True) learn everything from the rows, with and without integrate=True.  The true effect of column j is
+f_j(v) minus the average of f_j over the rows; counted is the share of 20 values v of each column at which it lies in the
+90 % band of `effect(j, response=False)`, and, on the scale of the response, the same for the average of the true mean of
+y or of the true probability.  20 repetitions; results/effects/coverage.json has one line each, README.md beside it the
+means with their standard errors over the repetitions.  Finished repetitions are kept.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import warnings
 from pathlib import Path
@@ -48,14 +49,16 @@ def draw(kind: str, rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, f + NOISE * rng.normal(size=rows) if kind == "gaussian" else f + rng.normal(size=rows) > 0
 
 
-def covered(kind: str, seed: int, rows: int = ROWS, points: int = 20) -> dict[str, Any]:
+def covered(kind: str, seed: int, integrate: bool, rows: int = ROWS, points: int = 20) -> dict[str, Any]:
     """The shares of values at which the truth lies in the band, by column, and the mean half-width of the bands."""
     X, y = draw(kind, rows, seed)
-    model = GPRegressor(ard=True) if kind == "gaussian" else GPClassifier(ard=True)
+    model = (GPRegressor if kind == "gaussian" else GPClassifier)(ard=True, integrate=integrate)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the lengthscale of a column without effect ends at its bound
         model.fit(X, y)
-    found: dict[str, Any] = {"kind": kind, "seed": seed, "latent": [], "response": [], "width": []}
+    found: dict[str, Any] = {
+        "kind": kind, "seed": seed, "integrate": integrate, "latent": [], "response": [], "width": [],
+    }  # fmt: skip
     for j, part in enumerate(PARTS):
         for response in (False, True):
             one = model.effect(j, response=response, level=LEVEL, points=points, rows=rows)
@@ -76,16 +79,19 @@ def summary(lines: list[dict[str, Any]]) -> str:
     """A table of means over the repetitions."""
     columns = " | ".join(f"x{j + 1}" for j in range(len(PARTS)))
     out = [
-        f"| likelihood | scale | repetitions | all columns | {columns} |",
-        "|---|---|---|---|" + "---|" * len(PARTS),
+        f"| likelihood | hyperparameters | scale | repetitions | all columns | {columns} |",
+        "|---|---|---|---|---|" + "---|" * len(PARTS),
     ]
-    for kind in KINDS:
-        mine = [line for line in lines if line["kind"] == kind]
+    for kind, integrate in itertools.product(KINDS, (False, True)):
+        mine = [line for line in lines if line["kind"] == kind and line["integrate"] == integrate]
+        how = "integrated" if integrate else "at the optimum"
         for scale in ("latent", "response"):
             table = np.array([line[scale] for line in mine])
             error = table.mean(axis=1).std(ddof=1) / np.sqrt(len(table)) if len(table) > 1 else np.nan
             each = " | ".join(f"{100 * share:.0f} %" for share in table.mean(axis=0))
-            out.append(f"| {kind} | {scale} | {len(table)} | {100 * table.mean():.1f} ± {100 * error:.1f} % | {each} |")
+            out.append(
+                f"| {kind} | {how} | {scale} | {len(table)} | {100 * table.mean():.1f} ± {100 * error:.1f} % | {each} |"
+            )
     return "\n".join(out)
 
 
@@ -95,8 +101,9 @@ Written by `studies/effect_coverage.py`: {ROWS} rows, four columns, an additive 
 with `ard=True`. Share of 20 values of each column at which the true curve lies in the {LEVEL:.0%} band, with its
 standard error over the repetitions. *latent*: f_j(v) minus its average over the rows, `effect(j, response=False)`;
 *response*: average true mean of y, or average true probability. x4 has no effect, and its band is narrow around zero
-where its lengthscale became long. Bands hold the hyperparameters at their fitted values, so that curved effects of
-labels (x1, x3), where the rows say little about them, are covered less often than the level.
+where its lengthscale became long. *at the optimum*: bands hold the hyperparameters at their fitted values, so that
+curved effects of labels (x1, x3), where the rows say little about them, are covered less often than the level.
+*integrated*: the same with `integrate=True`.
 
 """
 
@@ -106,19 +113,20 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two repetitions of 60 rows, printed and not written")
     quick = parser.parse_args().quick
     if quick:
-        print(summary([covered(kind, seed, rows=60, points=5) for kind in KINDS for seed in range(2)]))
+        print(
+            summary([covered(*piece, rows=60, points=5) for piece in itertools.product(KINDS, range(2), (False, True))])
+        )
         return
     OUT.mkdir(parents=True, exist_ok=True)
     store = OUT / "coverage.json"
     lines = [json.loads(line) for line in store.read_text().splitlines()] if store.exists() else []
-    done = {(line["kind"], line["seed"]) for line in lines}
+    done = {(line["kind"], line["seed"], line["integrate"]) for line in lines}
     with store.open("a") as file:
-        for kind in KINDS:
-            for seed in range(REPETITIONS):
-                if (kind, seed) not in done:
-                    lines.append(covered(kind, seed))
-                    file.write(json.dumps(lines[-1]) + "\n")
-                    file.flush()
+        for piece in itertools.product(KINDS, range(REPETITIONS), (False, True)):
+            if piece not in done:
+                lines.append(covered(*piece))
+                file.write(json.dumps(lines[-1]) + "\n")
+                file.flush()
     (OUT / "README.md").write_text(HEAD.replace("90%", "90 %") + summary(lines) + "\n")
     print(summary(lines))
 

@@ -5,7 +5,8 @@
 Every set: x uniform on [0, 8], f drawn from a Matern 5/2 GP of lengthscale 1.5 and variance 1 (plus a level where y is
 not f plus noise), 60 training rows and 40 new ones, y and its side information drawn by NumPy.  "fixed" predicts with
 the true hyperparameters, so that only the approximation of the posterior can be wrong; "learned" is what a user gets:
-`GPRegressor(likelihood=...)` with nothing else, in units of its own.  The method is the default, hybrid.
+`GPRegressor(likelihood=...)` with nothing else, in units of its own; "integrated" is the same with integrate=True.  The
+method is the default, hybrid.
 
 Whole numbers make an interval that holds at least 90 %; "plain" is its share.  "exact" is the share by the randomised
 probability u = F(y − 1) + v (F(y) − F(y − 1)), v uniform: u is uniform on (0, 1) if the model is right, so that
@@ -38,7 +39,7 @@ from sitewise import GPRegressor, kernels, likelihoods, means
 OUT = Path(__file__).resolve().parents[1] / "results" / "intervals"
 LEVEL, ROWS, NEW = 0.9, 60, 40
 LENGTH, VARIANCE = 1.5, 1.0
-MODES = ("fixed", "learned")
+MODES = ("fixed", "learned", "integrated")
 CUTS = np.array([-1.2, -0.3, 0.5, 1.3])
 
 Rng = np.random.Generator
@@ -135,9 +136,9 @@ def draw(name: str, number: int) -> Drawn:
 
 
 def model_of(name: str, mode: str) -> GPRegressor:
-    """The true hyperparameters, or the defaults."""
-    if mode == "learned":
-        return GPRegressor(likelihood=name)
+    """The true hyperparameters, or the defaults, with or without an integral over them."""
+    if mode != "fixed":
+        return GPRegressor(likelihood=name, integrate=mode == "integrated")
     case = CASES[name]
     kernel, mean = kernels.Matern52(LENGTH, VARIANCE), means.Constant(case.level)
     return GPRegressor(kernel, likelihood=case.likelihood, mean=mean, normalize_y=False, fixed="*")

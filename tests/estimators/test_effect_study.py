@@ -13,7 +13,7 @@ def test_the_study_counts_values_inside_the_bands() -> None:
     X, y = study["draw"]("gaussian", 100, 0)
     assert X.shape == (100, 4) and 0.3 < np.corrcoef(X[:, 0], X[:, 1])[0, 1] < 0.7
     assert 0.2 < np.std(y - study["truth"](X)) < 0.8
-    found = study["covered"]("gaussian", 0, rows=100, points=5)
+    found = study["covered"]("gaussian", 0, False, rows=100, points=5)
     shares = np.array([found["latent"], found["response"]])
     assert shares.shape == (2, 4) and 0.5 < shares.mean() <= 1
     # Bands are narrow compared with the effects themselves, of which the largest spans 3.
