@@ -8,10 +8,10 @@
 
 observed with Gaussian noise of deviation 0.5, or as labels by a probit.  GPRegressor(ard=True) and
 GPClassifier(ard=True) learn everything from the rows, with and without integrate=True.  The true effect of column j is
-f_j(v) minus the average of f_j over the rows; counted is the share of 20 values v of each column at which it lies in the
-90 % band of `effect(j, response=False)`, and, on the scale of the response, the same for the average of the true mean of
-y or of the true probability.  20 repetitions; results/effects/coverage.json has one line each, README.md beside it the
-means with their standard errors over the repetitions.  Finished repetitions are kept.
+f_j(v) minus the average of f_j over the rows; counted is the share of 20 values v of each column at which it lies in
+the 90 % band of `effect(j, response=False)`, and, on the scale of the response, the same for the average of the true
+mean of y or of the true probability.  20 repetitions; results/effects/coverage.json has one line each, README.md beside
+it the means with their standard errors over the repetitions.  Finished repetitions are kept.
 """
 
 from __future__ import annotations
@@ -86,6 +86,8 @@ def summary(lines: list[dict[str, Any]]) -> str:
         mine = [line for line in lines if line["kind"] == kind and line["integrate"] == integrate]
         how = "integrated" if integrate else "at the optimum"
         for scale in ("latent", "response"):
+            if not mine:
+                continue
             table = np.array([line[scale] for line in mine])
             error = table.mean(axis=1).std(ddof=1) / np.sqrt(len(table)) if len(table) > 1 else np.nan
             each = " | ".join(f"{100 * share:.0f} %" for share in table.mean(axis=0))

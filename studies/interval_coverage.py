@@ -1,6 +1,6 @@
 """How often do 90 % intervals hold the value?
 
-    python studies/interval_coverage.py [--sets 200] [--jobs 1] [--likelihood NAME ...] [--quick] [--table]
+    python studies/interval_coverage.py [--sets 200] [--jobs 1] [--likelihood NAME ...] [--modes MODE ...] [--table]
 
 Every set: x uniform on [0, 8], f drawn from a Matern 5/2 GP of lengthscale 1.5 and variance 1 (plus a level where y is
 not f plus noise), 60 training rows and 40 new ones, y and its side information drawn by NumPy.  "fixed" predicts with
@@ -216,6 +216,7 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--likelihood", nargs="*", choices=CASES, default=list(CASES))
+    parser.add_argument("--modes", nargs="*", choices=MODES, default=list(MODES))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
@@ -225,7 +226,7 @@ def main() -> None:
     sets = 3 if arguments.quick else arguments.sets
     before = [] if arguments.quick else finished()
     done = {(line["likelihood"], line["mode"], line["set"]) for line in before}
-    pieces = [(n, mode, k) for n in arguments.likelihood for mode in MODES for k in range(sets)]
+    pieces = [(n, mode, k) for n in arguments.likelihood for mode in arguments.modes for k in range(sets)]
     todo = [piece for piece in pieces if piece not in done]
     lines = list(before)
     if arguments.quick:

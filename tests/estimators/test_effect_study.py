@@ -18,4 +18,4 @@ def test_the_study_counts_values_inside_the_bands() -> None:
     assert shares.shape == (2, 4) and 0.5 < shares.mean() <= 1
     # Bands are narrow compared with the effects themselves, of which the largest spans 3.
     assert max(found["width"]) < 1.0
-    assert "| gaussian | latent | 1 |" in study["summary"]([found, {**found, "kind": "probit"}])
+    assert "| gaussian | at the optimum | latent | 1 |" in study["summary"]([found, {**found, "kind": "probit"}])
