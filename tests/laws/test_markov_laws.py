@@ -3,11 +3,12 @@
 import dataclasses
 import functools
 
+import jax
 import numpy as np
 import pytest
 
 from cases import EVIDENCES, LIKELIHOODS, METHODS, observations
-from sitewise import Data, Model, kernels, means, posterior
+from sitewise import VI, Data, Model, kernels, means, posterior, value_and_grad
 from sitewise.inference.start import first_sites
 from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable
@@ -76,3 +77,25 @@ def test_predictions_between_and_beyond_the_rows(likelihood):
     dense, markov = (posterior(model, data, sites) for model in models(likelihood))
     for one, other in zip((*dense.f(new), *dense.f_joint(new)), (*markov.f(new), *markov.f_joint(new)), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-11)
+
+
+def test_series_that_share_parameters_are_independent():
+    """One model of three series of different lengths: the sums of their evidences and gradients; each its own f."""
+    rng = np.random.default_rng(6)
+    name = rng.permutation(np.repeat([3.0, -1.0, 8.0], [14, 5, 9]))
+    time = rng.uniform(0, 4, len(name))
+    X, y = np.stack([time, name], axis=1), observations("poisson", np.sin(2 * time), rng)
+    total, each = value_and_grad(VI(tol=1e-11), EVIDENCES["ep"]), LIKELIHOODS["poisson"]
+    value, slopes = total(Model.markov(KERNEL, each, means.Constant(0.2), series=1), Data.of(X, y))
+    parts = [Data.of(time[name == one][:, None], y[name == one]) for one in np.unique(name)]
+    alone = [total(Model.markov(KERNEL, each, means.Constant(0.2)), part) for part in parts]
+    assert value == pytest.approx(sum(v for v, _ in alone), rel=1e-10)
+    for found, *wanted in zip(*map(jax.tree.leaves, (slopes, *(s for _, s in alone))), strict=True):
+        np.testing.assert_allclose(found, sum(wanted), rtol=1e-8)
+    model = Model.markov(KERNEL, each, means.Constant(0.2), series=1)
+    sites = VI().solve(model, Data.of(X, y)).sites
+    new = np.array([[2.0, 8.0], [2.0, 5.0], [9.0, -1.0], [2.0, -1.0]])  # the second of a series without rows
+    q = posterior(model, Data.of(X, y), sites)
+    mean, cov = q.f_joint(new)
+    np.testing.assert_allclose(q.f(new), (mean, np.diag(cov)), rtol=1e-10)
+    assert mean[1] == 0.2 and cov[1, 1] == pytest.approx(1.7) and not np.any(cov[:2, 2:]) and cov[2, 3] != 0

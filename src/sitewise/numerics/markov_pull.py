@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sitewise.numerics.markov_sites import Chain, Smoothed
+from sitewise.numerics.markov_sites import Chain, Smoothed, updated
 from sitewise.numerics.small_recursions import (
     apply,
     dot,
@@ -42,8 +42,7 @@ def _slopes(_: None, rows: Any) -> tuple[Array, Array]:
     column, matrix = (lambda x: x[:, None]), (lambda x: x[:, None, None])
     after = a / column(c)  # P′ h
     D = namespace(a).eye(a.shape[1], dtype=a.dtype) - outer(column(w) * after, h)
-    m_after = m + a * column(share)
-    P_after = times(times(D, P), turned(D)) + matrix(w) * outer(after, after)
+    m_after, P_after = updated(None, (P, a, c, h, w, m, share))
     u_next = apply(L, u) + column(by_mean) * d
     U_next = times(times(L, U), turned(L)) + matrix(omega) * outer(d, d)
     r_dot = v - apply(N, u_next)

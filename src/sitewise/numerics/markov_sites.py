@@ -121,7 +121,21 @@ def condition(chain: Chain, b: Array, w: Array) -> Smoothed:
     var = xp.maximum(var, xp.finfo(var.dtype).eps * p / c)  # rounding may leave less than nothing
     log_z = xp.sum(-0.5 * xp.log(xp.abs(c)) + 0.5 * p * share * (b - w * mu) + mu * (b - 0.5 * w * mu))
     nan = xp.where(xp.sum((c < 0) & (w > 0)) != xp.sum((c < 0) & (w < 0)), xp.nan, 0.0)
-    return Smoothed(mean[1:] + nan, var[1:] + nan, log_z + nan, found, b, w, m, share, r, N, g)
+    return Smoothed(mean[1:] + nan, var[1:] + nan, log_z + nan, found, b, w, m + nan, share, r, N + nan, g)
+
+
+def updated(_: None, rows: Any) -> tuple[Array, Array]:
+    """Mean and covariance of the state after its site: m + a e/c and D P Dᵀ + w (a/c)(a/c)ᵀ, D = I − κ a hᵀ."""
+    P, a, c, h, w, m, share = rows
+    after = a / c[:, None]
+    D = namespace(a).eye(a.shape[1], dtype=a.dtype) - outer(w[:, None] * after, h)
+    return m + a * share[:, None], times(times(D, P), turned(D)) + w[:, None, None] * outer(after, after)
+
+
+def states(chain: Chain, out: Smoothed) -> tuple[Array, Array]:
+    """`updated` of rows + 1."""
+    found = out.filtered
+    return each(updated, None, (found.P, found.a, found.c, chain.h, out.w, out.m, out.share))
 
 
 def rounding(out: Smoothed) -> tuple[Array, Array]:

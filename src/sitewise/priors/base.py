@@ -255,6 +255,10 @@ class Prior(abc.ABC):
 
         return self.gram(X), pull
 
+    def as_full(self) -> Prior:
+        """The same prior with a covariance matrix of all rows, which samplers need; itself where there is no such."""
+        return self
+
     @abc.abstractmethod
     def posterior(self, X: Array, sites: Sites) -> LatentPosterior:
         """q(f), given the training inputs and their sites."""

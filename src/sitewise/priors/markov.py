@@ -19,6 +19,7 @@ from sitewise.kernels.state_space import check_form, form, truncation_error
 from sitewise.numerics import markov_products, markov_pull, markov_sites
 from sitewise.numerics.markov_sites import Chain, Smoothed
 from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior, one_latent
+from sitewise.priors.full import FullPrior
 from sitewise.runtime import rowwise
 from sitewise.runtime.engine import Array, is_host, namespace, put
 from sitewise.sites import Sites
@@ -69,11 +70,14 @@ class MarkovPrior(Prior):
         """The column of times, as a table."""
         return X if self.series is None else X[:, 1 - self.series][:, None]
 
+    def name(self, X: Array) -> Array:
+        """The series of each row."""
+        return namespace(X).zeros_like(X[:, 0]) if self.series is None else X[:, self.series]
+
     def _rows(self, X: Array) -> tuple[Array, Array]:
         """The order of the rows in time, series by series; and for each row in that order its step, time and start."""
         xp = namespace(X)
-        time = self.time(X)[:, 0]
-        name = xp.zeros_like(time) if self.series is None else X[:, self.series]
+        time, name = self.time(X)[:, 0], self.name(X)
         order = xp.lexsort((time, name))
         time, name = time[order], name[order]
         first = xp.concatenate([xp.ones(1, bool), name[1:] != name[:-1]])[: len(time)]
@@ -103,8 +107,13 @@ class MarkovPrior(Prior):
 
         return gram, pull
 
+    def as_full(self) -> Prior:
+        return FullPrior(self.kernel, self.mean) if self.series is None else self
+
     def posterior(self, X: Array, sites: Sites) -> MarkovPosterior:
-        return MarkovPosterior(self, X, sites)
+        gram = self.gram(X)
+        out = gram.condition_with_factor(sites, None)[1]
+        return MarkovPosterior(self, X, sites, X[gram.order], *markov_sites.states(gram.chain, out), out.r, out.N)
 
 
 def _chain(harmonics: int, kernel: Kernel, rows: tuple[Array]) -> tuple[tuple[Array, ...], tuple[()]]:
@@ -209,29 +218,70 @@ class MarkovCovariance(Covariance[Marginals]):
 
 @module
 class MarkovPosterior(LatentPosterior):
-    """New rows are put among those of the data, as rows without a site."""
+    """q(f) between the rows: of a new time, what the rows before and those after say of the state.
+
+    rows  the inputs in the order of time
+    m, P  mean and covariance of the state at each row given the sites up to it; one more, empty, before the first
+    r, N  of the steps to the rows, as in `numerics.markov_sites`; zeros after the last
+    """
 
     prior: MarkovPrior = fixed()
     X: Array = fixed()
     sites: Sites = fixed()
+    rows: Array = fixed()
+    m: Array = fixed()
+    P: Array = fixed()
+    r: Array = fixed()
+    N: Array = fixed()
 
-    def _among(self, X_new: Array) -> tuple[MarkovGram, Sites]:
-        xp = namespace(self.X, X_new, *self.sites)
-        none = xp.zeros(X_new.shape[0], self.X.dtype)
-        sites = Sites(*(xp.concatenate([a, none]) for a in self.sites))
-        return self.prior.gram(xp.concatenate([self.X, X_new])), sites
+    def _places(self, X_new: Array) -> Array:
+        """How many rows of the data come before each new one."""
+        xp, prior = namespace(self.rows, X_new), self.prior
+        if prior.series is None:
+            return xp.searchsorted(self.rows[:, 0], X_new[:, 0], side="right")
+        both = xp.concatenate([self.rows, X_new])
+        new = xp.arange(len(both)) >= len(self.rows)
+        order = xp.lexsort((new, prior.time(both)[:, 0], prior.name(both)))
+        return unsorted(order, xp.cumsum(~new[order]))[len(self.rows) :]
 
     def marginals(self, X_new: Array) -> tuple[Array, Array]:
-        gram, sites = self._among(X_new)
-        q = gram.condition(sites)
-        rows = self.X.shape[0]
-        return q.mean[rows:], q.var[rows:]
+        xp, prior, count = namespace(self.rows, X_new), self.prior, len(self.rows)
+        place = self._places(X_new)
+        time, name = prior.time(X_new)[:, 0], prior.name(X_new)
+        before, after = (self.rows[xp.clip(at, 0, count - 1)] for at in (place - 1, place))
+        first = (place == 0) | (prior.name(before) != name)
+        last = (place == count) | (prior.name(after) != name)
+        since = xp.where(first, 0.0, time - prior.time(before)[:, 0])
+        until = xp.where(last, 0.0, prior.time(after)[:, 0] - time)
+        at = xp.stack([since, until, time, first.astype(time.dtype), last.astype(time.dtype)])
+        rows = at, *(xp.moveaxis(a[place], 0, -1) for a in (self.m, self.P, self.r, self.N))
+        (mean, var), _ = rowwise.apply(_between, prior.harmonics, prior.kernel, rows)
+        return prior.mean.at(prior.time(X_new)) + mean, var
 
     def joint(self, X_new: Array) -> tuple[Array, Array]:
-        gram, sites = self._among(X_new)
+        """New rows are put among those of the data, as rows without a site."""
+        xp, rows = namespace(self.X, X_new, *self.sites), self.X.shape[0]
+        none = xp.zeros(X_new.shape[0], self.X.dtype)
+        sites = Sites(*(xp.concatenate([a, none]) for a in self.sites))
+        gram = self.prior.gram(xp.concatenate([self.X, X_new]))
         q, factor = gram.condition_with_factor(sites, None)
-        xp, rows = namespace(q.mean), self.X.shape[0]
         place = unsorted(gram.order, xp.arange(len(gram.order)))[rows:]  # of the new rows, in the order of time
         cov = markov_products.block(markov_products.Generators.of(factor), xp.sort(place))
         ranks = xp.argsort(xp.argsort(place))
         return q.mean[rows:], cov[ranks][:, ranks]
+
+
+def _between(harmonics: int, kernel: Kernel, rows: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[()]]:
+    """Mean and variance of f at a time, less the prior mean, from the states of the rows around it."""
+
+    def one(at: Array, m: Array, P: Array, r: Array, N: Array) -> tuple[Array, Array]:
+        since, until, time, first, last = at
+        start, A, Q, h = form(kernel, harmonics, since, time)
+        m, P = jnp.where(first > 0, 0.0, A @ m), jnp.where(first > 0, start, A @ P @ A.T + Q)
+        A = jnp.where(last > 0, 0.0, form(kernel, harmonics, until, time).A)
+        a, r, N = P @ h, A.T @ r, A.T @ N @ A
+        p = h @ a
+        return h @ m + a @ r, jnp.maximum(p - a @ N @ a, jnp.finfo(p.dtype).eps * p)
+
+    mean, var = jax.vmap(one, in_axes=-1)(*rows)
+    return (mean.astype(rows[0].dtype), var.astype(rows[0].dtype)), ()
