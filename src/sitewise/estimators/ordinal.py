@@ -41,7 +41,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
     kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
     order : the labels from the lowest to the highest, as in ["low", "mid", "high"]; None sorts numbers by their size
     ard, mean, method, max_iter, tol, n_restarts, sampling, bounds, priors, fixed, train, tied : as in GPRegressor
-    n_inducing, inducing, jitter, random_state, warm_start, verbose : as in GPRegressor
+    structure, n_inducing, inducing, jitter, random_state, warm_start, verbose : as in GPRegressor
 
     Attributes
     ----------
@@ -72,6 +72,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         fixed: str | Sequence[str] | None = None,
         train: str | Sequence[str] | None = None,
         tied: Groups | None = None,
+        structure: str = "auto",
         n_inducing: int | None = None,
         inducing: str | ArrayLike = "kmeans",
         jitter: float = 0.0,
@@ -93,6 +94,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         self.fixed = fixed
         self.train = train
         self.tied = tied
+        self.structure = structure
         self.n_inducing = n_inducing
         self.inducing = inducing
         self.jitter = jitter

@@ -199,12 +199,14 @@ class Prior(abc.ABC):
     """A prior over functions.
 
     structure  a method may pair another inference and evidence with it (`methods.Method.variants`)
+    about      a sentence for reports; empty for what needs no mention
     exact      the sites act on f itself: there is no residual variance
     dense      keeps matrices of rows × rows, for which learners check the memory before they start
     host       `gram`, `gram_with_pull`, `posterior` and what they return also compute on NumPy arrays
     """
 
     structure: ClassVar[str] = ""
+    about: ClassVar[str] = ""
     exact: ClassVar[bool] = True
     dense: ClassVar[bool] = False
     host: ClassVar[bool] = False

@@ -44,6 +44,7 @@ class MarkovPrior(Prior):
     series: int | None = static(default=None)
 
     structure: ClassVar[str] = "markov"
+    about: ClassVar[str] = "The rows are a series in time, a Markov chain with the numbers of the full GP."
     host: ClassVar[bool] = True
 
     def check(self, columns: int, latents: int) -> None:
@@ -65,6 +66,14 @@ class MarkovPrior(Prior):
                     f"{self.harmonics} harmonics leave out {error:.2g} of the variance of a periodic kernel with so "
                     "small a lengthscale; raise harmonics, or use Model.full."
                 )
+
+    def suits(self, columns: int, latents: int) -> bool:
+        """Whether `check` has nothing to refuse."""
+        try:
+            self.check(columns, latents)
+        except ValueError:
+            return False
+        return True
 
     def time(self, X: Array) -> Array:
         """The column of times, as a table."""
