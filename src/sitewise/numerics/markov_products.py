@@ -18,14 +18,8 @@ import numpy as np
 from jax import lax
 
 from sitewise.numerics.markov_sites import Smoothed
-from sitewise.numerics.small_recursions import (
-    apply,
-    matrix_backward,
-    matrix_forward,
-    times,
-    vector_backward,
-    vector_forward,
-)
+from sitewise.numerics.small_products import apply, times
+from sitewise.numerics.small_recursions import matrix_backward, matrix_forward, vector_backward, vector_forward
 from sitewise.runtime.engine import Array, is_host, namespace
 from sitewise.runtime.sweeps import sweep
 

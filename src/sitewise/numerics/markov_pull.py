@@ -22,17 +22,8 @@ from __future__ import annotations
 from typing import Any
 
 from sitewise.numerics.markov_sites import Chain, Smoothed, updated
-from sitewise.numerics.small_recursions import (
-    apply,
-    dot,
-    matrix_backward,
-    matrix_forward,
-    outer,
-    times,
-    turned,
-    vector_backward,
-    vector_forward,
-)
+from sitewise.numerics.small_products import apply, dot, outer, times, turned
+from sitewise.numerics.small_recursions import matrix_backward, matrix_forward, vector_backward, vector_forward
 from sitewise.runtime.engine import Array, namespace
 from sitewise.runtime.sweeps import each
 

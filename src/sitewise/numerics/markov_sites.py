@@ -31,18 +31,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sitewise.numerics.small_recursions import (
-    apply,
-    dot,
-    matrix_backward,
-    outer,
-    times,
-    turned,
-    vector_backward,
-    vector_forward,
-)
+from sitewise.numerics import parallel_recursions
+from sitewise.numerics.small_products import apply, dot, outer, times, turned
+from sitewise.numerics.small_recursions import matrix_backward, vector_backward, vector_forward
 from sitewise.runtime.engine import Array, namespace
-from sitewise.runtime.sweeps import each, sweep
+from sitewise.runtime.sweeps import each, in_parallel, sweep
 
 
 class Chain(NamedTuple):
@@ -109,7 +102,10 @@ def condition(chain: Chain, b: Array, w: Array) -> Smoothed:
     xp, (A, Q, h) = namespace(*chain, b, w), chain
     none = xp.zeros(1, h.dtype)
     b, w = xp.concatenate([none, b]), xp.concatenate([none, w])
-    P = sweep(_riccati, None, xp.zeros(A.shape[1:], h.dtype), (A, Q, h, w))
+    if in_parallel(*chain, w):
+        P = parallel_recursions.covariances(A, Q, h, w)
+    else:
+        P = sweep(_riccati, None, xp.zeros(A.shape[1:], h.dtype), (A, Q, h, w))
     found = each(_filtered, None, (P, A, h, w))
     _, _, p, c, L, d = found
     m, mu = vector_forward(L, b, d, h)

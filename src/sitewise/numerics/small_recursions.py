@@ -1,34 +1,13 @@
-"""Linear recursions of vectors and matrices of a few numbers along rows, and the algebra of such matrices."""
+"""Linear recursions of vectors and matrices of a few numbers along rows."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from sitewise.numerics import parallel_recursions
+from sitewise.numerics.small_products import apply, dot, outer, times
 from sitewise.runtime.engine import Array, namespace
-from sitewise.runtime.sweeps import sweep
-
-
-def times(A: Array, B: Array) -> Array:
-    """A B for small matrices.  As sums of products they are compiled into a loop; as dots they would be calls."""
-    return (A[..., :, :, None] * B[..., None, :, :]).sum(-2)
-
-
-def apply(A: Array, x: Array) -> Array:
-    """A x for a small matrix."""
-    return (A * x[..., None, :]).sum(-1)
-
-
-def turned(A: Array) -> Array:
-    """Aᵀ."""
-    return A.swapaxes(-1, -2)
-
-
-def outer(x: Array, y: Array) -> Array:
-    return x[..., :, None] * y[..., None, :]
-
-
-def dot(x: Array, y: Array) -> Array:
-    return (x * y).sum(-1)
+from sitewise.runtime.sweeps import Step, in_parallel, sweep
 
 
 def _vector_forward(_: None, u: Array, row: Any) -> tuple[Array, Any]:
@@ -53,23 +32,33 @@ def _matrix_backward(_: None, N: Array, row: Any) -> tuple[Array, Any]:
 
 def vector_forward(L: Array, x: Array, y: Array, probe: Array) -> tuple[Array, Array]:
     """u_{j+1} = L_j u_j + x_j y_j from u_0 = 0, and probe_jᵀu_j."""
-    return sweep(_vector_forward, None, _zero(y, 1), (L, x, y, probe))
+    return _vectors(_vector_forward, L, x, y, probe, False)
 
 
 def vector_backward(L: Array, x: Array, y: Array, probe: Array) -> tuple[Array, Array]:
     """r_{j+1} of r_j = L_jᵀ r_{j+1} + x_j y_j, which is 0 after the last row, and probe_jᵀr_{j+1}."""
-    return sweep(_vector_backward, None, _zero(y, 1), (L, x, y, probe), reverse=True)
+    return _vectors(_vector_backward, L, x, y, probe, True)
 
 
 def matrix_forward(L: Array, x: Array, y: Array, probe: Array) -> tuple[Array, Array]:
     """U_{j+1} = L_j U_j L_jᵀ + x_j y_j y_jᵀ from U_0 = 0, and probe_jᵀU_j probe_j."""
-    return sweep(_matrix_forward, None, _zero(y, 2), (L, x, y, probe))
+    return _matrices(_matrix_forward, L, x, y, probe, False)
 
 
 def matrix_backward(L: Array, x: Array, y: Array, probe: Array) -> tuple[Array, Array]:
     """N_{j+1} of N_j = L_jᵀ N_{j+1} L_j + x_j y_j y_jᵀ, 0 after the last row, and probe_jᵀN_{j+1} probe_j."""
-    return sweep(_matrix_backward, None, _zero(y, 2), (L, x, y, probe), reverse=True)
+    return _matrices(_matrix_backward, L, x, y, probe, True)
 
 
-def _zero(y: Array, axes: int) -> Array:
-    return namespace(y).zeros((y.shape[1],) * axes, y.dtype)
+def _vectors(step: Step, L: Array, x: Array, y: Array, probe: Array, reverse: bool) -> tuple[Array, Array]:
+    if in_parallel(L, x, y, probe):
+        u = parallel_recursions.vectors(L, x[:, None] * y, reverse)
+        return u, dot(probe, u)
+    return sweep(step, None, namespace(y).zeros(y.shape[1], y.dtype), (L, x, y, probe), reverse)
+
+
+def _matrices(step: Step, L: Array, x: Array, y: Array, probe: Array, reverse: bool) -> tuple[Array, Array]:
+    if in_parallel(L, x, y, probe):
+        U = parallel_recursions.matrices(L, x[:, None, None] * outer(y, y), reverse)
+        return U, dot(probe, apply(U, probe))
+    return sweep(step, None, namespace(y).zeros((y.shape[1],) * 2, y.dtype), (L, x, y, probe), reverse)

@@ -21,12 +21,18 @@ import numpy as np
 from jax import lax
 
 from sitewise.runtime import programs
+from sitewise.runtime.device import on_accelerator
 from sitewise.runtime.engine import is_host
 
 T = TypeVar("T")
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
 Function = Callable[[Any, Any], Any]
 _BLOCKS = (128, 4096)  # rows of a program: a call costs as much as a thousand rows of a small state
+
+
+def in_parallel(*arrays: Any) -> bool:
+    """Whether a recursion of these arrays is to be done for all rows at once: on an accelerator."""
+    return on_accelerator() and not is_host(*arrays)
 
 
 def sweep(step: Step, settings: Hashable, start: T, rows: Any, reverse: bool = False) -> Any:
