@@ -44,7 +44,7 @@ class MarkovPrior(Prior):
     series: int | None = static(default=None)
 
     structure: ClassVar[str] = "markov"
-    about: ClassVar[str] = "The rows are a series in time, a Markov chain with the numbers of the full GP."
+    about: ClassVar[str] = "The rows are a series in time; the GP is computed as a Markov chain."
     host: ClassVar[bool] = True
 
     def check(self, columns: int, latents: int) -> None:
