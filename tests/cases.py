@@ -10,6 +10,7 @@ KERNELS = {
     "matern32": kernels.Matern32([0.7, 1.1], 1.3),
     "matern52": kernels.Matern52([0.7, 1.1], 1.3),
     "rational-quadratic": kernels.RationalQuadratic(0.8, 1.3, 0.7),
+    "cosine": kernels.Cosine([1.7, 2.9], 1.3),
     "periodic": kernels.Periodic(0.9, 2.3, 1.3),
     "linear": kernels.Linear(0.7),
     "constant": kernels.Constant(0.9),
@@ -53,6 +54,16 @@ PRIORS = {
         kernels.Matern52(0.8, 1.3), [[0.1, -0.4], [0.9, 0.3], [-1.0, 0.2]], means.Constant(0.4)
     ),
     "sparse-blocks": priors.SparsePrior(kernels.RBF(0.9), [[0.1, -0.4], [0.9, 0.3]], keep=0, block=6),
+    "markov": priors.MarkovPrior(kernels.Matern32(0.8, 1.3) + kernels.Constant(0.2), means.Constant(0.4)),
+    "markov-product": priors.MarkovPrior(kernels.Cosine(1.9) * kernels.Matern52(1.1, 0.9), means.Linear(0.2, 0.3)),
+    "markov-series": priors.MarkovPrior(kernels.Matern12(0.9, 1.2), series=1),
+}
+# The rows for those whose inputs are not two columns of any numbers: equal times, and two series.
+_TIMES = np.array([0.9, -1.2, 0.3, 0.3, 2.0, -0.4, 1.1])[:, None]
+INPUTS = {
+    "markov": _TIMES,
+    "markov-product": _TIMES,
+    "markov-series": np.concatenate([_TIMES, [[1.0], [0], [1], [0], [1], [1], [1]]], axis=1),
 }
 
 METHODS = {"laplace": Laplace(), "vi": VI(), "ep": EP()}

@@ -14,7 +14,7 @@ from sitewise.data import Data, table
 from sitewise.kernels import Kernel
 from sitewise.likelihoods import Likelihood
 from sitewise.parameters import walk
-from sitewise.priors import ClassPrior, FullPrior, Prior, SparsePrior
+from sitewise.priors import ClassPrior, FullPrior, MarkovPrior, Prior, SparsePrior
 from sitewise.sites import Sites
 from sitewise.types import fixed, module
 
@@ -68,6 +68,21 @@ class Model:
                 "prior; use Model.full, or in GPClassifier multi_class='one_vs_rest'."
             )
         return Model(SparsePrior(_kernel(kernel), table(Z, "Z"), _mean(mean), jitter, **storage), likelihood)
+
+    @staticmethod
+    def markov(
+        kernel: Kernel,
+        likelihood: Likelihood,
+        mean: means.Mean | None = None,
+        harmonics: int = 7,
+        series: int | None = None,
+    ) -> Model:
+        """A full GP of one column, time, as a Markov chain of a few states: O(n) where `full` is O(n³).
+
+        `harmonics` and `series` as in `MarkovPrior`.
+        """
+        _check_likelihood(likelihood)
+        return Model(MarkovPrior(_kernel(kernel), _mean(mean), harmonics, series), likelihood)
 
 
 def _check_likelihood(value: Any) -> None:

@@ -35,6 +35,7 @@ EVERY_OBJECT = [
     kernels.Matern52(),
     kernels.RationalQuadratic(1.0, 2.0, 0.3),
     kernels.Periodic(1.0, 2.0, 3.0),
+    kernels.Cosine(2.0, 3.0),
     kernels.Linear(0.7),
     kernels.Constant(0.2),
     0.5 * kernels.RBF() + kernels.Linear() * kernels.Matern32(active_dims=(1,)),
@@ -69,6 +70,7 @@ EVERY_OBJECT = [
     priors.FullPrior(kernels.RBF(2.0), means.Constant(0.5), 1e-6),
     priors.SparsePrior(kernels.RBF(2.0), [[0.0, 1.0], [2.0, 3.0]], block=64),
     priors.ClassPrior.of([kernels.RBF(1.0), kernels.RBF(2.0)], 2),
+    priors.MarkovPrior(kernels.Cosine(2.0), means.Constant(0.5), harmonics=4, series=1),
 ]
 KERNELS = [o for o in EVERY_OBJECT if isinstance(o, kernels.Kernel)]
 # All that have a mean and a variance to predict; a few of each shape of parameters, as each is a program to compile.

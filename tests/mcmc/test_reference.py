@@ -2,7 +2,7 @@ import jax
 import numpy as np
 
 from sitewise import Data, Model, kernels, likelihoods
-from sitewise.mcmc.reference import reference
+from sitewise.mcmc.reference import prior_root, reference
 from sitewise.sites import Sites
 
 
@@ -22,3 +22,12 @@ def test_normaliser_is_that_of_the_sites_also_where_a_precision_was_negative():
     np.testing.assert_allclose(found.log_z, log_z, atol=1e-8)
     np.testing.assert_allclose(found.mean, sigma @ nat1, atol=1e-8)
     np.testing.assert_allclose(np.asarray(found.root) @ np.asarray(found.root).T, sigma, atol=1e-8)
+
+
+def test_a_markov_prior_is_sampled_as_the_full_one():
+    data = Data.of(np.array([[0.3], [-1.0], [0.3], [2.0]]), np.zeros(4))
+    roots = [
+        prior_root(make(kernels.Matern32(0.7, 1.4), likelihoods.Gaussian()), data)[1]
+        for make in (Model.full, Model.markov)
+    ]
+    np.testing.assert_array_equal(*roots)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from cases import PRIORS, problem
+from cases import INPUTS, PRIORS, problem
 from sitewise import VI, Data, Model, Nested, evidence, kernels, likelihoods, means
 from sitewise.kernels import Kernel
 from sitewise.priors import FullPrior, Gram, LatentPosterior, Marginals, Prior
@@ -17,7 +17,7 @@ from sitewise.types import fixed, module
 
 @pytest.mark.parametrize("name", PRIORS)
 def test_the_librarys_own(name):
-    check_prior(PRIORS[name])
+    check_prior(PRIORS[name], INPUTS.get(name))
 
 
 @module

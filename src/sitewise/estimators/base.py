@@ -34,13 +34,17 @@ from sitewise.estimators.training import Sampling, warn_of
 from sitewise.kernels import Kernel, Matern52
 from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples
+from sitewise.methods import method_named
 from sitewise.model import SPARSE_JITTER, Model
+from sitewise.priors import MarkovPrior
 from sitewise.priors.inducing import SELECTIONS, select
 from sitewise.runtime import files
 from sitewise.runtime.precision import WORKING_DTYPE
 from sitewise.runtime.progress import Report, shown
 from sitewise.sites import Sites
 
+_STRUCTURES = ("auto", "full", "markov")
+_SERIES_ROWS = 2_000  # above this a time series is a Markov chain where that is possible
 _MANY_ROWS = 10_000  # above this the full GP takes too long on most machines
 
 RandomState = int | np.random.RandomState | None  # as in scikit-learn
@@ -53,6 +57,7 @@ class GPBase(Explaining, BaseEstimator):
     ard: bool
     mean: means.Mean | None
     method: str
+    structure: str
     n_inducing: int | None
     inducing: str | ArrayLike
     jitter: float
@@ -160,7 +165,7 @@ class GPBase(Explaining, BaseEstimator):
         return {**state, "_report": self.fit_report_} if "_report" in state else state
 
     def _start_model(self, likelihood: Likelihood, data: Data, seed: int) -> Model:
-        """A full model, or a sparse one if inducing inputs are requested by number or given."""
+        """A sparse model if inducing inputs are requested by number or given; else a full or a Markov one."""
         if not (isinstance(self.jitter, numbers.Real) and 0 <= self.jitter < np.inf):
             raise ValueError(f"jitter must be a finite number of at least 0, got {self.jitter!r}.")
         kernel, mean = self._start_kernel(data), self._start_mean(likelihood, data)
@@ -169,7 +174,11 @@ class GPBase(Explaining, BaseEstimator):
             raise ValueError(
                 f"inducing must be {' or '.join(map(repr, SELECTIONS))}, or a table; got {self.inducing!r}."
             )
+        if self.structure not in _STRUCTURES:
+            raise ValueError(f"structure must be one of {', '.join(_STRUCTURES)}, got {self.structure!r}.")
         if self.n_inducing is None and not given:
+            if self._is_series(kernel, likelihood, data):
+                return Model.markov(kernel, likelihood, mean)
             if data.rows > _MANY_ROWS:
                 warnings.warn(
                     f"A full GP of {data.rows} rows takes hours and {8e-9 * data.rows**2:.0f} GB for each matrix; "
@@ -178,12 +187,24 @@ class GPBase(Explaining, BaseEstimator):
                     stacklevel=4,
                 )
             return Model.full(self._kernels(kernel, likelihood), likelihood, mean, float(self.jitter))
+        if self.structure != "auto":
+            raise ValueError(f"structure={self.structure!r} has no inducing inputs; leave one of the two out.")
         if given and self.n_inducing is not None:
             raise ValueError("inducing is a table of inputs and says how many there are; leave n_inducing at None.")
         if not given and (not isinstance(self.n_inducing, numbers.Integral) or self.n_inducing < 1):
             raise ValueError(f"n_inducing must be None or a whole number of at least 1, got {self.n_inducing!r}.")
         Z = select(data.X, self.inducing, 0 if given else int(self.n_inducing), kernel=kernel, seed=seed)
         return Model.sparse(kernel, likelihood, Z, mean, max(float(self.jitter), SPARSE_JITTER))
+
+    def _is_series(self, kernel: Kernel, likelihood: Likelihood, data: Data) -> bool:
+        """Whether the prior is to be a Markov chain in time."""
+        if self.structure == "markov":
+            if self.jitter:
+                raise ValueError("structure='markov' has no matrix to which jitter could be added; leave jitter at 0.")
+            return True
+        if self.structure == "full" or self.jitter or method_named(self.method).samples or data.rows <= _SERIES_ROWS:
+            return False
+        return MarkovPrior(kernel).suits(data.X.shape[1], likelihood.latents)
 
     def _merged(self) -> list[Merged]:
         return [merge(self._X, y, self._weight) for y in self._targets(self._y, self._side)]

@@ -75,7 +75,9 @@ class GPClassifier(ClassifierMixin, GPBase):
         keeps the kernel as given
     tied : groups of hyperparameters that share one value, as in [("kernel.parts.0.lengthscale",
         "kernel.parts.1.lengthscale")] or ["kernel.parts.*.lengthscale"]
-    n_inducing : None for the full GP, O(n³); a number m for a sparse GP, O(nm²), with m inducing inputs
+    structure : "full", O(n³); "markov" for X of one column, the time, which gives the same numbers in O(n) for kernels
+        that have this form (`kernels.state_space`); "auto" is "markov" from 2 000 rows on where possible
+    n_inducing : a number m for a sparse GP, O(nm²), with m inducing inputs; None for none
     inducing : how they are chosen, "kmeans" or "greedy", or a table of inputs; train="inducing" moves them too
     jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
     class_weight : None, "balanced" or {class: weight}, as in scikit-learn
@@ -118,6 +120,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         fixed: str | Sequence[str] | None = None,
         train: str | Sequence[str] | None = None,
         tied: Groups | None = None,
+        structure: str = "auto",
         n_inducing: int | None = None,
         inducing: str | ArrayLike = "kmeans",
         jitter: float = 0.0,
@@ -147,6 +150,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         self.fixed = fixed
         self.train = train
         self.tied = tied
+        self.structure = structure
         self.n_inducing = n_inducing
         self.inducing = inducing
         self.jitter = jitter
@@ -215,6 +219,8 @@ class GPClassifier(ClassifierMixin, GPBase):
             reasons.append(f"method {' or '.join(map(repr, _JOINT_METHODS))}, and no EP")
         if self.n_inducing is not None or not isinstance(self.inducing, str):
             reasons.append("no inducing inputs")
+        if self.structure == "markov":
+            reasons.append("a structure other than 'markov'")
         if self.mean is not None:
             reasons.append("no mean, which would be the same for all classes and change nothing")
         if isinstance(self.likelihood, Likelihood):

@@ -61,7 +61,9 @@ class GPRegressor(ValuePredictions):
         train="likelihood.df"; fixed="*" keeps everything as given
     tied : groups of hyperparameters that share one value, as in [("kernel.parts.0.lengthscale",
         "kernel.parts.1.lengthscale")] or ["kernel.parts.*.lengthscale"]
-    n_inducing : None for the full GP, O(n³); a number m for a sparse GP, O(nm²), with m inducing inputs
+    structure : "full", O(n³); "markov" for X of one column, the time, which gives the same numbers in O(n) for kernels
+        that have this form (`kernels.state_space`); "auto" is "markov" from 2 000 rows on where possible
+    n_inducing : a number m for a sparse GP, O(nm²), with m inducing inputs; None for none
     inducing : how they are chosen, "kmeans" or "greedy", or a table of inputs; train="inducing" moves them too
     jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
     random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters; verbose may
@@ -104,6 +106,7 @@ class GPRegressor(ValuePredictions):
         fixed: str | Sequence[str] | None = None,
         train: str | Sequence[str] | None = None,
         tied: Groups | None = None,
+        structure: str = "auto",
         n_inducing: int | None = None,
         inducing: str | ArrayLike = "kmeans",
         jitter: float = 0.0,
@@ -131,6 +134,7 @@ class GPRegressor(ValuePredictions):
         self.fixed = fixed
         self.train = train
         self.tied = tied
+        self.structure = structure
         self.n_inducing = n_inducing
         self.inducing = inducing
         self.jitter = jitter

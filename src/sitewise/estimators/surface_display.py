@@ -132,7 +132,9 @@ def _drawable(model: Any) -> Latent:
         raise ValueError("A surface is of an approximate evidence, which mcmc has not; fit with method='hybrid'.")
     prior = latent.model.prior
     if not isinstance(prior, FullPrior):
-        raise ValueError("A surface is of the full GP; fit without inducing inputs, on fewer rows.")
+        raise ValueError(
+            "A surface is of the full GP; fit without inducing inputs and with structure='full', on fewer rows."
+        )
     if not isinstance(prior.mean, Zero):
         raise ValueError("A surface has no axis for the mean; fit with a likelihood or settings that need none.")
     others = [p.name for p, _ in walk(prior.kernel) if p.name not in ("lengthscale", "variance")]

@@ -1,6 +1,7 @@
 """Covariance functions, combined with `+`, `*` and by scaling: `2.0 * RBF() + Linear()`."""
 
 from sitewise.kernels.base import Kernel, Product, Scaled, Sum
+from sitewise.kernels.cosine import Cosine
 from sitewise.kernels.linear import Constant, Linear
 from sitewise.kernels.stationary import (
     RBF,
@@ -15,6 +16,7 @@ from sitewise.kernels.stationary import (
 __all__ = [
     "RBF",
     "Constant",
+    "Cosine",
     "Kernel",
     "Linear",
     "Matern12",

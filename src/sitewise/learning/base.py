@@ -127,6 +127,8 @@ class Fit(abc.ABC):
             f"{self.method}: {self.reason} ({self.rounds} rounds).",
             f"Climbed: {self.climbed}. It ended at {self.objective:.4f} nats.",
         ]
+        if self.model.prior.about:
+            lines.append(self.model.prior.about)
         lines += self._values()
         lines.append("Evidence on the final sites, in nats (per row):")
         for name, value in self.evidences.items():

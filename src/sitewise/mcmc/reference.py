@@ -42,7 +42,7 @@ def prior_root(model: Model, data: Data) -> tuple[jax.Array, jax.Array, jax.Arra
 
     Rows of weight 0 are made independent of the others, so that they change nothing.
     """
-    gram = model.prior.gram(data.X)
+    gram = model.prior.as_full().gram(data.X)
     if not isinstance(gram, FullGram):
         raise TypeError("mcmc needs a full GP: its samples are of the latent value of every row.")
     both = data.mask[:, None] & data.mask[None, :]

@@ -3,6 +3,7 @@
 from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior
 from sitewise.priors.classes import ClassPrior
 from sitewise.priors.full import FullPrior
+from sitewise.priors.markov import MarkovPrior
 from sitewise.priors.sparse import SparsePrior
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Gram",
     "LatentPosterior",
     "Marginals",
+    "MarkovPrior",
     "Prior",
     "SparsePrior",
 ]

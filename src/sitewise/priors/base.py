@@ -199,12 +199,14 @@ class Prior(abc.ABC):
     """A prior over functions.
 
     structure  a method may pair another inference and evidence with it (`methods.Method.variants`)
+    about      a sentence for reports; empty for what needs no mention
     exact      the sites act on f itself: there is no residual variance
     dense      keeps matrices of rows × rows, for which learners check the memory before they start
     host       `gram`, `gram_with_pull`, `posterior` and what they return also compute on NumPy arrays
     """
 
     structure: ClassVar[str] = ""
+    about: ClassVar[str] = ""
     exact: ClassVar[bool] = True
     dense: ClassVar[bool] = False
     host: ClassVar[bool] = False
@@ -254,6 +256,10 @@ class Prior(abc.ABC):
             return jax.vjp(lambda prior: prior.gram(X), later)[1](bar)[0]
 
         return self.gram(X), pull
+
+    def as_full(self) -> Prior:
+        """The same prior with a covariance matrix of all rows, which samplers need; itself where there is no such."""
+        return self
 
     @abc.abstractmethod
     def posterior(self, X: Array, sites: Sites) -> LatentPosterior:

@@ -1,0 +1,32 @@
+"""An undamped oscillation; times a Matérn kernel it is a damped one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sitewise.checks import one_number, one_per_column
+from sitewise.kernels.base import Kernel
+from sitewise.runtime.engine import Array, namespace
+from sitewise.types import ArrayField, module, positive
+
+
+@module
+class Cosine(Kernel):
+    """variance · cos(2π Σ_k (x_k − x'_k)/p_k)."""
+
+    period: ArrayField = positive(default=1.0)
+    variance: ArrayField = positive(default=1.0)
+
+    def check(self, columns: int) -> None:
+        super().check(columns)
+        one_per_column(self, self.seen(columns), "period")
+        one_number(self, "variance")
+
+    def pairs(self, A: Array, B: Array) -> Array:
+        """cos(u − u') = cos u cos u' + sin u sin u'."""
+        xp = namespace(A, B)
+        u, v = ((2 * np.pi * X / self.period).sum(axis=1) for X in (A, B))
+        return self.variance * (xp.outer(xp.cos(u), xp.cos(v)) + xp.outer(xp.sin(u), xp.sin(v)))
+
+    def diag(self, A: Array) -> Array:
+        return self.variance * namespace(A).ones(A.shape[0], A.dtype)

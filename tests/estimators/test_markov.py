@@ -1,0 +1,82 @@
+"""Estimators on time series: structure="markov" gives the numbers of "full"; when "auto" chooses it."""
+
+import numpy as np
+import pytest
+
+from sitewise import GPClassifier, GPRegressor, kernels, load
+from sitewise.estimators import base
+
+NEW = np.array([[-1.0], [2.2], [14.0]])
+
+
+@pytest.fixture(scope="module")
+def series():
+    rng = np.random.default_rng(2)
+    X = rng.uniform(0, 10, (50, 1))
+    X[7] = X[3]
+    return X, rng.poisson(np.exp(1 + np.sin(2 * X[:, 0]))).astype(float)
+
+
+@pytest.fixture(scope="module")
+def pair(series):
+    return [GPRegressor(likelihood="poisson", structure=name).fit(*series) for name in ("full", "markov")]
+
+
+def same(one, other, tolerance=1e-7):
+    np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance)
+
+
+def test_it_is_the_full_gp(pair):
+    full, markov = pair
+    assert "Markov chain" in markov.fit_report_ and "Markov" not in full.fit_report_
+    same(full.predict_latent(NEW, return_std=True), markov.predict_latent(NEW, return_std=True), 1e-5)
+    same(full.evidence_["ep"], markov.evidence_["ep"])
+    for name in ("influence_", "sites_"):
+        same(getattr(full, name), getattr(markov, name), 1e-5)
+
+
+def test_rows_are_added_and_removed(series, pair):
+    more = np.array([[10.5], [3.3]]), np.array([4.0, 1.0])
+    latents = []
+    for one in pair:
+        kernel, mean = pair[0].kernel_, pair[0].mean_
+        again = GPRegressor(kernel, mean=mean, likelihood="poisson", structure=one.structure, fixed="*").fit(*series)
+        latents.append(again.update(*more).forget([0, 5]).predict_latent(NEW, return_cov=True))
+    for full, markov in zip(*latents, strict=True):
+        same(full, markov)
+
+
+def test_it_is_saved(pair, tmp_path):
+    pair[1].save(tmp_path / "series.sitewise")
+    again = load(tmp_path / "series.sitewise")
+    assert again.structure == "markov"
+    same(pair[1].predict(NEW), again.predict(NEW), 1e-12)
+
+
+@pytest.mark.parametrize(("settings", "columns", "chosen"), [
+    ({}, 1, "markov"),
+    ({"structure": "full"}, 1, "full"),
+    ({"kernel": kernels.RBF()}, 1, "full"),
+    ({"jitter": 1e-6}, 1, "full"),
+    ({}, 2, "full"),
+    ({"n_inducing": 5}, 1, "sparse"),
+])  # fmt: skip
+def test_when_it_is_chosen(monkeypatch, series, settings, columns, chosen):
+    monkeypatch.setattr(base, "_SERIES_ROWS", 20)
+    X, y = np.repeat(series[0], columns, axis=1), np.where(series[1] > 2, "many", "few")
+    model = GPClassifier(**settings, fixed="kernel*", random_state=0)
+    assert model.fit(X, y)._latents[0].model.prior.structure == chosen
+    assert model.fit(X[:20], y[:20])._latents[0].model.prior.structure != "markov"
+
+
+@pytest.mark.parametrize(("settings", "columns", "words"), [
+    ({"structure": "chain"}, 1, "structure must be one of auto, full, markov"),
+    ({"structure": "markov"}, 2, "inputs of one column"),
+    ({"structure": "markov", "kernel": kernels.RBF()}, 1, "RBF is not a Markov process"),
+    ({"structure": "markov", "n_inducing": 5}, 1, "no inducing inputs"),
+    ({"structure": "markov", "jitter": 1e-6}, 1, "leave jitter at 0"),
+    ({"structure": "markov", "method": "mcmc"}, 1, "leave structure at 'auto'"),
+])  # fmt: skip
+def test_what_is_refused(series, settings, columns, words):
+    with pytest.raises(ValueError, match=words):
+        GPRegressor(**settings).fit(np.repeat(series[0], columns, axis=1), series[1])
