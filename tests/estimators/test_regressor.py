@@ -150,3 +150,11 @@ def test_rows_of_a_line_without_noise_are_not_called_uncorrelated():
         model = GPRegressor().fit(x, x[:, 0])
     assert model.score(x, x[:, 0]) > 0.999
     assert not [w for w in caught if "uncorrelated" in str(w.message)]
+
+
+def test_a_series_of_many_periods_is_found_from_the_default_start():
+    """From the spread of the times the ascent would lead to a constant."""
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(0, 150, 300))[:, None]
+    model = GPRegressor().fit(x, np.sin(x[:, 0]) + 0.2 * rng.normal(size=300))
+    assert 0.5 < model.kernel_.lengthscale < 5 and model.score(x, np.sin(x[:, 0])) > 0.95

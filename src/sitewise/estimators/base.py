@@ -30,7 +30,7 @@ from sitewise.estimators.rows import Merged, merge, refuse_dates, start_lengthsc
 from sitewise.estimators.sampled import Sampled
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.side_information import Side
-from sitewise.estimators.training import Sampling, warn_of
+from sitewise.estimators.training import Approximate, Sampling, warn_of
 from sitewise.kernels import Kernel, Matern52
 from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples
@@ -139,6 +139,8 @@ class GPBase(Explaining, BaseEstimator):
             model = self._start_model(likelihood, m.data, seed)
             if len(old) == len(merged) and _same_form(old[k].model, model):
                 model = old[k].model
+            elif self.kernel is None and m.data.X.shape[1] == 1 and isinstance(method, Approximate):
+                model = method.start(model, m.data)
             with shown(self.verbose, f"{type(self).__name__} {k + 1}/{len(merged)}") as progress:
                 found.append(method.learn(model, m.data, seed, progress and _part(progress, k, len(merged))))
         self._store(merged, [one.latent for one in found])

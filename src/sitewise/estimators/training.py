@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sitewise.data import Data
+from sitewise.data import Data, bucket
 from sitewise.estimators.integrated import IntegratedLatent
 from sitewise.estimators.latent import Latent, infer
 from sitewise.estimators.sampled import Sampled
@@ -25,14 +25,17 @@ from sitewise.inference import Solution
 from sitewise.learning.base import Learner, SiteFit
 from sitewise.learning.integration import integrate
 from sitewise.learning.nested import Nested
+from sitewise.learning.search import Search
 from sitewise.mcmc import sample
 from sitewise.model import Model
-from sitewise.parameters import Groups, Trainable, values
+from sitewise.parameters import Groups, Trainable, values, with_values
+from sitewise.runtime.precision import working_precision
 from sitewise.runtime.progress import Report
 from sitewise.sites import Sites
 from sitewise.supports import Positive
 
 _PRIOR_SCALE = 2.0
+_STARTS = 8
 _SO_LONG = 1e3  # spreads of the inputs: a column with such a lengthscale has no effect
 # Predictions average over the draws and need fewer of them than the hyperparameters themselves; the report applies the
 # strict limits.
@@ -106,6 +109,26 @@ class Approximate:
             doubt = " ".join([*filter(None, [doubt]), *found.problems])
         at_bound = tuple(label for label in fit.at_bound if not _not_needed(label, fit))
         return Learned(latent, fit.rounds, fit.converged, why, words, at_bound, doubt)
+
+    def start(self, model: Model, data: Data) -> Model:
+        """The model with the lengthscale from which the ascent should start, for a default kernel of one column.
+
+        A series of many periods has its optimum far below the spread of its times, and from there the ascent leads to a
+        constant.  Of ℓ, ℓ/4, ℓ/16, … down to four typical steps the one with the highest evidence is taken.
+        """
+        X, start = np.asarray(data.X), values(model).get("kernel.lengthscale")
+        if start is None or start.ndim:
+            return model
+        first, least = float(start), 4 * float(np.ptp(X)) / len(X)
+        lengths = [first * 4.0**-k for k in range(_STARTS) if k == 0 or first * 4.0**-k >= least > 0]
+        if len(lengths) == 1 or not isinstance(self.learner, Nested):
+            return model
+        tried = [with_values(model, {"kernel.lengthscale": np.float64(length)}) for length in lengths]
+        with working_precision():
+            search = Search(self.learner, model, data, bucket(data.rows), None, None)
+            found = [search.evaluate(np.asarray(search.trainable.to_vector(m)), search.first_sites) for m in tried]
+        value = [float(f.value) if f.solution.outcome.settled else -np.inf for f in found]
+        return tried[int(np.argmax(value))]
 
     def infer(self, latent: Latent, data: Data, old: np.ndarray, new: np.ndarray) -> tuple[Latent, Solution]:
         """Inference again with other rows at the same hyperparameters; row new[i] starts where row old[i] was."""
