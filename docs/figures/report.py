@@ -32,8 +32,7 @@ def shot(page: Path, width: int, height: int, out: Path) -> None:
     """The page in a window of this size."""
     size = (f"--window-size={width},{height}", f"--screenshot={out}", page.as_uri())
     subprocess.run([*CHROMIUM, *size], check=True, capture_output=True)
-    small = Image.open(out).convert("P", palette=Image.Palette.ADAPTIVE, colors=160)
-    small.save(out, optimize=True)
+    Image.open(out).convert("RGB").save(out, optimize=True)
 
 
 def printed(page: Path, folder: Path, out: Path) -> None:
@@ -45,7 +44,7 @@ def printed(page: Path, folder: Path, out: Path) -> None:
     sheet = Image.new("RGB", (sum(p.width for p in pages) + 20, pages[0].height), "grey")
     for k, one in enumerate(pages):
         sheet.paste(one, (k * (one.width + 10), 0))
-    sheet.convert("P", palette=Image.Palette.ADAPTIVE, colors=160).save(out, optimize=True)
+    sheet.save(out, optimize=True)
 
 
 def main() -> None:

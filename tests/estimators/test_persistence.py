@@ -322,3 +322,18 @@ def test_an_evidence_of_ones_own_is_not_saved_as_that_of_the_library(classifier,
 def test_an_estimator_that_is_not_fitted_has_nothing_to_save(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
         GPRegressor().save(tmp_path / "model")
+
+
+@pytest.mark.parametrize("settings", [{}, {"with_mean": False}, {"with_std": False}])
+def test_a_pipeline_with_a_scaler(tmp_path, X, labels, settings) -> None:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+    pipeline = make_pipeline(StandardScaler(**settings), GPClassifier(method="laplace")).fit(X, labels)
+    sitewise.save(pipeline, tmp_path / "p.sitewise")
+    again = sitewise.load(tmp_path / "p.sitewise")
+    assert np.array_equal(again.predict_proba(X), pipeline.predict_proba(X))
+    assert again[0].get_params() == pipeline[0].get_params()
+    other = make_pipeline(MinMaxScaler(), GPClassifier(method="laplace")).fit(X, labels)
+    with pytest.raises(ValueError, match="cannot hold MinMaxScaler"):
+        sitewise.save(other, tmp_path / "q.sitewise")

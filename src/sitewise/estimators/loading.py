@@ -19,7 +19,7 @@ KINDS = {kind.__name__: kind for kind in (GPClassifier, GPOrdinal, GPRegressor, 
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator, or a pipeline of `TableEncoder` and an estimator, to one file that `load` reads."""
+    """Write a fitted estimator, or a pipeline of TableEncoder or StandardScaler and one, to a file for `load`."""
     check_is_fitted(model)
     files.write_whole(Path(path), persistence.to_bytes(model))
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
 from sitewise.data import Data, bucket
 from sitewise.errors import UserError
@@ -47,6 +48,9 @@ _FITTED = (
     "n_iter_", "converged_", "fit_report_", "_X", "_y", "_weight", "_side", "table_",
 )  # fmt: skip
 
+
+# What fit leaves in a StandardScaler of scikit-learn.
+_SCALER = ("mean_", "var_", "scale_", "n_features_in_", "n_samples_seen_", "feature_names_in_")
 
 # The fields of a sampled latent function, which has no sites; `sampled` names its hyperparameters.
 _DRAWN = ("vectors", "z", "limits", "evaluations", "stuck")
@@ -83,10 +87,14 @@ def _encode_model(model: Any, arrays: list[np.ndarray]) -> dict[str, Any]:
     """A fitted estimator, a table encoder, or a pipeline of them."""
     if isinstance(model, Pipeline):
         return {"estimator": "Pipeline", "steps": [[name, _encode_model(step, arrays)] for name, step in model.steps]}
+    if type(model) is StandardScaler:
+        state = {name: getattr(model, name) for name in _SCALER if hasattr(model, name)}
+        parameters = {name: value for name, value in model.get_params().items() if name != "copy"}
+        return {"estimator": "StandardScaler", "parameters": encode(parameters, arrays), "state": encode(state, arrays)}
     if not hasattr(model, "_latents") and not hasattr(model, "_state"):
         raise UserError(
             f"A model file cannot hold {type(model).__name__}: it holds fitted estimators of sitewise, and pipelines "
-            "of TableEncoder and one of them; TableEncoder scales numbers itself, and for other steps there is pickle."
+            "of StandardScaler or TableEncoder and one of them; for other steps there is pickle."
         )
     header = {"estimator": type(model).__name__, "parameters": encode(model.get_params(deep=False), arrays)}
     if hasattr(model, "_state"):
@@ -155,6 +163,8 @@ def _split(body: memoryview, length: int) -> tuple[dict[str, Any], list[np.ndarr
 def _build(header: dict[str, Any], arrays: list[np.ndarray], kinds: Mapping[str, type]) -> Any:
     if header["estimator"] == "Pipeline":
         return Pipeline([(str(name), _build(step, arrays, kinds)) for name, step in header["steps"]])
+    if header["estimator"] == "StandardScaler":
+        return _build_scaler(decode(header["parameters"], arrays), decode(header["state"], arrays))
     estimator = kinds[header["estimator"]](**decode(header["parameters"], arrays))
     if "state" in header:
         return estimator._restore(decode(header["state"], arrays))
@@ -177,6 +187,17 @@ def _build(header: dict[str, Any], arrays: list[np.ndarray], kinds: Mapping[str,
     ]
     estimator._store(merged, latents)
     return estimator
+
+
+def _build_scaler(parameters: dict[str, Any], state: dict[str, Any]) -> StandardScaler:
+    scaler = StandardScaler(**{name: bool(parameters[name]) for name in ("with_mean", "with_std")})
+    if set(state) - set(_SCALER):
+        raise ValueError(f"unknown attributes {sorted(set(state) - set(_SCALER))}")
+    for name, value in state.items():
+        if name in _SCALER[:3] and value is not None:
+            _check(value, (int(state["n_features_in_"]),))
+        setattr(scaler, name, value)
+    return scaler
 
 
 def _build_latent(part: dict[str, Any], data: Data, inputs: int) -> Latent | Sampled:
