@@ -34,6 +34,7 @@ class Parameter:
     support: Support
     shape: tuple[int, ...]
     train: bool
+    prior: HyperPrior | None = None  # its own, for a learner that is given no other
 
     def __repr__(self) -> str:
         notes = [
@@ -84,7 +85,8 @@ def walk(obj: Any, prefix: str = "") -> Iterator[tuple[Parameter, Any]]:
         path = _join(prefix, name)
         if "support" in metadata:
             train = metadata.get("train", True)
-            yield Parameter(path, metadata["support"], tuple(np.shape(value)), train), value
+            own = metadata.get("prior")
+            yield Parameter(path, metadata["support"], tuple(np.shape(value)), train, own), value
         else:
             yield from walk(value, path)
 
@@ -218,7 +220,8 @@ class Trainable:
 
     def priors(self, given: Mapping[str, HyperPrior]) -> tuple[tuple[str, HyperPrior], ...]:
         """Pairs of a parameter and its prior, from priors of names or patterns.  Hashable: a compilation key."""
-        found = self._given("prior", given)
+        own = {p.name: p.prior for p in self.parameters if p.prior is not None}
+        found = own | self._given("prior", given)
         for name, prior in found.items():
             density = getattr(prior, "log_prob", None)
             if isinstance(prior, type) or density is None or len(inspect.signature(density).parameters) != 1:

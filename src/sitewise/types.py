@@ -44,9 +44,12 @@ def positive(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
     return _parameter(Positive(), default, train)
 
 
-def real(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
-    """A parameter with real values; with train=False it is held constant unless it is trained by name."""
-    return _parameter(Real(), default, train)
+def real(default: Any = dataclasses.MISSING, train: bool = True, prior: Any = None) -> Any:
+    """A parameter with real values; with train=False it is held constant unless it is trained by name.
+
+    It is learned with the `prior`, if it has one, unless the learner is given another.
+    """
+    return _parameter(Real(), default, train, prior)
 
 
 def bounded(low: float, high: float, default: Any = dataclasses.MISSING, train: bool = True) -> Any:
@@ -64,8 +67,8 @@ def ordered(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
     return _parameter(Ordered(), default, train)
 
 
-def _parameter(support: Support, default: Any, train: bool) -> Any:
-    return dataclasses.field(default=default, metadata={"support": support, "train": train})
+def _parameter(support: Support, default: Any, train: bool, prior: Any = None) -> Any:
+    return dataclasses.field(default=default, metadata={"support": support, "train": train, "prior": prior})
 
 
 def fixed(default: Any = dataclasses.MISSING) -> Any:

@@ -23,7 +23,7 @@ from sitewise.data import Data, check_size
 from sitewise.estimators import kernel_parameters, sklearn_kernels
 from sitewise.estimators.explaining import Explaining
 from sitewise.estimators.latent import Latent
-from sitewise.estimators.lengthscales import start_lengthscales, with_ard
+from sitewise.estimators.lengthscales import start_lengthscales, with_ard, with_shrunk
 from sitewise.estimators.mixture import Mixture
 from sitewise.estimators.persistence import to_bytes
 from sitewise.estimators.rows import Merged, merge, refuse_dates, start_lengthscale
@@ -54,7 +54,7 @@ class GPBase(Explaining, BaseEstimator):
     """One fitted problem per `_targets` entry: one for regression, two classes or joint classes, else one per class."""
 
     kernel: Kernel | None
-    ard: bool
+    ard: bool | str
     mean: means.Mean | None
     method: str
     structure: str
@@ -114,13 +114,16 @@ class GPBase(Explaining, BaseEstimator):
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             hint = sklearn_kernels.advice(self.kernel) or "Matern52() is one"
             raise ValueError(f"kernel must come from sitewise.kernels, got {self.kernel!r}: {hint}.")
-        if not isinstance(self.ard, bool | np.bool_):
-            raise ValueError(f"ard must be True (one lengthscale per column) or False, got {self.ard!r}.")
-        if self.kernel is not None:
-            return self.kernel if data is None or not self.ard else with_ard(self.kernel, data.X.shape[1])
+        if not isinstance(self.ard, bool | np.bool_) and self.ard != "shrunk":
+            raise ValueError(f"ard must be True (one lengthscale per column), 'shrunk' or False, got {self.ard!r}.")
         if data is None:
-            return Matern52()
-        return Matern52((start_lengthscales if self.ard else start_lengthscale)(np.asarray(data.X)))
+            return Matern52() if self.kernel is None else self.kernel
+        X = np.asarray(data.X)
+        if self.ard == "shrunk":
+            return with_shrunk(Matern52() if self.kernel is None else self.kernel, X, start=self.kernel is None)
+        if self.kernel is not None:
+            return with_ard(self.kernel, X.shape[1]) if self.ard else self.kernel
+        return Matern52((start_lengthscales if self.ard else start_lengthscale)(X))
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
         if self.mean is not None and not isinstance(self.mean, means.Mean):

@@ -57,7 +57,8 @@ class GPClassifier(ClassifierMixin, GPBase):
     ----------
     kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
     ard : True gives every column of X a lengthscale of its own, in a given kernel too, which then starts from the
-        lengthscale that it has; False leaves the kernel as it is
+        lengthscale that it has; "shrunk" draws them towards a common one (`kernels.Shrunk`); False leaves the kernel as
+        it is
     likelihood : "probit", "logit", or a likelihood object of two classes; joint classes have a softmax instead
     mean : a mean of `sitewise.means`; None is zero
     method : "hybrid" (VI sites; EP evidence, or Laplace's for joint classes), "ep", "vi", "laplace",
@@ -102,7 +103,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         self,
         kernel: Kernel | None = None,
         *,
-        ard: bool = False,
+        ard: bool | str = False,
         likelihood: str | Likelihood = "probit",
         mean: means.Mean | None = None,
         method: str = "hybrid",

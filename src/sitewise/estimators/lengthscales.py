@@ -17,13 +17,14 @@ from sitewise.estimators.rows import start_lengthscale
 from sitewise.estimators.sampled import Sampled
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.training import Approximate
-from sitewise.kernels import Kernel
+from sitewise.kernels import Kernel, Shrunk, Stationary
 from sitewise.kernels.base import Product, Scaled, Sum
 from sitewise.learning.curvature import Curvature, curvature
 from sitewise.learning.nested import Nested
 from sitewise.learning.search import Search
 from sitewise.parameters import Trainable, with_values
 from sitewise.runtime.precision import working_precision
+from sitewise.types import replace
 
 _UNKNOWN = 10.0  # a standard error of log θ above this says that any value would do
 Ends = Callable[[str, int], tuple[float, float, float]]
@@ -79,6 +80,34 @@ def with_ard(kernel: Kernel, columns: int) -> Kernel:
             f"ard=True is for kernels with a lengthscale, which {type(kernel).__name__} has not; leave ard at False."
         )
     return with_values(kernel, {name: np.array(np.broadcast_to(value, len(seen))) for name, seen, value in found})
+
+
+def with_shrunk(kernel: Kernel, X: np.ndarray, start: bool) -> Kernel:
+    """The kernel with a lengthscale for every column, each drawn towards a common one in the units of the columns.
+
+    With `start` the common one is that from which a search without a given kernel starts.
+    """
+    spread = np.std(X, axis=0)
+    units = np.where(spread > 0, spread, 1.0)
+
+    def shrink(part: Any, seen: np.ndarray) -> Kernel:
+        if part.active_dims is not None:
+            seen = seen[list(part.active_dims)]
+        if isinstance(part, Sum | Product):
+            return replace(part, parts=tuple(shrink(each, seen) for each in part.parts))
+        if isinstance(part, Scaled):
+            return replace(part, base=shrink(part.base, seen))
+        if not isinstance(part, Stationary) or np.ndim(part.lengthscale):
+            raise ValueError(
+                f"ard='shrunk' is for stationary kernels with one lengthscale, and {type(part).__name__} is none; "
+                "leave ard at False, or build kernels.Shrunk yourself."
+            )
+        own = replace(part, active_dims=None)
+        if start:
+            own = replace(own, lengthscale=np.float64(start_lengthscale(X[:, seen] / units[seen])))
+        return Shrunk(own, np.zeros(len(seen)), units=units[seen], active_dims=part.active_dims)
+
+    return shrink(kernel, np.arange(X.shape[1]))
 
 
 def start_lengthscales(X: np.ndarray) -> np.ndarray:

@@ -60,7 +60,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         kernel: Kernel | None = None,
         *,
         order: Sequence[Any] | None = None,
-        ard: bool = False,
+        ard: bool | str = False,
         mean: means.Mean | None = None,
         method: str = "hybrid",
         max_iter: int | None = None,

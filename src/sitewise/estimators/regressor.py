@@ -37,7 +37,8 @@ class GPRegressor(ValuePredictions):
     ----------
     kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
     ard : True gives every column of X a lengthscale of its own, in a given kernel too, which then starts from the
-        lengthscale that it has; False leaves the kernel as it is
+        lengthscale that it has; "shrunk" draws them towards a common one (`kernels.Shrunk`); False leaves the kernel as
+        it is
     likelihood : "gaussian"; "student_t" or "laplace_noise" (robust); "poisson" or "negative_binomial" (counts);
         "gamma" or "log_normal" (positive values); "beta" (shares in (0, 1)); "binomial" (successes in trials);
         "censored_gaussian" (some values only known to lie beyond a bound); "heteroscedastic_gaussian" (an error bar for
@@ -87,7 +88,7 @@ class GPRegressor(ValuePredictions):
         self,
         kernel: Kernel | None = None,
         *,
-        ard: bool = False,
+        ard: bool | str = False,
         likelihood: str | Likelihood = "gaussian",
         mean: means.Mean | None = None,
         normalize_y: bool | str = "auto",

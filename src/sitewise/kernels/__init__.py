@@ -3,6 +3,7 @@
 from sitewise.kernels.base import Kernel, Product, Scaled, Sum
 from sitewise.kernels.cosine import Cosine
 from sitewise.kernels.linear import Constant, Linear
+from sitewise.kernels.shrunk import Shrunk
 from sitewise.kernels.stationary import (
     RBF,
     Matern12,
@@ -26,6 +27,7 @@ __all__ = [
     "Product",
     "RationalQuadratic",
     "Scaled",
+    "Shrunk",
     "Stationary",
     "Sum",
 ]

@@ -1,0 +1,82 @@
+"""One lengthscale per column, drawn towards a common one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sitewise.checks import must_be, one_number
+from sitewise.hyperpriors import Normal
+from sitewise.kernels.base import Kernel, Pull
+from sitewise.kernels.stationary import Stationary
+from sitewise.runtime.engine import Array, namespace
+from sitewise.types import ArrayField, fixed, module, positive, real, replace
+
+
+@module
+class Shrunk(Kernel):
+    """The stationary kernel `base` with the lengthscales ℓ_j = ℓ s_j exp(τ z_j), z_j ~ N(0, 1).
+
+    ℓ is the lengthscale of `base`, z are the `deviations`, τ is the `spread` and s are the `units` of the columns,
+    which are held.  At τ = 0 the kernel is isotropic (in these units); as τ grows it becomes a kernel with a free lengthscale
+    for every column.  The deviations have a standard normal prior without being asked: with it a column gets a
+    lengthscale of its own as far as the rows speak for it.
+
+    The spread is held unless it is trained by name.  The maximum over both is no estimate of it: a larger spread needs
+    smaller deviations for the same kernel, so that the density keeps rising with it.  Compare spreads by the evidence
+    with the deviations integrated out (`learning.integration`).
+    """
+
+    base: Stationary = fixed()
+    deviations: ArrayField = real(default=0.0, prior=Normal(0.0, 1.0))
+    spread: ArrayField = positive(default=0.25, train=False)
+    units: ArrayField = fixed(default=1.0)
+
+    def check(self, columns: int) -> None:
+        super().check(columns)
+        must_be(self.base, Stationary, "The base of Shrunk", "Matern52(), a stationary kernel of sitewise.kernels")
+        one_number(self, "spread")
+        seen = self.seen(columns)
+        self.base.check(seen)
+        if np.ndim(self.base.lengthscale):
+            raise ValueError("Shrunk: the base must have one lengthscale, which all columns share; got several.")
+        if np.shape(self.deviations) != (seen,) or np.shape(self.units) not in ((), (seen,)):
+            raise ValueError(
+                f"Shrunk: deviations must have one entry for each of the {seen} columns, and units one or as many; got "
+                f"shapes {np.shape(self.deviations)} and {np.shape(self.units)}."
+            )
+
+    @property
+    def lengthscale(self) -> Array:
+        """ℓ_j of every column."""
+        xp = namespace(self.deviations, self.base.lengthscale)
+        return self.base.lengthscale * self.units * xp.exp(self.spread * self.deviations)
+
+    @property
+    def variance(self) -> Array:
+        return self.base.variance
+
+    def _plain(self) -> Stationary:
+        return replace(self.base, lengthscale=self.lengthscale)
+
+    def pairs(self, A: Array, B: Array) -> Array:
+        return self._plain().pairs(A, B)
+
+    def pairs_with_pull(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Pull]:
+        plain = self._plain()
+        matrix, pull_plain = plain.pairs_with_pull(A, B)
+
+        def pull(bar: np.ndarray) -> Shrunk:
+            by_plain = pull_plain(bar)
+            by_log = by_plain.lengthscale * plain.lengthscale  # derivatives in log ℓ_j = log ℓ + log s_j + τ z_j
+            return replace(
+                self,
+                base=replace(by_plain, lengthscale=np.sum(by_log) / self.base.lengthscale),
+                deviations=self.spread * by_log,
+                spread=np.sum(self.deviations * by_log),
+                units=np.zeros_like(self.units),
+            )
+
+        return matrix, pull
+
+    def diag(self, A: Array) -> Array:
+        return self.base.diag(A)
