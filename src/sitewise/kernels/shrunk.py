@@ -17,9 +17,9 @@ class Shrunk(Kernel):
     """The stationary kernel `base` with the lengthscales ℓ_j = ℓ s_j exp(τ z_j), z_j ~ N(0, 1).
 
     ℓ is the lengthscale of `base`, z are the `deviations`, τ is the `spread` and s are the `units` of the columns,
-    which are held.  At τ = 0 the kernel is isotropic (in these units); as τ grows it becomes a kernel with a free lengthscale
-    for every column.  The deviations have a standard normal prior without being asked: with it a column gets a
-    lengthscale of its own as far as the rows speak for it.
+    which are held.  At τ = 0 the kernel is isotropic (in these units); as τ grows it becomes a kernel with a free
+    lengthscale for every column.  The deviations have a standard normal prior without being asked: with it a column
+    gets a lengthscale of its own as far as the rows speak for it.
 
     The spread is held unless it is trained by name.  The maximum over both is no estimate of it: a larger spread needs
     smaller deviations for the same kernel, so that the density keeps rising with it.  Compare spreads by the evidence
