@@ -100,17 +100,6 @@ def fact(warning: warnings.WarningMessage) -> str:
     return str(getattr(warning.message, "fact", warning.message))
 
 
-def made_by() -> dict[str, Any]:
-    """When and by which versions a report was made."""
-    import importlib.metadata
-    import platform
-    from datetime import datetime
-
-    libraries = {name: importlib.metadata.version(name) for name in ("jax", "numpy", "scipy", "scikit-learn")}
-    now = datetime.now().astimezone().isoformat(sep=" ", timespec="minutes")
-    return {"date": now, "versions": {"Python": platform.python_version(), **libraries}}
-
-
 def print_json(result: Any) -> None:
     """Print a result as one line of JSON."""
     print(json.dumps(finite(result), ensure_ascii=False, allow_nan=False))

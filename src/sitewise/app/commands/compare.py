@@ -15,7 +15,6 @@ from sitewise.app.advice import command_line
 from sitewise.app.process import (
     check_writable,
     ends_in_a_sentence,
-    made_by,
     note,
     own_process,
     print_json,
@@ -84,6 +83,7 @@ def compare(
     """
     from sitewise import __version__
     from sitewise.app.loading import load
+    from sitewise.app.made import made_by
     from sitewise.app.report import comparison_report
     from sitewise.app.rivals import LABELS as RIVALS
     from sitewise.app.rivals import task_of
