@@ -159,3 +159,15 @@ def test_errors_of_shares_are_those_of_the_slopes(X) -> None:
     parts = (f[:, 1:] - f[:, :1]) ** 2 * X.var(axis=0)
     wanted = np.std(parts / parts.sum(axis=1, keepdims=True), axis=0)
     np.testing.assert_allclose(model.importance().total_error, wanted, rtol=0.25, atol=0.01)
+
+
+def test_shrunk_lengthscales_lie_between_one_and_all_of_their_own(X, values) -> None:
+    scaled = X * [1.0, 100.0, 1.0]  # the units of a column do not matter
+    models = [GPRegressor(ard="shrunk").fit(table, values) for table in (X, scaled)]
+    first, second = (np.asarray(model.kernel_.lengthscale) for model in models)
+    np.testing.assert_allclose(second / [1.0, 100.0, 1.0], first, rtol=1e-3)
+    free = np.asarray(GPRegressor(ard=True).fit(X, values).kernel_.lengthscale)
+    assert 1.0 < first[2] / first[0] < free[2] / free[0]
+    np.testing.assert_allclose(models[0].predict(X), models[1].predict(scaled), rtol=1e-4, atol=1e-3)
+    with pytest.raises(ValueError, match="'shrunk' is for stationary kernels"):
+        GPRegressor(kernels.Linear(), ard="shrunk").fit(X, values)

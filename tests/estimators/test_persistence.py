@@ -36,6 +36,7 @@ EVERY_OBJECT = [
     kernels.RationalQuadratic(1.0, 2.0, 0.3),
     kernels.Periodic(1.0, 2.0, 3.0),
     kernels.Cosine(2.0, 3.0),
+    kernels.Shrunk(kernels.Matern52(0.8), np.array([0.3, -0.2, 0.5]), 0.4, np.array([1.0, 2.0, 1.0])),
     kernels.Linear(0.7),
     kernels.Constant(0.2),
     0.5 * kernels.RBF() + kernels.Linear() * kernels.Matern32(active_dims=(1,)),

@@ -67,3 +67,19 @@ def test_tables_of_different_width_are_refused():
         kernels.Matern52().matrix(np.zeros((3, 1)), np.zeros((4, 2)))
     with pytest.raises(ValueError, match="one number, or one per column"):
         kernels.Matern52([1.0, 1.0, 1.0]).matrix(np.zeros((3, 2)))
+
+
+def test_shrunk_is_isotropic_without_spread_and_ard_with_it():
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    z = np.array([0.5, -1.0, 2.0])
+    base = kernels.Matern52(0.8, 1.3)
+    nearly = kernels.Shrunk(base, z, 1e-12)
+    np.testing.assert_allclose(nearly.matrix(X), base.matrix(X), rtol=1e-9)
+    free = kernels.Shrunk(base, z, 0.7, np.array([1.0, 2.0, 3.0]))
+    lengths = 0.8 * np.array([1.0, 2.0, 3.0]) * np.exp(0.7 * z)
+    np.testing.assert_allclose(free.lengthscale, lengths)
+    np.testing.assert_allclose(free.matrix(X), kernels.Matern52(lengths, 1.3).matrix(X), rtol=1e-12)
+    with pytest.raises(ValueError, match="one entry for each of the 3 columns"):
+        kernels.Shrunk(base, [0.0, 0.0]).check(3)
+    with pytest.raises(ValueError, match="one lengthscale, which all columns share"):
+        kernels.Shrunk(kernels.RBF([1.0, 2.0, 3.0]), z).check(3)

@@ -10,7 +10,7 @@ import sitewise
 from cases import problem
 from sitewise import VI, Data, GPRegressor, Model, Nested, evidence, kernels, likelihoods, means, resolve
 from sitewise.estimators.settings import method_of
-from sitewise.hyperpriors import LogNormal
+from sitewise.hyperpriors import LogNormal, Normal
 from sitewise.inference.start import first_sites
 from sitewise.kernels import Kernel
 from sitewise.learning.minibatch import MiniBatch
@@ -281,3 +281,20 @@ def test_a_linear_mean_has_one_slope_a_column_or_one_for_all():
         assert fit.parameters["mean.slope"].shape == np.shape(slope)
         np.testing.assert_allclose(fit.parameters["mean.slope"], wanted[:-1].reshape(np.shape(slope)), atol=1e-4)
         np.testing.assert_allclose(fit.parameters["mean.offset"], wanted[-1], atol=1e-4)
+
+
+def test_a_parameter_with_a_prior_of_its_own_is_learned_with_it():
+    """At the maximum the slope of the evidence in z is that of the prior, z; another prior replaces it."""
+    from sitewise.learning.gradient import value_and_grad
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    data = Data.of(X, np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=40))
+    start = Model.full(kernels.Shrunk(kernels.RBF(), np.zeros(2), 0.5), likelihoods.Gaussian(0.2))
+    fit = resolve("vi").fit(start, data)
+    z = fit.parameters["kernel.deviations"]
+    _, slope = value_and_grad(VI(), evidence.elbo)(fit.model, data)
+    np.testing.assert_allclose(slope.prior.kernel.deviations, z, atol=1e-2)
+    assert z[0] < 0 < z[1] and "MAP with priors on kernel.deviations" in fit.climbed
+    tight = resolve("vi", priors={"kernel.deviations": Normal(0.0, 0.1)}).fit(start, data)
+    assert np.all(np.abs(tight.parameters["kernel.deviations"]) < np.abs(z))

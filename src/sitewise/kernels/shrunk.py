@@ -73,7 +73,7 @@ class Shrunk(Kernel):
                 base=replace(by_plain, lengthscale=np.sum(by_log) / self.base.lengthscale),
                 deviations=self.spread * by_log,
                 spread=np.sum(self.deviations * by_log),
-                units=np.zeros_like(self.units),
+                units=by_log / self.units if np.ndim(self.units) else np.sum(by_log) / self.units,
             )
 
         return matrix, pull
