@@ -32,7 +32,12 @@ def shot(page: Path, width: int, height: int, out: Path) -> None:
     """The page in a window of this size."""
     size = (f"--window-size={width},{height}", f"--screenshot={out}", page.as_uri())
     subprocess.run([*CHROMIUM, *size], check=True, capture_output=True)
-    Image.open(out).convert("RGB").save(out, optimize=True)
+    _small(Image.open(out)).save(out, optimize=True)
+
+
+def _small(image: Image.Image) -> Image.Image:
+    """The picture in 256 colours, evenly spread, so that thin lines keep theirs."""
+    return image.convert("RGB").quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
 
 
 def printed(page: Path, folder: Path, out: Path) -> None:
@@ -44,7 +49,7 @@ def printed(page: Path, folder: Path, out: Path) -> None:
     sheet = Image.new("RGB", (sum(p.width for p in pages) + 20, pages[0].height), "grey")
     for k, one in enumerate(pages):
         sheet.paste(one, (k * (one.width + 10), 0))
-    sheet.save(out, optimize=True)
+    _small(sheet).save(out, optimize=True)
 
 
 def main() -> None:
