@@ -55,7 +55,7 @@ def explain(model: GPBase, encoding: Encoding, X: np.ndarray, positive: str | No
     """Importances of all columns, effects of the strongest, and the two strongest together; X are the training rows."""
     parts = {part.name: part for part in _movable(encoding)}
     found = model.importance(groups={name: part.features for name, part in parts.items()})
-    strongest = [parts[found.names[j]] for j in found.order]
+    order = [parts[found.names[j]] for j in found.order]
     shares = [
         {
             "column": found.names[j], "alone": float(found.alone[j]), "total": float(found.total[j]),
@@ -65,8 +65,8 @@ def explain(model: GPBase, encoding: Encoding, X: np.ndarray, positive: str | No
     ]  # fmt: skip
     return {
         "importance": shares,
-        "effects": [_effect(model, part, X, positive) for part in strongest[:_DRAWN]],
-        "together": _together(model, strongest[:2], X, positive) if len(parts) > 1 else None,
+        "effects": [_effect(model, part, X, positive) for part in order[:_DRAWN]],
+        "together": _together(model, order[:2], X, positive) if len(parts) > 1 else None,
     }
 
 

@@ -73,28 +73,16 @@ def score_rival(
     ):
         warnings.simplefilter("ignore")  # a linear model may stop before it converges; its score is what counts
         try:
-            found = _scored(name, likelihood, X, y, X_test, y_test, side, side_test)
+            if "trials" in side:
+                found = of_law(_trials(name, X, y, X_test, side, side_test), True, y_test, side_test)
+            elif task_of(likelihood, side) == "classes":
+                model = _tuned(name, "classes", X, y)
+                found = of_classes(model.predict_proba(X_test), model.classes_, y_test)
+            else:
+                found = of_law(*_law(name, likelihood, X, y, X_test, side, side_test), y_test, side_test)
         except ValueError as problem:
             raise UserError(f"scikit-learn's {LABELS[name]} cannot learn these rows ({problem}).") from None
     return without_evidence(found, time.perf_counter() - began)
-
-
-def _scored(
-    name: str,
-    likelihood: str,
-    X: np.ndarray,
-    y: np.ndarray,
-    X_test: np.ndarray,
-    y_test: np.ndarray,
-    side: Side,
-    side_test: Side,
-) -> Score:
-    if "trials" in side:
-        return of_law(_trials(name, X, y, X_test, side, side_test), True, y_test, side_test)
-    if task_of(likelihood, side) == "classes":
-        model = _tuned(name, "classes", X, y)
-        return of_classes(model.predict_proba(X_test), model.classes_, y_test)
-    return of_law(*_law(name, likelihood, X, y, X_test, side, side_test), y_test, side_test)
 
 
 def _folds(y: np.ndarray, classes: bool) -> Any:

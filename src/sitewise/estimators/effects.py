@@ -17,27 +17,22 @@ change of units, the posterior is that of averages again.  Elsewhere the band ha
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from sitewise.checks import at_least
 from sitewise.estimators.averages import moments, posteriors
-from sitewise.estimators.latent import Latent
+from sitewise.estimators.responses import responses
 from sitewise.estimators.sampled import Sampled
-from sitewise.numerics.cholesky import semidefinite_root
-from sitewise.predict import Posterior
 from sitewise.runtime.precision import working_precision
 
 ROWS = 200  # over which effects are averaged, at most
 _ROWS_SAMPLED = 60  # the same for method="mcmc", whose every draw has covariances of its own
 _ROWS_OF_PAIRS = 100  # the same for an interaction, which has a sum for every pair of values
 _LEAST_ROWS = 30  # the same for a softmax of many classes
-_DRAWS = 1000  # from which the band of a response is taken
 _EDGE = 0.02  # share of the rows beyond either end of a grid
 
 
@@ -175,7 +170,7 @@ def average(
     ends = [0.5 - level / 2, 0.5 + level / 2]
     with working_precision():
         if response and not model._latents[0].model.likelihood.location_scale:
-            return _responses(model, blocks, over.share, ends)
+            return responses(model, blocks, over.share, ends)
         weight, level_of_y = over.share, getattr(model, "y_mean_", 0.0)
         if not response:
             blocks = np.concatenate([blocks, np.broadcast_to(over.X, blocks.shape)], axis=1)
@@ -248,79 +243,3 @@ def _latents(model: Any, blocks: np.ndarray, weight: np.ndarray) -> tuple[np.nda
     mean, var = (np.concatenate(part).T for part in zip(*found, strict=True))
     scale = getattr(model, "y_scale_", 1.0)
     return scale * mean, scale * np.sqrt(var)
-
-
-def _responses(
-    model: Any, blocks: np.ndarray, share: np.ndarray, ends: list[float]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, deviation and quantiles of averages of the predicted response: one row per value, one column per output."""
-    mixtures = [posteriors(latent) for latent in model._latents]
-    labels = getattr(model, "label_values_", None)
-    found = []
-    for rows in blocks:
-        # The same noise for all values of the column, so that the band is smooth along it.
-        values = _drawn(mixtures, rows, np.random.default_rng(0), labels)
-        average = np.einsum("srk,r->sk", values, share)
-        found.append((average.mean(axis=0), average.std(axis=0), *np.quantile(average, ends, axis=0)))
-    mean, sd, low, high = (np.stack(part) for part in zip(*found, strict=True))
-    few = isinstance(model._latents[0], Latent)
-    if few and model._latents[0].model.likelihood.latents == 1:  # else it would take minutes
-        mean = np.einsum("grk,r->gk", _predicted(model, blocks), share)
-    return mean, sd, low, high
-
-
-def _predicted(model: Any, blocks: np.ndarray) -> np.ndarray:
-    """What the model predicts at the rows: class probabilities, or E[y]; (values, rows, K)."""
-    qs = [latent.at(blocks.reshape(-1, blocks.shape[2])) for latent in model._latents]
-    if hasattr(model, "_log_proba"):
-        table = np.exp(model._log_proba(qs))
-        table = table[:, 1:] if table.shape[1] == 2 else table
-    elif hasattr(model, "label_values_"):
-        table = (np.exp(model._label_logs(qs)) @ model.label_values_)[:, None]
-    else:
-        table = model._plain(qs[0]).y_moments()[0][:, None]
-    return table.reshape(*blocks.shape[:2], -1)
-
-
-def _drawn(
-    mixtures: Sequence[tuple[list[Posterior], np.ndarray]],
-    rows: np.ndarray,
-    rng: np.random.Generator,
-    labels: np.ndarray | None,
-) -> np.ndarray:
-    """Responses at the rows, f drawn jointly from the posterior of every latent function: (draws, rows, K).
-
-    `labels` are the numbers that ordered labels stand for.
-    """
-    if len(mixtures) == 1:
-        draws = joint_draws(*mixtures[0], rows, rng, _DRAWS)
-        return np.concatenate([_responses_of(q.likelihood, f, len(rows), labels) for q, f in draws])
-    # One class against the rest, divided by the sum: in logarithms, as all may be tiny.
-    logs = []
-    for mixture in mixtures:
-        parts = [
-            np.asarray(q.likelihood.log_prob(jnp.ones_like(f), jnp.asarray(f)))
-            for q, f in joint_draws(*mixture, rows, rng, _DRAWS)
-        ]
-        logs.append(rng.permutation(np.concatenate(parts)))  # nodes of one class have nothing to do with another's
-    return special.softmax(np.stack(logs, axis=-1), axis=-1)
-
-
-def _responses_of(likelihood: Any, f: np.ndarray, rows: int, labels: np.ndarray | None) -> np.ndarray:
-    if labels is not None:
-        each = (likelihood.log_prob(jnp.full(f.shape, float(k)), jnp.asarray(f)) for k in range(len(labels)))
-        return sum(value * np.exp(np.asarray(log)) for value, log in zip(labels, each, strict=True))[:, :, None]
-    if likelihood.latents > 1:
-        return np.swapaxes(special.softmax(f.reshape(len(f), -1, rows), axis=1), 1, 2)
-    return np.asarray(likelihood.response_mean(jnp.asarray(f)))[:, :, None]
-
-
-def joint_draws(
-    qs: list[Posterior], weight: np.ndarray, rows: np.ndarray, rng: np.random.Generator, draws: int
-) -> Iterator[tuple[Posterior, np.ndarray]]:
-    """Draws of f at the rows from a mixture: each Gaussian with as many of them as its weight gives it."""
-    ends = np.round(draws * np.cumsum(weight)).astype(int)
-    for q, count in zip(qs, np.diff(ends, prepend=0), strict=True):
-        if count:
-            mean, cov = (np.asarray(a) for a in q.f_joint(rows))
-            yield q, mean + rng.standard_normal((count, len(mean))) @ semidefinite_root(cov).T

@@ -26,7 +26,8 @@ import numpy as np
 from scipy.stats import qmc
 
 from sitewise.estimators.averages import posteriors
-from sitewise.estimators.effects import Background, background, column_of, joint_draws, names_of
+from sitewise.estimators.effects import Background, background, column_of, names_of
+from sitewise.estimators.responses import joint_draws
 from sitewise.estimators.sampled import Sampled
 from sitewise.runtime.precision import working_precision
 
