@@ -143,6 +143,7 @@ def test_columns_of_a_group_move_and_count_as_one(X, values) -> None:
     for groups, words in (
         ({"level": [1, 9]}, "no column 9"),
         ({"level": []}, "has no columns"),
+        ([[1, 2]], "must be given by name"),
         ({"one": [1, 2], "other": [2, 3]}, "in two groups"),
         ({"x0": [1, 2, 3]}, "name of a column outside"),
     ):

@@ -108,6 +108,8 @@ def _of_the_mean(model: Any, over: Background, parts: list[np.ndarray]) -> tuple
 
 def _grouped(model: Any, groups: Mapping[str, Sequence[str | int]]) -> tuple[list[str], list[np.ndarray]]:
     """Names, and the columns of each: the given groups, and every other column alone; by the first column."""
+    if not isinstance(groups, Mapping):
+        raise ValueError(f'groups must be given by name, as {{"shop": ["shop=north", "shop=south"]}}; got {groups!r}.')
     members = {name: np.array([column_of(model, one) for one in given], int) for name, given in groups.items()}
     taken = [int(j) for columns in members.values() for j in columns]
     alone = {name: np.array([j]) for j, name in enumerate(names_of(model)) if j not in taken}
