@@ -17,6 +17,10 @@ KERNELS = {
     "sum": kernels.RBF(0.8) + kernels.Linear(0.4) + kernels.Constant(0.2),
     "product": kernels.Matern32(1.2) * kernels.Periodic(1.0, 3.0),
     "shrunk": kernels.Shrunk(kernels.Matern52(0.8, 1.3), [0.6, -1.1], 0.4, np.array([1.0, 1.7])),
+    "additive": kernels.Additive.of([[0.1, -0.4], [0.9, 0.3], [-1.0, 0.3]], base=kernels.Matern52(0.8, 1.3)),
+    "main effects": kernels.Additive.of(
+        [[0.1, -0.4], [0.9, 0.3], [-1.0, 0.3]], order=1, base=kernels.RBF([0.8, 1.1], 1.3)
+    ),
     "scaled": 0.6 * kernels.Matern52(0.9),
     "active": kernels.Matern52(0.9, active_dims=(1,)) + kernels.RBF(0.5, active_dims=(0,)),
 }

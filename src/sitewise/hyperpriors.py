@@ -1,6 +1,7 @@
 """Priors on hyperparameters, for MAP learning and for sampling.
 
-A density is that of the parameter itself and not of its logarithm, up to a constant.
+A density is that of the parameter itself and not of its logarithm.  Those that have an integral are normalised, so that
+evidences with the parameters integrated out can be compared.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import gammaln
 
 __all__ = ["Gamma", "HyperPrior", "LogNormal", "LogUniform", "Normal"]
+
+_HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 
 
 class HyperPrior(Protocol):
@@ -52,7 +56,7 @@ class LogNormal:
                 )
             location = location.reshape(np.shape(value))
         z = jnp.log(value)
-        return -0.5 * ((z - location) / self.scale) ** 2 - z
+        return -0.5 * ((z - location) / self.scale) ** 2 - z - np.log(self.scale) - _HALF_LOG_2PI
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +68,7 @@ class Normal:
         _check(self, "scale")
 
     def log_prob(self, value: jax.Array) -> jax.Array:
-        return -0.5 * ((value - self.location) / self.scale) ** 2
+        return -0.5 * ((value - self.location) / self.scale) ** 2 - np.log(self.scale) - _HALF_LOG_2PI
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,12 +80,13 @@ class Gamma:
         _check(self, "shape", "rate")
 
     def log_prob(self, value: jax.Array) -> jax.Array:
-        return (self.shape - 1) * jnp.log(value) - self.rate * value
+        constant = self.shape * np.log(self.rate) - gammaln(self.shape)
+        return (self.shape - 1) * jnp.log(value) - self.rate * value + constant
 
 
 @dataclasses.dataclass(frozen=True)
 class LogUniform:
-    """p(θ) ∝ 1/θ, flat in log θ: as in the paper's MCMC baseline."""
+    """p(θ) ∝ 1/θ, flat in log θ, with no integral: as in the paper's MCMC baseline."""
 
     def log_prob(self, value: jax.Array) -> jax.Array:
         return -jnp.log(value)

@@ -85,7 +85,8 @@ class Approximate:
         if self.integrate is not None:
             assert isinstance(learner, Nested)
             trainable = Trainable.of(model, learner.fixed, learner.train, tied=learner.tied)
-            learner = dataclasses.replace(learner, priors=weak_priors(model, trainable, learner.priors))
+            priors = weak_priors(model, trainable, learner.priors)
+            learner = dataclasses.replace(learner, priors=priors, jacobian=True)
         evaluations = itertools.count(1)
 
         def callback(entry: Mapping[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """Covariance functions, combined with `+`, `*` and by scaling: `2.0 * RBF() + Linear()`."""
 
+from sitewise.kernels.additive import Additive
 from sitewise.kernels.base import Kernel, Product, Scaled, Sum
 from sitewise.kernels.cosine import Cosine
 from sitewise.kernels.linear import Constant, Linear
@@ -16,6 +17,7 @@ from sitewise.kernels.stationary import (
 
 __all__ = [
     "RBF",
+    "Additive",
     "Constant",
     "Cosine",
     "Kernel",

@@ -27,6 +27,7 @@ from scipy.special import logsumexp
 from sitewise.data import Data
 from sitewise.inference import Inference
 from sitewise.inference.solve import solve
+from sitewise.kernels.distances import same_rows
 from sitewise.learning import designs
 from sitewise.learning.base import SiteFit
 from sitewise.learning.objective import Objective
@@ -45,6 +46,7 @@ _STEP = 1e-4
 _LEAST_EFFECTIVE = 0.3
 _MOST_OUTSIDE = 0.3
 _MOST_FAILED = 0.02
+_OUTERMOST = 0.7  # of the largest squared distance from the centre
 
 
 class Node(NamedTuple):
@@ -59,7 +61,7 @@ class Node(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Integrated:
-    """The nodes, the first of which is the centre.
+    """What the integral is made of.
 
     log_evidence   log ∫ exp(evidence + log p(v)) dv, in nats; with proper, normalised priors the evidence of the model
                    with θ integrated out
@@ -104,10 +106,10 @@ class Integrated:
 
 
 def integrate(fit: SiteFit, design: str = "auto", final: Inference | None = None) -> Integrated:
-    """Nodes around the optimum of a fit.  It costs two gradients for every parameter, and one solution for each node.
+    """Nodes around the optimum of a fit.  It costs a gradient for every parameter, and one solution for each node.
 
-    design   "grid" (Gauss–Hermite), "ccd" (central composite), or "laplace" (the latter with a Gaussian in the place of
-             π); "auto" is grid for one or two parameters and ccd for more.  Of more than eight parameters the
+    design   "grid" (up to two parameters), "ccd" (central composite), or "laplace" (the latter with a Gaussian in the
+             place of π); "auto" is grid for one or two parameters and ccd for more.  Of more than eight parameters the
              directions are those in which they are least certain; the others stay at the mode
     final    inference of the sites that are returned, if not that of the fit
     """
@@ -116,8 +118,8 @@ def integrate(fit: SiteFit, design: str = "auto", final: Inference | None = None
     curvature, problem = fit.curvature, fit.problem
     assert problem is not None  # else `curvature` has raised
     free = np.flatnonzero(curvature.free)
-    with working_precision():
-        model, data = to_host((fit.model, fit.data))
+    model, data = to_host((fit.model, fit.data))
+    with working_precision(), same_rows(data.X):
         here = _Density(problem, model, data, fit.sites, final)
         minus_hessian = -curvature.hessian[np.ix_(free, free)]
         if not np.all(np.isfinite(minus_hessian)):
@@ -147,8 +149,7 @@ def integrate(fit: SiteFit, design: str = "auto", final: Inference | None = None
     total = float(logsumexp(ratio, b=weight))
     share = weight * np.exp(ratio - total)
     mean_square = float(logsumexp(2 * ratio, b=weight))
-    edge = np.max(np.abs(z), axis=1, initial=0.0) if kind == "grid" else -gaussian
-    outer = edge >= np.max(edge) - 1e-9
+    outer = gaussian <= _OUTERMOST * np.min(gaussian)
     if kind == "laplace":
         share = np.where(np.isfinite(logs), weight, 0.0) / np.sum(weight[np.isfinite(logs)])
     nodes = [Node(v, m, s, float(log), float(w)) for (v, m, s, log), w in zip(found, share, strict=True)]
@@ -162,7 +163,13 @@ def integrate(fit: SiteFit, design: str = "auto", final: Inference | None = None
 def _rule(kind: str, dimensions: int) -> tuple[np.ndarray, np.ndarray]:
     if dimensions == 0:
         return np.zeros((1, 0)), np.ones(1)
-    return designs.grid(dimensions) if kind == "grid" else designs.central_composite(dimensions)
+    if kind == "grid":
+        if dimensions > _ON_A_GRID:
+            raise ValueError(
+                f"A grid is for up to {_ON_A_GRID} hyperparameters, and there are {dimensions}; use 'ccd'."
+            )
+        return designs.grid(dimensions)
+    return designs.central_composite(dimensions)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -30,6 +30,8 @@ class Nested(NestedSettings):
     fixed, train   names or patterns of parameters to hold, or to train although held by default
     bounds         name or pattern → (low, high); positive parameters default to (1e-5, 1e6)
     priors         name or pattern → hyperprior: MAP instead of maximum evidence; as in `bounds`, an exact name wins
+    jacobian       with priors: the mode of the density of log θ (of the unconstrained vector) and not of θ; it lies in
+                   the middle of the mass that `integration` needs
     tied           groups of parameters that share one value, each a list of names or patterns, or one pattern
     restarts       further starts, drawn log-uniformly around the first; the best evidence wins
     tol            stop when no component of the gradient, per row, exceeds this

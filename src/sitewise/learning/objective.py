@@ -59,6 +59,7 @@ class Objective:
 
     gradient  "fixed", "one_step" or "implicit"; see the head of this file
     priors    pairs of a parameter's name and its hyperprior
+    jacobian  whether their density is that of the vector (log θ for a positive θ) and not of θ
     """
 
     inference: Inference
@@ -66,15 +67,18 @@ class Objective:
     gradient: str
     trainable: Trainable
     priors: tuple[tuple[str, HyperPrior], ...] = ()
+    jacobian: bool = False
 
     def log_prior(self, vector: Array) -> Array:
-        """Σ log p(θ) over the parameters that have a prior."""
+        """Σ log p(θ) over the parameters that have a prior, or log p of the vector."""
+        if self.jacobian:
+            return self.trainable.log_prior(vector, self.priors)
         named = self.trainable.constrained(vector)
         return sum((jnp.sum(prior.log_prob(named[name])) for name, prior in self.priors), jnp.zeros(()))
 
     def log_prior_with_slope(self, vector: Array) -> tuple[Array, Array]:
         """`log_prior` and its gradient."""
-        if not self.priors:
+        if not (self.priors or self.jacobian):
             return namespace(vector).zeros(()), namespace(vector).zeros_like(vector)
         if not is_host(vector):
             return jax.value_and_grad(self.log_prior)(vector)

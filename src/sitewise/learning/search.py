@@ -64,6 +64,7 @@ class NestedSettings:
     final: Inference | None = None
     variants: Mapping[str, Pair] = dataclasses.field(default_factory=dict)
     tied: Groups = ()
+    jacobian: bool = False
 
     def __post_init__(self) -> None:
         if self.gradient not in (*GRADIENTS, "auto"):
@@ -130,6 +131,7 @@ class Search:
             exact_if_held if self.pair.gradient == "auto" else self.pair.gradient,
             trainable,
             trainable.priors(settings.priors),
+            settings.jacobian,
         )
 
     def starts(self, restarts: int, seed: int) -> list[np.ndarray]:

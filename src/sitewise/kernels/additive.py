@@ -1,0 +1,243 @@
+"""A sum of effects of single columns and of pairs of them, identified: every effect has the mean 0 over the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from sitewise.checks import must_be, one_number
+from sitewise.kernels.base import Kernel, Pull
+from sitewise.kernels.stationary import Matern52, Stationary
+from sitewise.runtime.engine import Array, is_host, namespace, stop_gradient
+from sitewise.types import ArrayField, fixed, module, positive, replace
+
+_NODES = 32  # of a column with more values: as many quantiles
+_ELEMENTS = 32768  # of a block: all that is computed for it stays in the cache
+
+
+@module
+class Additive(Kernel):
+    """offset + Σ_j κ_j + interaction · Σ_{i<j} κ_i κ_j; without pairs where `interaction` is None.
+
+    κ_j is the kernel `base` on column j alone, given that f has the mean 0 over the rows (Durrande et al. 2012),
+
+        κ_j(x, x') = σ_j² [κ(x, x') − m(x) m(x') / M],     m(x) = ∫ κ(x, s) dμ_j(s),   M = ∬ κ(s, s') dμ_j(s) dμ_j(s'),
+
+    and a product κ_i κ_j belongs to functions whose mean over either column is 0, whatever the other is.  So no part
+    can take what belongs to another (orthogonal additive kernels: Lu, Boukouvalas & Hensman 2022).  μ_j has the values
+    of column j in the rows (`nodes`, with their shares `weight`): it suits columns of a few values as well as others.
+
+    The lengthscale of `base`, in `units` of the columns, and its variance σ² are one number for all columns or one for
+    each.  The pairs cost no matrices of their own, as Σ_{i<j} κ_i κ_j = ½ [(Σ κ_j)² − Σ κ_j²].
+    """
+
+    base: Stationary = fixed()
+    offset: ArrayField = positive(default=1.0)
+    interaction: ArrayField = positive(default=None)
+    units: ArrayField = fixed(default=1.0)
+    nodes: ArrayField = fixed(default=None)
+    weight: ArrayField = fixed(default=None)
+
+    @staticmethod
+    def of(X: Array, order: int = 2, columns: Sequence[int] | None = None, base: Stationary | None = None) -> Additive:
+        """For the rows X: main effects of all or of some columns (order 1), and their pairs (order 2).
+
+        The lengthscale of `base` is in standard deviations of the columns.
+        """
+        if order not in (1, 2) or isinstance(order, bool):
+            raise ValueError(f"The order of an additive kernel is 1 (main effects) or 2 (and pairs), got {order!r}.")
+        X = np.asarray(X, float)
+        X = X if columns is None else X[:, list(columns)]
+        count, spread = X.shape[1], np.std(X, axis=0)
+        measures = [_measure(column) for column in X.T]
+        return Additive(
+            Matern52(2.0, 4.0 / count) if base is None else base,
+            interaction=None if order == 1 else np.float64(0.5),  # type: ignore[arg-type]
+            units=np.where(spread > 0, spread, 1.0),
+            nodes=np.stack([nodes for nodes, _ in measures], axis=1),
+            weight=np.stack([weight for _, weight in measures], axis=1),
+            active_dims=None if columns is None else tuple(columns),
+        )
+
+    def check(self, columns: int) -> None:
+        super().check(columns)
+        must_be(self.base, Stationary, "The base of Additive", "Matern52(), a stationary kernel of sitewise.kernels")
+        if type(self.base).slope is Stationary.slope:
+            raise ValueError(
+                f"Additive: {type(self.base).__name__} cannot be its base; RBF and the Matérn kernels can."
+            )
+        one_number(self, "offset", *(["interaction"] if self.interaction is not None else []))
+        seen = self.seen(columns)
+        if np.ndim(self.nodes) != 2 or np.shape(self.nodes)[1] != seen or np.shape(self.weight) != np.shape(self.nodes):
+            raise ValueError(
+                f"Additive: nodes and weight must be tables of {seen} columns; Additive.of(X) makes them from rows."
+            )
+        for name, value in (("lengthscale", self.base.lengthscale), ("variance", self.base.variance)):
+            if np.shape(value) not in ((), (seen,)):
+                raise ValueError(
+                    f"Additive: the {name} of the base must be one number or one for each of the {seen} columns, got "
+                    f"the shape {np.shape(value)}."
+                )
+
+    @property
+    def lengthscale(self) -> Array:
+        """ℓ_j of every column, in its own units."""
+        return self.base.lengthscale * self.units * np.ones(np.shape(self.nodes)[1])
+
+    @property
+    def variance(self) -> Array:
+        """σ_j² of every column."""
+        return self.base.variance * np.ones(np.shape(self.nodes)[1])
+
+    def pairs(self, A: Array, B: Array) -> Array:
+        if is_host(A, B, *jax.tree.leaves(self)):
+            return self.pairs_with_pull(A, B)[0]
+        nodes, weight = (stop_gradient(jnp.asarray(v, A.dtype)) for v in (self.nodes, self.weight))
+        each = (A.T, B.T, nodes.T, weight.T, jnp.asarray(self.lengthscale), jnp.asarray(self.variance))
+
+        def add(sums: tuple[Array, Array], column: tuple[Array, ...]) -> tuple[tuple[Array, Array], None]:
+            a, b, s, w, length, variance = column
+
+            def shape(x: Array, y: Array) -> Array:
+                return self.base.shape(((x[:, None] - y[None, :]) / length) ** 2)
+
+            left, right, whole = shape(a, s) @ w, shape(b, s) @ w, w @ shape(s, s) @ w
+            one = variance * (shape(a, b) - left[:, None] * right / whole)
+            return (sums[0] + one, sums[1] + one * one), None
+
+        none = jnp.zeros((A.shape[0], B.shape[0]), A.dtype)
+        (total, squares), _ = lax.scan(jax.checkpoint(add), (none, none), each)
+        return self._combined(total, squares)
+
+    def _combined(self, total: Array, squares: Array) -> Array:
+        pairs = 0.0 if self.interaction is None else 0.5 * self.interaction * (total * total - squares)
+        return self.offset + total + pairs
+
+    def pairs_with_pull(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Pull]:
+        same = B is A
+        columns = [self._column(A, B, j) for j in range(A.shape[1])]
+        K = np.empty((len(A), len(B)))
+        for rows, stop in _blocks(len(A), len(B), same):
+            total = np.zeros((len(A[rows]), stop))
+            squares = np.zeros_like(total)
+            for column in columns:
+                one = column.values(rows, stop)
+                total += one
+                squares += one * one
+            K[rows, :stop] = self._combined(total, squares)
+            if same:
+                K[: rows.start, rows] = K[rows, : rows.start].T
+
+        def pull(bar: np.ndarray) -> Additive:
+            by_length, by_variance = np.zeros(len(columns)), np.zeros(len(columns))
+            by_pairs = 0.0
+            for rows, stop in _blocks(len(A), len(B), same):
+                here = np.array(bar[rows, :stop])
+                if same:
+                    here[:, : rows.start] += bar[: rows.start, rows].T
+                each = [column.values(rows, stop) for column in columns]
+                total = sum(each[1:], each[0])
+                if self.interaction is not None:
+                    squares = sum((one * one for one in each[1:]), each[0] * each[0])
+                    by_pairs += 0.5 * np.vdot(here, total * total - squares)
+                for j, (column, one) in enumerate(zip(columns, each, strict=True)):
+                    by_one = here if self.interaction is None else here * (1 + self.interaction * (total - one))
+                    by_variance[j] += np.vdot(by_one, one) / column.variance
+                    by_length[j] += column.slope(rows, stop, by_one)
+            by_own = by_length / self.lengthscale * self.units
+            shared = np.ndim(self.base.lengthscale) == 0, np.ndim(self.base.variance) == 0
+            by_base = replace(
+                self.base,
+                lengthscale=np.sum(by_own) if shared[0] else by_own,
+                variance=np.sum(by_variance) if shared[1] else by_variance,
+            )
+            return replace(
+                self,
+                base=by_base,
+                offset=np.sum(bar),
+                interaction=None if self.interaction is None else by_pairs,
+                units=by_length / self.units if np.ndim(self.units) else np.sum(by_length) / self.units,
+                nodes=np.zeros_like(self.nodes),
+                weight=np.zeros_like(self.weight),
+            )
+
+        return K, pull
+
+    def _column(self, A: np.ndarray, B: np.ndarray, j: int) -> _Column:
+        a, b, s, w, length = A[:, j], B[:, j], self.nodes[:, j], self.weight[:, j], self.lengthscale[j]
+        left, right, whole = (_mean(self.base, x, s, w, length) for x in (a, b, s))
+        return _Column(
+            self.base, a, b, length, self.variance[j], left, right, (w @ whole[0], w @ whole[1]),
+        )  # fmt: skip
+
+    def diag(self, A: Array) -> Array:
+        xp = namespace(A, *jax.tree.leaves(self))
+        nodes, weight = (stop_gradient(xp.asarray(v, A.dtype)) for v in (self.nodes, self.weight))
+
+        def means(X: Array) -> Array:
+            apart = (X[:, None, :] - nodes[None, :, :]) / self.lengthscale
+            return xp.sum(self.base.shape(apart**2) * weight, axis=1)
+
+        each = self.variance * xp.maximum(1 - means(A) ** 2 / xp.sum(means(nodes) * weight, axis=0), 0.0)
+        return self._combined(xp.sum(each, axis=1), xp.sum(each * each, axis=1))
+
+
+class _Column(NamedTuple):
+    """One κ_j between two tables, in blocks; `left`, `right`, `whole` are m, m and M, with their slopes in log ℓ."""
+
+    base: Stationary
+    a: np.ndarray
+    b: np.ndarray
+    length: float
+    variance: float
+    left: tuple[np.ndarray, np.ndarray]
+    right: tuple[np.ndarray, np.ndarray]
+    whole: tuple[float, float]
+
+    def values(self, rows: slice, stop: int) -> np.ndarray:
+        found = self.base.shape(self._distances(rows, stop))
+        found -= np.multiply.outer(self.left[0][rows] / self.whole[0], self.right[0][:stop])
+        found *= self.variance
+        return found
+
+    def slope(self, rows: slice, stop: int, bar: np.ndarray) -> float:
+        """Σ bar · ∂κ_j / ∂log ℓ, with ∂d²/∂log ℓ = −2 d²."""
+        d2 = self._distances(rows, stop)
+        (m, dm), (n, dn), (M, dM) = (self.left[0][rows], self.left[1][rows]), self.right, self.whole
+        right, slope_right = bar @ n[:stop], bar @ dn[:stop]
+        means = (dm @ right + m @ slope_right) / M - (m @ right) * dM / M**2
+        return self.variance * (-2 * np.vdot(bar * d2, self.base.slope(d2)) - means)
+
+    def _distances(self, rows: slice, stop: int) -> np.ndarray:
+        d = np.subtract.outer(self.a[rows] / self.length, self.b[:stop] / self.length)
+        return np.square(d, out=d)
+
+
+def _mean(
+    base: Stationary, x: np.ndarray, s: np.ndarray, w: np.ndarray, length: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """m at the values x, and its slope in log ℓ."""
+    d2 = (np.subtract.outer(x, s) / length) ** 2
+    return base.shape(d2) @ w, (-2 * d2 * base.slope(d2)) @ w
+
+
+def _blocks(rows: int, columns: int, same: bool) -> Iterator[tuple[slice, int]]:
+    """Rows and the number of columns of each block; of a symmetric matrix those up to the diagonal."""
+    size = max(1, _ELEMENTS // max(columns, 1))
+    for start in range(0, rows, size):
+        end = min(start + size, rows)
+        yield slice(start, end), end if same else columns
+
+
+def _measure(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The values of a column with their shares; of many values so many quantiles.  Spare places have the share 0."""
+    nodes, counts = np.unique(column, return_counts=True)
+    if len(nodes) > _NODES:
+        return np.quantile(column, (np.arange(_NODES) + 0.5) / _NODES), np.full(_NODES, 1 / _NODES)
+    spare = _NODES - len(nodes)
+    return np.pad(nodes, (0, spare), mode="edge"), np.pad(counts / len(column), (0, spare))
