@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import numbers
 import os
@@ -20,18 +21,19 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from sitewise import evidence, means
 from sitewise.data import Data, check_size
-from sitewise.estimators import kernel_parameters, sklearn_kernels
+from sitewise.estimators import kernel_parameters
+from sitewise.estimators.averaging import learn_average
+from sitewise.estimators.candidates import Candidate, candidates, start_kernel
 from sitewise.estimators.explaining import Explaining
 from sitewise.estimators.latent import Latent
-from sitewise.estimators.lengthscales import start_lengthscales, with_ard, with_shrunk
 from sitewise.estimators.mixture import Mixture
 from sitewise.estimators.persistence import to_bytes
-from sitewise.estimators.rows import Merged, merge, refuse_dates, start_lengthscale
+from sitewise.estimators.rows import Merged, merge, refuse_dates
 from sitewise.estimators.sampled import Sampled
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.side_information import Side
 from sitewise.estimators.training import Approximate, Sampling, warn_of
-from sitewise.kernels import Kernel, Matern52
+from sitewise.kernels import Kernel
 from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples
 from sitewise.methods import method_named
@@ -53,7 +55,7 @@ RandomState = int | np.random.RandomState | None  # as in scikit-learn
 class GPBase(Explaining, BaseEstimator):
     """One fitted problem per `_targets` entry: one for regression, two classes or joint classes, else one per class."""
 
-    kernel: Kernel | None
+    kernel: Kernel | Sequence[Kernel] | str | None
     ard: bool | str
     mean: means.Mean | None
     method: str
@@ -72,13 +74,14 @@ class GPBase(Explaining, BaseEstimator):
     _side: Side = {}  # what is known about each row besides y; see side_information
     _latents: list[Latent | Sampled]
     _indices: list[np.ndarray]
+    _typical_variance = 1.0  # of the latent function, for weak priors
     _report: Any  # the text of `fit_report_`, or the function that makes it
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Settings by name; if `deep`, also the values of the kernel, as in kernel__lengthscale."""
         found = super().get_params(deep=False)
         inner = deep and (self.kernel is None or isinstance(self.kernel, Kernel))
-        return {**found, **kernel_parameters.read(self._start_kernel())} if inner else found
+        return {**found, **kernel_parameters.read(start_kernel(self.kernel, self.ard, None))} if inner else found
 
     def set_params(self, **params: Any) -> Self:
         """Change settings; kernel__lengthscale and the like change the kernel, which is a starting point unless held
@@ -86,7 +89,7 @@ class GPBase(Explaining, BaseEstimator):
         inner = {key: params.pop(key) for key in list(params) if key.startswith(kernel_parameters.PREFIX)}
         super().set_params(**params)
         if inner:
-            self.kernel = kernel_parameters.write(self._start_kernel(), inner)
+            self.kernel = kernel_parameters.write(start_kernel(self.kernel, self.ard, None), inner)
         return self
 
     # -- what each of the two estimators defines ---------------------------------------------------------
@@ -109,21 +112,9 @@ class GPBase(Explaining, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------------
 
-    def _start_kernel(self, data: Data | None = None) -> Kernel:
-        """The kernel as given; or one that suits the scale of the inputs, where they are known."""
-        if self.kernel is not None and not isinstance(self.kernel, Kernel):
-            hint = sklearn_kernels.advice(self.kernel) or "Matern52() is one"
-            raise ValueError(f"kernel must come from sitewise.kernels, got {self.kernel!r}: {hint}.")
-        if not isinstance(self.ard, bool | np.bool_) and self.ard != "shrunk":
-            raise ValueError(f"ard must be True (one lengthscale per column), 'shrunk' or False, got {self.ard!r}.")
-        if data is None:
-            return Matern52() if self.kernel is None else self.kernel
-        X = np.asarray(data.X)
-        if self.ard == "shrunk":
-            return with_shrunk(Matern52() if self.kernel is None else self.kernel, X, start=self.kernel is None)
-        if self.kernel is not None:
-            return with_ard(self.kernel, X.shape[1]) if self.ard else self.kernel
-        return Matern52((start_lengthscales if self.ard else start_lengthscale)(X))
+    def _candidates(self, data: Data) -> list[Candidate]:
+        """The kernel to start from, or those to average over."""
+        return candidates(self.kernel, self.ard, np.asarray(data.X), self._typical_variance)
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
         if self.mean is not None and not isinstance(self.mean, means.Mean):
@@ -139,17 +130,26 @@ class GPBase(Explaining, BaseEstimator):
         found = []
         for k, m in enumerate(merged):
             likelihood.check(m.data.y)
-            model = self._start_model(likelihood, m.data, seed)
-            if len(old) == len(merged) and _same_form(old[k].model, model):
-                model = old[k].model
-            elif self.kernel is None and m.data.X.shape[1] == 1 and isinstance(method, Approximate):
-                model = method.start(model, m.data)
+            chosen = self._candidates(m.data)
+            models = [self._start_model(likelihood, m.data, seed, one.kernel) for one in chosen]
             with shown(self.verbose, f"{type(self).__name__} {k + 1}/{len(merged)}") as progress:
-                found.append(method.learn(model, m.data, seed, progress and _part(progress, k, len(merged))))
+                part = progress and _part(progress, k, len(merged))
+                if len(chosen) > 1:
+                    found.append(learn_average(method, chosen, models, m.data, seed, part))
+                    continue
+                model, own = models[0], dataclasses.replace(method, weak=chosen[0].weak)
+                if len(old) == len(merged) and _same_form(old[k].model, model):
+                    model = old[k].model
+                elif self.kernel is None and m.data.X.shape[1] == 1 and isinstance(own, Approximate):
+                    model = own.start(model, m.data)
+                found.append(own.learn(model, m.data, seed, part))
         self._store(merged, [one.latent for one in found])
         self.n_iter_ = max([1, *(one.rounds for one in found)])
         self.converged_ = all(one.converged for one in found)
         self._report = functools.partial(_joined, [one.report for one in found])
+        if self.kernel is not None and not isinstance(self.kernel, Kernel):
+            weights = [dict(one.kernels) for one in found]
+            self.kernel_weights_: Any = weights[0] if len(weights) == 1 else weights
         warn_of(type(self).__name__, found, stacklevel=3)
 
     @property
@@ -169,11 +169,11 @@ class GPBase(Explaining, BaseEstimator):
         state = super().__getstate__()
         return {**state, "_report": self.fit_report_} if "_report" in state else state
 
-    def _start_model(self, likelihood: Likelihood, data: Data, seed: int) -> Model:
+    def _start_model(self, likelihood: Likelihood, data: Data, seed: int, kernel: Kernel) -> Model:
         """A sparse model if inducing inputs are requested by number or given; else a full or a Markov one."""
         if not (isinstance(self.jitter, numbers.Real) and 0 <= self.jitter < np.inf):
             raise ValueError(f"jitter must be a finite number of at least 0, got {self.jitter!r}.")
-        kernel, mean = self._start_kernel(data), self._start_mean(likelihood, data)
+        mean = self._start_mean(likelihood, data)
         given = not isinstance(self.inducing, str)
         if not given and self.inducing not in SELECTIONS:
             raise ValueError(

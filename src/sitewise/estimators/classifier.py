@@ -55,7 +55,9 @@ class GPClassifier(ClassifierMixin, GPBase):
 
     Parameters
     ----------
-    kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
+    kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52().  "average" fits an
+        isotropic kernel, two with shrunk lengthscales and an additive one with pairs, and weights their predictions by
+        their evidences with the hyperparameters integrated out; a list of kernels is averaged over in the same way
     ard : True gives every column of X a lengthscale of its own, in a given kernel too, which then starts from the
         lengthscale that it has; "shrunk" draws them towards a common one (`kernels.Shrunk`); False leaves the kernel as
         it is
@@ -99,9 +101,11 @@ class GPClassifier(ClassifierMixin, GPBase):
     samples_ : with method="mcmc", the draws, instead of evidence_ to influence_
     """
 
+    _typical_variance = 16.0
+
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: Kernel | Sequence[Kernel] | str | None = None,
         *,
         ard: bool | str = False,
         likelihood: str | Likelihood = "probit",

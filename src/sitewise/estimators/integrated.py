@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from sitewise.estimators.latent import Latent
 from sitewise.estimators.mixture import Functions, Mixture
 from sitewise.learning.integration import Integrated
 
-_SLIGHT = 1e-4  # nodes of all weights below this, in order, change no prediction
+_SLIGHT = 1e-4  # nodes of smaller weight change no prediction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,11 +33,12 @@ class IntegratedLatent(Latent):
         return IntegratedLatent(main.model, main.data, main.sites, main.posterior, parts, weight)
 
     @staticmethod
-    def at_nodes(main: Latent, data: Data, found: Integrated) -> IntegratedLatent:
-        """With the nodes of an integral."""
-        kept = [node for node in found.nodes if node.weight > _SLIGHT]
-        weight = np.array([node.weight for node in kept])
-        parts = tuple(Latent.of(node.model, data, node.sites) for node in kept)
+    def at_nodes(main: Latent, data: Data, found: Sequence[tuple[float, Integrated]]) -> IntegratedLatent:
+        """With the nodes of an integral, or of several (for other kernels), each with its share."""
+        nodes = [(share * node.weight, node) for share, one in found for node in one.nodes]
+        kept = [(w, node) for w, node in nodes if w > _SLIGHT]
+        weight = np.array([w for w, _ in kept])
+        parts = tuple(Latent.of(node.model, data, node.sites) for _, node in kept)
         return IntegratedLatent.made(main, parts, weight / np.sum(weight))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -26,6 +26,7 @@ from sitewise.parameters import Trainable, with_values
 from sitewise.runtime.precision import working_precision
 from sitewise.types import replace
 
+SPREAD = 0.25  # of ard="shrunk"
 _UNKNOWN = 10.0  # a standard error of log θ above this says that any value would do
 Ends = Callable[[str, int], tuple[float, float, float]]
 
@@ -82,13 +83,13 @@ def with_ard(kernel: Kernel, columns: int) -> Kernel:
     return with_values(kernel, {name: np.array(np.broadcast_to(value, len(seen))) for name, seen, value in found})
 
 
-def with_shrunk(kernel: Kernel, X: np.ndarray, start: bool) -> Kernel:
+def with_shrunk(kernel: Kernel, X: np.ndarray, start: bool, spread: float = SPREAD) -> Kernel:
     """The kernel with a lengthscale for every column, each drawn towards a common one in the units of the columns.
 
     With `start` the common one is that from which a search without a given kernel starts.
     """
-    spread = np.std(X, axis=0)
-    units = np.where(spread > 0, spread, 1.0)
+    deviation = np.std(X, axis=0)
+    units = np.where(deviation > 0, deviation, 1.0)
 
     def shrink(part: Any, seen: np.ndarray) -> Kernel:
         if part.active_dims is not None:
@@ -105,7 +106,7 @@ def with_shrunk(kernel: Kernel, X: np.ndarray, start: bool) -> Kernel:
         own = replace(part, active_dims=None)
         if start:
             own = replace(own, lengthscale=np.float64(start_lengthscale(X[:, seen] / units[seen])))
-        return Shrunk(own, np.zeros(len(seen)), units=units[seen], active_dims=part.active_dims)
+        return Shrunk(own, np.zeros(len(seen)), spread, units[seen], active_dims=part.active_dims)
 
     return shrink(kernel, np.arange(X.shape[1]))
 

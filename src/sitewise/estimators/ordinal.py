@@ -38,7 +38,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
 
     Parameters
     ----------
-    kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
+    kernel : as in GPRegressor
     order : the labels from the lowest to the highest, as in ["low", "mid", "high"]; None sorts numbers by their size
     ard, mean, method, max_iter, tol, n_restarts, integrate, sampling, bounds, priors, fixed, train : as in GPRegressor
     tied, structure, n_inducing, inducing, jitter, random_state, warm_start, verbose : as in GPRegressor
@@ -55,9 +55,11 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
     # Parts of a method that this estimator does not let the user replace.
     inference = evidence = gradient = power = None
 
+    _typical_variance = 16.0
+
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: Kernel | Sequence[Kernel] | str | None = None,
         *,
         order: Sequence[Any] | None = None,
         ard: bool | str = False,

@@ -35,7 +35,9 @@ class GPRegressor(ValuePredictions):
 
     Parameters
     ----------
-    kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
+    kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52().  "average" fits an
+        isotropic kernel, two with shrunk lengthscales and an additive one with pairs, and weights their predictions by
+        their evidences with the hyperparameters integrated out; a list of kernels is averaged over in the same way
     ard : True gives every column of X a lengthscale of its own, in a given kernel too, which then starts from the
         lengthscale that it has; "shrunk" draws them towards a common one (`kernels.Shrunk`); False leaves the kernel as
         it is
@@ -86,7 +88,7 @@ class GPRegressor(ValuePredictions):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: Kernel | Sequence[Kernel] | str | None = None,
         *,
         ard: bool | str = False,
         likelihood: str | Likelihood = "gaussian",

@@ -32,17 +32,22 @@ def start_lengthscale(X: np.ndarray) -> float:
     is more than ten of these (from about 50 columns on), it is the typical distance itself.  With distances of 10⁻³ or
     10² a start of 1 is on a plateau of the evidence, where only a constant is learned.
     """
+    typical = typical_distance(X, otherwise=0.0)
+    if typical == 0:
+        return 1.0
+    scale = typical / np.sqrt(2 * X.shape[1])
+    start = 1.0 if 1 / _COMMON <= scale <= _COMMON else float(np.clip(scale, 1e-4, 1e5))
+    return start if typical <= _UNCORRELATED * start else float(np.clip(typical, 1e-4, 1e5))
+
+
+def typical_distance(X: np.ndarray, otherwise: float = 1.0) -> float:
+    """The median distance of rows that differ; `otherwise` where none do."""
     some = X[np.unique(np.linspace(0, len(X) - 1, _SAMPLE).astype(int))]
     middle = some - np.median(some, axis=0)
     squares = np.sum(middle**2, axis=1)
     apart = squares[:, None] + squares[None, :] - 2 * middle @ middle.T
     apart = apart[apart > 1e-12 * np.max(squares, initial=0.0)]
-    if apart.size == 0:
-        return 1.0
-    typical = float(np.sqrt(np.median(apart)))
-    scale = typical / np.sqrt(2 * X.shape[1])
-    start = 1.0 if 1 / _COMMON <= scale <= _COMMON else float(np.clip(scale, 1e-4, 1e5))
-    return start if typical <= _UNCORRELATED * start else float(np.clip(typical, 1e-4, 1e5))
+    return float(np.sqrt(np.median(apart))) if apart.size else otherwise
 
 
 def refuse_dates(X: Any) -> None:

@@ -44,7 +44,7 @@ _GOOD_ENOUGH = {"rhat": 1.05, "ess": 25}
 
 class Learned(NamedTuple):
     """A fitted latent function; `why` says in words why it did not converge, if it did not, and `doubt` why it is not
-    to be trusted although it did.
+    to be trusted although it did; `kernels` are the weights of those that were averaged over.
 
     The report is made when it is asked for: it computes every evidence.
     """
@@ -56,10 +56,13 @@ class Learned(NamedTuple):
     report: Callable[[], str]
     at_bound: tuple[str, ...]
     doubt: str = ""
+    kernels: Mapping[str, float] = {}
 
 
-def weak_priors(model: Model, trainable: Trainable, given: Mapping[str, HyperPrior]) -> dict[str, HyperPrior]:
-    """The given priors; a positive hyperparameter without one gets log θ ~ N(log start, 2²).
+def weak_priors(
+    model: Model, trainable: Trainable, given: Mapping[str, HyperPrior], weak: Mapping[str, HyperPrior]
+) -> dict[str, HyperPrior]:
+    """The given priors, then the weak ones; a positive hyperparameter without either gets log θ ~ N(log start, 2²).
 
     Each entry has its own start: lengthscales of columns in different units have different ones.  A log-uniform prior
     would not be proper: where the classes can be separated, no data limit the magnitude from above.
@@ -70,22 +73,26 @@ def weak_priors(model: Model, trainable: Trainable, given: Mapping[str, HyperPri
         for p in trainable.parameters
         if isinstance(p.support, Positive)
     }
-    return {**found, **dict(trainable.priors(given))}
+    known = {p.name for p in trainable.parameters}
+    return {**found, **{n: p for n, p in weak.items() if n in known}, **dict(trainable.priors(given))}
 
 
 @dataclasses.dataclass(frozen=True)
 class Approximate:
-    """A method that finds Gaussian sites; with `integrate`, the design of the integral over the hyperparameters."""
+    """A method that finds Gaussian sites; with `integrate`, the design of the integral over the hyperparameters, which
+    have the `weak` priors where they are given no others."""
 
     learner: Learner
     integrate: str | None = None
+    weak: Mapping[str, HyperPrior] = dataclasses.field(default_factory=dict)
 
-    def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
+    def fit(self, model: Model, data: Data, seed: int, progress: Report | None) -> SiteFit:
+        """The optimum, with priors if it is to be integrated around."""
         learner = self.learner
         if self.integrate is not None:
             assert isinstance(learner, Nested)
             trainable = Trainable.of(model, learner.fixed, learner.train, tied=learner.tied)
-            priors = weak_priors(model, trainable, learner.priors)
+            priors = weak_priors(model, trainable, learner.priors, self.weak)
             learner = dataclasses.replace(learner, priors=priors, jacobian=True)
         evaluations = itertools.count(1)
 
@@ -95,13 +102,17 @@ class Approximate:
 
         fit = learner.fit(model, data, seed=seed, callback=None if progress is None else callback)
         assert isinstance(fit, SiteFit)
+        return fit
+
+    def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
+        fit = self.fit(model, data, seed, progress)
         outcome = fit.solution.outcome
         why = fit.reason if outcome.ok else outcome.advice_for("estimator")
         latent = Latent.of(fit.model, fit.data, fit.sites)
         words: Callable[[], str] = functools.partial(fit.report, "estimator")
         if self.integrate is not None:
-            found = integrate(fit, self.integrate, learner.final_inference(fit.model))
-            latent = IntegratedLatent.at_nodes(latent, fit.data, found)
+            found = integrate(fit, self.integrate, self.learner.final_inference(fit.model))
+            latent = IntegratedLatent.at_nodes(latent, fit.data, [(1.0, found)])
             words = functools.partial(_with_integral, words, str(found))
         # For one latent function the bound is a quadrature, whose program may take longer than the fit; the report
         # has the sentence there.
@@ -160,9 +171,11 @@ class Sampling:
     bounds: Mapping[str, tuple[float, float]]
     priors: Mapping[str, HyperPrior]
     counts: Mapping[str, Any]
+    weak: Mapping[str, HyperPrior] = dataclasses.field(default_factory=dict)
 
     def _priors(self, model: Model) -> dict[str, HyperPrior]:
-        return weak_priors(model, Trainable.of(model, self.fixed, self.train, tied=self.tied), self.priors)
+        trainable = Trainable.of(model, self.fixed, self.train, tied=self.tied)
+        return weak_priors(model, trainable, self.priors, self.weak)
 
     def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
         def callback(done: int, total: int) -> None:
