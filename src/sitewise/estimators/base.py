@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
@@ -25,7 +24,7 @@ from sitewise.estimators import kernel_parameters
 from sitewise.estimators.averaging import learn_average
 from sitewise.estimators.candidates import Candidate, candidates, start_kernel
 from sitewise.estimators.explaining import Explaining
-from sitewise.estimators.latent import Latent
+from sitewise.estimators.latent import Latent, same_form
 from sitewise.estimators.mixture import Mixture
 from sitewise.estimators.persistence import to_bytes
 from sitewise.estimators.rows import Merged, merge, refuse_dates
@@ -34,6 +33,7 @@ from sitewise.estimators.settings import method_of
 from sitewise.estimators.side_information import Side
 from sitewise.estimators.training import Approximate, Sampling, warn_of
 from sitewise.kernels import Kernel
+from sitewise.learning.nested import Nested
 from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples
 from sitewise.methods import method_named
@@ -114,7 +114,9 @@ class GPBase(Explaining, BaseEstimator):
 
     def _candidates(self, data: Data) -> list[Candidate]:
         """The kernel to start from, or those to average over."""
-        return candidates(self.kernel, self.ard, np.asarray(data.X), self._typical_variance)
+        method = method_named(self.method)
+        plain = self.ard == "auto" and (method.samples or method.learner is not Nested)  # many draws, or no priors
+        return candidates(self.kernel, False if plain else self.ard, np.asarray(data.X), self._typical_variance)
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
         if self.mean is not None and not isinstance(self.mean, means.Mean):
@@ -138,7 +140,7 @@ class GPBase(Explaining, BaseEstimator):
                     found.append(learn_average(method, chosen, models, m.data, seed, part))
                     continue
                 model, own = models[0], dataclasses.replace(method, weak=chosen[0].weak)
-                if len(old) == len(merged) and _same_form(old[k].model, model):
+                if len(old) == len(merged) and same_form(old[k].model, model):
                     model = old[k].model
                 elif self.kernel is None and m.data.X.shape[1] == 1 and isinstance(own, Approximate):
                     model = own.start(model, m.data)
@@ -430,10 +432,3 @@ def _joined(reports: Sequence[Callable[[], str]]) -> str:
 def _part(progress: Report, k: int, parts: int) -> Report:
     """A function that is called with the progress of part k, and reports that of all parts."""
     return lambda doing, share: progress(f"{doing} ({k + 1} of {parts})" if parts > 1 else doing, (k + share) / parts)
-
-
-def _same_form(one: Model, other: Model) -> bool:
-    """The same classes, settings and shapes of parameters: the values of one can start the other."""
-    shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(model)] for model in (one, other)]
-    kinds: list[Any] = [jax.tree.structure(model) for model in (one, other)]
-    return kinds[0] == kinds[1] and shapes[0] == shapes[1]

@@ -17,11 +17,11 @@ from sitewise.estimators import sklearn_kernels
 from sitewise.estimators.lengthscales import start_lengthscales, with_ard, with_shrunk
 from sitewise.estimators.rows import start_lengthscale, typical_distance
 from sitewise.hyperpriors import HyperPrior, LogNormal
-from sitewise.kernels import Additive, Kernel, Matern52
+from sitewise.kernels import Additive, Kernel, Matern52, Shrunk
 
 SPREADS = (0.5, 1.0)
 _LENGTH_SCALE, _VARIANCE_SCALE = 1.0, 2.0
-_COLUMNS = 100  # of more columns the additive kernel is left out: it costs a matrix for each
+_COLUMNS = 100  # of more, one lengthscale for all is the default, and the additive kernel is left out
 
 
 class Candidate(NamedTuple):
@@ -37,10 +37,12 @@ def start_kernel(kernel: Any, ard: bool | str, X: np.ndarray | None) -> Kernel:
     if kernel is not None and not isinstance(kernel, Kernel):
         hint = sklearn_kernels.advice(kernel) or "Matern52() is one"
         raise ValueError(f"kernel must come from sitewise.kernels, got {kernel!r}: {hint}.")
-    if not isinstance(ard, bool | np.bool_) and ard != "shrunk":
-        raise ValueError(f"ard must be True (one lengthscale per column), 'shrunk' or False, got {ard!r}.")
+    if not isinstance(ard, bool | np.bool_) and ard not in ("auto", "shrunk"):
+        raise ValueError(f"ard must be True (one lengthscale per column), 'shrunk', 'auto' or False, got {ard!r}.")
     if X is None:
         return Matern52() if kernel is None else kernel
+    if ard == "auto":
+        ard = "shrunk" if kernel is None and 1 < X.shape[1] <= _COLUMNS else False
     if ard == "shrunk":
         return with_shrunk(Matern52() if kernel is None else kernel, X, start=kernel is None)
     if kernel is not None:
@@ -63,13 +65,13 @@ def candidates(kernel: Any, ard: bool | str, X: np.ndarray, variance: float) -> 
     found = start_kernel(kernel, ard, X)
     if kernel is not None or ard is True:
         return [Candidate("given", found)]
-    weak = _weak_shrunk(X, variance) if ard == "shrunk" else _weak(X, variance, "kernel.")
+    weak = _weak_shrunk(X, variance) if isinstance(found, Shrunk) else _weak(X, variance, "kernel.")
     return [Candidate("default", found, weak)]
 
 
 def _refuse(ard: bool | str) -> None:
-    if ard is not False:
-        raise ValueError(f"ard={ard!r} is for one kernel, and several are averaged over here; leave ard at False.")
+    if ard not in ("auto", False):
+        raise ValueError(f"ard={ard!r} is for one kernel, and several are averaged over here; leave ard at 'auto'.")
 
 
 def _average(X: np.ndarray, variance: float) -> list[Candidate]:

@@ -60,7 +60,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         their evidences with the hyperparameters integrated out; a list of kernels is averaged over in the same way
     ard : True gives every column of X a lengthscale of its own, in a given kernel too, which then starts from the
         lengthscale that it has; "shrunk" draws them towards a common one (`kernels.Shrunk`); False leaves the kernel as
-        it is
+        it is.  "auto" is "shrunk" for the default kernel of two to a hundred columns, else False
     likelihood : "probit", "logit", or a likelihood object of two classes; joint classes have a softmax instead
     mean : a mean of `sitewise.means`; None is zero
     method : "hybrid" (VI sites; EP evidence, or Laplace's for joint classes), "ep", "vi", "laplace",
@@ -107,7 +107,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         self,
         kernel: Kernel | Sequence[Kernel] | str | None = None,
         *,
-        ard: bool | str = False,
+        ard: bool | str = "auto",
         likelihood: str | Likelihood = "probit",
         mean: means.Mean | None = None,
         method: str = "hybrid",

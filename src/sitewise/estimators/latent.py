@@ -165,3 +165,10 @@ def infer(method: Inference, model: Model, data: Data, known: Sites, at: np.ndar
         start.nat1[..., at], start.prec[..., at] = known
         solution = solve(method, model, filled, start)
     return Latent.of(model, data, Sites(*(np.asarray(a)[..., : data.rows] for a in solution.sites))), solution
+
+
+def same_form(one: Model, other: Model) -> bool:
+    """The same classes, settings and shapes of parameters: the values of one can start the other."""
+    shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(model)] for model in (one, other)]
+    kinds: list[Any] = [jax.tree.structure(model) for model in (one, other)]
+    return kinds[0] == kinds[1] and shapes[0] == shapes[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,12 +13,12 @@ from scipy import stats
 from sitewise.data import bucket
 from sitewise.estimators.effects import names_of, outputs_of
 from sitewise.estimators.integrated import IntegratedLatent
-from sitewise.estimators.latent import Latent
+from sitewise.estimators.latent import Latent, same_form
 from sitewise.estimators.rows import start_lengthscale
 from sitewise.estimators.sampled import Sampled
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.training import Approximate
-from sitewise.kernels import Kernel, Shrunk, Stationary
+from sitewise.kernels import Additive, Kernel, Shrunk, Stationary
 from sitewise.kernels.base import Product, Scaled, Sum
 from sitewise.learning.curvature import Curvature, curvature
 from sitewise.learning.nested import Nested
@@ -28,7 +29,8 @@ from sitewise.types import replace
 
 SPREAD = 0.25  # of ard="shrunk"
 _UNKNOWN = 10.0  # a standard error of log θ above this says that any value would do
-Ends = Callable[[str, int], tuple[float, float, float]]
+Term = tuple[str, int, float]  # a parameter, the place of an entry, and a factor
+Ends = Callable[[list[Term]], tuple[float, float, float]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,64 +137,107 @@ def lengthscales(model: Any, level: float = 0.9) -> list[Lengthscale]:
                 each = [(column,) for column in seen] if value.ndim else [seen]
                 for i, (chosen, one) in enumerate(zip(each, np.ravel(value), strict=True)):
                     parameter = f"kernel.{name}"
-                    error, low, high = ends(parameter, c * value.size + i)
+                    error, relative_low, relative_high = ends(_terms(kernel, name, i, c, value.size))
+                    low, high = one * relative_low, one * relative_high
                     scale = np.exp(np.mean(np.log(np.maximum(spread[list(chosen)], 1e-300))))
                     called = tuple(names[j] for j in chosen)
                     out.append(Lengthscale(called, which, parameter, float(one), float(one / scale), error, low, high))
     return out
 
 
+def _terms(kernel: Kernel, name: str, place: int, output: int, count: int) -> list[Term]:
+    """The entries of the vector whose sum is log(lengthscale), up to a constant; outputs follow one another in it."""
+    *path, _ = name.split(".")
+    part: Any = kernel
+    for step in path:
+        part = part[int(step)] if step.isdigit() else getattr(part, step)
+    prefix = "kernel." + "".join(f"{step}." for step in path)
+    if isinstance(part, Shrunk):
+        spread = float(np.asarray(part.spread))
+        return [
+            (f"{prefix}base.lengthscale", output, 1.0),
+            (f"{prefix}deviations", output * count + place, spread),
+        ]
+    if isinstance(part, Additive):
+        shared = np.ndim(part.base.lengthscale) == 0
+        return [(f"{prefix}base.lengthscale", output if shared else output * count + place, 1.0)]
+    return [(f"kernel.{name}", output * count + place, 1.0)]
+
+
 def _ends(model: Any, latent: Latent | Sampled, level: float) -> Ends:
-    """(name, place) → standard error of log θ, and the ends of an interval, of one entry of a positive parameter."""
+    """Terms of log θ → its standard error, and the ends of an interval of θ relative to its value."""
+    reach = stats.norm.ppf(0.5 + level / 2)
+    # A `law` gives the error and the ends of factors @ (v − vector).
     if isinstance(latent, Sampled):
-        trainable, flat = latent.samples.trainable, latent.samples.flat
-        errors = np.std(flat, axis=0)
-        lows, highs = np.quantile(flat, [0.5 - level / 2, 0.5 + level / 2], axis=0)
+        trainable, draws = latent.samples.trainable, latent.samples.flat
+        vector = np.asarray(trainable.to_vector(latent.model))
+
+        def law(factors: np.ndarray) -> tuple[float, float, float]:
+            moved = (draws - vector) @ factors
+            low, high = np.quantile(moved, [0.5 - level / 2, 0.5 + level / 2])
+            return float(np.std(moved)), low, high
     elif isinstance(latent, IntegratedLatent):
         method = method_of(model)
         assert isinstance(method, Approximate) and isinstance(method.learner, Nested)
         trainable = Trainable.of(latent.model, method.learner.fixed, method.learner.train, tied=method.learner.tied)
-        vectors = np.array([trainable.to_vector(part.model) for part in latent.parts])
-        centre = latent.weight @ vectors
-        errors = np.sqrt(latent.weight @ (vectors - centre) ** 2)
-        reach = stats.norm.ppf(0.5 + level / 2) * errors
-        lows, highs = centre - reach, centre + reach
+        vector = np.asarray(trainable.to_vector(latent.model))
+        alike = [same_form(part.model, latent.model) for part in latent.parts]  # averages have other kernels too
+        nodes = np.array([trainable.to_vector(part.model) for part in itertools.compress(latent.parts, alike)])
+        weight = latent.weight[alike] / np.sum(latent.weight[alike])
+
+        def law(factors: np.ndarray) -> tuple[float, float, float]:
+            moved = (nodes - vector) @ factors
+            centre = weight @ moved
+            error = float(np.sqrt(weight @ (moved - centre) ** 2))
+            return error, centre - reach * error, centre + reach * error
     else:
-        method = method_of(model)
-        assert isinstance(method, Approximate)
-        learner = method.learner
-        if not isinstance(learner, Nested):
-            raise ValueError(
-                f"{model.method} does not end at a maximum of its objective, which standard errors need; fit with "
-                "method='hybrid', 'ep', 'vi' or 'laplace'."
-            )
-        with working_precision():
-            search = Search(learner, latent.model, latent.data, bucket(latent.data.rows), latent.sites, None)
-            trainable, vector = search.trainable, np.asarray(search.trainable.to_vector(search.model))
-            held = trainable.at_bound(vector, search.limits)
-            same = search.pair.final is None
-            found = curvature(search.objective, latent.model, latent.data, latent.sites if same else None, held)
-        errors = _errors(found)
-        reach = stats.norm.ppf(0.5 + level / 2) * errors
-        lows, highs = vector - reach, vector + reach
+        trainable, vector, covariance, flat = _at_the_optimum(model, latent)
+
+        def law(factors: np.ndarray) -> tuple[float, float, float]:
+            used = factors != 0
+            inner = covariance[np.ix_(used, used)]
+            error = np.inf if np.any(flat & used) else float(np.sqrt(factors[used] @ inner @ factors[used]))
+            return error, -reach * error, reach * error
+
     places = _places(trainable)
 
-    def ends(name: str, place: int) -> tuple[float, float, float]:
-        if name not in places:
+    def ends(terms: list[Term]) -> tuple[float, float, float]:
+        factors = np.zeros(len(vector))
+        for name, place, factor in terms:
+            if name in places:
+                factors[places[name] + place] = factor
+        if not factors.any():
             return np.nan, np.nan, np.nan
-        at = places[name] + place
+        error, low, high = law(factors)
         with np.errstate(over="ignore"):  # no upper end where the data do not determine it
-            return float(errors[at]), float(np.exp(lows[at])), float(np.exp(highs[at]))
+            return error, float(np.exp(low)), float(np.exp(high))
 
     return ends
 
 
-def _errors(found: Curvature) -> np.ndarray:
-    """Standard errors, with flat directions apart: they would leave no maximum for the others."""
-    hessian = np.array(found.hessian)
-    flat = -np.diagonal(hessian) < 1 / _UNKNOWN**2
-    errors = np.sqrt(np.diagonal(dataclasses.replace(found, free=found.free & ~flat).covariance))
-    return np.where(flat, np.inf, errors)
+def _at_the_optimum(model: Any, latent: Latent) -> tuple[Trainable, np.ndarray, np.ndarray, np.ndarray]:
+    """The vector of a fit, its covariance, and which entries the data leave open."""
+    method = method_of(model)
+    assert isinstance(method, Approximate)
+    learner = method.learner
+    if not isinstance(learner, Nested):
+        raise ValueError(
+            f"{model.method} does not end at a maximum of its objective, which standard errors need; fit with "
+            "method='hybrid', 'ep', 'vi' or 'laplace'."
+        )
+    with working_precision():
+        search = Search(learner, latent.model, latent.data, bucket(latent.data.rows), latent.sites, None)
+        trainable, vector = search.trainable, np.asarray(search.trainable.to_vector(search.model))
+        held = trainable.at_bound(vector, search.limits)
+        same = search.pair.final is None
+        found = curvature(search.objective, latent.model, latent.data, latent.sites if same else None, held)
+    return trainable, vector, *_covariance(found)
+
+
+def _covariance(found: Curvature) -> tuple[np.ndarray, np.ndarray]:
+    """The covariance, with flat directions apart (they would leave no maximum for the others), and which are flat."""
+    flat = -np.diagonal(found.hessian) < 1 / _UNKNOWN**2
+    return dataclasses.replace(found, free=found.free & ~flat).covariance, flat
 
 
 def _places(trainable: Trainable) -> dict[str, int]:

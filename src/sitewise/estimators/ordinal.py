@@ -62,7 +62,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         kernel: Kernel | Sequence[Kernel] | str | None = None,
         *,
         order: Sequence[Any] | None = None,
-        ard: bool | str = False,
+        ard: bool | str = "auto",
         mean: means.Mean | None = None,
         method: str = "hybrid",
         max_iter: int | None = None,

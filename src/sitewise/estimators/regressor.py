@@ -40,7 +40,7 @@ class GPRegressor(ValuePredictions):
         their evidences with the hyperparameters integrated out; a list of kernels is averaged over in the same way
     ard : True gives every column of X a lengthscale of its own, in a given kernel too, which then starts from the
         lengthscale that it has; "shrunk" draws them towards a common one (`kernels.Shrunk`); False leaves the kernel as
-        it is
+        it is.  "auto" is "shrunk" for the default kernel of two to a hundred columns, else False
     likelihood : "gaussian"; "student_t" or "laplace_noise" (robust); "poisson" or "negative_binomial" (counts);
         "gamma" or "log_normal" (positive values); "beta" (shares in (0, 1)); "binomial" (successes in trials);
         "censored_gaussian" (some values only known to lie beyond a bound); "heteroscedastic_gaussian" (an error bar for
@@ -90,7 +90,7 @@ class GPRegressor(ValuePredictions):
         self,
         kernel: Kernel | Sequence[Kernel] | str | None = None,
         *,
-        ard: bool | str = False,
+        ard: bool | str = "auto",
         likelihood: str | Likelihood = "gaussian",
         mean: means.Mean | None = None,
         normalize_y: bool | str = "auto",
