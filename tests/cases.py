@@ -55,7 +55,7 @@ MORE_LIKELIHOODS = {
     "tweedie": (likelihoods.Tweedie(0.8, 1.4), [0.0, 0.1, 1.0, 300.0], [-1.0]),
     "beta-binomial": (likelihoods.BetaBinomial(8.0), [[0, 1], [3, 10], [100, 100]], [[2, 1], [0, 0]]),
     "asymmetric-laplace": (likelihoods.AsymmetricLaplace(0.7, quantile=0.9), [0.7, -2.0], []),
-    "von-mises": (likelihoods.VonMises(2.0), [0.3, -2.5], [100.0]),
+    "von-mises": (likelihoods.VonMises(2.0), [0.3, -1.4], [100.0]),
     "switched": (
         likelihoods.Switched([likelihoods.Gaussian(0.4), likelihoods.Poisson(exposure=True)]),
         [[0.3, 0, 1], [4, 1, 2], [-1, 0, 1]], [[-1, 1, 2], [0, 2, 1]]),
