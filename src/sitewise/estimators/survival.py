@@ -114,18 +114,18 @@ def survival_curve(
     times : array of shape (n_times,)
     cuts : the cuts of `piecewise_exponential`, where the model is of its rows
     """
-    table, wanted = np.atleast_2d(np.asarray(X, float)), np.atleast_1d(np.asarray(times, float))
+    wanted = np.atleast_1d(np.asarray(times, float))
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     kind = model.likelihood_
     if isinstance(kind, Lifetime) and cuts is None:
         if np.any(wanted <= 0):
             raise ValueError("times must be positive.")
-        drawn = _draw(model, table, n_samples, seed)
+        drawn = _draw(model, X, n_samples, seed)
         with working_precision():
             of_draw = jax.vmap(lambda one, f: one.survival(wanted, f[:, None]))
             share = np.asarray(of_draw(drawn.likelihood, drawn.f))
     elif isinstance(kind, Counts) and cuts is not None:
-        share = _of_pieces(model, table, wanted, _checked_cuts(cuts), n_samples, seed)
+        share = _of_pieces(model, np.atleast_2d(np.asarray(X, float)), wanted, _checked_cuts(cuts), n_samples, seed)
     else:
         raise ValueError(
             "A survival curve is of lifetimes, likelihood='weibull' or 'log_logistic', or of the counts of "
@@ -135,7 +135,7 @@ def survival_curve(
     return SurvivalCurve(wanted, share.mean(axis=0), low, high)
 
 
-def _draw(model: GPRegressor, X: np.ndarray, n_samples: int, seed: int) -> Any:
+def _draw(model: GPRegressor, X: Any, n_samples: int, seed: int) -> Any:
     (latent,) = model._latents
     return latent.draw(seed, model._new_rows(X), n_samples)
 
