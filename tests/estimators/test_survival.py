@@ -92,7 +92,7 @@ def test_pieces_of_time_hold_every_event_and_all_time_at_risk(lifetimes):
     X, time, event = lifetimes
     cuts = np.array([0.0, 0.5, 1.0, 2.0, 5.0])
     rows = piecewise_exponential(X, time, event, cuts)
-    assert rows.count.sum() == event.sum()
+    assert rows.counts.sum() == event.sum()
     np.testing.assert_allclose(np.bincount(rows.subject, rows.exposure), time)
     assert np.all(rows.X[:, 0] == X[rows.subject, 0]) and set(rows.X[:, 1]) <= {0.25, 0.75, 1.5, 3.5}
     with pytest.raises(ValueError, match="increasing"):
@@ -107,7 +107,7 @@ def test_the_curve_of_pieces_is_that_of_its_hazard(lifetimes):
     rows = piecewise_exponential(*lifetimes, cuts)
     flat = GPRegressor(
         kernels.Matern52(1.0, 1e-12), mean=means.Constant(np.log(0.5)), likelihood="poisson", fixed="*"
-    ).fit(rows.X, rows.count, exposure=rows.exposure)
+    ).fit(rows.X, rows.counts, exposure=rows.exposure)
     found = survival_curve(flat, [[0.0]], [0.4, 1.0, 2.5], cuts=cuts, n_samples=20)
     np.testing.assert_allclose(found.mean, np.exp([[-0.2, -0.5, -1.25]]), atol=1e-4)
     with pytest.raises(ValueError, match="between the cuts"):
@@ -120,8 +120,8 @@ def test_cells_hold_every_point_and_the_whole_area():
     rng = np.random.default_rng(0)
     points = rng.uniform([0, -1], [2, 1], (70, 2))
     cells = gridded_points(points, (5, 4), [(0, 2), (-1, 1)])
-    assert cells.count.sum() == 70 and cells.exposure.sum() == pytest.approx(4.0) and len(cells.X) == 20
+    assert cells.counts.sum() == 70 and cells.exposure.sum() == pytest.approx(4.0) and len(cells.X) == 20
     first = np.sum(np.all((points >= [0, -1]) & (points < [0.4, -0.5]), axis=1))
-    assert cells.count[0] == first and np.allclose(cells.X[0], [0.2, -0.75])
+    assert cells.counts[0] == first and np.allclose(cells.X[0], [0.2, -0.75])
     with pytest.raises(ValueError, match="outside of the extent"):
         gridded_points(points, 3, [(0, 1), (-1, 1)])

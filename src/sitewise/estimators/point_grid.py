@@ -17,7 +17,7 @@ class GridCells(NamedTuple):
     """The middle of each cell, how many points are in it, and its length, area or volume; the last axis is fastest."""
 
     X: np.ndarray
-    count: np.ndarray
+    counts: np.ndarray
     exposure: np.ndarray
 
 
@@ -36,7 +36,7 @@ def gridded_points(points: ArrayLike, cells: int | Sequence[int], extent: Sequen
     --------
     >>> from sitewise.estimators import gridded_points
     >>> cells = gridded_points([[0.1, 0.2], [0.9, 0.8], [0.8, 0.9]], cells=2, extent=[(0, 1), (0, 1)])
-    >>> cells.count.tolist(), cells.exposure.tolist()
+    >>> cells.counts.tolist(), cells.exposure.tolist()
     ([1.0, 0.0, 0.0, 2.0], [0.25, 0.25, 0.25, 0.25])
     """
     places = np.asarray(points, float)

@@ -28,13 +28,13 @@ class PieceRows(NamedTuple):
     """A row for every subject and piece of time in which it was at risk.
 
     X         inputs of the subject, with the middle of the piece as last column
-    count     1 if its event was in this piece, else 0
+    counts    1 if its event was in this piece, else 0
     exposure  for how long it was at risk in it
     subject   its row in the table that was given
     """
 
     X: np.ndarray
-    count: np.ndarray
+    counts: np.ndarray
     exposure: np.ndarray
     subject: np.ndarray
 
@@ -74,7 +74,7 @@ def piecewise_exponential(X: ArrayLike, time: ArrayLike, event: ArrayLike, cuts:
     >>> import numpy as np
     >>> from sitewise.estimators import piecewise_exponential
     >>> rows = piecewise_exponential([[0.3], [0.7]], time=[1.5, 4.0], event=[1, 0], cuts=[0, 1, 2, 3])
-    >>> rows.count.tolist(), rows.exposure.tolist()
+    >>> rows.counts.tolist(), rows.exposure.tolist()
     ([0.0, 1.0, 0.0, 0.0, 0.0], [1.0, 0.5, 1.0, 1.0, 1.0])
     """
     table, ends = np.asarray(X, float), _checked_cuts(cuts)

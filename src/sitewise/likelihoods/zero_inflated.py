@@ -15,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from sitewise.likelihoods.negative_binomial import NegativeBinomial
+from sitewise.likelihoods.poisson import Poisson
 from sitewise.likelihoods.rate import Counts
 from sitewise.numerics.quadrature import Landmark, Rule
 from sitewise.types import ArrayField, bounded, module
@@ -35,7 +37,7 @@ class ZeroInflated(Counts):
     def _log_inflation(self) -> Array:
         return jnp.log(self.inflation)
 
-    def plain(self) -> Counts:
+    def plain(self) -> Poisson | NegativeBinomial:
         """The counts without inflation."""
         raise NotImplementedError
 
