@@ -10,6 +10,7 @@ from jax import Array
 from jax.scipy.special import gammaln
 
 from sitewise.likelihoods.lifetime import Lifetime
+from sitewise.numerics.quadrature import expect
 from sitewise.types import module
 
 
@@ -44,7 +45,10 @@ class Weibull(Lifetime):
         return -jnp.exp(u) + cls._log_cdf(u + gap + jnp.log(-jnp.expm1(-gap)))
 
     def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
-        """E[eᵘ] = exp(shape (log t − m) + shape² v/2), for lifetimes that were observed or are right-censored."""
+        """E[eᵘ] = exp(shape (log t − m) + shape² v/2), for lifetimes that were observed or are right-censored.
+
+        An interval adds E[log(1 − exp(−e^w))], with w = shape (edge − f); a left-censored lifetime has this part alone.
+        """
         if self.quadrature is not None:
             return super().expected_log_prob(y, mean, var)
         k = self._k
@@ -52,9 +56,13 @@ class Weibull(Lifetime):
             return self._closed(jnp.log(y), mean, var, jnp.ones_like(y, bool))
         below, above, low, high = self._ends(y)
         open_ended = ~below & (above | (low == high))
-        # The expectation in closed form overflows where it is not used, and the quadrature gets an end where it is not.
-        closed = self._closed(jnp.where(open_ended, low, mean - k * var), mean, var, ~above)
-        return jnp.where(open_ended, closed, super().expected_log_prob(y, mean, var))
+        # What overflows is not computed where it is not used.
+        start = self._closed(jnp.where(below, mean - k * var, low), mean, var, ~above & open_ended)
+        gap = k * jnp.where(open_ended | below, 1.0, high - low)
+        edge = low + jnp.where(below, 0.0, (gap + jnp.log(-jnp.expm1(-gap))) / k)
+        width = jnp.broadcast_to(1 / k, edge.shape)
+        end = expect(lambda f: self._log_cdf(k * (edge - f)), mean, var, rule=self._rule(), centre=edge, width=width)
+        return jnp.where(below, end, jnp.where(open_ended, start, start + end))
 
     def _closed(self, log_y: Array, mean: Array, var: Array, seen: Array) -> Array:
         u = self._k * (log_y - mean)
