@@ -244,8 +244,11 @@ def main() -> None:
     if options.table:
         words = (__doc__ or "").split("\n\n", 1)
         text = f"# {words[0]}\n\n{table(finished())}\n\nIn brackets the difference to the Weibull AFT, with its "
-        text += "standard error over the splits; then the median time of a fit with its predictions.\n\n"
-        (OUT / "README.md").write_text(text + words[1].strip() + "\n")
+        text += (
+            "standard error over the splits; then the median time of a fit with its predictions, which was measured "
+        )
+        text += "beside other work: those of one line can be compared with each other.\n\n"
+        (OUT / "README.md").write_text(text + words[1].strip("\n") + "\n")
         return
     if options.lifelines is None:
         parser.error("say --lifelines PYTHON, an interpreter that has lifelines")
