@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from sitewise import Data, Model, kernels, likelihoods, resolve
 from sitewise.parameters import Trainable, values, with_values
-from sitewise.supports import Positive
+from sitewise.supports import Bounded, Positive, Support
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "recovery"
 ROWS = RESULTS / "results.jsonl"
@@ -56,6 +56,42 @@ def _uneven(f, rng):
     return np.column_stack([f + np.sqrt(var) * rng.normal(size=f.shape), var])
 
 
+def _lifetimes(f, rng, noise, shape):
+    """Right-censored at random times, in a quarter or so of the rows."""
+    time, stop = np.exp(f + noise / shape), rng.exponential(8.0, f.shape)
+    return np.column_stack([np.minimum(time, stop), np.where(time <= stop, time, np.inf)])
+
+
+def _inflated(f, rng, shape=None):
+    y = _counts(f, rng, 8.0, shape)
+    y[:, 0] *= rng.uniform(size=f.shape) > 0.3
+    return y
+
+
+def _tweedie(f, rng, phi=0.6, p=1.5):
+    mean = np.exp(f)
+    count = rng.poisson(mean ** (2 - p) / (phi * (2 - p)))
+    return np.where(
+        count > 0, rng.gamma(np.maximum(count, 1) * (2 - p) / (p - 1), phi * (p - 1) * mean ** (p - 1)), 0.0
+    )
+
+
+def _hurdle(f, rng):
+    return np.where(rng.uniform(size=f.shape) < expit(0.5 + 0.8 * f), np.exp(f) * rng.gamma(3.0, 1 / 3.0, f.shape), 0.0)
+
+
+def _scattered(f, rng):
+    share = rng.beta(8 * expit(f), 8 * expit(-f))
+    return np.column_stack([rng.binomial(20, share), np.full(f.shape, 20)])
+
+
+def _two_outputs(f, rng):
+    """Values and counts in turn."""
+    output = np.arange(len(f)) % 2
+    y = np.where(output == 0, f + 0.4 * rng.normal(size=f.shape), rng.poisson(5 * np.exp(f)))
+    return np.column_stack([y, output, np.where(output == 0, 1.0, 5.0)])
+
+
 CUTS = np.array([-0.8, 0.1, 0.8])
 CASES = {
     "gaussian": Case(likelihoods.Gaussian(0.4), lambda f, rng: f + 0.4 * rng.normal(size=f.shape)),
@@ -80,6 +116,30 @@ CASES = {
         likelihoods.Ordinal(CUTS[0], np.diff(CUTS)),
         lambda f, rng: np.sum((f + rng.normal(size=f.shape))[:, None] > CUTS, axis=1).astype(float),
     ),
+    "weibull": Case(
+        likelihoods.Weibull(1.7, censored=True),
+        lambda f, rng: _lifetimes(f, rng, np.log(rng.exponential(size=f.shape)), 1.7),
+    ),
+    "log-logistic": Case(
+        likelihoods.LogLogistic(3.0, censored=True), lambda f, rng: _lifetimes(f, rng, rng.logistic(size=f.shape), 3.0)
+    ),
+    "zero-inflated-poisson": Case(likelihoods.ZeroInflatedPoisson(0.3, exposure=True), _inflated),
+    "zero-inflated-negative-binomial": Case(
+        likelihoods.ZeroInflatedNegativeBinomial(0.3, 3.0, exposure=True), lambda f, rng: _inflated(f, rng, 3.0)
+    ),
+    "hurdle-gamma": Case(likelihoods.HurdleGamma(3.0, 0.5, 0.8), _hurdle),
+    "tweedie": Case(likelihoods.Tweedie(0.6, 1.5), _tweedie),
+    "beta-binomial": Case(likelihoods.BetaBinomial(8.0), _scattered),
+    "asymmetric-laplace": Case(
+        likelihoods.AsymmetricLaplace(0.2, quantile=0.8),
+        lambda f, rng: f + rng.exponential(0.25, f.shape) - rng.exponential(1.0, f.shape),
+    ),
+    "von-mises": Case(
+        likelihoods.VonMises(6.0), lambda f, rng: np.angle(np.exp(1j * (f + rng.vonmises(0, 6, len(f)))))
+    ),
+    "switched": Case(
+        likelihoods.Switched([likelihoods.Gaussian(0.4), likelihoods.Poisson(exposure=True)]), _two_outputs
+    ),
     "probit": Case(
         likelihoods.BernoulliProbit(), lambda f, rng: np.where(rng.uniform(size=f.shape) < norm.cdf(f), 1.0, -1.0)
     ),
@@ -95,6 +155,13 @@ def simulate(name: str, seed: int, rows: int = 200) -> tuple[np.ndarray, np.ndar
     return X, CASES[name].draw(f, rng)
 
 
+def _away(support: Support, value: np.ndarray) -> np.ndarray:
+    """Where learning starts: twice the truth, half a unit above it, or so far away in an interval."""
+    if isinstance(support, Bounded):
+        return support.backward(support.forward(value) + 0.5)
+    return 2 * value if support == Positive() else value + 0.5
+
+
 def estimate(name: str, seed: int, rows: int = 200) -> dict:
     """The learned parameters of one set, beside the true ones."""
     case = CASES[name]
@@ -102,9 +169,7 @@ def estimate(name: str, seed: int, rows: int = 200) -> dict:
     truth = Model.full(kernels.Matern52(LENGTHSCALE, VARIANCE), case.truth)
     learned = Trainable.of(truth, train=case.train).parameters
     before = values(truth)
-    start = with_values(
-        truth, {p.name: 2 * before[p.name] if p.support == Positive() else before[p.name] + 0.5 for p in learned}
-    )
+    start = with_values(truth, {p.name: _away(p.support, before[p.name]) for p in learned})
     with threadpool_limits(1):
         fit = resolve("hybrid", train=case.train).fit(start, Data.of(X, y))
     labels = Trainable(learned).labels

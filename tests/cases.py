@@ -48,6 +48,21 @@ MORE_LIKELIHOODS = {
     "ordinal": (likelihoods.Ordinal(-0.5, [1.0, 0.3]), [0.0, 1.0, 2.0, 3.0], [4.0, -1.0, 0.5]),
     "censored-gaussian": (
         likelihoods.CensoredGaussian(0.4), [[0.3, 0.3], [-INF, 1], [0.5, INF], [0, 0.2]], [[1, 0], [-INF, INF]]),
+    "weibull": (
+        likelihoods.Weibull(1.7, censored=True), [[1, 1.5], [1, 1], [0.5, INF], [0, 2]], [[2, 1], [0, INF], [-1, 0]]),
+    "log-logistic": (likelihoods.LogLogistic(2.5), [0.02, 1.0, 30.0], [0.0, -1.0]),
+    "zero-inflated-poisson": (
+        likelihoods.ZeroInflatedPoisson(0.3, exposure=True), [[0, 2], [3, 0.5], [40, 7]], [[1, 0], [-1, 1], [0.5, 1]]),
+    "zero-inflated-negative-binomial": (
+        likelihoods.ZeroInflatedNegativeBinomial(0.3, 2.0), [0.0, 3.0, 40.0], [-1.0, 0.5]),
+    "hurdle-gamma": (likelihoods.HurdleGamma(2.0, 0.3, 0.7), [0.0, 0.1, 1.0, 300.0], [-1.0]),
+    "tweedie": (likelihoods.Tweedie(0.8, 1.4), [0.0, 0.1, 1.0, 300.0], [-1.0]),
+    "beta-binomial": (likelihoods.BetaBinomial(8.0), [[0, 1], [3, 10], [100, 100]], [[2, 1], [0, 0]]),
+    "asymmetric-laplace": (likelihoods.AsymmetricLaplace(0.7, quantile=0.9), [0.7, -2.0], []),
+    "von-mises": (likelihoods.VonMises(2.0), [0.3, -1.4], [100.0]),
+    "switched": (
+        likelihoods.Switched([likelihoods.Gaussian(0.4), likelihoods.Poisson(exposure=True)]),
+        [[0.3, 0, 1], [4, 1, 2], [-1, 0, 1]], [[-1, 1, 2], [0, 2, 1]]),
     "heteroscedastic-gaussian": (likelihoods.HeteroscedasticGaussian(), [[0.3, 0.04], [2, 3]], [[1, 0]]),
 }  # fmt: skip
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from sitewise.checks import known
 from sitewise.data import Data, as_numbers, refuse_nan, table
-from sitewise.likelihoods import Likelihood
+from sitewise.likelihoods import Likelihood, Switched
 from sitewise.model import Model, check
 from sitewise.numerics.cholesky import semidefinite_root
 from sitewise.numerics.crossing import crossing
@@ -108,10 +108,11 @@ def _like(y: ArrayLike, mean: Array) -> Array:
     return xp.broadcast_to(values, mean.shape) if values.ndim == 0 else values
 
 
-def y_quantile(likelihood: Likelihood, mean: Array, var: Array, level: ArrayLike) -> Array:
+def y_quantile(likelihood: Likelihood, mean: Array, var: Array, level: ArrayLike, *side: Array) -> Array:
     """The `level` quantile of y at each row: the smallest y with P(Y ≤ y) ≥ level.
 
-    `level` is one number, or an array of them: its axes then come first in the result, before the rows.
+    `level` is one number, or an array of them: its axes then come first in the result, before the rows.  `side` is
+    as for `y_moments`.
     """
     if not isinstance(level, jax.core.Tracer) and not np.all((np.asarray(level) > 0) & (np.asarray(level) < 1)):
         raise ValueError(f"a quantile needs levels between 0 and 1 (both excluded), got {level}.")
@@ -119,26 +120,30 @@ def y_quantile(likelihood: Likelihood, mean: Array, var: Array, level: ArrayLike
     levels = xp.asarray(level, mean.dtype)
     shape = (*levels.shape, *mean.shape)
     # Each pair of a level and a row is a row to the program, which serves any number of levels.
-    pairs = (mean, var, levels.reshape(*levels.shape, *[1] * mean.ndim))
+    pairs = (mean, var, levels.reshape(*levels.shape, *[1] * mean.ndim), *side)
     rows = [xp.broadcast_to(a, shape).reshape(-1) for a in pairs]
     return of_each_row(_y_quantile, None, likelihood, *rows, piece=_QUANTILES)[0].reshape(shape)
 
 
-def _y_quantile(_: None, likelihood: Likelihood, mean: Array, var: Array, level: Array) -> tuple[Array]:
+def _y_quantile(_: None, likelihood: Likelihood, mean: Array, var: Array, level: Array, *side: Array) -> tuple[Array]:
     var = _positive(mean, var)
 
     def cdf(y: Array) -> Array:
-        return likelihood.expected_cdf(likelihood.row(y), mean, var)
+        return likelihood.expected_cdf(likelihood.row(y, *side), mean, var)
 
-    return (quantile_of(cdf, likelihood, mean, var, level),)
+    return (quantile_of(cdf, likelihood, mean, var, level, *side),)
 
 
-def quantile_of(cdf: Callable[[Array], Array], likelihood: Likelihood, mean: Array, var: Array, level: Array) -> Array:
+def quantile_of(
+    cdf: Callable[[Array], Array], likelihood: Likelihood, mean: Array, var: Array, level: Array, *side: Array
+) -> Array:
     """The root in t of cdf(y(t)) − level, where y(t) covers the support of the likelihood at every scale:
 
-    mean + sd·sinh t on the line, eᵗ for positive values, e^min(t, 0) for shares, ⌊eᵗ − 1⌋ for whole numbers.  `cdf` is
-    P(Y ≤ y) of each row; mean and var are those of f, or only near.
+    mean + sd·sinh t on the line, eᵗ for positive values and amounts, e^min(t, 0) for shares, ⌊eᵗ − 1⌋ for whole
+    numbers.  `cdf` is P(Y ≤ y) of each row; mean and var are those of f, or only near.
     """
+    if isinstance(likelihood, Switched):
+        return likelihood.quantile_by_output(lambda part: quantile_of(cdf, part, mean, var, level), *side)
     whole, support, sd = likelihood.discrete(), likelihood.support, jnp.sqrt(var)
 
     def value(t: Array) -> Array:

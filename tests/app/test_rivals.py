@@ -60,6 +60,7 @@ def test_trees_learn_too(likelihood):
 
 def test_bounds_have_no_rival():
     assert task_of("censored_gaussian", {"upper": NOISE}) is None
+    assert task_of("weibull", {"event": NOISE}) is task_of("tweedie", {}) is task_of("von_mises", {}) is None
     assert [task_of(k, KINDS[k][1]) for k in ("probit", "binomial", "poisson", "gamma")] == [
         "classes", "classes", "counts", "values",
     ]  # fmt: skip

@@ -6,6 +6,7 @@ from scipy import stats
 
 from sitewise import GPRegressor
 from sitewise.app import scoring
+from sitewise.likelihoods import BY_NAME
 
 
 def test_the_ranked_probability_score_of_a_gaussian():
@@ -37,6 +38,28 @@ def test_rows_beyond_a_bound_have_no_ranked_probability_score():
     found = scoring.of_law(stats.norm(2.0, 1.0), False, y, {"upper": upper})
     assert len(found["crps"]) == 2 and found["up_to"][1] == 1.0
     assert found["log_density"][1] == pytest.approx(stats.norm.logsf(3.0))
+
+
+def test_a_row_between_two_ends_has_their_probabilities():
+    y, until = np.array([1.0, 2.0, 3.0]), np.array([2.0, 2.0, np.inf])
+    law = stats.norm(2.0, 1.0)
+    found = scoring.of_law(law, False, y, {"until": until})
+    assert len(found["crps"]) == 1 and found["prediction"] == [1.0, 2.0, pytest.approx(2.0)]
+    np.testing.assert_allclose(found["below"], law.cdf(y))
+    np.testing.assert_allclose(found["up_to"], [0.5, 0.5, 1.0])
+    wanted = [np.log(law.cdf(2) - law.cdf(1)), law.logpdf(2), law.logsf(3)]
+    np.testing.assert_allclose(found["log_density"], wanted)
+
+
+def test_amounts_have_a_baseline_with_zeros():
+    """It is a distribution: a jump at 0, and a density that adds up to the rest."""
+    y = np.array([0.0, 0.0, 1.0, 2.0, 5.0])
+    found = scoring.baseline("tweedie", y, np.array([0.0, 2.0]))
+    assert found["below"][0] == 0 and found["up_to"][0] == pytest.approx(2.5 / 6) and found["below"][1] > 0.5
+    law = BY_NAME["hurdle_gamma"].baseline(y)
+    grid = np.linspace(1e-4, 60, 200_001)
+    total = np.exp(law.logpdf(np.zeros(1)))[0] + np.sum(np.exp(law.logpdf(grid))) * (grid[1] - grid[0])
+    assert total == pytest.approx(law.cdf(np.array([60.0]))[0], abs=1e-3) and law.ppf(0.3) == 0.0
 
 
 def test_a_class_that_was_not_trained_on_has_probability_0():

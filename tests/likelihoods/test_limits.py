@@ -41,6 +41,34 @@ SAME = {
         likelihoods.CensoredGaussian(0.5), table(0.3, 0.3), likelihoods.Gaussian(0.5), 0.3 + 0 * F, 1e-12),
     "a narrow interval is a density times its width": (
         likelihoods.CensoredGaussian(0.5), table(0.3 - 5e-6, 0.3 + 5e-6), likelihoods.Gaussian(0.5), 0.3 + 0 * F, None),
+    "a lifetime that was observed is not censored": (
+        likelihoods.Weibull(1.7, censored=True), table(1.3, 1.3), likelihoods.Weibull(1.7), 1.3 + 0 * F, 1e-12),
+    "a narrow interval of a lifetime is a density times its width": (
+        likelihoods.LogLogistic(1.7, censored=True), table(1.3 - 5e-6, 1.3 + 5e-6), likelihoods.LogLogistic(1.7),
+        1.3 + 0 * F, None),
+    "Weibull lifetimes of shape 1 are Gamma ones of shape 1": (
+        likelihoods.Weibull(1.0), 1.3 + 0 * F, likelihoods.Gamma(1.0), 1.3 + 0 * F, 1e-12),
+    "a right-censored exponential lifetime is no event of a Poisson process": (
+        likelihoods.Weibull(1.0, censored=True), table(1.3, np.inf), likelihoods.Poisson(exposure=True),
+        table(0, 1.3), None),
+    "without inflation there are Poisson counts": (
+        likelihoods.ZeroInflatedPoisson(1e-9), np.round(3 + F), likelihoods.Poisson(), np.round(3 + F), 1e-6),
+    "without inflation there are negative binomial counts": (
+        likelihoods.ZeroInflatedNegativeBinomial(1e-9, 2.0), np.round(3 + F), likelihoods.NegativeBinomial(2.0),
+        np.round(3 + F), 1e-6),
+    "amounts beyond a hurdle that all take are Gamma": (
+        likelihoods.HurdleGamma(2.0, 40.0, 0.0), 1.3 + 0 * F, likelihoods.Gamma(2.0), 1.3 + 0 * F, 1e-12),
+    "beta-binomial with a high precision is binomial": (
+        likelihoods.BetaBinomial(1e8), table(3, 10), likelihoods.Binomial(), table(3, 10), 1e-5),
+    "one beta-binomial trial is a Bernoulli": (
+        likelihoods.BetaBinomial(2.0), table(1, 1), likelihoods.BernoulliLogit(), 1 + 0 * F, 1e-9),
+    "the median of an asymmetric Laplace is Laplace noise": (
+        likelihoods.AsymmetricLaplace(0.3), F + 0.7, likelihoods.LaplaceNoise(0.6), F + 0.7, 1e-9),
+    "sharp angles are Gaussian": (
+        likelihoods.VonMises(1e8), F + 1e-5, likelihoods.Gaussian(1e-4), F + 1e-5, 1e-6),
+    "one output is the plain likelihood": (
+        likelihoods.Switched([likelihoods.NegativeBinomial(2.0)]), table(3, 0), likelihoods.NegativeBinomial(2.0),
+        3 + 0 * F, 1e-12),
     "softplus is the log link far to the left": (
         likelihoods.Poisson(link="softplus"), 2 + 0 * F, likelihoods.Poisson(), 2 + 0 * F, None),
 }  # fmt: skip
@@ -54,11 +82,13 @@ def test_limits(name):
         g, tol = F + 0.4, 1e-12
     if "narrow" in name:
         shift, tol = np.log(1e-5), 1e-5
+    if "right-censored" in name:
+        g, tol = -F, 1e-12
     if "softplus" in name:
         f = g = F - 40
         tol = 1e-12
     np.testing.assert_allclose(_log_prob(one, y_one, f), _log_prob(other, y_other, g) + shift, rtol=tol, atol=tol)
-    var = np.full(F.shape, 0.8)
+    var = np.full(F.shape, 0.8 if "sharp" not in name else 1e-9)
     for a, b in zip(_expectations(one, y_one, f, var), _expectations(other, y_other, g, var), strict=True):
         np.testing.assert_allclose(a, b + shift, rtol=max(tol, 1e-5), atol=max(tol, 1e-5))
 

@@ -24,6 +24,7 @@ CLASS_LIKELIHOODS = tuple(name for name, kind in BY_NAME.items() if kind.support
 AUTO_CLASSES, AUTO_VALUES = "probit", "gaussian"  # what the likelihood auto stands for
 _MOST_CLASSES = 20
 _FEW_VALUES = 10
+_SOME_ZEROS = 0.05  # share of the rows of a target that is otherwise positive
 _SKEWED = 1.25  # mean of a positive target, in medians, above which it has a long tail
 
 
@@ -101,10 +102,11 @@ class Encoding:
 
 
 def _names(support: str) -> list[str]:
-    """The likelihoods for targets of this kind that need nothing beside the target, the usual one first."""
+    """The two usual likelihoods for targets of this kind that need nothing beside the target, the usual one first."""
     plain = [name for name, kind in BY_NAME.items() if not isinstance(kind.columns, tuple) or len(kind.columns) == 1]
-    names = [name for name in plain if BY_NAME[name].support == support]
-    return sorted(names, key=lambda name: name not in (AUTO_CLASSES, AUTO_VALUES, "poisson"))
+    # Lifetimes are for those who ask for them: what they add is censoring.
+    names = [name for name in plain if BY_NAME[name].support == support and "event" not in BY_NAME[name].keywords]
+    return sorted(names, key=lambda name: name not in (AUTO_CLASSES, AUTO_VALUES, "poisson"))[:2]
 
 
 def describe(
@@ -132,6 +134,11 @@ def describe(
             notes.append(
                 f"the target {target!r} holds whole numbers; if they are counts, say --likelihood "
                 f"{' or '.join(_names('counts'))}."
+            )
+        elif np.all(values >= 0) and np.mean(values == 0) > _SOME_ZEROS:
+            notes.append(
+                f"the target {target!r} is zero in {int(np.sum(values == 0))} rows and positive in the others; "
+                f"--likelihood {' or '.join(_names('amounts'))} is for such amounts."
             )
         elif np.all(values > 0) and np.mean(values) > _SKEWED * np.median(values):
             notes.append(

@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from sitewise.estimators.side_information import Side
+from sitewise.estimators.side_information import Side, ends
 
 
-def side_law(y: np.ndarray, side: Side, side_test: Side) -> tuple[Any, bool]:
+def side_law(y: np.ndarray, side: Side, side_test: Side, support: str) -> tuple[Any, bool]:
     """A distribution of SciPy for the test rows, from one rate, share or value for all; and whether y is whole.
 
     exposure   counts of mean rate · exposure: Poisson, or negative binomial if they scatter more, by moments
     trials     binomial with the share of all successes
     noise      Gaussian with the spread that the error bars leave to the values, plus the row's own
-    bounds     Gaussian with mean and deviation of the targets as they are
+    bounds     Gaussian with mean and deviation of the targets as they are; exponential for lifetimes, with the total
+               time over the number of ends seen as mean
     """
     if "exposure" in side:
         rate = np.sum(y) / np.sum(side["exposure"])
@@ -26,6 +27,10 @@ def side_law(y: np.ndarray, side: Side, side_test: Side) -> tuple[Any, bool]:
         return stats.binom(side_test["trials"], share), True
     if "noise" in side:
         return noisy_law(y - np.mean(y), side["noise"], np.full(len(side_test["noise"]), np.mean(y)), side_test), False
+    if support == "positive":
+        low, high = ends(y, side)
+        time = np.where(np.isfinite(high), 0.5 * (np.maximum(low, 0.0) + high), low)
+        return stats.expon(scale=np.sum(time) / max(np.sum(np.isfinite(high)), 0.5)), False
     return stats.norm(np.mean(y), max(float(np.std(y)), 1e-12)), False
 
 

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from sitewise.app.laws import counts_law, noisy_law, side_law
 from sitewise.app.scoring import Score, of_classes, of_law, without_evidence
 from sitewise.errors import UserError
-from sitewise.estimators.side_information import Side
+from sitewise.estimators.side_information import CENSORING, Side
 from sitewise.likelihoods import BY_NAME
 
 LABELS = {"linear": "linear model", "trees": "boosted trees"}
@@ -44,10 +44,11 @@ _LEAST_DF = 1.05  # of Student's t, below which it has no mean
 
 
 def task_of(likelihood: str, side: Side) -> str | None:
-    """What the rivals do: classes, counts or values; None where they cannot use what is known about the rows."""
-    if "lower" in side or "upper" in side:
+    """What the rivals do: classes, counts or values; None where they cannot use what is known about the rows,
+    or have no distribution for such targets."""
+    kind, support = BY_NAME[likelihood], BY_NAME[likelihood].support
+    if any(name in side for name in CENSORING) or support == "amounts" or kind.period is not None:
         return None
-    support = BY_NAME[likelihood].support
     if support in ("classes", "ranks") or "trials" in side:
         return "classes"
     return "counts" if support == "counts" else "values"
@@ -135,7 +136,7 @@ def _left_out(model: Any, X: np.ndarray, y: np.ndarray, weight: np.ndarray | Non
 def _trials(name: str, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, side: Side, side_test: Side) -> Any:
     """Successes and failures as rows of a classification, each with its number as weight."""
     if not 0 < np.sum(y) < np.sum(side["trials"]):
-        return side_law(y, side, side_test)[0]  # there is nothing to tell apart
+        return side_law(y, side, side_test, "counts")[0]  # there is nothing to tell apart
     weight = np.concatenate([y, side["trials"] - y])
     labels = np.concatenate([np.ones(len(y)), np.zeros(len(y))])
     there = weight > 0

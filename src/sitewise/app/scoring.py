@@ -25,8 +25,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sitewise.app.laws import side_law
 from sitewise.app.process import fact
 from sitewise.estimators.base import GPBase
-from sitewise.estimators.side_information import Side, censored, within_bounds
+from sitewise.estimators.side_information import CENSORING, Side, censored, ends, within_bounds
 from sitewise.likelihoods import BY_NAME
+from sitewise.likelihoods.amounts import AmountsLaw
 from sitewise.methods import METHODS
 
 Score = dict[str, Any]
@@ -72,10 +73,10 @@ def score(
     density = model.log_predictive_density(X_test, y_test, **side_test)
     if hasattr(model, "classes_"):
         return {**found, **of_classes(model.predict_proba(X_test), model.classes_, y_test), **_listed(density)}
-    known = {name: column for name, column in side_test.items() if name not in ("lower", "upper")}
-    up_to = model.predict_cdf(X_test, y_test, **known)
-    whole = model.likelihood_.discrete()
-    below = model.predict_cdf(X_test, y_test - 1, **known) * (y_test > 0) if whole else up_to
+    known = {name: column for name, column in side_test.items() if name not in CENSORING}
+    below, up_to = _limits(
+        lambda values: model.predict_cdf(X_test, values, **known), model.likelihood_.support, y_test, side_test
+    )
     if _few_trials(known):
         crps = _sum_of_squares(lambda k: model.predict_cdf(X_test, np.full(len(y_test), k), **known), y_test, known)
     else:
@@ -93,7 +94,7 @@ def baseline(
         proba = np.tile(counts / counts.sum(), (len(y_test), 1))
         return without_evidence(of_classes(proba, classes, y_test))
     if side:
-        return without_evidence(of_law(*side_law(y, side, side_test or {}), y_test, side_test))
+        return without_evidence(of_law(*side_law(y, side, side_test or {}, kind.support), y_test, side_test))
     return without_evidence(of_law(kind.baseline(np.asarray(y, float)), kind.discrete(), y_test))
 
 
@@ -118,11 +119,14 @@ def of_classes(proba: np.ndarray, classes: np.ndarray, y: np.ndarray) -> Score:
 def of_law(law: Any, whole: bool, y: np.ndarray, side: Side | None = None) -> Score:
     """The score of a distribution of SciPy, one for all rows or one for each; `whole` says that y is a whole number."""
     side = side or {}
-    up_to = law.cdf(y)
-    below = law.cdf(y - 1) if whole else up_to
+    support = "counts" if whole else "amounts" if isinstance(law, AmountsLaw) else "real"
+    below, up_to = _limits(law.cdf, support, y, side)
     density = law.logpmf(y) if whole else law.logpdf(y)
-    low_end, high_end = censored(y, side)
-    density = np.where(low_end, law.logcdf(y), np.where(high_end, law.logsf(y), density))
+    if np.any(hidden := censored(y, side)):
+        low, high = ends(y, side)
+        with np.errstate(divide="ignore"):
+            between = np.where(np.isinf(high), law.logsf(low), np.log(np.maximum(law.cdf(high) - law.cdf(low), 0.0)))
+        density = np.where(hidden, between, density)
     if _few_trials(side):
         crps = _sum_of_squares(law.cdf, y, side)
     else:
@@ -134,14 +138,27 @@ def _of_values(
     density: np.ndarray, mean: np.ndarray, below: np.ndarray, up_to: np.ndarray, crps: np.ndarray, y: np.ndarray,
     side: Side,
 ) -> Score:  # fmt: skip
-    low_end, high_end = censored(y, side)
     return {
         **_listed(density),
-        "prediction": within_bounds(mean, side).tolist(),
-        "below": np.where(low_end, 0.0, below).tolist(),
-        "up_to": np.where(high_end, 1.0, up_to).tolist(),
-        "crps": crps[~(low_end | high_end)].tolist(),
+        "prediction": within_bounds(mean, y, side).tolist(),
+        "below": below.tolist(),
+        "up_to": up_to.tolist(),
+        "crps": crps[~censored(y, side)].tolist(),
     }
+
+
+def _limits(
+    cdf: Callable[[np.ndarray], np.ndarray], support: str, y: np.ndarray, side: Side
+) -> tuple[np.ndarray, np.ndarray]:
+    """P(Y < y) and P(Y ≤ y); of a censored row the probabilities of its two ends."""
+    if support in ("counts", "ranks"):
+        return cdf(y - 1) * (y > 0), cdf(y)
+    low, high = ends(y, side)
+    up_to = np.where(np.isinf(high), 1.0, cdf(np.where(np.isinf(high), y, high)))
+    if support == "amounts":
+        return up_to * (y > 0), up_to
+    below = np.where(np.isinf(low), 0.0, cdf(np.where(np.isinf(low), y, low))) if np.any(low != high) else up_to
+    return below, up_to
 
 
 def _pinball(y: np.ndarray, quantiles: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import typer
 
 from sitewise.app.columns import Encoding
 from sitewise.errors import UserError
+from sitewise.estimators.side_information import CENSORING
 from sitewise.likelihoods import BY_NAME
 from sitewise.tables import Table
 from sitewise.tables.columns import Number
@@ -19,9 +20,11 @@ _MEANS = {
     "trials": "the number of trials of each row, of which the target succeeded",
     "lower": "a lower bound of each row: a target at or below it means somewhere below; an empty cell is no bound",
     "upper": "an upper bound of each row: a target at or above it means somewhere above; an empty cell is no bound",
+    "event": "1 where the end was seen at the target, and 0 where it was still to come",
+    "until": "the end of the span in which the value lies, which begins at the target; an empty cell is no end",
     "noise": "the standard deviation of the error of each row's target",
 }
-_BOUNDS = {"lower": -np.inf, "upper": np.inf}
+_BOUNDS = {"lower": -np.inf, "upper": np.inf, "until": np.inf}
 
 
 def _option(name: str) -> typer.models.OptionInfo:
@@ -35,6 +38,8 @@ Exposure = Annotated[str | None, _option("exposure")]
 Trials = Annotated[str | None, _option("trials")]
 Lower = Annotated[str | None, _option("lower")]
 Upper = Annotated[str | None, _option("upper")]
+Event = Annotated[str | None, _option("event")]
+Until = Annotated[str | None, _option("until")]
 Noise = Annotated[str | None, _option("noise")]
 Order = Annotated[
     str | None,
@@ -53,7 +58,8 @@ def likelihood_for(likelihood: str, side: Mapping[str, str], order: str | None) 
         if order is not None:
             return "ordinal"
         usual = {"exposure": "poisson", "trials": "binomial", "lower": "censored_gaussian",
-                 "upper": "censored_gaussian", "noise": "heteroscedastic_gaussian"}  # fmt: skip
+                 "upper": "censored_gaussian", "event": "weibull", "until": "weibull",
+                 "noise": "heteroscedastic_gaussian"}  # fmt: skip
         return next((usual[name] for name in side), likelihood)
     kind = BY_NAME[likelihood]
     for name in side:
@@ -87,7 +93,7 @@ def known(table: Table, side: Mapping[str, str]) -> dict[str, np.ndarray]:
     """Those that a prediction needs: bounds say nothing about a new value."""
     found = {}
     for name, column in side.items():
-        if name in _BOUNDS:
+        if name in CENSORING:
             continue
         if column not in table.columns:
             plain = "; 1 in every row gives rates or shares" if name != "noise" else ""

@@ -9,9 +9,11 @@ from sitewise.estimators.lengthscales import Lengthscale
 from sitewise.estimators.loading import load, save
 from sitewise.estimators.ordinal import GPOrdinal
 from sitewise.estimators.persistence import ModelFileError
+from sitewise.estimators.point_grid import GridCells, gridded_points
 from sitewise.estimators.regressor import GPRegressor
 from sitewise.estimators.reliability_display import ReliabilityDisplay
 from sitewise.estimators.surface_display import SurfaceDisplay
+from sitewise.estimators.survival import PieceRows, SurvivalCurve, piecewise_exponential, survival_curve
 from sitewise.estimators.table_encoder import TableEncoder
 
 __all__ = [
@@ -21,17 +23,23 @@ __all__ = [
     "GPClassifier",
     "GPOrdinal",
     "GPRegressor",
+    "GridCells",
     "Importance",
     "Interaction",
     "Lengthscale",
     "ModelFileError",
+    "PieceRows",
     "ReliabilityDisplay",
     "SurfaceDisplay",
+    "SurvivalCurve",
     "TableEncoder",
     "calibration",
     "decide",
+    "gridded_points",
     "load",
+    "piecewise_exponential",
     "plot_cost",
     "plot_loo",
     "save",
+    "survival_curve",
 ]

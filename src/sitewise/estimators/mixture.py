@@ -93,7 +93,7 @@ def _quantile(
             return weight @ jnp.mean(jax.vmap(lambda one, f: one.cdf(one.row(y, *side), f))(likelihood, f), axis=1)
         return _cdf(None, shared, mean, var, y, *side)[0]
 
-    return (predict.quantile_of(cdf, likelihood, *_moments(weight, mean.T, var.T), level),)
+    return (predict.quantile_of(cdf, likelihood, *_moments(weight, mean.T, var.T), level, *side),)
 
 
 def _log_probabilities(_: None, shared: Shared, mean: jax.Array, var: jax.Array) -> tuple[jax.Array]:

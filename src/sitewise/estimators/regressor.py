@@ -41,10 +41,12 @@ class GPRegressor(ValuePredictions):
     ard : True gives every column of X a lengthscale of its own, in a given kernel too, which then starts from the
         lengthscale that it has; "shrunk" draws them towards a common one (`kernels.Shrunk`); False leaves the kernel as
         it is.  "auto" is "shrunk" for the default kernel of two to a hundred columns, else False
-    likelihood : "gaussian"; "student_t" or "laplace_noise" (robust); "poisson" or "negative_binomial" (counts);
-        "gamma" or "log_normal" (positive values); "beta" (shares in (0, 1)); "binomial" (successes in trials);
-        "censored_gaussian" (some values only known to lie beyond a bound); "heteroscedastic_gaussian" (an error bar for
-        each row); "ordinal" (ordered classes 0, 1, 2, … as numbers; GPOrdinal takes labels); or a likelihood object
+    likelihood : "gaussian"; "student_t" or "laplace_noise" (robust); "poisson" or "negative_binomial" (counts), each
+        also "zero_inflated_…"; "gamma" or "log_normal" (positive values); "hurdle_gamma" or "tweedie" (amounts that may
+        be zero); "weibull" or "log_logistic" (lifetimes, also censored); "beta" (shares in (0, 1)); "binomial" or
+        "beta_binomial" (successes in trials); "censored_gaussian" (some values only known to lie beyond a bound);
+        "heteroscedastic_gaussian" (an error bar for each row); "von_mises" (angles); "asymmetric_laplace" (a quantile);
+        "ordinal" (ordered classes 0, 1, 2, … as numbers; GPOrdinal takes labels); or a likelihood object
     mean : a mean of `sitewise.means`; None is zero, and a trained constant where y is not f plus noise
     normalize_y : learn on (y − mean)/deviation of the training targets; "auto" does so for Gaussian and robust
         noise.  Predictions, densities and evidences are always in the units of y; kernel, likelihood, priors and
@@ -163,7 +165,10 @@ class GPRegressor(ValuePredictions):
         trials: ArrayLike | None = None,
         lower: ArrayLike | None = None,
         upper: ArrayLike | None = None,
+        event: ArrayLike | None = None,
+        until: ArrayLike | None = None,
         noise: ArrayLike | None = None,
+        output: ArrayLike | None = None,
     ) -> Self:
         """Learn the hyperparameters and the sites.
 
@@ -176,15 +181,21 @@ class GPRegressor(ValuePredictions):
             rows or one per row.
         sample_weight : array of shape (n_rows,), default 1
             How often each row counts: a row of weight 2 is the same as two copies of it.
-        exposure : for "poisson" and "negative_binomial"
+        exposure : for counts
             Time observed, area, people at risk: the expected count is exposure · rate, and the rate is what X explains.
-        trials : for "binomial"
+        trials : for "binomial" and "beta_binomial"
             Of which y succeeded.
-        lower, upper : for "censored_gaussian"
+        lower, upper : for "weibull", "log_logistic" and "censored_gaussian"
             y ≤ lower means that the value lies somewhere below lower, y ≥ upper that it lies somewhere above upper;
             −inf and inf where there is no bound.  Between them y is the value itself.
+        event : for the same
+            1 where the end was seen at y; 0 where it was still to come, so that the lifetime is longer than y.
+        until : for the same
+            The value lies between y and until: equal where it was seen, inf where there is no end.
         noise : for "heteroscedastic_gaussian"
             The standard deviation of the error of each row, in the units of y.
+        output : for `likelihoods.Switched`
+            Which of its likelihoods each row has: 0, 1, 2, …
 
         Returns
         -------
@@ -206,7 +217,10 @@ class GPRegressor(ValuePredictions):
         X, y = validate_data(self, X, y, dtype=WORKING_DTYPE, y_numeric=True, ensure_min_samples=2)
         self._X, self._weight = np.array(X), self._weights(sample_weight, X)
         self._y = np.array(column_or_1d(y), float)
-        given = {"exposure": exposure, "trials": trials, "lower": lower, "upper": upper, "noise": noise}
+        given = {
+            "exposure": exposure, "trials": trials, "lower": lower, "upper": upper, "event": event, "until": until,
+            "noise": noise, "output": output,
+        }  # fmt: skip
         likelihood = self._start_likelihood()
         self._side = side_information.read(likelihood, len(y), given, fitting=True)
         likelihood = likelihood.with_keywords(self._side)

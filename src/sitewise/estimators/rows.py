@@ -63,7 +63,7 @@ def refuse_tables(y: Any) -> None:
     if len(shape) > 1 and shape[1] > 1:
         raise ValueError(
             f"y must be one number per row, but it has {shape[1]} columns; exposure, trials, bounds and error bars are "
-            "keywords, as in fit(X, y, exposure=e), trials=n, lower=a, upper=b or noise=s."
+            "keywords, as in fit(X, y, exposure=e), trials=n, event=d, lower=a, upper=b or noise=s."
         )
 
 

@@ -57,7 +57,7 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
     def _log_unit(self, y: np.ndarray, side: Side) -> float | np.ndarray:
         """Only a value that was observed has a density; that of a censored row is a probability, which has no unit."""
         unit = float(np.log(self.y_scale_))
-        return np.where(np.any(side_information.censored(y, side), axis=0), 0.0, unit)
+        return np.where(side_information.censored(y, side), 0.0, unit)
 
     def _latent_units(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.y_mean_ + self.y_scale_ * mean, self.y_scale_**2 * var
@@ -101,6 +101,7 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         exposure: ArrayLike | None = None,
         trials: ArrayLike | None = None,
         noise: ArrayLike | None = None,
+        output: ArrayLike | None = None,
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Expected y of each row.
 
@@ -118,6 +119,8 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         noise : number or array of shape (n_rows,)
             For heteroscedastic_gaussian: the standard deviation of the error of each row.  Only `return_std` needs it;
             0 stands for the function itself, without a measurement.
+        output : number or array of shape (n_rows,)
+            For Switched: of which output each row is.
 
         Returns
         -------
@@ -134,7 +137,8 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         >>> bool(abs(mean[0] - np.sin(1.0)) < 2 * std[0])
         True
         """
-        q = self._predicted(X, {"exposure": exposure, "trials": trials, "noise": noise}, needed=return_std)
+        given = {"exposure": exposure, "trials": trials, "noise": noise, "output": output}
+        q = self._predicted(X, given, needed=return_std or "output" in self._side)
         mean, var = self._latent_units(*q.y_moments())
         return (mean, np.sqrt(var)) if return_std else mean
 
@@ -151,24 +155,28 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         trials: ArrayLike | None = None,
         lower: ArrayLike | None = None,
         upper: ArrayLike | None = None,
+        event: ArrayLike | None = None,
+        until: ArrayLike | None = None,
         noise: ArrayLike | None = None,
+        output: ArrayLike | None = None,
     ) -> float:
         """R² of the expected values: 1 is perfect, 0 is what the mean of y achieves.
 
         The side information is that of these rows, as in fit.  With bounds both y and the expected values are cut off
-        there.  `log_predictive_density` judges the whole distribution instead.
+        there; with event or until an expected value is right wherever the row's own may
+        lie.  `log_predictive_density` judges the whole distribution instead.
         """
         y = self._check_y(y)
-        known = {"exposure": exposure, "trials": trials, "noise": noise}
-        side = self._given(len(y), {**known, "lower": lower, "upper": upper}, "score")
-        predicted = np.asarray(self.predict(X, exposure=exposure, trials=trials, noise=noise))
-        mean = side_information.within_bounds(predicted, side)
-        return float(r2_score(side_information.within_bounds(y, side), mean, sample_weight=sample_weight))
+        known: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise": noise, "output": output}
+        bounds = {"lower": lower, "upper": upper, "event": event, "until": until}
+        side = self._given(len(y), {**known, **bounds}, "score")
+        mean = side_information.within_bounds(np.asarray(self.predict(X, **known)), y, side)
+        return float(r2_score(side_information.within_bounds(y, y, side), mean, sample_weight=sample_weight))
 
     def log_predictive_density(self, X: Any, y: Any, **side: Any) -> np.ndarray:
         """log p(y | x) of each row, in the units of y; side information as keywords, as in fit.
 
-        For a censored row it is the log probability of lying beyond the bound.
+        For a censored row it is the log probability of lying where it may.
         """
         (q,) = self._at(X)
         y = self._check_y(y)

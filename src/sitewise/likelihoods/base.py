@@ -54,7 +54,7 @@ _OUTER = Landmark(points=32, reach=8.0)
 _GUIDE = GaussHermite(points=5)
 
 
-SUPPORTS = ("real", "positive", "shares", "counts", "ranks", "classes")
+SUPPORTS = ("real", "positive", "amounts", "shares", "counts", "ranks", "classes")  # amounts: positive, or zero
 
 
 @module
@@ -73,6 +73,7 @@ class Likelihood(Module):
     conjugate: ClassVar[bool] = False  # a Gaussian in f up to a factor, so that every method is exact
     location_scale: ClassVar[bool] = False  # y = f + noise: centring and scaling y is a change of units
     rule: ClassVar[Rule] = _DEFAULT_RULE  # of quadrature, where none is given
+    period: ClassVar[float | None] = None  # of log p in f and y, for angles
     robust: ClassVar[bool] = False  # rows far from their neighbours have little influence
 
     def log_prob(self, y: Array, f: Array) -> Array:

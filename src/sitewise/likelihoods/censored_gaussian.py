@@ -33,7 +33,7 @@ class CensoredGaussian(Likelihood):
     location_scale: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
     rule: ClassVar[Rule] = Landmark(points=72)  # an interval has two ends
-    keywords: ClassVar[tuple[str, ...]] = ("lower", "upper")
+    keywords: ClassVar[tuple[str, ...]] = ("lower", "upper", "event", "until")
     columns: ClassVar[tuple[str, ...]] = ("low", "high")
 
     def _parts(self, y: Array) -> tuple[Array, Array, Array, Array]:

@@ -39,6 +39,34 @@ def brute_force(
     return first, whole, half_power
 
 
+def brute_force_of_angles(
+    log_prob: Callable[[jax.Array], jax.Array], mean: np.ndarray, sd: np.ndarray, period: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same for a log p that has this period in f: an integral over one turn, with the Gaussian wrapped around it.
+
+    The wrapped density is the sum over its turns where it is narrow, and its Fourier series where it is wide.
+    """
+    turns, harmonics = np.arange(-60, 61)[:, None], np.arange(1, 61)[:, None]
+    found = []
+    for m, s in zip(mean, sd, strict=True):
+        grid = (
+            m + s * np.linspace(-30, 30, 200_001) if 60 * s < period else m + period * np.linspace(-0.5, 0.5, 200_001)
+        )
+        if s < period:
+            density = np.exp(-0.5 * ((grid - m + period * turns) / s) ** 2).sum(axis=0) / (s * np.sqrt(2 * np.pi))
+        else:
+            angle = 2 * np.pi * harmonics / period
+            density = (1 + 2 * (np.exp(-0.5 * (angle * s) ** 2) * np.cos(angle * (grid - m))).sum(axis=0)) / period
+        weight = density * (grid[1] - grid[0])
+        weight[[0, -1]] *= 0.5
+        values = np.asarray(log_prob(jnp.asarray(grid)))
+        with np.errstate(divide="ignore"):
+            logs = [float(logsumexp(power * values, b=weight)) for power in (1.0, 0.5)]
+        found.append((float(weight @ values), *logs))
+    first, whole, half_power = np.array(found).T
+    return first, whole, half_power
+
+
 def unresolved(
     name: str, y: str, mean: np.ndarray, var: np.ndarray, got: np.ndarray, want: np.ndarray
 ) -> Iterator[str]:

@@ -21,7 +21,7 @@ from sitewise.likelihoods import Likelihood
 from sitewise.likelihoods.base import SUPPORTS
 from sitewise.likelihoods.search import find
 from sitewise.runtime.precision import working_precision
-from sitewise.testing.expectations import brute_force, unresolved
+from sitewise.testing.expectations import brute_force, brute_force_of_angles, unresolved
 
 # Places on the f axis, in widths from the landmark; odd numbers, so that no place is at a kink.
 _PLACES = np.array([-3.3, -1.71, -0.63, -0.17, 0.29, 1.13, 2.21, 3.7])
@@ -177,7 +177,11 @@ def _expectations(at: _Place) -> Iterator[str]:
         mean, sd = centre + shift * width * np.maximum(1.0, spread), spread * width
         y = jnp.repeat(at.y[i : i + 1], len(mean), axis=0)
         centres = np.append(found[:, i], centre)
-        wanted = brute_force(functools.partial(at.log_prob, at.y[i]), mean, sd, centres, width)
+        of_f = functools.partial(at.log_prob, at.y[i])
+        if lik.period is None:
+            wanted = brute_force(of_f, mean, sd, centres, width)
+        else:
+            wanted = brute_force_of_angles(of_f, mean, sd, lik.period)
         for (name, function), want in zip(readings.items(), wanted, strict=True):
             got = np.asarray(function(y, jnp.asarray(mean), jnp.asarray(sd**2)))
             yield from unresolved(f"{name} is", at.show(i), mean, sd**2, got, want)

@@ -62,6 +62,28 @@ def test_bounds_are_not_needed_for_predictions(run, claims, tmp_path):
     assert json.loads(found.stdout)["predictions"]["mean"][0] > 16.5
 
 
+def test_lifetimes_from_fit_to_report(run, claims, tmp_path):
+    """A column of events makes them Weibull lifetimes; predictions need none, and a comparison has a fair baseline."""
+    life = 20 * np.exp(np.sin(np.asarray(claims["age"]) / 6)) * RNG.weibull(3.0, ROWS)
+    ends = RNG.uniform(5, 60, ROWS)
+    rows = {"age": claims["age"], "weeks": np.minimum(life, ends).round(2), "seen": (life <= ends).astype(int)}
+    data, out = table(tmp_path / "t.csv", rows), tmp_path / "m.sitewise"
+    found = run("fit", data, "-t", "weeks", "--event", "seen", "-m", "laplace", "-o", out, "--json")
+    assert found.exit_code == 0, found.stderr
+    assert json.loads(found.stdout)["data"]["likelihood"] == "weibull"
+    found = run("predict", out, table(tmp_path / "n.csv", {"age": [30.0, 58.0]}), "--interval", "0.8", "--json")
+    assert found.exit_code == 0, found.stderr
+    made = json.loads(found.stdout)["predictions"]
+    assert np.all(np.diff([[0, 0], made["low 0.8"], made["mean"], made["high 0.8"]], axis=0) > 0)
+    arguments = ("compare", data, "-t", "weeks", "--event", "seen", "--methods", "laplace", "--folds", "2")
+    found = run(*arguments, "--out", tmp_path / "c.html", "--json")
+    assert found.exit_code == 0, found.stderr
+    scores = {row["name"]: row for row in json.loads(found.stdout)["methods"]}
+    assert scores["laplace"]["log_density"] > scores["baseline"]["log_density"] > -5
+    found = run("fit", data, "-t", "weeks", "--event", "age", "-o", out)
+    assert found.exit_code == 1 and "event must hold 1 where the end was seen" in found.stderr
+
+
 def test_trials_and_error_bars_are_compared_with_a_fair_baseline(run, claims, tmp_path):
     trials = RNG.integers(5, 20, ROWS)
     share = 1 / (1 + np.exp(-np.sin(np.asarray(claims["age"]) / 6) * 2))
@@ -103,6 +125,7 @@ def test_labels_in_a_given_order(run, claims, tmp_path):
         (("--exposure", "weeks"), "has no column 'weeks'"),
         (("--exposure", "customer"), "(--exposure) must hold numbers, but has 'c0' in row 1"),
         (("--likelihood", "binomial"), "binomial needs --trials COLUMN"),
+        (("--likelihood", "weibull"), "lifetimes must be positive"),
         (("--likelihood", "gaussian", "--noise", "months"), "--noise is for --likelihood heteroscedastic_gaussian"),
         (("--likelihood", "poisson", "--order", "0,1,2"), "say --likelihood ordinal"),
     ],

@@ -55,6 +55,8 @@ def compare(
     trials: side_columns.Trials = None,
     lower: side_columns.Lower = None,
     upper: side_columns.Upper = None,
+    event: side_columns.Event = None,
+    until: side_columns.Until = None,
     noise: side_columns.Noise = None,
     order: side_columns.Order = None,
     positive: Annotated[
@@ -97,7 +99,9 @@ def compare(
             f"{samples[0]} samples the full GP: leave it out of --methods, or use --max-rows instead of --inducing."
         )
     check_writable(out)
-    side = side_columns.named(exposure=exposure, trials=trials, lower=lower, upper=upper, noise=noise)
+    side = side_columns.named(
+        exposure=exposure, trials=trials, lower=lower, upper=upper, event=event, until=until, noise=noise
+    )
     asked = side_columns.likelihood_for(likelihood, side, order)
     loaded = load(
         data, target, likelihood=asked, side=side, drop=drop, use=use, impute=impute, missing=missing,

@@ -38,6 +38,8 @@ def fit(
     trials: side_columns.Trials = None,
     lower: side_columns.Lower = None,
     upper: side_columns.Upper = None,
+    event: side_columns.Event = None,
+    until: side_columns.Until = None,
     noise: side_columns.Noise = None,
     order: side_columns.Order = None,
     ard: options.Ard = False,
@@ -59,7 +61,9 @@ def fit(
     from sitewise.estimators.persistence import to_bytes
 
     check_writable(out)
-    side = side_columns.named(exposure=exposure, trials=trials, lower=lower, upper=upper, noise=noise)
+    side = side_columns.named(
+        exposure=exposure, trials=trials, lower=lower, upper=upper, event=event, until=until, noise=noise
+    )
     asked = side_columns.likelihood_for(likelihood, side, order)
     loaded = load(
         data, target, likelihood=asked, side=side, drop=drop, use=use, impute=impute, missing=missing,

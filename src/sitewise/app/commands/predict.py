@@ -151,8 +151,9 @@ def score(model: GPBase, encoding: Encoding, table: Table, X: np.ndarray) -> dic
     if hasattr(model, "classes_"):
         predicted = model.predict(X)
         return {"log_density": density, "accuracy": float(np.mean(predicted == y))}
-    predicted = within_bounds(model.predict(X, **side_columns.known(table, encoding.side)), side)
-    y = within_bounds(np.asarray(y, float), side)
+    observed = np.asarray(y, float)
+    predicted = within_bounds(model.predict(X, **side_columns.known(table, encoding.side)), observed, side)
+    y = within_bounds(observed, observed, side)
     return {"log_density": density, "rmse": float(np.sqrt(np.mean((predicted - y) ** 2)))}
 
 

@@ -1,0 +1,28 @@
+"""Poisson counts of rows of which some can have no events."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jax import Array
+
+from sitewise.likelihoods.poisson import Poisson
+from sitewise.likelihoods.zero_inflated import ZeroInflated
+from sitewise.types import module
+
+
+@module
+class ZeroInflatedPoisson(ZeroInflated):
+    """p(0) = inflation + (1 − inflation) e^(−μ), p(y) = (1 − inflation) Poisson(y; μ), μ = exposure · exp f."""
+
+    name: ClassVar[str] = "zero_inflated_poisson"
+    about: ClassVar[str] = "counts, where some rows cannot have any"
+
+    def plain(self) -> Poisson:
+        return Poisson(exposure=self.exposure, quadrature=self.quadrature)
+
+    def _knee(self) -> tuple[Array, Array]:
+        """e^(−μ) = π at μ = −log π; there the slope in f is μ."""
+        mean = jnp.maximum(-self._log_inflation, 1.0)
+        return jnp.log(mean), 1 / mean
