@@ -1,0 +1,100 @@
+"""Kernels averaged by their evidence: weights, predictions, files, and the priors that make evidences comparable."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sitewise import GPClassifier, GPRegressor, kernels, load, predict
+from sitewise.estimators.candidates import candidates
+from sitewise.hyperpriors import Gamma, LogNormal, Normal
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(60, 3))
+PAIR = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
+NEW = RNG.normal(size=(20, 3))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return GPClassifier("average").fit(X, PAIR)
+
+
+def test_weights_follow_the_evidence(model):
+    weights = model.kernel_weights_
+    assert sum(weights.values()) == pytest.approx(1)
+    assert set(weights) == {
+        "isotropic", "shrunk lengthscales, spread 0.5", "shrunk lengthscales, spread 1", "additive with pairs",
+    }  # fmt: skip
+    # Labels that depend on the sign of a product: a pair of columns is the whole effect.
+    assert weights["additive with pairs"] == max(weights.values())
+    assert isinstance(model.kernel_, kernels.Additive)
+    assert "Kernels averaged by their evidence: additive with pairs" in model.fit_report_
+
+
+def test_predictions_are_the_weighted_mixture_and_survive_a_file(model, tmp_path):
+    (latent,) = model._latents
+    each = np.array([predict.probability(part.model.likelihood, *part.posterior.f(NEW)) for part in latent.parts])
+    np.testing.assert_allclose(model.predict_proba(NEW)[:, 1], latent.weight @ each, atol=1e-10)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(NEW), model.predict_proba(NEW))
+
+
+def test_lengthscales_are_those_of_the_likeliest_kernel(model):
+    found = model.lengthscales()
+    assert [one.names for one in found] == [("x0",), ("x1",), ("x2",)]
+    assert all(0 < one.low < one.value < one.high and one.error > 0 for one in found)
+
+
+def test_a_list_of_kernels():
+    y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=60)
+    model = GPRegressor([kernels.Linear(), kernels.RBF(active_dims=[0])]).fit(X, y)
+    assert model.kernel_weights_["2. RBF"] > 0.99 and isinstance(model.kernel_, kernels.RBF)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"kernel": "mean"}, "or be 'average'"),
+        ({"kernel": [kernels.RBF()]}, "at least two"),
+        ({"kernel": "average", "ard": True}, "leave ard at 'auto'"),
+        ({"kernel": "average", "method": "mcmc"}, "averaged by their evidence"),
+        ({"kernel": [kernels.RBF(), "linear"]}, "must come from sitewise.kernels"),
+    ],
+)
+def test_what_cannot_be_averaged_is_refused_in_words(settings, words):
+    with pytest.raises(ValueError, match=words):
+        GPClassifier(**settings).fit(X, PAIR)
+
+
+def test_the_default_of_several_columns_is_shrunk_and_of_one_isotropic():
+    (several,), (one,) = candidates(None, "auto", X, 1.0), candidates(None, "auto", X[:, :1], 1.0)
+    assert isinstance(several.kernel, kernels.Shrunk) and isinstance(one.kernel, kernels.Matern52)
+    (given,) = candidates(kernels.RBF(), "auto", X, 1.0)
+    assert isinstance(given.kernel, kernels.RBF) and not given.weak
+
+
+def test_weak_priors_move_with_the_units_of_the_inputs():
+    small, large = (candidates(None, False, X * unit, 1.0)[0].weak["kernel.lengthscale"] for unit in (1.0, 100.0))
+    assert large.location - small.location == pytest.approx(np.log(100))
+
+
+def test_shrunk_lengthscales_have_errors_by_their_terms():
+    y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=60)
+    model = GPRegressor().fit(X, y)
+    found = model.lengthscales()
+    np.testing.assert_allclose([one.value for one in found], model.kernel_.lengthscale)
+    assert all(0 < one.error < 3 and one.low < one.value < one.high for one in found)
+    assert found[0].value < min(found[1].value, found[2].value)
+
+
+@pytest.mark.parametrize(
+    ("prior", "peer"),
+    [
+        (LogNormal(0.3, 0.7), stats.lognorm(0.7, scale=np.exp(0.3))),
+        (Normal(0.2, 1.3), stats.norm(0.2, 1.3)),
+        (Gamma(2.5, 1.7), stats.gamma(2.5, scale=1 / 1.7)),
+    ],
+)
+def test_hyperpriors_are_normalised(prior, peer):
+    at = np.array([0.2, 1.0, 3.1])
+    np.testing.assert_allclose(prior.log_prob(at), peer.logpdf(at), rtol=1e-5)
