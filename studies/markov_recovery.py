@@ -27,7 +27,7 @@ from sitewise import EP, Data, Model, kernels, likelihoods, posterior, resolve
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from markov_data import REGIMES, simulate  # noqa: E402
+from markov_data import REGIMES, simulate
 
 RESULTS = ROOT / "results" / "markov"
 METHODS = ("laplace", "vi", "ep", "hybrid")
@@ -76,8 +76,8 @@ def lines(rows: list[dict]) -> Iterator[str]:
     for row in rows:
         groups[row["regime"], row["rows"]].append(row)
     yield (
-        "| series | rows | sets | method | bias of log ℓ | bias of log σ | held-out log density a row, less that of EP at "
-        "the truth | the same, less that of Laplace | CPU s a fit | converged |"
+        "| series | rows | sets | method | bias of log ℓ | bias of log σ | held-out log density a row, less "
+        "that of EP at the truth | the same, less that of Laplace | CPU s a fit | converged |"
     )
     yield "|" + "---|" * 10
     for (name, count), found in sorted(groups.items(), key=lambda item: (list(REGIMES).index(item[0][0]), item[0][1])):

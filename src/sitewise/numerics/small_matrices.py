@@ -28,6 +28,23 @@ def small_lower_solve(L: jax.Array, x: jax.Array) -> jax.Array:
     return jnp.moveaxis(lax.scan(substitute, x, jnp.arange(L.shape[-1]))[1], 0, -2)
 
 
+def small_solve(a: jax.Array, x: jax.Array) -> jax.Array:
+    """a⁻¹x for many small matrices a and x, by elimination with row pivots.
+
+    LAPACK and its kin call a function for each matrix, and their batches on an accelerator are for larger ones.
+    """
+    size = a.shape[-1]
+    both, rows = jnp.concatenate([a, x], axis=-1), jnp.arange(size)[:, None]
+    for j in range(size):
+        column = jnp.where(rows[:, 0] >= j, jnp.abs(both[..., :, j]), -1.0)
+        chosen = rows == jnp.argmax(column, axis=-1)[..., None, None]
+        pivot = jnp.sum(jnp.where(chosen, both, 0.0), axis=-2, keepdims=True)
+        both = jnp.where(chosen, both[..., j : j + 1, :], both)
+        pivot = pivot / pivot[..., j : j + 1]
+        both = jnp.where(rows == j, pivot, both - both[..., :, j : j + 1] * pivot)
+    return both[..., size:]
+
+
 def principal_axes(cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Standard deviations along the principal axes of a covariance matrix, and those axes as columns."""
     values, axes = np.linalg.eigh(cov)
