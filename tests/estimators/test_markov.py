@@ -46,6 +46,22 @@ def test_rows_are_added_and_removed(series, pair):
         same(full, markov)
 
 
+@pytest.mark.parametrize("integrate", [False, True])
+def test_later_rows_cost_what_they_are(monkeypatch, series, integrate):
+    """The numbers of inference on all rows; copies, weights and rows of weight 0 included."""
+    monkeypatch.setattr(base.GPBase, "_change", None)  # the way for any other rows
+    X, y = series
+    later = np.array([[10.2], [11.0], [10.2], [12.0]]), np.array([3.0, 1.0, 3.0, 0.0]), np.array([1.0, 2.0, 1.0, 0.0])
+    model = GPRegressor(likelihood="poisson", structure="markov", integrate=integrate).fit(X, y).update(*later)
+    whole = (np.concatenate(pair) for pair in zip((X, y, np.ones(50)), later, strict=True))
+    again = GPRegressor(model.kernel_, mean=model.mean_, likelihood="poisson", fixed="*").fit(*whole)
+    if not integrate:
+        same(again.predict_latent(NEW, return_std=True), model.predict_latent(NEW, return_std=True))
+    same(again.sites_, model.sites_)
+    same(again.influence_, model.influence_)
+    assert model.converged_ and len(model.influence_) == 54
+
+
 def test_it_is_saved(pair, tmp_path):
     pair[1].save(tmp_path / "series.sitewise")
     again = load(tmp_path / "series.sitewise")

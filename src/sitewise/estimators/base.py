@@ -32,6 +32,7 @@ from sitewise.estimators.settings import method_of
 from sitewise.estimators.side_information import Side
 from sitewise.estimators.training import Approximate, Sampling, warn_of
 from sitewise.kernels import Kernel, Matern52
+from sitewise.learning.running import goes_on
 from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples
 from sitewise.methods import method_named
@@ -42,6 +43,7 @@ from sitewise.runtime import files
 from sitewise.runtime.precision import WORKING_DTYPE
 from sitewise.runtime.progress import Report, shown
 from sitewise.sites import Sites
+from sitewise.types import Outcome
 
 _STRUCTURES = ("auto", "full", "markov")
 _SERIES_ROWS = 2_000  # above this a time series is a Markov chain where that is possible
@@ -353,7 +355,10 @@ class GPBase(Explaining, BaseEstimator):
     def update(self, X_new: Any, y_new: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Add rows, keep the hyperparameters, and re-converge from the present sites.
 
-        The result is that of inference on all rows at these hyperparameters.  Call fit to learn them again.
+        The result is that of inference on all rows at these hyperparameters.  Call fit to learn them again.  Where the
+        prior is a Markov chain, rows that all come after the last one cost as much as they are, and not as much as all
+        rows: the sites of rows so far back that they would not change are held (`learning.running`, which says how far
+        that is).  Rows before or between the others cost as much as inference on all rows.
         """
         return self._extend(X_new, y_new, sample_weight, {})
 
@@ -363,12 +368,32 @@ class GPBase(Explaining, BaseEstimator):
         y_new = self._check_y(y_new)
         if len(y_new) != len(X_new):
             raise ValueError(f"X_new has {len(X_new)} rows but y_new has {len(y_new)}; give one y per row.")
+        new_weight = self._weights(sample_weight, X_new)
+        method = method_of(self)
         old = np.arange(len(self._X))
         X = np.concatenate([self._X, X_new])
         y = np.concatenate([self._y, y_new])
         both = {name: np.concatenate([before, side[name]]) for name, before in self._side.items()}
-        weight = np.concatenate([self._weight, self._weights(sample_weight, X_new)])
+        weight = np.concatenate([self._weight, new_weight])
+        if isinstance(method, Approximate) and np.any(new_weight > 0):
+            more = [merge(X_new, target, new_weight) for target in self._targets(y_new, side)]
+            if all(goes_on(one.posterior, m.data.X) for one, m in zip(self._with_sites("update"), more, strict=True)):
+                return self._append(method, X, y, both, weight, more)
         return self._change(X, y, both, weight, old, old)
+
+    def _append(
+        self, method: Approximate, X: np.ndarray, y: np.ndarray, side: Side, weight: np.ndarray, more: list[Merged]
+    ) -> Self:
+        """Infer with rows that come after the present ones in time; `more` are the new ones of each latent function."""
+        latents, outcomes, merged = [], [], []
+        for latent, before, m in zip(self._with_sites("update"), self._indices, more, strict=True):
+            latent.model.likelihood.check(m.data.y)
+            found, outcome = method.append(latent, m.data)
+            latents.append(found)
+            outcomes.append(outcome)
+            behind = np.where(m.place < 0, m.place, m.place + latent.data.rows)
+            merged.append(Merged(found.data, np.concatenate([before, behind])))
+        return self._changed(X, y, side, weight, merged, latents, outcomes)
 
     def forget(self, rows: ArrayLike) -> Self:
         """Remove training rows, given by their numbers or by a mask, and re-converge from the sites of the others."""
@@ -405,6 +430,13 @@ class GPBase(Explaining, BaseEstimator):
             found, solution = method.infer(latent, m.data, before[old_rows][both], m.place[new_rows][both])
             latents.append(found)
             outcomes.append(solution.outcome)
+        return self._changed(X, y, side, weight, merged, latents, outcomes)
+
+    def _changed(
+        self, X: np.ndarray, y: np.ndarray, side: Side, weight: np.ndarray, merged: list[Merged],
+        latents: Sequence[Latent], outcomes: Sequence[Outcome],
+    ) -> Self:  # fmt: skip
+        """Keep what was inferred with other rows, and warn where it did not converge."""
         self._X, self._y, self._side, self._weight = X, y, side, weight
         self._store(merged, latents)
         self.converged_ = all(o.ok for o in outcomes)
@@ -412,7 +444,7 @@ class GPBase(Explaining, BaseEstimator):
         advice = worst.advice_for("estimator")
         self.fit_report_ = f"Inference again with {len(X)} rows, hyperparameters kept: {worst.name.lower()}. {advice}"
         if not self.converged_:
-            warnings.warn(f"Inference did not converge. {advice}", ConvergenceWarning, stacklevel=3)
+            warnings.warn(f"Inference did not converge. {advice}", ConvergenceWarning, stacklevel=4)
         return self
 
     # -- saving -----------------------------------------------------------------------------------------
