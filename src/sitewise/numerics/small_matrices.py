@@ -18,6 +18,22 @@ def small_cholesky(a: jax.Array) -> jax.Array:
     return jnp.moveaxis(lax.scan(eliminate, a, jnp.arange(a.shape[-1]))[1], 0, -1)
 
 
+def small_semidefinite_cholesky(a: jax.Array) -> jax.Array:
+    """As `small_cholesky`, of positive semi-definite matrices: a pivot that is no more than rounding counts as 0.
+
+    Nothing changes but the digits if rows and columns are scaled, so that entries may have very different sizes.
+    """
+    size, least = a.shape[-1], 8 * a.shape[-1] * jnp.finfo(a.dtype).eps * jnp.diagonal(a, axis1=-2, axis2=-1)
+    columns = []
+    for j in range(size):
+        sound = a[..., j, j] > least[..., j]
+        pivot = jnp.where(sound, a[..., j, j], 1.0)
+        column = jnp.where((jnp.arange(size) >= j) & sound[..., None], a[..., :, j] / jnp.sqrt(pivot)[..., None], 0.0)
+        a = a - column[..., :, None] * column[..., None, :]
+        columns.append(column)
+    return jnp.stack(columns, axis=-1)
+
+
 def small_lower_solve(L: jax.Array, x: jax.Array) -> jax.Array:
     """L⁻¹x for many small lower triangular L; x holds one matrix for each."""
 
