@@ -60,6 +60,7 @@ class GPBase(Explaining, BaseEstimator):
     mean: means.Mean | None
     method: str
     structure: str
+    series: int | str | None
     n_inducing: int | None
     inducing: str | ArrayLike
     jitter: float
@@ -120,12 +121,30 @@ class GPBase(Explaining, BaseEstimator):
             raise ValueError(f"ard must be True (one lengthscale per column), 'shrunk' or False, got {self.ard!r}.")
         if data is None:
             return Matern52() if self.kernel is None else self.kernel
-        X = np.asarray(data.X)
+        X = self._kernel_columns(np.asarray(data.X))
         if self.ard == "shrunk":
             return with_shrunk(Matern52() if self.kernel is None else self.kernel, X, start=self.kernel is None)
         if self.kernel is not None:
             return with_ard(self.kernel, X.shape[1]) if self.ard else self.kernel
         return Matern52((start_lengthscales if self.ard else start_lengthscale)(X))
+
+    def _series_column(self) -> int | None:
+        """The number of the column that names the series; None if there is none."""
+        if self.series is None:
+            return None
+        names = list(getattr(self, "feature_names_in_", ()))
+        column = names.index(self.series) if self.series in names else self.series
+        if isinstance(column, bool) or column not in (0, 1) or self.n_features_in_ != 2:
+            raise ValueError(
+                f"series must be the number or the name of one of the two columns of X, the other one the time; "
+                f"got {self.series!r} for {self.n_features_in_} columns."
+            )
+        return int(column)
+
+    def _kernel_columns(self, X: np.ndarray) -> np.ndarray:
+        """The columns of which the kernel is a function: not that of the series."""
+        column = self._series_column()
+        return X if column is None else X[:, [1 - column]]
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
         if self.mean is not None and not isinstance(self.mean, means.Mean):
@@ -144,7 +163,11 @@ class GPBase(Explaining, BaseEstimator):
             model = self._start_model(likelihood, m.data, seed)
             if len(old) == len(merged) and _same_form(old[k].model, model):
                 model = old[k].model
-            elif self.kernel is None and m.data.X.shape[1] == 1 and isinstance(method, Approximate):
+            elif (
+                self.kernel is None
+                and m.data.X.shape[1] == 1 + (self.series is not None)
+                and isinstance(method, Approximate)
+            ):
                 model = method.start(model, m.data)
             with shown(self.verbose, f"{type(self).__name__} {k + 1}/{len(merged)}") as progress:
                 found.append(method.learn(model, m.data, seed, progress and _part(progress, k, len(merged))))
@@ -185,7 +208,7 @@ class GPBase(Explaining, BaseEstimator):
             raise ValueError(f"structure must be one of {', '.join(_STRUCTURES)}, got {self.structure!r}.")
         if self.n_inducing is None and not given:
             if self._is_series(kernel, likelihood, data):
-                return Model.markov(kernel, likelihood, mean)
+                return Model.markov(kernel, likelihood, mean, series=self._series_column())
             if data.rows > _MANY_ROWS:
                 warnings.warn(
                     f"A full GP of {data.rows} rows takes hours and {8e-9 * data.rows**2:.0f} GB for each matrix; "
@@ -194,8 +217,9 @@ class GPBase(Explaining, BaseEstimator):
                     stacklevel=4,
                 )
             return Model.full(self._kernels(kernel, likelihood), likelihood, mean, float(self.jitter))
-        if self.structure != "auto":
-            raise ValueError(f"structure={self.structure!r} has no inducing inputs; leave one of the two out.")
+        if self.structure != "auto" or self.series is not None:
+            what = f"structure={self.structure!r}" if self.structure != "auto" else f"series={self.series!r}"
+            raise ValueError(f"{what} has no inducing inputs; leave one of the two out.")
         if given and self.n_inducing is not None:
             raise ValueError("inducing is a table of inputs and says how many there are; leave n_inducing at None.")
         if not given and (not isinstance(self.n_inducing, numbers.Integral) or self.n_inducing < 1):
@@ -205,7 +229,9 @@ class GPBase(Explaining, BaseEstimator):
 
     def _is_series(self, kernel: Kernel, likelihood: Likelihood, data: Data) -> bool:
         """Whether the prior is to be a Markov chain in time."""
-        if self.structure == "markov":
+        if self.series is not None and self.structure == "full":
+            raise ValueError("series are Markov chains; leave structure at 'auto'.")
+        if self.structure == "markov" or self.series is not None:
             if self.jitter:
                 raise ValueError("structure='markov' has no matrix to which jitter could be added; leave jitter at 0.")
             return True

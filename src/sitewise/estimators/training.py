@@ -30,6 +30,7 @@ from sitewise.learning.search import Search
 from sitewise.mcmc import sample
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable, values, with_values
+from sitewise.priors import MarkovPrior
 from sitewise.runtime.precision import working_precision
 from sitewise.runtime.progress import Report
 from sitewise.sites import Sites
@@ -121,7 +122,10 @@ class Approximate:
         X, start = np.asarray(data.X), values(model).get("kernel.lengthscale")
         if start is None or start.ndim:
             return model
-        first, least = float(start), 4 * float(np.ptp(X)) / len(X)
+        count = 1
+        if isinstance(model.prior, MarkovPrior):
+            X, count = model.prior.time(X), len(np.unique(model.prior.name(X)))
+        first, least = float(start), 4 * float(np.ptp(X)) * count / len(X)
         lengths = [first * 4.0**-k for k in range(_STARTS) if k == 0 or first * 4.0**-k >= least > 0]
         if len(lengths) == 1 or not isinstance(self.learner, Nested):
             return model
