@@ -263,6 +263,10 @@ class Prior(abc.ABC):
 
         return self.gram(X), pull
 
+    def least(self) -> dict[str, float]:
+        """By name, the values below which a hyperparameter has no meaning in this structure: learners stay above."""
+        return {}
+
     def as_full(self) -> Prior:
         """The same prior with a covariance matrix of all rows, which samplers need; itself where there is no such."""
         return self

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from sitewise import means
 from sitewise.checks import at_least, known
 from sitewise.kernels import Kernel
-from sitewise.kernels.state_space import check_form, form, truncation_error
+from sitewise.kernels.state_space import check_form, form, shortest, truncation_error
 from sitewise.numerics import markov_draws, markov_products, markov_sites
 from sitewise.priors.base import LatentPosterior, Prior, one_latent
 from sitewise.priors.full import FullPrior
@@ -65,6 +65,10 @@ class MarkovPrior(Prior):
                     f"{self.harmonics} harmonics leave out {error:.2g} of the variance of a periodic kernel with so "
                     "small a lengthscale; raise harmonics, or use Model.full."
                 )
+
+    def least(self) -> dict[str, float]:
+        """Lengthscales of periodic parts, where `check` would refuse shorter ones."""
+        return shortest(self.kernel, self.harmonics, 0.99 * _LARGEST_ERROR, "kernel")
 
     def suits(self, columns: int, latents: int) -> bool:
         """Whether `check` has nothing to refuse."""
