@@ -22,6 +22,7 @@ class Regime(NamedTuple):
 
 
 REGIMES = {
+    "binary, probit, Matérn-5/2": Regime(5, 3.0, "probit"),
     "binary, Matérn-5/2": Regime(5, 3.0, "binary"),
     "binary, Matérn-3/2": Regime(3, 3.0, "binary"),
     "counts, Matérn-3/2": Regime(3, 1.0, "counts"),
@@ -64,6 +65,9 @@ def path(order: int, deviation: float, time: np.ndarray, rng: np.random.Generato
 
 
 def observe(likelihood: str, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Labels ±1 of a logistic ("binary") or a probit model, counts, or f with noise."""
+    if likelihood == "probit":
+        return np.where(f + rng.normal(size=len(f)) > 0, 1.0, -1.0)
     if likelihood == "binary":
         return np.where(rng.random(len(f)) < 1 / (1 + np.exp(-f)), 1.0, -1.0)
     return rng.poisson(np.exp(f)).astype(float) if likelihood == "counts" else f + NOISE * rng.normal(size=len(f))

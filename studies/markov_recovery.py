@@ -33,7 +33,9 @@ RESULTS = ROOT / "results" / "markov"
 METHODS = ("laplace", "vi", "ep", "hybrid")
 NAMES = [name for name in REGIMES if REGIMES[name].likelihood != "gaussian"]
 KERNELS = {3: kernels.Matern32, 5: kernels.Matern52}
-LIKELIHOODS = {"binary": likelihoods.BernoulliLogit, "counts": likelihoods.Poisson}
+LIKELIHOODS = {
+    "binary": likelihoods.BernoulliLogit, "probit": likelihoods.BernoulliProbit, "counts": likelihoods.Poisson,
+}  # fmt: skip
 
 
 def run(name: str, seed: int, rows: int) -> dict:

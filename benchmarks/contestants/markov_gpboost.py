@@ -6,12 +6,12 @@ import gpboost
 import markov_protocol
 import numpy as np
 
-NAMES = {"binary": "bernoulli_logit", "counts": "poisson", "gaussian": "gaussian"}
+NAMES = {"binary": "bernoulli_logit", "probit": "bernoulli_probit", "counts": "poisson", "gaussian": "gaussian"}
 
 
 def fit(data: dict) -> dict:
     gaussian = data["likelihood"] == "gaussian"
-    y = (data["y"] > 0).astype(float) if data["likelihood"] == "binary" else data["y"]
+    y = (data["y"] > 0).astype(float) if data["likelihood"] in ("binary", "probit") else data["y"]
     model = gpboost.GPModel(
         gp_coords=data["X"],
         cov_function="matern",

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import gammaln, log_expit, logsumexp
+from scipy.special import gammaln, log_expit, log_ndtr, logsumexp
 
 
 def held_out(likelihood: str, y: np.ndarray, mean: np.ndarray, var: np.ndarray, noise: float) -> float:
@@ -26,7 +26,10 @@ def held_out(likelihood: str, y: np.ndarray, mean: np.ndarray, var: np.ndarray, 
     nodes, weights = np.polynomial.hermite.hermgauss(100)
     f = mean[:, None] + np.sqrt(2 * np.maximum(var, 0.0))[:, None] * nodes
     y = y[:, None]
-    log_p = log_expit(y * f) if likelihood == "binary" else y * f - np.exp(f) - gammaln(y + 1)
+    if likelihood == "counts":
+        log_p = y * f - np.exp(f) - gammaln(y + 1)
+    else:
+        log_p = (log_ndtr if likelihood == "probit" else log_expit)(y * f)
     return float(np.mean(logsumexp(log_p, axis=1, b=weights / np.sqrt(np.pi))))
 
 

@@ -13,7 +13,7 @@ KERNELS = {3: kernels.Matern32, 5: kernels.Matern52}
 def fit(data: dict) -> dict:
     method, _, structure = sys.argv[3].partition("-")
     likelihood = {
-        "binary": likelihoods.BernoulliLogit, "counts": likelihoods.Poisson,
+        "binary": likelihoods.BernoulliLogit, "probit": likelihoods.BernoulliProbit, "counts": likelihoods.Poisson,
         "gaussian": lambda: likelihoods.Gaussian(float(data["start_noise"])),
     }[data["likelihood"]]()  # fmt: skip
     make = Model.full if structure == "full" else Model.markov
