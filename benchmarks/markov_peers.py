@@ -4,8 +4,9 @@
 
 The series are those of `markov_data.py` (a fifth as many rows held out at random times); every contestant starts from
 half the lengthscale, half the standard deviation and twice the noise, learns by its own optimiser, and is fitted twice
-(once from 10⁵ rows on) in a process of its own on one core.  Every result is one line of results/markov/peers.jsonl and is not measured again;
---table writes results/markov/peers.md.  Evidences of different methods are different approximations of one number.
+(once from 10⁵ rows on) in a process of its own on one core.  Every result is one line of results/markov/peers.jsonl and
+is not measured again; --table writes results/markov/peers.md.  Evidences of different methods are different
+approximations of one number.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import tinygp
 from scipy.optimize import minimize
 
 jax.config.update("jax_enable_x64", True)
+BLOCK = 500
 KERNELS = {3: tinygp.kernels.quasisep.Matern32, 5: tinygp.kernels.quasisep.Matern52}
 
 
@@ -37,8 +38,16 @@ def fit(data: dict) -> dict:
     found = minimize(both, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-12, "gtol": 1e-6})
     scale, variance, noise = np.exp(found.x)
 
+    @jax.jit
+    def some(theta: jax.Array, time: jax.Array, y: jax.Array, new: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return process(theta, time).predict(y, new, return_var=True)
+
     def predict(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return process(jnp.asarray(found.x), time).predict(y, jnp.asarray(X[:, 0]), return_var=True)
+        """In blocks: between rows the library keeps a matrix of rows × new rows."""
+        parts = [
+            some(jnp.asarray(found.x), time, y, jnp.asarray(X[at : at + BLOCK, 0])) for at in range(0, len(X), BLOCK)
+        ]
+        return tuple(np.concatenate([np.asarray(part[i]) for part in parts]) for i in range(2))
 
     return {
         "lengthscale": float(scale), "deviation": float(variance) ** 0.5, "noise": float(noise),
