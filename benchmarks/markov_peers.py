@@ -57,7 +57,7 @@ def run(contestant: str, name: str, rows: int, seed: int, environments: Path, ca
                 preexec_fn=on_one_core,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return {**about, "error": f"no answer within {cap:.0f} s"}
+            return {**about, "error": f"no answer within {cap:.0f} s by the clock"}
     if done.returncode:
         return {**about, "error": (done.stderr.strip().splitlines() or ["it ended"])[-1][:200]}
     return {**about, **json.loads(done.stdout.splitlines()[-1])}
