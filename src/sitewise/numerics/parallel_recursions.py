@@ -11,7 +11,7 @@ lose some more digits where sites are precise.
 
 All products up to a row are made by doubling (Hillis & Steele 1986): after k rounds row j holds the product of the 2ᵏ
 rows up to it.  That is log₂ n times the work of one round where `lax.associative_scan` does two, but one small loop for
-every n: the other unrolls 2 log₂ n rounds of different lengths for each recursion, and takes minutes to compile.
+every n: the other unrolls 2 log₂ n rounds of different lengths for each recursion of a program.
 """
 
 from __future__ import annotations

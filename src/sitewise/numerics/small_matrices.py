@@ -45,10 +45,7 @@ def small_lower_solve(L: jax.Array, x: jax.Array) -> jax.Array:
 
 
 def small_solve(a: jax.Array, x: jax.Array) -> jax.Array:
-    """a⁻¹x for many small matrices a and x, by elimination with row pivots.
-
-    LAPACK and its kin call a function for each matrix, and their batches on an accelerator are for larger ones.
-    """
+    """a⁻¹x for many small matrices a and x, by elimination with row pivots, as elementwise operations."""
     size = a.shape[-1]
     both, rows = jnp.concatenate([a, x], axis=-1), jnp.arange(size)[:, None]
     for j in range(size):
