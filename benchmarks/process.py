@@ -16,7 +16,7 @@ _ONE = dict.fromkeys(
 ONE_THREAD = {**_ONE, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
 
 
-def _on_one_core() -> None:
+def on_one_core() -> None:
     """Variables do not bind all threads of XLA: with them alone a Laplace fit counted 0.21 CPU seconds in 0.16."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -38,7 +38,7 @@ class Contestant:
             stdout=subprocess.PIPE,
             stderr=self._log,
             env={**os.environ, **ONE_THREAD},
-            preexec_fn=_on_one_core,
+            preexec_fn=on_one_core,
         )
         self._rest = b""
         self.about = self._line(300)

@@ -205,10 +205,17 @@ class Trainable:
                 found[p.name] = given[keys[0]]
         return found
 
-    def limits(self, bounds: Mapping[str, tuple[float, float]]) -> np.ndarray:
-        """(low, high) of every entry of the vector, from `bounds` of names or patterns in the parameters' own units."""
+    def limits(self, bounds: Mapping[str, tuple[float, float]], least: Mapping[str, float] | None = None) -> np.ndarray:
+        """(low, high) of every entry of the vector, from `bounds` of names or patterns in the parameters' own units.
+
+        `least` has for some names values below which none may go, whatever its bounds.
+        """
         given = self._given("bound", bounds)
         pairs = [p.support.limits(p.name, p.shape, given.get(p.name)) for p in self.parameters]
+        for p, pair in zip(self.parameters, pairs, strict=True):
+            for low in ((least or {}).get(name) for name in self._group(p)):
+                if low is not None:
+                    pair[:, 0] = np.maximum(pair[:, 0], np.ravel(p.support.forward(np.full(p.shape, low))))
         return np.concatenate(pairs) if pairs else np.zeros((0, 2))
 
     def at_bound(self, vector: np.ndarray, limits: np.ndarray) -> tuple[str, ...]:

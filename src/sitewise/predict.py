@@ -21,7 +21,6 @@ from sitewise.checks import known
 from sitewise.data import Data, as_numbers, refuse_nan, table
 from sitewise.likelihoods import Likelihood, Switched
 from sitewise.model import Model, check
-from sitewise.numerics.cholesky import semidefinite_root
 from sitewise.numerics.crossing import crossing
 from sitewise.numerics.quadrature import Landmark, expect
 from sitewise.priors import LatentPosterior
@@ -209,9 +208,7 @@ class Posterior:
     def f_samples(self, key: Array, X: ArrayLike, samples: int) -> Array:
         """Joint draws of the latent function, one per row of the result; the functions of a softmax come first."""
         with self._computing(X):
-            mean, cov = self.f_joint(X)
-            noise = jax.random.normal(key, (samples, mean.shape[0]), mean.dtype)
-            draws = mean + noise @ semidefinite_root(cov).T
+            draws = self.latent.draw(key, self._inputs(X), samples)
             latents = self.likelihood.latents
             return draws if latents == 1 else jnp.moveaxis(draws.reshape(samples, latents, -1), 1, 0)
 

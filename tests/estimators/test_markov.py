@@ -1,6 +1,7 @@
 """Estimators on time series: structure="markov" gives the numbers of "full"; when "auto" chooses it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sitewise import GPClassifier, GPRegressor, kernels, load
@@ -46,6 +47,57 @@ def test_rows_are_added_and_removed(series, pair):
         same(full, markov)
 
 
+@pytest.mark.parametrize("integrate", [False, True])
+def test_later_rows_cost_what_they_are(monkeypatch, series, integrate):
+    """The numbers of inference on all rows; copies, weights and rows of weight 0 included."""
+    monkeypatch.setattr(base.GPBase, "_change", None)  # the way for any other rows
+    X, y = series
+    later = np.array([[10.2], [11.0], [10.2], [12.0]]), np.array([3.0, 1.0, 3.0, 0.0]), np.array([1.0, 2.0, 1.0, 0.0])
+    model = GPRegressor(likelihood="poisson", structure="markov", integrate=integrate).fit(X, y).update(*later)
+    whole = (np.concatenate(pair) for pair in zip((X, y, np.ones(50)), later, strict=True))
+    again = GPRegressor(model.kernel_, mean=model.mean_, likelihood="poisson", fixed="*").fit(*whole)
+    if not integrate:
+        same(again.predict_latent(NEW, return_std=True), model.predict_latent(NEW, return_std=True))
+    same(again.sites_, model.sites_)
+    same(again.influence_, model.influence_)
+    assert model.converged_ and len(model.influence_) == 54
+
+
+@pytest.fixture(scope="module")
+def machines():
+    """Three series of different lengths, out of order: times, names, counts."""
+    rng = np.random.default_rng(5)
+    name = rng.permutation(np.repeat([4.0, -2.0, 7.0], [30, 12, 20]))
+    time = rng.uniform(0, 8, len(name))
+    return time, name, rng.poisson(np.exp(np.sin(2 * time + name))).astype(float)
+
+
+def test_series_share_hyperparameters_and_nothing_else(machines):
+    time, name, y = machines
+    both = pd.DataFrame({"machine": name, "time": time})
+    model = GPRegressor(likelihood="poisson", series="machine").fit(both, y)
+    again = GPRegressor(likelihood="poisson", series=1).fit(np.column_stack([time, name]), y)
+    new = pd.DataFrame({"machine": [4.0, 7.0, 99.0], "time": [3.0, 3.0, 3.0]})
+    found = model.predict_latent(new, return_std=True)
+    same(found, again.predict_latent(new[["time", "machine"]].to_numpy(), return_std=True), 1e-6)
+    alone = GPRegressor(model.kernel_, mean=model.mean_, likelihood="poisson", structure="markov", fixed="*")
+    alone.fit(time[name == 7.0][:, None], y[name == 7.0])
+    same([a[1:2] for a in found], alone.predict_latent([[3.0]], return_std=True))
+    # A series without rows is known by its prior.
+    far = alone.predict_latent([[1e6]], return_std=True)
+    same([a[2:] for a in found], far)
+    model.update(pd.DataFrame({"machine": [7.0], "time": [9.0]}), [2.0])
+    alone.update([[9.0]], [2.0])
+    same(model.predict_latent(new[1:2], return_std=True), alone.predict_latent([[3.0]], return_std=True))
+    assert model.sample_y(new, n_samples=2, random_state=0).shape[0] == 3
+
+
+def test_series_of_two_classes(machines):
+    time, name, y = machines
+    model = GPClassifier(series=1).fit(np.column_stack([time, name]), np.where(y > 1, "many", "few"))
+    assert model._latents[0].model.prior.series == 1 and model.converged_
+
+
 def test_it_is_saved(pair, tmp_path):
     pair[1].save(tmp_path / "series.sitewise")
     again = load(tmp_path / "series.sitewise")
@@ -76,6 +128,12 @@ def test_when_it_is_chosen(monkeypatch, series, settings, columns, chosen):
     ({"structure": "markov", "n_inducing": 5}, 1, "no inducing inputs"),
     ({"structure": "markov", "jitter": 1e-6}, 1, "leave jitter at 0"),
     ({"structure": "markov", "method": "mcmc"}, 1, "leave structure at 'auto'"),
+    ({"series": 2}, 2, "one of the two columns"),
+    ({"series": "time"}, 2, "one of the two columns"),
+    ({"series": 0}, 1, "one of the two columns"),
+    ({"series": 0, "structure": "full"}, 2, "leave structure at 'auto'"),
+    ({"series": 0, "n_inducing": 5}, 2, "no inducing inputs"),
+    ({"series": 0, "method": "mcmc"}, 2, "series at None"),
 ])  # fmt: skip
 def test_what_is_refused(series, settings, columns, words):
     with pytest.raises(ValueError, match=words):

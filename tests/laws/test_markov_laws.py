@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from cases import EVIDENCES, LIKELIHOODS, METHODS, observations
-from sitewise import VI, Data, Model, kernels, means, posterior, value_and_grad
+from sitewise import EP, VI, Data, Model, kernels, means, posterior, value_and_grad
+from sitewise.evidence import power_ep
 from sitewise.inference.start import first_sites
 from sitewise.learning.objective import Objective, profile
-from sitewise.parameters import Trainable
+from sitewise.parameters import Trainable, values
 from sitewise.runtime.engine import to_host
 from sitewise.runtime.precision import working_precision
 
@@ -57,6 +58,21 @@ def test_every_evidence_and_its_gradient(likelihood, method, evidence):
         np.testing.assert_allclose(other, one, rtol=1e-8, atol=1e-8)
     assert markov.value == pytest.approx(dense.value, rel=1e-10)
     np.testing.assert_allclose(markov.gradient, dense.gradient, rtol=1e-8, atol=1e-8 * np.abs(dense.gradient).max())
+
+
+@pytest.mark.parametrize("power", [0.3, 0.7])
+@pytest.mark.parametrize("likelihood", ["logit", "student-t"])
+def test_ep_of_other_powers(likelihood, power):
+    """Sites of EP with this power, and its own evidence with the exact gradient."""
+    total, data = value_and_grad(EP(power=power, tol=1e-11), power_ep(power), has_aux=True), series(likelihood)
+    ((one, sites), slopes), ((two, others), wanted) = (total(model, data) for model in models(likelihood))
+    assert sites.outcome.ok and others.outcome.ok and two == pytest.approx(one, rel=1e-10)
+    for a, b in zip(sites.sites, others.sites, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-8, atol=1e-8)
+    dense, markov = (values(s) for s in (slopes, wanted))
+    largest = max(np.max(np.abs(v)) for v in dense.values())
+    for name, slope in dense.items():
+        np.testing.assert_allclose(markov[name], slope, rtol=1e-8, atol=1e-8 * largest)
 
 
 @pytest.mark.parametrize("gradient", ["fixed", "one_step"])

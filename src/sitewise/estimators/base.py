@@ -34,6 +34,7 @@ from sitewise.estimators.side_information import Side
 from sitewise.estimators.training import Approximate, Sampling, warn_of
 from sitewise.kernels import Kernel
 from sitewise.learning.nested import Nested
+from sitewise.learning.running import goes_on
 from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples
 from sitewise.methods import method_named
@@ -44,6 +45,7 @@ from sitewise.runtime import files
 from sitewise.runtime.precision import WORKING_DTYPE
 from sitewise.runtime.progress import Report, shown
 from sitewise.sites import Sites
+from sitewise.types import Outcome
 
 _STRUCTURES = ("auto", "full", "markov")
 _SERIES_ROWS = 2_000  # above this a time series is a Markov chain where that is possible
@@ -60,6 +62,7 @@ class GPBase(Explaining, BaseEstimator):
     mean: means.Mean | None
     method: str
     structure: str
+    series: int | str | None
     n_inducing: int | None
     inducing: str | ArrayLike
     jitter: float
@@ -116,7 +119,26 @@ class GPBase(Explaining, BaseEstimator):
         """The kernel to start from, or those to average over."""
         method = method_named(self.method)
         plain = self.ard == "auto" and (method.samples or method.learner is not Nested)  # many draws, or no priors
-        return candidates(self.kernel, False if plain else self.ard, np.asarray(data.X), self._typical_variance)
+        X = self._kernel_columns(np.asarray(data.X))
+        return candidates(self.kernel, False if plain else self.ard, X, self._typical_variance)
+
+    def _series_column(self) -> int | None:
+        """The number of the column that names the series; None if there is none."""
+        if self.series is None:
+            return None
+        names = list(getattr(self, "feature_names_in_", ()))
+        column = names.index(self.series) if self.series in names else self.series
+        if isinstance(column, bool) or column not in (0, 1) or self.n_features_in_ != 2:
+            raise ValueError(
+                f"series must be the number or the name of one of the two columns of X, the other one the time; "
+                f"got {self.series!r} for {self.n_features_in_} columns."
+            )
+        return int(column)
+
+    def _kernel_columns(self, X: np.ndarray) -> np.ndarray:
+        """The columns of which the kernel is a function: not that of the series."""
+        column = self._series_column()
+        return X if column is None else X[:, [1 - column]]
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
         if self.mean is not None and not isinstance(self.mean, means.Mean):
@@ -132,7 +154,7 @@ class GPBase(Explaining, BaseEstimator):
         found = []
         for k, m in enumerate(merged):
             likelihood.check(m.data.y)
-            chosen = self._candidates(m.data)
+            chosen, columns = self._candidates(m.data), m.data.X.shape[1] - (self.series is not None)
             models = [self._start_model(likelihood, m.data, seed, one.kernel) for one in chosen]
             with shown(self.verbose, f"{type(self).__name__} {k + 1}/{len(merged)}") as progress:
                 part = progress and _part(progress, k, len(merged))
@@ -142,7 +164,7 @@ class GPBase(Explaining, BaseEstimator):
                 model, own = models[0], dataclasses.replace(method, weak=chosen[0].weak)
                 if len(old) == len(merged) and same_form(old[k].model, model):
                     model = old[k].model
-                elif self.kernel is None and m.data.X.shape[1] == 1 and isinstance(own, Approximate):
+                elif self.kernel is None and columns == 1 and isinstance(own, Approximate):
                     model = own.start(model, m.data)
                 found.append(own.learn(model, m.data, seed, part))
         self._store(merged, [one.latent for one in found])
@@ -185,7 +207,7 @@ class GPBase(Explaining, BaseEstimator):
             raise ValueError(f"structure must be one of {', '.join(_STRUCTURES)}, got {self.structure!r}.")
         if self.n_inducing is None and not given:
             if self._is_series(kernel, likelihood, data):
-                return Model.markov(kernel, likelihood, mean)
+                return Model.markov(kernel, likelihood, mean, series=self._series_column())
             if data.rows > _MANY_ROWS:
                 warnings.warn(
                     f"A full GP of {data.rows} rows takes hours and {8e-9 * data.rows**2:.0f} GB for each matrix; "
@@ -194,8 +216,9 @@ class GPBase(Explaining, BaseEstimator):
                     stacklevel=4,
                 )
             return Model.full(self._kernels(kernel, likelihood), likelihood, mean, float(self.jitter))
-        if self.structure != "auto":
-            raise ValueError(f"structure={self.structure!r} has no inducing inputs; leave one of the two out.")
+        if self.structure != "auto" or self.series is not None:
+            what = f"structure={self.structure!r}" if self.structure != "auto" else f"series={self.series!r}"
+            raise ValueError(f"{what} has no inducing inputs; leave one of the two out.")
         if given and self.n_inducing is not None:
             raise ValueError("inducing is a table of inputs and says how many there are; leave n_inducing at None.")
         if not given and (not isinstance(self.n_inducing, numbers.Integral) or self.n_inducing < 1):
@@ -205,7 +228,9 @@ class GPBase(Explaining, BaseEstimator):
 
     def _is_series(self, kernel: Kernel, likelihood: Likelihood, data: Data) -> bool:
         """Whether the prior is to be a Markov chain in time."""
-        if self.structure == "markov":
+        if self.series is not None and self.structure == "full":
+            raise ValueError("series are Markov chains; leave structure at 'auto'.")
+        if self.structure == "markov" or self.series is not None:
             if self.jitter:
                 raise ValueError("structure='markov' has no matrix to which jitter could be added; leave jitter at 0.")
             return True
@@ -355,7 +380,10 @@ class GPBase(Explaining, BaseEstimator):
     def update(self, X_new: Any, y_new: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Add rows, keep the hyperparameters, and re-converge from the present sites.
 
-        The result is that of inference on all rows at these hyperparameters.  Call fit to learn them again.
+        The result is that of inference on all rows at these hyperparameters.  Call fit to learn them again.  Where the
+        prior is a Markov chain, rows that all come after the last one cost as much as they are, and not as much as all
+        rows: the sites of rows so far back that they would not change are held (`learning.running`, which says how far
+        that is).  Rows before or between the others cost as much as inference on all rows.
         """
         return self._extend(X_new, y_new, sample_weight, {})
 
@@ -365,12 +393,32 @@ class GPBase(Explaining, BaseEstimator):
         y_new = self._check_y(y_new)
         if len(y_new) != len(X_new):
             raise ValueError(f"X_new has {len(X_new)} rows but y_new has {len(y_new)}; give one y per row.")
+        new_weight = self._weights(sample_weight, X_new)
+        method = method_of(self)
         old = np.arange(len(self._X))
         X = np.concatenate([self._X, X_new])
         y = np.concatenate([self._y, y_new])
         both = {name: np.concatenate([before, side[name]]) for name, before in self._side.items()}
-        weight = np.concatenate([self._weight, self._weights(sample_weight, X_new)])
+        weight = np.concatenate([self._weight, new_weight])
+        if isinstance(method, Approximate) and np.any(new_weight > 0):
+            more = [merge(X_new, target, new_weight) for target in self._targets(y_new, side)]
+            if all(goes_on(one.posterior, m.data.X) for one, m in zip(self._with_sites("update"), more, strict=True)):
+                return self._append(method, X, y, both, weight, more)
         return self._change(X, y, both, weight, old, old)
+
+    def _append(
+        self, method: Approximate, X: np.ndarray, y: np.ndarray, side: Side, weight: np.ndarray, more: list[Merged]
+    ) -> Self:
+        """Infer with rows that come after the present ones in time; `more` are the new ones of each latent function."""
+        latents, outcomes, merged = [], [], []
+        for latent, before, m in zip(self._with_sites("update"), self._indices, more, strict=True):
+            latent.model.likelihood.check(m.data.y)
+            found, outcome = method.append(latent, m.data)
+            latents.append(found)
+            outcomes.append(outcome)
+            behind = np.where(m.place < 0, m.place, m.place + latent.data.rows)
+            merged.append(Merged(found.data, np.concatenate([before, behind])))
+        return self._changed(X, y, side, weight, merged, latents, outcomes)
 
     def forget(self, rows: ArrayLike) -> Self:
         """Remove training rows, given by their numbers or by a mask, and re-converge from the sites of the others."""
@@ -407,6 +455,13 @@ class GPBase(Explaining, BaseEstimator):
             found, solution = method.infer(latent, m.data, before[old_rows][both], m.place[new_rows][both])
             latents.append(found)
             outcomes.append(solution.outcome)
+        return self._changed(X, y, side, weight, merged, latents, outcomes)
+
+    def _changed(
+        self, X: np.ndarray, y: np.ndarray, side: Side, weight: np.ndarray, merged: list[Merged],
+        latents: Sequence[Latent], outcomes: Sequence[Outcome],
+    ) -> Self:  # fmt: skip
+        """Keep what was inferred with other rows, and warn where it did not converge."""
         self._X, self._y, self._side, self._weight = X, y, side, weight
         self._store(merged, latents)
         self.converged_ = all(o.ok for o in outcomes)
@@ -414,7 +469,7 @@ class GPBase(Explaining, BaseEstimator):
         advice = worst.advice_for("estimator")
         self.fit_report_ = f"Inference again with {len(X)} rows, hyperparameters kept: {worst.name.lower()}. {advice}"
         if not self.converged_:
-            warnings.warn(f"Inference did not converge. {advice}", ConvergenceWarning, stacklevel=3)
+            warnings.warn(f"Inference did not converge. {advice}", ConvergenceWarning, stacklevel=4)
         return self
 
     # -- saving -----------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
     kernel : as in GPRegressor
     order : the labels from the lowest to the highest, as in ["low", "mid", "high"]; None sorts numbers by their size
     ard, mean, method, max_iter, tol, n_restarts, integrate, sampling, bounds, priors, fixed, train : as in GPRegressor
-    tied, structure, n_inducing, inducing, jitter, random_state, warm_start, verbose : as in GPRegressor
+    tied, structure, series, n_inducing, inducing, jitter, random_state, warm_start, verbose : as in GPRegressor
 
     Attributes
     ----------
@@ -76,6 +76,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         train: str | Sequence[str] | None = None,
         tied: Groups | None = None,
         structure: str = "auto",
+        series: int | str | None = None,
         n_inducing: int | None = None,
         inducing: str | ArrayLike = "kmeans",
         jitter: float = 0.0,
@@ -99,6 +100,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         self.train = train
         self.tied = tied
         self.structure = structure
+        self.series = series
         self.n_inducing = n_inducing
         self.inducing = inducing
         self.jitter = jitter

@@ -68,6 +68,9 @@ class GPRegressor(ValuePredictions):
         "kernel.parts.1.lengthscale")] or ["kernel.parts.*.lengthscale"]
     structure : "full", O(n³); "markov" for X of one column, the time, which gives the same numbers in O(n) for kernels
         that have this form (`kernels.state_space`); "auto" is "markov" from 2 000 rows on where possible
+    series : the column of X, by number or name, whose values name independent series that share all hyperparameters, of
+        any lengths; the other column is the time.  It makes structure "markov".  A new value at prediction is a series
+        without rows, of which the prior is known
     n_inducing : a number m for a sparse GP, O(nm²), with m inducing inputs; None for none
     inducing : how they are chosen, "kmeans" or "greedy", or a table of inputs; train="inducing" moves them too
     jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
@@ -112,6 +115,7 @@ class GPRegressor(ValuePredictions):
         train: str | Sequence[str] | None = None,
         tied: Groups | None = None,
         structure: str = "auto",
+        series: int | str | None = None,
         n_inducing: int | None = None,
         inducing: str | ArrayLike = "kmeans",
         jitter: float = 0.0,
@@ -140,6 +144,7 @@ class GPRegressor(ValuePredictions):
         self.train = train
         self.tied = tied
         self.structure = structure
+        self.series = series
         self.n_inducing = n_inducing
         self.inducing = inducing
         self.jitter = jitter

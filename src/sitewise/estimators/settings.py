@@ -58,8 +58,8 @@ def _sampling_of(e: Any) -> Sampling:
     _refuse(e, settings, "leave it out")
     if e.n_inducing is not None or not isinstance(e.inducing, str):
         raise ValueError("mcmc samples the full GP and takes no inducing inputs; leave n_inducing and inducing out.")
-    if e.structure == "markov":
-        raise ValueError("mcmc samples the full GP; leave structure at 'auto'.")
+    if e.structure == "markov" or e.series is not None:
+        raise ValueError("mcmc samples the full GP; leave structure at 'auto' and series at None.")
     given = {} if e.sampling is None else e.sampling
     unknown = [name for name in given if name not in _SAMPLING] if isinstance(given, dict) else [given]
     if unknown:

@@ -25,14 +25,17 @@ from sitewise.inference import Solution
 from sitewise.learning.base import Learner, SiteFit
 from sitewise.learning.integration import integrate
 from sitewise.learning.nested import Nested
+from sitewise.learning.running import Running
 from sitewise.learning.search import Search
 from sitewise.mcmc import sample
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable, values, with_values
+from sitewise.priors import MarkovPrior
 from sitewise.runtime.precision import working_precision
 from sitewise.runtime.progress import Report
 from sitewise.sites import Sites
 from sitewise.supports import Positive
+from sitewise.types import Outcome
 
 _PRIOR_SCALE = 2.0
 _STARTS = 8
@@ -131,7 +134,10 @@ class Approximate:
         X, start = np.asarray(data.X), values(model).get("kernel.lengthscale")
         if start is None or start.ndim:
             return model
-        first, least = float(start), 4 * float(np.ptp(X)) / len(X)
+        count = 1
+        if isinstance(model.prior, MarkovPrior):
+            X, count = model.prior.time(X), len(np.unique(model.prior.name(X)))
+        first, least = float(start), 4 * float(np.ptp(X)) * count / len(X)
         lengths = [first * 4.0**-k for k in range(_STARTS) if k == 0 or first * 4.0**-k >= least > 0]
         if len(lengths) == 1 or not isinstance(self.learner, Nested):
             return model
@@ -155,6 +161,20 @@ class Approximate:
         parts, solutions = zip(*map(again, latent.parts), strict=True)
         found = IntegratedLatent.made(main, parts, latent.weight)
         return found, max([solution, *solutions], key=lambda one: one.outcome)
+
+    def append(self, latent: Latent, more: Data) -> tuple[Latent, Outcome]:
+        """Inference with rows after those of a time series, at the same hyperparameters."""
+
+        def longer(one: Latent) -> tuple[Latent, Outcome]:
+            inference = self.learner.final_inference(one.model)
+            found = Running(inference, one.posterior, one.data, one.sites, Outcome.CONVERGED, 0).append(more)
+            return Latent(one.model, found.data, found.sites, found.posterior), found.outcome
+
+        main, outcome = longer(latent)
+        if not isinstance(latent, IntegratedLatent):
+            return main, outcome
+        parts, outcomes = zip(*map(longer, latent.parts), strict=True)
+        return IntegratedLatent.made(main, parts, latent.weight), max([outcome, *outcomes])
 
 
 def _with_integral(report: Callable[[], str], words: str) -> str:

@@ -20,12 +20,14 @@ cancel at small steps.  With a_j = e⁻ˣxʲ/j! and γ_k = 1 − a_0 − … −
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import optimize
 
 from sitewise.kernels.base import Kernel, Product, Scaled, Sum
 from sitewise.kernels.cosine import Cosine
@@ -67,6 +69,23 @@ def truncation_error(kernel: Kernel, harmonics: int) -> float:
     """The largest share of a periodic part's variance that its truncated form leaves out."""
     own = share_beyond(float(np.ravel(kernel.lengthscale)[0]) ** -2.0, harmonics) if type(kernel) is Periodic else 0.0
     return max([own, *(truncation_error(part, harmonics) for part in _parts(kernel))])
+
+
+def shortest(kernel: Kernel, harmonics: int, error: float, name: str) -> dict[str, float]:
+    """By the names of the lengthscales of periodic parts, those at which `truncation_error` reaches this error."""
+    if type(kernel) is Periodic:
+        return {f"{name}.lengthscale": _shortest(harmonics, error)}
+    places = (f"{name}.base",) if isinstance(kernel, Scaled) else (f"{name}.parts.{i}" for i in itertools.count())
+    found: dict[str, float] = {}
+    for place, part in zip(places, _parts(kernel), strict=False):
+        found |= shortest(part, harmonics, error, place)
+    return found
+
+
+@functools.cache
+def _shortest(harmonics: int, error: float) -> float:
+    """The error grows with x = 1/ℓ² from 0."""
+    return float(optimize.brentq(lambda x: share_beyond(x, harmonics) - error, 0.0, 1e4) ** -0.5)
 
 
 def _parts(kernel: Kernel) -> tuple[Kernel, ...]:

@@ -120,7 +120,7 @@ class Search:
         self.trace: list[dict[str, Any]] = []
         self.checkpoint: Journal | None = None
         self.saved = -np.inf
-        self.limits = trainable.limits(settings.bounds)
+        self.limits = trainable.limits(settings.bounds, model.prior.least())
         self.rows = float(np.sum(np.asarray(self.data.weight)))
         self.steepest = 2 * settings.tol  # gradient per row, the largest seen so far
         self.pair = settings.pair(model)

@@ -30,6 +30,7 @@ from sitewise import means
 from sitewise.checks import known, must_be
 from sitewise.kernels import Kernel
 from sitewise.kernels.base import check_matrix
+from sitewise.numerics.cholesky import semidefinite_root
 from sitewise.runtime.engine import Array, cond, namespace
 from sitewise.sites import Cavity, Sites, cavity
 from sitewise.types import precedes
@@ -104,6 +105,11 @@ class LatentPosterior(abc.ABC):
     @abc.abstractmethod
     def joint(self, X_new: Array) -> tuple[Array, Array]:
         """Mean and covariance matrix of f at the new rows."""
+
+    def draw(self, key: Array, X_new: Array, samples: int) -> Array:
+        """Joint draws of f at the new rows, one per row of the result."""
+        mean, cov = self.joint(X_new)
+        return mean + jax.random.normal(key, (samples, mean.shape[0]), mean.dtype) @ semidefinite_root(cov).T
 
 
 class Covariance(abc.ABC, Generic[Q]):
@@ -256,6 +262,10 @@ class Prior(abc.ABC):
             return jax.vjp(lambda prior: prior.gram(X), later)[1](bar)[0]
 
         return self.gram(X), pull
+
+    def least(self) -> dict[str, float]:
+        """By name, the values below which a hyperparameter has no meaning in this structure: learners stay above."""
+        return {}
 
     def as_full(self) -> Prior:
         """The same prior with a covariance matrix of all rows, which samplers need; itself where there is no such."""

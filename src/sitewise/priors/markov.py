@@ -15,17 +15,16 @@ import jax.numpy as jnp
 from sitewise import means
 from sitewise.checks import at_least, known
 from sitewise.kernels import Kernel
-from sitewise.kernels.state_space import check_form, form, truncation_error
-from sitewise.numerics import markov_products, markov_pull, markov_sites
-from sitewise.numerics.markov_sites import Chain, Smoothed
-from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior, one_latent
+from sitewise.kernels.state_space import check_form, form, shortest, truncation_error
+from sitewise.numerics import markov_draws, markov_products, markov_sites
+from sitewise.priors.base import LatentPosterior, Prior, one_latent
 from sitewise.priors.full import FullPrior
+from sitewise.priors.markov_gram import MarkovGram, unsorted
 from sitewise.runtime import rowwise
-from sitewise.runtime.engine import Array, is_host, namespace, put
+from sitewise.runtime.engine import Array, cond, is_host, namespace
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, replace, static
 
-_NATS = 1e6  # as in priors.full: an error counts as a share of the evidence where that is larger
 _MANY, _PIECE = 2048, 4096  # rows from which on, and rows at a time, the chain is made
 _LARGEST_ERROR = 0.01  # of a periodic kernel that is cut off after some harmonics
 
@@ -66,6 +65,10 @@ class MarkovPrior(Prior):
                     f"{self.harmonics} harmonics leave out {error:.2g} of the variance of a periodic kernel with so "
                     "small a lengthscale; raise harmonics, or use Model.full."
                 )
+
+    def least(self) -> dict[str, float]:
+        """Lengthscales of periodic parts, where `check` would refuse shorter ones."""
+        return shortest(self.kernel, self.harmonics, 0.99 * _LARGEST_ERROR, "kernel")
 
     def suits(self, columns: int, latents: int) -> bool:
         """Whether `check` has nothing to refuse."""
@@ -116,6 +119,11 @@ class MarkovPrior(Prior):
 
         return gram, pull
 
+    def draw(self, key: Array, X: Array, samples: int) -> Array:
+        """Joint draws of f at these rows, one per row of the result, O(rows) each."""
+        gram = self.gram(X)
+        return gram.mean + markov_draws.of_chain(gram.chain, key, samples)[:, gram.places()]
+
     def as_full(self) -> Prior:
         return FullPrior(self.kernel, self.mean) if self.series is None else self
 
@@ -144,85 +152,6 @@ def _pull_chain(
     (A_bar, Q_bar), at = rows
     by_kernel = jax.vjp(lambda kernel: _chain(harmonics, kernel, (at,))[0][:2], kernel)[1]((A_bar, Q_bar))[0]
     return (), tuple(jax.tree.leaves(by_kernel))
-
-
-@module
-class MarkovGram(Gram[Marginals]):
-    """The chain, with its rows in the order of time; `order` has their numbers in the data, `mean` is in that of data.
-
-    h does not depend on hyperparameters: `pull` gives no derivative in it.
-    """
-
-    A: Array = fixed()
-    Q: Array = fixed()
-    h: Array = fixed()
-    order: Array = fixed()
-    mean: Array = fixed()
-
-    # A product with Σ or Σ∘Σ costs a few hundredths of what the quadrature of a row's update does.
-    newton_is_cheap: ClassVar[bool] = True
-
-    @property
-    def chain(self) -> Chain:
-        return Chain(self.A, self.Q, self.h)
-
-    def _sorted(self, sites: Sites) -> tuple[Array, Array]:
-        """b = nat1 − prec·μ and prec, in the order of time."""
-        xp = namespace(self.order, *sites)
-        b = xp.asarray(sites.nat1 - sites.prec * self.mean)
-        return b[self.order], xp.asarray(sites.prec)[self.order]
-
-    def condition(self, sites: Sites) -> Marginals:
-        return self.condition_with_factor(sites, None)[0]
-
-    def condition_with_factor(self, sites: Sites, mask: Array | None) -> tuple[Marginals, Smoothed]:
-        out = markov_sites.condition(self.chain, *self._sorted(sites))
-        xp, mu = namespace(self.mean, out.mean), self.mean
-        shift = xp.sum(mu * (sites.nat1 - 0.5 * sites.prec * mu))
-        mean, var = unsorted(self.order, out.mean), unsorted(self.order, out.var)
-        none = xp.zeros_like(var)
-        return Marginals(mu + mean, var, none, shift + out.log_z, mu, xp.zeros((), var.dtype)), out
-
-    def covariance(self, sites: Sites, factor: Smoothed) -> MarkovCovariance:
-        return MarkovCovariance(markov_products.Generators.of(factor), self.order)
-
-    def pull(self, sites: Sites, factor: Smoothed, q: Marginals, by_q: Marginals) -> MarkovGram:
-        xp = namespace(q.mean, by_q.mean)
-        by_mean, by_var = (xp.asarray(a)[self.order] for a in (by_q.mean, by_q.var))
-        A, Q = markov_pull.pull(self.chain, factor, by_mean, by_var, by_q.log_z)
-        b_bar = self.covariance(sites, factor).times(by_q.mean) + by_q.log_z * (q.mean - self.mean)
-        at = by_q.log_z * (sites.nat1 - sites.prec * self.mean) - sites.prec * b_bar
-        return MarkovGram(A, Q, xp.zeros_like(self.h), self.order, by_q.mean + by_q.prior_mean + at)
-
-    def rounding_error(self, sites: Sites, q: Marginals, factor: Smoothed) -> Array:
-        """The larger of the error of a variance, as a share, and that of log_z, in nats or where it is large a share.
-
-        log_z is taken of sites with a maximum of one, as in `FullGram.rounding_error`.
-        """
-        b, w = factor.b, factor.w
-        xp = namespace(b, w)
-        share, nats = markov_sites.rounding(factor)
-        size = xp.abs(factor.log_z - 0.5 * xp.sum(xp.where(w > 0, b**2 / xp.where(w > 0, w, 1.0), 0.0)))
-        return xp.maximum(share, nats / (1 + xp.where(xp.isfinite(size), size, 0.0) / _NATS))
-
-
-def unsorted(order: Array, values: Array) -> Array:
-    """Values of rows in the order of time, in the order of the data."""
-    return put(namespace(order, values).zeros_like(values), order, values)
-
-
-@module
-class MarkovCovariance(Covariance[Marginals]):
-    """Σ of the rows, by its generators (`numerics.markov_products`)."""
-
-    generators: markov_products.Generators = fixed()
-    order: Array = fixed()
-
-    def times(self, x: Array) -> Array:
-        return unsorted(self.order, markov_products.product(self.generators, x[self.order]))
-
-    def squared_times(self, x: Array) -> Array:
-        return unsorted(self.order, markov_products.squared_product(self.generators, x[self.order]))
 
 
 @module
@@ -267,17 +196,31 @@ class MarkovPosterior(LatentPosterior):
         (mean, var), _ = rowwise.apply(_between, prior.harmonics, prior.kernel, rows)
         return prior.mean.at(prior.time(X_new)) + mean, var
 
-    def joint(self, X_new: Array) -> tuple[Array, Array]:
-        """New rows are put among those of the data, as rows without a site."""
-        xp, rows = namespace(self.X, X_new, *self.sites), self.X.shape[0]
+    def _among(self, X_new: Array) -> tuple[MarkovGram, Sites]:
+        """New rows among those of the data, as rows without a site, which are the last ones."""
+        xp = namespace(self.X, X_new, *self.sites)
         none = xp.zeros(X_new.shape[0], self.X.dtype)
-        sites = Sites(*(xp.concatenate([a, none]) for a in self.sites))
-        gram = self.prior.gram(xp.concatenate([self.X, X_new]))
+        return self.prior.gram(xp.concatenate([self.X, X_new])), Sites(*(xp.concatenate([a, none]) for a in self.sites))
+
+    def joint(self, X_new: Array) -> tuple[Array, Array]:
+        gram, sites = self._among(X_new)
         q, factor = gram.condition_with_factor(sites, None)
-        place = unsorted(gram.order, xp.arange(len(gram.order)))[rows:]  # of the new rows, in the order of time
+        xp, rows = namespace(q.mean), self.X.shape[0]
+        place = gram.places()[rows:]  # of the new rows, in the order of time
         cov = markov_products.block(markov_products.Generators.of(factor), xp.sort(place))
         ranks = xp.argsort(xp.argsort(place))
         return q.mean[rows:], cov[ranks][:, ranks]
+
+    def draw(self, key: Array, X_new: Array, samples: int) -> Array:
+        """O(rows) for each draw; where a precision is negative, from the covariance matrix of the new rows."""
+        xp, rows = namespace(*self.sites), self.X.shape[0]
+
+        def along() -> Array:
+            gram, sites = self._among(X_new)
+            drawn = markov_draws.given_sites(gram.chain, *gram.sorted_sites(sites), key, samples)
+            return gram.mean[rows:] + drawn[:, gram.places()[rows:]]
+
+        return cond(xp.any(self.sites.prec < 0), lambda: super(MarkovPosterior, self).draw(key, X_new, samples), along)
 
 
 def _between(harmonics: int, kernel: Kernel, rows: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[()]]:
