@@ -39,6 +39,9 @@ class VI(Inference):
             object.__setattr__(self, "name", f"{type(self).name}(tight)")
             object.__setattr__(self, "uses_sites", True)
 
+    def unit(self, q: Marginals) -> jax.Array:
+        return q.var + q.resid if self.tight else q.var
+
     def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
         return self._expectations(likelihood, data, q, sites)[0]
 
