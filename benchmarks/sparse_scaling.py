@@ -38,30 +38,28 @@ def measure(rows: int, inducing: int) -> dict:
     import resource
     import time
 
-    import jax
-    import jax.numpy as jnp
-
-    from sitewise import VI, Data, Model, Sites, evidence, kernels, likelihoods
-    from sitewise.inference.loop import evaluate
+    from sitewise import VI, Data, Model, evidence, kernels, likelihoods
     from sitewise.inference.start import first_sites
+    from sitewise.learning.objective import Objective, profile
+    from sitewise.parameters import Trainable
+    from sitewise.runtime.engine import to_host
     from sitewise.runtime.precision import working_precision
 
     X, y = table(rows)
-
-    @jax.jit
-    def sweep_and_gradient(model: Model, data: Data, sites: Sites) -> tuple[jax.Array, Model]:
-        point = evaluate(VI(), model.likelihood, model.prior.gram(data.X), data, sites)
-        return jax.value_and_grad(lambda model: evidence.elbo(model, data, point.target))(model)
-
     with working_precision():
-        model = Model.sparse(kernels.Matern52(3.0, 2.0), likelihoods.BernoulliProbit(), X[:inducing])
-        data = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), Data.of(X, y))
-        sites = first_sites(model.likelihood, data)
-        program = sweep_and_gradient.lower(model, data, sites).compile()
+        model = to_host(Model.sparse(kernels.Matern52(3.0, 2.0), likelihoods.BernoulliProbit(), X[:inducing]))
+        data = to_host(Data.of(X, y))
+        sites = to_host(first_sites(model.likelihood, data))
+        trainable = Trainable.of(model)
+        # Two conditionings: at the start, and after one update.
+        objective = Objective(VI(max_steps=2), evidence.elbo, "fixed", trainable)
+        vector = np.asarray(trainable.to_vector(model))
+        some = to_host(Data.of(X[:1000], y[:1000]))
+        profile(objective, model, some, vector, to_host(first_sites(model.likelihood, some)))  # compiles the programs
         seconds = []
         for _ in range(3 if rows <= 100_000 else 1):
             began = time.process_time()
-            value, _ = jax.block_until_ready(program(model, data, sites))
+            value = profile(objective, model, data, vector, sites).value
             seconds.append(time.process_time() - began)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     middle = sorted(seconds)[len(seconds) // 2]

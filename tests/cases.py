@@ -87,8 +87,8 @@ INPUTS = {
 }
 
 METHODS = {"laplace": Laplace(), "vi": VI(), "ep": EP()}
-# On a full GP `collapsed` is `ep` at many times the cost; tests/laws/test_sparse_laws.py has it.
-EVIDENCES = {name: e for name, e in evidence.ALL.items() if name != "collapsed"}
+# Those for sparse priors are in tests/laws/test_sparse_laws.py.
+EVIDENCES = {name: e for name, e in evidence.ALL.items() if name not in evidence.FOR_RESIDUALS}
 
 
 def observations(likelihood: str, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:

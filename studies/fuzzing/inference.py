@@ -20,7 +20,7 @@ from sitewise.predict import log_density
 from sitewise.runtime.engine import to_host
 from sitewise.runtime.precision import working_precision
 
-READ = {name: e for name, e in evidence.ALL.items() if name != "collapsed"}  # on a full GP, `collapsed` is `ep`
+READ = {name: e for name, e in evidence.ALL.items() if name not in evidence.FOR_RESIDUALS}
 OWN = {"laplace": "laplace", "vi": "elbo", "ep": "ep", "ep-half": "power"}
 SHORT_VI = VI(max_steps=4)
 

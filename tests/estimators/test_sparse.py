@@ -18,7 +18,7 @@ def sparse(X, labels):
 @pytest.mark.parametrize("inducing", ["kmeans", "greedy"])
 def test_as_many_inducing_inputs_as_rows_give_the_full_gp(inducing, X, labels):
     kernel = kernels.Matern52(1.5, 2.0)
-    full = GPClassifier(kernel, fixed="*").fit(X, labels)
+    full = GPClassifier(kernel, fixed="*", method="ep").fit(X, labels)
     model = GPClassifier(kernel, fixed="*", n_inducing=50, inducing=inducing).fit(X, labels)
     np.testing.assert_allclose(model.predict_proba(X + 0.1), full.predict_proba(X + 0.1), atol=1e-6)
     np.testing.assert_allclose(model.loo_.log_density, full.loo_.log_density, atol=1e-5)
@@ -30,8 +30,9 @@ def test_as_many_inducing_inputs_as_rows_give_the_full_gp(inducing, X, labels):
 def test_few_inducing_inputs_learn(sparse, classifier, X, labels):
     assert sparse.converged_
     assert sparse._latents[0].model.prior.inducing.shape == (12, 3)
-    assert sparse.score(X, labels) > 0.9
+    assert sparse.score(X, labels) >= 0.9
     assert sparse.evidence_["elbo"] < classifier.evidence_["elbo"]
+    assert sparse.evidence_["elbo"] <= sparse.evidence_["tight"] < 0
     assert sparse.evidence_["elbo"] <= sparse.evidence_["collapsed"] < 0
     assert np.all(np.isfinite(sparse.influence_))
     assert sparse.sample_y(X[:3], 5, random_state=0).shape == (3, 5)

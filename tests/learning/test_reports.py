@@ -56,13 +56,17 @@ def test_powers_have_names_of_their_own():
         resolve("hybrid", evidence=own, power=0.5)
 
 
-def test_algorithm_1_climbs_on_a_sparse_prior_what_the_hybrid_climbs():
-    """EP's evidence there rewards residual variance (docs/explanation/sparse.md); it must be asked for."""
+def test_sparse_priors_have_pairs_of_their_own():
+    """EP's evidence on VI's sites has no bound there (docs/explanation/sparse.md); it must be asked for."""
     sparse = Model.sparse(kernels.Matern52(), likelihoods.BernoulliProbit(), [[0.0], [1.0]])
     full = Model.full(kernels.Matern52(), likelihoods.BernoulliProbit())
+    pair = resolve("hybrid").pair(sparse)
+    assert (pair.inference.name, pair.evidence) == ("ep", evidence.ep)
+    assert resolve("hybrid").pair(full).inference.name == "vi"
+    assert resolve("hybrid", evidence="ep").pair(sparse).inference.name == "vi"
     learner = resolve("hybrid-vem")
     assert isinstance(learner, VEM)
-    assert learner.climbs(sparse).evidence is resolve("hybrid").pair(sparse).evidence is evidence.collapsed
+    assert learner.climbs(sparse).evidence is evidence.collapsed
     assert learner.climbs(full).evidence is evidence.ep
     assert resolve("hybrid-vem", evidence="ep").climbs(sparse).evidence is evidence.ep
     assert METHODS["hybrid-vem"].objective_on("sparse") == "collapsed"

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from sitewise import Data, Model, evidence, kernels, likelihoods, means, posterior
-from sitewise.priors import SparsePrior
+from sitewise.priors import SparsePrior, sparse
 from sitewise.priors.inducing import select
+from sitewise.priors.sparse import SparsePosterior
 from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
@@ -108,7 +109,7 @@ def test_padding_and_weights_are_exact():
     more = Sites(*(np.concatenate([a, a[:3]]) for a in SITES))
     padded = twice.pad(32)
     with_zero = Sites(*(np.concatenate([a, np.zeros(32 - N)]) for a in SITES))
-    for e in (jax.jit(evidence.elbo), jax.jit(evidence.collapsed)):
+    for e in (jax.jit(evidence.elbo), jax.jit(evidence.tight), jax.jit(evidence.collapsed)):
         value = e(model, twice, SITES)
         np.testing.assert_allclose(value, e(model, copies, more), atol=1e-9)
         np.testing.assert_allclose(value, e(model, padded, with_zero), atol=1e-10)
@@ -144,3 +145,20 @@ def test_selection_says_what_is_wrong():
         select(X, "greedy", 5)
     with pytest.raises(ValueError, match="2 columns"):
         select(X, np.zeros((4, 3)))
+
+
+def test_many_new_rows_are_predicted_in_blocks(monkeypatch):
+    q = posterior(Model.sparse(KERNEL, likelihoods.BernoulliProbit(), Z, MEAN), Data.of(X, Y), SITES)
+    new, sizes = RNG.normal(size=(17, 2)), []
+    at_once = q.f(new)
+    plain = SparsePosterior._marginals
+
+    def counted(self, X_new):
+        sizes.append(len(X_new))
+        return plain(self, X_new)
+
+    monkeypatch.setattr(SparsePosterior, "_marginals", counted)
+    monkeypatch.setattr(sparse, "_CPU_BLOCK", 5 * M)
+    for got, wanted in zip(q.f(new), at_once, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-13)
+    assert sizes == [5, 5, 5, 2]

@@ -20,6 +20,7 @@ def test_the_librarys_own(name):
 
 def test_other_powers_and_likelihoods():
     check_inference(EP(power=0.5))
+    check_inference(VI(tight=True))
     check_inference(VI(), likelihoods.BernoulliLogit(), problem("classes"), exact=False)
 
 

@@ -326,7 +326,7 @@ class GPBase(Explaining, BaseEstimator):
     def evidence_(self) -> Mapping[str, float]:
         """laplace, elbo, ep and loo on the fitted sites, in nats of the training rows (summed over the classes).
 
-        With inducing inputs also `collapsed`, which the hybrid learns from there.
+        With inducing inputs also `collapsed` and `tight`, two bounds.
         """
         parts = [latent.evidences() for latent in self._with_sites("evidence_")]
         units = float(np.sum(self._weight * self._log_unit(self._y, self._side)))

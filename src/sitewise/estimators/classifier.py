@@ -63,8 +63,9 @@ class GPClassifier(ClassifierMixin, GPBase):
         it is.  "auto" is "shrunk" for the default kernel of two to a hundred columns, else False
     likelihood : "probit", "logit", or a likelihood object of two classes; joint classes have a softmax instead
     mean : a mean of `sitewise.means`; None is zero
-    method : "hybrid" (VI sites; EP evidence, or Laplace's for joint classes), "ep", "vi", "laplace",
-        "hybrid-vem", or "mcmc": draws of hyperparameters and latent function, over which predictions are averaged
+    method : "hybrid" (VI sites; EP evidence, or Laplace's for joint classes; with inducing inputs EP), "ep", "vi",
+        "laplace", "hybrid-vem", or "mcmc": draws of hyperparameters and latent function, over which predictions are
+        averaged
     inference, evidence, gradient, power : parts of the method, to replace its own
     max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
     n_restarts : further random starts

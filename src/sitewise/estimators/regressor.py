@@ -51,8 +51,8 @@ class GPRegressor(ValuePredictions):
     normalize_y : learn on (y − mean)/deviation of the training targets; "auto" does so for Gaussian and robust
         noise.  Predictions, densities and evidences are always in the units of y; kernel, likelihood, priors and
         bounds, given and fitted, refer to the normalised target
-    method : "hybrid" (VI sites, EP evidence), "ep", "vi", "laplace", "hybrid-vem", or "mcmc": draws of hyperparameters
-        and latent function, over which predictions are averaged
+    method : "hybrid" (VI sites, EP evidence; with inducing inputs EP), "ep", "vi", "laplace", "hybrid-vem", or "mcmc":
+        draws of hyperparameters and latent function, over which predictions are averaged
     inference, evidence, gradient, power : parts of the method, to replace its own
     max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
     n_restarts : further random starts

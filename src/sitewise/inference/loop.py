@@ -56,10 +56,11 @@ def _evaluate(
     xp = namespace(q.mean)
     rows, sums = on_rows(_assess, (method.update(), with_slopes), likelihood, data, q, sites)
     target = Sites(*rows[:2])
-    gap = scaled_gap(target, sites, q.var, data)
+    unit = method.unit(q)
+    gap = scaled_gap(target, sites, unit, data)
     # About the marginal's mean, the change of nat1 is Δnat1 − m·Δprec.  Where a site is a million times as precise as
     # the prior (large counts), nat1 about zero is so large that its rounding hides whether the sites have settled.
-    gap = Sites(gap.nat1 - q.mean / xp.sqrt(q.var) * gap.prec, gap.prec)
+    gap = Sites(gap.nat1 - q.mean / xp.sqrt(unit) * gap.prec, gap.prec)
     residual = xp.maximum(xp.max(xp.abs(gap.nat1)), xp.max(xp.abs(gap.prec)))
     merit = sums[0] if sums else -xp.sqrt(xp.sum(gap.nat1**2) + xp.sum(gap.prec**2))
     return Point(sites, q, target, merit, residual), factor, paired(method, rows[2:]) if with_slopes else None

@@ -140,6 +140,10 @@ class SiteUpdate:
         """Both, for a method that has a merit; a method overrides this where the two share work."""
         return self.propose(likelihood, data, q, sites), self.merit(likelihood, data, q, sites)
 
+    def unit(self, q: Marginals) -> Array:
+        """The variance in whose units the residual of the iteration is measured: that of what the sites act on."""
+        return q.var
+
     def stepping(self, likelihood: Likelihood) -> Self:
         """The update with which the loop steps, where it differs from the one whose fixed point is sought.
 

@@ -24,6 +24,7 @@ class Ascent:
     converged: bool
     reason: str
     rounds: int
+    inverse: np.ndarray | None  # of the negative Hessian, as far as the steps have shown it
 
 
 def maximise(
@@ -45,20 +46,26 @@ def maximise(
 
 
 def climb(
-    start: np.ndarray, limits: np.ndarray, *, tol: float, max_rounds: int, max_step: float = 1.0
+    start: np.ndarray,
+    limits: np.ndarray,
+    *,
+    tol: float,
+    max_rounds: int,
+    max_step: float = 1.0,
+    inverse: np.ndarray | None = None,
 ) -> Generator[np.ndarray, tuple[float, np.ndarray], Ascent]:
     """The ascent as a generator: it yields points and is sent (value, gradient), so that many can run together.
 
     It stops when no free component of the gradient exceeds `tol`, when no step improves the value, or after
-    `max_rounds`.  A value of −inf or NaN is a failed step, which is shortened.
+    `max_rounds`.  A value of −inf or NaN is a failed step, which is shortened.  `inverse` is a guess of the inverse of
+    the negative Hessian; without one it is unknown until the first step.
     """
     low, high = limits[:, 0], limits[:, 1]
     x = np.clip(start, low, high)
     value, slope = yield x
-    inverse: np.ndarray | None = None  # of the negative Hessian; unknown until the first step
 
     def result(converged: bool, reason: str, rounds: int) -> Ascent:
-        return Ascent(x, value, converged, reason, rounds)
+        return Ascent(x, value, converged, reason, rounds, inverse)
 
     for rounds in range(max_rounds):
         free = ~(((x <= low) & (slope < 0)) | ((x >= high) & (slope > 0)))

@@ -283,8 +283,7 @@ def climbed(problem: Objective, model: Model) -> str:
 
 def _all_evidences(names: tuple[str, ...], model: Model, data: Data, sites: Sites) -> dict[str, Array]:
     on_sites = evidence.conditioned(model, data, sites)
-    # Without residual variance `collapsed` is `ep`, at many times the cost.
-    chosen = [name for name in names if not (model.prior.exact and name == "collapsed")]
+    chosen = [name for name in names if not (model.prior.exact and name in evidence.FOR_RESIDUALS)]
     return {name: evidence.ALL[name].on_marginals(*on_sites) for name in chosen}
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from sitewise.data import Data, bucket
 from sitewise.kernels.distances import same_rows
 from sitewise.learning.base import Callback, SiteFit, one_for_each
+from sitewise.learning.rehearsal import rehearsed
 from sitewise.learning.search import NestedSettings, Search
 from sitewise.learning.together import run_together
 from sitewise.model import Model, check
@@ -51,6 +52,8 @@ class Nested(NestedSettings):
     ) -> SiteFit:
         """Train, from `sites` if given.  The callback is that of `Learner`.
 
+        A sparse prior with many rows starts from the optimum for some of them, drawn by `seed` (`rehearsal`).
+
         `checkpoint` is a file for the best hyperparameters so far: if the process ends, for whatever reason, the same
         call continues from there.  The file is removed when learning ends.
         """
@@ -66,7 +69,10 @@ class Nested(NestedSettings):
                 key = digest_of(repr(self), model, search.data, search.first_sites, seed)
                 search.checkpoint = Journal(Path(checkpoint), key, strict=True)
                 starts[0] = search.checkpoint.pieces.get("best", starts[0])
-            best = search.drive(starts[0])
+            if sites is None and (search.checkpoint is None or "best" not in search.checkpoint.pieces):
+                best = search.drive(*rehearsed(search, starts[0], seed))
+            else:
+                best = search.drive(starts[0])
             for start in starts[1:]:
                 other = search.drive(start)
                 # An ascent that did not converge may have ended next to a pole of Laplace's evidence.
@@ -83,8 +89,8 @@ class Nested(NestedSettings):
         """Train on each part (folds, resamples, outputs) in one compiled program, which suits an accelerator.
 
         `models` is one model for all parts, or one for each part (for example with inducing inputs of its own).  Every
-        part has its own hyperparameters and follows the same path as with `fit`; a round costs as much as its slowest
-        part.  `done` is called with the number of parts that have ended.
+        part has its own hyperparameters and follows the same path as with `fit` without a rehearsal; a round costs as
+        much as its slowest part.  `done` is called with the number of parts that have ended.
         """
         if self.restarts:
             raise ValueError("fit_many starts every part once; set restarts=0.")

@@ -98,6 +98,7 @@ class Best:
     success: bool = False
     reason: str = ""
     rounds: int = 0
+    inverse: np.ndarray | None = None  # of the negative Hessian per row, for another search of this objective
 
 
 class Search:
@@ -147,9 +148,9 @@ class Search:
         """The evaluation of many searches of this form; every argument has a leading axis."""
         return profiles(self.objective, models, data, vectors, sites)
 
-    def drive(self, start: np.ndarray) -> Best:
+    def drive(self, start: np.ndarray, inverse: np.ndarray | None = None) -> Best:
         """Answer one search's requests until it ends."""
-        run = self.run(start)
+        run = self.run(start, inverse)
         request = next(run)
         while True:
             try:
@@ -157,11 +158,17 @@ class Search:
             except StopIteration as end:
                 return end.value
 
-    def run(self, start: np.ndarray) -> Generator[tuple[np.ndarray, Sites], Evaluation, Best]:
-        """One ascent: it yields (θ, sites to start from), is sent the evaluation there, and returns the best point."""
+    def run(
+        self, start: np.ndarray, inverse: np.ndarray | None = None
+    ) -> Generator[tuple[np.ndarray, Sites], Evaluation, Best]:
+        """One ascent: it yields (θ, sites to start from), is sent the evaluation there, and returns the best point.
+
+        `inverse` is that of `climb`.
+        """
         best: Best | None = None
         sites, fallbacks = self.first_sites, 0
-        steps = climb(start, self.limits, tol=self.settings.tol, max_rounds=self.settings.max_rounds)
+        settings = self.settings
+        steps = climb(start, self.limits, tol=settings.tol, max_rounds=settings.max_rounds, inverse=inverse)
         vector = next(steps) if len(start) else start
         while True:
             result = yield vector, sites
@@ -201,7 +208,9 @@ class Search:
                 vector = steps.send((value / self.rows, slope / self.rows))
             except StopIteration as stop:
                 end = stop.value
-                return dataclasses.replace(best, success=end.converged, reason=end.reason, rounds=end.rounds)
+                return dataclasses.replace(
+                    best, success=end.converged, reason=end.reason, rounds=end.rounds, inverse=end.inverse
+                )
 
     def _not_finite(self, vector: np.ndarray, outcome: Outcome) -> str:
         """What is wrong with the starting point, in words."""

@@ -192,7 +192,16 @@ class SparsePosterior(LatentPosterior):
     inner: Inner = fixed()
 
     def marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The variance is κ − |φ|² + φᵀSφ."""
+        """The variance is κ − |φ|² + φᵀSφ.  On the host, blocks of rows are computed one after the other."""
+        rows = max(1, _CPU_BLOCK // len(self.whitened.Z))
+        if len(X_new) <= rows or not is_host(X_new, *jax.tree.leaves(self)):
+            return self._marginals(X_new)
+        out = np.empty((2, len(X_new)))
+        for at in range(0, len(X_new), rows):
+            out[:, at : at + rows] = self._marginals(X_new[at : at + rows])
+        return out[0], out[1]
+
+    def _marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
         phi, diag = self.whitened(X_new)
         C = times_upper(phi, self.inner.H.T)
         xp = namespace(C)

@@ -1,6 +1,7 @@
 """What a method's name in a task stands for: a learner, and modifiers of the model it starts from.
 
-hybrid              the learner of that name (sitewise.resolve) on the set's model, from ℓ = σ² = 1
+hybrid              the learner of that name (sitewise.resolve) on the set's model, from ℓ = σ² = 1; with inducing
+                    inputs VI's sites with the collapsed evidence, where the library's own is EP
 hybrid@ard          one lengthscale a feature
 vi@m500             sparse, with 500 inducing inputs by k-means
 ep@from-hybrid      started at the hyperparameters that the hybrid found
@@ -76,6 +77,8 @@ def learner(method: Method, kind: str, name: str) -> Nested | VEM:
         return VEM.published_student_t(STUDENT_T_ROUNDS.get(name, 5000), name="hybrid-vem")
     if method.learner in EXTRA:
         chosen = resolve("hybrid", evidence=evidence.power_ep(EXTRA[method.learner]))
+    elif method.learner == "hybrid" and method.inducing:
+        chosen = resolve("hybrid", evidence="collapsed")
     else:
         chosen = resolve(method.learner)
     if method.inducing and isinstance(chosen, Nested):
