@@ -18,6 +18,13 @@ KERNELS = {
     "product": kernels.Matern32(1.2) * kernels.Periodic(1.0, 3.0),
     "shrunk": kernels.Shrunk(kernels.Matern52(0.8, 1.3), [0.6, -1.1], 0.4, np.array([1.0, 1.7])),
     "scaled": 0.6 * kernels.Matern52(0.9),
+    "centred": kernels.Centred(
+        kernels.RBF(0.8, 1.3), np.array([[-0.6], [0.4], [1.0]]), np.array([0.5, 0.2, 0.3]), active_dims=(1,)
+    ),
+    "additive": kernels.Additive.of(np.random.default_rng(0).normal(size=(40, 2))),
+    "index": kernels.RBF(0.8) * kernels.Index(1, rank=2, levels=3),
+    "intercept": kernels.Index(0),
+    "pairwise": kernels.Pairwise(kernels.Matern52(0.7, 1.3)),
     "active": kernels.Matern52(0.9, active_dims=(1,)) + kernels.RBF(0.5, active_dims=(0,)),
 }
 

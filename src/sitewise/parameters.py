@@ -80,10 +80,10 @@ def _join(prefix: str, name: str) -> str:
 
 
 def walk(obj: Any, prefix: str = "") -> Iterator[tuple[Parameter, Any]]:
-    """Every parameter below `obj` with its value."""
+    """Every parameter below `obj` with its value; one that is None is absent."""
     for name, value, metadata in _children(obj):
         path = _join(prefix, name)
-        if "support" in metadata:
+        if value is not None and "support" in metadata:
             train = metadata.get("train", True)
             own = metadata.get("prior")
             yield Parameter(path, metadata["support"], tuple(np.shape(value)), train, own), value

@@ -1,8 +1,11 @@
 """Covariance functions, combined with `+`, `*` and by scaling: `2.0 * RBF() + Linear()`."""
 
+from sitewise.kernels.additive import Additive, Centred
 from sitewise.kernels.base import Kernel, Product, Scaled, Sum
 from sitewise.kernels.cosine import Cosine
+from sitewise.kernels.index import Index
 from sitewise.kernels.linear import Constant, Linear
+from sitewise.kernels.pairwise import Pairwise
 from sitewise.kernels.shrunk import Shrunk
 from sitewise.kernels.stationary import (
     RBF,
@@ -13,16 +16,21 @@ from sitewise.kernels.stationary import (
     RationalQuadratic,
     Stationary,
 )
+from sitewise.kernels.terms import Term, terms
 
 __all__ = [
     "RBF",
+    "Additive",
+    "Centred",
     "Constant",
     "Cosine",
+    "Index",
     "Kernel",
     "Linear",
     "Matern12",
     "Matern32",
     "Matern52",
+    "Pairwise",
     "Periodic",
     "Product",
     "RationalQuadratic",
@@ -30,4 +38,6 @@ __all__ = [
     "Shrunk",
     "Stationary",
     "Sum",
+    "Term",
+    "terms",
 ]
