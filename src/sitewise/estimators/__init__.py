@@ -13,6 +13,7 @@ from sitewise.estimators.regressor import GPRegressor
 from sitewise.estimators.reliability_display import ReliabilityDisplay
 from sitewise.estimators.surface_display import SurfaceDisplay
 from sitewise.estimators.table_encoder import TableEncoder
+from sitewise.estimators.terms import Shares, Terms
 
 __all__ = [
     "Calibration",
@@ -26,8 +27,10 @@ __all__ = [
     "Lengthscale",
     "ModelFileError",
     "ReliabilityDisplay",
+    "Shares",
     "SurfaceDisplay",
     "TableEncoder",
+    "Terms",
     "calibration",
     "decide",
     "load",

@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from sitewise import evidence, means
 from sitewise.data import Data, check_size
-from sitewise.estimators import kernel_parameters, sklearn_kernels
+from sitewise.estimators import kernel_parameters, sklearn_kernels, structured
 from sitewise.estimators.explaining import Explaining
 from sitewise.estimators.latent import Latent
 from sitewise.estimators.lengthscales import start_lengthscales, with_ard, with_shrunk
@@ -31,7 +31,7 @@ from sitewise.estimators.sampled import Sampled
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.side_information import Side
 from sitewise.estimators.training import Approximate, Sampling, warn_of
-from sitewise.kernels import Kernel, Matern52
+from sitewise.kernels import Additive, Kernel, Matern52
 from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples
 from sitewise.methods import method_named
@@ -55,6 +55,8 @@ class GPBase(Explaining, BaseEstimator):
 
     kernel: Kernel | None
     ard: bool | str
+    groups: str | int | Sequence[str | int] | None
+    additive: bool | int
     mean: means.Mean | None
     method: str
     structure: str
@@ -118,7 +120,16 @@ class GPBase(Explaining, BaseEstimator):
             raise ValueError(f"ard must be True (one lengthscale per column), 'shrunk' or False, got {self.ard!r}.")
         if data is None:
             return Matern52() if self.kernel is None else self.kernel
-        X = np.asarray(data.X)
+        groups, order = structured.group_columns(self), structured.additive_order(self)
+        X, rest = np.asarray(data.X), [j for j in range(data.X.shape[1]) if j not in groups]
+        if order and rest:
+            kernel: Kernel | None = Additive.of(X, order, rest, weight=np.asarray(data.weight))
+        else:
+            kernel = self._smooth_kernel(X[:, rest]) if rest else None
+        return structured.with_groups(kernel, rest, groups) if groups or kernel is None else kernel
+
+    def _smooth_kernel(self, X: np.ndarray) -> Kernel:
+        """The kernel of the columns that name no groups."""
         if self.ard == "shrunk":
             return with_shrunk(Matern52() if self.kernel is None else self.kernel, X, start=self.kernel is None)
         if self.kernel is not None:

@@ -17,8 +17,8 @@ from sitewise.estimators.rows import start_lengthscale
 from sitewise.estimators.sampled import Sampled
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.training import Approximate
-from sitewise.kernels import Kernel, Shrunk, Stationary
-from sitewise.kernels.base import Product, Scaled, Sum
+from sitewise.kernels import Kernel, Pairwise, Shrunk, Stationary
+from sitewise.kernels.base import Product, Scaled, Sum, inner_names
 from sitewise.learning.curvature import Curvature, curvature
 from sitewise.learning.nested import Nested
 from sitewise.learning.search import Search
@@ -61,13 +61,13 @@ def lengthscales_of(kernel: Kernel, columns: int) -> Iterator[tuple[str, tuple[i
     def walk(part: Any, path: str, seen: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
         if part.active_dims is not None:
             seen = tuple(seen[i] for i in part.active_dims)
-        if isinstance(part, Sum | Product):
-            for i, each in enumerate(part.parts):
-                yield from walk(each, f"{path}parts.{i}.", seen)
-        elif isinstance(part, Scaled):
-            yield from walk(part.base, f"{path}base.", seen)
-        elif hasattr(part, "lengthscale"):
+        if hasattr(part, "lengthscale"):
             yield f"{path}lengthscale", seen, np.asarray(part.lengthscale)
+            return
+        if isinstance(part, Pairwise):
+            seen = seen[: len(seen) // 2]
+        for where, each in inner_names(part):
+            yield from walk(each, f"{path}{where}.", seen)
 
     return walk(kernel, "", tuple(range(columns)))
 

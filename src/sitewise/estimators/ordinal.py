@@ -40,7 +40,8 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
     ----------
     kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52()
     order : the labels from the lowest to the highest, as in ["low", "mid", "high"]; None sorts numbers by their size
-    ard, mean, method, max_iter, tol, n_restarts, integrate, sampling, bounds, priors, fixed, train : as in GPRegressor
+    ard, groups, additive, mean, method, max_iter, tol, n_restarts, integrate, sampling : as in GPRegressor
+    bounds, priors, fixed, train : as in GPRegressor
     tied, structure, n_inducing, inducing, jitter, random_state, warm_start, verbose : as in GPRegressor
 
     Attributes
@@ -61,6 +62,8 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         *,
         order: Sequence[Any] | None = None,
         ard: bool | str = False,
+        groups: str | int | Sequence[str | int] | None = None,
+        additive: bool | int = False,
         mean: means.Mean | None = None,
         method: str = "hybrid",
         max_iter: int | None = None,
@@ -84,6 +87,8 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         self.kernel = kernel
         self.order = order
         self.ard = ard
+        self.groups = groups
+        self.additive = additive
         self.mean = mean
         self.method = method
         self.max_iter = max_iter

@@ -39,6 +39,10 @@ class GPRegressor(ValuePredictions):
     ard : True gives every column of X a lengthscale of its own, in a given kernel too, which then starts from the
         lengthscale that it has; "shrunk" draws them towards a common one (`kernels.Shrunk`); False leaves the kernel as
         it is
+    groups : name or number of a column, or several, whose values name groups of rows: it is no input of the kernel, and
+        every group gets an offset of its own (`kernels.Index`); groups that fit has not seen are predicted without one
+    additive : True for a sum of effects of single columns and of pairs, 1 without pairs (`kernels.Additive`);
+        `predict_terms`, `term_shares` and `effect` show them
     likelihood : "gaussian"; "student_t" or "laplace_noise" (robust); "poisson" or "negative_binomial" (counts);
         "gamma" or "log_normal" (positive values); "beta" (shares in (0, 1)); "binomial" (successes in trials);
         "censored_gaussian" (some values only known to lie beyond a bound); "heteroscedastic_gaussian" (an error bar for
@@ -89,6 +93,8 @@ class GPRegressor(ValuePredictions):
         kernel: Kernel | None = None,
         *,
         ard: bool | str = False,
+        groups: str | int | Sequence[str | int] | None = None,
+        additive: bool | int = False,
         likelihood: str | Likelihood = "gaussian",
         mean: means.Mean | None = None,
         normalize_y: bool | str = "auto",
@@ -117,6 +123,8 @@ class GPRegressor(ValuePredictions):
     ) -> None:
         self.kernel = kernel
         self.ard = ard
+        self.groups = groups
+        self.additive = additive
         self.likelihood = likelihood
         self.mean = mean
         self.normalize_y = normalize_y

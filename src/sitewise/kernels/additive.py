@@ -50,13 +50,14 @@ class Centred(Kernel):
             )
 
     @staticmethod
-    def of(X: Array, base: Stationary, column: int) -> Centred:
-        """With the values that a column has in the rows: all of them, or so many quantiles of them."""
+    def of(X: Array, base: Stationary, column: int, weight: Array | None = None) -> Centred:
+        """With the values that a column has in the rows, by their weights: all of them, or some of their quantiles."""
         x = np.asarray(X, float)[:, column]
-        nodes, counts = np.unique(x, return_counts=True)
-        share = counts / len(x)
+        nodes, place = np.unique(x, return_inverse=True)
+        share = np.bincount(place, None if weight is None else np.asarray(weight, float))
+        share = share / np.sum(share)
         if len(nodes) > _NODES:
-            nodes = np.quantile(x, (np.arange(_NODES) + 0.5) / _NODES)
+            nodes = nodes[np.searchsorted(np.cumsum(share), (np.arange(_NODES) + 0.5) / _NODES)]
             share = np.full(_NODES, 1 / _NODES)
         return Centred(base, nodes[:, None], share, active_dims=(column,))
 
@@ -115,7 +116,7 @@ class Additive(Kernel):
     @staticmethod
     def of(
         X: Array, order: int = 2, columns: Sequence[int] | None = None,
-        base: Callable[..., Stationary] = Matern52,
+        base: Callable[..., Stationary] = Matern52, weight: Array | None = None,
     ) -> Additive:  # fmt: skip
         """For the rows X: main effects of all or some columns (order 1), and their pairs (order 2)."""
         X = np.asarray(X, float)
@@ -124,7 +125,7 @@ class Additive(Kernel):
         chosen = list(range(X.shape[1]) if columns is None else columns)
         spread = np.std(X[:, chosen], axis=0)
         starts = [base(s if s > 0 else 1.0, 1.0 / len(chosen)) for s in spread]
-        parts = (Centred.of(X, start, column) for start, column in zip(starts, chosen, strict=True))
+        parts = (Centred.of(X, start, column, weight) for start, column in zip(starts, chosen, strict=True))
         found = Additive(tuple(parts))
         return found if order == 1 else Additive(found.effects, interaction=0.5 * len(chosen))
 

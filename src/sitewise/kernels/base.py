@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import numbers
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import jax
@@ -167,12 +167,19 @@ def _each_with_pull(parts: tuple[Kernel, ...], A: np.ndarray, B: np.ndarray) -> 
     return [matrix for matrix, _ in found], [pull for _, pull in found]
 
 
+def inner_names(kernel: Kernel) -> Iterator[tuple[str, Kernel]]:
+    """The kernels of which it is made, each with the path to it, such as "base" or "parts.1"."""
+    for f in dataclasses.fields(kernel):
+        value = getattr(kernel, f.name)
+        if isinstance(value, Kernel):
+            yield f.name, value
+        elif isinstance(value, tuple):
+            yield from ((f"{f.name}.{i}", one) for i, one in enumerate(value) if isinstance(one, Kernel))
+
+
 def inner(kernel: Kernel) -> tuple[Kernel, ...]:
     """The kernels of which it is made."""
-    found: list[Kernel] = []
-    for value in (getattr(kernel, f.name) for f in dataclasses.fields(kernel)):
-        found += [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, Kernel)]
-    return tuple(found)
+    return tuple(one for _, one in inner_names(kernel))
 
 
 def check_parts(kernel: Kernel, parts: tuple[Any, ...], seen: int) -> None:
