@@ -62,7 +62,8 @@ class GPClassifier(ClassifierMixin, GPBase):
     groups : name or number of a column, or several, whose values name groups of rows: it is no input of the kernel, and
         every group gets an offset of its own (`kernels.Index`); groups that fit has not seen are predicted without one
     additive : True for a sum of effects of single columns and of pairs, 1 without pairs (`kernels.Additive`);
-        `predict_terms`, `term_shares` and `effect` show them
+        `predict_terms`, `term_shares` and `effect` show them.  Its many hyperparameters have the weak priors of
+        `integrate`
     likelihood : "probit", "logit", or a likelihood object of two classes; joint classes have a softmax instead
     mean : a mean of `sitewise.means`; None is zero
     method : "hybrid" (VI sites; EP evidence, or Laplace's for joint classes), "ep", "vi", "laplace",

@@ -42,7 +42,8 @@ class GPRegressor(ValuePredictions):
     groups : name or number of a column, or several, whose values name groups of rows: it is no input of the kernel, and
         every group gets an offset of its own (`kernels.Index`); groups that fit has not seen are predicted without one
     additive : True for a sum of effects of single columns and of pairs, 1 without pairs (`kernels.Additive`);
-        `predict_terms`, `term_shares` and `effect` show them
+        `predict_terms`, `term_shares` and `effect` show them.  Its many hyperparameters have the weak priors of
+        `integrate`
     likelihood : "gaussian"; "student_t" or "laplace_noise" (robust); "poisson" or "negative_binomial" (counts);
         "gamma" or "log_normal" (positive values); "beta" (shares in (0, 1)); "binomial" (successes in trials);
         "censored_gaussian" (some values only known to lie beyond a bound); "heteroscedastic_gaussian" (an error bar for

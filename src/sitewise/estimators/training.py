@@ -22,6 +22,8 @@ from sitewise.estimators.latent import Latent, infer
 from sitewise.estimators.sampled import Sampled
 from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.inference import Solution
+from sitewise.kernels import Additive, Kernel
+from sitewise.kernels.base import inner
 from sitewise.learning.base import Learner, SiteFit
 from sitewise.learning.integration import integrate
 from sitewise.learning.nested import Nested
@@ -36,6 +38,7 @@ from sitewise.supports import Positive
 
 _PRIOR_SCALE = 2.0
 _STARTS = 8
+_SO_SMALL, _SO_STRAIGHT = 1e-3, 10.0  # a variance that is none; ranges of the inputs: a straight line
 _SO_LONG = 1e3  # spreads of the inputs: a column with such a lengthscale has no effect
 # Predictions average over the draws and need fewer of them than the hyperparameters themselves; the report applies the
 # strict limits.
@@ -73,6 +76,11 @@ def weak_priors(model: Model, trainable: Trainable, given: Mapping[str, HyperPri
     return {**found, **dict(trainable.priors(given))}
 
 
+def has_effects(kernel: Kernel) -> bool:
+    """Whether effects of columns are to be learned: so many parameters that the evidence is flat along some of them."""
+    return isinstance(kernel, Additive) or any(map(has_effects, inner(kernel)))
+
+
 @dataclasses.dataclass(frozen=True)
 class Approximate:
     """A method that finds Gaussian sites; with `integrate`, the design of the integral over the hyperparameters."""
@@ -82,8 +90,7 @@ class Approximate:
 
     def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
         learner = self.learner
-        if self.integrate is not None:
-            assert isinstance(learner, Nested)
+        if isinstance(learner, Nested) and (self.integrate is not None or has_effects(model.prior.kernel)):
             trainable = Trainable.of(model, learner.fixed, learner.train, tied=learner.tied)
             learner = dataclasses.replace(learner, priors=weak_priors(model, trainable, learner.priors))
         evaluations = itertools.count(1)
@@ -182,11 +189,17 @@ class Sampling:
 
 
 def _not_needed(label: str, fit: SiteFit) -> bool:
-    """Whether this is one of several lengthscales, and so long that its column is left out: what ard=True is for."""
+    """Whether this leaves out a column, an effect or the groups, which is what ard, additive and groups are for."""
+    X = np.asarray(fit.data.X)
+    if label.endswith((".kappa", ".interaction")) and fit.parameters[label] < _SO_SMALL:
+        return True  # the groups do not differ, or there are no pairs
+    if effect := re.fullmatch(r"(.*effects\.\d+\.base\.)(lengthscale|variance)", label):
+        # A centred effect that vanishes, or that becomes a straight line as both of its parameters grow.
+        length, variance = (float(fit.parameters[effect[1] + name]) for name in ("lengthscale", "variance"))
+        return variance < _SO_SMALL or length > _SO_STRAIGHT * np.max(np.ptp(X, axis=0))
     found = re.fullmatch(r"(.*lengthscale)\[(\d+)\]", label)
     if found is None:
         return False
-    X = np.asarray(fit.data.X)
     return bool(np.ravel(fit.parameters[found[1]])[int(found[2])] > _SO_LONG * np.max(np.ptp(X, axis=0)))
 
 
