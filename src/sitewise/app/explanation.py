@@ -13,6 +13,7 @@ import numpy as np
 from sitewise.app.columns import Encoding
 from sitewise.estimators.base import GPBase
 from sitewise.estimators.effects import average, background, grid_of, moved, outputs_of
+from sitewise.estimators.terms import term_shares
 from sitewise.methods import METHODS
 from sitewise.tables.columns import Group, Levels
 
@@ -73,16 +74,16 @@ def explain(model: GPBase, encoding: Encoding, X: np.ndarray, positive: str | No
     return {
         "importance": shares,
         "effects": [_effect(model, part, X, positive) for part in order[:_DRAWN]],
-        "terms": _terms(model),
+        "terms": _terms(model, encoding.features),
         "together": _together(model, order[:2], X, positive) if len(parts) > 1 else None,
     }
 
 
-def _terms(model: GPBase) -> list[dict[str, Any]]:
+def _terms(model: GPBase, names: list[str]) -> list[dict[str, Any]]:
     """Shares of the parts of a kernel that is a sum, the largest first; none for other kernels."""
     if len(model.predict_terms(model._X[:1]).names) <= 2:
         return []
-    found = model.term_shares()
+    found = term_shares(model, names=names)
     return [
         {"term": found.names[p], "share": float(found.share[p]), "error": float(found.error[p])} for p in found.order
     ]

@@ -9,6 +9,7 @@ all terms from their posterior.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -93,9 +94,12 @@ def _moments(part: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mean, var if var.ndim == mean.ndim else np.diagonal(var, axis1=-2, axis2=-1)
 
 
-def term_shares(model: Any, X: Any = None) -> Shares:
-    """The share of every term that changes from row to row; `GPBase.term_shares` describes it."""
-    names = names_of(model)
+def term_shares(model: Any, X: Any = None, names: Sequence[str] | None = None) -> Shares:
+    """The share of every term that changes from row to row; `GPBase.term_shares` describes it.
+
+    `names` are those of the columns, where the estimator was given an array.
+    """
+    names = names_of(model) if names is None else names
     over = background(model, X, _MANY)
     total = None
     for latent in model._latents:

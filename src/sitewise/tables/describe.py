@@ -13,6 +13,7 @@ from sitewise.tables.reading import about_units, many_levels
 from sitewise.tables.recipe import Recipe, missing_values
 from sitewise.tables.table import Reading, Table
 
+_MOSTLY_ALONE = 0.8  # groups for each row above which rows do not belong together
 _FEW_ROWS = 5  # in fewer rows, whole numbers that follow each other are no sign of an index
 _ID = re.compile(
     r"unnamed.*|index|idx|rows?|(.*[\W_])?(ids?|uuid|guid)([\W_].*)?|(.*[\W_])?(nr|no|number|key)", re.IGNORECASE
@@ -92,8 +93,8 @@ def _column(table: Table, name: str, use: bool) -> Column | Problem | str:
 def _group(table: Table, name: str) -> Column | Problem:
     there = [str(text) for text in table.text(name)[~table.missing(name)]]
     levels = tuple(sorted(set(there)))
-    if len(levels) < 2 or len(levels) == len(there):
-        what = "one group only" if len(levels) < 2 else "another value in every row"
+    if len(levels) < 2 or len(levels) > _MOSTLY_ALONE * len(there):
+        what = "one group only" if len(levels) < 2 else f"{len(levels)} values in {len(there)} rows"
         return Problem(f"column {name!r} is to name groups of rows, but it has {what}; name another column")
     return Group(name, levels=levels)
 
