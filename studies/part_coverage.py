@@ -10,7 +10,8 @@ observed with Gaussian noise of deviation 0.5, as labels by a probit, or as coun
 everything from the rows, with additive=1 and groups.  The true effect of column j is f_j(v) minus the average of f_j
 over the rows, and that of a level u_g minus the average of u over the rows: a constant that all levels share is one
 with the offset.  Counted is the share of 20 values of each column at which the truth lies in the 90 % band of
-`predict_terms`, mean ± 1.645 sd, and of the 10 levels, in that of `effect(response=False)`.
+`predict_terms`, mean ± 1.645 sd, and of the 10 levels, in that of `effect(response=False)`.  The labels are also
+fitted with integrate=True, which averages over the hyperparameters.
 results/structures/coverage.jsonl has a line for every repetition (those that are finished are kept), coverage.md beside
 it the means with their standard errors over the repetitions.
 """
@@ -33,7 +34,7 @@ from threadpoolctl import threadpool_limits
 from sitewise import GPClassifier, GPRegressor
 
 OUT = Path(__file__).resolve().parents[1] / "results" / "structures"
-KINDS = ("gaussian", "probit", "poisson")
+KINDS = ("gaussian", "probit", "poisson", "probit, integrate=True")
 ROWS, GROUPS, LEVEL, OFFSET, SPREAD, NOISE, POINTS = 150, 10, 0.9, 0.3, 0.8, 0.5, 20
 PARTS = (lambda x: 1.2 * np.sin(1.5 * x), lambda x: 0.6 * x, lambda x: 0.0 * x)
 NAMES = ("x0", "x1", "x2", "levels")
@@ -41,6 +42,7 @@ NAMES = ("x0", "x1", "x2", "levels")
 
 def draw(kind: str, seed: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The table, the last column of which names the group; y; and the true levels."""
+    kind = kind.partition(",")[0]
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     X = rng.uniform(-2, 2, size=(rows, len(PARTS)))
     levels, group = SPREAD * rng.normal(size=GROUPS), rng.integers(GROUPS, size=rows)
@@ -56,10 +58,10 @@ def draw(kind: str, seed: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.nd
 def covered(kind: str, seed: int, rows: int = ROWS) -> dict[str, Any]:
     """The share of values at which the truth lies in the band, for every effect and the levels; half-widths."""
     X, y, levels = draw(kind, seed, rows)
-    settings = {"additive": 1, "groups": len(PARTS)}
+    settings: dict[str, Any] = {"additive": 1, "groups": len(PARTS), "integrate": kind.endswith("integrate=True")}
     model = (
         GPClassifier(**settings)
-        if kind == "probit"
+        if kind.startswith("probit")
         else GPRegressor(likelihood="gaussian" if kind == "gaussian" else "poisson", **settings)
     )
     start = time.perf_counter()

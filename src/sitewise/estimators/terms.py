@@ -94,6 +94,23 @@ def _moments(part: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mean, var if var.ndim == mean.ndim else np.diagonal(var, axis1=-2, axis2=-1)
 
 
+def predict_utility(model: Any, items: Any, return_cov: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Utilities of items less their average; `GPBase.predict_utility` describes it."""
+    names_of(model)  # raises unless it is fitted
+    if len(model._latents) > 1 or model._latents[0].model.likelihood.latents > 1:
+        raise ValueError("Utilities belong to duels that are won, lost or tied; this model has several functions.")
+    rows = np.asarray(items, float)
+    qs, weight = posteriors(model._latents[0])
+    with working_precision():
+        found = [q.utility().f_joint(rows) for q in qs]
+    centre = np.eye(len(rows)) - 1 / len(rows)
+    means, covs = (np.stack([np.asarray(one[i]) for one in found]) for i in (0, 1))
+    means, covs = means @ centre, centre @ covs @ centre
+    mean = weight @ means
+    cov = np.einsum("k,kij->ij", weight, covs) + (weight[:, None] * (means - mean)).T @ (means - mean)
+    return mean, cov if return_cov else np.sqrt(np.maximum(np.diag(cov), 0.0))
+
+
 def term_shares(model: Any, X: Any = None, names: Sequence[str] | None = None) -> Shares:
     """The share of every term that changes from row to row; `GPBase.term_shares` describes it.
 
