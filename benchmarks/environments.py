@@ -29,10 +29,11 @@ def command(contestant: str, folder: Path) -> list[str]:
     """
     library, _, variant = contestant.partition(" ")
     script = str(HERE / "contestants" / f"{SCRIPTS[library]}.py")
-    return [sys.executable if library == "sitewise" else str(_python(library, folder)), script, variant]
+    return [sys.executable if library == "sitewise" else str(python_of(library, folder)), script, variant]
 
 
-def _python(peer: str, folder: Path) -> Path:
+def python_of(peer: str, folder: Path) -> Path:
+    """The interpreter of the environment of a peer, which is made if it is not there."""
     home, wanted = folder / peer, "\n".join(requirements()[peer])
     python, stamp = home / "bin" / "python", home / "installed.txt"
     if stamp.is_file() and stamp.read_text() == wanted:

@@ -54,8 +54,8 @@ class Centred(Kernel):
         """With the values that a column has in the rows, by their weights: all of them, or some of their quantiles."""
         x = np.asarray(X, float)[:, column]
         nodes, place = np.unique(x, return_inverse=True)
-        share = np.bincount(place, None if weight is None else np.asarray(weight, float))
-        share = share / np.sum(share)
+        total = np.bincount(place, None if weight is None else np.asarray(weight, float))
+        share = total / np.sum(total)
         if len(nodes) > _NODES:
             nodes = nodes[np.searchsorted(np.cumsum(share), (np.arange(_NODES) + 0.5) / _NODES)]
             share = np.full(_NODES, 1 / _NODES)
