@@ -5,6 +5,7 @@ import pytest
 
 import sitewise
 from sitewise import GPClassifier, GPRegressor, TableEncoder, kernels
+from sitewise.estimators.serialise import decode, encode
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.uniform(-2, 2, size=(60, 2)), RNG.integers(0, 6, size=60)])
@@ -51,6 +52,13 @@ def test_sparse_and_saved(tmp_path):
     model.save(tmp_path / "m")
     again = sitewise.load(tmp_path / "m")
     np.testing.assert_array_equal(again.predict_terms(X[:3]).mean, model.predict_terms(X[:3]).mean)
+
+
+def test_levels_with_a_rank_come_back_from_a_file():
+    arrays = []
+    kernel = kernels.Index(1, rank=2, levels=3, kappa=[0.1, 0.2, 0.3])
+    again = decode(encode(kernel, arrays), arrays)
+    assert repr(again) == repr(kernel)
 
 
 def test_what_cannot_be_is_refused():
