@@ -22,6 +22,7 @@ LAYERS = [
         "model",
         "rows",
         "duels",
+        "monotone",
     },
     {"inference", "evidence"},
     {"learning", "methods", "predict", "metrics", "surface"},

@@ -7,6 +7,7 @@ from sitewise.kernels.index import Index
 from sitewise.kernels.linear import Constant, Linear
 from sitewise.kernels.pairwise import Pairwise
 from sitewise.kernels.shrunk import Shrunk
+from sitewise.kernels.slopes import Slopes
 from sitewise.kernels.stationary import (
     RBF,
     Matern12,
@@ -36,6 +37,7 @@ __all__ = [
     "RationalQuadratic",
     "Scaled",
     "Shrunk",
+    "Slopes",
     "Stationary",
     "Sum",
     "Term",
