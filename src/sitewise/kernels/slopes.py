@@ -52,12 +52,18 @@ class Slopes(Kernel):
         xp, inputs = namespace(A, self.sharpness), A.shape[1] - 1
         return self.sharpness * (A[:, -1:] == xp.arange(1, inputs + 1)).astype(A.dtype)
 
+    def _lengths(self, A: Array) -> Array:
+        """ℓ of every column."""
+        length: Array = self.base.lengthscale
+        xp = namespace(length)
+        return xp.broadcast_to(xp.asarray(length), (A.shape[1] - 1,))
+
     def pairs(self, A: Array, B: Array) -> Array:
         a, b, left, right = A[:, :-1], B[:, :-1], self._chosen(A), self._chosen(B)
         k = self.base.matrix(a, b)
         xp = namespace(k, left, right)
         value_a, value_b = (A[:, -1] == 0).astype(A.dtype), (B[:, -1] == 0).astype(A.dtype)
-        square = xp.broadcast_to(xp.asarray(self.base.lengthscale) ** 2, (a.shape[1],))
+        square = self._lengths(A) ** 2
         # Σ_i left_i u_i and Σ_j right_j u_j of every pair, by products of matrices.
         by_left = ((left * a) / square).sum(axis=1)[:, None] - (left / square) @ b.T
         by_right = a @ (right / square).T - ((right * b) / square).sum(axis=1)
@@ -66,5 +72,5 @@ class Slopes(Kernel):
         return k * (one + both)
 
     def diag(self, A: Array) -> Array:
-        chosen = self._chosen(A)
-        return self.base.variances(A[:, :-1]) * ((A[:, -1] == 0) + (chosen**2 / self.base.lengthscale**2).sum(axis=1))
+        slopes = self._chosen(A) / self._lengths(A)
+        return self.base.variances(A[:, :-1]) * ((A[:, -1] == 0) + (slopes**2).sum(axis=1))
