@@ -38,11 +38,12 @@ def sitewise(p: Problem, **settings: Any) -> np.ndarray:
     return GPClassifier(**settings).fit(X, p["y"]).predict_proba(X_test)[:, 1]
 
 
-def sitewise_duels(p: Problem) -> np.ndarray:
+def sitewise_duels(p: Problem, **settings: Any) -> np.ndarray:
     from sitewise import GPClassifier, duels, kernels
 
     X, X_test = (duels.pairs(p["items"], p["first" + end], p["second" + end]) for end in ("", "_test"))
-    return GPClassifier(kernels.Pairwise(kernels.Matern52())).fit(X, p["y"]).predict_proba(X_test)[:, 1]
+    model = GPClassifier(kernels.Pairwise(kernels.Matern52()), **settings)
+    return model.fit(X, p["y"]).predict_proba(X_test)[:, 1]
 
 
 def gpboost_linear(p: Problem) -> np.ndarray:
@@ -133,6 +134,7 @@ CONTESTANTS: dict[str, Callable[[Problem], np.ndarray]] = {
     "sitewise additive": lambda p: sitewise(p, additive=2),
     "sitewise": sitewise,
     "sitewise duels": sitewise_duels,
+    "sitewise duels, ard": lambda p: sitewise_duels(p, ard=True),
     "gpboost linear": gpboost_linear,
     "gpboost trees": gpboost_trees,
     "statsmodels": statsmodels,

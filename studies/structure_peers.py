@@ -47,7 +47,7 @@ TASKS = {
     "additive": ("sitewise additive", "sitewise", "ebm", "pygam"),
     "pima": ("sitewise additive", "sitewise", "ebm", "pygam"),
     "blood": ("sitewise additive", "sitewise", "ebm", "pygam"),
-    "duels": ("sitewise duels", "choix", "botorch"),
+    "duels": ("sitewise duels", "sitewise duels, ard", "choix", "botorch"),
 }
 
 
