@@ -33,6 +33,7 @@ def command(contestant: str, folder: Path) -> list[str]:
 
 
 def python_of(peer: str, folder: Path) -> Path:
+    """The interpreter of the environment of a peer, which is made if it is not there."""
     home, wanted = folder / peer, "\n".join(requirements()[peer])
     python, stamp = home / "bin" / "python", home / "installed.txt"
     if stamp.is_file() and stamp.read_text() == wanted:

@@ -22,6 +22,12 @@ KERNELS = {
         [[0.1, -0.4], [0.9, 0.3], [-1.0, 0.3]], order=1, base=kernels.RBF([0.8, 1.1], 1.3)
     ),
     "scaled": 0.6 * kernels.Matern52(0.9),
+    "centred": kernels.Centred(
+        kernels.RBF(0.8, 1.3), np.array([[-0.6], [0.4], [1.0]]), np.array([0.5, 0.2, 0.3]), active_dims=(1,)
+    ),
+    "index": kernels.RBF(0.8) * kernels.Index(1, rank=2, levels=3),
+    "intercept": kernels.Index(0),
+    "pairwise": kernels.Pairwise(kernels.Matern52(0.7, 1.3)),
     "active": kernels.Matern52(0.9, active_dims=(1,)) + kernels.RBF(0.5, active_dims=(0,)),
 }
 

@@ -7,7 +7,7 @@ evidence(model, data, sites), or train both with a learner.  See the README for 
 import importlib as _importlib
 import typing as _typing
 
-from sitewise import evidence, hyperpriors, kernels, likelihoods, means, metrics, parameters, priors
+from sitewise import duels, evidence, hyperpriors, kernels, likelihoods, means, metrics, monotone, parameters, priors
 from sitewise.data import Data
 from sitewise.errors import UserError
 from sitewise.inference import EP, VI, Inference, Laplace
@@ -63,6 +63,7 @@ __all__ = [
     "SurfaceDisplay",
     "TableEncoder",
     "UserError",
+    "duels",
     "estimators",
     "evidence",
     "hyperpriors",
@@ -73,6 +74,7 @@ __all__ = [
     "mcmc",
     "means",
     "metrics",
+    "monotone",
     "parameters",
     "posterior",
     "priors",

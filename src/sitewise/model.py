@@ -117,6 +117,8 @@ def check(model: Model, data: Data, sites: Sites | None = None, needs_sites: boo
                 raise ValueError(f"{parameter.name} {problem}, got {shown(value)}.")
     latents = model.likelihood.latents
     model.prior.check(data.X.shape[1], latents)
+    if known(data.X):
+        model.prior.check_rows(np.asarray(data.X))
     model.likelihood.check_shape(np.shape(data.y))
     if known(data.y):
         model.likelihood.check(data.y)

@@ -8,7 +8,7 @@ is: a posterior, a cavity, a component of a mixture.  `Posterior` applies them t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -19,11 +19,14 @@ from numpy.typing import ArrayLike
 
 from sitewise.checks import known
 from sitewise.data import Data, as_numbers, refuse_nan, table
+from sitewise.kernels import Pairwise, terms
+from sitewise.kernels.pairwise import Items
 from sitewise.likelihoods import Likelihood, Switched
+from sitewise.means import Mean, Zero
 from sitewise.model import Model, check
 from sitewise.numerics.crossing import crossing
 from sitewise.numerics.quadrature import Landmark, expect
-from sitewise.priors import LatentPosterior
+from sitewise.priors.base import Certain, LatentPosterior, gaussian_draws
 from sitewise.rows import of_each_row
 from sitewise.runtime.engine import Array, is_host, namespace, on_host, to_host
 from sitewise.runtime.precision import working_precision
@@ -33,6 +36,7 @@ from sitewise.types import fixed, module
 _MOMENTS = Landmark(points=112, reach=16.0)  # the mass of E[e^{2f}] lies 2 sd² beyond the mean
 _LEAST, _TINY = 1e-30, 1e-100  # variance of f, as a share of mean² and beyond it
 _NARROW = 1e-10  # of a quantile, in units of the width of the distribution
+MEAN = "mean"  # the name of the mean function among the parts of f
 _QUANTILES = 16  # rows of a program for quantiles: each takes dozens of quadratures, and so would a row of padding
 
 
@@ -167,14 +171,10 @@ def quantile_of(
 
 
 @module
-class Posterior:
-    """q(f) and the likelihood; every method takes a table of new inputs."""
+class Process:
+    """A Gaussian process given sites: f, a part of it, or the utility of items.  Methods take a table of new inputs."""
 
     latent: LatentPosterior = fixed()
-    likelihood: Likelihood = fixed()
-
-    def __repr__(self) -> str:
-        return f"Posterior({type(self.latent).__name__}, {self.likelihood!r})"
 
     def f(self, X: ArrayLike) -> tuple[Array, Array]:
         """Mean and variance of the latent function at each row; for several functions, their means and covariances."""
@@ -190,13 +190,6 @@ class Posterior:
             refuse_nan("X", rows, infinity=True)
         return rows.astype(np.float64) if self._on_host(X) else jnp.asarray(rows)
 
-    def _values(self, y: ArrayLike, rows: int) -> Array:
-        """Values of y for so many rows: one for each, or one for all."""
-        values = as_numbers(y, "y")
-        if values.ndim and values.shape[0] != rows:
-            raise ValueError(f"X has {rows} rows but y has shape {values.shape}; give one y per row, or one number.")
-        return values
-
     def _computing(self, X: ArrayLike) -> AbstractContextManager[None]:
         return working_precision() if self._on_host(X) else contextlib.nullcontext()
 
@@ -209,8 +202,99 @@ class Posterior:
         """Joint draws of the latent function, one per row of the result; the functions of a softmax come first."""
         with self._computing(X):
             draws = self.latent.draw(key, self._inputs(X), samples)
-            latents = self.likelihood.latents
+            latents = draws.shape[1] // self._inputs(X).shape[0]
             return draws if latents == 1 else jnp.moveaxis(draws.reshape(samples, latents, -1), 1, 0)
+
+
+@module
+class Posterior(Process):
+    """q(f) and the likelihood; every method takes a table of new inputs."""
+
+    latent: LatentPosterior = fixed()
+    likelihood: Likelihood = fixed()
+    mean: Mean = fixed(default=Zero())
+
+    def __repr__(self) -> str:
+        return f"Posterior({type(self.latent).__name__}, {self.likelihood!r})"
+
+    # -- parts of f ------------------------------------------------------------------------------------------
+
+    def terms(self, names: Sequence[str] | None = None) -> list[str]:
+        """The names of the parts of f: "mean" where there is a mean function, then the terms of the kernel.
+
+        `names` are those of the columns of X.
+        """
+        mean = [] if isinstance(self.mean, Zero) else [MEAN]
+        return [*mean, *(term.name for term in terms(self.latent.kernel, names))]
+
+    def _chosen(self, which: int | str | Sequence[int | str], names: Sequence[str] | None) -> tuple[bool, list[int]]:
+        """Whether the mean is among the parts, and the numbers of the terms of the kernel."""
+        known_names = self.terms(names)
+        first = len(known_names) - len(terms(self.latent.kernel))
+        given = [which] if isinstance(which, int | np.integer | str) else list(which)
+        found = []
+        for one in given:
+            if isinstance(one, str) and one in known_names:
+                found.append(known_names.index(one) - first)
+            elif (
+                isinstance(one, int | np.integer) and not isinstance(one, bool) and 0 <= one < len(known_names) - first
+            ):
+                found.append(int(one))
+            else:
+                raise ValueError(
+                    f"There is no part {one!r}; give one of {', '.join(map(repr, known_names))}, or the number of a "
+                    f"term of the kernel, from 0 to {len(known_names) - first - 1}."
+                )
+        if not found or len(set(found)) < len(found):
+            raise ValueError(f"Name at least one part, and each of them once; got {which!r}.")
+        return -1 in found, [i for i in found if i >= 0]
+
+    def part(self, which: int | str | Sequence[int | str], names: Sequence[str] | None = None) -> Process:
+        """The posterior of a part of f, or of the sum of several: its mean, variance, covariances and draws.
+
+        `which` is the number of a term of the kernel, one of `terms()`, or a list of them.  Given the sites, f and its
+        parts are jointly Gaussian, so that this holds for every likelihood and inference.  "mean" is the mean function,
+        which is not uncertain.
+        """
+        with_mean, chosen = self._chosen(which, names)
+        mean = self.mean if with_mean else Zero()
+        if not chosen:
+            return Process(Certain(mean))
+        return Process(self.latent.part(tuple(chosen), mean))
+
+    def parts_joint(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Means (P, n) and covariances (P, n, P, n) of all terms of the kernel at the rows of X.
+
+        Summed over the parts they are those of f, less the mean function.  With a softmax n counts rows and classes.
+        """
+        with self._computing(X):
+            count = len(terms(self.latent.kernel))
+            return self.latent.parts_joint(self._inputs(X), [(i,) for i in range(count)])
+
+    def parts_samples(self, key: Array, X: ArrayLike, samples: int) -> Array:
+        """Joint draws of all terms of the kernel: shape (samples, P, n)."""
+        with self._computing(X):
+            mean, cov = self.parts_joint(X)
+            return gaussian_draws(key, mean.ravel(), cov.reshape(mean.size, -1), samples).reshape(samples, *mean.shape)
+
+    def utility(self) -> Process:
+        """f at single items, for a model of duels (`kernels.Pairwise`): rows are items, with half of the columns.
+
+        A constant that is added to f changes no duel, so that only differences between items are known from data.
+        """
+        kernel = self.latent.kernel
+        if not isinstance(kernel, Pairwise):
+            raise ValueError(f"utility() is for a kernel Pairwise(...), but this model has {type(kernel).__name__}.")
+        return Process(self.latent.through(Items(kernel), Zero()))
+
+    # -- y ---------------------------------------------------------------------------------------------------
+
+    def _values(self, y: ArrayLike, rows: int) -> Array:
+        """Values of y for so many rows: one for each, or one for all."""
+        values = as_numbers(y, "y")
+        if values.ndim and values.shape[0] != rows:
+            raise ValueError(f"X has {rows} rows but y has shape {values.shape}; give one y per row, or one number.")
+        return values
 
     def y_samples(self, key: Array, X: ArrayLike, samples: int) -> Array:
         """Joint draws of observations."""
@@ -262,4 +346,5 @@ def posterior(model: Model, data: Data, sites: Sites) -> Posterior:
 
 
 def _posterior(model: Model, data: Data, sites: Sites) -> Posterior:
-    return Posterior(model.prior.posterior(data.X, sites.scaled(data.weight)), model.likelihood)
+    latent = model.prior.posterior(data.X, sites.scaled(data.weight))
+    return Posterior(latent, model.likelihood, model.prior.mean)

@@ -40,6 +40,11 @@ EVERY_OBJECT = [
     kernels.Linear(0.7),
     kernels.Constant(0.2),
     0.5 * kernels.RBF() + kernels.Linear() * kernels.Matern32(active_dims=(1,)),
+    kernels.Index(1, kappa=0.7),
+    kernels.Pairwise(kernels.RBF(0.7), active_dims=(0, 2)),
+    kernels.Centred(kernels.RBF(0.7), np.array([[0.1], [0.4]]), np.array([0.3, 0.7]), active_dims=(1,)),
+    kernels.Slopes(kernels.RBF(0.7), 5.0, active_dims=(0, 2)),
+    kernels.Additive.of(np.eye(3), order=2, columns=(0, 2)),
     likelihoods.BernoulliProbit(),
     likelihoods.BernoulliLogit(quadrature=quadrature.GaussHermite(20)),
     likelihoods.Gaussian(0.3),
@@ -73,7 +78,8 @@ EVERY_OBJECT = [
     priors.ClassPrior.of([kernels.RBF(1.0), kernels.RBF(2.0)], 2),
     priors.MarkovPrior(kernels.Cosine(2.0), means.Constant(0.5), harmonics=4, series=1),
 ]
-KERNELS = [o for o in EVERY_OBJECT if isinstance(o, kernels.Kernel)]
+# Slopes takes rows whose last column says what they are about, which these are not.
+KERNELS = [o for o in EVERY_OBJECT if isinstance(o, kernels.Kernel) and not isinstance(o, kernels.Slopes)]
 # All that have a mean and a variance to predict; a few of each shape of parameters, as each is a program to compile.
 LIKELIHOODS = [
     *(o for o in EVERY_OBJECT

@@ -17,7 +17,7 @@ from sitewise.likelihoods import BY_NAME
 from sitewise.tables import Problem, Reading, Recipe, Table, explain
 from sitewise.tables import describe as describe_columns
 from sitewise.tables.cells import CLOCK
-from sitewise.tables.columns import Column
+from sitewise.tables.columns import Column, Group
 from sitewise.tables.problems import Settings
 
 CLASS_LIKELIHOODS = tuple(name for name, kind in BY_NAME.items() if kind.support in ("classes", "ranks"))
@@ -59,6 +59,12 @@ class Encoding:
     @property
     def classifies(self) -> bool:
         return self.likelihood in CLASS_LIKELIHOODS
+
+    @property
+    def groups(self) -> list[int]:
+        """The numbers of the features that name groups of rows."""
+        places = [column for column in self.columns for _ in column.features]
+        return [k for k, column in enumerate(places) if isinstance(column, Group)]
 
     def learn(self, table: Table) -> Encoding:
         """The same columns, filled and scaled by these rows."""
@@ -118,6 +124,7 @@ def describe(
     use: Sequence[str] = (),
     missing: Sequence[str] = (),
     side: Mapping[str, str] | None = None,
+    groups: Sequence[str] = (),
 ) -> tuple[Encoding, list[str], list[Problem]]:
     """The encoding of this table, learned from all its rows; notes on what the user may not expect; what is open."""
     problems = [_of_target(p) if p.columns == (target,) else p for p in table.problems]
@@ -147,7 +154,9 @@ def describe(
             )
     side = dict(side or {})
     skip = [target, *side.values()]
-    recipe, more, open_columns = describe_columns(table, skip=skip, impute=impute, use=use, missing=missing)
+    recipe, more, open_columns = describe_columns(
+        table, skip=skip, impute=impute, use=use, missing=missing, groups=groups
+    )
     problems += open_columns
     copies = [c.name for c in recipe.columns if c.name not in use and _same(table, c.name, target)]
     for name in copies:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
 from sitewise import metrics
 from sitewise.app import rivals
@@ -37,8 +37,18 @@ _MOST_NATS = 50.0  # between two log densities of a row; a class that was not tr
 Found = Sequence[Mapping[str, Any]]
 
 
-def split(y: np.ndarray, folds: int, seed: int, classes: bool, repeats: int = 1) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(training rows, test rows) of every fold of every repeat; each class is spread evenly over the folds."""
+def split(
+    y: np.ndarray, folds: int, seed: int, classes: bool, repeats: int = 1, groups: np.ndarray | None = None
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(training rows, test rows) of every fold of every repeat; each class is spread evenly over the folds.
+
+    Rows of one of the `groups` stay together, so that those of a fold are new to the model.
+    """
+    if groups is not None and len(np.unique(groups)) < folds:
+        raise ValueError(
+            f"There are {len(np.unique(groups))} groups, fewer than the {folds} folds; use fewer folds, of which there "
+            "are at least 2."
+        )
     if folds < 2 or folds > len(y):
         raise ValueError(f"There must be at least 2 folds and at most one per row ({len(y)}), got {folds}.")
     if classes:
@@ -49,11 +59,13 @@ def split(y: np.ndarray, folds: int, seed: int, classes: bool, repeats: int = 1)
                 f"than the {folds} folds; use fewer folds, of which there are at least 2, or take its rows out of the "
                 "table."
             )
-    kind = StratifiedKFold if classes else KFold
+    kind: Any = StratifiedKFold if classes else KFold
+    if groups is not None:
+        kind = StratifiedGroupKFold if classes else GroupKFold
     return [
         part
         for repeat in range(repeats)
-        for part in kind(folds, shuffle=True, random_state=seed + repeat).split(np.zeros(len(y)), y)
+        for part in kind(folds, shuffle=True, random_state=seed + repeat).split(np.zeros(len(y)), y, groups)
     ]
 
 

@@ -13,14 +13,16 @@ import numpy as np
 from sitewise.app.columns import Encoding
 from sitewise.estimators.base import GPBase
 from sitewise.estimators.effects import average, background, grid_of, moved, outputs_of
+from sitewise.estimators.terms import term_shares
 from sitewise.methods import METHODS
-from sitewise.tables.columns import Levels
+from sitewise.tables.columns import Group, Levels
 
 _DRAWN = 6  # columns whose effects are drawn
 _POINTS, _ROWS = 15, 100  # of each, and over how many rows it is averaged
 _OF_DRAWS = 7, 30  # the same for mcmc, where every draw has an effect of its own
 _LINES = (0.1, 0.5, 0.9)  # quantiles of the second column at which the first one is drawn
 _MOST_LINES = 5  # of a text column, its most frequent texts
+_GROUPS = 20  # the largest, whose levels are drawn
 _ACROSS = 7  # points along each of these lines
 
 
@@ -32,17 +34,23 @@ class Movable(NamedTuple):
     labels: list[str] | None  # of a text column
     centre: float = 0.0
     scale: float = 1.0
+    group: bool = False
 
     def points(self, model: GPBase, most: int) -> np.ndarray:
         """Values of its features, one row for each point."""
         if self.labels is None:
             return grid_of(model, self.features[0], most)[0][:, None]
+        if self.group:
+            values, counts = np.unique(model._X[:, self.features[0]], return_counts=True)
+            return np.sort(values[np.argsort(-counts, kind="stable")][:_GROUPS])[:, None]
         # Two texts share one feature, 0 and 1; more have one each.
         return np.array([[0.0], [1.0]]) if len(self.labels) == 2 else np.eye(len(self.labels))
 
     def shown(self, points: np.ndarray) -> list[Any]:
         """The points in the units of the table."""
-        return list(self.labels) if self.labels is not None else (self.centre + self.scale * points[:, 0]).tolist()
+        if self.labels is not None:
+            return [self.labels[int(k)] for k in points[:, 0]] if self.group else list(self.labels)
+        return (self.centre + self.scale * points[:, 0]).tolist()
 
 
 def strongest(model: GPBase, encoding: Encoding, most: int = 5) -> dict[str, float]:
@@ -66,8 +74,19 @@ def explain(model: GPBase, encoding: Encoding, X: np.ndarray, positive: str | No
     return {
         "importance": shares,
         "effects": [_effect(model, part, X, positive) for part in order[:_DRAWN]],
+        "terms": _terms(model, encoding.features),
         "together": _together(model, order[:2], X, positive) if len(parts) > 1 else None,
     }
+
+
+def _terms(model: GPBase, names: list[str]) -> list[dict[str, Any]]:
+    """Shares of the parts of a kernel that is a sum, the largest first; none for other kernels."""
+    if len(model.predict_terms(model._X[:1]).names) <= 2:
+        return []
+    found = term_shares(model, names=names)
+    return [
+        {"term": found.names[p], "share": float(found.share[p]), "error": float(found.error[p])} for p in found.order
+    ]
 
 
 def _known(error: float) -> float | None:
@@ -81,6 +100,8 @@ def _movable(encoding: Encoding) -> list[Movable]:
         places = range(at, at + len(column.features))
         if isinstance(column, Levels):
             found.append(Movable(column.name, list(places), list(column.levels)))
+        elif isinstance(column, Group):
+            found.append(Movable(column.name, list(places), list(column.levels), group=True))
         else:
             centre, scale = (np.atleast_1d(getattr(column, name)) for name in ("centre", "scale"))
             found += [
@@ -140,7 +161,7 @@ def _together(model: GPBase, pair: list[Movable], X: np.ndarray, positive: str |
         every = lines.points(model, _ACROSS)
         rows = [int(np.sum(np.all(X[:, lines.features] == point, axis=1))) for point in every]
         common = np.sort(np.argsort(rows)[::-1][:_MOST_LINES])
-        values, names = every[common], [lines.labels[k] for k in common]
+        values, names = every[common], [lines.shown(every)[k] for k in common]
     over = background(model, None, _size(model)[1])
     which, flip, of = _output(model, positive)
     drawn = []

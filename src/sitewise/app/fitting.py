@@ -18,8 +18,16 @@ from sitewise.runtime.progress import bar, reporting_to
 def estimator(
     method: str, likelihood: str, features: int, *, ard: bool = False, seed: int = 0, **settings: Any
 ) -> GPClassifier | GPOrdinal | GPRegressor:
-    """The estimator that the likelihood requires; `ard` gives every column its own lengthscale."""
-    kernel = Matern52(lengthscale=np.ones(features)) if ard else Matern52()
+    """The estimator that the likelihood requires; `ard` gives every column its own lengthscale.
+
+    `groups` are the numbers of features that name groups, and `additive` asks for effects of columns.
+    """
+    groups, additive = settings.pop("groups", []), settings.pop("additive", False)
+    kernel: Matern52 | None = Matern52(lengthscale=np.ones(features - len(groups))) if ard else Matern52()
+    if groups or additive:
+        settings |= {"groups": groups or None, "additive": additive}
+    if additive or len(groups) == features:
+        kernel = None
     if BY_NAME[likelihood].support == "ranks":
         return GPOrdinal(kernel, method=method, random_state=seed, **settings)
     kind = GPClassifier if BY_NAME[likelihood].support == "classes" else GPRegressor
@@ -36,6 +44,17 @@ def fit_with_progress(model: GPBase, X: np.ndarray, y: np.ndarray, doing: str, *
         model.fit(X, y, **side)
 
 
+def _scales(kernels: list[Any], features: int) -> dict[str, Any]:
+    """Lengthscales and magnitudes of kernels of one part; those of a sum are in the report of its fit."""
+    if not all(hasattr(k, "lengthscale") for k in kernels):
+        return {"lengthscales": None}
+    return {
+        "lengthscales": [np.broadcast_to(k.lengthscale, features).tolist() for k in kernels],
+        "one_lengthscale": bool(np.ndim(kernels[0].lengthscale) == 0),
+        "magnitudes": [float(np.sqrt(k.variance)) for k in kernels],
+    }
+
+
 def describe(model: GPBase, loaded: Loaded) -> dict[str, Any]:
     """The result of a fit on all rows, as plain data; draws of mcmc have no evidence and leave no row out."""
     kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
@@ -48,8 +67,6 @@ def describe(model: GPBase, loaded: Loaded) -> dict[str, Any]:
         "report": model.fit_report_,
         "evidence": dict(model.evidence_) if sites else {},
         "loo_log_density": float(np.mean(density)) if sites else None,
-        "lengthscales": [np.broadcast_to(k.lengthscale, model.n_features_in_).tolist() for k in kernels],
-        "one_lengthscale": bool(np.ndim(kernels[0].lengthscale) == 0),
-        "magnitudes": [float(np.sqrt(k.variance)) for k in kernels],
+        **_scales(kernels, model.n_features_in_),
         "outliers": [{"row": int(loaded.table.lines[i]), "log_density": float(density[i])} for i in worst],
     }

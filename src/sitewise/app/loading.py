@@ -83,6 +83,7 @@ def load(
     seed: int = 0,
     inducing: int | bool | None = False,
     side: Mapping[str, str] | None = None,
+    groups: str | None = None,
     context: typer.Context | None = None,
 ) -> Loaded:
     """Read the file, choose rows, and describe the columns; notes are printed.
@@ -101,7 +102,14 @@ def load(
         table = table.take(np.flatnonzero(~absent))
         notes.append(f"{int(np.sum(absent))} rows without a target were left out.")
     encoding, found, problems = describe(
-        table, target, likelihood, impute, use=table.named(use or ()), missing=missing or (), side=side
+        table,
+        target,
+        likelihood,
+        impute,
+        use=table.named(use or ()),
+        missing=missing or (),
+        side=side,
+        groups=[] if groups is None else table.named([groups]),
     )
     rows = table.rows
     if max_rows is None and not inducing and rows > EXACT_ROWS:

@@ -89,6 +89,18 @@ SkipMissingTarget = Annotated[
     bool, typer.Option("--skip-missing-target", help="Leave out the rows in which the target is missing.")
 ]
 Ard = Annotated[bool, typer.Option("--ard", help="One lengthscale per column instead of one for all.")]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        "--groups",
+        help="Column whose values name groups of rows that belong together, such as a school or a patient: every group "
+        "gets an offset of its own, and compare leaves whole groups out, as for groups that are new.",
+        show_default=False,
+    ),
+]
+Additive = Annotated[
+    bool, typer.Option("--additive", help="A sum of effects of single columns and of pairs, instead of one function.")
+]
 MaxRows = Annotated[
     int | None,
     typer.Option("--max-rows", min=10, help="Use at most so many rows, chosen at random.", show_default=False),

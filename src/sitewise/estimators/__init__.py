@@ -15,6 +15,7 @@ from sitewise.estimators.reliability_display import ReliabilityDisplay
 from sitewise.estimators.surface_display import SurfaceDisplay
 from sitewise.estimators.survival import PieceRows, SurvivalCurve, piecewise_exponential, survival_curve
 from sitewise.estimators.table_encoder import TableEncoder
+from sitewise.estimators.terms import Shares, Terms
 
 __all__ = [
     "Calibration",
@@ -30,9 +31,11 @@ __all__ = [
     "ModelFileError",
     "PieceRows",
     "ReliabilityDisplay",
+    "Shares",
     "SurfaceDisplay",
     "SurvivalCurve",
     "TableEncoder",
+    "Terms",
     "calibration",
     "decide",
     "gridded_points",

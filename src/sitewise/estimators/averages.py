@@ -55,7 +55,9 @@ def posteriors(latent: Latent | Sampled) -> tuple[list[Posterior], np.ndarray]:
         here = to_host(trainable.from_vector(model, vector))
         A = np.asarray(_root(here, data))
         alpha = counts * lower_transposed_solve(A, np.asarray(white))
-        found.append(Posterior(FullPosterior(here.prior, np.asarray(data.X), A, counts, alpha), here.likelihood))
+        found.append(
+            Posterior(FullPosterior(here.prior, np.asarray(data.X), A, counts, alpha), here.likelihood, here.prior.mean)
+        )
     return found, np.full(len(found), 1 / len(found))
 
 

@@ -20,9 +20,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from sitewise import evidence, means
 from sitewise.data import Data, check_size
-from sitewise.estimators import kernel_parameters
+from sitewise.estimators import kernel_parameters, structured
 from sitewise.estimators.averaging import learn_average
-from sitewise.estimators.candidates import Candidate, candidates, start_kernel
+from sitewise.estimators.candidates import Candidate, candidates, effects, start_kernel
 from sitewise.estimators.explaining import Explaining
 from sitewise.estimators.latent import Latent, same_form
 from sitewise.estimators.mixture import Mixture
@@ -59,6 +59,8 @@ class GPBase(Explaining, BaseEstimator):
 
     kernel: Kernel | Sequence[Kernel] | str | None
     ard: bool | str
+    groups: str | int | Sequence[str | int] | None
+    additive: bool | int
     mean: means.Mean | None
     method: str
     structure: str
@@ -119,8 +121,17 @@ class GPBase(Explaining, BaseEstimator):
         """The kernel to start from, or those to average over."""
         method = method_named(self.method)
         plain = self.ard == "auto" and (method.samples or method.learner is not Nested)  # many draws, or no priors
+        groups, order = structured.group_columns(self), structured.additive_order(self)
         X = self._kernel_columns(np.asarray(data.X))
-        return candidates(self.kernel, False if plain else self.ard, X, self._typical_variance)
+        rest = [j for j in range(X.shape[1]) if j not in groups]
+        if not rest:
+            return [Candidate("groups", structured.with_groups(None, rest, groups))]
+        inputs = X[:, rest]
+        if order:
+            found = [effects(inputs, order, np.asarray(data.weight), self._typical_variance)]
+        else:
+            found = candidates(self.kernel, False if plain else self.ard, inputs, self._typical_variance)
+        return [structured.beside_groups(one, rest, groups) for one in found] if groups else found
 
     def _series_column(self) -> int | None:
         """The number of the column that names the series; None if there is none."""

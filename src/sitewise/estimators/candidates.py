@@ -69,6 +69,13 @@ def candidates(kernel: Any, ard: bool | str, X: np.ndarray, variance: float) -> 
     return [Candidate("default", found, weak)]
 
 
+def effects(X: np.ndarray, order: int, weight: np.ndarray, variance: float) -> Candidate:
+    """The additive kernel with a lengthscale and a variance for every column."""
+    count = X.shape[1]
+    base = Matern52(np.ones(count), np.full(count, variance / count))
+    return Candidate("additive", Additive.of(X, order, base=base, weight=weight), _weak_additive(count, variance))
+
+
 def _refuse(ard: bool | str) -> None:
     if ard not in ("auto", False):
         raise ValueError(f"ard={ard!r} is for one kernel, and several are averaged over here; leave ard at 'auto'.")

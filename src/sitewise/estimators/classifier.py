@@ -61,6 +61,11 @@ class GPClassifier(ClassifierMixin, GPBase):
     ard : True gives every column of X a lengthscale of its own, in a given kernel too, which then starts from the
         lengthscale that it has; "shrunk" draws them towards a common one (`kernels.Shrunk`); False leaves the kernel as
         it is.  "auto" is "shrunk" for the default kernel of two to a hundred columns, else False
+    groups : name or number of a column, or several, whose values name groups of rows: it is no input of the kernel, and
+        every group gets an offset of its own (`kernels.Index`); groups that fit has not seen are predicted without one
+    additive : True for a sum of effects of single columns and of pairs, 1 without pairs (`kernels.Additive`);
+        `predict_terms`, `term_shares` and `effect` show them.  Its many hyperparameters have the weak priors of
+        `integrate`
     likelihood : "probit", "logit", or a likelihood object of two classes; joint classes have a softmax instead
     mean : a mean of `sitewise.means`; None is zero
     method : "hybrid" (VI sites; EP evidence, or Laplace's for joint classes; with inducing inputs EP), "ep", "vi",
@@ -112,6 +117,8 @@ class GPClassifier(ClassifierMixin, GPBase):
         kernel: Kernel | Sequence[Kernel] | str | None = None,
         *,
         ard: bool | str = "auto",
+        groups: str | int | Sequence[str | int] | None = None,
+        additive: bool | int = False,
         likelihood: str | Likelihood = "probit",
         mean: means.Mean | None = None,
         method: str = "hybrid",
@@ -143,6 +150,8 @@ class GPClassifier(ClassifierMixin, GPBase):
     ) -> None:
         self.kernel = kernel
         self.ard = ard
+        self.groups = groups
+        self.additive = additive
         self.likelihood = likelihood
         self.mean = mean
         self.method = method

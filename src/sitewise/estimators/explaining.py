@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sitewise.estimators.effects import Effect, Interaction, effect, interaction
 from sitewise.estimators.importance import Importance, importance, total_shares
 from sitewise.estimators.lengthscales import Lengthscale, lengthscales
+from sitewise.estimators.terms import Shares, Terms, predict_terms, predict_utility, term_shares
 
 
 class Explaining:
@@ -74,6 +75,28 @@ class Explaining:
         are those of one unit of exposure, and of one trial.
         """
         return effect(self, feature, X, response=response, level=level, points=points, grid=grid, rows=rows)
+
+    def predict_terms(self, X: Any) -> Terms:
+        """Every term of the kernel at new rows, with its standard deviation, and the mean: why f is what it is there.
+
+        For a kernel that is a sum, as `groups` and `additive` make; on the scale of `predict_latent`.
+        """
+        return predict_terms(self, X)
+
+    def predict_utility(self, items: Any, return_cov: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Utilities of single items of a model of duels (`kernels.Pairwise`), minus their average, and deviations.
+
+        `items` have half of the columns of X.  Duels tell differences only, so that the average is not known.  With
+        `return_cov` the covariance matrix takes the place of the deviations.
+        """
+        return predict_utility(self, items, return_cov)
+
+    def term_shares(self, X: Any = None) -> Shares:
+        """The share of the variation of f that each term of the kernel makes, with standard errors.
+
+        The columns move independently of each other, as they do in the training rows, or in X.  `print` it for a table.
+        """
+        return term_shares(self, X)
 
     def interaction(
         self,

@@ -83,7 +83,7 @@ def importance(model: Any, X: Any = None, groups: Mapping[str, Sequence[str | in
     values = (len(largest) + 2) * model._latents[0].model.likelihood.latents
     fewer = max(int(np.log2(_JOINT / values)), 3) if values < _JOINT else 3
     with working_precision():
-        tables = _tables(over, parts, fewer, [parts[j] for j in largest])
+        tables = tables_of(over, parts, fewer, [parts[j] for j in largest])
         draws = _shares(_joint_draws(model, tables), len(tables))
     errors = np.full(shares.shape, np.nan)
     errors[:, largest] = np.hypot(np.std(draws, axis=1), halved[:, largest])
@@ -101,7 +101,7 @@ def _of_the_mean(model: Any, over: Background, parts: list[np.ndarray]) -> tuple
     with working_precision():
         each = [
             _shares(_posterior_mean(model, tables), len(tables))[:, 0]
-            for tables in (_tables(over, parts, _SAMPLES, parts, seed) for seed in (0, 1))
+            for tables in (tables_of(over, parts, _SAMPLES, parts, seed) for seed in (0, 1))
         ]
     return (each[0] + each[1]) / 2, np.abs(each[0] - each[1]) / 2
 
@@ -124,7 +124,7 @@ def _grouped(model: Any, groups: Mapping[str, Sequence[str | int]]) -> tuple[lis
     return names, [members[name] for name in names]
 
 
-def _tables(
+def tables_of(
     over: Background, parts: list[np.ndarray], samples: int, wanted: list[np.ndarray], seed: int = 0
 ) -> list[np.ndarray]:
     """A, B and the C_j of the wanted parts, of 2^samples rows each."""

@@ -18,8 +18,8 @@ from sitewise.estimators.rows import start_lengthscale
 from sitewise.estimators.sampled import Sampled
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.training import Approximate
-from sitewise.kernels import Additive, Kernel, Shrunk, Stationary
-from sitewise.kernels.base import Product, Scaled, Sum
+from sitewise.kernels import Additive, Kernel, Pairwise, Shrunk, Stationary
+from sitewise.kernels.base import Product, Scaled, Sum, inner_names
 from sitewise.learning.curvature import Curvature, curvature
 from sitewise.learning.nested import Nested
 from sitewise.learning.search import Search
@@ -64,13 +64,13 @@ def lengthscales_of(kernel: Kernel, columns: int) -> Iterator[tuple[str, tuple[i
     def walk(part: Any, path: str, seen: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
         if part.active_dims is not None:
             seen = tuple(seen[i] for i in part.active_dims)
-        if isinstance(part, Sum | Product):
-            for i, each in enumerate(part.parts):
-                yield from walk(each, f"{path}parts.{i}.", seen)
-        elif isinstance(part, Scaled):
-            yield from walk(part.base, f"{path}base.", seen)
-        elif hasattr(part, "lengthscale"):
+        if hasattr(part, "lengthscale"):
             yield f"{path}lengthscale", seen, np.asarray(part.lengthscale)
+            return
+        if isinstance(part, Pairwise):
+            seen = seen[: len(seen) // 2]
+        for where, each in inner_names(part):
+            yield from walk(each, f"{path}{where}.", seen)
 
     return walk(kernel, "", tuple(range(columns)))
 
@@ -219,7 +219,8 @@ def _at_the_optimum(model: Any, latent: Latent) -> tuple[Trainable, np.ndarray, 
     """The vector of a fit, its covariance, and which entries the data leave open."""
     method = method_of(model)
     assert isinstance(method, Approximate)
-    learner = method.learner
+    weak = model._candidates(latent.data)[0].weak
+    learner = dataclasses.replace(method, weak=weak).learner_of(latent.model)
     if not isinstance(learner, Nested):
         raise ValueError(
             f"{model.method} does not end at a maximum of its objective, which standard errors need; fit with "

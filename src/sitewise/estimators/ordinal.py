@@ -40,8 +40,9 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
     ----------
     kernel : as in GPRegressor
     order : the labels from the lowest to the highest, as in ["low", "mid", "high"]; None sorts numbers by their size
-    ard, mean, method, max_iter, tol, n_restarts, integrate, sampling, bounds, priors, fixed, train : as in GPRegressor
-    tied, structure, series, n_inducing, inducing, jitter, random_state, warm_start, verbose : as in GPRegressor
+    ard, groups, additive, mean, method, max_iter, tol, n_restarts, integrate, sampling : as in GPRegressor
+    bounds, priors, fixed, train, tied, structure, series, n_inducing, inducing, jitter : as in GPRegressor
+    random_state, warm_start, verbose : as in GPRegressor
 
     Attributes
     ----------
@@ -63,6 +64,8 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         *,
         order: Sequence[Any] | None = None,
         ard: bool | str = "auto",
+        groups: str | int | Sequence[str | int] | None = None,
+        additive: bool | int = False,
         mean: means.Mean | None = None,
         method: str = "hybrid",
         max_iter: int | None = None,
@@ -87,6 +90,8 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         self.kernel = kernel
         self.order = order
         self.ard = ard
+        self.groups = groups
+        self.additive = additive
         self.mean = mean
         self.method = method
         self.max_iter = max_iter

@@ -41,6 +41,11 @@ class GPRegressor(ValuePredictions):
     ard : True gives every column of X a lengthscale of its own, in a given kernel too, which then starts from the
         lengthscale that it has; "shrunk" draws them towards a common one (`kernels.Shrunk`); False leaves the kernel as
         it is.  "auto" is "shrunk" for the default kernel of two to a hundred columns, else False
+    groups : name or number of a column, or several, whose values name groups of rows: it is no input of the kernel, and
+        every group gets an offset of its own (`kernels.Index`); groups that fit has not seen are predicted without one
+    additive : True for a sum of effects of single columns and of pairs, 1 without pairs (`kernels.Additive`);
+        `predict_terms`, `term_shares` and `effect` show them.  Its many hyperparameters have the weak priors of
+        `integrate`
     likelihood : "gaussian"; "student_t" or "laplace_noise" (robust); "poisson" or "negative_binomial" (counts), each
         also "zero_inflated_…"; "gamma" or "log_normal" (positive values); "hurdle_gamma" or "tweedie" (amounts that may
         be zero); "weibull" or "log_logistic" (lifetimes, also censored); "beta" (shares in (0, 1)); "binomial" or
@@ -96,6 +101,8 @@ class GPRegressor(ValuePredictions):
         kernel: Kernel | Sequence[Kernel] | str | None = None,
         *,
         ard: bool | str = "auto",
+        groups: str | int | Sequence[str | int] | None = None,
+        additive: bool | int = False,
         likelihood: str | Likelihood = "gaussian",
         mean: means.Mean | None = None,
         normalize_y: bool | str = "auto",
@@ -125,6 +132,8 @@ class GPRegressor(ValuePredictions):
     ) -> None:
         self.kernel = kernel
         self.ard = ard
+        self.groups = groups
+        self.additive = additive
         self.likelihood = likelihood
         self.mean = mean
         self.normalize_y = normalize_y

@@ -45,6 +45,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     missing : texts that mean a missing value, besides blanks, "NA", "n/a", "NaN", "null", "none" and "?".
     decimal : the decimal mark, "." or ",", of numbers such as "1,234"; None finds it out.
     dayfirst : whether "3/4/2024" is the 3rd of April; None finds it out.
+    groups : columns whose values, texts or numbers, name groups of rows; each becomes one column of the same name with
+        the number of the group, for `groups` of an estimator.  A value that did not occur in `fit` is a new group.
 
     Attributes
     ----------
@@ -69,6 +71,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         missing: Sequence[str] = (),
         decimal: str | None = None,
         dayfirst: bool | None = None,
+        groups: Sequence[str] = (),
     ) -> None:
         self.drop = drop
         self.use = use
@@ -76,6 +79,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.missing = missing
         self.decimal = decimal
         self.dayfirst = dayfirst
+        self.groups = groups
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn what the columns of the table X hold, their scales and fills; y is not looked at."""
@@ -87,7 +91,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         table = table.drop(table.named(self._list("drop")))
         table = understand(table, decimal=self.decimal, dayfirst=self.dayfirst)
         use = table.named(self._list("use"))
-        recipe, notes, problems = describe(table, impute=self.impute, use=use, missing=self._list("missing"))
+        recipe, notes, problems = describe(
+            table, impute=self.impute, use=use, missing=self._list("missing"), groups=table.named(self._list("groups"))
+        )
         problems = [*table.problems, *problems]
         if problems:
             raise explain(problems, _spell, self._ready)

@@ -22,6 +22,8 @@ from sitewise.estimators.latent import Latent, infer
 from sitewise.estimators.sampled import Sampled
 from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.inference import Solution
+from sitewise.kernels import Additive, Kernel
+from sitewise.kernels.base import inner
 from sitewise.learning.base import Learner, SiteFit
 from sitewise.learning.integration import integrate
 from sitewise.learning.nested import Nested
@@ -39,6 +41,7 @@ from sitewise.types import Outcome
 
 _PRIOR_SCALE = 2.0
 _STARTS = 8
+_SO_SMALL, _SO_STRAIGHT = 1e-3, 50.0  # a variance that is none; spreads of the inputs: a straight line
 _SO_LONG = 1e3  # spreads of the inputs: a column with such a lengthscale has no effect
 # Predictions average over the draws and need fewer of them than the hyperparameters themselves; the report applies the
 # strict limits.
@@ -80,6 +83,11 @@ def weak_priors(
     return {**found, **{n: p for n, p in weak.items() if n in known}, **dict(trainable.priors(given))}
 
 
+def has_effects(kernel: Kernel) -> bool:
+    """Whether effects of columns are to be learned: so many parameters that the evidence is flat along some of them."""
+    return isinstance(kernel, Additive) or any(map(has_effects, inner(kernel)))
+
+
 @dataclasses.dataclass(frozen=True)
 class Approximate:
     """A method that finds Gaussian sites; with `integrate`, the design of the integral over the hyperparameters, which
@@ -89,14 +97,19 @@ class Approximate:
     integrate: str | None = None
     weak: Mapping[str, HyperPrior] = dataclasses.field(default_factory=dict)
 
-    def fit(self, model: Model, data: Data, seed: int, progress: Report | None) -> SiteFit:
-        """The optimum, with priors if it is to be integrated around."""
+    def learner_of(self, model: Model) -> Learner:
+        """The learner, with priors if the optimum is to be integrated around, or the kernel has effects."""
         learner = self.learner
-        if self.integrate is not None:
-            assert isinstance(learner, Nested)
-            trainable = Trainable.of(model, learner.fixed, learner.train, tied=learner.tied)
-            priors = weak_priors(model, trainable, learner.priors, self.weak)
-            learner = dataclasses.replace(learner, priors=priors, jacobian=True)
+        if not isinstance(learner, Nested) or (self.integrate is None and not has_effects(model.prior.kernel)):
+            return learner
+        trainable = Trainable.of(model, learner.fixed, learner.train, tied=learner.tied)
+        return dataclasses.replace(
+            learner, priors=weak_priors(model, trainable, learner.priors, self.weak), jacobian=True
+        )
+
+    def fit(self, model: Model, data: Data, seed: int, progress: Report | None) -> SiteFit:
+        """The optimum."""
+        learner = self.learner_of(model)
         evaluations = itertools.count(1)
 
         def callback(entry: Mapping[str, Any]) -> None:
@@ -216,11 +229,19 @@ class Sampling:
 
 
 def _not_needed(label: str, fit: SiteFit) -> bool:
-    """Whether this is one of several lengthscales, and so long that its column is left out: what ard=True is for."""
+    """Whether this leaves out a column, an effect or the groups, which is what ard, additive and groups are for."""
+    X = np.asarray(fit.data.X)
+    if label.endswith((".kappa", ".interaction")) and fit.parameters[label] < _SO_SMALL:
+        return True  # the groups do not differ, or there are no pairs
+    effect = re.fullmatch(r"(.*base\.)(lengthscale|variance)\[(\d+)\]", label)
+    if effect is not None and has_effects(fit.model.prior.kernel):
+        # A centred effect that vanishes, or that becomes a straight line as both of its parameters grow.  Lengthscales
+        # are in standard deviations of the columns, whose ranges are a few of them.
+        length, variance = (fit.parameters[effect[1] + name][int(effect[3])] for name in ("lengthscale", "variance"))
+        return bool(variance < _SO_SMALL or length > _SO_STRAIGHT)
     found = re.fullmatch(r"(.*lengthscale)\[(\d+)\]", label)
     if found is None:
         return False
-    X = np.asarray(fit.data.X)
     return bool(np.ravel(fit.parameters[found[1]])[int(found[2])] > _SO_LONG * np.max(np.ptp(X, axis=0)))
 
 

@@ -2,9 +2,13 @@
 
 from sitewise.kernels.additive import Additive
 from sitewise.kernels.base import Kernel, Product, Scaled, Sum
+from sitewise.kernels.centred import Centred
 from sitewise.kernels.cosine import Cosine
+from sitewise.kernels.index import Index
 from sitewise.kernels.linear import Constant, Linear
+from sitewise.kernels.pairwise import Pairwise
 from sitewise.kernels.shrunk import Shrunk
+from sitewise.kernels.slopes import Slopes
 from sitewise.kernels.stationary import (
     RBF,
     Matern12,
@@ -14,22 +18,29 @@ from sitewise.kernels.stationary import (
     RationalQuadratic,
     Stationary,
 )
+from sitewise.kernels.terms import Term, terms
 
 __all__ = [
     "RBF",
     "Additive",
+    "Centred",
     "Constant",
     "Cosine",
+    "Index",
     "Kernel",
     "Linear",
     "Matern12",
     "Matern32",
     "Matern52",
+    "Pairwise",
     "Periodic",
     "Product",
     "RationalQuadratic",
     "Scaled",
     "Shrunk",
+    "Slopes",
     "Stationary",
     "Sum",
+    "Term",
+    "terms",
 ]

@@ -12,6 +12,7 @@ from jax import lax
 
 from sitewise.checks import must_be, one_number
 from sitewise.kernels.base import Kernel, Pull
+from sitewise.kernels.centred import Centred
 from sitewise.kernels.stationary import Matern52, Stationary
 from sitewise.runtime.engine import Array, is_host, namespace, stop_gradient
 from sitewise.types import ArrayField, fixed, module, positive, replace
@@ -44,17 +45,23 @@ class Additive(Kernel):
     weight: ArrayField = fixed(default=None)
 
     @staticmethod
-    def of(X: Array, order: int = 2, columns: Sequence[int] | None = None, base: Stationary | None = None) -> Additive:
+    def of(
+        X: Array,
+        order: int = 2,
+        columns: Sequence[int] | None = None,
+        base: Stationary | None = None,
+        weight: Array | None = None,
+    ) -> Additive:
         """For the rows X: main effects of all or of some columns (order 1), and their pairs (order 2).
 
-        The lengthscale of `base` is in standard deviations of the columns.
+        The lengthscale of `base` is in standard deviations of the columns; `weight` is how often each row counts.
         """
         if order not in (1, 2) or isinstance(order, bool):
             raise ValueError(f"The order of an additive kernel is 1 (main effects) or 2 (and pairs), got {order!r}.")
         X = np.asarray(X, float)
         X = X if columns is None else X[:, list(columns)]
         count, spread = X.shape[1], np.std(X, axis=0)
-        measures = [_measure(column) for column in X.T]
+        measures = [_measure(column, weight) for column in X.T]
         return Additive(
             Matern52(2.0, 4.0 / count) if base is None else base,
             interaction=None if order == 1 else np.float64(0.5),  # type: ignore[arg-type]
@@ -93,6 +100,19 @@ class Additive(Kernel):
     def variance(self) -> Array:
         """σ_j² of every column."""
         return self.base.variance * np.ones(np.shape(self.nodes)[1])
+
+    @property
+    def effects(self) -> tuple[Centred, ...]:
+        """The κ_j as kernels of their own, on the columns that this kernel sees."""
+        return tuple(
+            Centred(
+                replace(self.base, lengthscale=self.lengthscale[j], variance=self.variance[j]),
+                self.nodes[:, [j]],
+                self.weight[:, j],
+                active_dims=(j,),
+            )
+            for j in range(np.shape(self.nodes)[1])
+        )
 
     def pairs(self, A: Array, B: Array) -> Array:
         if is_host(A, B, *jax.tree.leaves(self)):
@@ -234,10 +254,13 @@ def _blocks(rows: int, columns: int, same: bool) -> Iterator[tuple[slice, int]]:
         yield slice(start, end), end if same else columns
 
 
-def _measure(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _measure(column: np.ndarray, weight: Array | None) -> tuple[np.ndarray, np.ndarray]:
     """The values of a column with their shares; of many values so many quantiles.  Spare places have the share 0."""
-    nodes, counts = np.unique(column, return_counts=True)
+    nodes, place = np.unique(column, return_inverse=True)
+    total = np.bincount(np.ravel(place), None if weight is None else np.asarray(weight, float))
+    share = total / np.sum(total)
     if len(nodes) > _NODES:
-        return np.quantile(column, (np.arange(_NODES) + 0.5) / _NODES), np.full(_NODES, 1 / _NODES)
+        at = np.searchsorted(np.cumsum(share), (np.arange(_NODES) + 0.5) / _NODES)
+        return nodes[at], np.full(_NODES, 1 / _NODES)
     spare = _NODES - len(nodes)
-    return np.pad(nodes, (0, spare), mode="edge"), np.pad(counts / len(column), (0, spare))
+    return np.pad(nodes, (0, spare), mode="edge"), np.pad(share, (0, spare))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import numbers
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import jax
@@ -26,6 +27,9 @@ class Kernel(Module):
     """A covariance function.  Subclasses define `pairs` and `diag` on the active columns."""
 
     active_dims: tuple[int, ...] | None = static(default=None, kw_only=True)
+    name: str | None = static(
+        default=None, kw_only=True
+    )  # of a part of a sum, where `kernels.terms` would find another
 
     __array_ufunc__ = None  # so that np.float64(2) * kernel is the kernel's own product
 
@@ -53,6 +57,12 @@ class Kernel(Module):
                 f"inputs are counted from 0 to {columns - 1}; choose among those."
             )
 
+    def check_rows(self, X: np.ndarray) -> None:
+        """Raise ValueError if these training rows cannot be its inputs; the default asks its parts."""
+        A = self._active(X)
+        for part in inner(self):
+            part.check_rows(A)
+
     def seen(self, columns: int) -> int:
         """How many of so many columns are active."""
         return columns if self.active_dims is None else len(self.active_dims)
@@ -72,6 +82,13 @@ class Kernel(Module):
             return self.matrix_with_pull(X, other)[0]
         A = self._active(X)
         return self.pairs(A, A if other is None else self._active(other))
+
+    def cross(self, X: Array, rows: Array) -> Array:
+        """The covariances of what is predicted at the rows of X with f at other rows.
+
+        The two differ where one looks at f through another kernel: at a part of a sum, or at the items of duels.
+        """
+        return self.matrix(X, rows)
 
     def matrix_with_pull(self, X: np.ndarray, other: np.ndarray | None = None) -> tuple[np.ndarray, Pull]:
         """`matrix` on NumPy arrays, and the function from its cotangent to the cotangent of the kernel."""
@@ -150,13 +167,28 @@ def _each_with_pull(parts: tuple[Kernel, ...], A: np.ndarray, B: np.ndarray) -> 
     return [matrix for matrix, _ in found], [pull for _, pull in found]
 
 
-def _check_parts(kernel: Kernel, parts: tuple[Any, ...], columns: int) -> None:
-    """`check` of the parts of a kernel, which see its active columns."""
+def inner_names(kernel: Kernel) -> Iterator[tuple[str, Kernel]]:
+    """The kernels of which it is made, each with the path to it, such as "base" or "parts.1"."""
+    for f in dataclasses.fields(kernel):
+        value = getattr(kernel, f.name)
+        if isinstance(value, Kernel):
+            yield f.name, value
+        elif isinstance(value, tuple):
+            yield from ((f"{f.name}.{i}", one) for i, one in enumerate(value) if isinstance(one, Kernel))
+
+
+def inner(kernel: Kernel) -> tuple[Kernel, ...]:
+    """The kernels of which it is made."""
+    return tuple(one for _, one in inner_names(kernel))
+
+
+def check_parts(kernel: Kernel, parts: tuple[Any, ...], seen: int) -> None:
+    """`check` of the parts of a kernel, which see so many columns."""
     if not parts:
         raise ValueError(f"{type(kernel).__name__} has no parts; give it at least one kernel.")
     for part in parts:
         must_be(part, Kernel, f"A part of {type(kernel).__name__}", "RBF(), a kernel of sitewise.kernels")
-        part.check(kernel.seen(columns))
+        part.check(seen)
 
 
 def _parts(kernel: Kernel, kind: type[Sum] | type[Product]) -> tuple[Kernel, ...]:
@@ -174,7 +206,7 @@ class Sum(Kernel):
 
     def check(self, columns: int) -> None:
         super().check(columns)
-        _check_parts(self, self.parts, columns)
+        check_parts(self, self.parts, self.seen(columns))
 
     def pairs(self, A: Array, B: Array) -> Array:
         return functools.reduce(operator.add, (k.matrix(A, B) for k in self.parts))
@@ -195,7 +227,7 @@ class Product(Kernel):
 
     def check(self, columns: int) -> None:
         super().check(columns)
-        _check_parts(self, self.parts, columns)
+        check_parts(self, self.parts, self.seen(columns))
 
     def pairs(self, A: Array, B: Array) -> Array:
         out = jnp.ones((A.shape[0], B.shape[0]), A.dtype)
@@ -227,7 +259,7 @@ class Scaled(Kernel):
     def check(self, columns: int) -> None:
         super().check(columns)
         one_number(self, "variance")
-        _check_parts(self, (self.base,), columns)
+        check_parts(self, (self.base,), self.seen(columns))
 
     def pairs(self, A: Array, B: Array) -> Array:
         return self.variance * self.base.matrix(A, B)

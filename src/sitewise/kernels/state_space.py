@@ -33,6 +33,7 @@ from sitewise.kernels.base import Kernel, Product, Scaled, Sum
 from sitewise.kernels.cosine import Cosine
 from sitewise.kernels.linear import Constant, Linear
 from sitewise.kernels.stationary import Matern12, Matern32, Matern52, Periodic
+from sitewise.kernels.terms import terms
 from sitewise.numerics.bessel_shares import harmonic_shares, share_beyond
 from sitewise.numerics.gamma_terms import gamma_rest, gamma_term
 from sitewise.runtime.engine import Array
@@ -63,6 +64,16 @@ def check_form(kernel: Kernel) -> None:
         )
     for part in _parts(kernel):
         check_form(part)
+
+
+def states_of(kernel: Kernel, harmonics: int, chosen: tuple[int, ...]) -> np.ndarray:
+    """1 for the states of the chosen `kernels.terms`, which lie side by side in their order; 0 for the others."""
+    zero = jax.ShapeDtypeStruct((), np.float64)
+    sizes = [
+        len(jax.eval_shape(lambda step, time, one=term.kernel: form(one, harmonics, step, time).h, zero, zero))
+        for term in terms(kernel)
+    ]
+    return np.concatenate([np.full(size, float(i in chosen)) for i, size in enumerate(sizes)])
 
 
 def truncation_error(kernel: Kernel, harmonics: int) -> float:

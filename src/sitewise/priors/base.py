@@ -19,21 +19,23 @@ exactly, so that padding changes no result.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from sitewise import means
 from sitewise.checks import known, must_be
-from sitewise.kernels import Kernel
+from sitewise.kernels import Kernel, terms
 from sitewise.kernels.base import check_matrix
+from sitewise.kernels.terms import together
 from sitewise.numerics.cholesky import semidefinite_root
-from sitewise.runtime.engine import Array, cond, namespace
+from sitewise.runtime.engine import Array, cond, namespace, put
 from sitewise.sites import Cavity, Sites, cavity
-from sitewise.types import precedes
+from sitewise.types import fixed, module, precedes
 
 # What `condition_with_factor` keeps for derivatives.  Each structure has its own; only its own Gram looks inside.
 Factor = Any
@@ -109,7 +111,61 @@ class LatentPosterior(abc.ABC):
     def draw(self, key: Array, X_new: Array, samples: int) -> Array:
         """Joint draws of f at the new rows, one per row of the result."""
         mean, cov = self.joint(X_new)
-        return mean + jax.random.normal(key, (samples, mean.shape[0]), mean.dtype) @ semidefinite_root(cov).T
+        return gaussian_draws(key, mean, cov, samples)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel of f, for its terms."""
+        raise ValueError(f"{type(self).__name__} does not say of which parts f is the sum; use Model.full.")
+
+    def through(self, kernel: Kernel, mean: means.Mean) -> LatentPosterior:
+        """Another process given the same sites: its covariances with f at the training rows are `kernel.cross`."""
+        raise ValueError(f"{type(self).__name__} has no posterior of another process than f; use Model.full.")
+
+    def part(self, chosen: tuple[int, ...], mean: means.Mean) -> LatentPosterior:
+        """Σ_p f_p over the chosen `kernels.terms`, with a mean of its own, given the same sites:
+
+        mean(x) + κ_p(x, X) α,   κ_p(x, x') − κ_p(x, X) R κ_p(X, x')     where f has μ + κ(x, X) α and κ − κ R κ
+        """
+        each = terms(self.kernel)
+        return self.through(together([each[i] for i in chosen]), mean)
+
+    def explained(self, X_new: Array) -> tuple[Array, Array, Array]:
+        """The mean, and arrays U, V so that the sites lower the covariances by UᵀV; those with another part by UᵀV too,
+        with the V of that part."""
+        raise ValueError(f"{type(self).__name__} has no covariances between parts; use Model.full.")
+
+    def parts_joint(self, X_new: Array, parts: Sequence[tuple[int, ...]]) -> tuple[Array, Array]:
+        """Means (P, n) and covariances (P, n, P, n) of disjoint sets of terms, without the prior mean."""
+        views = [self.part(chosen, means.Zero()) for chosen in parts]
+        found = [view.explained(X_new) for view in views]
+        xp = namespace(found[0][0])
+        U, V = (xp.concatenate([one[i] for one in found], axis=1) for i in (1, 2))
+        count, size = len(views), len(found[0][0])
+        cov = -(U.T @ V).reshape(count, size, count, size)
+        for p, view in enumerate(views):
+            cov = put(cov, (p, slice(None), p), view.joint(X_new)[1])
+        return xp.stack([one[0] for one in found]), cov
+
+
+def gaussian_draws(key: Array, mean: Array, cov: Array, samples: int) -> Array:
+    """Draws of a normal vector, one per row of the result."""
+    return mean + jax.random.normal(key, (samples, mean.shape[0]), mean.dtype) @ semidefinite_root(cov).T
+
+
+@module
+class Certain(LatentPosterior):
+    """A function that is known: the mean function, as a part of f."""
+
+    mean: means.Mean = fixed()
+
+    def marginals(self, X_new: Array) -> tuple[Array, Array]:
+        mean = self.mean.at(X_new)
+        return mean, 0.0 * mean
+
+    def joint(self, X_new: Array) -> tuple[Array, Array]:
+        mean = self.mean.at(X_new)
+        return mean, namespace(mean).zeros((len(mean), len(mean)))
 
 
 class Covariance(abc.ABC, Generic[Q]):
@@ -246,6 +302,11 @@ class Prior(abc.ABC):
         jitter = getattr(self, "jitter", 0.0)
         if known(jitter) and not (isinstance(jitter, int | float) and 0 <= jitter < float("inf")):
             raise ValueError(f"jitter must be a finite number of at least 0, got {jitter!r}.")
+
+    def check_rows(self, X: np.ndarray) -> None:
+        """Raise ValueError if these cannot be training rows; extend with `super().check_rows(X)`."""
+        for kernel in self.kernels if isinstance(self.kernels, list) else [self.kernels]:
+            kernel.check_rows(X)
 
     @abc.abstractmethod
     def gram(self, X: Array) -> Gram:

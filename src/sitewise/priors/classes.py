@@ -262,6 +262,21 @@ class ClassPosterior(LatentPosterior):
     H: Array = fixed()
     T: Array = fixed()
 
+    @property
+    def kernel(self) -> Kernel:
+        return self.prior.kernel
+
+    def through(self, kernel: Kernel, mean: means.Mean) -> ClassPosterior:
+        return replace(self, prior=replace(self.prior, kernel=kernel))
+
+    def explained(self, X_new: Array) -> tuple[Array, Array, Array]:
+        mean, V, G = self._parts(X_new)
+        xp = namespace(V)
+        classes, rows = mean.shape
+        own = xp.einsum("ce,cij->ciej", xp.eye(classes, dtype=V.dtype), V).reshape(-1, classes * rows)
+        shifts = xp.moveaxis(G, 0, 1).reshape(-1, classes * rows)
+        return mean.ravel(), xp.concatenate([own, shifts]), xp.concatenate([own, -shifts])
+
     def marginals(self, X_new: Array) -> tuple[Array, Array]:
         """Mean (rows, classes) and covariance (rows, classes, classes) of the latent functions at each new row."""
         mean, V, G = self._parts(X_new)
@@ -275,7 +290,7 @@ class ClassPosterior(LatentPosterior):
         """The means, and for each new row with k = κ_c(X, x): H_c k, which lowers the variance, and Tᵀ E_c k, which the
         unknown shifts of the rows add to it."""
         # New rows first: distances are centred on the second table, and a prediction must not depend on other new rows.
-        cross = self.prior.of_each(lambda kernel: kernel.matrix(X_new, self.X), X_new, self.X)
+        cross = self.prior.of_each(lambda kernel: kernel.cross(X_new, self.X), X_new, self.X)
         xp = namespace(cross, self.H)
         cross = xp.swapaxes(cross, -1, -2)
         V = self.H @ cross

@@ -67,4 +67,6 @@ def joined(q: MarkovPosterior, of: Rest, sites: Sites, out: Smoothed) -> MarkovP
         behind(q.P, P[1:], of.cut + 1),
         behind(q.r, out.r, of.cut),
         behind(q.N, out.N, of.cut),
+        q.seen,
+        q.mean,
     )

@@ -111,7 +111,7 @@ class Whitened:
 
     def rows(self, X: jax.Array) -> tuple[jax.Array, jax.Array]:
         """K_xu and the prior variances of the rows of X."""
-        return self.kernel.matrix(X, self.Z), self.variances(X)
+        return self.kernel.cross(X, self.Z), self.variances(X)
 
     def variances(self, X: jax.Array) -> jax.Array:
         """The prior variances of the rows of X."""

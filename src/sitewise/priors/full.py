@@ -171,22 +171,29 @@ class FullPosterior(LatentPosterior):
     alpha: Array = fixed()
     sign: Array | None = fixed(default=None)
 
-    def _cross(self, X_new: Array) -> tuple[Array, Array, Array]:
+    @property
+    def kernel(self) -> Kernel:
+        return self.prior.kernel
+
+    def through(self, kernel: Kernel, mean: means.Mean) -> FullPosterior:
+        return replace(self, prior=replace(self.prior, kernel=kernel, mean=mean))
+
+    def explained(self, X_new: Array) -> tuple[Array, Array, Array]:
         """The mean at the new rows, and V and SV, so that their covariance is that of the prior minus VᵀSV."""
         # New rows first: distances are centred on the second table, and a prediction must not depend on other new rows.
-        cross = self.prior.kernel.matrix(X_new, self.X).T
+        cross = self.prior.kernel.cross(X_new, self.X).T
         V = lower_solve(self.L, self.root[:, None] * cross)
         mean = self.prior.mean.at(X_new) + cross.T @ self.alpha
         return mean, V, V if self.sign is None else self.sign[:, None] * V
 
     def marginals(self, X_new: Array) -> tuple[Array, Array]:
         """R&W eqs. 3.21 and 3.24."""
-        mean, V, SV = self._cross(X_new)
+        mean, V, SV = self.explained(X_new)
         xp = namespace(V)
         prior_var = self.prior.kernel.variances(X_new)
         floor = xp.finfo(V.dtype).eps * prior_var
         return mean, xp.maximum(prior_var - xp.sum(V * SV, axis=0), floor)
 
     def joint(self, X_new: Array) -> tuple[Array, Array]:
-        mean, V, SV = self._cross(X_new)
+        mean, V, SV = self.explained(X_new)
         return mean, self.prior.kernel.matrix(X_new) - V.T @ SV

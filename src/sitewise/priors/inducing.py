@@ -1,6 +1,6 @@
 """Choosing inducing inputs.  The same inputs and seed give the same choice.
 
-kmeans   the centres of m clusters (by mini-batches for large tables)
+kmeans   the centres of m clusters (by mini-batches for large tables); greedy instead, where the kernel has levels
 greedy   at each step the row of largest prior variance given those chosen so far: pivoted Cholesky of κ(X, X), O(nm²)
 """
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sitewise.checks import at_least
 from sitewise.data import as_numbers
 from sitewise.kernels import Kernel
+from sitewise.kernels.terms import level_columns
 from sitewise.runtime.engine import to_host
 from sitewise.runtime.precision import working_precision
 
@@ -37,6 +38,9 @@ def select(
     distinct = np.unique(X, axis=0)
     if len(distinct) <= count:
         return distinct
+    # A centre of rows of several levels has none.
+    if inducing == "kmeans" and kernel is not None and level_columns(kernel, range(X.shape[1])):
+        inducing = "greedy"
     if inducing == "kmeans":
         return _kmeans(X, count, seed)
     if inducing == "greedy":

@@ -6,22 +6,23 @@ The kernel gives the chain (`kernels.state_space`); conditioning on sites is a f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from sitewise import means
 from sitewise.checks import at_least, known
 from sitewise.kernels import Kernel
-from sitewise.kernels.state_space import check_form, form, shortest, truncation_error
+from sitewise.kernels.state_space import check_form, form, shortest, states_of, truncation_error
 from sitewise.numerics import markov_draws, markov_products, markov_sites
 from sitewise.priors.base import LatentPosterior, Prior, one_latent
 from sitewise.priors.full import FullPrior
 from sitewise.priors.markov_gram import MarkovGram, unsorted
 from sitewise.runtime import rowwise
-from sitewise.runtime.engine import Array, cond, is_host, namespace
+from sitewise.runtime.engine import Array, cond, is_host, namespace, put
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, replace, static
 
@@ -69,6 +70,9 @@ class MarkovPrior(Prior):
     def least(self) -> dict[str, float]:
         """Lengthscales of periodic parts, where `check` would refuse shorter ones."""
         return shortest(self.kernel, self.harmonics, 0.99 * _LARGEST_ERROR, "kernel")
+
+    def check_rows(self, X: np.ndarray) -> None:
+        super().check_rows(self.time(X))
 
     def suits(self, columns: int, latents: int) -> bool:
         """Whether `check` has nothing to refuse."""
@@ -130,7 +134,9 @@ class MarkovPrior(Prior):
     def posterior(self, X: Array, sites: Sites) -> MarkovPosterior:
         gram = self.gram(X)
         out = gram.condition_with_factor(sites, None)[1]
-        return MarkovPosterior(self, X, sites, X[gram.order], *markov_sites.states(gram.chain, out), out.r, out.N)
+        states = markov_sites.states(gram.chain, out)
+        seen = np.ones(gram.h.shape[1])
+        return MarkovPosterior(self, X, sites, X[gram.order], *states, out.r, out.N, seen, self.mean)
 
 
 def _chain(harmonics: int, kernel: Kernel, rows: tuple[Array]) -> tuple[tuple[Array, ...], tuple[()]]:
@@ -161,6 +167,8 @@ class MarkovPosterior(LatentPosterior):
     rows  the inputs in the order of time
     m, P  mean and covariance of the state at each row given the sites up to it; one more, empty, before the first
     r, N  of the steps to the rows, as in `numerics.markov_sites`; zeros after the last
+    seen  of the states: 1 for those of f, or of the part of f that this is
+    mean  of what this is the posterior of; the prior's is that of f
     """
 
     prior: MarkovPrior = fixed()
@@ -171,6 +179,22 @@ class MarkovPosterior(LatentPosterior):
     P: Array = fixed()
     r: Array = fixed()
     N: Array = fixed()
+    seen: Array = fixed()
+    mean: means.Mean = fixed()
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.prior.kernel
+
+    def part(self, chosen: tuple[int, ...], mean: means.Mean) -> MarkovPosterior:
+        """The same chain, of which other states are looked at."""
+        return replace(self, seen=states_of(self.prior.kernel, self.prior.harmonics, chosen), mean=mean)
+
+    def parts_joint(self, X_new: Array, parts: Sequence[tuple[int, ...]]) -> tuple[Array, Array]:
+        xp, rows = namespace(self.X, X_new), X_new.shape[0]
+        each = [states_of(self.prior.kernel, self.prior.harmonics, chosen) for chosen in parts]
+        mean, cov = self._joint(xp.concatenate([X_new] * len(parts)), np.repeat(each, rows, axis=0))
+        return mean.reshape(len(parts), rows), cov.reshape(len(parts), rows, len(parts), rows)
 
     def _places(self, X_new: Array) -> Array:
         """How many rows of the data come before each new one."""
@@ -192,33 +216,46 @@ class MarkovPosterior(LatentPosterior):
         since = xp.where(first, 0.0, time - prior.time(before)[:, 0])
         until = xp.where(last, 0.0, prior.time(after)[:, 0] - time)
         at = xp.stack([since, until, time, first.astype(time.dtype), last.astype(time.dtype)])
-        rows = at, *(xp.moveaxis(a[place], 0, -1) for a in (self.m, self.P, self.r, self.N))
+        seen = xp.broadcast_to(xp.asarray(self.seen)[:, None], (len(self.seen), len(X_new)))
+        rows = at, seen, *(xp.moveaxis(a[place], 0, -1) for a in (self.m, self.P, self.r, self.N))
         (mean, var), _ = rowwise.apply(_between, prior.harmonics, prior.kernel, rows)
-        return prior.mean.at(prior.time(X_new)) + mean, var
+        return self.mean.at(prior.time(X_new)) + mean, var
 
-    def _among(self, X_new: Array) -> tuple[MarkovGram, Sites]:
-        """New rows among those of the data, as rows without a site, which are the last ones."""
+    def _among(self, X_new: Array, seen: np.ndarray) -> tuple[MarkovGram, Sites, Array]:
+        """New rows among those of the data, as the last ones and without sites, each of which looks at some of the
+        states; and their places in the order of time."""
         xp = namespace(self.X, X_new, *self.sites)
         none = xp.zeros(X_new.shape[0], self.X.dtype)
-        return self.prior.gram(xp.concatenate([self.X, X_new])), Sites(*(xp.concatenate([a, none]) for a in self.sites))
+        gram = self.prior.gram(xp.concatenate([self.X, X_new]))
+        place = gram.places()[self.X.shape[0] :]
+        gram = replace(gram, h=put(gram.h, place + 1, gram.h[place + 1] * seen))
+        return gram, Sites(*(xp.concatenate([a, none]) for a in self.sites)), place
+
+    def _all_alike(self, rows: int) -> np.ndarray:
+        """The states that each of so many rows looks at."""
+        return np.repeat(np.asarray(self.seen)[None], rows, axis=0)
 
     def joint(self, X_new: Array) -> tuple[Array, Array]:
-        gram, sites = self._among(X_new)
+        mean, cov = self._joint(X_new, self._all_alike(len(X_new)))
+        return self.mean.at(self.prior.time(X_new)) + mean, cov
+
+    def _joint(self, X_new: Array, seen: np.ndarray) -> tuple[Array, Array]:
+        """Without the mean."""
+        gram, sites, place = self._among(X_new, seen)
         q, factor = gram.condition_with_factor(sites, None)
         xp, rows = namespace(q.mean), self.X.shape[0]
-        place = gram.places()[rows:]  # of the new rows, in the order of time
         cov = markov_products.block(markov_products.Generators.of(factor), xp.sort(place))
         ranks = xp.argsort(xp.argsort(place))
-        return q.mean[rows:], cov[ranks][:, ranks]
+        return (q.mean - gram.mean)[rows:], cov[ranks][:, ranks]
 
     def draw(self, key: Array, X_new: Array, samples: int) -> Array:
         """O(rows) for each draw; where a precision is negative, from the covariance matrix of the new rows."""
-        xp, rows = namespace(*self.sites), self.X.shape[0]
+        xp = namespace(*self.sites)
 
         def along() -> Array:
-            gram, sites = self._among(X_new)
+            gram, sites, place = self._among(X_new, self._all_alike(len(X_new)))
             drawn = markov_draws.given_sites(gram.chain, *gram.sorted_sites(sites), key, samples)
-            return gram.mean[rows:] + drawn[:, gram.places()[rows:]]
+            return self.mean.at(self.prior.time(X_new)) + drawn[:, place]
 
         return cond(xp.any(self.sites.prec < 0), lambda: super(MarkovPosterior, self).draw(key, X_new, samples), along)
 
@@ -226,9 +263,10 @@ class MarkovPosterior(LatentPosterior):
 def _between(harmonics: int, kernel: Kernel, rows: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[()]]:
     """Mean and variance of f at a time, less the prior mean, from the states of the rows around it."""
 
-    def one(at: Array, m: Array, P: Array, r: Array, N: Array) -> tuple[Array, Array]:
+    def one(at: Array, seen: Array, m: Array, P: Array, r: Array, N: Array) -> tuple[Array, Array]:
         since, until, time, first, last = at
         start, A, Q, h = form(kernel, harmonics, since, time)
+        h = seen * h
         m, P = jnp.where(first > 0, 0.0, A @ m), jnp.where(first > 0, start, A @ P @ A.T + Q)
         A = jnp.where(last > 0, 0.0, form(kernel, harmonics, until, time).A)
         a, r, N = P @ h, A.T @ r, A.T @ N @ A

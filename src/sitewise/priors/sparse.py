@@ -15,7 +15,9 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from sitewise import means
+from sitewise.checks import known
 from sitewise.kernels import Kernel
+from sitewise.kernels.terms import level_columns
 from sitewise.numerics import cholesky
 from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior, one_latent
 from sitewise.priors.features import (
@@ -68,6 +70,20 @@ class SparsePrior(Module, Prior):
         shape = np.shape(self.inducing)
         if len(shape) != 2 or shape[0] == 0 or shape[1] != columns:
             raise ValueError(f"Inducing inputs must be a table with {columns} columns, got shape {shape}.")
+
+    def check_rows(self, X: np.ndarray) -> None:
+        super().check_rows(X)
+        if not known(self.inducing):
+            return
+        Z = np.asarray(self.inducing)
+        self.kernel.check_rows(Z)
+        for column in level_columns(self.kernel, range(X.shape[1])):
+            if np.all(X[:, column] % 1 == 0) and np.any(Z[:, column] % 1 != 0):
+                raise ValueError(
+                    f"Column {column} holds levels, but an inducing input has the value "
+                    f"{Z[Z[:, column] % 1 != 0, column][0]:g} there, which is none; choose rows of the table, as "
+                    "priors.inducing.select(X, 'greedy', count, kernel=kernel) does."
+                )
 
     def _on_host(self, X: jax.Array) -> bool:
         return is_host(X, *jax.tree.leaves(self))
@@ -190,6 +206,20 @@ class SparsePosterior(LatentPosterior):
     whitened: Whitened = fixed()
     mean: means.Mean = fixed()
     inner: Inner = fixed()
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.whitened.kernel
+
+    def through(self, kernel: Kernel, mean: means.Mean) -> SparsePosterior:
+        """Given u, the other process has the features κ_p(x, Z) T in the place of κ(x, Z) T."""
+        return replace(self, whitened=replace(self.whitened, kernel=kernel), mean=mean)
+
+    def explained(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        phi, _ = self.whitened(X_new)
+        C = times_upper(phi, self.inner.H.T)
+        xp, mean = namespace(C), self.mean.at(X_new) + phi @ self.inner.coef
+        return mean, xp.concatenate([phi, C], axis=1).T, xp.concatenate([phi, -C], axis=1).T
 
     def marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The variance is κ − |φ|² + φᵀSφ.  On the host, blocks of rows are computed one after the other."""

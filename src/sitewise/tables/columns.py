@@ -157,6 +157,33 @@ class Levels(Column):
         return np.stack([(texts == level).astype(float) for level in self._shown])
 
 
+@dataclasses.dataclass(frozen=True)
+class Group(Column):
+    """A column whose values, numbers or texts, name groups of rows: one feature, the number of the group.
+
+    A value that is not in `levels` gets a number of its own beyond them: a new group.
+    """
+
+    kind = "group"
+    levels: tuple[str, ...] = ()
+
+    @property
+    def features(self) -> list[str]:
+        return [self.name]
+
+    @property
+    def reading(self) -> Reading:
+        return Reading("text")
+
+    def learn(self, table: Table, impute: bool) -> Group:
+        return self
+
+    def apply(self, table: Table) -> np.ndarray:
+        numbers = {level: k for k, level in enumerate(self.levels)}
+        texts = [str(text) for text in table.text(self.name)]
+        return np.array([[numbers.setdefault(text, len(numbers)) for text in texts]], float)
+
+
 PARTS = ("year", "month", "weekday", "hour", "days")
 
 
@@ -220,7 +247,7 @@ class Date(Column):
         return _stranger(table, self.name, "dates", odd, impute)
 
 
-KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Number, Levels, Date)}
+KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Number, Levels, Group, Date)}
 
 
 def from_plain(plain: dict[str, Any]) -> Column:

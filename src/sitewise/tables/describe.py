@@ -7,12 +7,13 @@ from collections.abc import Collection
 
 import numpy as np
 
-from sitewise.tables.columns import PARTS, Column, Date, Levels, Number, date_parts
+from sitewise.tables.columns import PARTS, Column, Date, Group, Levels, Number, date_parts
 from sitewise.tables.problems import Problem
 from sitewise.tables.reading import about_units, many_levels
 from sitewise.tables.recipe import Recipe, missing_values
 from sitewise.tables.table import Reading, Table
 
+_MOSTLY_ALONE = 0.8  # groups for each row above which rows do not belong together
 _FEW_ROWS = 5  # in fewer rows, whole numbers that follow each other are no sign of an index
 _ID = re.compile(
     r"unnamed.*|index|idx|rows?|(.*[\W_])?(ids?|uuid|guid)([\W_].*)?|(.*[\W_])?(nr|no|number|key)", re.IGNORECASE
@@ -32,11 +33,12 @@ def describe(
     impute: bool = False,
     use: Collection[str] = (),
     missing: Collection[str] = (),
+    groups: Collection[str] = (),
 ) -> tuple[Recipe, list[str], list[Problem]]:
     """The recipe for this table, learned from all its rows; notes on what it leaves out; and what must be asked.
 
     `skip` names columns that are no inputs, such as the target, and `use` those that are, although they look like
-    identifiers.
+    identifiers; `groups` those that name groups of rows.
     """
     names = [name for name in table.columns if name not in skip]
     troubled = {name for p in table.problems for name in p.columns}
@@ -44,7 +46,7 @@ def describe(
     for name in names:
         if name in troubled:
             continue
-        found = _column(table, name, name in use)
+        found = _group(table, name) if name in groups else _column(table, name, name in use)
         if isinstance(found, Column):
             columns.append(found)
             if isinstance(found, Levels):
@@ -86,6 +88,15 @@ def _column(table: Table, name: str, use: bool) -> Column | Problem | str:
     if table.numbers(name) is not None:
         return _number(table, name, values, use)
     return _levels(name, values, use)
+
+
+def _group(table: Table, name: str) -> Column | Problem:
+    there = [str(text) for text in table.text(name)[~table.missing(name)]]
+    levels = tuple(sorted(set(there)))
+    if len(levels) < 2 or len(levels) > _MOSTLY_ALONE * len(there):
+        what = "one group only" if len(levels) < 2 else f"{len(levels)} values in {len(there)} rows"
+        return Problem(f"column {name!r} is to name groups of rows, but it has {what}; name another column")
+    return Group(name, levels=levels)
 
 
 def _number(table: Table, name: str, values: np.ndarray, use: bool) -> Column | Problem | str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sitewise.errors import UserError
 from sitewise.tables import columns as kinds
-from sitewise.tables.columns import Column, Levels
+from sitewise.tables.columns import Column, Group, Levels
 from sitewise.tables.problems import Problem
 from sitewise.tables.table import Reading, Table, listed
 
@@ -58,7 +58,7 @@ class Recipe:
         """Notes on texts that did not occur when the model was fitted."""
         notes = []
         for column in self.columns:
-            if not isinstance(column, Levels):
+            if not isinstance(column, Levels | Group):
                 continue
             texts = table.text(column.name)
             new = [i for i, v in enumerate(texts) if v is not None and v not in column.levels]
@@ -67,7 +67,8 @@ class Recipe:
                 more = f" (and {others} other new texts)" if others else ""
                 notes.append(
                     f"column {column.name!r} has {texts[new[0]]!r} in row {int(table.lines[new[0]])}{more}, which the "
-                    "model does not know; it counts as none of the texts that it knows."
+                    "model does not know; it counts as "
+                    + ("a new group." if isinstance(column, Group) else "none of the texts that it knows.")
                 )
         return notes
 

@@ -71,6 +71,8 @@ def compare(
         bool, typer.Option(help="Compare with a linear model and boosted trees of scikit-learn, lightly tuned.")
     ] = True,
     ard: options.Ard = False,
+    groups: options.Groups = None,
+    additive: options.Additive = False,
     inducing: options.Inducing = None,
     max_rows: options.MaxRows = None,
     draws: options.Draws = 1000,
@@ -106,7 +108,7 @@ def compare(
     loaded = load(
         data, target, likelihood=asked, side=side, drop=drop, use=use, impute=impute, missing=missing,
         decimal=decimal, dayfirst=dayfirst, skip_missing_target=skip_missing_target, context=context,
-        max_rows=max_rows, seed=seed, inducing=inducing,
+        max_rows=max_rows, seed=seed, inducing=inducing, groups=groups,
     )  # fmt: skip
     own = side_columns.settings(loaded.table, loaded.encoding, order)
     names = _telling(names, loaded, inducing is not None)
@@ -118,7 +120,10 @@ def compare(
         )
         others = []
     own_process()
-    settings = {"ard": ard, "seed": seed, "n_inducing": inducing, **own}
+    if loaded.encoding.groups and others:
+        _note(f"the rivals do not use {groups!r}, whose groups are new in every fold.", loaded)
+    structure = {"groups": loaded.encoding.groups, "additive": additive} if loaded.encoding.groups or additive else {}
+    settings = {"ard": ard, "seed": seed, "n_inducing": inducing, **structure, **own}
     plan = Plan(names, others, folds, repeats, settings, {"draws": draws, "warmup": warmup, "chains": chains})
     journal = Journal.beside(
         out,
@@ -211,7 +216,7 @@ def scores_of(
                         found = (
                             scoring.score(made(name, loaded, plan, X.shape[1]), *given)
                             if name in METHODS
-                            else score_rival(name, encoding.likelihood, *given)
+                            else score_rival(name, encoding.likelihood, *_without(given, encoding.groups))
                         )
                     except UserError as problem:
                         if name in METHODS:
@@ -230,6 +235,12 @@ def scores_of(
         for train, test in parts
     ]
     return scores
+
+
+def _without(given: tuple[Any, ...], columns: list[int]) -> tuple[Any, ...]:
+    """What a rival is given: the inputs without the columns that name groups."""
+    X, y, X_test, *rest = given
+    return np.delete(X, columns, axis=1), y, np.delete(X_test, columns, axis=1), *rest
 
 
 def made(name: str, loaded: Loaded, plan: Plan, inputs: int) -> GPBase:
@@ -252,7 +263,7 @@ def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> d
 
     encoding, y = loaded.encoding, loaded.y
     classes = BY_NAME[encoding.likelihood].support in ("classes", "ranks")
-    parts = split(y, plan.folds, plan.settings["seed"], classes, plan.repeats)
+    parts = split(y, plan.folds, plan.settings["seed"], classes, plan.repeats, _groups(loaded))
     scores = scores_of(loaded, plan, parts, journal)
     found = summary(scores, y, parts, plan.folds, positive) | {"positive": positive}
     for row in found["methods"]:
@@ -283,6 +294,12 @@ def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> d
         "verdict": verdict(found, len(parts)),
         "fit": describe(best, loaded),
     }
+
+
+def _groups(loaded: Loaded) -> np.ndarray | None:
+    """The group of every row, if rows belong to groups."""
+    columns = loaded.encoding.groups
+    return loaded.X[:, columns[0]] if columns else None
 
 
 def _of(side: dict[str, np.ndarray], rows: np.ndarray) -> dict[str, np.ndarray]:

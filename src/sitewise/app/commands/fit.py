@@ -43,6 +43,8 @@ def fit(
     noise: side_columns.Noise = None,
     order: side_columns.Order = None,
     ard: options.Ard = False,
+    groups: options.Groups = None,
+    additive: options.Additive = False,
     inducing: options.Inducing = None,
     max_rows: options.MaxRows = None,
     draws: options.Draws = 1000,
@@ -68,13 +70,14 @@ def fit(
     loaded = load(
         data, target, likelihood=asked, side=side, drop=drop, use=use, impute=impute, missing=missing,
         decimal=decimal, dayfirst=dayfirst, skip_missing_target=skip_missing_target, context=context,
-        max_rows=max_rows, seed=seed, inducing=inducing,
+        max_rows=max_rows, seed=seed, inducing=inducing, groups=groups,
     )  # fmt: skip
     own = side_columns.settings(loaded.table, loaded.encoding, order)
     own_process()
     X = loaded.X
     model = estimator(
         method, loaded.encoding.likelihood, X.shape[1], ard=ard, seed=seed, n_inducing=inducing,
+        groups=loaded.encoding.groups, additive=additive,
         sampling={"draws": draws, "warmup": warmup, "chains": chains} if METHODS[method].samples else None, **own,
     )  # fmt: skip
     fit_with_progress(model, X, loaded.y, f"fitting {loaded.table.rows} rows by {method}", **loaded.side)

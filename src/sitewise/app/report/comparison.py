@@ -112,7 +112,25 @@ def _columns(result: Plain) -> list[str]:
         section("Which columns matter", *_importance(result)),
         section("How the prediction changes with each column", *_effects(result)),
         *_together(result),
+        *_terms(result),
     ]
+
+
+def _terms(result: Plain) -> list[str]:
+    """The parts of a model that is a sum: their shares of the variation."""
+    if not result.get("terms"):
+        return []
+    shown = result["terms"][:_MOST_BARS]
+    drawn = charts.bars(
+        {t["term"]: t["share"] for t in shown}, "of the variation", {t["term"]: t["error"] for t in shown}
+    )
+    left = len(result["terms"]) - len(shown)
+    more = f" {left} smaller ones are not shown." if left else ""
+    words = (
+        "The fitted function is a sum. Share of its variation that each part makes: a column is what it does alone, "
+        f"a × b what two columns do together beyond that. Thin lines are two standard errors.{more}"
+    )
+    return [section("What the function is made of", figure(drawn, words))]
 
 
 def _importance(result: Plain) -> list[str]:
@@ -208,6 +226,8 @@ def _methods(result: Plain) -> str:
 
 
 def _lengthscales(fit: Plain, features: list[str]) -> list[str]:
+    if fit["lengthscales"] is None:
+        return []
     sigma = ", ".join(short(m) for m in fit["magnitudes"])
     if fit["one_lengthscale"]:
         found = ", ".join(short(lengths[0]) for lengths in fit["lengthscales"])

@@ -1,0 +1,90 @@
+"""Comparisons: a row is a pair of items, and its latent value the difference of their utilities."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from sitewise.kernels.base import Kernel, Pull, check_parts
+from sitewise.runtime.engine import Array, is_host, namespace
+from sitewise.types import fixed, module, replace
+
+_BLOCK = 32  # rows whose covariances are computed together for their diagonal
+
+
+@module
+class Pairwise(Kernel):
+    """The covariance of g(a, b) = f(a) − f(b), where f has the kernel `base`:
+
+        κ((a, b), (a', b')) = κ(a, a') − κ(a, b') − κ(b, a') + κ(b, b')
+
+    A row has the columns of a, then those of b.  g(a, b) = −g(b, a), g(a, a) = 0, and a constant that is added to f
+    changes nothing.  With y = 1 where a was preferred, a two-class likelihood makes this a model of duels; the choice
+    of one among k items is k − 1 duels (`duels.best_of`).  `Posterior.utility` has f at single items.
+    """
+
+    base: Kernel = fixed()
+
+    def check(self, columns: int) -> None:
+        super().check(columns)
+        if self.seen(columns) % 2:
+            raise ValueError(
+                f"Pairwise: a row holds the columns of one item, then those of the other, but {self.seen(columns)} is "
+                "no even number of columns."
+            )
+        check_parts(self, (self.base,), self.seen(columns) // 2)
+
+    @staticmethod
+    def both(A: Array) -> Array:
+        """The first items of all rows, then the second ones."""
+        half = A.shape[1] // 2
+        return namespace(A).concatenate([A[:, :half], A[:, half:]])
+
+    def check_rows(self, X: np.ndarray) -> None:
+        self.base.check_rows(self.both(self._active(X)))
+
+    def pairs(self, A: Array, B: Array) -> Array:
+        return _differences(_differences(self.base.matrix(self.both(A), self.both(B))).T).T
+
+    def pairs_with_pull(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Pull]:
+        first = self.both(A)
+        matrix, pull = self.base.matrix_with_pull(first, None if B is A else self.both(B))
+        signs = np.array([[1.0, -1.0], [-1.0, 1.0]])
+        return (
+            _differences(_differences(matrix).T).T,
+            lambda bar: replace(self, base=pull(np.kron(signs, bar))),
+        )
+
+    def diag(self, A: Array) -> Array:
+        """κ(a, a) + κ(b, b) − 2 κ(a, b), row by row."""
+        rows, both = A.shape[0], self.both(A)
+        first, second, own = both[:rows], both[rows:], self.base.variances(both)
+        if is_host(A, *jax.tree.leaves(self)):
+            blocks = [slice(at, at + _BLOCK) for at in range(0, rows, _BLOCK)]
+            cross = np.concatenate([np.diagonal(self.base.matrix(first[at], second[at])) for at in blocks])
+        else:
+            cross = jax.vmap(lambda a, b: self.base.matrix(a[None], b[None])[0, 0])(first, second)
+        return namespace(cross, own).maximum(own[:rows] + own[rows:] - 2 * cross, 0.0)
+
+
+def _differences(K: Array) -> Array:
+    """The first half of the rows minus the second."""
+    half = K.shape[0] // 2
+    return K[:half] - K[half:]
+
+
+@module
+class Items(Kernel):
+    """f at single items, given duels: what `Posterior.utility` looks through."""
+
+    duels: Pairwise = fixed()
+
+    def pairs(self, A: Array, B: Array) -> Array:
+        return self.duels.base.matrix(A, B)
+
+    def cross(self, X: Array, rows: Array) -> Array:
+        """The covariances of f at the items X with the differences of f in the duels."""
+        return _differences(self.duels.base.matrix(X, Pairwise.both(self.duels._active(rows))).T).T
+
+    def diag(self, A: Array) -> Array:
+        return self.duels.base.variances(A)
