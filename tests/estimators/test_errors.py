@@ -105,7 +105,7 @@ def test_settings(settings, words, X, labels, values):
 
 
 def test_inputs_on_a_scale_that_the_kernel_cannot_see(X, labels, values):
-    for estimator, y in ((GPClassifier(), labels), (GPRegressor(), values)):
+    for estimator, y in ((GPClassifier(kernels.Matern52()), labels), (GPRegressor(kernels.Matern52()), values)):
         with pytest.warns(UserWarning, match="Scale the inputs"):
             estimator.fit(1e8 * X, y)
 

@@ -58,7 +58,7 @@ def test_names_come_from_the_table(X, values) -> None:
     model = GPRegressor().fit(pandas.DataFrame(X, columns=["age", "income", "noise"]), values)
     assert model.importance().names == ("age", "income", "noise")
     assert model.effect("income", points=2).column == 1
-    assert model.lengthscales()[0].names == ("age", "income", "noise")
+    assert [one.names for one in model.lengthscales()] == [("age",), ("income",), ("noise",)]
 
 
 def test_lengthscales_have_the_standard_errors_of_the_learner(X, values) -> None:
