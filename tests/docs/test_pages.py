@@ -67,7 +67,7 @@ def test_a_tutorial_is_executed_by_the_site_and_has_a_figure(page: Path) -> None
 
 def test_a_problem_of_the_gallery_is_one_short_cell_with_a_figure() -> None:
     _, *problems = re.split(r"^## ", GALLERY.read_text(), flags=re.MULTILINE)
-    assert len(problems) == 10
+    assert len(problems) == 12
     for problem in problems:
         (cell,) = (block.strip() for _, _, tags, block in BLOCK.findall(problem) if "hide-input" not in tags)
         assert len(cell.splitlines()) <= 25 and cell.endswith("plt.show()"), problem.splitlines()[0]
