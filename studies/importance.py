@@ -25,6 +25,7 @@ from scipy.special import log_ndtr, logsumexp
 from sitewise import Data, Model
 from sitewise.inference import EP
 from sitewise.inference.solve import solve
+from sitewise.kernels import Kernel
 from sitewise.learning.integration import Integrated, Node
 from sitewise.learning.objective import Objective
 from sitewise.likelihoods import BernoulliProbit
@@ -32,9 +33,11 @@ from sitewise.runtime.engine import to_host
 from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
-COPIES, PILOT, PATHS = 4, 64, 400  # independent lattices; θ of the pilot; f at each θ
+COPIES, PILOT = 4, 64  # independent lattices; θ of the pilot
+BATCHES, PATHS = 10, 400  # of f at each θ; one batch where θ has no weight
 SIDE = {2: 11, 3: 6}  # places of a lattice along each of so many axes
 _PILOT, _FREEDOM, _REACH, _JITTER = 2.0, 6, 4.0, 1e-9
+_NO_WEIGHT = 8.0
 
 
 class Judged(NamedTuple):
@@ -87,13 +90,14 @@ def _places(
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, list[_Place]]:  # fmt: skip
     """What every θ contributes, and those θ where q is a density; `extra` is added to the logarithms of the weights."""
-    kept, places = [], []
+    kept, places, top = [], [], -np.inf
     for v, more in zip(at, extra, strict=True):
         model = to_host(problem.trainable.from_vector(best.model, v))
         prior = float(problem.trainable.log_prior(v, problem.priors)) + float(more)
         try:
-            places.append(_place(model, data, best.sites, prior, new, truth, rng))
+            places.append(_place(model, data, best.sites, prior, top - _NO_WEIGHT, new, truth, rng))
             kept.append(v)
+            top = max(top, places[-1].log_weight)
         except linalg.LinAlgError:
             continue
     return np.array(kept), places
@@ -106,7 +110,14 @@ def _moments(vectors: np.ndarray, logs: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _place(
-    model: Model, data: Data, sites: Sites, prior: float, new: np.ndarray, truth: np.ndarray, rng: np.random.Generator
+    model: Model,
+    data: Data,
+    sites: Sites,
+    prior: float,
+    least: float,
+    new: np.ndarray,
+    truth: np.ndarray,
+    rng: np.random.Generator,
 ) -> _Place:
     X, y = np.asarray(data.X), np.asarray(data.y)
     with working_precision():
@@ -122,21 +133,27 @@ def _place(
         raise linalg.LinAlgError("q is not a density.")
     shifted = nat1 - prec * mean
     log_zq = float(np.sum(nat1 * mean - 0.5 * prec * mean**2) - 0.5 * volume + 0.5 * shifted @ cov @ shifted)
-    half = rng.normal(size=(PATHS // 2, n))
-    f = mean + cov @ shifted + np.concatenate([half, -half]) @ root.T
-    logs = np.sum(_log_prob(model, y, f) - (nat1 * f - 0.5 * prec * f**2), axis=1)
-    total = float(logsumexp(logs))
-    share = float(np.exp(2 * total - logsumexp(2 * logs)) / PATHS)
     factor = linalg.cho_factor(K + _JITTER * np.mean(np.diag(K)) * np.eye(n))
     solved = linalg.cho_solve(factor, cross)
-    centre = mean_new + (f - mean) @ solved
     var = np.maximum(own - np.sum(cross * solved, axis=0), 0.0)
-    density = _expected(model, truth, centre, var, rng)
-    return _Place(total - np.log(PATHS) + log_zq + prior, logsumexp(density + logs[:, None], axis=0) - total, share)
+    weights, densities = [], []
+    for _ in range(BATCHES):
+        half = rng.normal(size=(PATHS // 2, n))
+        f = mean + cov @ shifted + np.concatenate([half, -half]) @ root.T
+        weights.append(np.sum(_log_prob(model, y, f) - (nat1 * f - 0.5 * prec * f**2), axis=1))
+        densities.append(_expected(model, truth, mean_new + (f - mean) @ solved, var, rng))
+        if float(logsumexp(weights[0])) - np.log(PATHS) + log_zq + prior < least:
+            break
+    logs = np.concatenate(weights)
+    total = float(logsumexp(logs))
+    share = float(np.exp(2 * total - logsumexp(2 * logs)) / len(logs))
+    density = logsumexp(np.concatenate(densities) + logs[:, None], axis=0) - total
+    return _Place(total - np.log(len(logs)) + log_zq + prior, density, share)
 
 
 def _covariances(model: Model, X: np.ndarray, new: np.ndarray) -> tuple[jax.Array, jax.Array, jax.Array]:
     kernel = model.kernels
+    assert isinstance(kernel, Kernel)
     return kernel.matrix(X), kernel.matrix(X, new), kernel.variances(new)
 
 

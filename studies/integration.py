@@ -39,7 +39,7 @@ from sitewise import Data, Model, likelihoods, means
 from sitewise.estimators.candidates import Candidate, candidates
 from sitewise.estimators.mixture import Mixture
 from sitewise.estimators.training import Approximate, weak_priors
-from sitewise.hyperpriors import HyperPrior
+from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.kernels import Matern52
 from sitewise.learning import designs
 from sitewise.learning.base import SiteFit
@@ -182,8 +182,11 @@ def simulated(number: int) -> Line:
     rng = np.random.default_rng([2023, number])
     both = rng.normal(size=(ROWS + NEW, 2))
     chosen = candidates(None, False, both[:ROWS], LABELS)[0]
-    priors = [chosen.weak[f"kernel.{name}"] for name in ("lengthscale", "variance")]
-    drawn = [rng.normal(p.location, p.scale) for p in priors]
+    drawn = []
+    for name in ("lengthscale", "variance"):
+        prior = chosen.weak[f"kernel.{name}"]
+        assert isinstance(prior, LogNormal)
+        drawn.append(rng.normal(prior.location, prior.scale))
     with working_precision():
         K = np.asarray(Matern52(np.exp(drawn[0]), np.exp(drawn[1])).matrix(both))
     size = len(both)

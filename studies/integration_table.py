@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import norm
 
-from importance import COPIES, PATHS
+from importance import BATCHES, COPIES, PATHS
 from integration import CHAINS, DESIGNS, LABELS, LONGEST, NEW, RHAT, ROWS, SETS, TABLES
 from pooled import Line, stored
 
@@ -103,8 +103,8 @@ def write(root: Path) -> None:
         "Eight tables of two classes (clean protocol, seed 42, first fold), counts (Poisson, a constant mean) and "
         "robust regression (Student's t) made by simulation. Isotropic Matérn 5/2 with the weak priors of the "
         "estimators. `exact` is the mean log density of a test row with f and θ integrated out by importance sampling "
-        f"(`studies/importance.py`): {COPIES} lattices of θ with {PATHS} draws of f at each place, of which at least "
-        f"{inner:.0%} were effective at a typical place; its error is the standard error over the lattices. "
+        f"(`studies/importance.py`): {COPIES} lattices of θ with {BATCHES * PATHS} draws of f at each place, of which "
+        f"at least {inner:.0%} were effective at a typical place; its error is the standard error over the lattices. "
         "`hybrid`, `ep` and `plug-in` are differences to it, ± the standard error over test rows, "
         "which says how uneven they are over rows and not how uncertain. `effective`, `outside` and `good` are the "
         "diagnostics of the integral (hybrid).",
@@ -113,8 +113,8 @@ def write(root: Path) -> None:
         "## Against sampling",
         "",
         f"The same with the draws of `sitewise.mcmc.sample`: {CHAINS} chains, four times as long for as long as R-hat "
-        f"is above {RHAT}, up to {LONGEST} draws{f' (here {draws})' if draws else ''}. The error is that of the mean over "
-        "the chains.",
+        f"is above {RHAT}, up to {LONGEST} draws{f' (here {draws})' if draws else ''}. The error is that of the mean "
+        "over the chains.",
         "",
         *(_against(chains, "mcmc") if chains else ["Not run yet.", ""]),
         "## Data from the prior",

@@ -8,9 +8,9 @@
 A line of results/default-kernel/regression.jsonl is one fit of one fold.  Columns and y are scaled by training rows,
 so that densities and CRPS of different tables can be averaged.  The CRPS of every method is that of 19 quantiles,
 
-    2/19 Σ_k ρ_k(y − q_k),     ρ_k(u) = max(k u, (k − 1) u),     k = 0.05, 0.10, …, 0.95,
+    2 · 0.05 Σ_k ρ_k(y − q_k),     ρ_k(u) = max(k u, (k − 1) u),     k = 0.05, 0.10, …, 0.95,
 
-which is the integral of the pinball loss over the levels by the rule of midpoints, without its two outermost halves.
+which is the integral of the pinball loss over the levels by the trapezoidal rule (0.3 % below it for a Gaussian).
 Trees have quantiles only.  Their density is 0.05/(q_{k+1} − q_k) between two of them, and 0.05 · exp(−t/s)/s at the
 distance t beyond the first and the last, with s = 0.254 times their distance from the median: the mean excess of a
 Gaussian with these quantiles.  Quantiles that cross are sorted, and steps are at least 10⁻³ deviations of y wide.
@@ -105,7 +105,7 @@ def rows_of(table: str, seed: int, fold: int) -> Rows:
 def crps(quantiles: np.ndarray, y: np.ndarray) -> float:
     """Of quantiles (rows, levels)."""
     gap = y[:, None] - quantiles
-    return float(2 * np.mean(np.maximum(LEVELS * gap, (LEVELS - 1) * gap)))
+    return float(2 * 0.05 * np.mean(np.sum(np.maximum(LEVELS * gap, (LEVELS - 1) * gap), axis=1)))
 
 
 def density_of_quantiles(quantiles: np.ndarray, y: np.ndarray) -> np.ndarray:

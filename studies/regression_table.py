@@ -71,22 +71,16 @@ def _overall(found: dict[str, Scores]) -> list[str]:
         density, crps, seconds = (
             float(np.mean([mean(name, score, table) for table in tables])) for score in ("density", "crps", "seconds")
         )
-        cells = [
-            name,
-            f"{density:.4f}".replace("-", "−"),
-            by_density[name],
-            f"{crps:.4f}",
-            by_crps[name],
-            f"{seconds:.1f}",
-        ]
-        out.append(f"| {' | '.join(map(str, cells))} |")
+        high = f"{density:.4f}".replace("-", "−")
+        row = [name, high, str(by_density[name]), f"{crps:.4f}", str(by_crps[name]), f"{seconds:.1f}"]
+        out.append(f"| {' | '.join(row)} |")
     ranked = sorted(found, key=lambda name: -float(np.mean([mean(name, "density", table) for table in tables])))
     by_crps_mean = sorted(found, key=lambda name: float(np.mean([mean(name, "crps", table) for table in tables])))
     out += ["", f"Best in mean log density: {ranked[0]}, then {ranked[1]}; in mean CRPS: {by_crps_mean[0]}, then "
             f"{by_crps_mean[1]}.", ""]  # fmt: skip
     pairs = [(f"{v}, {n}", f"default, {n}") for n in (*NOISES, _BY_EVIDENCE) for v in list(VARIANTS)[1:]]
     pairs += [(f"{v}, {_BY_EVIDENCE}", other) for v in VARIANTS for other in ("scikit-learn", *TREES)]
-    out += ["| difference, paired by fold | log density | CRPS |", "|---|---|---|"]
+    out += ["| difference, paired by fold | log density | better on | CRPS | better on |", "|---|---|---|---|---|"]
     for one, other in pairs:
         if one in found and other in found:
             cells = [_paired(found[one], found[other], score, tables) for score in ("density", "crps")]
@@ -95,11 +89,12 @@ def _overall(found: dict[str, Scores]) -> list[str]:
 
 
 def _paired(one: Scores, other: Scores, score: str, tables: list[str]) -> str:
-    """Mean over tables of the mean difference, with the standard error over folds within tables."""
+    """Mean over tables of the mean difference, with the standard error over folds within tables; tables won."""
     gaps = [[one[k][score] - other[k][score] for k in set(one) & set(other) if k[0] == table] for table in tables]
-    mean = np.mean([np.mean(g) for g in gaps])
+    means = np.array([np.mean(g) for g in gaps])
     error = np.sqrt(np.sum([np.var(g, ddof=1) / len(g) for g in gaps if len(g) > 1])) / len(gaps)
-    return f"{mean:+.4f} ± {error:.4f}".replace("-", "−")
+    won = int(np.sum(means > 0 if score == "density" else means < 0))
+    return f"{np.mean(means):+.4f} ± {error:.4f} | {won} of {len(tables)}".replace("-", "−")
 
 
 def write(lines: Path, out: Path) -> None:
