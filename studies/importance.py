@@ -34,7 +34,7 @@ from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
 COPIES, PILOT = 4, 64  # independent lattices; θ of the pilot
-BATCHES, PATHS = 10, 400  # of f at each θ; one batch where θ has no weight
+PATHS = 400  # draws of f in a batch; there is one batch where θ has no weight
 SIDE = {2: 11, 3: 6}  # places of a lattice along each of so many axes
 _PILOT, _FREEDOM, _REACH, _JITTER = 2.0, 6, 4.0, 1e-9
 _NO_WEIGHT = 8.0
@@ -46,6 +46,7 @@ class Judged(NamedTuple):
     density: np.ndarray
     effective: float
     failed: int
+    draws: int
 
 
 class _Place(NamedTuple):
@@ -57,17 +58,22 @@ class _Place(NamedTuple):
 
 
 def judge(
-    found: Integrated, problem: Objective, data: Data, new: np.ndarray, truth: np.ndarray, seed: int = 0
+    found: Integrated,
+    problem: Objective,
+    data: Data,
+    new: np.ndarray,
+    truth: np.ndarray,
+    batches: int = 1,
+    seed: int = 0,
 ) -> Judged:
     """Exact log densities of the rows `truth` at `new`; the nodes say where θ lies."""
     best = max(found.nodes, key=lambda node: node.weight)
     vectors = np.array([node.vector for node in found.nodes])
-    moments = _moments(vectors, np.log([max(node.weight, 1e-300) for node in found.nodes]))
-    centre, scatter = moments
+    centre, scatter = _moments(vectors, np.log([max(node.weight, 1e-300) for node in found.nodes]))
     pilot = stats.multivariate_t(centre, _PILOT**2 * scatter, df=_FREEDOM)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     at = pilot.rvs(PILOT, random_state=rng)
-    kept, places = _places(at, -pilot.logpdf(at), best, problem, data, new, truth, rng)
+    kept, places = _places(at, -pilot.logpdf(at), best, problem, data, new, truth, 1, rng)
     centre, scatter = _moments(kept, np.array([p.log_weight for p in places]))
     root = linalg.cholesky(scatter, lower=True)
     side = SIDE[len(centre)]
@@ -77,17 +83,17 @@ def judge(
         shift = rng.uniform(size=len(centre))
         lattice = np.array(list(itertools.product(range(side), repeat=len(centre)))) + shift
         at = centre + (step * lattice - _REACH) @ root.T
-        kept, places = _places(at, np.zeros(len(at)), best, problem, data, new, truth, rng)
+        kept, places = _places(at, np.zeros(len(at)), best, problem, data, new, truth, batches, rng)
         logs = np.array([p.log_weight for p in places])
         failed += len(at) - len(kept)
         densities.append(logsumexp([p.density + p.log_weight for p in places], axis=0) - logsumexp(logs))
         shares.append(float(np.median([p.effective for p in places if p.log_weight > np.max(logs) - 3])))
-    return Judged(np.array(densities), float(np.mean(shares)), failed)
+    return Judged(np.array(densities), float(np.mean(shares)), failed, batches * PATHS)
 
 
 def _places(
     at: np.ndarray, extra: np.ndarray, best: Node, problem: Objective, data: Data, new: np.ndarray, truth: np.ndarray,
-    rng: np.random.Generator,
+    batches: int, rng: np.random.Generator,
 ) -> tuple[np.ndarray, list[_Place]]:  # fmt: skip
     """What every θ contributes, and those θ where q is a density; `extra` is added to the logarithms of the weights."""
     kept, places, top = [], [], -np.inf
@@ -95,7 +101,7 @@ def _places(
         model = to_host(problem.trainable.from_vector(best.model, v))
         prior = float(problem.trainable.log_prior(v, problem.priors)) + float(more)
         try:
-            places.append(_place(model, data, best.sites, prior, top - _NO_WEIGHT, new, truth, rng))
+            places.append(_place(model, data, best.sites, prior, top - _NO_WEIGHT, new, truth, batches, rng))
             kept.append(v)
             top = max(top, places[-1].log_weight)
         except linalg.LinAlgError:
@@ -117,6 +123,7 @@ def _place(
     least: float,
     new: np.ndarray,
     truth: np.ndarray,
+    batches: int,
     rng: np.random.Generator,
 ) -> _Place:
     X, y = np.asarray(data.X), np.asarray(data.y)
@@ -137,7 +144,7 @@ def _place(
     solved = linalg.cho_solve(factor, cross)
     var = np.maximum(own - np.sum(cross * solved, axis=0), 0.0)
     weights, densities = [], []
-    for _ in range(BATCHES):
+    for _ in range(batches):
         half = rng.normal(size=(PATHS // 2, n))
         f = mean + cov @ shifted + np.concatenate([half, -half]) @ root.T
         weights.append(np.sum(_log_prob(model, y, f) - (nat1 * f - 0.5 * prec * f**2), axis=1))

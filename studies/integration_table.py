@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import norm
 
-from importance import BATCHES, COPIES, PATHS
+from importance import COPIES, PATHS
 from integration import CHAINS, DESIGNS, LABELS, LONGEST, NEW, RHAT, ROWS, SETS, TABLES
 from pooled import Line, stored
 
@@ -91,7 +91,8 @@ def _gain(lines: list[Line], design: str) -> str:
 def write(root: Path) -> None:
     tables, chains, simulated = (stored(root / f"{part}.jsonl") for part in ("tables", "chains", "simulated"))
     draws = ", ".join(f"{line['table']} {line['judge']['draws']}" for line in chains)
-    inner = min((line["judge"]["effective"] for line in tables), default=np.nan)
+    longer = [line["table"] for line in tables if line["judge"]["draws"] > PATHS]
+    more = f", ten times as many for {' and '.join(longer)}" if longer else ""
     words = [
         "# Hyperparameters integrated out: against exact densities, and on data from the prior",
         "",
@@ -103,8 +104,8 @@ def write(root: Path) -> None:
         "Eight tables of two classes (clean protocol, seed 42, first fold), counts (Poisson, a constant mean) and "
         "robust regression (Student's t) made by simulation. Isotropic Matérn 5/2 with the weak priors of the "
         "estimators. `exact` is the mean log density of a test row with f and θ integrated out by importance sampling "
-        f"(`studies/importance.py`): {COPIES} lattices of θ with {BATCHES * PATHS} draws of f at each place, of which "
-        f"at least {inner:.0%} were effective at a typical place; its error is the standard error over the lattices. "
+        f"(`studies/importance.py`): {COPIES} lattices of θ with {PATHS} draws of f at each place{more}; its error is "
+        "the standard error over the lattices. "
         "`hybrid`, `ep` and `plug-in` are differences to it, ± the standard error over test rows, "
         "which says how uneven they are over rows and not how uncertain. `effective`, `outside` and `good` are the "
         "diagnostics of the integral (hybrid).",

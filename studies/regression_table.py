@@ -43,14 +43,16 @@ def _grid(found: dict[str, Scores], score: str) -> list[str]:
             each = [float(line[score]) for key, line in found[name].items() if key[0] == table]
             error = np.std(each, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
             few = f" ({len(each)})" if len(each) % FOLDS else ""
-            cells.append(f"{np.mean(each):.3f} ± {error:.3f}{few}".replace("-", "−") if each else "")
+            cells.append(f"{np.mean(each):.3f}{_error(error, 3)}{few}".replace("-", "−") if each else "")
         out.append(f"| {table} | {' | '.join(cells)} |")
     return out
 
 
 def _overall(found: dict[str, Scores]) -> list[str]:
-    """Means over the folds that every contestant has, so that all are judged by the same rows."""
-    common = set.intersection(*(set(scores) for scores in found.values()))
+    """Means of those that have all folds, so that they are judged by the same rows; differences over common folds."""
+    common = set.union(*(set(scores) for scores in found.values()))
+    unfinished = [name for name in found if set(found[name]) != common]
+    every, found = found, {name: found[name] for name in found if name not in unfinished}
     tables = sorted({key[0] for key in common}, key=TABLES.index)
 
     def mean(name: str, score: str, table: str) -> float:
@@ -63,7 +65,7 @@ def _overall(found: dict[str, Scores]) -> list[str]:
 
     by_density, by_crps = best("density", lambda v: int(np.argmax(v))), best("crps", lambda v: int(np.argmin(v)))
     out = [
-        f"Means over {len(tables)} tables ({len(common)} folds that all contestants have).\n",
+        f"Means over {len(tables)} tables ({len(common)} folds){_unfinished(unfinished)}.\n",
         "| contestant | log density | best on | CRPS | best on | seconds a fit |",
         "|---|---|---|---|---|---|",
     ]
@@ -82,19 +84,31 @@ def _overall(found: dict[str, Scores]) -> list[str]:
     pairs += [(f"{v}, {_BY_EVIDENCE}", other) for v in VARIANTS for other in ("scikit-learn", *TREES)]
     out += ["| difference, paired by fold | log density | better on | CRPS | better on |", "|---|---|---|---|---|"]
     for one, other in pairs:
-        if one in found and other in found:
-            cells = [_paired(found[one], found[other], score, tables) for score in ("density", "crps")]
+        if one in every and other in every:
+            cells = [_paired(every[one], every[other], score) for score in ("density", "crps")]
             out.append(f"| {one} − {other} | {' | '.join(cells)} |")
     return out
 
 
-def _paired(one: Scores, other: Scores, score: str, tables: list[str]) -> str:
+def _error(value: float, digits: int) -> str:
+    return f" ± {value:.{digits}f}" if np.isfinite(value) else ""
+
+
+def _unfinished(names: list[str]) -> str:
+    return f"; left out, as folds are missing: {', '.join(names)}" if names else ""
+
+
+def _paired(one: Scores, other: Scores, score: str) -> str:
     """Mean over tables of the mean difference, with the standard error over folds within tables; tables won."""
-    gaps = [[one[k][score] - other[k][score] for k in set(one) & set(other) if k[0] == table] for table in tables]
+    both = set(one) & set(other)
+    tables = sorted({key[0] for key in both})
+    gaps = [[one[k][score] - other[k][score] for k in both if k[0] == table] for table in tables]
     means = np.array([np.mean(g) for g in gaps])
-    error = np.sqrt(np.sum([np.var(g, ddof=1) / len(g) for g in gaps if len(g) > 1])) / len(gaps)
+    several = all(len(g) > 1 for g in gaps)
+    error = np.sqrt(np.sum([np.var(g, ddof=1) / len(g) for g in gaps])) / len(gaps) if several else np.nan
+    folds = "" if len(both) % FOLDS == 0 and several else f" ({len(both)} folds)"
     won = int(np.sum(means > 0 if score == "density" else means < 0))
-    return f"{np.mean(means):+.4f} ± {error:.4f} | {won} of {len(tables)}".replace("-", "−")
+    return f"{np.mean(means):+.4f}{_error(error, 4)}{folds} | {won} of {len(tables)}".replace("-", "−")
 
 
 def write(lines: Path, out: Path) -> None:
