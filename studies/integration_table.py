@@ -117,7 +117,7 @@ def write(root: Path) -> None:
         f"is above {RHAT}, up to {LONGEST} draws{f' (here {draws})' if draws else ''}. The error is that of the mean "
         "over the chains.",
         "",
-        *(_against(chains, "mcmc") if chains else ["Not run yet.", ""]),
+        *(_against(chains, "mcmc") if chains else ["Not run: `--part chains`.", ""]),
         "## Data from the prior",
         "",
         f"log ℓ and log σ² from the weak priors (σ² around {LABELS:g}), Matérn 5/2, probit, {ROWS} rows of two "
