@@ -1,0 +1,132 @@
+"""results/integration/README.md, from the lines that integration.py has stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import norm
+
+from importance import COPIES, PATHS
+from integration import CHAINS, DESIGNS, LABELS, LONGEST, NEW, RHAT, ROWS, SETS, TABLES
+from pooled import Line, stored
+
+CLOSE = 0.002
+_REACH = norm.ppf(0.95)
+
+
+def _signed(value: float, error: float | None = None, digits: int = 4) -> str:
+    text = f"{value:+.{digits}f}".replace("-", "−")
+    return text if error is None else f"{text} ± {error:.{digits}f}"
+
+
+def _against(lines: list[Line], judge: str) -> list[str]:
+    out = [
+        f"| table | rows, new | {judge} | error | hybrid | ep | plug-in (hybrid) | effective | outside | good |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for line in sorted(lines, key=lambda line: TABLES.index(line["table"])):
+        m, h, e, p = (line[k] for k in ("judge", "hybrid", "ep", "hybrid plug-in"))
+        cells = [
+            line["table"], f"{line['rows']}, {line['new']}", _signed(m["density"]), f"{m['error']:.4f}",
+            _signed(h["gap"], h["error"]), _signed(e["gap"], e["error"]), _signed(p["gap"], p["error"]),
+            f"{h['effective']:.2f}", f"{h['outside']:.2f}", "no" if h["problems"] else "yes",
+        ]  # fmt: skip
+        out.append(f"| {' | '.join(cells)} |")
+    out.append("")
+    for method in ("hybrid", "ep"):
+        good = [line for line in lines if not line[method]["problems"]]
+        close = [line for line in good if abs(line[method]["gap"]) <= CLOSE]
+        beyond = [line["table"] for line in good if line not in close]
+        sure = [
+            line["table"] for line in good if abs(line[method]["gap"]) > CLOSE + 2 * line["judge"]["error"]
+        ]  # fmt: skip
+        out.append(
+            f"`{method}`: of {len(lines)} tables the diagnostics call {len(good)} good; on {len(close)} of these the "
+            f"difference is at most {CLOSE} a row{_listed(', and it is more on', beyond)}"
+            f"{_listed('; by more than two errors of the judge on', sure)}. Mean difference over all tables "
+            f"{_signed(float(np.mean([line[method]['gap'] for line in lines])))}, of the plug-in "
+            f"{_signed(float(np.mean([line[f'{method} plug-in']['gap'] for line in lines])))}.\n"
+        )
+    return out
+
+
+def _listed(words: str, names: list[str]) -> str:
+    return f"{words} {', '.join(names)}" if names else ""
+
+
+def _simulated(lines: list[Line]) -> list[str]:
+    both = [line for line in lines if 0 < line["positive"] < ROWS]
+    out = [
+        f"{len(lines)} sets; in {len(lines) - len(both)} all {ROWS} labels are equal.\n",
+        "| design | log ℓ held | log σ held | of those called good | gain over plug-in | gain, both classes present |",
+        "|---|---|---|---|---|---|",
+    ]
+    for design in DESIGNS:
+        shares = [_share([_held(line, design, name) for line in lines]) for name in ("lengthscale", "deviation")]
+        good = [line for line in lines if line[design]["good"]]
+        of_good = ", ".join(
+            f"{np.mean([_held(line, design, name) for line in good]):.1%}" for name in ("lengthscale", "deviation")
+        )
+        cells = [design, *shares, f"{of_good} ({len(good)} sets)", _gain(lines, design), _gain(both, design)]
+        out.append(f"| {' | '.join(cells)} |")
+    return out
+
+
+def _held(line: Line, design: str, name: str) -> bool:
+    centre, error = line[design][name]
+    return bool(abs(line[name] - centre) <= _REACH * error)
+
+
+def _share(held: list[bool]) -> str:
+    share = float(np.mean(held))
+    return f"{share:.1%} ± {np.sqrt(share * (1 - share) / len(held)):.1%}"
+
+
+def _gain(lines: list[Line], design: str) -> str:
+    gains = np.array([line[design]["density"] - line["plug-in"]["density"] for line in lines])
+    return _signed(float(np.mean(gains)), float(np.std(gains, ddof=1) / np.sqrt(len(gains))))
+
+
+def write(root: Path) -> None:
+    tables, chains, simulated = (stored(root / f"{part}.jsonl") for part in ("tables", "chains", "simulated"))
+    draws = ", ".join(f"{line['table']} {line['judge']['draws']}" for line in chains)
+    longer = [line["table"] for line in tables if line["judge"]["draws"] > PATHS]
+    more = f", ten times as many for {' and '.join(longer)}" if longer else ""
+    words = [
+        "# Hyperparameters integrated out: against exact densities, and on data from the prior",
+        "",
+        "Made by `python studies/integration.py` and `python studies/integration.py --table` from `tables.jsonl`, "
+        "`chains.jsonl` and `simulated.jsonl`.",
+        "",
+        "## Against exact densities",
+        "",
+        "Eight tables of two classes (clean protocol, seed 42, first fold), counts (Poisson, a constant mean) and "
+        "robust regression (Student's t) made by simulation. Isotropic Matérn 5/2 with the weak priors of the "
+        "estimators. `exact` is the mean log density of a test row with f and θ integrated out by importance sampling "
+        f"(`studies/importance.py`): {COPIES} lattices of θ with {PATHS} draws of f at each place{more}; its error is "
+        "the standard error over the lattices. "
+        "`hybrid`, `ep` and `plug-in` are differences to it, ± the standard error over test rows, "
+        "which says how uneven they are over rows and not how uncertain. `effective`, `outside` and `good` are the "
+        "diagnostics of the integral (hybrid).",
+        "",
+        *_against(tables, "exact"),
+        "## Against sampling",
+        "",
+        f"The same with the draws of `sitewise.mcmc.sample`: {CHAINS} chains, four times as long for as long as R-hat "
+        f"is above {RHAT}, up to {LONGEST} draws{f' (here {draws})' if draws else ''}. The error is that of the mean "
+        "over the chains.",
+        "",
+        *(_against(chains, "mcmc") if chains else ["Not run: `--part chains`.", ""]),
+        "## Data from the prior",
+        "",
+        f"log ℓ and log σ² from the weak priors (σ² around {LABELS:g}), Matérn 5/2, probit, {ROWS} rows of two "
+        f"standard normal columns, {NEW} new rows. An interval is mean ± 1.645 deviations of the nodes, as in "
+        "`lengthscales()`; it should hold the true value in 90 % of sets. The gain is in mean log density of "
+        f"a new row over the fit by evidence alone; errors are standard errors over sets. {SETS} sets are "
+        "planned.",
+        "",
+        *_simulated(simulated),
+        "",
+    ]
+    (root / "README.md").write_text("\n".join(words))
