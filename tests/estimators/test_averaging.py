@@ -98,3 +98,10 @@ def test_shrunk_lengthscales_have_errors_by_their_terms():
 def test_hyperpriors_are_normalised(prior, peer):
     at = np.array([0.2, 1.0, 3.1])
     np.testing.assert_allclose(prior.log_prob(at), peer.logpdf(at), rtol=1e-5)
+
+
+def test_of_one_column_there_is_one_kernel_and_it_is_integrated():
+    x = np.linspace(0, 10, 40)[:, None]
+    model = GPRegressor("average").fit(x, np.sin(4 * x[:, 0]))
+    assert model.kernel_weights_ == {"isotropic": 1.0} and len(model._latents[0].parts) > 1
+    assert model.kernel_.lengthscale < 2

@@ -162,27 +162,28 @@ class GPBase(Explaining, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         old = self._latents if self.warm_start and hasattr(self, "_latents") else []
         merged = self._merged()
+        averaged = self.kernel is not None and not isinstance(self.kernel, Kernel)
         found = []
         for k, m in enumerate(merged):
             likelihood.check(m.data.y)
             chosen, columns = self._candidates(m.data), m.data.X.shape[1] - (self.series is not None)
             models = [self._start_model(likelihood, m.data, seed, one.kernel) for one in chosen]
+            if columns == 1 and isinstance(method, Approximate) and (self.kernel is None or self.kernel == "average"):
+                models = [method.start(model, m.data) for model in models]
             with shown(self.verbose, f"{type(self).__name__} {k + 1}/{len(merged)}") as progress:
                 part = progress and _part(progress, k, len(merged))
-                if len(chosen) > 1:
+                if averaged:
                     found.append(learn_average(method, chosen, models, m.data, seed, part))
                     continue
                 model, own = models[0], dataclasses.replace(method, weak=chosen[0].weak)
                 if len(old) == len(merged) and same_form(old[k].model, model):
                     model = old[k].model
-                elif self.kernel is None and columns == 1 and isinstance(own, Approximate):
-                    model = own.start(model, m.data)
                 found.append(own.learn(model, m.data, seed, part))
         self._store(merged, [one.latent for one in found])
         self.n_iter_ = max([1, *(one.rounds for one in found)])
         self.converged_ = all(one.converged for one in found)
         self._report = functools.partial(_joined, [one.report for one in found])
-        if self.kernel is not None and not isinstance(self.kernel, Kernel):
+        if averaged:
             weights = [dict(one.kernels) for one in found]
             self.kernel_weights_: Any = weights[0] if len(weights) == 1 else weights
         warn_of(type(self).__name__, found, stacklevel=3)
