@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from sitewise import kernels
 from sitewise.app.commands import app
 from sitewise.app.comparison import split
+from sitewise.app.fitting import _scales
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +56,8 @@ def test_compare_and_predict_with_groups(table, tmp_path):
 def test_a_column_that_names_no_groups(table, tmp_path):
     found = CliRunner().invoke(app, ["fit", str(table), "-t", "cured", "--groups", "dose", "-o", str(tmp_path / "m")])
     assert found.exit_code != 0 and "groups of rows" in found.output
+
+
+def test_a_fit_with_effects_has_no_magnitude_of_its_own():
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    assert _scales([kernels.Additive.of(X, base=kernels.Matern52([1.0, 2.0], [0.3, 0.4]))], 2) == {"lengthscales": None}

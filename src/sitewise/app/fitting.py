@@ -10,28 +10,25 @@ from sitewise.app.loading import Loaded
 from sitewise.app.process import warnings_as_notes
 from sitewise.estimators import GPClassifier, GPOrdinal, GPRegressor
 from sitewise.estimators.base import GPBase
-from sitewise.kernels import Matern52
 from sitewise.likelihoods import BY_NAME
 from sitewise.runtime.progress import bar, reporting_to
 
 
 def estimator(
-    method: str, likelihood: str, features: int, *, ard: bool = False, seed: int = 0, **settings: Any
+    method: str, likelihood: str, features: int, *, ard: bool | str = "auto", seed: int = 0, **settings: Any
 ) -> GPClassifier | GPOrdinal | GPRegressor:
-    """The estimator that the likelihood requires; `ard` gives every column its own lengthscale.
+    """The estimator that the likelihood requires, with the kernel that it has by default; `ard` is its own.
 
     `groups` are the numbers of features that name groups, and `additive` asks for effects of columns.
     """
     groups, additive = settings.pop("groups", []), settings.pop("additive", False)
-    kernel: Matern52 | None = Matern52(lengthscale=np.ones(features - len(groups))) if ard else Matern52()
     if groups or additive:
         settings |= {"groups": groups or None, "additive": additive}
-    if additive or len(groups) == features:
-        kernel = None
+    settings["ard"] = ard
     if BY_NAME[likelihood].support == "ranks":
-        return GPOrdinal(kernel, method=method, random_state=seed, **settings)
+        return GPOrdinal(method=method, random_state=seed, **settings)
     kind = GPClassifier if BY_NAME[likelihood].support == "classes" else GPRegressor
-    return kind(kernel, method=method, likelihood=likelihood, random_state=seed, **settings)
+    return kind(method=method, likelihood=likelihood, random_state=seed, **settings)
 
 
 def fit_with_progress(model: GPBase, X: np.ndarray, y: np.ndarray, doing: str, **side: np.ndarray) -> None:
@@ -45,8 +42,8 @@ def fit_with_progress(model: GPBase, X: np.ndarray, y: np.ndarray, doing: str, *
 
 
 def _scales(kernels: list[Any], features: int) -> dict[str, Any]:
-    """Lengthscales and magnitudes of kernels of one part; those of a sum are in the report of its fit."""
-    if not all(hasattr(k, "lengthscale") for k in kernels):
+    """Lengthscales and magnitudes of kernels of one part; those of sums and effects are in the report of the fit."""
+    if not all(hasattr(k, "lengthscale") and np.ndim(k.variance) == 0 for k in kernels):
         return {"lengthscales": None}
     return {
         "lengthscales": [np.broadcast_to(k.lengthscale, features).tolist() for k in kernels],

@@ -88,7 +88,7 @@ DayFirst = Annotated[
 SkipMissingTarget = Annotated[
     bool, typer.Option("--skip-missing-target", help="Leave out the rows in which the target is missing.")
 ]
-Ard = Annotated[bool, typer.Option("--ard", help="One lengthscale per column instead of one for all.")]
+Ard = Annotated[bool, typer.Option("--ard", help="Free lengthscales of the columns, not drawn towards a common one.")]
 Groups = Annotated[
     str | None,
     typer.Option(

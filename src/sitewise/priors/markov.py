@@ -221,7 +221,7 @@ class MarkovPosterior(LatentPosterior):
         (mean, var), _ = rowwise.apply(_between, prior.harmonics, prior.kernel, rows)
         return self.mean.at(prior.time(X_new)) + mean, var
 
-    def _among(self, X_new: Array, seen: np.ndarray) -> tuple[MarkovGram, Sites, Array]:
+    def _among(self, X_new: Array, seen: Array) -> tuple[MarkovGram, Sites, Array]:
         """New rows among those of the data, as the last ones and without sites, each of which looks at some of the
         states; and their places in the order of time."""
         xp = namespace(self.X, X_new, *self.sites)
@@ -231,15 +231,16 @@ class MarkovPosterior(LatentPosterior):
         gram = replace(gram, h=put(gram.h, place + 1, gram.h[place + 1] * seen))
         return gram, Sites(*(xp.concatenate([a, none]) for a in self.sites)), place
 
-    def _all_alike(self, rows: int) -> np.ndarray:
+    def _all_alike(self, rows: int) -> Array:
         """The states that each of so many rows looks at."""
-        return np.repeat(np.asarray(self.seen)[None], rows, axis=0)
+        xp = namespace(self.seen)
+        return xp.broadcast_to(xp.asarray(self.seen)[None], (rows, self.seen.shape[0]))
 
     def joint(self, X_new: Array) -> tuple[Array, Array]:
         mean, cov = self._joint(X_new, self._all_alike(len(X_new)))
         return self.mean.at(self.prior.time(X_new)) + mean, cov
 
-    def _joint(self, X_new: Array, seen: np.ndarray) -> tuple[Array, Array]:
+    def _joint(self, X_new: Array, seen: Array) -> tuple[Array, Array]:
         """Without the mean."""
         gram, sites, place = self._among(X_new, seen)
         q, factor = gram.condition_with_factor(sites, None)

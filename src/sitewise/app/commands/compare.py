@@ -123,7 +123,7 @@ def compare(
     if loaded.encoding.groups and others:
         _note(f"the rivals do not use {groups!r}, whose groups are new in every fold.", loaded)
     structure = {"groups": loaded.encoding.groups, "additive": additive} if loaded.encoding.groups or additive else {}
-    settings = {"ard": ard, "seed": seed, "n_inducing": inducing, **structure, **own}
+    settings = {"ard": ard or "auto", "seed": seed, "n_inducing": inducing, **structure, **own}
     plan = Plan(names, others, folds, repeats, settings, {"draws": draws, "warmup": warmup, "chains": chains})
     journal = Journal.beside(
         out,

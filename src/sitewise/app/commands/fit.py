@@ -76,7 +76,7 @@ def fit(
     own_process()
     X = loaded.X
     model = estimator(
-        method, loaded.encoding.likelihood, X.shape[1], ard=ard, seed=seed, n_inducing=inducing,
+        method, loaded.encoding.likelihood, X.shape[1], ard=ard or "auto", seed=seed, n_inducing=inducing,
         groups=loaded.encoding.groups, additive=additive,
         sampling={"draws": draws, "warmup": warmup, "chains": chains} if METHODS[method].samples else None, **own,
     )  # fmt: skip
