@@ -4,9 +4,8 @@
     python studies/default_kernel.py --export FOLDER                the same folds as .npz, for default_kernel_rivals.py
     python studies/default_kernel.py --table                        results/default-kernel/README.md
 
-A line of results/default-kernel/folds.jsonl is one fit of one fold.  Kernels that are integrated over their
-hyperparameters have their evidence and the log density of every test row in a file of their own (--rows), from which
-the averages are computed; the lines have means only.
+A line of results/default-kernel/rows.jsonl is one fit of one fold, with the log density of every test row, from which
+the averages are computed.  It and rivals.jsonl are kept as .gz (with four digits): `gunzip -k` them to go on from there.
 """
 
 from __future__ import annotations
