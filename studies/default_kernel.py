@@ -5,7 +5,7 @@
     python studies/default_kernel.py --table                        results/default-kernel/README.md
 
 A line of results/default-kernel/rows.jsonl is one fit of one fold, with the log density of every test row, from which
-the averages are computed.  It and rivals.jsonl are kept as .gz (with four digits): `gunzip -k` them to go on from there.
+the averages are computed.  It and rivals.jsonl are kept as .gz (with four digits): `gunzip -k` them to go on.
 """
 
 from __future__ import annotations
