@@ -58,6 +58,7 @@ def test_a_list_of_kernels():
         ({"kernel": [kernels.RBF()]}, "at least two"),
         ({"kernel": "average", "ard": True}, "leave ard at 'auto'"),
         ({"kernel": "average", "method": "mcmc"}, "averaged by their evidence"),
+        ({"kernel": kernels.RBF(), "groups": [0, 1, 2]}, "no column is left for kernel"),
         ({"kernel": [kernels.RBF(), "linear"]}, "must come from sitewise.kernels"),
     ],
 )

@@ -125,6 +125,8 @@ class GPBase(Explaining, BaseEstimator):
         X = self._kernel_columns(np.asarray(data.X))
         rest = [j for j in range(X.shape[1]) if j not in groups]
         if not rest:
+            if self.kernel is not None or order:
+                raise ValueError("groups names every column of X, so that no column is left for kernel or additive.")
             return [Candidate("groups", structured.with_groups(None, rest, groups))]
         inputs = X[:, rest]
         if order:
