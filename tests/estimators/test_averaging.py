@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from sitewise import GPClassifier, GPRegressor, kernels, load, predict
+from sitewise.errors import UserError
 from sitewise.estimators.candidates import candidates
 from sitewise.hyperpriors import Gamma, LogNormal, Normal
 
@@ -106,3 +107,10 @@ def test_of_one_column_there_is_one_kernel_and_it_is_integrated():
     model = GPRegressor("average").fit(x, np.sin(4 * x[:, 0]))
     assert model.kernel_weights_ == {"isotropic": 1.0} and len(model._latents[0].parts) > 1
     assert model.kernel_.lengthscale < 2
+
+
+def test_nodes_that_would_not_fit_into_memory_are_refused(monkeypatch):
+    monkeypatch.setenv("SITEWISE_MEMORY", "4e-4")  # enough for ten matrices of 60 rows, which a fit has
+    GPClassifier().fit(X, PAIR)
+    with pytest.raises(UserError, match="matrices of"):
+        GPClassifier("average").fit(X, PAIR)

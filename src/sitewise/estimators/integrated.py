@@ -13,6 +13,7 @@ from sitewise.data import Data
 from sitewise.estimators.latent import Latent
 from sitewise.estimators.mixture import Functions, Mixture
 from sitewise.learning.integration import Integrated
+from sitewise.runtime import memory
 
 _SLIGHT = 1e-4  # nodes of smaller weight change no prediction
 
@@ -38,6 +39,8 @@ class IntegratedLatent(Latent):
         nodes = [(share * node.weight, node) for share, one in found for node in one.nodes]
         kept = [(w, node) for w, node in nodes if w > _SLIGHT]
         weight = np.array([w for w, _ in kept])
+        if main.model.prior.dense:  # every node keeps a matrix of its own for predictions
+            memory.require_full(data.rows, main.model.likelihood.latents, len(kept))
         parts = tuple(Latent.of(node.model, data, node.sites) for _, node in kept)
         return IntegratedLatent.made(main, parts, weight / np.sum(weight))
 
