@@ -94,6 +94,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--table", action="store_true", help="only write the page")
     options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "markov.jsonl"
     if options.case is not None:
         print(json.dumps(run(options.case), indent=1))

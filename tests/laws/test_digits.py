@@ -3,6 +3,8 @@
 Every test here failed once, in silence: the fuzz found it (docs/explanation/trust.md).
 """
 
+import contextlib
+
 import jax
 import jax.numpy as jnp
 import mpmath
@@ -11,7 +13,7 @@ import pytest
 
 from cases import problem
 from sitewise import EP, VI, Data, Laplace, Model, Outcome, evidence, kernels, likelihoods, means, posterior
-from sitewise.kernels.distances import squared_distances
+from sitewise.kernels.distances import same_rows, squared_distances
 from sitewise.numerics import cholesky
 from sitewise.numerics.softmax_sites import condition_on_sites
 from sitewise.sites import Sites
@@ -148,6 +150,16 @@ def test_distances_of_ordinary_rows_survive_far_ones(case):
     assert np.array_equal(beside[:3], alone)
     slope = jax.grad(lambda s: jnp.sum(squared_distances(jnp.asarray(new) / s, jnp.asarray(X) / s)))(2.0)
     assert float(slope) == pytest.approx(-2 * truth.sum() / 8, rel=1e-7)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_neighbours_in_clusters_far_apart(shared):
+    """Ten pairs of times, a million lengthscales between them: predictions were wrong by half a standard deviation."""
+    X = (1e6 * np.arange(10.0)[:, None] + [0.0, 0.3]).reshape(-1, 1)
+    exact = np.exp(-np.abs(X - X.T) / 0.4)
+    with same_rows(X) if shared else contextlib.nullcontext():
+        found, _ = kernels.Matern12(0.4).pairs_with_pull(X, X)
+    np.testing.assert_allclose(found, exact, atol=1e-9)
 
 
 def test_a_difference_in_the_last_digit_is_none():

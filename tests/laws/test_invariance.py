@@ -70,3 +70,19 @@ def test_fractional_weights_are_powers_of_the_likelihood(engine):
     shift = ROWS * (0.5 * 0.75 * np.log(2 * np.pi * 0.16) - 0.5 * np.log(0.25))
     for key in ("laplace", "elbo", "ep", "power"):
         assert a[0][key] - shift == pytest.approx(float(b[0][key]), abs=1e-8), key
+
+
+@pytest.mark.parametrize("method", ["EP", "VI"])
+def test_gradients_with_less_than_one_copy_of_every_row(method):
+    """Rows that only fill up a program are copies of the first, whose cavity was that of a whole copy: NaN."""
+    import sitewise
+    from sitewise import evidence, likelihoods, value_and_grad
+
+    data = Data.of([[0.1], [0.7]], [0.3, -1.2], [0.5, 0.2])
+
+    def value(scale):
+        inference = getattr(sitewise, method)(tol=1e-12)
+        return value_and_grad(inference, evidence.ep)(Model.full(kernels.RBF(), likelihoods.Gaussian(scale)), data)
+
+    up, down = (float(value(0.5 + h)[0]) for h in (1e-5, -1e-5))
+    assert float(value(0.5)[1].likelihood.scale) == pytest.approx((up - down) / 2e-5, rel=1e-6)

@@ -20,17 +20,17 @@ _ROUNDING_SHARE = 1e-13
 # Coordinates, in lengthscales, are clipped to this size: larger ones have squares that overflow, and infinity minus
 # infinity would make the farthest rows the nearest.
 _LARGEST = {8: 1e150, 4: 1e17}
-# Where the squared norm of one row is this many times the median, subtracting norms leaves too few digits for the other
-# rows.
+# Where the squared norm of one row, in lengthscales, is this large, or this many times the median, subtracting norms
+# leaves too few digits for the other rows.
 _UNEVEN = {8: 1e6, 4: 1e3}
 
 
 def squared_distances(A: Array, B: Array) -> Array:
-    """|a_i − b_j|²; exactly 0 for equal rows.
+    """|a_i − b_j|² of rows in lengthscales; exactly 0 for equal rows.
 
     They are computed by one matrix product, with the median of B as the origin.  That loses digits where rows are far
-    from the origin and near each other, or differ in a narrow column only: with one entry of 10⁸ in the table, two
-    clusters far apart, or a column of 10⁹ beside one of 1, different rows would become equal.  In these cases
+    from the origin and near each other, or differ in a narrow column only: with one entry of 10⁸ in the table, clusters
+    a million lengthscales apart, or a column of 10⁹ beside one of 1, different rows would become equal.  In these cases
     differences are taken column by column.  B alone decides which formula is used, so that a prediction does not depend
     on the other rows of A.
     """
@@ -39,14 +39,21 @@ def squared_distances(A: Array, B: Array) -> Array:
     same = B is A
     A = xp.clip(A, -_LARGEST[size], _LARGEST[size])
     B = A if same else xp.clip(B, -_LARGEST[size], _LARGEST[size])
+    centre, uneven = _centre(B, 1.0)
+    return cond(uneven, lambda: _by_column(A, B), lambda: _by_product(A - centre, B - centre))
+
+
+def _centre(B: Array, unit: Array | float) -> tuple[Array, Array]:
+    """The origin of the matrix product, and whether the product would lose digits that count for this lengthscale."""
+    xp = namespace(B)
     # Medians of about a hundred rows: sorting all of them would take longer than the product.
     some = slice(None, None, max(1, B.shape[0] // 100))
     centre = stop_gradient(xp.median(B[some], axis=0))
     squares = stop_gradient((B - centre) ** 2)
     norms, columns = xp.sum(squares, axis=1), xp.max(squares, axis=0)
     narrowest = xp.min(xp.where(columns > 0, columns, xp.inf))
-    uneven = xp.max(norms) > _UNEVEN[size] * xp.minimum(xp.median(norms[some]), 100 * narrowest)
-    return cond(uneven, lambda: _by_column(A, B), lambda: _by_product(A - centre, B - centre))
+    typical = xp.minimum(xp.median(norms[some]), 100 * narrowest)
+    return centre, xp.max(norms) > _UNEVEN[B.dtype.itemsize] * xp.minimum(typical, unit**2)
 
 
 def _by_product(A: Array, B: Array) -> Array:
@@ -84,7 +91,7 @@ def _by_column(A: Array, B: Array) -> Array:
     return lax.scan(jax.checkpoint(add), none, (A.T, B.T))[0]
 
 
-_rows: contextvars.ContextVar[tuple[Any, list[np.ndarray]]] = contextvars.ContextVar("rows", default=(None, []))
+_rows: contextvars.ContextVar[tuple[Any, dict[bool, np.ndarray]]] = contextvars.ContextVar("rows", default=(None, {}))
 
 
 @contextlib.contextmanager
@@ -93,18 +100,21 @@ def same_rows(X: Any) -> Iterator[None]:
 
     A kernel with one lengthscale only divides them.
     """
-    token = _rows.set((X, []))
+    token = _rows.set((X, {}))
     try:
         yield
     finally:
         _rows.reset(token)
 
 
-def distances_of(X: np.ndarray) -> np.ndarray | None:
-    """Squared distances between the rows of X, if X is that of `same_rows`."""
+def distances_of(X: np.ndarray, lengthscale: np.ndarray) -> np.ndarray | None:
+    """Squared distances between the rows of X in units of its one lengthscale, if X is that of `same_rows`."""
     rows, found = _rows.get()
     if rows is not X:
         return None
-    if not found:
-        found.append(squared_distances(X, X))
-    return found[0]
+    limit = _LARGEST[X.dtype.itemsize]
+    clipped = np.clip(X, -limit, limit)
+    centre, uneven = _centre(clipped, float(np.ravel(lengthscale)[0]))
+    if bool(uneven) not in found:
+        found[bool(uneven)] = _by_column(clipped, clipped) if uneven else _by_product(*2 * (clipped - centre,))
+    return found[bool(uneven)] / np.square(lengthscale)

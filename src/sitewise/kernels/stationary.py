@@ -69,9 +69,9 @@ class Stationary(Kernel):
         return scaled, scaled if B is A else B / self.lengthscale
 
     def pairs_with_pull(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Pull]:
-        known = distances_of(A) if B is A and np.size(self.lengthscale) == 1 else None
+        known = distances_of(A, self.lengthscale) if B is A and np.size(self.lengthscale) == 1 else None
         A, B = self._scaled(A, B)
-        d2 = squared_distances(A, B) if known is None else known / np.square(self.lengthscale)
+        d2 = squared_distances(A, B) if known is None else known
         some = triangle.Lower(len(A)) if B is A else triangle.All(d2.shape)
         distances = some.pack(d2)
         values, pull_values = self._shape_with_pull(distances)
