@@ -70,6 +70,6 @@ def _inner(settings: Any, likelihood: Likelihood, rows: Any) -> tuple[Values, Va
     (weight, log_z), y, q_rows, sites, more = rows
     data = Data(jnp.zeros((weight.shape[0], 0)), jnp.moveaxis(y, -1, 0), weight, fractional=fractional)
     if fractional:
-        # `rowwise` fills up with copies of a row; q may hold less of its site than the cavity of a whole one takes away.
+        # `rowwise` fills up with copies of a row, of whose site q may hold less than a whole cavity takes away.
         sites = tuple(jnp.where(weight > 0, site, 0.0) for site in sites)
     return function(own, likelihood, data, kind.of_rows(q_rows, jnp.sum(log_z)), Sites(*sites), *more)
