@@ -57,6 +57,21 @@ def test_two_parameters_on_a_grid():
     assert sum(node.weight for node in found.nodes) == pytest.approx(1)
 
 
+@pytest.mark.parametrize(("width", "span"), [(1.0, 4.0), (4.0, 8.0)])
+def test_two_parameters_on_a_lattice(width, span):
+    """A wide prior bends the posterior: the rule misses a tenth of its logarithm and a third of its deviations."""
+    fit = resolve("vi", priors={"*": hyperpriors.LogNormal(0.0, width)}).fit(
+        Model.full(kernels.Matern52(), likelihoods.BernoulliProbit()), Data.of(X, LABELS)
+    )
+    found = integrate(fit, "lattice" if width == 1 else "auto")
+    log_z, mean, sd = _brute_force(fit, 21, span)
+    assert found.design == "lattice" and len(found.nodes) <= 60 and not found.problems
+    assert found.log_evidence == pytest.approx(log_z, abs=0.05)
+    got = _moments(found)
+    np.testing.assert_allclose(got[0], mean, atol=0.1 * np.max(sd))
+    np.testing.assert_allclose(got[1], sd, rtol=0.15)
+
+
 def test_three_parameters_by_a_central_composite_design():
     fit = _fit(likelihoods.Gaussian(), F + 0.3 * RNG.normal(size=20))
     found = integrate(fit)

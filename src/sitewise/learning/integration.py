@@ -12,6 +12,10 @@ where (z_k, w_k) is a rule for the standard normal density (`designs`).  Where �
 not, the weights w_k r_k show it.  This is INLA's outer loop (Rue, Martino & Chopin 2009) with any evidence in the place
 of Laplace's.  Predictions are mixtures of those of the nodes.
 
+Where π of one or two parameters is far from Gaussian (a bent ridge, say), a lattice takes the place of the rule: z on
+the points of _SPACING·ℤᵖ that are reached from the mode through points where π is at most _DEPTH nats below its largest
+value, with equal weights in z, which is the trapezoidal rule.
+
 The fit maximises evidence + log p(θ), without the Jacobian.  One Newton step, (U Λ Uᵀ)⁻¹ times the derivative of the
 difference, leads from there to the mode of π.
 """
@@ -19,6 +23,8 @@ difference, leads from there to the mode of π.
 from __future__ import annotations
 
 import dataclasses
+import heapq
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +43,7 @@ from sitewise.runtime.engine import to_host
 from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
-DESIGNS = ("auto", "grid", "ccd", "laplace")
+DESIGNS = ("auto", "grid", "ccd", "laplace", "lattice")
 _ON_A_GRID = 2  # parameters
 _DIRECTIONS = 8  # of more parameters, those in which they are least certain
 _LOOSEST = 4.0  # largest standard deviation of log θ that a design reaches for
@@ -45,8 +51,12 @@ _STEP = 1e-4
 # Below these the design is not to be trusted.
 _LEAST_EFFECTIVE = 0.3
 _MOST_OUTSIDE = 0.3
+_MOST_OPEN = 0.05  # the same for a lattice that broke off
 _MOST_FAILED = 0.02
 _OUTERMOST = 0.7  # of the largest squared distance from the centre
+# A rule that is less effective gives way to a lattice of such points.
+_PLAIN = 0.6
+_SPACING, _DEPTH, _MOST_POINTS = 1.25, 4.0, 60
 
 
 class Node(NamedTuple):
@@ -66,9 +76,10 @@ class Integrated:
     log_evidence   log ∫ exp(evidence + log p(v)) dv, in nats; with proper, normalised priors the evidence of the model
                    with θ integrated out
     effective      (Σ w r)² / Σ w r² over the rule, between 0 and 1: 1 where π is Gaussian
-    outside        how much more weight the outermost nodes have than a Gaussian would give them; what lies beyond them
-                   is missed
-    failed         the share of a Gaussian at the nodes where inference did not settle; their weight here is 0
+    outside        how much more weight the outermost nodes have than a Gaussian would give them, or the weight of those
+                   where a lattice broke off; what lies beyond them is missed
+    failed         the share of a Gaussian (of the points, on a lattice) at the nodes where inference did not settle;
+                   their weight here is 0
     directions     how many directions were integrated over, of how many
     """
 
@@ -90,27 +101,28 @@ class Integrated:
     def problems(self) -> list[str]:
         """Why the integral is not to be trusted, in words; empty if nothing speaks against it."""
         found = []
-        if self.effective < _LEAST_EFFECTIVE:
+        if self.design != "lattice" and self.effective < _LEAST_EFFECTIVE:
             found.append(
                 f"The posterior of the hyperparameters is far from Gaussian: {self.effective:.0%} of the design is "
                 "effective."
             )
-        if self.outside > _MOST_OUTSIDE:
+        if self.outside > (_MOST_OPEN if self.design == "lattice" else _MOST_OUTSIDE):
             found.append(
-                f"{self.outside:.0%} of the mass is at the outermost nodes, beyond what a Gaussian has there, and more "
-                "may lie beyond them: a prior on the hyperparameters, or method='mcmc', would tell."
+                f"{self.outside:.0%} of the mass is at nodes beyond which more may lie: a prior on the "
+                "hyperparameters, or method='mcmc', would tell."
             )
         if self.failed > _MOST_FAILED:
-            found.append(f"Inference did not settle at nodes that would hold {self.failed:.0%} of a Gaussian.")
+            found.append(f"Inference did not settle at {self.failed:.0%} of the nodes, by weight of the design.")
         return found
 
 
 def integrate(fit: SiteFit, design: str = "auto", final: Inference | None = None) -> Integrated:
     """Nodes around the optimum of a fit.  It costs a gradient for every parameter, and one solution for each node.
 
-    design   "grid" (up to two parameters), "ccd" (central composite), or "laplace" (the latter with a Gaussian in the
-             place of π); "auto" is grid for one or two parameters and ccd for more.  Of more than eight parameters the
-             directions are those in which they are least certain; the others stay at the mode
+    design   "grid" (up to two parameters), "ccd" (central composite), "laplace" (the latter with a Gaussian in the
+             place of π) or "lattice" (up to two parameters); "auto" is ccd for three parameters and more, else grid,
+             and lattice if the grid shows that π is far from Gaussian.  Of more than eight parameters the directions
+             are those in which they are least certain; the others stay at the mode
     final    inference of the sites that are returned, if not that of the fit
     """
     if design not in DESIGNS:
@@ -132,32 +144,85 @@ def integrate(fit: SiteFit, design: str = "auto", final: Inference | None = None
         centre = curvature.vector.copy()
         centre[free] += U @ ((U.T @ here.slope_of_volume(centre)[free]) / values)
         chosen = min(len(free), _DIRECTIONS)  # eigenvalues increase: the least certain come first
-        spread = U[:, :chosen] / np.sqrt(values[:chosen])
+        axes = np.zeros((len(centre), chosen))
+        axes[free] = U[:, :chosen] / np.sqrt(values[:chosen])
+        log_volume = -0.5 * float(np.sum(np.log(values)))
+
+        def at(z: np.ndarray) -> _Point:
+            return _Point(centre + axes @ z, *here.at(centre + axes @ z))
+
         kind = ("grid" if chosen <= _ON_A_GRID else "ccd") if design == "auto" else design
-        z, weight = _rule(kind, chosen)
-        found = []
-        for point in z:
-            vector = centre.copy()
-            vector[free] += spread @ point
-            found.append((vector, *here.at(vector)))
-    logs = np.array([log for *_, log in found])
+        if kind == "lattice":
+            return _on_lattice(at, chosen, log_volume)
+        found = _by_rule(kind, at, chosen, len(free), log_volume)
+        if design == "auto" and kind == "grid" and found.effective < _PLAIN:
+            return _on_lattice(at, chosen, log_volume)
+        return found
+
+
+class _Point(NamedTuple):
+    vector: np.ndarray
+    model: Model
+    sites: Sites
+    log_density: float  # −inf where inference did not settle
+
+
+def _by_rule(
+    kind: str, at: Callable[[np.ndarray], _Point], dimensions: int, free: int, log_volume: float
+) -> Integrated:
+    z, weight = _rule(kind, dimensions)
+    found = [at(point) for point in z]
+    logs = np.array([point.log_density for point in found])
     gaussian = -0.5 * np.sum(z**2, axis=1)
     ratio = np.where(np.isfinite(logs), logs, -np.inf) - gaussian
     if not np.isfinite(ratio).any():
         raise ValueError("Inference settled at no node around the optimum; use a prior or bounds, or another method.")
-    volume = 0.5 * len(free) * np.log(2 * np.pi) - 0.5 * np.sum(np.log(values))
     total = float(logsumexp(ratio, b=weight))
     share = weight * np.exp(ratio - total)
     mean_square = float(logsumexp(2 * ratio, b=weight))
     outer = gaussian <= _OUTERMOST * np.min(gaussian)
     if kind == "laplace":
         share = np.where(np.isfinite(logs), weight, 0.0) / np.sum(weight[np.isfinite(logs)])
-    nodes = [Node(v, m, s, float(log), float(w)) for (v, m, s, log), w in zip(found, share, strict=True)]
     return Integrated(
-        nodes, kind, total + volume, float(np.exp(2 * total - mean_square)),
+        [Node(*point, float(w)) for point, w in zip(found, share, strict=True)], kind,
+        total + 0.5 * free * np.log(2 * np.pi) + log_volume, float(np.exp(2 * total - mean_square)),
         float(np.sum(np.maximum(share - weight, 0.0)[outer])) if kind != "laplace" else 0.0,
-        float(np.sum(weight[~np.isfinite(logs)])), (chosen, len(free)),
+        float(np.sum(weight[~np.isfinite(logs)])), (dimensions, free),
     )  # fmt: skip
+
+
+def _on_lattice(at: Callable[[np.ndarray], _Point], dimensions: int, log_volume: float) -> Integrated:
+    """Points are visited in the order of the density next to them, so that a lattice that ends early has the best."""
+    if dimensions > _ON_A_GRID:
+        raise ValueError(f"A lattice is for up to {_ON_A_GRID} hyperparameters, and there are {dimensions}; use 'ccd'.")
+    found: dict[tuple[int, ...], _Point] = {}
+    waiting = [(-np.inf, (0,) * dimensions)]
+    best = -np.inf
+    while waiting and len(found) < _MOST_POINTS:
+        below, place = heapq.heappop(waiting)
+        if place in found or -below < best - _DEPTH:
+            continue
+        found[place] = point = at(_SPACING * np.array(place, dtype=float))
+        best = max(best, point.log_density)
+        for other in _neighbours(place):
+            heapq.heappush(waiting, (-point.log_density, other))
+    if not np.isfinite(best):
+        raise ValueError("Inference settled at no node around the optimum; use a prior or bounds, or another method.")
+    logs = np.array([point.log_density for point in found.values()])
+    total = float(logsumexp(logs))
+    share = np.exp(logs - total)
+    inside = [place for place, log in zip(found, logs, strict=True) if log >= best - _DEPTH]
+    open_ended = {place for place in inside if not found.keys() >= set(_neighbours(place))}
+    return Integrated(
+        [Node(*point, float(w)) for point, w in zip(found.values(), share, strict=True)], "lattice",
+        total + dimensions * np.log(_SPACING) + log_volume, float(1 / (len(share) * np.sum(share**2))),
+        float(sum(w for place, w in zip(found, share, strict=True) if place in open_ended)),
+        float(np.mean(~np.isfinite(logs))), (dimensions, dimensions),
+    )  # fmt: skip
+
+
+def _neighbours(place: tuple[int, ...]) -> list[tuple[int, ...]]:
+    return [(*place[:i], place[i] + step, *place[i + 1 :]) for i in range(len(place)) for step in (-1, 1)]
 
 
 def laplace_evidence(fit: SiteFit) -> float:
