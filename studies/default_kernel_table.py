@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -108,6 +109,16 @@ def write(rows: Path, folder: Path) -> None:
     lines += [f"- {' '.join(map(str, key))}: {why}" for key, why in results.problems] or ["None."]
     (folder / "README.md").write_text("\n".join(lines) + "\n")
     (folder / "means.csv").write_text("\n".join(means) + "\n")
+    _keep(rows)
+
+
+def _keep(rows: Path) -> None:
+    """The lines compressed, densities and probabilities with four digits."""
+    with gzip.GzipFile(f"{rows}.gz", "wb", mtime=0) as file:
+        for line in rows.read_text().splitlines():
+            row = json.loads(line)
+            short = {k: np.round(row[k], 4).tolist() for k in ("probability", "density") if k in row}
+            file.write((json.dumps({**row, **short}) + "\n").encode())
 
 
 def _summary(table: dict, wanted: list[str]) -> list[str]:
