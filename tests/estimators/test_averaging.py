@@ -46,6 +46,12 @@ def test_lengthscales_are_those_of_the_likeliest_kernel(model):
     assert all(0 < one.low < one.value < one.high and one.error > 0 for one in found)
 
 
+def test_several_kernels_have_no_terms_in_common(model):
+    for ask in (model.term_shares, lambda: model.predict_terms(NEW)):
+        with pytest.raises(ValueError, match="no terms in common; use additive=True"):
+            ask()
+
+
 def test_a_list_of_kernels():
     y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=60)
     model = GPRegressor([kernels.Linear(), kernels.RBF(active_dims=[0])]).fit(X, y)

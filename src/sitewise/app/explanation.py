@@ -80,8 +80,8 @@ def explain(model: GPBase, encoding: Encoding, X: np.ndarray, positive: str | No
 
 
 def _terms(model: GPBase, names: list[str]) -> list[dict[str, Any]]:
-    """Shares of the parts of a kernel that is a sum, the largest first; none for other kernels."""
-    if len(model.predict_terms(model._X[:1]).names) <= 2:
+    """Shares of the parts of a kernel that is a sum, the largest first; none for others, and for several kernels."""
+    if hasattr(model, "kernel_weights_") or len(model.predict_terms(model._X[:1]).names) <= 2:
         return []
     found = term_shares(model, names=names)
     return [

@@ -15,16 +15,15 @@ from sitewise.runtime.progress import bar, reporting_to
 
 
 def estimator(
-    method: str, likelihood: str, features: int, *, ard: bool | str = "auto", seed: int = 0, **settings: Any
+    method: str, likelihood: str, features: int, *, seed: int = 0, **settings: Any
 ) -> GPClassifier | GPOrdinal | GPRegressor:
-    """The estimator that the likelihood requires, with the kernel that it has by default; `ard` is its own.
+    """The estimator that the likelihood requires, with the kernel that it has by default.
 
     `groups` are the numbers of features that name groups, and `additive` asks for effects of columns.
     """
     groups, additive = settings.pop("groups", []), settings.pop("additive", False)
     if groups or additive:
         settings |= {"groups": groups or None, "additive": additive}
-    settings["ard"] = ard
     if BY_NAME[likelihood].support == "ranks":
         return GPOrdinal(method=method, random_state=seed, **settings)
     kind = GPClassifier if BY_NAME[likelihood].support == "classes" else GPRegressor

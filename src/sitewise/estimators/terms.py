@@ -69,6 +69,7 @@ class Shares:
 def predict_terms(model: Any, X: Any) -> Terms:
     """Every part of the latent functions at new rows; `GPBase.predict_terms` describes it."""
     X, names = model._new_rows(X), names_of(model)
+    _require_one_kernel(model)
     scale, level = getattr(model, "y_scale_", 1.0), getattr(model, "y_mean_", 0.0)
     found, called = [], []
     for latent in model._latents:
@@ -85,6 +86,11 @@ def predict_terms(model: Any, X: Any) -> Terms:
         found.append((np.concatenate([first, scale * mean]), np.concatenate([0 * first, scale * np.sqrt(var)])))
     mean, sd = (np.moveaxis(np.stack(a), 0, -1) if len(found) > 1 else a[0] for a in zip(*found, strict=True))
     return Terms((MEAN, *called), np.moveaxis(mean, 0, 1), np.moveaxis(sd, 0, 1), outputs_of(model))
+
+
+def _require_one_kernel(model: Any) -> None:
+    if hasattr(model, "kernel_weights_"):
+        raise ValueError("Kernels that are averaged have no terms in common; use additive=True, or one kernel.")
 
 
 def _moments(part: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -117,6 +123,7 @@ def term_shares(model: Any, X: Any = None, names: Sequence[str] | None = None) -
     `names` are those of the columns, where the estimator was given an array.
     """
     names = names_of(model) if names is None else names
+    _require_one_kernel(model)
     over = background(model, X, _MANY)
     total = None
     for latent in model._latents:

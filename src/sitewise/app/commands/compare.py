@@ -71,6 +71,7 @@ def compare(
         bool, typer.Option(help="Compare with a linear model and boosted trees of scikit-learn, lightly tuned.")
     ] = True,
     ard: options.Ard = False,
+    average: options.Average = False,
     groups: options.Groups = None,
     additive: options.Additive = False,
     inducing: options.Inducing = None,
@@ -100,6 +101,7 @@ def compare(
         raise UserError(
             f"{samples[0]} samples the full GP: leave it out of --methods, or use --max-rows instead of --inducing."
         )
+    kernel = options.kernel_settings(average, ard, groups, additive, inducing, names)
     check_writable(out)
     side = side_columns.named(
         exposure=exposure, trials=trials, lower=lower, upper=upper, event=event, until=until, noise=noise
@@ -123,7 +125,7 @@ def compare(
     if loaded.encoding.groups and others:
         _note(f"the rivals do not use {groups!r}, whose groups are new in every fold.", loaded)
     structure = {"groups": loaded.encoding.groups, "additive": additive} if loaded.encoding.groups or additive else {}
-    settings = {"ard": ard or "auto", "seed": seed, "n_inducing": inducing, **structure, **own}
+    settings = {**kernel, "seed": seed, "n_inducing": inducing, **structure, **own}
     plan = Plan(names, others, folds, repeats, settings, {"draws": draws, "warmup": warmup, "chains": chains})
     journal = Journal.beside(
         out,

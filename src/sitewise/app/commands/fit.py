@@ -43,6 +43,7 @@ def fit(
     noise: side_columns.Noise = None,
     order: side_columns.Order = None,
     ard: options.Ard = False,
+    average: options.Average = False,
     groups: options.Groups = None,
     additive: options.Additive = False,
     inducing: options.Inducing = None,
@@ -62,6 +63,7 @@ def fit(
     from sitewise.app.loading import load
     from sitewise.estimators.persistence import to_bytes
 
+    kernel = options.kernel_settings(average, ard, groups, additive, inducing, [method])
     check_writable(out)
     side = side_columns.named(
         exposure=exposure, trials=trials, lower=lower, upper=upper, event=event, until=until, noise=noise
@@ -76,8 +78,8 @@ def fit(
     own_process()
     X = loaded.X
     model = estimator(
-        method, loaded.encoding.likelihood, X.shape[1], ard=ard or "auto", seed=seed, n_inducing=inducing,
-        groups=loaded.encoding.groups, additive=additive,
+        method, loaded.encoding.likelihood, X.shape[1], seed=seed, n_inducing=inducing,
+        groups=loaded.encoding.groups, additive=additive, **kernel,
         sampling={"draws": draws, "warmup": warmup, "chains": chains} if METHODS[method].samples else None, **own,
     )  # fmt: skip
     fit_with_progress(model, X, loaded.y, f"fitting {loaded.table.rows} rows by {method}", **loaded.side)
