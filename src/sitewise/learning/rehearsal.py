@@ -12,12 +12,20 @@ import dataclasses
 import jax
 import numpy as np
 
+from sitewise.data import Data
 from sitewise.kernels.distances import same_rows
 from sitewise.learning.search import Search
 
 _ROWS, _PER_INPUT = 2_000, 5  # rows of a rehearsal, at least, and for each inducing input
 _SAVES = 3  # it is worth its time where all rows are at least this many times as many
-_TOL = 1e-4  # gradient per row; the optimum for all rows is farther away than this resolves
+TOL = 1e-4  # gradient per row; the optimum for all rows is farther away than this resolves
+
+
+def drawn_rows(data: Data, inducing: int, seed: int) -> np.ndarray:
+    """Places of the rows that are enough to learn from at first; all that count if there are no more."""
+    counted = np.flatnonzero(np.asarray(data.weight) > 0)
+    rows = min(len(counted), max(_ROWS, _PER_INPUT * inducing))
+    return np.sort(np.random.default_rng(seed).choice(counted, rows, replace=False))
 
 
 def rehearsed(search: Search, start: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
@@ -28,13 +36,12 @@ def rehearsed(search: Search, start: np.ndarray, seed: int) -> tuple[np.ndarray,
     """
     prior, data = search.model.prior, search.data
     inducing = getattr(prior, "inducing", None)
-    counted = np.flatnonzero(np.asarray(data.weight) > 0)
-    rows = max(_ROWS, _PER_INPUT * (0 if inducing is None else len(inducing)))
-    if prior.exact or not search.on_host or not len(start) or len(counted) < _SAVES * rows:
+    drawn = drawn_rows(data, 0 if inducing is None else len(inducing), seed)
+    rows, counted = len(drawn), np.count_nonzero(np.asarray(data.weight) > 0)
+    if prior.exact or not search.on_host or not len(start) or counted < _SAVES * rows:
         return start, None
-    drawn = np.sort(np.random.default_rng(seed).choice(counted, rows, replace=False))
     some = jax.tree.map(lambda a: np.asarray(a)[drawn], data)
-    settings = dataclasses.replace(search.settings, tol=max(_TOL, search.settings.tol))
+    settings = dataclasses.replace(search.settings, tol=max(TOL, search.settings.tol))
     first = Search(settings, search.model, some, rows, None, None)
     with same_rows(first.data.X):
         end = first.drive(start)

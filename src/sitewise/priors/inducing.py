@@ -1,6 +1,7 @@
 """Choosing inducing inputs.  The same inputs and seed give the same choice.
 
-kmeans   the centres of m clusters (by mini-batches for large tables); greedy instead, where the kernel has levels
+kmeans   the centres of m clusters (by mini-batches for large tables), in lengthscales where the kernel has one for every
+         column; greedy instead, where the kernel has levels
 greedy   at each step the row of largest prior variance given those chosen so far: pivoted Cholesky of κ(X, X), O(nm²)
 """
 
@@ -42,13 +43,20 @@ def select(
     if inducing == "kmeans" and kernel is not None and level_columns(kernel, range(X.shape[1])):
         inducing = "greedy"
     if inducing == "kmeans":
-        return _kmeans(X, count, seed)
+        scale = _lengthscales(kernel, X.shape[1])
+        return _kmeans(X / scale, count, seed) * scale
     if inducing == "greedy":
         if kernel is None:
             raise ValueError("Greedy selection needs a kernel; pass kernel=, or use 'kmeans'.")
         kernel.check(X.shape[1])
         return _greedy(X, count, kernel, seed)
     raise ValueError(f"Unknown selection {inducing!r}; choose 'kmeans' or 'greedy', or give an array.")
+
+
+def _lengthscales(kernel: Kernel | None, columns: int) -> np.ndarray:
+    """The lengthscale of every column; ones where the kernel has none, or one for all, which moves no centre."""
+    found = np.asarray(getattr(kernel, "lengthscale", 1.0), float)
+    return found if found.shape == (columns,) else np.ones(columns)
 
 
 def _kmeans(X: np.ndarray, count: int, seed: int) -> np.ndarray:
