@@ -1,7 +1,8 @@
 """Which inducing inputs?  Test log density and time of k-means and greedy choices, at the start and refreshed.
 
-    python studies/inducing_inputs.py --data DIR --jobs 16 [--sets NAME ...] [--seeds 42 7] [--folds 0 1] [--sizes 50 150]
-                                      [--choices NAME ...] [--kernels isotropic shrunk] [--seconds 300]
+    python studies/inducing_inputs.py --data DIR --jobs 16 [--sets NAME ...] [--seeds 42 7] [--folds 0 1]
+                                      [--sizes 50 150] [--choices NAME ...] [--kernels isotropic shrunk]
+                                      [--seconds 300]
     python studies/inducing_inputs.py --table
 
 The five sets of the paper's table 3, protocol clean, with the sparse default (EP's sites and evidence):
@@ -68,7 +69,7 @@ def run(task: Task, data: Path | None) -> dict[str, Any]:
     first = inducing.select(rows.X, "kmeans" if "+" in task.choice else name, task.m, kernel=kernel, seed=0)
     model = Model.sparse(kernel, likelihoods.BernoulliProbit(), first)
     if "+" in task.choice:
-        model = refreshed(learner, model, training, name, 0, times=task.choice.count("+"))
+        model = refreshed(learner, model, training, 0, name, times=task.choice.count("+"))
     fit = learner.fit(model, training)
     seconds = time.process_time() - start
     density = np.asarray(fit.posterior().log_density(rows.X_test, rows.y_test))
@@ -124,9 +125,9 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines = [
         "# Inducing inputs",
         "",
-        "Made by `python studies/inducing_inputs.py --table`; its first lines say what the columns are. Protocol clean, "
-        "EP's sites and evidence. Mean test log density over the folds that all the choices of a line have; bold: within "
-        "0.001 of the best. In brackets fits that did not converge.",
+        "Made by `python studies/inducing_inputs.py --table`; its first lines say what the columns are. Protocol "
+        "clean, EP's sites and evidence. Mean test log density over the folds that all the choices of a line have; "
+        "bold: within 0.001 of the best. In brackets fits that did not converge.",
         "",
         f"| kernel | m | set | seed | folds | {' | '.join(CHOICES)} |",
         "|---|---|---|---|---|" + "---|" * len(CHOICES),

@@ -96,6 +96,8 @@ def _collapsed(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, p
 
     `_ep` itself averages the residual inside the logarithm, which rewards residual variance (the bias of FITC).
     """
+    if likelihood.latents > 1:
+        raise ValueError("The collapsed evidence is for one latent function per row; use 'elbo' for joint classes.")
     a = share(data, power)
     left = q.cavity(sites, a)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sitewise.checks import at_least
+from sitewise.estimators.inducing_settings import REFRESHED
 from sitewise.estimators.training import Approximate, Sampling
 from sitewise.learning.integration import DESIGNS
 from sitewise.learning.vem import VEM
@@ -37,7 +38,8 @@ def method_of(estimator: Any) -> Approximate | Sampling:
         if e.tol is not None:
             settings["tol"] = float(e.tol)
     parts = {name: getattr(e, name) for name in ("inference", "evidence", "gradient", "power")}
-    return Approximate(resolve(e.method, **parts, **settings), _design(e))
+    refresh = isinstance(e.inducing, str) and e.inducing == REFRESHED
+    return Approximate(resolve(e.method, **parts, **settings), _design(e), refresh=refresh)
 
 
 def _design(e: Any) -> str | None:

@@ -283,7 +283,8 @@ def climbed(problem: Objective, model: Model) -> str:
 
 def _all_evidences(names: tuple[str, ...], model: Model, data: Data, sites: Sites) -> dict[str, Array]:
     on_sites = evidence.conditioned(model, data, sites)
-    chosen = [name for name in names if not (model.prior.exact and name in evidence.FOR_RESIDUALS)]
+    plain = model.prior.exact or model.likelihood.latents > 1
+    chosen = [name for name in names if not (plain and name in evidence.FOR_RESIDUALS)]
     return {name: evidence.ALL[name].on_marginals(*on_sites) for name in chosen}
 
 
