@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from sitewise.checks import at_least
 from sitewise.priors.inducing import SECONDS, SELECTIONS, how_many
 
 REFRESHED = "refreshed"
@@ -41,6 +40,6 @@ def count_of(n_inducing: Any, rows: int, fits: int, classes: int) -> int | None:
         return None
     if isinstance(n_inducing, str):
         return how_many(rows, seconds_of(n_inducing), fits=fits, classes=classes)
-    if isinstance(n_inducing, bool) or not isinstance(n_inducing, numbers.Integral):
+    if isinstance(n_inducing, bool) or not isinstance(n_inducing, numbers.Integral) or n_inducing < 1:
         raise ValueError(f"n_inducing must be {_WANTED}; got {n_inducing!r}.")
-    return at_least("n_inducing", int(n_inducing), 1)
+    return int(n_inducing)
