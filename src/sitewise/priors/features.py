@@ -388,8 +388,14 @@ def pull_features(
     mean_bar, var_bar, resid_bar, z_bar, _ = bar
     S, eye = H.T @ H, xp.eye(H.shape[0], dtype=H.dtype)
     resid_bar = xp.where(out.resid > 0, resid_bar, 0.0)
+    # What is left out of one sum is left out of all: derivatives in κ, φ and S have terms of the size of the prior
+    # variance, which may be thousands of times that of q, and cancel.
+    steep = _steep(var_bar, out, z_bar)
+    var_bar = xp.where(steep, var_bar, 0.0)
     rest = resid_bar - var_bar + 0.5 * z_bar * w  # e
-    steep, uneven = _steep(var_bar, out, z_bar), _steep(rest, out, z_bar)
+    uneven = _steep(rest, out, z_bar)
+    rest = xp.where(uneven, rest, 0.0)
+    resid_bar = rest + var_bar - 0.5 * z_bar * w
 
     def sums(
         phi: jax.Array, mean_bar: jax.Array, var_bar: jax.Array, rest: jax.Array
