@@ -173,6 +173,8 @@ tight = Evidence("tight", _tight)
 loo = Evidence("loo", _loo, with_log_z=False)
 
 ALL = {e.name: e for e in (laplace, elbo, ep, collapsed, tight, loo)}
+# The nested quadrature of `collapsed` takes longer than all the others together: it is computed where it is asked for.
+QUICK = tuple(name for name in ALL if name != "collapsed")
 FOR_RESIDUALS = ("collapsed", "tight")  # without residual variance they are `ep`, at many times the cost, and `elbo`
 
 

@@ -351,9 +351,14 @@ class GPBase(Explaining, BaseEstimator):
     def evidence_(self) -> Mapping[str, float]:
         """laplace, elbo, ep and loo on the fitted sites, in nats of the training rows (summed over the classes).
 
-        With inducing inputs also `collapsed` and `tight`, two bounds.
+        With inducing inputs also `tight`, a bound, and `collapsed` if that was learned from: it takes long, and can be
+        asked for by `sitewise.evidence.collapsed`.
         """
-        parts = [latent.evidences() for latent in self._with_sites("evidence_")]
+        found = self._with_sites("evidence_")
+        learned = method_named(self.method).objective_on(found[0].model.prior.structure)
+        asked = (*evidence.QUICK, learned, getattr(self, "evidence", None))
+        names = tuple(name for name in evidence.ALL if name in asked)
+        parts = [latent.evidences(names) for latent in found]
         units = float(np.sum(self._weight * self._log_unit(self._y, self._side)))
         return {name: sum(p[name] for p in parts) - units for name in evidence.ALL if name in parts[0]}
 

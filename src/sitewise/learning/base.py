@@ -193,7 +193,9 @@ class SiteFit(Fit):
     @functools.cached_property
     def evidences(self) -> dict[str, float]:
         with working_precision():
-            return all_evidences(self.model, self.data, self.sites)
+            climbed = () if self.problem is None else (self.problem.evidence.name,)
+            names = tuple(name for name in evidence.ALL if name in (*evidence.QUICK, *climbed))
+            return all_evidences(self.model, self.data, self.sites, names)
 
     def doubt(self, caller: str = "library") -> str:
         """Why Laplace's Gaussian q is not to be trusted here, in words; empty if nothing speaks against it.
@@ -291,10 +293,8 @@ def _all_evidences(names: tuple[str, ...], model: Model, data: Data, sites: Site
 _traced_evidences = functools.partial(programs.jit, static_argnums=0)(_all_evidences)
 
 
-def all_evidences(
-    model: Model, data: Data, sites: Sites, names: tuple[str, ...] = tuple(evidence.ALL)
-) -> dict[str, float]:
-    """Every evidence on the same sites, or those with the given names."""
+def all_evidences(model: Model, data: Data, sites: Sites, names: tuple[str, ...] = evidence.QUICK) -> dict[str, float]:
+    """Every evidence that is quickly computed, on the same sites, or those with the given names."""
     if model.prior.host and on_host(model, data, sites):
         found = _all_evidences(names, *to_host((model, data, sites)))
     else:
