@@ -111,7 +111,10 @@ def _inducing(text: str) -> int | str:
     from sitewise.estimators.inducing_settings import count_of  # scikit-learn takes a second to import
 
     value = int(text) if text.isdigit() else text
-    count_of(value, 1, 1, 1)
+    try:
+        count_of(value, 1, 1, 1)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number of at least 1, 'auto', or a time such as 60s.") from None
     return value
 
 

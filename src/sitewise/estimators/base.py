@@ -247,8 +247,8 @@ class GPBase(Explaining, BaseEstimator):
         if not isinstance(latent.model.prior, SparsePrior):
             return f"{asked}: {rows} rows take no longer by the full GP, which was used."
         return (
-            f"{asked}: {len(np.asarray(latent.model.prior.inducing))} inducing inputs for {rows} rows, as many as fit "
-            f"into about {seconds_of(self.n_inducing):g} s on two processor cores (priors.inducing.how_many)."
+            f"{asked}: {len(np.asarray(latent.model.prior.inducing))} inducing inputs for {rows} rows, by the rule "
+            f"(priors.inducing.how_many) for about {seconds_of(self.n_inducing):g} s on two cores, at least 100."
         )
 
     def _is_series(self, kernel: Kernel, likelihood: Likelihood, data: Data) -> bool:
