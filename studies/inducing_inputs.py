@@ -62,7 +62,7 @@ def run(task: Task, data: Path | None) -> dict[str, Any]:
     kernel: kernels.Kernel = kernels.Matern52(lengthscale=np.sqrt(rows.X.shape[1]))
     if task.kernel == "shrunk":
         kernel = with_shrunk(kernel, rows.X, start=False)
-    learner = resolve("hybrid", bounds=BOUNDS, tol=3e-5, max_rounds=60)
+    learner = resolve("hybrid", bounds=BOUNDS, tol=3e-5, max_rounds=100, least_gain=0.01)
     assert isinstance(learner, Nested)
     start, training = time.process_time(), Data.of(rows.X, rows.y)
     name = task.choice.rstrip("+")
