@@ -96,6 +96,8 @@ def _collapsed(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, p
 
     `_ep` itself averages the residual inside the logarithm, which rewards residual variance (the bias of FITC).
     """
+    if likelihood.latents > 1:
+        raise ValueError("The collapsed evidence is for one latent function per row; use 'elbo' for joint classes.")
     a = share(data, power)
     left = q.cavity(sites, a)
 
@@ -171,6 +173,8 @@ tight = Evidence("tight", _tight)
 loo = Evidence("loo", _loo, with_log_z=False)
 
 ALL = {e.name: e for e in (laplace, elbo, ep, collapsed, tight, loo)}
+# The nested quadrature of `collapsed` takes longer than all the others together: it is computed where it is asked for.
+QUICK = tuple(name for name in ALL if name != "collapsed")
 FOR_RESIDUALS = ("collapsed", "tight")  # without residual variance they are `ep`, at many times the cost, and `elbo`
 
 

@@ -14,7 +14,7 @@ from sitewise.data import Data, table
 from sitewise.kernels import Kernel
 from sitewise.likelihoods import Likelihood
 from sitewise.parameters import walk
-from sitewise.priors import ClassPrior, FullPrior, MarkovPrior, Prior, SparsePrior
+from sitewise.priors import ClassPrior, FullPrior, MarkovPrior, Prior, SparseClassPrior, SparsePrior
 from sitewise.sites import Sites
 from sitewise.types import fixed, module
 
@@ -60,14 +60,15 @@ class Model:
         jitter: float = SPARSE_JITTER,
         **storage: int,
     ) -> Model:
-        """A sparse GP with inducing inputs Z (see `priors.inducing.select`), O(nm²); `storage` as in `SparsePrior`."""
+        """A sparse GP with inducing inputs Z (see `priors.inducing.select`), O(nm²); `storage` as in `SparsePrior`.
+
+        The C classes of a Softmax share the kernel and Z; that is O(n(Cm)²).
+        """
         _check_likelihood(likelihood)
-        if likelihood.latents > 1:
-            raise ValueError(
-                f"{type(likelihood).__name__} has several latent functions per row, for which there is no sparse "
-                "prior; use Model.full, or in GPClassifier multi_class='one_vs_rest'."
-            )
-        return Model(SparsePrior(_kernel(kernel), table(Z, "Z"), _mean(mean), jitter, **storage), likelihood)
+        if isinstance(kernel, list | tuple):
+            raise ValueError("A sparse GP has one kernel, which the classes of a Softmax share; give one kernel.")
+        kind = SparsePrior if likelihood.latents == 1 else SparseClassPrior
+        return Model(kind(_kernel(kernel), table(Z, "Z"), _mean(mean), jitter, **storage), likelihood)
 
     @staticmethod
     def markov(

@@ -117,7 +117,8 @@ def test_joint_classes_survive_files_and_changes_of_rows(joint, X, levels, tmp_p
 
 
 def test_joint_classes_are_refused_where_they_cannot_be_had(X, levels):
-    for settings, word in (({"method": "ep"}, "no EP"), ({"n_inducing": 5}, "inducing"), ({"mean": Zero()}, "no mean")):
+    sparse = {"n_inducing": 5, "class_kernels": "own"}
+    for settings, word in (({"method": "ep"}, "no EP"), (sparse, "inducing"), ({"mean": Zero()}, "no mean")):
         with pytest.raises(ValueError, match=word):
             GPClassifier(multi_class="joint", **settings).fit(X, levels)
     with pytest.raises(ValueError, match="multi_class must be"):

@@ -186,8 +186,6 @@ def test_nothing_is_factorised_in_batches(data, model):
 def test_what_is_not_there_says_so(data):
     with pytest.raises(ValueError, match="EP is for likelihoods of one latent function"):
         EP().solve(MODEL, data)
-    with pytest.raises(ValueError, match="no sparse prior"):
-        Model.sparse(KERNEL, likelihoods.Softmax(3), X[:4])
     with pytest.raises(ValueError, match="class numbers 0 to 2"):
         likelihoods.Softmax(3).check(np.array([0.0, 3.0]))
     with pytest.raises(ValueError, match="2 kernels for 3 classes"):

@@ -7,10 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sitewise import Data, Model, evidence, kernels, likelihoods, means, posterior
+from sitewise import EP, VI, Data, Model, evidence, kernels, likelihoods, means, posterior
+from sitewise.inference.start import first_sites
+from sitewise.learning.objective import Objective, profile
+from sitewise.parameters import Trainable
 from sitewise.priors import SparsePrior, sparse
 from sitewise.priors.inducing import select
 from sitewise.priors.sparse import SparsePosterior
+from sitewise.runtime.engine import to_host
 from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
@@ -162,3 +166,21 @@ def test_many_new_rows_are_predicted_in_blocks(monkeypatch):
     for got, wanted in zip(q.f(new), at_once, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-13)
     assert sizes == [5, 5, 5, 2]
+
+
+@pytest.mark.parametrize("method, read", [(EP, evidence.ep), (VI, evidence.elbo)])
+def test_sites_to_a_millionth_give_the_gradient_of_a_wide_prior(method, read):
+    """The prior variance is 10⁴ times that of q: a remaining error of the sites must not be multiplied by that."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.sign(X[:, 0] + np.sin(3 * X[:, 1]) + 0.3 * rng.normal(size=400))
+    model = Model.sparse(kernels.Matern52(30.0, 1e4), likelihoods.BernoulliProbit(), X[:20])
+    with working_precision():
+        model, data = to_host((model, Data.of(X, y)))
+        trainable = Trainable.of(model)
+        at, start = np.asarray(trainable.to_vector(model)), to_host(first_sites(model.likelihood, data))
+        slopes = [
+            profile(Objective(method(tol=tol), read, "fixed", trainable), model, data, at, start).gradient
+            for tol in (1e-6, 1e-11)
+        ]
+    np.testing.assert_allclose(slopes[0], slopes[1], atol=2e-6 * len(y))

@@ -113,8 +113,28 @@ MaxRows = Annotated[
     int | None,
     typer.Option("--max-rows", min=10, help="Use at most so many rows, chosen at random.", show_default=False),
 ]
+
+
+def _inducing(text: str) -> int | str:
+    from sitewise.estimators.inducing_settings import count_of  # scikit-learn takes a second to import
+
+    value = int(text) if text.isdigit() else text
+    try:
+        count_of(value, 1, 1, 1)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number of at least 1, 'auto', or a time such as 60s.") from None
+    return value
+
+
 Inducing = Annotated[
-    int | None, typer.Option("--inducing", min=1, help="Sparse GP with so many inducing inputs.", show_default=False)
+    Any,
+    typer.Option(
+        "--inducing",
+        help="Sparse GP with so many inducing inputs; 'auto' for as many as take about 15 s, or a time such as 60s.",
+        metavar="NUMBER|auto|TIME",
+        parser=_inducing,
+        show_default=False,
+    ),
 ]
 Draws = Annotated[int, typer.Option("--draws", min=1, help="For mcmc: draws of each chain.")]
 Warmup = Annotated[int, typer.Option("--warmup", min=0, help="For mcmc: sweeps before the first draw.")]

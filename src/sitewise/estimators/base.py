@@ -24,6 +24,7 @@ from sitewise.estimators import kernel_parameters, structured
 from sitewise.estimators.averaging import learn_average
 from sitewise.estimators.candidates import Candidate, candidates, effects, start_kernel
 from sitewise.estimators.explaining import Explaining
+from sitewise.estimators.inducing_settings import REFRESHED, check_choice, count_of, seconds_of
 from sitewise.estimators.latent import Latent, same_form
 from sitewise.estimators.mixture import Mixture
 from sitewise.estimators.persistence import to_bytes
@@ -39,8 +40,8 @@ from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples
 from sitewise.methods import method_named
 from sitewise.model import SPARSE_JITTER, Model
-from sitewise.priors import MarkovPrior
-from sitewise.priors.inducing import SELECTIONS, select
+from sitewise.priors import MarkovPrior, SparsePrior
+from sitewise.priors.inducing import select
 from sitewise.runtime import files
 from sitewise.runtime.precision import WORKING_DTYPE
 from sitewise.runtime.progress import Report, shown
@@ -65,7 +66,7 @@ class GPBase(Explaining, BaseEstimator):
     method: str
     structure: str
     series: int | str | None
-    n_inducing: int | None
+    n_inducing: int | str | None
     inducing: str | ArrayLike
     jitter: float
     random_state: RandomState
@@ -169,7 +170,7 @@ class GPBase(Explaining, BaseEstimator):
         for k, m in enumerate(merged):
             likelihood.check(m.data.y)
             chosen, columns = self._candidates(m.data), m.data.X.shape[1] - (self.series is not None)
-            models = [self._start_model(likelihood, m.data, seed, one.kernel) for one in chosen]
+            models = [self._start_model(likelihood, m.data, seed, one.kernel, len(merged)) for one in chosen]
             if columns == 1 and isinstance(method, Approximate) and (self.kernel is None or self.kernel == "average"):
                 models = [method.start(model, m.data) for model in models]
             with shown(self.verbose, f"{type(self).__name__} {k + 1}/{len(merged)}") as progress:
@@ -184,7 +185,7 @@ class GPBase(Explaining, BaseEstimator):
         self._store(merged, [one.latent for one in found])
         self.n_iter_ = max([1, *(one.rounds for one in found)])
         self.converged_ = all(one.converged for one in found)
-        self._report = functools.partial(_joined, [one.report for one in found])
+        self._report = functools.partial(_joined, [one.report for one in found], self._about_inducing())
         if averaged:
             weights = [dict(one.kernels) for one in found]
             self.kernel_weights_: Any = weights[0] if len(weights) == 1 else weights
@@ -207,19 +208,18 @@ class GPBase(Explaining, BaseEstimator):
         state = super().__getstate__()
         return {**state, "_report": self.fit_report_} if "_report" in state else state
 
-    def _start_model(self, likelihood: Likelihood, data: Data, seed: int, kernel: Kernel) -> Model:
+    def _start_model(self, likelihood: Likelihood, data: Data, seed: int, kernel: Kernel, fits: int) -> Model:
         """A sparse model if inducing inputs are requested by number or given; else a full or a Markov one."""
         if not (isinstance(self.jitter, numbers.Real) and 0 <= self.jitter < np.inf):
             raise ValueError(f"jitter must be a finite number of at least 0, got {self.jitter!r}.")
         mean = self._start_mean(likelihood, data)
-        given = not isinstance(self.inducing, str)
-        if not given and self.inducing not in SELECTIONS:
-            raise ValueError(
-                f"inducing must be {' or '.join(map(repr, SELECTIONS))}, or a table; got {self.inducing!r}."
-            )
+        given = check_choice(self.inducing)
         if self.structure not in _STRUCTURES:
             raise ValueError(f"structure must be one of {', '.join(_STRUCTURES)}, got {self.structure!r}.")
-        if self.n_inducing is None and not given:
+        if given and self.n_inducing is not None:
+            raise ValueError("inducing is a table of inputs and says how many there are; leave n_inducing at None.")
+        count = count_of(self.n_inducing, data.rows, fits, likelihood.latents)
+        if count is None and not given:
             if self._is_series(kernel, likelihood, data):
                 return Model.markov(kernel, likelihood, mean, series=self._series_column())
             if data.rows > _MANY_ROWS:
@@ -233,12 +233,23 @@ class GPBase(Explaining, BaseEstimator):
         if self.structure != "auto" or self.series is not None:
             what = f"structure={self.structure!r}" if self.structure != "auto" else f"series={self.series!r}"
             raise ValueError(f"{what} has no inducing inputs; leave one of the two out.")
-        if given and self.n_inducing is not None:
-            raise ValueError("inducing is a table of inputs and says how many there are; leave n_inducing at None.")
-        if not given and (not isinstance(self.n_inducing, numbers.Integral) or self.n_inducing < 1):
-            raise ValueError(f"n_inducing must be None or a whole number of at least 1, got {self.n_inducing!r}.")
-        Z = select(data.X, self.inducing, 0 if given else int(self.n_inducing), kernel=kernel, seed=seed)
-        return Model.sparse(kernel, likelihood, Z, mean, max(float(self.jitter), SPARSE_JITTER))
+        chosen = "kmeans" if isinstance(self.inducing, str) and self.inducing == REFRESHED else self.inducing
+        Z = select(data.X, chosen, count or 0, kernel=kernel, seed=seed)
+        jitter = max(float(self.jitter), SPARSE_JITTER)
+        return Model.sparse(self._kernels(kernel, likelihood), likelihood, Z, mean, jitter)
+
+    def _about_inducing(self) -> str:
+        """Why there are so many inducing inputs, where that was not asked for by number."""
+        latent = self._latents[0]
+        if not isinstance(self.n_inducing, str):
+            return ""
+        asked, rows = f"n_inducing={self.n_inducing!r}", latent.data.rows
+        if not isinstance(latent.model.prior, SparsePrior):
+            return f"{asked}: {rows} rows take no longer by the full GP, which was used."
+        return (
+            f"{asked}: {len(np.asarray(latent.model.prior.inducing))} inducing inputs for {rows} rows, by the rule "
+            f"(priors.inducing.how_many) for about {seconds_of(self.n_inducing):g} s on two cores, at least 100."
+        )
 
     def _is_series(self, kernel: Kernel, likelihood: Likelihood, data: Data) -> bool:
         """Whether the prior is to be a Markov chain in time."""
@@ -340,9 +351,14 @@ class GPBase(Explaining, BaseEstimator):
     def evidence_(self) -> Mapping[str, float]:
         """laplace, elbo, ep and loo on the fitted sites, in nats of the training rows (summed over the classes).
 
-        With inducing inputs also `collapsed` and `tight`, two bounds.
+        With inducing inputs also `tight`, a bound, and `collapsed` if that was learned from: it takes long, and can be
+        asked for by `sitewise.evidence.collapsed`.
         """
-        parts = [latent.evidences() for latent in self._with_sites("evidence_")]
+        found = self._with_sites("evidence_")
+        learned = method_named(self.method).objective_on(found[0].model.prior.structure)
+        asked = (*evidence.QUICK, learned, getattr(self, "evidence", None))
+        names = tuple(name for name in evidence.ALL if name in asked)
+        parts = [latent.evidences(names) for latent in found]
         units = float(np.sum(self._weight * self._log_unit(self._y, self._side)))
         return {name: sum(p[name] for p in parts) - units for name in evidence.ALL if name in parts[0]}
 
@@ -494,8 +510,8 @@ class GPBase(Explaining, BaseEstimator):
         files.write_whole(Path(path), to_bytes(self))
 
 
-def _joined(reports: Sequence[Callable[[], str]]) -> str:
-    return "\n\n".join(report() for report in reports)
+def _joined(reports: Sequence[Callable[[], str]], first: str = "") -> str:
+    return "\n\n".join([*filter(None, [first]), *(report() for report in reports)])
 
 
 def _part(progress: Report, k: int, parts: int) -> Report:

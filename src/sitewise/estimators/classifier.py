@@ -68,9 +68,9 @@ class GPClassifier(ClassifierMixin, GPBase):
         `integrate`
     likelihood : "probit", "logit", or a likelihood object of two classes; joint classes have a softmax instead
     mean : a mean of `sitewise.means`; None is zero
-    method : "hybrid" (VI sites; EP evidence, or Laplace's for joint classes; with inducing inputs EP), "ep", "vi",
-        "laplace", "hybrid-vem", or "mcmc": draws of hyperparameters and latent function, over which predictions are
-        averaged
+    method : "hybrid" (VI sites; EP evidence, or Laplace's for joint classes; with inducing inputs EP, for joint classes
+        VI), "ep", "vi", "laplace", "hybrid-vem", or "mcmc": draws of hyperparameters and latent function, over which
+        predictions are averaged
     inference, evidence, gradient, power : parts of the method, to replace its own
     max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
     n_restarts : further random starts
@@ -90,13 +90,16 @@ class GPClassifier(ClassifierMixin, GPBase):
     series : the column of X, by number or name, whose values name independent series that share all hyperparameters, of
         any lengths; the other column is the time.  It makes structure "markov".  A new value at prediction is a series
         without rows, of which the prior is known
-    n_inducing : a number m for a sparse GP, O(nm²), with m inducing inputs; None for none
-    inducing : how they are chosen, "kmeans" or "greedy", or a table of inputs; train="inducing" moves them too
+    n_inducing : a number m for a sparse GP, O(nm²), with m inducing inputs; "auto" for as many as fit into about 15 s
+        on two cores, or "60s" for another time (`priors.inducing.how_many`: a rule of the numbers of rows, no clock;
+        the full GP where that is as fast); None for none
+    inducing : how they are chosen: "kmeans"; "refreshed", k-means once more in the lengthscales of columns that some of
+        the rows have taught; "greedy"; or a table of inputs.  train="inducing" moves them too
     jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
     class_weight : None, "balanced" or {class: weight}, as in scikit-learn
     multi_class : "joint", "one_vs_rest", or "auto": joint where that is possible (method "hybrid", "vi" or "laplace",
-        no inducing inputs, mean or likelihood object) and affordable (rows times classes at most 3 000), else one
-        against the rest; `multi_class_` says which
+        no mean or likelihood object) and affordable (rows times classes at most 3 000, and no inducing inputs, with
+        which it costs n·(classes·m)²), else one against the rest; `multi_class_` says which
     class_kernels : for joint classes: "own", every class learns its own values of the kernel's parameters, or "shared"
     random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters; verbose may
         be a function, which is called with what is being done and the share of it that is done
@@ -139,7 +142,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         tied: Groups | None = None,
         structure: str = "auto",
         series: int | str | None = None,
-        n_inducing: int | None = None,
+        n_inducing: int | str | None = None,
         inducing: str | ArrayLike = "kmeans",
         jitter: float = 0.0,
         class_weight: str | dict[Any, float] | None = None,
@@ -238,8 +241,9 @@ class GPClassifier(ClassifierMixin, GPBase):
         reasons = []
         if self.method not in _JOINT_METHODS or self.inference == "ep" or isinstance(self.inference, EP):
             reasons.append(f"method {' or '.join(map(repr, _JOINT_METHODS))}, and no EP")
-        if self.n_inducing is not None or not isinstance(self.inducing, str):
-            reasons.append("no inducing inputs")
+        sparse = self.n_inducing is not None or not isinstance(self.inducing, str)
+        if sparse and self.class_kernels == "own":
+            reasons.append("class_kernels='shared' with inducing inputs")
         if self.structure == "markov" or self.series is not None:
             reasons.append("a structure other than 'markov', and no series")
         if self.mean is not None:
@@ -248,7 +252,7 @@ class GPClassifier(ClassifierMixin, GPBase):
             reasons.append("no likelihood object: the likelihood is a softmax")
         if self.multi_class == "joint" and reasons:
             raise ValueError(f"multi_class='joint' needs {'; '.join(reasons)}. Change that, or use 'one_vs_rest'.")
-        large = len(self._X) * len(self.classes_) > _JOINT_SIZE
+        large = sparse or len(self._X) * len(self.classes_) > _JOINT_SIZE
         if self.multi_class == "one_vs_rest" or (self.multi_class == "auto" and (reasons or large)):
             return "one_vs_rest"
         return "joint"

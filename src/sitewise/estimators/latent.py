@@ -105,9 +105,9 @@ class Latent:
             return bool(np.max(np.abs(np.tril(L, -1) * np.diag(L))) < 1e-6 * np.max(np.diag(L) ** 2 - 1))
         return False
 
-    def evidences(self) -> dict[str, float]:
+    def evidences(self, names: tuple[str, ...]) -> dict[str, float]:
         with working_precision():
-            return all_evidences(self.model, self.data, self.sites)
+            return all_evidences(self.model, self.data, self.sites, names)
 
     def at(self, X: np.ndarray) -> Mixture:
         """The marginals of f at new rows."""

@@ -80,7 +80,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         tied: Groups | None = None,
         structure: str = "auto",
         series: int | str | None = None,
-        n_inducing: int | None = None,
+        n_inducing: int | str | None = None,
         inducing: str | ArrayLike = "kmeans",
         jitter: float = 0.0,
         random_state: RandomState = None,

@@ -32,7 +32,7 @@ from sitewise.mcmc import HyperSamples
 from sitewise.means import Mean
 from sitewise.model import Model
 from sitewise.parameters import Trainable, walk
-from sitewise.priors import ClassPrior, Prior, SparsePrior
+from sitewise.priors import ClassPrior, Prior, SparseClassPrior, SparsePrior
 from sitewise.sites import Sites
 
 MAGIC = b"SITEWISE"
@@ -209,7 +209,7 @@ def _build_latent(part: dict[str, Any], data: Data, inputs: int) -> Latent | Sam
     _require(prior.mean, Mean)
     if isinstance(prior, SparsePrior):
         _check(prior.inducing, (len(prior.inducing), inputs))
-    if (likelihood.latents > 1) != isinstance(prior, ClassPrior):
+    if (likelihood.latents > 1) != isinstance(prior, ClassPrior | SparseClassPrior):
         raise ValueError("the prior is not one for this likelihood")
     if isinstance(prior.kernels, list) and len(prior.kernels) != likelihood.latents:
         raise ValueError("there is not one kernel for each class")

@@ -77,8 +77,11 @@ class GPRegressor(ValuePredictions):
     series : the column of X, by number or name, whose values name independent series that share all hyperparameters, of
         any lengths; the other column is the time.  It makes structure "markov".  A new value at prediction is a series
         without rows, of which the prior is known
-    n_inducing : a number m for a sparse GP, O(nm²), with m inducing inputs; None for none
-    inducing : how they are chosen, "kmeans" or "greedy", or a table of inputs; train="inducing" moves them too
+    n_inducing : a number m for a sparse GP, O(nm²), with m inducing inputs; "auto" for as many as fit into about 15 s
+        on two cores, or "60s" for another time (`priors.inducing.how_many`: a rule of the numbers of rows, no clock;
+        the full GP where that is as fast); None for none
+    inducing : how they are chosen: "kmeans"; "refreshed", k-means once more in the lengthscales of columns that some of
+        the rows have taught; "greedy"; or a table of inputs.  train="inducing" moves them too
     jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
     random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters; verbose may
         be a function, which is called with what is being done and the share of it that is done
@@ -124,7 +127,7 @@ class GPRegressor(ValuePredictions):
         tied: Groups | None = None,
         structure: str = "auto",
         series: int | str | None = None,
-        n_inducing: int | None = None,
+        n_inducing: int | str | None = None,
         inducing: str | ArrayLike = "kmeans",
         jitter: float = 0.0,
         random_state: RandomState = None,

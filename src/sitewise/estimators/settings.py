@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from sitewise.checks import at_least
+from sitewise.estimators.inducing_settings import REFRESHED
 from sitewise.estimators.training import Approximate, Sampling
 from sitewise.learning.integration import DESIGNS
 from sitewise.learning.vem import VEM
 from sitewise.methods import method_named, resolve
 
+_LEAST_GAIN = 0.01  # nats for each hyperparameter, where a sparse GP learns from many rows; see `Nested`
 _SAMPLING = {"draws": 1, "warmup": 0, "chains": 1, "thin": 1}  # the least value of each
 
 
@@ -34,10 +36,13 @@ def method_of(estimator: Any) -> Approximate | Sampling:
         settings["bounds"], settings["priors"] = _by_name(e, "bounds"), _by_name(e, "priors")
         if e.tol is not None and not 0 < e.tol < np.inf:
             raise ValueError(f"tol must be a positive number, got {e.tol!r}.")
-        if e.tol is not None:
+        if e.tol is None:
+            settings["least_gain"] = _LEAST_GAIN
+        else:
             settings["tol"] = float(e.tol)
     parts = {name: getattr(e, name) for name in ("inference", "evidence", "gradient", "power")}
-    return Approximate(resolve(e.method, **parts, **settings), _design(e))
+    refresh = isinstance(e.inducing, str) and e.inducing == REFRESHED
+    return Approximate(resolve(e.method, **parts, **settings), _design(e), refresh=refresh)
 
 
 def _design(e: Any) -> str | None:

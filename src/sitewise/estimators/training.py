@@ -27,12 +27,13 @@ from sitewise.kernels.base import inner
 from sitewise.learning.base import Learner, SiteFit
 from sitewise.learning.integration import integrate
 from sitewise.learning.nested import Nested
+from sitewise.learning.refresh import refreshed
 from sitewise.learning.running import Running
 from sitewise.learning.search import Search
 from sitewise.mcmc import sample
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable, values, with_values
-from sitewise.priors import MarkovPrior
+from sitewise.priors import MarkovPrior, SparsePrior
 from sitewise.runtime.precision import working_precision
 from sitewise.runtime.progress import Report
 from sitewise.sites import Sites
@@ -91,11 +92,15 @@ def has_effects(kernel: Kernel) -> bool:
 @dataclasses.dataclass(frozen=True)
 class Approximate:
     """A method that finds Gaussian sites; with `integrate`, the design of the integral over the hyperparameters, which
-    have the `weak` priors where they are given no others."""
+    have the `weak` priors where they are given no others.
+
+    refresh   choose the inducing inputs again with the lengthscales of columns that some of the rows have taught
+    """
 
     learner: Learner
     integrate: str | None = None
     weak: Mapping[str, HyperPrior] = dataclasses.field(default_factory=dict)
+    refresh: bool = False
 
     def learner_of(self, model: Model) -> Learner:
         """The learner, with priors if the optimum is to be integrated around, or the kernel has effects."""
@@ -110,6 +115,8 @@ class Approximate:
     def fit(self, model: Model, data: Data, seed: int, progress: Report | None) -> SiteFit:
         """The optimum."""
         learner = self.learner_of(model)
+        if self.refresh and isinstance(learner, Nested) and isinstance(model.prior, SparsePrior):
+            model = refreshed(learner, model, data, seed)
         evaluations = itertools.count(1)
 
         def callback(entry: Mapping[str, Any]) -> None:

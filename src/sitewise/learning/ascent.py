@@ -53,12 +53,14 @@ def climb(
     max_rounds: int,
     max_step: float = 1.0,
     inverse: np.ndarray | None = None,
+    least_gain: float = 0.0,
 ) -> Generator[np.ndarray, tuple[float, np.ndarray], Ascent]:
     """The ascent as a generator: it yields points and is sent (value, gradient), so that many can run together.
 
     It stops when no free component of the gradient exceeds `tol`, when no step improves the value, or after
     `max_rounds`.  A value of −inf or NaN is a failed step, which is shortened.  `inverse` is a guess of the inverse of
-    the negative Hessian; without one it is unknown until the first step.
+    the negative Hessian; without one it is unknown until the first step.  With one, it also stops when the last step
+    gained no more than `least_gain` and the quadratic model expects no more of the next, ½ gᵀH⁻¹g.
     """
     low, high = limits[:, 0], limits[:, 1]
     x = np.clip(start, low, high)
@@ -67,6 +69,7 @@ def climb(
     def result(converged: bool, reason: str, rounds: int) -> Ascent:
         return Ascent(x, value, converged, reason, rounds, inverse)
 
+    trusted, gained = inverse is not None, np.inf
     for rounds in range(max_rounds):
         free = ~(((x <= low) & (slope < 0)) | ((x >= high) & (slope > 0)))
         steepest = np.max(np.abs(slope[free]), initial=0.0)
@@ -75,6 +78,8 @@ def climb(
         direction = np.zeros_like(x)
         if inverse is not None:
             direction[free] = inverse[np.ix_(free, free)] @ slope[free]
+            if trusted and gained <= least_gain and 0 < 0.5 * direction @ slope <= least_gain:
+                return result(True, "converged: there is nothing left to gain that the rows could tell", rounds)
         if direction @ slope <= 0:
             inverse = None
             direction[free] = slope[free] * (0.5 * max_step / steepest)
@@ -104,6 +109,7 @@ def climb(
             continue
         moved_by, bent_by = moved - x, slope - new_slope
         small = new_value - value <= 1e-13 * (1 + abs(value)) and steepest < 1e-4
+        gained = new_value - value
         x, value, slope = moved, new_value, new_slope
         if small:
             return result(True, "converged to the precision of the objective", rounds + 1)

@@ -193,7 +193,9 @@ class SiteFit(Fit):
     @functools.cached_property
     def evidences(self) -> dict[str, float]:
         with working_precision():
-            return all_evidences(self.model, self.data, self.sites)
+            climbed = () if self.problem is None else (self.problem.evidence.name,)
+            names = tuple(name for name in evidence.ALL if name in (*evidence.QUICK, *climbed))
+            return all_evidences(self.model, self.data, self.sites, names)
 
     def doubt(self, caller: str = "library") -> str:
         """Why Laplace's Gaussian q is not to be trusted here, in words; empty if nothing speaks against it.
@@ -283,17 +285,16 @@ def climbed(problem: Objective, model: Model) -> str:
 
 def _all_evidences(names: tuple[str, ...], model: Model, data: Data, sites: Sites) -> dict[str, Array]:
     on_sites = evidence.conditioned(model, data, sites)
-    chosen = [name for name in names if not (model.prior.exact and name in evidence.FOR_RESIDUALS)]
+    plain = model.prior.exact or model.likelihood.latents > 1
+    chosen = [name for name in names if not (plain and name in evidence.FOR_RESIDUALS)]
     return {name: evidence.ALL[name].on_marginals(*on_sites) for name in chosen}
 
 
 _traced_evidences = functools.partial(programs.jit, static_argnums=0)(_all_evidences)
 
 
-def all_evidences(
-    model: Model, data: Data, sites: Sites, names: tuple[str, ...] = tuple(evidence.ALL)
-) -> dict[str, float]:
-    """Every evidence on the same sites, or those with the given names."""
+def all_evidences(model: Model, data: Data, sites: Sites, names: tuple[str, ...] = evidence.QUICK) -> dict[str, float]:
+    """Every evidence that is quickly computed, on the same sites, or those with the given names."""
     if model.prior.host and on_host(model, data, sites):
         found = _all_evidences(names, *to_host((model, data, sites)))
     else:

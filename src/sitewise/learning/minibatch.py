@@ -84,6 +84,8 @@ class BatchFit(Fit):
 def _sparse_prior(model: Model) -> SparsePrior:
     if not isinstance(model.prior, SparsePrior):
         raise ValueError("Mini-batches need a sparse model; make one with Model.sparse(kernel, likelihood, Z).")
+    if model.likelihood.latents > 1:
+        raise ValueError("Mini-batches are for one latent function per row; train joint classes with Nested.")
     return model.prior
 
 

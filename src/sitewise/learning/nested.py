@@ -36,6 +36,9 @@ class Nested(NestedSettings):
     tied           groups of parameters that share one value, each a list of names or patterns, or one pattern
     restarts       further starts, drawn log-uniformly around the first; the best evidence wins
     tol            stop when no component of the gradient, per row, exceeds this
+    least_gain     nats for each trained number: after a rehearsal (sparse priors, many rows) stop when there is no more
+                   than this to gain.  Typical hyperparameters, under their posterior, lie half a nat for each of them
+                   below the optimum
     final          inference of the sites that are returned, at the learned hyperparameters; None: the same
     variants       structure of a prior ("sparse", "classes") → the pair that takes precedence there
     """

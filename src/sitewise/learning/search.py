@@ -60,6 +60,7 @@ class NestedSettings:
     restarts: int = 0
     max_rounds: int = 200
     tol: float = 1e-6
+    least_gain: float = 0.0
     name: str = "nested"
     final: Inference | None = None
     variants: Mapping[str, Pair] = dataclasses.field(default_factory=dict)
@@ -76,6 +77,8 @@ class NestedSettings:
         at_least("max_rounds", self.max_rounds, 1)
         if not 0 <= self.tol < np.inf:
             raise ValueError(f"tol must be a finite number of at least 0, got {self.tol!r}.")
+        if not 0 <= self.least_gain < np.inf:
+            raise ValueError(f"least_gain must be a finite number of at least 0, got {self.least_gain!r}.")
 
     def pair(self, model: Model) -> Pair:
         """What is solved and maximised for a model of this structure."""
@@ -168,7 +171,14 @@ class Search:
         best: Best | None = None
         sites, fallbacks = self.first_sites, 0
         settings = self.settings
-        steps = climb(start, self.limits, tol=settings.tol, max_rounds=settings.max_rounds, inverse=inverse)
+        steps = climb(
+            start,
+            self.limits,
+            tol=settings.tol,
+            max_rounds=settings.max_rounds,
+            inverse=inverse,
+            least_gain=settings.least_gain * len(start) / self.rows,
+        )
         vector = next(steps) if len(start) else start
         while True:
             result = yield vector, sites

@@ -101,7 +101,7 @@ def _transposed(matrices: Array) -> Array:
     return namespace(matrices).swapaxes(matrices, 1, 2)
 
 
-def _inverse(w: Array) -> tuple[Array, Array]:
+def inverse(w: Array) -> tuple[Array, Array]:
     """Where a precision can be divided by, and its inverse there, else 0."""
     xp = namespace(w)
     large = w > _LEAST
@@ -115,16 +115,16 @@ def _shrunk(K: Array, w: Array, X: Array, EX: Array) -> Array:
     the last steps of an iteration.
     """
     xp = namespace(K, w, EX)
-    large, inverse = _inverse(w)
-    divided = inverse[..., None] * EX
+    large, inverses = inverse(w)
+    divided = inverses[..., None] * EX
     return cond(xp.all(large), lambda: divided, lambda: xp.where(large[..., None], divided, X - K @ EX))
 
 
 def _left(K: Array, w: Array, E: Array, x: Array) -> Array:
     """(I − E K) x of each class, as `_shrunk`."""
-    large, inverse = _inverse(w)
+    large, inverses = inverse(w)
     rest = namespace(w, x).where(large, 0.0, x)
-    return _times(E, inverse * x - _times(K, rest)) + rest
+    return _times(E, inverses * x - _times(K, rest)) + rest
 
 
 def _shifted(K: Array, b: Array, w: Array) -> _Shifted:
@@ -136,7 +136,7 @@ def _shifted(K: Array, b: Array, w: Array) -> _Shifted:
         return H, lower_gram(H), xp.sum(xp.log(xp.diagonal(L))), jitter
 
     H, E, half_log_dets, jitters = by_class(one_class, K, w)
-    seen, noise = _inverse(xp.sum(w, axis=0))
+    seen, noise = inverse(xp.sum(w, axis=0))
     scale = cholesky.safe_root(noise)
     M = plus_diagonal(scaled_by(xp.sum(E, axis=0), scale), xp.where(seen, 0.0, 1.0))
     LM, jitter = cholesky.jittered_cholesky(M)
@@ -178,19 +178,25 @@ def condition_on_sites(K: Array, b: Array, w: Array) -> tuple[Conditioned, Facto
 
 
 def mean_on_sites(K: Array, b: Array, w: Array) -> Conditioned:
-    """As `condition_on_sites`, at about half the cost; `cross` holds upper bounds of the variances alone.
+    """As `condition_on_sites`, at about half the cost; `cross` holds `variance_bounds` alone."""
+    found = _shifted(K, b, w)
+    var = variance_bounds(_diagonal(K), w)
+    cross = namespace(var).eye(w.shape[0], dtype=K.dtype) * var.T[:, :, None]
+    return Conditioned(found.mean, cross, found.log_z, found.jitter)
+
+
+def variance_bounds(prior: Array, w: Array) -> Array:
+    """Upper bounds of the variances of g, given those of the prior, one for all classes or one for each.
 
     g_c = f_c − Σ_e p_e f_e + constant, p = w/Σw, has at most the variance (1 − p_c)² K_c + Σ_{e≠c} p_e² K_e that it has
     under the prior; and h_c has at most the variance 1/w_c.
     """
-    xp = namespace(K, b, w)
-    found = _shifted(K, b, w)
-    large, inverse = _inverse(w)
-    p = w * found.noise
-    prior = (1 - 2 * p) * _diagonal(K) + xp.sum(p**2 * _diagonal(K), axis=0)
-    var = xp.where(large, xp.minimum(prior, inverse - found.noise), prior)
-    cross = xp.eye(w.shape[0], dtype=K.dtype) * var.T[:, :, None]
-    return Conditioned(found.mean, cross, found.log_z, found.jitter)
+    xp = namespace(prior, w)
+    _, noise = inverse(xp.sum(w, axis=0))
+    large, widths = inverse(w)
+    p = w * noise
+    bound = (1 - 2 * p) * prior + xp.sum(p**2 * prior, axis=0)
+    return xp.where(large, xp.minimum(bound, widths - noise), bound)
 
 
 def covariance(K: Array, factors: Factors) -> Array:

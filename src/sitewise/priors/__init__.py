@@ -5,6 +5,7 @@ from sitewise.priors.classes import ClassPrior
 from sitewise.priors.full import FullPrior
 from sitewise.priors.markov import MarkovPrior
 from sitewise.priors.sparse import SparsePrior
+from sitewise.priors.sparse_classes import SparseClassPrior
 
 __all__ = [
     "ClassPrior",
@@ -15,5 +16,6 @@ __all__ = [
     "Marginals",
     "MarkovPrior",
     "Prior",
+    "SparseClassPrior",
     "SparsePrior",
 ]

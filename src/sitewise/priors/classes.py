@@ -9,6 +9,7 @@ derivative of variances in the sites, need O((Cn)²) memory and O(C² n³) time.
 
 from __future__ import annotations
 
+import abc
 import functools
 import operator
 from collections.abc import Callable, Sequence
@@ -55,7 +56,8 @@ class ClassMarginals(NamedTuple):
         """The Gaussian vector of each row without the share of its whole site."""
         b, w = (a.T for a in sites.scaled(share))
         left = softmax_sites.without_site(self.mean.T, self.cross, b, w)
-        return Cavity(left.mean, left.cov, left.cov, left.log_z)
+        resid = jnp.eye(len(self.resid), dtype=left.cov.dtype) * self.resid.T[:, :, None]
+        return Cavity(left.mean, left.cov, left.cov + resid, left.log_z)
 
     def influence(self, sites: Sites, share: ArrayLike) -> Array:
         """KL(q ‖ cavity) = E_q[log t^share] − log E_cavity[t^share]."""
@@ -190,23 +192,38 @@ class ClassGram(Gram[ClassMarginals]):
         return found
 
     def pull(self, sites: Sites, factors: softmax_sites.Factors, q: ClassMarginals, by_q: ClassMarginals) -> ClassGram:
-        bar = softmax_sites.Conditioned(by_q.mean, _by_covariance(by_q), by_q.log_z, by_q.jitter)
+        bar = softmax_sites.Conditioned(by_q.mean, by_covariance(by_q), by_q.log_z, by_q.jitter)
         return ClassGram(softmax_sites.pull_prior(self.K, sites.prec, q.var, factors, bar))
 
 
-def _by_covariance(by_q: ClassMarginals) -> Array:
+def by_covariance(by_q: ClassMarginals) -> Array:
     """The derivative in the covariance of each row, whose diagonal `var` is."""
     eye = namespace(by_q.cross).eye(by_q.var.shape[0], dtype=by_q.var.dtype)
     return by_q.cross + eye * by_q.var.T[:, :, None]
 
 
-@module
-class ClassCovariance(Covariance[ClassMarginals]):
-    """How q changes with the sites.
+class ShiftedCovariance(Covariance[ClassMarginals]):
+    """How q changes with the sites, by the covariance of h = f − s with s integrated over, in which the sites are
+    diagonal; g is h without the noise of variance 1/Σ_c prec_c that h has within each row."""
 
-    `matrix` is the covariance of h = f − s with s integrated over, class after class, in which the sites are diagonal;
-    g is h without the noise of variance 1/Σ_c prec_c that h has within each row.
-    """
+    @abc.abstractmethod
+    def cross_times(self, weights: Array) -> Array:
+        """The derivative of Σ_i Σ_ce weights_ice cross_ice in prec is −(this)."""
+
+    def pull_to_sites(self, q: ClassMarginals, by_q: ClassMarginals) -> Sites:
+        xp = namespace(by_q.mean)
+        moved = self.times_once(by_q.mean)
+        weights = by_covariance(by_q)
+        by_cross = cond(xp.any(weights != 0), self.cross_times, lambda _: xp.zeros_like(q.var), weights)
+        return Sites(
+            moved + by_q.log_z * q.mean,
+            -(q.mean * moved + by_cross + 0.5 * by_q.log_z * (q.var + q.mean**2)),
+        )
+
+
+@module
+class ClassCovariance(ShiftedCovariance):
+    """`matrix` is the covariance of h, class after class."""
 
     K: Array = fixed()
     prec: Array = fixed()
@@ -232,18 +249,7 @@ class ClassCovariance(Covariance[ClassMarginals]):
         moved = (self.squares @ x.ravel()).reshape(x.shape)
         return moved - self.factors.noise**2 * namespace(x).sum(x, axis=0)
 
-    def pull_to_sites(self, q: ClassMarginals, by_q: ClassMarginals) -> Sites:
-        xp = namespace(by_q.mean)
-        moved = self.times_once(by_q.mean)
-        weights = _by_covariance(by_q)
-        by_cross = cond(xp.any(weights != 0), self._cross_times, lambda _: xp.zeros_like(q.var), weights)
-        return Sites(
-            moved + by_q.log_z * q.mean,
-            -(q.mean * moved + by_cross + 0.5 * by_q.log_z * (q.var + q.mean**2)),
-        )
-
-    def _cross_times(self, weights: Array) -> Array:
-        """The derivative of Σ_i Σ_ce weights_ice cross_ice in prec is −(this)."""
+    def cross_times(self, weights: Array) -> Array:
         xp = namespace(weights)
         n, classes = weights.shape[:2]
         matrix = self.matrix.reshape(classes, n, classes * n)

@@ -223,7 +223,7 @@ class Features:
         """The values of all rows, given those of each block."""
 
         def whole(*parts: np.ndarray) -> np.ndarray:
-            out = np.empty(self.X.shape[0])
+            out = np.empty((self.X.shape[0], *parts[0].shape[1:]))
             for j, part in enumerate(parts):
                 out[j :: len(parts)] = part
             return out
@@ -250,7 +250,7 @@ class Features:
         return lax.scan(add, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes), blocks)[0]
 
     def each(self, function: Callable[..., _Result], *rows: jax.Array) -> _Result:
-        """function(Φ, *rows), which must be arrays with one entry per row."""
+        """function(Φ, *rows), which must be arrays with the rows on their first axis."""
         part = functools.partial(self._on_block, function)
         if self._on_host(*rows):
             return self._join_on_host([part(block) for block in self._blocks_on_host(rows)])
@@ -258,18 +258,18 @@ class Features:
 
     def pull(
         self,
-        function: Callable[..., tuple[jax.Array, jax.Array]],
+        function: Callable[..., tuple[Array, Any]],
         K_uu_bar: jax.Array,
         diag_bar: jax.Array,
         *rows: jax.Array,
-    ) -> tuple[Features, jax.Array]:
-        """The cotangent of the features where function(Φ, *rows) = (K̄_xu, one value per row), and those values."""
+    ) -> tuple[Features, Any]:
+        """The cotangent of the features where function(Φ, *rows) = (K̄_xu, arrays of rows), and those arrays."""
         if self._on_host(diag_bar, *rows):
             kernel_bar, values = self._pull_on_host(function, diag_bar, rows)
             # The cotangent of Z stays zero: what trains the inducing inputs uses JAX arrays.
             return self._cotangent(replace(self._zero(self.whitened), kernel=kernel_bar), K_uu_bar), values
 
-        def add(sums: Whitened, block: _Block) -> tuple[Whitened, jax.Array]:
+        def add(sums: Whitened, block: _Block) -> tuple[Whitened, Any]:
             X, phi, (diag_bar, *values) = block
             (K, _), back = jax.vjp(lambda whitened: whitened.rows(X), self.whitened)
             K_bar, value = function(times_upper(K, self.whitened.T) if phi is None else phi, *values)
@@ -279,8 +279,8 @@ class Features:
         return self._cotangent(bar, K_uu_bar), self._join(values)
 
     def _pull_on_host(
-        self, function: Callable[..., tuple[Array, Array]], diag_bar: jax.Array, rows: tuple[jax.Array, ...]
-    ) -> tuple[Kernel, jax.Array]:
+        self, function: Callable[..., tuple[Array, Any]], diag_bar: jax.Array, rows: tuple[jax.Array, ...]
+    ) -> tuple[Kernel, Any]:
         """The cotangent of the kernel, and the values of the rows."""
         Z: Array = self.whitened.Z
         bar, found = self.whitened.pull_variances(self.X, diag_bar), []
@@ -388,8 +388,14 @@ def pull_features(
     mean_bar, var_bar, resid_bar, z_bar, _ = bar
     S, eye = H.T @ H, xp.eye(H.shape[0], dtype=H.dtype)
     resid_bar = xp.where(out.resid > 0, resid_bar, 0.0)
+    # What is left out of one sum is left out of all: derivatives in κ, φ and S have terms of the size of the prior
+    # variance, which may be thousands of times that of q, and cancel.
+    steep = _steep(var_bar, out, z_bar)
+    var_bar = xp.where(steep, var_bar, 0.0)
     rest = resid_bar - var_bar + 0.5 * z_bar * w  # e
-    steep, uneven = _steep(var_bar, out, z_bar), _steep(rest, out, z_bar)
+    uneven = _steep(rest, out, z_bar)
+    rest = xp.where(uneven, rest, 0.0)
+    resid_bar = rest + var_bar - 0.5 * z_bar * w
 
     def sums(
         phi: jax.Array, mean_bar: jax.Array, var_bar: jax.Array, rest: jax.Array

@@ -1,6 +1,7 @@
-"""Choosing inducing inputs.  The same inputs and seed give the same choice.
+"""Choosing inducing inputs, and how many.  The same inputs and seed give the same choice.
 
-kmeans   the centres of m clusters (by mini-batches for large tables); greedy instead, where the kernel has levels
+kmeans   the centres of m clusters (by mini-batches for large tables), in lengthscales where the kernel has one for
+         every column; greedy instead, where the kernel has levels
 greedy   at each step the row of largest prior variance given those chosen so far: pivoted Cholesky of κ(X, X), O(nm²)
 """
 
@@ -17,6 +18,9 @@ from sitewise.runtime.engine import to_host
 from sitewise.runtime.precision import working_precision
 
 SELECTIONS = ("kmeans", "greedy")
+SECONDS = 15.0  # of a fit with n_inducing="auto", on two processor cores
+_PER_SECOND = 2e9 / SECONDS  # n·m² that a fit of one latent function may have for each of these seconds
+_LEAST, _LEAST_OF_CLASSES, _MOST = 100, 50, 2_000
 _MINI_BATCH_ABOVE = 5_000_000  # rows × clusters
 _GREEDY_ROWS = 20_000
 
@@ -42,13 +46,41 @@ def select(
     if inducing == "kmeans" and kernel is not None and level_columns(kernel, range(X.shape[1])):
         inducing = "greedy"
     if inducing == "kmeans":
-        return _kmeans(X, count, seed)
+        scale = _lengthscales(kernel, X.shape[1])
+        return _kmeans(X / scale, count, seed) * scale
     if inducing == "greedy":
         if kernel is None:
             raise ValueError("Greedy selection needs a kernel; pass kernel=, or use 'kmeans'.")
         kernel.check(X.shape[1])
         return _greedy(X, count, kernel, seed)
     raise ValueError(f"Unknown selection {inducing!r}; choose 'kmeans' or 'greedy', or give an array.")
+
+
+def how_many(rows: int, seconds: float = SECONDS, *, fits: int = 1, classes: int = 1) -> int | None:
+    """The number of inducing inputs whose fit takes about so many seconds on two cores; None for the full GP.
+
+    A fit is some sixty conditionings of n·m² multiplications each, so that m = √(2·10⁹/n · seconds/15), at least 100
+    and at most 2 000; of `fits` fits each has its share of the time, and joint classes have n·(C·m)², at least 50.
+    If that is no fewer than the rows, the full GP takes no longer.  Only numbers of rows enter, no clock: the same
+    table has the same model on every machine, in the seconds of that machine.
+    """
+    least = _LEAST if classes == 1 else _LEAST_OF_CLASSES
+    found = int(np.sqrt(_PER_SECOND * seconds / fits / rows)) // classes
+    count = min(max(found, least), _MOST)
+    return None if count >= rows else count
+
+
+def has_lengthscales(kernel: Kernel, columns: int) -> bool:
+    """Whether k-means depends on this kernel: it has a lengthscale for each of several columns."""
+    found = getattr(kernel, "lengthscale", None)
+    return kernel.active_dims is None and columns > 1 and found is not None and np.shape(found) == (columns,)
+
+
+def _lengthscales(kernel: Kernel | None, columns: int) -> np.ndarray:
+    """The lengthscale of every column; ones where the kernel has none, or one for all, which moves no centre."""
+    if kernel is None or not has_lengthscales(kernel, columns):
+        return np.ones(columns)
+    return np.asarray(kernel.lengthscale, float)  # type: ignore[attr-defined]
 
 
 def _kmeans(X: np.ndarray, count: int, seed: int) -> np.ndarray:

@@ -66,10 +66,13 @@ class SparsePrior(Module, Prior):
 
     def check(self, columns: int, latents: int) -> None:
         super().check(columns, latents)
-        one_latent(self, latents)
+        self._check_latents(latents)
         shape = np.shape(self.inducing)
         if len(shape) != 2 or shape[0] == 0 or shape[1] != columns:
             raise ValueError(f"Inducing inputs must be a table with {columns} columns, got shape {shape}.")
+
+    def _check_latents(self, latents: int) -> None:
+        one_latent(self, latents)
 
     def check_rows(self, X: np.ndarray) -> None:
         super().check_rows(X)
@@ -98,18 +101,24 @@ class SparsePrior(Module, Prior):
         Z = jnp.asarray(self.inducing, dtype)
         return Whitened(self.kernel, Z, *cholesky.whitener(self._with_jitter(self.kernel.matrix(Z))))
 
-    def gram(self, X: jax.Array) -> SparseGram:
+    def gram(self, X: jax.Array) -> Any:
         Z = (np if self._on_host(X) else jnp).asarray(self.inducing, X.dtype)
-        return self._gram(X, Z, self.kernel.matrix(Z))
+        return self._gram(X, self._features(X, Z, self.kernel.matrix(Z)))
 
-    def _gram(self, X: Array, Z: Array, K: Array) -> SparseGram:
-        """`gram`, given Z and κ(Z, Z)."""
+    def _gram(self, X: Array, features: Features) -> Gram:
+        return SparseGram(features, self.mean.at(X), features.whitened.jitter)
+
+    def _pull_mean(self, X: Array, bar: Any) -> means.Mean:
+        """The cotangent of the mean, given that of the Gram."""
+        return self.mean.pull(X, bar.mean)
+
+    def _features(self, X: Array, Z: Array, K: Array) -> Features:
+        """Given Z and κ(Z, Z)."""
         K_uu = self._with_jitter(K)
         whitened = Whitened(self.kernel, Z, *cholesky.whitener(stop_gradient(K_uu)))
         numbers = self.block or (_ACCELERATOR_BLOCK if on_accelerator() else _CPU_BLOCK)
         keep = X.shape[0] * len(Z) <= self.keep
-        features = Features.of(whitened, K_uu, X, max(1, numbers // len(Z)), keep)
-        return SparseGram(features, self.mean.at(X), whitened.jitter)
+        return Features.of(whitened, K_uu, X, max(1, numbers // len(Z)), keep)
 
     def gram_with_pull(self, X: Array) -> tuple[Gram, Callable[[Gram], SparsePrior]]:
         if not self._on_host(X):
@@ -124,12 +133,12 @@ class SparsePrior(Module, Prior):
                 self,
                 kernel=added(bar.features.whitened.kernel, pull_uu(K_uu_bar + by_jitter)),
                 inducing=bar.features.whitened.Z,  # zero: what trains the inducing inputs uses JAX arrays
-                mean=self.mean.pull(X, bar.mean),
+                mean=self._pull_mean(X, bar),
             )
 
-        return self._gram(X, Z, K), pull
+        return self._gram(X, self._features(X, Z, K)), pull
 
-    def posterior(self, X: jax.Array, sites: Sites) -> SparsePosterior:
+    def posterior(self, X: jax.Array, sites: Sites) -> LatentPosterior:
         gram = self.gram(X)
         inner = gram.condition_with_factor(sites, None)[1].inner
         whitened = gram.features.whitened if self._on_host(X) else self.whitened(X.dtype)
@@ -201,6 +210,22 @@ class SparseCovariance(Covariance[Marginals]):
         return features.each(lambda phi: row_forms(phi, Q))
 
 
+def in_blocks(
+    function: Callable[[Array], tuple[Array, ...]], X_new: Array, inducing: int, posterior: LatentPosterior
+) -> Any:
+    """function(X_new), arrays of rows; on the host, blocks of rows are computed one after the other."""
+    rows = max(1, _CPU_BLOCK // inducing)
+    if len(X_new) <= rows or not is_host(X_new, *jax.tree.leaves(posterior)):
+        return function(X_new)
+    out: tuple[np.ndarray, ...] = ()
+    for at in range(0, len(X_new), rows):
+        found = function(X_new[at : at + rows])
+        out = out or tuple(np.empty((len(X_new), *one.shape[1:])) for one in found)
+        for whole, one in zip(out, found, strict=True):
+            whole[at : at + rows] = one
+    return out
+
+
 @module
 class SparsePosterior(LatentPosterior):
     whitened: Whitened = fixed()
@@ -222,14 +247,8 @@ class SparsePosterior(LatentPosterior):
         return mean, xp.concatenate([phi, C], axis=1).T, xp.concatenate([phi, -C], axis=1).T
 
     def marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The variance is κ − |φ|² + φᵀSφ.  On the host, blocks of rows are computed one after the other."""
-        rows = max(1, _CPU_BLOCK // len(self.whitened.Z))
-        if len(X_new) <= rows or not is_host(X_new, *jax.tree.leaves(self)):
-            return self._marginals(X_new)
-        out = np.empty((2, len(X_new)))
-        for at in range(0, len(X_new), rows):
-            out[:, at : at + rows] = self._marginals(X_new[at : at + rows])
-        return out[0], out[1]
+        """The variance is κ − |φ|² + φᵀSφ."""
+        return in_blocks(self._marginals, X_new, len(self.whitened.Z), self)
 
     def _marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
         phi, diag = self.whitened(X_new)

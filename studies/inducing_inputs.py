@@ -1,0 +1,195 @@
+"""Which inducing inputs?  Test log density and time of k-means and greedy choices, at the start and refreshed.
+
+    python studies/inducing_inputs.py --data DIR --jobs 16 [--sets NAME ...] [--seeds 42 7] [--folds 0 1]
+                                      [--sizes 50 150] [--choices NAME ...] [--kernels isotropic shrunk]
+                                      [--seconds 300]
+    python studies/inducing_inputs.py --table
+
+The five sets of the paper's table 3, protocol clean, with the sparse default (EP's sites and evidence):
+
+    kmeans      k-means of the rows, scaled by the lengthscales from which the search starts
+    greedy      pivoted Cholesky of the kernel from which the search starts
+    kmeans+     learn on some rows, then k-means of the rows scaled by the lengthscales that were found
+    greedy+     learn on some rows, then pivoted Cholesky of the kernel that was found
+    greedy++    the same twice
+
+The kernel is Matern 5/2 with one lengthscale, or with shrunk lengthscales of columns, the estimators' default.  Every
+fit is one line of results/inducing-inputs/results.jsonl and is not run again; with --seconds no fit starts later than
+that.  --table writes README.md there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one fit a core
+
+import numpy as np
+
+from sitewise import Data, Model, inducing, kernels, likelihoods
+from sitewise.estimators.lengthscales import with_shrunk
+from sitewise.learning.nested import Nested
+from sitewise.learning.refresh import refreshed
+from sitewise.methods import resolve
+from sitewise_icml2023 import protocols
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "inducing-inputs"
+ROWS = RESULTS / "results.jsonl"
+SETS = ("titanic", "bank", "twonorm", "mushroom", "magic")
+CHOICES = ("kmeans", "greedy", "kmeans+", "greedy+", "greedy++")
+KERNELS = ("isotropic", "shrunk")
+BOUNDS = {"*lengthscale": (0.05, 500.0), "*variance": (1e-3, 1e5)}
+
+
+class Task(NamedTuple):
+    set: str
+    seed: int
+    fold: int
+    m: int
+    kernel: str
+    choice: str
+
+
+def run(task: Task, data: Path | None) -> dict[str, Any]:
+    rows = protocols.fold(task.set, "clean", task.seed, task.fold, data)
+    kernel: kernels.Kernel = kernels.Matern52(lengthscale=np.sqrt(rows.X.shape[1]))
+    if task.kernel == "shrunk":
+        kernel = with_shrunk(kernel, rows.X, start=False)
+    learner = resolve("hybrid", bounds=BOUNDS, tol=3e-5, max_rounds=100, least_gain=0.01)
+    assert isinstance(learner, Nested)
+    start, training = time.process_time(), Data.of(rows.X, rows.y)
+    name = task.choice.rstrip("+")
+    first = inducing.select(rows.X, "kmeans" if "+" in task.choice else name, task.m, kernel=kernel, seed=0)
+    model = Model.sparse(kernel, likelihoods.BernoulliProbit(), first)
+    if "+" in task.choice:
+        model = refreshed(learner, model, training, 0, name, times=task.choice.count("+"))
+    fit = learner.fit(model, training)
+    seconds = time.process_time() - start
+    density = np.asarray(fit.posterior().log_density(rows.X_test, rows.y_test))
+    density = np.clip(density, np.log(1e-12), np.log1p(-1e-12))  # as in table 3
+    return {
+        **task._asdict(),
+        "n": len(rows.y),
+        "inputs": len(np.asarray(fit.model.prior.inducing)),  # type: ignore[attr-defined]
+        "test_loglik": float(density.mean()),
+        "objective": fit.objective / len(rows.y),
+        "converged": bool(fit.converged),
+        "reason": fit.reason,
+        "evaluations": len(fit.trace),
+        "cpu_seconds": round(seconds, 2),
+    }
+
+
+def _attempt(job: tuple[Task, Path | None, float]) -> dict[str, Any] | None:
+    task, data, until = job
+    if time.time() > until:
+        return None
+    try:
+        return run(task, data)
+    except Exception as error:  # one failed fit must not end the study; the line says what happened
+        return {**task._asdict(), "error": repr(error)}
+
+
+def read() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ROWS.read_text().splitlines()] if ROWS.exists() else []
+
+
+def run_missing(tasks: list[Task], data: Path | None, jobs: int, seconds: float) -> None:
+    done = {Task(*(row[k] for k in Task._fields)) for row in read() if "error" not in row}
+    missing = [task for task in tasks if task not in done]
+    print(f"{len(tasks)} fits, {len(tasks) - len(missing)} of them in {ROWS} already.")
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    work = [(task, data, time.time() + seconds) for task in missing]
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool, ROWS.open("a") as file:
+        for row in pool.imap_unordered(_attempt, work):
+            if row is not None:
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                print(*(row[k] for k in Task._fields), row.get("error") or f"{row['test_loglik']:.4f}", flush=True)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    cells: dict[tuple[str, int, str, int], dict[str, dict[int, dict[str, Any]]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
+    for row in rows:
+        if "error" not in row:
+            cells[row["kernel"], row["m"], row["set"], row["seed"]][row["choice"]][row["fold"]] = row
+    lines = [
+        "# Inducing inputs",
+        "",
+        "Made by `python studies/inducing_inputs.py --table`; its first lines say what the columns are. Protocol "
+        "clean, EP's sites and evidence. Mean test log density over the folds that all the choices of a line have; "
+        "bold: within 0.001 of the best. In brackets fits that did not converge.",
+        "",
+        f"| kernel | m | set | seed | folds | {' | '.join(CHOICES)} |",
+        "|---|---|---|---|---|" + "---|" * len(CHOICES),
+    ]
+    behind: dict[tuple[str, str], list[float]] = defaultdict(list)
+    seconds: dict[tuple[str, int, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    order = lambda key: (KERNELS.index(key[0]), key[1], SETS.index(key[2]), key[3] != 42, key[3])  # noqa: E731
+    for key in sorted(cells, key=order):
+        by = cells[key]
+        folds = sorted(set.intersection(*(set(found) for found in by.values())))
+        if not folds:
+            continue
+        means = {one: float(np.mean([found[k]["test_loglik"] for k in folds])) for one, found in by.items()}
+        failed = {one: sum(not found[k]["converged"] for k in folds) for one, found in by.items()}
+        for one, found in by.items():
+            behind[key[0], one].append(max(means.values()) - means[one])
+            seconds[key[0], key[1], key[2]][one] += [found[k]["cpu_seconds"] for k in folds]
+        shown = []
+        for one in CHOICES:
+            text = "" if one not in means else f"{means[one]:.4f}"
+            text = f"**{text}**" if text and means[one] > max(means.values()) - 0.001 else text
+            shown.append(text + (f" ({failed[one]})" if failed.get(one) else ""))
+        lines.append(f"| {' | '.join(map(str, key))} | {len(folds)} | {' | '.join(shown)} |")
+    for kernel in KERNELS:
+        for label, summary in (("most", max), ("mean", np.mean)):
+            found = [behind.get((kernel, one)) for one in CHOICES]
+            shown = ["" if f is None else f"{summary(f):.4f}" for f in found]
+            lines.append(f"| *{kernel}: behind the best, {label}* | | | | | {' | '.join(shown)} |")
+    lines += ["", "Median CPU seconds of a fit, choice of inputs and compilation of programs included:", ""]
+    lines += [f"| kernel | m | set | {' | '.join(CHOICES)} |", "|---|---|---|" + "---|" * len(CHOICES)]
+    for key, found in seconds.items():
+        shown = [f"{np.median(found[one]):.1f}" if one in found else "" for one in CHOICES]
+        lines.append(f"| {' | '.join(map(str, key))} | {' | '.join(shown)} |")
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--sets", nargs="+", default=list(SETS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[42])
+    parser.add_argument("--folds", nargs="+", type=int, default=[0, 1])
+    parser.add_argument("--sizes", nargs="+", type=int, default=[50, 150])
+    parser.add_argument("--kernels", nargs="+", choices=KERNELS, default=list(KERNELS))
+    parser.add_argument("--choices", nargs="+", choices=CHOICES, default=list(CHOICES))
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--table", action="store_true", help="write README.md from the fits that there are")
+    given = parser.parse_args()
+    if not given.table:
+        tasks = [
+            Task(name, seed, fold, m, kernel, choice)
+            for m in sorted(given.sizes, reverse=True)  # the longest fits first, so that no worker waits at the end
+            for name in reversed(given.sets)
+            for seed in given.seeds
+            for fold in given.folds
+            for kernel in given.kernels
+            for choice in given.choices
+        ]
+        run_missing(tasks, given.data, given.jobs, given.seconds)
+    (RESULTS / "README.md").write_text(table(read()))
+
+
+if __name__ == "__main__":
+    main()
