@@ -13,7 +13,10 @@ import jax
 import numpy as np
 
 from sitewise.kernels.distances import same_rows
+from sitewise.learning.objective import pulls_on_host
 from sitewise.learning.search import Search
+from sitewise.runtime.engine import on_host
+from sitewise.runtime.spread import is_spread, whole
 
 _ROWS, _PER_INPUT = 2_000, 5  # rows of a rehearsal, at least, and for each inducing input
 _SAVES = 3  # it is worth its time where all rows are at least this many times as many
@@ -24,16 +27,18 @@ def rehearsed(search: Search, start: np.ndarray, seed: int) -> tuple[np.ndarray,
     """Where the search should start, and its guess of the inverse Hessian; `start` itself where there is none.
 
     That is for a prior that is not sparse, for too few rows, on an accelerator (every number of rows has its own
-    program there), and where the search with some of the rows does not converge, or only at a bound.
+    program there), and where the search with some of the rows does not converge, or only at a bound.  Where rows are
+    spread over devices, every process searches with some of them by itself.
     """
     prior, data = search.model.prior, search.data
     inducing = getattr(prior, "inducing", None)
-    counted = np.flatnonzero(np.asarray(data.weight) > 0)
+    counted = np.flatnonzero(whole(data.weight) > 0)
     rows = max(_ROWS, _PER_INPUT * (0 if inducing is None else len(inducing)))
-    if prior.exact or not search.on_host or not len(start) or len(counted) < _SAVES * rows:
+    apart = is_spread(data) and pulls_on_host(search.model, search.trainable.names) and on_host(search.model)
+    if prior.exact or not (search.on_host or apart) or not len(start) or len(counted) < _SAVES * rows:
         return start, None
     drawn = np.sort(np.random.default_rng(seed).choice(counted, rows, replace=False))
-    some = jax.tree.map(lambda a: np.asarray(a)[drawn], data)
+    some = whole(jax.tree.map(lambda a: a[drawn], data))
     settings = dataclasses.replace(search.settings, tol=max(_TOL, search.settings.tol))
     first = Search(settings, search.model, some, rows, None, None)
     with same_rows(first.data.X):
