@@ -194,7 +194,7 @@ _LARGEST = {8: 1e100, 4: 1e12}  # by the bytes of a number
 def check_size(X: np.ndarray) -> None:
     """Raise ValueError where distances between rows, or their squares, would not be finite numbers."""
     largest = _LARGEST[X.dtype.itemsize]
-    if X.size and np.max(np.abs(X)) > largest:
+    if X.size and max(np.max(X), -np.min(X)) > largest:
         raise ValueError(
             f"X holds numbers beyond {largest:.0e}, whose squares overflow; divide its columns by their scale "
             "(StandardScaler does), or check whether such an entry is a code for a missing value."
