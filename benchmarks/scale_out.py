@@ -68,7 +68,12 @@ def measure(rows: int, inducing: int, way: str) -> dict[str, Any]:
 def run(rows: int, inducing: int, way: str, count: int, cap: float) -> dict[str, Any]:
     devices = f"--xla_force_host_platform_device_count={count if way == 'devices' else 1}"
     one = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-    env = {**os.environ, "XLA_FLAGS": f"{devices} {one}", "OPENBLAS_NUM_THREADS": "1"}
+    env = {
+        **os.environ,
+        "XLA_FLAGS": f"{devices} {one}",
+        "OPENBLAS_NUM_THREADS": "1",
+        "PJRT_NPROC": str(count if way == "devices" else 1),
+    }
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from sitewise.checks import known
 from sitewise.runtime.precision import WORKING_DTYPE
-from sitewise.runtime.spread import is_spread, of_all_processes
+from sitewise.runtime.spread import is_spread, of_all_processes, require_order
 from sitewise.types import ArrayField, fixed, module, static
 
 
@@ -120,6 +120,7 @@ class Data:
         over devices.  Without a mesh these are all devices that JAX has, those of other processes included
         (`jax.distributed`).  There, every process gives the same rows, or with `parts` its own ones, of any number.
         """
+        require_order()
         mesh = Mesh(np.array(jax.devices()), ("rows",)) if mesh is None else mesh
         if not isinstance(mesh, Mesh) or len(mesh.axis_names) != 1:
             raise ValueError('shard needs a mesh with one axis, such as jax.sharding.Mesh(jax.devices(), ("rows",)).')

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from sitewise import VI, Data, Model, Nested, evidence, kernels, likelihoods
+from sitewise.errors import UserError
 from sitewise.learning.search import Search
 from sitewise.methods import resolve
 from sitewise.parameters import values
@@ -100,6 +101,13 @@ def own_rows() -> Data:
 def processes(folder: Path) -> Any:
     """In two processes, each of which has its own rows."""
     assert own_rows().rows == 2 * (ROWS - CUT)
+    threads = os.environ.pop("PJRT_NPROC")
+    try:
+        own_rows()
+        raise AssertionError("several threads are to be refused")
+    except UserError as problem:
+        assert "PJRT_NPROC=1" in str(problem)
+    os.environ["PJRT_NPROC"] = threads
     same = whole(Data.of(*table()).shard())  # of those that have the same
     assert np.array_equal(same.X[:ROWS], table()[0]) and np.array_equal(same.y[:ROWS], table()[1])
     return found_with(own_rows(), checkpoint=folder / "unused")

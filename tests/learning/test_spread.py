@@ -27,6 +27,7 @@ def begin(job: str, folder: Path, *member: str, devices: int = 1) -> subprocess.
     """Programs that one of the jobs has compiled serve the next ones."""
     settings = {
         "JAX_PLATFORMS": "cpu",
+        "PJRT_NPROC": "1",
         # Level 0 compiles in half of the time.
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} --xla_backend_optimization_level=0",
         "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),

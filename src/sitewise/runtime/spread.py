@@ -9,6 +9,7 @@ of the first one.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -22,6 +23,19 @@ from sitewise.errors import UserError
 
 T = TypeVar("T")
 _LOST = re.compile("gloo|nccl|heartbeat|connection|unavailable|coordination|deadline", re.IGNORECASE)
+
+
+def require_order() -> None:
+    """Raise UserError where processes might exchange their sums in different orders.
+
+    With several threads, XLA for processors starts sums that do not depend on each other in any order, and another
+    process may have another order (jaxlib 0.10.2: the transport ends the process, as sizes do not match).
+    """
+    if jax.process_count() > 1 and jax.default_backend() == "cpu" and os.environ.get("PJRT_NPROC") != "1":
+        raise UserError(
+            "Several processes on processors need one thread each, or they may exchange sums in different orders: set "
+            "the environment variable PJRT_NPROC=1 before Python starts, and start one process for every core."
+        )
 
 
 def is_spread(*trees: Any) -> bool:
