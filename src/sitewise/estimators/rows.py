@@ -41,9 +41,14 @@ def start_lengthscale(X: np.ndarray) -> float:
     return start if typical <= _UNCORRELATED * start else float(np.clip(typical, 1e-4, 1e5))
 
 
+def sample(X: np.ndarray) -> np.ndarray:
+    """The rows whose distances represent those of all; or themselves, of a sample."""
+    return X[np.unique(np.linspace(0, len(X) - 1, _SAMPLE).astype(int))]
+
+
 def typical_distance(X: np.ndarray, otherwise: float = 1.0) -> float:
     """The median distance of rows that differ; `otherwise` where none do."""
-    some = X[np.unique(np.linspace(0, len(X) - 1, _SAMPLE).astype(int))]
+    some = sample(X)
     middle = some - np.median(some, axis=0)
     squares = np.sum(middle**2, axis=1)
     apart = squares[:, None] + squares[None, :] - 2 * middle @ middle.T

@@ -42,11 +42,11 @@ def apply(function: Function, settings: Hashable, shared: Any, rows: Any, piece:
         return function(settings, shared, rows)
     count = row_leaves[0].shape[-1]
     if count > _LONGEST:
-        parts = [
+        each_table = [
             apply(function, settings, shared, jax.tree.map(lambda a: a[..., at : at + _LONGEST], rows), piece)  # noqa: B023
             for at in range(0, count, _LONGEST)
         ]
-        found, totals = zip(*parts, strict=True)
+        found, totals = zip(*each_table, strict=True)
         return (
             tuple([np.concatenate(each, axis=-1) for each in zip(*found, strict=True)]),
             tuple([sum(each) for each in zip(*totals, strict=True)]),
