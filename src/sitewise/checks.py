@@ -73,5 +73,8 @@ def numbers_of(*shape: int) -> jax.ShapeDtypeStruct:
 
 
 def known(value: Any) -> bool:
-    """Whether the numbers of an array can be looked at: not while JAX traces them."""
-    return not isinstance(value, jax.core.Tracer)
+    """Whether the numbers of an array can be looked at: not while JAX traces them, nor where other processes have some
+    of them."""
+    if isinstance(value, jax.core.Tracer):
+        return False
+    return not isinstance(value, jax.Array) or value.is_fully_addressable

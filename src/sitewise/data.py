@@ -10,6 +10,7 @@ infinite.
 
 from __future__ import annotations
 
+import dataclasses
 import numbers
 from typing import Any
 
@@ -22,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from sitewise.checks import known
 from sitewise.runtime.precision import WORKING_DTYPE
+from sitewise.runtime.spread import is_spread, of_all_processes, require_order
 from sitewise.types import ArrayField, fixed, module, static
 
 
@@ -106,22 +108,32 @@ class Data:
     def to_bucket(self, rows: int | None = None) -> Data:
         """The same data in double precision, padded to `rows`, or to the `bucket` of their number.
 
-        For use inside `working_precision`.
+        For use inside `working_precision`.  Rows that are spread over devices have been padded for that.
         """
-        filled = self.pad(bucket(self.rows) if rows is None else rows)
+        filled = self if is_spread(self) else self.pad(bucket(self.rows) if rows is None else rows)
         return jax.tree.map(lambda a: jnp.asarray(a, WORKING_DTYPE), filled)
 
-    def shard(self, mesh: Mesh) -> Data:
+    def shard(self, mesh: Mesh | None = None, *, parts: bool = False) -> Data:
         """The rows, padded to a multiple of the devices, spread over all devices of a one-dimensional mesh.
 
-        Every program of the library then runs on all devices: each sum over rows becomes a sum over devices.
+        Inference, evidences and learning with a sparse prior then run on all devices: each sum over rows becomes a sum
+        over devices.  Without a mesh these are all devices that JAX has, those of other processes included
+        (`jax.distributed`).  There, every process gives the same rows, or with `parts` its own ones, of any number.
         """
+        require_order()
+        mesh = Mesh(np.array(jax.devices()), ("rows",)) if mesh is None else mesh
         if not isinstance(mesh, Mesh) or len(mesh.axis_names) != 1:
             raise ValueError('shard needs a mesh with one axis, such as jax.sharding.Mesh(jax.devices(), ("rows",)).')
         rows = NamedSharding(mesh, PartitionSpec(mesh.axis_names[0]))
-        padded = self.pad(-(-self.rows // mesh.size) * mesh.size)
         with jax.enable_x64(True):  # double precision stays double, whatever the program's own default
-            return jax.tree.map(lambda a: jax.device_put(a, rows), padded)
+            if not parts:
+                padded = self.pad(-(-self.rows // mesh.size) * mesh.size)
+                return jax.tree.map(lambda a: jax.device_put(a, rows), padded)
+            own = len(mesh.local_devices)
+            # Of the largest part: every device has the same number of rows.
+            each, fractions = np.max(of_all_processes([-(-self.rows // own), self.fractional]), axis=0)
+            padded = dataclasses.replace(self.pad(int(each) * own), fractional=bool(fractions))
+            return jax.tree.map(lambda a: jax.make_array_from_process_local_data(rows, np.asarray(a)), padded)
 
 
 def _has_fractions(weight: Any) -> bool:
@@ -183,7 +195,7 @@ _LARGEST = {8: 1e100, 4: 1e12}  # by the bytes of a number
 def check_size(X: np.ndarray) -> None:
     """Raise ValueError where distances between rows, or their squares, would not be finite numbers."""
     largest = _LARGEST[X.dtype.itemsize]
-    if X.size and np.max(np.abs(X)) > largest:
+    if X.size and max(np.max(X), -np.min(X)) > largest:
         raise ValueError(
             f"X holds numbers beyond {largest:.0e}, whose squares overflow; divide its columns by their scale "
             "(StandardScaler does), or check whether such an entry is a code for a missing value."

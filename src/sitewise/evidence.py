@@ -18,6 +18,7 @@ leave out its whole site: the cavity is a Gaussian vector.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import jax
@@ -29,9 +30,11 @@ from sitewise.likelihoods import Likelihood
 from sitewise.model import Model, check
 from sitewise.priors import Marginals
 from sitewise.rows import Values, on_rows
+from sitewise.runtime import programs
 from sitewise.runtime.device import on_accelerator
 from sitewise.runtime.engine import Array, on_host, to_host
 from sitewise.runtime.precision import working_precision
+from sitewise.runtime.spread import is_spread
 from sitewise.sites import Sites, expected_log_site, log_site
 
 Terms = Callable[[Likelihood, Data, Marginals, Sites, float], Array]
@@ -146,6 +149,9 @@ class Evidence:
         if model.prior.host and on_host(model, data, sites):
             with working_precision():
                 return self.on_marginals(*conditioned(*to_host((model, data, sites))))
+        if is_spread(data):
+            with working_precision():
+                return _on_devices(self, model, data, sites)
         return self.on_marginals(*conditioned(model, jax.tree.map(jnp.asarray, data), sites))
 
     def on_marginals(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Array:
@@ -163,6 +169,11 @@ def conditioned(model: Model, data: Data, sites: Sites) -> tuple[Likelihood, Dat
 
 def _read(evidence: Evidence, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> tuple[Values, Values]:
     return (), (evidence.read(likelihood, data, q, sites),)
+
+
+@functools.partial(programs.jit, static_argnums=0)
+def _on_devices(evidence: Evidence, model: Model, data: Data, sites: Sites) -> Array:
+    return evidence.on_marginals(*conditioned(model, data, sites))
 
 
 laplace = Evidence("laplace", _laplace)

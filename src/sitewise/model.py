@@ -15,6 +15,7 @@ from sitewise.kernels import Kernel
 from sitewise.likelihoods import Likelihood
 from sitewise.parameters import walk
 from sitewise.priors import ClassPrior, FullPrior, MarkovPrior, Prior, SparseClassPrior, SparsePrior
+from sitewise.runtime.spread import is_spread
 from sitewise.sites import Sites
 from sitewise.types import fixed, module
 
@@ -110,6 +111,11 @@ def check(model: Model, data: Data, sites: Sites | None = None, needs_sites: boo
     must_be(model.prior, Prior, "The prior", "FullPrior(RBF()), which Model.full makes")
     _check_likelihood(model.likelihood)
     data.check()
+    if model.prior.dense and is_spread(data):
+        raise ValueError(
+            "These rows are spread over devices, and a full GP needs all of them on one; use Model.sparse, or do not "
+            "shard the data."
+        )
     for parameter, value in walk(model):
         if known(value):
             numbers = np.asarray(value)

@@ -28,8 +28,10 @@ from sitewise.numerics.crossing import crossing
 from sitewise.numerics.quadrature import Landmark, expect
 from sitewise.priors.base import Certain, LatentPosterior, gaussian_draws
 from sitewise.rows import of_each_row
+from sitewise.runtime import programs
 from sitewise.runtime.engine import Array, is_host, namespace, on_host, to_host
 from sitewise.runtime.precision import working_precision
+from sitewise.runtime.spread import is_spread, whole
 from sitewise.sites import Sites
 from sitewise.types import fixed, module
 
@@ -342,9 +344,15 @@ def posterior(model: Model, data: Data, sites: Sites) -> Posterior:
     if model.prior.host and on_host(model, data, sites):
         with working_precision():
             return _posterior(*to_host((model, data, sites)))
+    if is_spread(data):
+        with working_precision():
+            return whole(_traced_posterior(model, data, sites))  # it is small: every process predicts by itself
     return _posterior(model, jax.tree.map(jnp.asarray, data), sites)
 
 
 def _posterior(model: Model, data: Data, sites: Sites) -> Posterior:
     latent = model.prior.posterior(data.X, sites.scaled(data.weight))
     return Posterior(latent, model.likelihood, model.prior.mean)
+
+
+_traced_posterior = programs.jit(_posterior)

@@ -129,7 +129,7 @@ class GPBase(Explaining, BaseEstimator):
             if self.kernel is not None or order:
                 raise ValueError("groups names every column of X, so that no column is left for kernel or additive.")
             return [Candidate("groups", structured.with_groups(None, rest, groups))]
-        inputs = X[:, rest]
+        inputs = X[:, rest] if groups else X
         if order:
             found = [effects(inputs, order, np.asarray(data.weight), self._typical_variance)]
         else:

@@ -15,7 +15,7 @@ import numpy as np
 
 from sitewise.estimators import sklearn_kernels
 from sitewise.estimators.lengthscales import start_lengthscales, with_ard, with_shrunk
-from sitewise.estimators.rows import start_lengthscale, typical_distance
+from sitewise.estimators.rows import sample, start_lengthscale, typical_distance
 from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.kernels import Additive, Kernel, Matern52, Shrunk
 
@@ -105,7 +105,7 @@ def _weak(X: np.ndarray, variance: float, prefix: str) -> dict[str, HyperPrior]:
 
 def _weak_shrunk(X: np.ndarray, variance: float) -> dict[str, HyperPrior]:
     spread = np.std(X, axis=0)
-    return _weak(X / np.where(spread > 0, spread, 1.0), variance, "kernel.base.")
+    return _weak(sample(X) / np.where(spread > 0, spread, 1.0), variance, "kernel.base.")
 
 
 def _weak_additive(columns: int, variance: float) -> dict[str, HyperPrior]:

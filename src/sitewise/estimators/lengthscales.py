@@ -14,7 +14,7 @@ from sitewise.data import bucket
 from sitewise.estimators.effects import names_of, outputs_of
 from sitewise.estimators.integrated import IntegratedLatent
 from sitewise.estimators.latent import Latent, same_form
-from sitewise.estimators.rows import start_lengthscale
+from sitewise.estimators.rows import sample, start_lengthscale
 from sitewise.estimators.sampled import Sampled
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.training import Approximate
@@ -107,7 +107,7 @@ def with_shrunk(kernel: Kernel, X: np.ndarray, start: bool, spread: float = SPRE
             )
         own = replace(part, active_dims=None)
         if start:
-            own = replace(own, lengthscale=np.float64(start_lengthscale(X[:, seen] / units[seen])))
+            own = replace(own, lengthscale=np.float64(start_lengthscale(sample(X)[:, seen] / units[seen])))
         return Shrunk(own, np.zeros(len(seen)), spread, units[seen], active_dims=part.active_dims)
 
     return shrink(kernel, np.arange(X.shape[1]))
@@ -117,7 +117,7 @@ def start_lengthscales(X: np.ndarray) -> np.ndarray:
     """Where a search for one lengthscale per column starts: as for scaled columns, in the units of each."""
     spread = np.std(X, axis=0)
     spread = np.where(spread > 0, spread, 1.0)
-    return np.clip(start_lengthscale(X / spread) * spread, 1e-4, 1e5)
+    return np.clip(start_lengthscale(sample(X) / spread) * spread, 1e-4, 1e5)
 
 
 def lengthscales(model: Any, level: float = 0.9) -> list[Lengthscale]:

@@ -20,6 +20,7 @@ class Merged(NamedTuple):
     place: np.ndarray
 
 
+_BLOCK = 2**14  # rows that are compared at a time
 _SAMPLE = 256  # rows, evenly spaced among the sorted ones, whose distances represent those of all rows
 _COMMON = 5.0  # inputs within this factor of standardised ones start from a lengthscale of 1
 _UNCORRELATED = 10.0  # the distance, in lengthscales, beyond which rows are practically uncorrelated
@@ -40,9 +41,14 @@ def start_lengthscale(X: np.ndarray) -> float:
     return start if typical <= _UNCORRELATED * start else float(np.clip(typical, 1e-4, 1e5))
 
 
+def sample(X: np.ndarray) -> np.ndarray:
+    """The rows whose distances represent those of all; or themselves, of a sample."""
+    return X[np.unique(np.linspace(0, len(X) - 1, _SAMPLE).astype(int))]
+
+
 def typical_distance(X: np.ndarray, otherwise: float = 1.0) -> float:
     """The median distance of rows that differ; `otherwise` where none do."""
-    some = X[np.unique(np.linspace(0, len(X) - 1, _SAMPLE).astype(int))]
+    some = sample(X)
     middle = some - np.median(some, axis=0)
     squares = np.sum(middle**2, axis=1)
     apart = squares[:, None] + squares[None, :] - 2 * middle @ middle.T
@@ -67,14 +73,29 @@ def refuse_tables(y: Any) -> None:
         )
 
 
+def _sorted(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The order of the rows, and which of the sorted ones are the first of their kind: `np.unique`, without its copies
+    of the table."""
+    rows = np.ascontiguousarray(table).view([("", table.dtype)] * table.shape[1]).ravel()
+    order = np.argsort(rows, kind="stable")
+    first = np.ones(len(order), bool)
+    for at in range(1, len(order), _BLOCK):
+        here = order[at - 1 : at + _BLOCK]
+        first[at : at + _BLOCK] = np.any(table[here[1:]] != table[here[:-1]], axis=1)
+    return order, first
+
+
 def merge(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Merged:
     """The distinct rows (x, y), with the weights of equal rows added."""
     kept = weight > 0
     if not np.any(kept):
         raise ValueError("All weights are zero: there is no row to learn from.")
-    table = np.column_stack([X, y])[kept]
-    distinct, inverse = np.unique(table, axis=0, return_inverse=True)
-    inverse = inverse.ravel()
+    table = np.column_stack([X, y]) if np.all(kept) else np.column_stack([X[kept], y[kept]])
+    order, first = _sorted(table)
+    distinct = table[order[first]]
+    del table
+    inverse = np.empty(len(order), int)
+    inverse[order] = np.cumsum(first) - 1
     place = np.full(len(X), -1)
     place[kept] = inverse
     total = np.bincount(inverse, weight[kept], len(distinct))

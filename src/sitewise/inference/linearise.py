@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from sitewise.data import Data
 from sitewise.inference.update import Point, SiteUpdate
@@ -20,7 +21,7 @@ from sitewise.likelihoods import Likelihood
 from sitewise.numerics.gmres import gmres
 from sitewise.priors import Covariance, Gram, Marginals
 from sitewise.priors.base import Factor
-from sitewise.runtime.engine import Array, namespace
+from sitewise.runtime.engine import Array, is_host, namespace
 from sitewise.sites import Sites
 
 _NEWTON_TOL = 1e-2  # tolerance of the linear system, far from the solution
@@ -40,12 +41,19 @@ def scaled_gap(target: Sites, sites: Sites, point_var: Array, data: Data) -> Sit
 
 
 def _flat(nat1: Array, prec: Array) -> Array:
-    return namespace(nat1, prec).concatenate([nat1.ravel(), prec.ravel()])
+    """One vector of both; traced, with the two numbers of a row side by side, so that they stay on the row's device."""
+    if is_host(nat1, prec):
+        return np.concatenate([nat1.ravel(), prec.ravel()])
+    return jnp.stack([nat1, prec], axis=-1).ravel()
 
 
 def _halves(x: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    half = x.shape[0] // 2
-    return x[:half].reshape(shape), x[half:].reshape(shape)
+    """The inverse of `_flat`."""
+    if is_host(x):
+        half = x.shape[0] // 2
+        return x[:half].reshape(shape), x[half:].reshape(shape)
+    both = x.reshape((*shape, 2))
+    return both[..., 0], both[..., 1]
 
 
 class Linearised(NamedTuple):

@@ -26,6 +26,7 @@ from sitewise.priors import Gram
 from sitewise.runtime import programs
 from sitewise.runtime.engine import Array, is_host, on_host, stop_gradient, to_host
 from sitewise.runtime.precision import working_precision
+from sitewise.runtime.spread import is_spread
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
@@ -38,6 +39,9 @@ def solve(method: SiteUpdate, model: Model, data: Data, sites: Sites | None = No
     if model.prior.host and on_host(model, data, sites):
         with working_precision():
             return _solve_in_turn(method, *to_host((model, data, sites)))
+    if is_spread(data):
+        with working_precision():
+            return _solve_in_turn(method, model, data, sites)
     return _solve_in_turn(method, model, jax.tree.map(jnp.asarray, data), sites)
 
 

@@ -21,6 +21,7 @@ from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.priors import Marginals
 from sitewise.runtime.engine import Array
+from sitewise.runtime.spread import whole
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
@@ -78,7 +79,7 @@ class Solution(NamedTuple):
 
     def cut(self, rows: int) -> Solution:
         """The same for the first `rows` rows, where the others are padding; arrays are converted to NumPy arrays."""
-        return jax.tree.map(jax.device_get, self._replace(sites=Sites(*(a[..., :rows] for a in self.sites))))
+        return whole(self._replace(sites=Sites(*(a[..., :rows] for a in self.sites))))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -30,6 +30,7 @@ from sitewise.predict import Posterior, posterior
 from sitewise.runtime import programs
 from sitewise.runtime.engine import Array, on_host, to_host
 from sitewise.runtime.precision import working_precision
+from sitewise.runtime.spread import whole
 from sitewise.sites import Sites
 
 Callback = Callable[[dict[str, Any]], None]
@@ -166,7 +167,7 @@ class SiteFit(Fit):
 
     @property
     def weight(self) -> float:
-        return float(np.sum(np.asarray(self.data.weight)))
+        return float(np.sum(whole(self.data.weight)))
 
     @functools.cached_property
     def curvature(self) -> Curvature:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import jax
 import numpy as np
 from scipy import stats
 
@@ -22,6 +21,7 @@ from sitewise.numerics.triangular import lower_inverse
 from sitewise.parameters import Trainable
 from sitewise.runtime.engine import on_host, to_host
 from sitewise.runtime.precision import working_precision
+from sitewise.runtime.spread import whole
 from sitewise.sites import Sites
 from sitewise.supports import Bounded, Positive, Real
 
@@ -100,5 +100,5 @@ def curvature(
 
 def _gradient(objective: Objective, model: Model, data: Data, vector: np.ndarray, sites: Sites) -> np.ndarray:
     """NaN where inference does not settle, so that no wrong number is reported."""
-    found = jax.tree.map(np.asarray, profile(objective, model, data, vector, sites))
+    found = whole(profile(objective, model, data, vector, sites))
     return found.gradient if found.solution.outcome.settled else np.full(len(vector), np.nan)

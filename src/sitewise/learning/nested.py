@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,13 +12,14 @@ from pathlib import Path
 from sitewise.data import Data, bucket
 from sitewise.kernels.distances import same_rows
 from sitewise.learning.base import Callback, SiteFit, one_for_each
+from sitewise.learning.checkpoint import Checkpoint
 from sitewise.learning.rehearsal import rehearsed
 from sitewise.learning.search import NestedSettings, Search
 from sitewise.learning.together import run_together
 from sitewise.model import Model, check
 from sitewise.runtime import memory
 from sitewise.runtime.precision import working_precision
-from sitewise.runtime.resume import Journal, digest_of
+from sitewise.runtime.spread import is_spread, together
 from sitewise.sites import Sites
 
 
@@ -57,25 +59,24 @@ class Nested(NestedSettings):
 
         A sparse prior with many rows starts from the optimum for some of them, drawn by `seed` (`rehearsal`).
 
-        `checkpoint` is a file for the best hyperparameters so far: if the process ends, for whatever reason, the same
-        call continues from there.  The file is removed when learning ends.
+        `checkpoint` is a file for what has been evaluated so far: if the process ends, for whatever reason, the same
+        call goes on from there, to the same result.  The file is removed when learning ends.  For rows that are spread
+        over several processes (`Data.shard`) it must be in a place that all of them share.
         """
         check(model, data, sites)
         if model.prior.dense:
             memory.require_full(bucket(data.rows), model.likelihood.latents)
         with contextlib.ExitStack() as scope:
             scope.enter_context(working_precision())
+            scope.enter_context(together())
             search = Search(self, model, data, bucket(data.rows), sites, callback)
             scope.enter_context(same_rows(search.data.X))
             starts = search.starts(self.restarts, seed)
+            rehearse = functools.partial(rehearsed, search, starts[0], seed)
             if checkpoint is not None:
-                key = digest_of(repr(self), model, search.data, search.first_sites, seed)
-                search.checkpoint = Journal(Path(checkpoint), key, strict=True)
-                starts[0] = search.checkpoint.pieces.get("best", starts[0])
-            if sites is None and (search.checkpoint is None or "best" not in search.checkpoint.pieces):
-                best = search.drive(*rehearsed(search, starts[0], seed))
-            else:
-                best = search.drive(starts[0])
+                search.checkpoint = Checkpoint(Path(checkpoint), (repr(self), model, sites, seed), search.data)
+                rehearse = functools.partial(search.checkpoint.start, rehearse)
+            best = search.drive(*rehearse()) if sites is None else search.drive(starts[0])
             for start in starts[1:]:
                 other = search.drive(start)
                 # An ascent that did not converge may have ended next to a pole of Laplace's evidence.
@@ -97,6 +98,8 @@ class Nested(NestedSettings):
         """
         if self.restarts:
             raise ValueError("fit_many starts every part once; set restarts=0.")
+        if is_spread(parts):
+            raise ValueError("fit_many has all parts on one device; fit those that are spread one after the other.")
         each = one_for_each(models, parts)
         with working_precision():
             size = bucket(max((part.rows for part in parts), default=1))

@@ -22,12 +22,13 @@ from sitewise.inference.solve import solve_by_fallbacks
 from sitewise.inference.start import padded_sites
 from sitewise.learning.ascent import climb
 from sitewise.learning.base import Callback, SiteFit, climbed
+from sitewise.learning.checkpoint import Checkpoint
 from sitewise.learning.objective import GRADIENTS, Evaluation, Objective, profile, profiles, pulls_on_host
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable
 from sitewise.runtime.device import on_processor
-from sitewise.runtime.engine import Array, on_host, to_host
-from sitewise.runtime.resume import Journal
+from sitewise.runtime.engine import Array, namespace, on_host, to_host
+from sitewise.runtime.spread import agreed, is_spread
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
@@ -122,10 +123,10 @@ class Search:
         self.data = to_host(data) if self.on_host else data.to_bucket(size)
         self.first_sites = padded_sites(self.model.likelihood, self.data, sites)
         self.trace: list[dict[str, Any]] = []
-        self.checkpoint: Journal | None = None
-        self.saved = -np.inf
+        self.checkpoint: Checkpoint | None = None
+        self.repeats = False  # whether the last answer was found by an earlier run
         self.limits = trainable.limits(settings.bounds, model.prior.least())
-        self.rows = float(np.sum(np.asarray(self.data.weight)))
+        self.rows = float(namespace(self.data.weight).sum(self.data.weight))
         self.steepest = 2 * settings.tol  # gradient per row, the largest seen so far
         self.pair = settings.pair(model)
         exact_if_held = "fixed" if model.likelihood.log_concave else "implicit"
@@ -145,7 +146,12 @@ class Search:
         return [first, *(np.clip(m, *self.limits.T) if len(m) else m for m in moved)]
 
     def evaluate(self, vector: np.ndarray, sites: Sites) -> Evaluation:
-        return profile(self.objective, self.model, self.data, vector, sites)
+        if not is_spread(self.data):
+            return profile(self.objective, self.model, self.data, vector, sites)
+        found = profile(self.objective, self.model, self.data, agreed(vector), sites)
+        sites, code, stats = found.solution
+        value, slope, code, stats = agreed((found.value, found.gradient, code, stats))
+        return Evaluation(value, slope, Solution(sites, code, stats))
 
     def evaluate_many(self, models: Model, data: Data, vectors: Array, sites: Sites) -> Evaluation:
         """The evaluation of many searches of this form; every argument has a leading axis."""
@@ -155,11 +161,24 @@ class Search:
         """Answer one search's requests until it ends."""
         run = self.run(start, inverse)
         request = next(run)
+        if self.checkpoint is not None:
+            self.checkpoint.begin()
         while True:
             try:
-                request = run.send(self.evaluate(*request))
+                request = run.send(self._answer(*request))
             except StopIteration as end:
                 return end.value
+
+    def _answer(self, vector: np.ndarray, sites: Sites) -> Evaluation:
+        """The evaluation, or what an earlier run has found here."""
+        known = None if self.checkpoint is None else self.checkpoint.answer(vector)
+        self.repeats = known is not None
+        if known is not None:
+            return known
+        found = self.evaluate(vector, sites)
+        if self.checkpoint is not None:
+            self.checkpoint.add(vector, found)
+        return found
 
     def run(
         self, start: np.ndarray, inverse: np.ndarray | None = None
@@ -204,9 +223,6 @@ class Search:
                 raise ValueError(self._not_finite(vector, outcome))
             if finite and (best is None or (settled and not (best.settled and value <= best.value))):
                 best = Best(np.array(vector), value, result.solution, settled)
-                if self.checkpoint is not None and settled and value > self.saved:
-                    self.checkpoint.add("best", best.vector)
-                    self.saved = value
             if result.solution.outcome.settled and finite:
                 sites = result.solution.sites
             if not (settled and finite):
@@ -245,7 +261,7 @@ class Search:
             "outcome": solution.outcome.name,
         }
         self.trace.append(entry)
-        if self.callback is not None:
+        if self.callback is not None and not self.repeats:
             self.callback(entry)
 
     def _share(self, steepest: float) -> float:
@@ -261,7 +277,7 @@ class Search:
 
     def _by_fallbacks(self, model: Model, failed: Solution) -> Solution:
         """Other ways to the sites, on the processor where possible: they are rare and need programs of their own."""
-        if not model.prior.host:
+        if not model.prior.host or is_spread(self.data):
             return solve_by_fallbacks(self.pair.inference, model, self.data, failed)
         with on_processor():
             return solve_by_fallbacks(self.pair.inference, model, to_host(self.data), failed)

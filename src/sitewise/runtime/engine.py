@@ -21,6 +21,7 @@ import numpy as np
 from jax import lax
 
 from sitewise.runtime.device import on_accelerator
+from sitewise.runtime.spread import is_spread
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -42,8 +43,9 @@ def traced() -> Iterator[None]:
 
 
 def on_host(*trees: Any) -> bool:
-    """Whether the host engine computes on these values: not on an accelerator, and not while JAX traces them."""
-    return not (_traced_only.get() or on_accelerator() or under_trace(*trees))
+    """Whether the host engine computes on these values: not on an accelerator, not where they are spread over several
+    devices, and not while JAX traces them."""
+    return not (_traced_only.get() or on_accelerator() or under_trace(*trees) or is_spread(*trees))
 
 
 def under_trace(*trees: Any) -> bool:

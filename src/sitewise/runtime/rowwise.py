@@ -30,6 +30,7 @@ from sitewise.runtime.engine import is_host
 Shapes = tuple[tuple[int, ...], ...]
 Function = Callable[[Any, Any, Any], tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]]
 _NOTHING = np.zeros(0)
+_LONGEST = 2**16  # rows of which there is one table
 _PIECES = (128, 512)  # rows of a program: a call costs as much as 20 rows of quadrature or 200 of a closed form
 
 
@@ -40,6 +41,16 @@ def apply(function: Function, settings: Hashable, shared: Any, rows: Any, piece:
     if not is_host(*row_leaves, *shared_leaves):
         return function(settings, shared, rows)
     count = row_leaves[0].shape[-1]
+    if count > _LONGEST:
+        each_table = [
+            apply(function, settings, shared, jax.tree.map(lambda a: a[..., at : at + _LONGEST], rows), piece)  # noqa: B023
+            for at in range(0, count, _LONGEST)
+        ]
+        found, totals = zip(*each_table, strict=True)
+        return (
+            tuple([np.concatenate(each, axis=-1) for each in zip(*found, strict=True)]),
+            tuple([sum(each) for each in zip(*totals, strict=True)]),
+        )
     piece = piece or _PIECES[count > 2 * _PIECES[0]]
     heads = tuple([leaf.shape[:-1] for leaf in row_leaves])
     shapes = tuple([np.shape(leaf) for leaf in shared_leaves])

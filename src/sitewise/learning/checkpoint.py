@@ -1,0 +1,111 @@
+"""What a search has evaluated so far, in a file from which the same call goes on.
+
+An ascent is a function of the answers to its requests, and inference at one θ starts from the sites of the last one.
+The file therefore has every answer, and with those that are better than all before also the sites.  A later run repeats
+the answers up to the last one that has sites and computes from there: it takes the path of an undisturbed run, to
+the last digit on the same machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sitewise.data import Data
+from sitewise.errors import UserError
+from sitewise.inference import Solution
+from sitewise.inference.update import Stats
+from sitewise.learning.objective import Evaluation
+from sitewise.runtime.resume import Journal, digest_of
+from sitewise.runtime.spread import of_all_processes, placed, whole, writes
+from sitewise.sites import Sites
+from sitewise.types import Outcome
+
+Start = tuple[np.ndarray, np.ndarray | None]  # of an ascent: θ, and the guess of its inverse Hessian
+
+
+class Checkpoint:
+    """The answers of one search, in the order of its ascents; `parts` is what the search depends on besides the data.
+
+    Rows of padding are left out, so that a search that was spread over some devices can go on with others.
+    """
+
+    def __init__(self, path: Path, parts: tuple[Any, ...], data: Data) -> None:
+        rows = whole(data)
+        self._data, self._counted = data, np.flatnonzero(rows.weight > 0)
+        key = digest_of(*parts, *(a[self._counted] for a in (rows.X, rows.y, rows.weight)))
+        self._journal = Journal(path, key, strict=True)
+        self._ascent, self._step, self._known, self._highest = -1, 0, 0, -np.inf
+        # Nobody writes before all have read; and all have read the same.
+        if np.ptp(of_all_processes([len(self._journal.pieces)])) > 0:
+            raise UserError(
+                f"The processes of this fit find different checkpoints; give a place for {path} that all share."
+            )
+
+    def start(self, compute: Callable[[], Start]) -> Start:
+        """Where the first ascent starts, which may be the result of another search."""
+        if "start" not in self._journal.pieces:
+            vector, inverse = compute()
+            self._add("start", {"vector": vector, "inverse": inverse})
+            return vector, inverse
+        kept = self._journal.pieces["start"]
+        return kept["vector"], kept["inverse"]
+
+    def begin(self) -> None:
+        """The next ascent begins."""
+        self._ascent, self._step, self._known, self._highest = self._ascent + 1, 0, 0, -np.inf
+        pieces, step = self._journal.pieces, 0
+        ended = f"{self._ascent + 1}.0" in pieces
+        while f"{self._ascent}.{step}" in pieces:
+            step += 1
+            if ended or pieces[f"{self._ascent}.{step - 1}"]["sites"] is not None:
+                self._known = step
+
+    def answer(self, vector: np.ndarray) -> Evaluation | None:
+        """What an earlier run has found here; None if it is to be computed."""
+        kept = self._journal.pieces[f"{self._ascent}.{self._step}"] if self._step < self._known else None
+        if kept is None or not np.array_equal(kept["vector"], vector):
+            self._known = 0
+            return None
+        value, code, *stats = kept["numbers"]
+        self._count(value)
+        sites: Any = None if kept["sites"] is None else Sites(*map(self._filled, kept["sites"]))
+        steps, residual, clipped, jitter = stats
+        return Evaluation(
+            value, kept["gradient"], Solution(sites, Outcome(int(code)), Stats(steps, residual, clipped, jitter))
+        )
+
+    def add(self, vector: np.ndarray, found: Evaluation) -> None:
+        """Keep an answer."""
+        value, stats = float(found.value), found.solution.stats
+        useful = found.solution.outcome.settled and np.all(np.isfinite(found.gradient)) and value > self._highest
+        sites = [a[..., self._counted] for a in whole(found.solution.sites)] if useful else None
+        numbers = np.array([value, int(found.solution.code), *map(float, stats)])
+        self._add(
+            f"{self._ascent}.{self._step}",
+            {"vector": vector, "numbers": numbers, "gradient": np.asarray(found.gradient), "sites": sites},
+        )
+        self._count(value)
+
+    def done(self) -> None:
+        """The search has ended: remove the file."""
+        if writes():
+            self._journal.done()
+
+    def _count(self, value: float) -> None:
+        self._step += 1
+        if np.isfinite(value):
+            self._highest = max(self._highest, value)
+
+    def _add(self, name: str, piece: dict[str, Any]) -> None:
+        if writes():
+            self._journal.add(name, piece)
+
+    def _filled(self, kept: np.ndarray) -> Any:
+        """The sites of all rows, zeros for padding, where the data are."""
+        rows = np.zeros((*kept.shape[:-1], self._data.rows))
+        rows[..., self._counted] = kept
+        return placed(rows, self._data.weight)

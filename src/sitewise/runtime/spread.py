@@ -1,0 +1,96 @@
+"""Rows that are spread over devices, of one process or of several (`jax.distributed`).
+
+An array whose rows lie on several devices stays there: the traced engine computes on it, and the compiler makes a sum
+over devices of every sum over rows.  In several processes each of them runs the same Python program.  What they decide
+from must be equal to the last digit, or they would wait for each other for ever: `agreed` gives all of them the numbers
+of the first one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import NamedSharding, PartitionSpec
+
+from sitewise.errors import UserError
+
+T = TypeVar("T")
+_LOST = re.compile("gloo|nccl|heartbeat|connection|unavailable|coordination|deadline", re.IGNORECASE)
+
+
+def require_order() -> None:
+    """Raise UserError where processes might exchange their sums in different orders.
+
+    With several threads, XLA for processors starts sums that do not depend on each other in any order, and another
+    process may have another order (jaxlib 0.10.2: the transport ends the process, as sizes do not match).
+    """
+    if jax.process_count() > 1 and jax.default_backend() == "cpu" and os.environ.get("PJRT_NPROC") != "1":
+        raise UserError(
+            "Several processes on processors need one thread each, or they may exchange sums in different orders: set "
+            "the environment variable PJRT_NPROC=1 before Python starts, and start one process for every core."
+        )
+
+
+def is_spread(*trees: Any) -> bool:
+    """Whether an array of these lies on several devices."""
+    leaves = jax.tree.leaves(trees)
+    return any(isinstance(a, jax.Array) and not isinstance(a, jax.core.Tracer) and _devices(a) > 1 for a in leaves)
+
+
+def _devices(array: jax.Array) -> int:
+    return len(array.sharding.device_set)
+
+
+def whole(tree: T) -> T:
+    """The tree with NumPy arrays of all rows, in every process.  All processes have to call this."""
+
+    def gathered(leaf: Any) -> Any:
+        if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable or leaf.is_fully_replicated):
+            return multihost_utils.process_allgather(leaf, tiled=True)
+        return np.asarray(leaf)
+
+    return jax.tree.map(gathered, tree)
+
+
+def agreed(tree: T) -> T:
+    """The tree as the first process has it, with NumPy arrays.  All processes have to call this."""
+    return whole(tree) if jax.process_count() == 1 else multihost_utils.broadcast_one_to_all(whole(tree))
+
+
+def placed(array: np.ndarray, like: Any) -> Any:
+    """An array with the rows on its last axis, spread as those of the vector `like`; itself if that is not spread."""
+    if not is_spread(like):
+        return array
+    spec = PartitionSpec(*[None] * (array.ndim - 1), *like.sharding.spec)
+    return jax.device_put(array, NamedSharding(like.sharding.mesh, spec))
+
+
+def of_all_processes(numbers: list[int]) -> np.ndarray:
+    """A few whole numbers of each process, one row for each.  All processes have to call this."""
+    return np.reshape(multihost_utils.process_allgather(np.array(numbers)), (jax.process_count(), len(numbers)))
+
+
+def writes() -> bool:
+    """Whether this process writes the files that all of them share."""
+    return jax.process_index() == 0
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """What all processes compute together: UserError where one of them is gone."""
+    try:
+        yield
+    except (ValueError, RuntimeError) as problem:
+        if jax.process_count() == 1 or isinstance(problem, UserError) or not _LOST.search(str(problem)):
+            raise
+        raise UserError(
+            f"Another process of this fit has ended or cannot be reached ({str(problem).splitlines()[0][:200]}); start "
+            "all processes again: a fit with checkpoint= goes on from its last step."
+        ) from None
