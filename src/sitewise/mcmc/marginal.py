@@ -1,0 +1,156 @@
+"""Unbiased estimates of p(θ | y), with draws of the latent values that belong to them.
+
+At θ, chains are annealed from EP's q_θ to the posterior of f (`ais`); with weights w_j they give
+
+    p̂(θ) = p(θ) Z_q(θ) (1/J) Σ_j w_j,     E p̂(θ) = p(θ) p(y | θ),     and  f = f_j with probability ∝ w_j.
+
+A Metropolis chain of θ that uses p̂ in the place of p and keeps the estimate of the θ it is at leaves p(θ, f | y)
+invariant: the random numbers behind p̂ are part of its state (Andrieu, Doucet & Holenstein 2010).  This is so for any
+q_θ, any number of temperatures and any temperatures that do not depend on the weights.  The better they are, the less
+noise there is in log p̂, and the more proposals are accepted: with a standard deviation of 0.5 some 70 %.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from scipy.special import logsumexp
+
+from sitewise import evidence
+from sitewise.data import Data
+from sitewise.hyperpriors import HyperPrior
+from sitewise.inference import EP
+from sitewise.inference.solve import solve
+from sitewise.mcmc import ais
+from sitewise.mcmc.emulator import Emulator
+from sitewise.mcmc.reference import Target, reference
+from sitewise.model import Model
+from sitewise.numerics.triangular import lower_solve
+from sitewise.parameters import Trainable
+from sitewise.runtime import programs
+from sitewise.runtime.engine import to_host
+from sitewise.sites import Sites
+
+# Any sites are exact, and those that have nearly settled are as good as those that have.
+_INFERENCE = EP(tol=1e-4, max_steps=40)
+_SETTINGS = ais.Annealing(chains=16, reverse=False)
+PILOTS = 16  # θ at which temperatures are set; any other takes those of the nearest
+_FIRST_STEPS = 4
+_MOST_STEPS = 512
+_EFFECTIVE = 5.0  # weights, (Σw)²/Σw²: the log of the mean of 16 has then a standard deviation of about 0.4
+_MOST = 0.8  # the share of the pilots that must have as many
+
+
+class Weighed(NamedTuple):
+    """One estimate: log p̂(θ), the log weights of its chains, and the whitened latent values of each."""
+
+    vector: np.ndarray
+    log_density: float
+    log_w: np.ndarray
+    z: np.ndarray
+
+    def pick(self, rng: np.random.Generator) -> np.ndarray:
+        """The latent values of one chain, with a probability in proportion to its weight."""
+        share = np.exp(self.log_w - logsumexp(self.log_w))
+        return self.z[rng.choice(len(share), p=share / np.sum(share))]
+
+
+class Schedule(NamedTuple):
+    """Temperatures: as many steps everywhere, spaced as at the nearest of some θ."""
+
+    vectors: np.ndarray
+    knots: np.ndarray
+    steps: int
+
+
+@functools.partial(programs.jit, static_argnums=0)
+def _pilot(
+    settings: ais.Annealing, model: Model, data: Data, sites: Sites, key: jax.Array, steps: jax.Array
+) -> jax.Array:
+    return ais.pilot_knots(settings, key, Target(reference(model, data, sites), model.likelihood, data), steps)
+
+
+@functools.partial(programs.jit, static_argnums=0)
+def _anneal(
+    settings: ais.Annealing,
+    model: Model,
+    data: Data,
+    sites: Sites,
+    key: jax.Array,
+    knots: jax.Array,
+    steps: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """log Z_q, the log weights, and the whitened latent values (chains, rows)."""
+    ref = reference(model, data, sites)
+    state, log_w, _ = ais.forward(settings, key, Target(ref, model.likelihood, data), knots, steps)
+    return ref.log_z, log_w, lower_solve(ref.prior_root, state.position - ref.prior_mean[:, None]).T
+
+
+@dataclasses.dataclass(frozen=True)
+class Marginal:
+    """p(θ | y) of a model with one latent function.  `data` are NumPy arrays, `padded` the same for the programs."""
+
+    trainable: Trainable
+    priors: tuple[tuple[str, HyperPrior], ...]
+    model: Model
+    data: Data
+    padded: Data
+    limits: np.ndarray
+
+    def log_prior(self, vector: np.ndarray) -> float:
+        """The log density of the vector; −∞ outside of its limits."""
+        if np.any(vector < self.limits[:, 0]) or np.any(vector > self.limits[:, 1]):
+            return -np.inf
+        return float(self.trainable.log_prior(vector, self.priors))
+
+    def at(self, vector: np.ndarray) -> Model:
+        return to_host(self.trainable.from_vector(self.model, vector))
+
+    def by_ep(self, vector: np.ndarray, start: Sites | None) -> tuple[float, Sites]:
+        """log p(θ) Z(θ) by EP, and its sites; where it does not settle, by the ELBO of where it ended."""
+        model = self.at(vector)
+        found = solve(_INFERENCE, model, self.data, start)
+        sites = to_host(found.sites)
+        read = evidence.ep if found.outcome.settled else evidence.elbo
+        value = float(read(model, self.data, sites)) + self.log_prior(vector)
+        return value if np.isfinite(value) else -np.inf, sites
+
+    def _for_programs(self, vector: np.ndarray, start: Sites | None) -> tuple[Model, Data, Sites]:
+        model = self.at(vector)
+        sites = to_host(solve(_INFERENCE, model, self.data, start).sites)
+        missing = self.padded.rows - self.data.rows
+        return model, self.padded, Sites(*(np.pad(a, (0, missing)) for a in sites))
+
+    def temperatures(self, key: jax.Array, emulator: Emulator, vectors: np.ndarray) -> Schedule:
+        """Knots at each of these θ, and the number of steps with which most of them are estimated well."""
+        given = [self._for_programs(vector, emulator.nearest(vector).sites) for vector in vectors]
+        keys = jax.random.split(key, len(given))
+
+        def enough(knots: np.ndarray, steps: int) -> bool:
+            runs = [
+                _anneal(_SETTINGS, *parts, jax.random.fold_in(k, steps), knot, steps)
+                for parts, k, knot in zip(given, keys, knots, strict=True)
+            ]
+            return bool(np.quantile([float(ais.effective(log_w)) for _, log_w, _ in runs], 1 - _MOST) > _EFFECTIVE)
+
+        knots, steps = np.linspace(0.0, np.ones(len(given)), ais.KNOTS).T, 1  # of one step the spacing does not matter
+        if not enough(knots, steps):
+            runs = [_pilot(_SETTINGS, *parts, k, _SETTINGS.pilot) for parts, k in zip(given, keys, strict=True)]
+            knots, steps = np.array(runs), _FIRST_STEPS
+            while steps < _MOST_STEPS and not enough(knots, steps):
+                steps += steps // 2
+        return Schedule(vectors, knots, steps)
+
+    def estimate(self, key: jax.Array, emulator: Emulator, schedule: Schedule, vector: np.ndarray) -> Weighed:
+        """log p̂ at θ.  The sites start from those of the nearest node, so that they are a function of θ."""
+        parts = self._for_programs(vector, emulator.nearest(vector).sites)
+        x = emulator.standard(vector[None]) - emulator.standard(schedule.vectors)
+        knots = schedule.knots[int(np.argmin(np.sum(x**2, axis=1)))]
+        log_z, log_w, z = (np.asarray(a) for a in _anneal(_SETTINGS, *parts, key, knots, schedule.steps))
+        log_w = np.where(np.isfinite(log_w), log_w, -np.inf)
+        value = self.log_prior(vector) + float(log_z) + float(logsumexp(log_w)) - np.log(len(log_w))
+        return Weighed(vector, value if np.isfinite(value) else -np.inf, log_w, z)
