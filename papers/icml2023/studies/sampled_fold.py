@@ -29,7 +29,7 @@ def sampled(model: Model, rows: Fold, draws: int, least: float = -np.inf) -> Row
     """
     start, attempts = time.perf_counter(), []
     for attempt in range(ATTEMPTS):
-        samples = sample(model, Data.of(rows.X, rows.y), draws=draws * LONGER**attempt, seed=42 + attempt)
+        samples = sample(model, Data.of(rows.X, rows.y), draws=draws * LONGER**attempt, warmup=10, seed=42 + attempt)
         found = samples.diagnostics()
         attempts.append({
             "draws": samples.vectors.shape[1], "rhat": max(d["rhat"] for d in found.values()),

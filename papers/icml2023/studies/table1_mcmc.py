@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/mcmc/table1.jsonl"))
     parser.add_argument("--sets", nargs="*")
     parser.add_argument("--folds", nargs="*", type=int, default=list(range(FOLDS)))
-    parser.add_argument("--draws", type=int, default=200, help="of each of four chains, at first")
+    parser.add_argument("--draws", type=int, default=160, help="of each of four chains, at first")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()

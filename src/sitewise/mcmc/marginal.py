@@ -37,7 +37,8 @@ from sitewise.sites import Sites
 
 # Any sites are exact, and those that have nearly settled are as good as those that have.
 _INFERENCE = EP(tol=1e-4, max_steps=40)
-_SETTINGS = ais.Annealing(chains=16, reverse=False)
+_ANNEALED = ais.Annealing(chains=16, reverse=False)
+_PLAIN = ais.Annealing(chains=16, reverse=False, rowwise=False)  # of one step: weights of draws from q itself
 PILOTS = 16  # θ at which temperatures are set; any other takes those of the nearest
 _FIRST_STEPS = 4
 _MOST_STEPS = 512
@@ -65,6 +66,10 @@ class Schedule(NamedTuple):
     vectors: np.ndarray
     knots: np.ndarray
     steps: int
+
+    @property
+    def settings(self) -> ais.Annealing:
+        return _ANNEALED if self.steps > 1 else _PLAIN
 
 
 @functools.partial(programs.jit, static_argnums=0)
@@ -130,27 +135,27 @@ class Marginal:
         given = [self._for_programs(vector, emulator.nearest(vector).sites) for vector in vectors]
         keys = jax.random.split(key, len(given))
 
-        def enough(knots: np.ndarray, steps: int) -> bool:
+        def enough(schedule: Schedule) -> bool:
             runs = [
-                _anneal(_SETTINGS, *parts, jax.random.fold_in(k, steps), knot, steps)
-                for parts, k, knot in zip(given, keys, knots, strict=True)
+                _anneal(schedule.settings, *parts, jax.random.fold_in(k, schedule.steps), knot, schedule.steps)
+                for parts, k, knot in zip(given, keys, schedule.knots, strict=True)
             ]
             return bool(np.quantile([float(ais.effective(log_w)) for _, log_w, _ in runs], 1 - _MOST) > _EFFECTIVE)
 
-        knots, steps = np.linspace(0.0, np.ones(len(given)), ais.KNOTS).T, 1  # of one step the spacing does not matter
-        if not enough(knots, steps):
-            runs = [_pilot(_SETTINGS, *parts, k, _SETTINGS.pilot) for parts, k in zip(given, keys, strict=True)]
-            knots, steps = np.array(runs), _FIRST_STEPS
-            while steps < _MOST_STEPS and not enough(knots, steps):
-                steps += steps // 2
-        return Schedule(vectors, knots, steps)
+        found = Schedule(vectors, np.linspace(0.0, np.ones(len(given)), ais.KNOTS).T, 1)  # any spacing, of one step
+        if not enough(found):
+            runs = [_pilot(_ANNEALED, *parts, k, _ANNEALED.pilot) for parts, k in zip(given, keys, strict=True)]
+            found = Schedule(vectors, np.array(runs), _FIRST_STEPS)
+            while found.steps < _MOST_STEPS and not enough(found):
+                found = found._replace(steps=found.steps + found.steps // 2)
+        return found
 
     def estimate(self, key: jax.Array, emulator: Emulator, schedule: Schedule, vector: np.ndarray) -> Weighed:
         """log p̂ at θ.  The sites start from those of the nearest node, so that they are a function of θ."""
         parts = self._for_programs(vector, emulator.nearest(vector).sites)
         x = emulator.standard(vector[None]) - emulator.standard(schedule.vectors)
         knots = schedule.knots[int(np.argmin(np.sum(x**2, axis=1)))]
-        log_z, log_w, z = (np.asarray(a) for a in _anneal(_SETTINGS, *parts, key, knots, schedule.steps))
+        log_z, log_w, z = (np.asarray(a) for a in _anneal(schedule.settings, *parts, key, knots, schedule.steps))
         log_w = np.where(np.isfinite(log_w), log_w, -np.inf)
         value = self.log_prior(vector) + float(log_z) + float(logsumexp(log_w)) - np.log(len(log_w))
         return Weighed(vector, value if np.isfinite(value) else -np.inf, log_w, z)
