@@ -12,7 +12,7 @@ import sitewise
 from sitewise import GPClassifier, GPRegressor
 from sitewise.hyperpriors import LogNormal
 
-SHORT = {"draws": 50, "warmup": 50, "chains": 2}
+SHORT = {"draws": 40, "warmup": 5, "chains": 2}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -91,11 +91,11 @@ def test_the_same_seed_gives_the_same_numbers(sampled_classes, X, labels):
 
 
 def test_the_report_and_the_warning_say_how_the_chains_did(X, labels):
-    model = GPClassifier(method="mcmc", sampling={**SHORT, "draws": 25, "warmup": 0}, random_state=0)
+    model = GPClassifier(method="mcmc", sampling={**SHORT, "draws": 10, "warmup": 0}, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"chains of GPClassifier .*Draw longer chains"):
         model.fit(X, labels)
     assert not model.converged_
-    for word in ("R-hat", "bulk", "tail", "kernel.lengthscale", "2 chains of 25 draws"):
+    for word in ("R-hat", "bulk", "tail", "kernel.lengthscale", "2 chains of 10 draws"):
         assert word in model.fit_report_
 
 

@@ -7,8 +7,9 @@
 
 neal and stock are used as they are; boston's inputs and target are scaled over all rows and shuffled once, as
 published.  `boston` is the table with lost tens digits that the paper really used, `boston_uci` the true one.
-Matérn-5/2 with one lengthscale, ν = 3, everything starts at 1.  One JSON line per (set, fold, method); resumable.  Of several files to render, a later one
-replaces what an earlier one has.  A fold of mcmc whose chains do not pass is sampled longer (`sampled_fold`).
+Matérn-5/2 with one lengthscale, ν = 3, everything starts at 1.  One JSON line per (set, fold, method); resumable.  Of
+several files to render, a later one replaces what an earlier one has.  A fold of mcmc whose chains do not pass is
+sampled longer (`sampled_fold`).
 
 `hybrid-vem` is Algorithm 1 with the published settings, up to 200 000 steps of size 0.001: hours a fold on a CPU for
 the larger sets, minutes on a GPU with --together, which trains the folds in one program.  `hybrid-vem-fast` takes

@@ -31,6 +31,7 @@ from sitewise.parameters import Groups, Trainable
 from sitewise.priors import FullPrior
 from sitewise.runtime.engine import to_host
 from sitewise.runtime.precision import working_precision
+from sitewise.sites import Sites
 
 _WIDE = 2.0  # standard deviation of a first direction of which the mode says nothing
 
@@ -136,12 +137,13 @@ def _learned(
     """The spline around the mode of EP's p(θ | y)."""
     trainable = target.trainable
     limits, covariance = target.limits, _WIDE**2 * np.eye(trainable.size)
-    vector = np.asarray(trainable.to_vector(target.model))
+    vector, start = np.asarray(trainable.to_vector(target.model)), None
     if trainable.size:
         fit = learner.fit(target.model, target.data)
         vector = np.clip(np.asarray(trainable.to_vector(fit.model)), limits[:, 0], limits[:, 1])
+        start = Sites(*(np.asarray(a)[: target.data.rows] for a in fit.sites))
         found = fit.curvature.covariance
         free = np.isfinite(np.diagonal(found))
         covariance[np.ix_(free, free)] = found[np.ix_(free, free)]
-    mode = emulator.Node(vector, *target.by_ep(vector, None))
-    return emulator.learn(rng, target.by_ep, mode, covariance, limits, progress)
+    mode = emulator.Node(vector, *target.approximate(vector, start))
+    return emulator.learn(rng, target.approximate, mode, covariance, limits, progress)

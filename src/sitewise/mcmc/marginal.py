@@ -22,9 +22,11 @@ from scipy.special import logsumexp
 
 from sitewise import evidence
 from sitewise.data import Data
+from sitewise.evidence import Evidence
 from sitewise.hyperpriors import HyperPrior
-from sitewise.inference import EP
-from sitewise.inference.solve import solve
+from sitewise.inference import EP, VI, Inference, Solution
+from sitewise.inference.loop import iterate
+from sitewise.inference.start import first_sites
 from sitewise.mcmc import ais
 from sitewise.mcmc.emulator import Emulator
 from sitewise.mcmc.reference import Target, reference
@@ -36,7 +38,8 @@ from sitewise.runtime.engine import to_host
 from sitewise.sites import Sites
 
 # Any sites are exact, and those that have nearly settled are as good as those that have.
-_INFERENCE = EP(tol=1e-4, max_steps=40)
+_EP = EP(tol=1e-4, max_steps=20)
+_VI = VI(tol=1e-3, max_steps=30)
 _ANNEALED = ais.Annealing(chains=16, reverse=False)
 _PLAIN = ais.Annealing(chains=16, reverse=False, rowwise=False)  # of one step: weights of draws from q itself
 PILOTS = 16  # θ at which temperatures are set; any other takes those of the nearest
@@ -115,20 +118,31 @@ class Marginal:
     def at(self, vector: np.ndarray) -> Model:
         return to_host(self.trainable.from_vector(self.model, vector))
 
-    def by_ep(self, vector: np.ndarray, start: Sites | None) -> tuple[float, Sites]:
-        """log p(θ) Z(θ) by EP, and its sites; where it does not settle, by the ELBO of where it ended."""
+    def sites(self, model: Model, start: Sites | None) -> tuple[Sites, Evidence]:
+        """EP's, from this start or from VI's sites; VI's where EP does not settle.  And the evidence to read there."""
+        gram, first = model.prior.gram(self.data.X), start or first_sites(model.likelihood, self.data)
+
+        def run(method: Inference, first: Sites) -> Solution:
+            return iterate(method, model.likelihood, gram, self.data, first, True).solution
+
+        found = run(_EP, first)
+        if found.outcome.settled:
+            return found.sites, evidence.ep
+        other = run(_VI, first)
+        again = run(_EP, other.sites)
+        return (again.sites, evidence.ep) if again.outcome.settled else (other.sites, evidence.elbo)
+
+    def approximate(self, vector: np.ndarray, start: Sites | None) -> tuple[float, Sites]:
+        """log p(θ) Z(θ) by EP, or by VI where EP does not settle, and the sites."""
         model = self.at(vector)
-        found = solve(_INFERENCE, model, self.data, start)
-        sites = to_host(found.sites)
-        read = evidence.ep if found.outcome.settled else evidence.elbo
+        sites, read = self.sites(model, start)
         value = float(read(model, self.data, sites)) + self.log_prior(vector)
         return value if np.isfinite(value) else -np.inf, sites
 
     def _for_programs(self, vector: np.ndarray, start: Sites | None) -> tuple[Model, Data, Sites]:
         model = self.at(vector)
-        sites = to_host(solve(_INFERENCE, model, self.data, start).sites)
         missing = self.padded.rows - self.data.rows
-        return model, self.padded, Sites(*(np.pad(a, (0, missing)) for a in sites))
+        return model, self.padded, Sites(*(np.pad(a, (0, missing)) for a in self.sites(model, start)[0]))
 
     def temperatures(self, key: jax.Array, emulator: Emulator, vectors: np.ndarray) -> Schedule:
         """Knots at each of these θ, and the number of steps with which most of them are estimated well."""
