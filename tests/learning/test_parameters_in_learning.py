@@ -157,7 +157,7 @@ class Ignored(means.Mean):
 
 
 def test_without_a_prior_draws_are_uniform():
-    """Nearly all proposals are accepted here: draws are almost independent, as Kolmogorov's and Smirnov's test needs."""
+    """Nearly all proposals are accepted here: draws are almost independent, as a Kolmogorov test needs."""
     model = Model.full(kernels.RBF(), likelihoods.Gaussian(), Ignored())
     data = Data.of(X[:2], Y[:2])
     drawn = sample(model, data, fixed=("kernel.*", "likelihood.*"), warmup=5, draws=200)
