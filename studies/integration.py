@@ -57,7 +57,7 @@ TABLES = (*CLASSES, "counts", "robust")
 DESIGNS = ("auto", "ccd", "laplace")
 LABELS = 16.0  # the estimators' typical variance of the latent function of two classes
 SETS, ROWS, NEW = 200, 60, 60
-CHAINS, WARMUP, DRAWS, LONGEST, RHAT = 4, 400, 1000, 16000, 1.05
+CHAINS, WARMUP, DRAWS, LONGEST, RHAT = 4, 25, 500, 8000, 1.05
 JUDGED = 0.001
 
 

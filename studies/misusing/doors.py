@@ -111,7 +111,7 @@ def minibatch(scene: Scene) -> Result:
 
 def sample(scene: Scene) -> Result:
     """A few draws; the summary of so few says that they have not converged."""
-    draws = mcmc.sample(_model(scene), _data(scene), **{"chains": 2, "warmup": 25, "draws": 25, **scene.settings})
+    draws = mcmc.sample(_model(scene), _data(scene), **{"chains": 2, "warmup": 0, "draws": 10, **scene.settings})
     return Result({"vectors": draws.vectors}, " ".join(draws.problems()))
 
 

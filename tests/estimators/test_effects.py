@@ -6,7 +6,7 @@ import pytest
 from sitewise import GPClassifier, GPRegressor, kernels
 from sitewise.estimators.averages import moments, posteriors
 
-MCMC = {"draws": 15, "warmup": 10, "chains": 2}
+MCMC = {"draws": 15, "warmup": 0, "chains": 2}
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import sitewise
 from sitewise import GPClassifier, GPRegressor
 from sitewise.hyperpriors import LogNormal
 
-SHORT = {"draws": 50, "warmup": 50, "chains": 2}
+SHORT = {"draws": 40, "warmup": 5, "chains": 2}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,11 +46,11 @@ def test_predictions_are_averages_over_the_draws(sampled_classes, sampled_values
     np.testing.assert_allclose(sampled_values.log_predictive_density(X, values), by_hand, rtol=1e-8)
 
 
-def test_it_agrees_with_exact_regression(sampled_values, regressor, X):
+def test_it_agrees_with_exact_regression(sampled_values, X, values):
     """Gaussian noise and well-determined hyperparameters: close to their maximum-likelihood values' predictions."""
     one, one_std = sampled_values.predict(X, return_std=True)
-    other, other_std = regressor.predict(X, return_std=True)
-    assert np.max(np.abs(one - other)) < 0.5 * np.mean(other_std)
+    other, other_std = GPRegressor(method="ep", ard=False).fit(X, values).predict(X, return_std=True)
+    assert np.max(np.abs(one - other)) < 0.3 * np.mean(other_std)
     assert 0.8 < np.mean(one_std / other_std) < 1.5
 
 
@@ -91,11 +91,11 @@ def test_the_same_seed_gives_the_same_numbers(sampled_classes, X, labels):
 
 
 def test_the_report_and_the_warning_say_how_the_chains_did(X, labels):
-    model = GPClassifier(method="mcmc", sampling={**SHORT, "draws": 25, "warmup": 0}, random_state=0)
+    model = GPClassifier(method="mcmc", sampling={**SHORT, "draws": 10, "warmup": 0}, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"chains of GPClassifier .*Draw longer chains"):
         model.fit(X, labels)
     assert not model.converged_
-    for word in ("R-hat", "bulk", "tail", "kernel.lengthscale", "2 chains of 25 draws"):
+    for word in ("R-hat", "bulk", "tail", "kernel.lengthscale", "2 chains of 10 draws"):
         assert word in model.fit_report_
 
 

@@ -157,13 +157,13 @@ class Ignored(means.Mean):
 
 
 def test_without_a_prior_draws_are_uniform():
-    """Every fourth sweep gives draws that are almost independent here, as the test of Kolmogorov and Smirnov needs."""
+    """Nearly all proposals are accepted here: draws are almost independent, as a Kolmogorov test needs."""
     model = Model.full(kernels.RBF(), likelihoods.Gaussian(), Ignored())
     data = Data.of(X[:2], Y[:2])
-    drawn = sample(model, data, fixed=("kernel.*", "likelihood.*"), warmup=50, draws=250, thin=4)
+    drawn = sample(model, data, fixed=("kernel.*", "likelihood.*"), warmup=5, draws=200)
     share = (drawn.parameters["mean.share"].ravel() + 1) / 4
     weight = drawn.parameters["mean.weights"].reshape(-1, 3)[:, 2]
-    assert min(d["bulk_ess"] for d in drawn.diagnostics().values()) > 700
+    assert min(d["bulk_ess"] for d in drawn.diagnostics().values()) > 600
     # One share in three of a uniform distribution on the simplex is Beta(1, 2).
     for values, law in ((share, stats.uniform()), (weight, stats.beta(1, 2))):
         assert stats.kstest(values, law.cdf).pvalue > 1e-3
@@ -224,8 +224,8 @@ def _regressor(**settings):
     return GPRegressor(kernels.RBF(0.5) + kernels.Matern52(2.0), tied=[LENGTHSCALES], random_state=0, **settings)
 
 
-@pytest.mark.filterwarnings("ignore")  # fifty draws are too few
-@pytest.mark.parametrize("settings", [{}, {"method": "mcmc", "sampling": {"draws": 25, "warmup": 25, "chains": 2}}])
+@pytest.mark.filterwarnings("ignore")  # twenty draws are too few
+@pytest.mark.parametrize("settings", [{}, {"method": "mcmc", "sampling": {"draws": 10, "warmup": 0, "chains": 2}}])
 def test_an_estimator_ties_and_saves_what_is_tied(settings, tmp_path):
     rng = np.random.default_rng(0)
     table = rng.normal(size=(15, 2))

@@ -137,7 +137,7 @@ Inducing = Annotated[
     ),
 ]
 Draws = Annotated[int, typer.Option("--draws", min=1, help="For mcmc: draws of each chain.")]
-Warmup = Annotated[int, typer.Option("--warmup", min=0, help="For mcmc: sweeps before the first draw.")]
+Warmup = Annotated[int, typer.Option("--warmup", min=0, help="For mcmc: draws that are dropped before the first.")]
 Chains = Annotated[int, typer.Option("--chains", min=1, help="For mcmc: number of chains.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of folds, subsamples and starts.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]

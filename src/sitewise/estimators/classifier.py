@@ -78,7 +78,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         optimum, weighted by the evidence and a weak prior, log θ ~ N(log start, 2²) where `priors` has none.  "grid"
         or "lattice" (for up to two hyperparameters), "ccd" (more) or "laplace" choose the design;
         fit_report_ says how good it is
-    sampling : for method="mcmc": {"draws": 1000, "warmup": 200, "chains": 4, "thin": 1} or a part of it
+    sampling : for method="mcmc": {"draws": 250, "warmup": 25, "chains": 4, "thin": 1} or a part of it
     bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high), or → prior.  With
         method="mcmc" a positive one without a prior gets a wide one, log θ ~ N(log of its starting value, 2²)
     fixed, train : names or patterns of hyperparameters to hold, or to train although held by default; fixed="*"

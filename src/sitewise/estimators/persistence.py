@@ -53,7 +53,7 @@ _FITTED = (
 _SCALER = ("mean_", "var_", "scale_", "n_features_in_", "n_samples_seen_", "feature_names_in_")
 
 # The fields of a sampled latent function, which has no sites; `sampled` names its hyperparameters.
-_DRAWN = ("vectors", "z", "limits", "evaluations", "stuck")
+_DRAWN = ("vectors", "z", "limits", "accepted")
 
 
 class ModelFileError(UserError):
@@ -260,13 +260,15 @@ def _build_sampled(part: dict[str, Any], model: Model, data: Data) -> Sampled:
     rows = bucket(data.rows)
     _check(part["vectors"], (chains, draws, trainable.size))
     _check(part["z"], (chains, draws, rows))
-    _check(part["stuck"], (chains,))
+    # Files of the slice sampler have the share of moves that a chain gave up.
+    accepted = part["accepted"] if "accepted" in part else 1 - part["stuck"]
+    _check(accepted, (chains,))
     if part["limits"].shape != (trainable.size, 2) or chains * draws == 0:
         raise ValueError("there are no draws, or not one pair of limits for each hyperparameter")
     return Sampled(
         HyperSamples(
             model=model, data=data.pad(rows), trainable=trainable, vectors=part["vectors"], z=part["z"],
-            limits=part["limits"], evaluations=float(part["evaluations"]), stuck=part["stuck"],
+            limits=part["limits"], accepted=accepted,
         )
     )  # fmt: skip
 

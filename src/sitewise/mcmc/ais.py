@@ -37,7 +37,7 @@ from scipy import stats
 from sitewise.mcmc import elliptical, rowwise
 from sitewise.mcmc.reference import Target, draw
 
-_KNOTS = 65
+KNOTS = 65
 _POWER = 4.0
 _THREE_SIGMA = 0.5 + 0.5 * 0.9973
 _ONE_OVER_DF = np.linspace(0.0, 2.0, 401)
@@ -166,12 +166,12 @@ def move(
 
 
 def _power_knots(dtype: DTypeLike) -> jax.Array:
-    return jnp.linspace(0.0, 1.0, _KNOTS, dtype=dtype) ** _POWER
+    return jnp.linspace(0.0, 1.0, KNOTS, dtype=dtype) ** _POWER
 
 
 def _tau(knots: jax.Array, t: jax.Array, steps: ArrayLike) -> jax.Array:
-    at = jnp.asarray(t, knots.dtype) / steps * (_KNOTS - 1)
-    below = jnp.clip(jnp.floor(at).astype(jnp.int32), 0, _KNOTS - 2)
+    at = jnp.asarray(t, knots.dtype) / steps * (KNOTS - 1)
+    below = jnp.clip(jnp.floor(at).astype(jnp.int32), 0, KNOTS - 2)
     share = at - below
     return (1 - share) * knots[below] + share * knots[below + 1]
 
@@ -191,16 +191,16 @@ def pilot_knots(settings: Annealing, key: jax.Array, target: Target, steps: int 
     ) -> tuple[elliptical.State, jax.Array, jax.Array]:
         state, spread, count = carry
         state, _ = move(settings, jax.random.fold_in(key_run, t), target, state, _tau(base, t, steps), _no_tally())
-        cell = jnp.clip(((t - 1) * (_KNOTS - 1)) // steps, 0, _KNOTS - 2)
+        cell = jnp.clip(((t - 1) * (KNOTS - 1)) // steps, 0, KNOTS - 2)
         return state, spread.at[cell].add(jnp.std(state.residual)), count.at[cell].add(1.0)
 
-    zeros = jnp.zeros(_KNOTS - 1, dtype)
+    zeros = jnp.zeros(KNOTS - 1, dtype)
     _, spread, count = lax.fori_loop(1, steps + 1, body, (state, zeros, zeros))
     # Cells that no step fell into take the average sd of their neighbours.
-    near = jnp.abs(jnp.arange(_KNOTS - 1)[:, None] - jnp.arange(_KNOTS - 1)[None, :]) <= 3
+    near = jnp.abs(jnp.arange(KNOTS - 1)[:, None] - jnp.arange(KNOTS - 1)[None, :]) <= 3
     sd = (near @ spread) / jnp.maximum(near @ count, 1.0)
     length = jnp.concatenate([jnp.zeros(1, dtype), jnp.cumsum(sd * jnp.diff(base))])
-    even = jnp.linspace(0.0, 1.0, _KNOTS, dtype=dtype)
+    even = jnp.linspace(0.0, 1.0, KNOTS, dtype=dtype)
     progress = 0.9 * length / jnp.maximum(length[-1], 1e-300) + 0.1 * even
     return jnp.interp(even * progress[-1], progress, base).at[-1].set(1.0)
 

@@ -19,6 +19,7 @@ from sitewise.parameters import Trainable
 from sitewise.runtime import programs
 from sitewise.runtime.precision import WORKING_DTYPE, working_precision
 
+_LEAST_ACCEPTED = 0.05
 PREDICT_FROM = 1000  # draws; neighbours in a chain are similar, and each costs a Cholesky factorisation
 
 
@@ -38,8 +39,7 @@ def _log_density(likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax
 class HyperSamples:
     """Draws of the hyperparameters, `vectors` (chains, draws, parameters), and of the whitened latent values `z`.
 
-    `limits` are the bounds of the vector, `evaluations` is the mean number of evaluations of a slice, `stuck` is the
-    share of moves that each chain gave up.
+    `limits` are the bounds of the vector, `accepted` is the share of its proposals that each chain accepted.
     """
 
     model: Model
@@ -48,8 +48,7 @@ class HyperSamples:
     vectors: np.ndarray
     z: np.ndarray
     limits: np.ndarray
-    evaluations: float
-    stuck: np.ndarray
+    accepted: np.ndarray
 
     def __repr__(self) -> str:
         chains, draws = self.vectors.shape[:2]
@@ -102,8 +101,9 @@ class HyperSamples:
                 found.append(f"{label}: {least:.0f} effective draws are below {ess} a chain. Draw longer chains.")
         for label in self.at_bound:
             found.append(f"{label}: draws accumulate at a bound, so that the bound determines them. Give it a prior.")
-        for chain in np.flatnonzero(self.stuck > 0.01):
-            found.append(f"Chain {chain} gave up {self.stuck[chain]:.1%} of its moves: the posterior may be singular.")
+        for chain in np.flatnonzero(self.accepted < _LEAST_ACCEPTED):
+            share = self.accepted[chain]
+            found.append(f"Chain {chain} accepted {share:.1%} of its proposals: the posterior may be singular.")
         return found
 
     def summary(self) -> str:

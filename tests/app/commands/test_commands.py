@@ -102,7 +102,7 @@ def test_gaussian_noise_has_nothing_to_compare(run, table, tmp_path):
     assert [row["name"] for row in json.loads(found.stdout)["methods"]] == ["hybrid", "linear", "trees", "baseline"]
 
 
-SHORT = ("--draws", "25", "--warmup", "25", "--chains", "2")
+SHORT = ("--draws", "10", "--warmup", "2", "--chains", "2")
 
 
 def test_mcmc_is_fitted_and_compared_on_request(run, table, tmp_path):
@@ -110,9 +110,9 @@ def test_mcmc_is_fitted_and_compared_on_request(run, table, tmp_path):
     found = run("fit", table, "-t", "label", "--method", "mcmc", *SHORT, "--out", out, "--json")
     assert found.exit_code == 0, found.stderr
     result = json.loads(found.stdout)
-    assert "2 chains of 25 draws" in result["report"] and result["loo_log_density"] is None
+    assert "2 chains of 10 draws" in result["report"] and result["loo_log_density"] is None
     assert "have not converged" in found.stderr
-    assert load(out).sampling == {"draws": 25, "warmup": 25, "chains": 2}
+    assert load(out).sampling == {"draws": 10, "warmup": 2, "chains": 2}
     assert run("predict", out, table).exit_code == 0
     methods = ("--methods", "mcmc,laplace", "--folds", "3", "--no-rivals")
     found = run("compare", table, "-t", "label", *methods, *SHORT, "--out", tmp_path / "c.html", "--json")
