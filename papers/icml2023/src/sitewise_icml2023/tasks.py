@@ -86,7 +86,7 @@ def run(task: Task) -> dict[str, Any]:
     return _row(task, record, rows, fit, time.perf_counter() - wall, time.process_time() - cpu)
 
 
-_ROWS = (128, 256, 512, 1024)  # sets whose rows fit below one of these are trained together
+SIZES = (128, 256, 512, 1024)  # sets whose rows fit below one of these are trained together
 _COLUMNS = 64  # of the tables of such sets, with columns of zeros
 
 
@@ -97,7 +97,7 @@ def group(task: Task) -> tuple[Any, ...]:
     change no distance.  Every further program costs an accelerator 10 to 20 s of compilation.
     """
     rows, columns = shape(task)
-    fits = [size for size in _ROWS if rows <= size]
+    fits = [size for size in SIZES if rows <= size]
     if (
         get(task.set).kind == "classification"
         and variants.shares_programs(task.method)
@@ -118,7 +118,7 @@ def _run_together(tasks: Sequence[Task], pool: ThreadPoolExecutor) -> list[dict[
     loaded = list(pool.map(load, tasks))
     first, record = tasks[0], loaded[0][0]
     several = len({task.set for task in tasks}) > 1
-    parts = [(_widened(rows.X) if several else rows.X, rows.y) for _, rows in loaded]
+    parts = [(widened(rows.X) if several else rows.X, rows.y) for _, rows in loaded]
     wall, cpu = time.perf_counter(), time.process_time()
     fits = variants.fit_many(first.method, record.kind, record.name, parts)
     if fits is None:
@@ -136,7 +136,7 @@ def _run_together(tasks: Sequence[Task], pool: ThreadPoolExecutor) -> list[dict[
     return list(pool.map(row, tasks, loaded, fits))
 
 
-def _widened(X: np.ndarray) -> np.ndarray:
+def widened(X: np.ndarray) -> np.ndarray:
     return np.pad(X, [(0, 0), (0, _COLUMNS - X.shape[1])])
 
 
