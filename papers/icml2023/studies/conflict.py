@@ -74,7 +74,8 @@ def render(rows: list[Row], stored: list[Row]) -> str:
         "# The conflict of E- and M-step, continued (Fig. 5 on all sets)",
         "",
         "Made by `python papers/icml2023/studies/conflict.py --render results/icml2023/conflict.jsonl`. Folds of "
-        "seed 42 whose run of Algorithm 1 the conflict ended, continued for 300 rounds. Nats, medians over the folds; *to the "
+        "seed 42 whose run of Algorithm 1 the conflict ended, continued for 300 rounds. Nats, medians over the "
+        "folds; *to the "
         "profile maximum*: what the exact gradient (`hybrid`) found above the objective at the fall.",
         "",
         "| set | training rows | folds of five | round of the fall | to the profile maximum | gained after the fall "

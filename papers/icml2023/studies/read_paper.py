@@ -30,7 +30,12 @@ TABLES = {
     "table/ep_test_lpd.tex": ("table-ep-init", "loglik"),
     "table/ep_test_acc.tex": ("table-ep-init", "accuracy"),
 }
-COLOURS = {"steelblue31119180": "laplace", "darkorange25512714": "ep", "forestgreen4416044": "vi", "black": "hybrid-vem"}
+COLOURS = {
+    "steelblue31119180": "laplace",
+    "darkorange25512714": "ep",
+    "forestgreen4416044": "vi",
+    "black": "hybrid-vem",
+}
 OUT = Path(paper.__file__).with_name("printed_figures.json")
 NUMBER = r"(-?\d*\.\d+)"
 
@@ -65,6 +70,17 @@ def compare(text: str, table: str, metric: str) -> tuple[int, list[str]]:
     return count, problems
 
 
+def sizes(files: dict[str, str]) -> dict[str, list[int]]:
+    """(n, d) as printed; the sparse sets have a table of their own, with names and sizes in separate lines."""
+    found = {}
+    for name in ("table/seed_test_lpd.tex", "table/t_test_lpd.tex"):
+        for set_name, n, d in re.findall(r"\{\\sc\s+([\w-]+)\}\s*&\s*\(\s*(\d+),\s*(\d+)\)", files[name]):
+            found[set_name] = [int(n), int(d)]
+    sparse = files["table/sparse_dataset.tex"]
+    names, pairs = re.findall(r"\{\\sc\s+([\w-]+)\}", sparse), re.findall(r"\(\s*(\d+),\s*(\d+)\)", sparse)
+    return found | {name: [int(n), int(d)] for name, (n, d) in zip(names, pairs, strict=True)}
+
+
 def plots(text: str) -> list[tuple[str, list[list[float]]]]:
     """(options, points) of every plot of a picture."""
     found = re.findall(r"\\addplot \[(.*?)\]\s*table ?\{%\n(.*?)\};", text, re.S)
@@ -94,6 +110,7 @@ def figures(files: dict[str, str]) -> dict[str, Any]:
     labels = [float(x) for x in re.findall(r"\{\$(-\d\.\d+)\$\}", surface)]
     at = [points[0] for options, points in plots(surface) if options.startswith("semithick")]
     return {
+        "sizes": sizes(files),
         "fig1": {name: [y for _, y in points] for name, points in zip(("mcmc", "vi", "hybrid"), curves, strict=True)}
         | {"vi_log_density": [y for _, y in next(p for _, p in one_b if len(p) > 2)]}
         | {"best": {"vi": one_a[0][1][0][0], "hybrid": one_a[1][1][0][0]}},
@@ -113,7 +130,9 @@ def main() -> None:
     OUT.write_text(json.dumps(made, separators=(",", ":")).replace('"fig', '\n"fig') + "\n")
     worst = max(abs(a - b) for key, curve in paper.fig1()["evidence"].items() for a, b in
                 zip(made["fig1"][key], curve, strict=True))  # fmt: skip
-    print(f"{sum(count for count, _ in found)} cells of {len(found)} tables; Fig. 1 in paper.json is off by {worst:.1e}")
+    print(
+        f"{sum(count for count, _ in found)} cells of {len(found)} tables; Fig. 1 in paper.json is off by {worst:.1e}"
+    )
     print("\n".join(problem for _, problems in found for problem in problems) or "no differences")
 
 
