@@ -7,6 +7,7 @@ vi@m500             sparse, with 500 inducing inputs by k-means
 ep@from-hybrid      started at the hyperparameters that the hybrid found
 hybrid-ep, hybrid-0.5   VI's sites with EP's evidence, of power 1 and 0.5, on any prior
 ep-frozen           EP as in the printed tables, whose sites are held while learning (`frozen`)
+mcmc                hyperparameters sampled (`sampled`)
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sitewise_icml2023 import frozen
 # VI's sites with EP's evidence of this power; on a sparse prior the library's `hybrid` reads another evidence.
 EXTRA = {"hybrid-ep": 1.0, "hybrid-0.5": 0.5}
 FROZEN = "ep-frozen"
-KNOWN = (*(name for name, method in METHODS.items() if not method.samples), *EXTRA, FROZEN)
+KNOWN = (*METHODS, *EXTRA, FROZEN)
 # Beyond these bounds sparse evidences are flat; without them a run to a corner never ends.
 SPARSE_BOUNDS = {"kernel.lengthscale": (0.05, 500.0), "kernel.variance": (1e-3, 1e5)}
 # Algorithm 1 on robust regression: published numbers of rounds.
@@ -113,13 +114,13 @@ def fit(text: str, kind: str, name: str, X: np.ndarray, y: np.ndarray) -> SiteFi
 def shares_programs(text: str) -> bool:
     """Whether the method's programs depend on the rows alone and not on the set: Nested, full, one lengthscale."""
     method = parse(text)
-    return not (method.ard or method.inducing or method.start) and method.learner not in ("hybrid-vem", FROZEN)
+    return not (method.ard or method.inducing or method.start) and method.learner not in ("hybrid-vem", FROZEN, "mcmc")
 
 
 def fit_many(text: str, kind: str, name: str, parts: list[tuple[np.ndarray, np.ndarray]]) -> list[SiteFit] | None:
     """Train the method on many (X, y) in one program; None if the method has to take them one by one."""
     method = parse(text)
-    if method.start or method.learner == FROZEN:
+    if method.start or method.learner in (FROZEN, "mcmc"):
         return None
     models = [model(method, kind, X) for X, _ in parts]
     if len({tuple(map(np.shape, jax.tree.leaves(m))) for m in models}) > 1:  # fewer distinct inputs than asked for

@@ -9,6 +9,9 @@ from pathlib import Path
 from sitewise_icml2023.book import errata, figures, tables, text
 from sitewise_icml2023.book.items import ERRATUM, MET, MISSED, NOT_RUN, VERDICTS, Item, counts
 from sitewise_icml2023.book.stored import Stored
+from sitewise_icml2023.registry import suite
+from sitewise_icml2023.sampled import ESS, RHAT
+from sitewise_icml2023.suites import ROBUST
 
 WHY = {
     "": "not known",
@@ -124,23 +127,25 @@ def _missed(every: Sequence[Item]) -> list[str]:
 
 def _diagnostics(stored: Stored) -> list[str]:
     """MCMC: how many folds of each set have R-hat ≤ 1.05 and a bulk ESS of at least 200."""
-    rows = [*stored.lines("table1.jsonl", "mcmc"), *(r for r in stored.lines("table2.jsonl") if r["method"] == "mcmc")]
+    by = {name: tables.mcmc_rows(stored, name) for name in (*suite("table1"), *ROBUST)}
+    rows = [row for mine in by.values() for row in mine]
     if not rows:
         return []
-    good = [r["rhat"] <= 1.05 and r["ess"] >= 200 for r in rows]
-    by: dict[str, list[dict]] = defaultdict(list)
-    for row in rows:
-        by[row["set"]].append(row)
+    good = [r["rhat"] <= RHAT and r["ess"] >= ESS for r in rows]
     out = [
         "## MCMC diagnostics",
         "",
-        f"{sum(good)} of {len(rows)} folds have R-hat ≤ 1.05 and a bulk ESS of at least 200.",
+        f"{sum(good)} of {len(rows)} folds have R-hat ≤ {RHAT} and a bulk ESS of at least {ESS}; "
+        f"{5 * len(by) - len(rows)} "
+        "were not run.",
         "",
         "| set | folds | flagged | worst R-hat | least ESS |",
         "|---" * 5 + "|",
     ]
     for name, mine in by.items():
-        flagged = sum(r["rhat"] > 1.05 or r["ess"] < 200 for r in mine)
+        if not mine:
+            continue
+        flagged = sum(r["rhat"] > RHAT or r["ess"] < ESS for r in mine)
         worst, least = max(r["rhat"] for r in mine), min(r["ess"] for r in mine)
         out.append(f"| {name} | {len(mine)} | {flagged} | {worst:.3f} | {least:.0f} |")
     return [*out, ""]

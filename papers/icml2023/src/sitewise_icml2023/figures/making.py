@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sitewise.app.process import save
+from sitewise.runtime.device import on_accelerator
 from sitewise.runtime.progress import bar
 from sitewise.runtime.resume import Journal
 from sitewise_icml2023 import paper, suites
@@ -26,8 +28,10 @@ def make(name: str, options: Options) -> None:
     if name in ("fig2", "figs-surfaces"):
         make_surfaces(name, options)
         return
+    began = time.perf_counter()
     figure, numbers = {"fig1": _fig1, "fig3": _fig3, "fig5": _fig5}[name](options)
-    save_figure(figure, options.out / name, numbers)
+    spent = {"seconds": np.array(time.perf_counter() - began), "gpu": np.array(on_accelerator())}
+    save_figure(figure, options.out / name, {**numbers, **spent})
     Journal.remove(_unfinished(options.out / name))
 
 
