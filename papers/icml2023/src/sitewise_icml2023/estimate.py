@@ -1,4 +1,4 @@
-"""What a run will cost, from the seconds of stored fits by method, rows and device (costs.json, by studies/costs.py)."""
+"""What a run will cost, by the seconds of stored fits (costs.json, which studies/costs.py writes)."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def run(what: Sequence[str], options: Options) -> None:
         elif name == "numbers":
             save(options.out / "every-number.md", page.markdown(Stored(options.out), options.data).encode())
         else:
-            making.make(name, options)
+            making.make(name, options, keep=len(what) > 1)
 
 
 def make_table(name: str, options: Options) -> None:

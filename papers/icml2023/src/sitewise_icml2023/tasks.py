@@ -83,7 +83,7 @@ def run(task: Task) -> dict[str, Any]:
     record, rows = load(task)
     wall, cpu = time.perf_counter(), time.process_time()
     method = variants.parse(task.method)
-    if method.learner == "mcmc":
+    if method.learner == variants.SAMPLED:
         found = sampled.row(variants.model(method, record.kind, rows.X), record.kind, rows)
         spent = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
         return {**dict(zip(KEY, task.key, strict=True)), "n": len(rows.y), **found, **spent, **provenance()}

@@ -27,8 +27,8 @@ from sitewise_icml2023 import frozen
 
 # VI's sites with EP's evidence of this power; on a sparse prior the library's `hybrid` reads another evidence.
 EXTRA = {"hybrid-ep": 1.0, "hybrid-0.5": 0.5}
-FROZEN = "ep-frozen"
-KNOWN = (*METHODS, *EXTRA, FROZEN)
+KNOWN = (*(name for name, method in METHODS.items() if not method.samples), *EXTRA)
+FROZEN, SAMPLED = "ep-frozen", "mcmc"  # have no learner
 # Beyond these bounds sparse evidences are flat; without them a run to a corner never ends.
 SPARSE_BOUNDS = {"kernel.lengthscale": (0.05, 500.0), "kernel.variance": (1e-3, 1e5)}
 # Algorithm 1 on robust regression: published numbers of rounds.
@@ -48,8 +48,9 @@ class Method:
 def parse(text: str) -> Method:
     """The method that a name such as vi@m500 stands for."""
     name, *modifiers = text.split("@")
-    if name not in KNOWN:
-        raise UserError(f"Unknown method {name!r}; choose one of {', '.join(KNOWN)}.")
+    every = (*KNOWN, FROZEN, SAMPLED)
+    if name not in every:
+        raise UserError(f"Unknown method {name!r}; choose one of {', '.join(every)}.")
     method = Method(name)
     for modifier in modifiers:
         if modifier == "ard":
@@ -114,13 +115,13 @@ def fit(text: str, kind: str, name: str, X: np.ndarray, y: np.ndarray) -> SiteFi
 def shares_programs(text: str) -> bool:
     """Whether the method's programs depend on the rows alone and not on the set: Nested, full, one lengthscale."""
     method = parse(text)
-    return not (method.ard or method.inducing or method.start) and method.learner not in ("hybrid-vem", FROZEN, "mcmc")
+    return not (method.ard or method.inducing or method.start) and method.learner in {*KNOWN} - {"hybrid-vem"}
 
 
 def fit_many(text: str, kind: str, name: str, parts: list[tuple[np.ndarray, np.ndarray]]) -> list[SiteFit] | None:
     """Train the method on many (X, y) in one program; None if the method has to take them one by one."""
     method = parse(text)
-    if method.start or method.learner in (FROZEN, "mcmc"):
+    if method.start or method.learner not in KNOWN:
         return None
     models = [model(method, kind, X) for X, _ in parts]
     if len({tuple(map(np.shape, jax.tree.leaves(m))) for m in models}) > 1:  # fewer distinct inputs than asked for

@@ -57,10 +57,12 @@ class Stored:
             return dict(saved)
 
     def surface(self, name: str) -> dict[str, np.ndarray] | None:
-        """The columns of a surface of results/surfaces."""
+        """The columns of a surface, as in results/surfaces; None if it is not here in full, with MCMC."""
         path = self.path(f"{name}.csv", "surfaces")
         if path is None:
             return None
         with path.open() as file:
             points = list(csv.DictReader(file))
+        if len(points) != 441 or "mcmc_log_z" not in points[0]:
+            return None
         return {key: np.array([float(point[key]) for point in points]) for key in points[0]}
