@@ -2,9 +2,9 @@
 
     python papers/icml2023/studies/when_it_matters.py --data DIR > results/icml2023/when-it-matters.md
 
-Over the stored folds of Table 1 (published protocol, ten seeds).  *neighbours*: training rows within one lengthscale of
-a row, in the middle (fold 0 of seed 42, the hybrid's ℓ); *margin*: the hybrid's σ; *gap*: EP's evidence minus the ELBO at
-the hybrid's θ, per row.  Rank correlations of each with the largest difference between two methods are below the table.
+Over the stored folds of Table 1 (published protocol, ten seeds).  *neighbours*: training rows within one lengthscale
+of a row, in the middle (fold 0 of seed 42, the hybrid's ℓ); *margin*: the hybrid's σ; *gap*: EP's evidence minus the
+ELBO at the hybrid's θ, per row.  Below: rank correlations of each with the largest difference between two methods.
 """
 
 from __future__ import annotations
