@@ -84,7 +84,7 @@ def run(task: Task) -> dict[str, Any]:
     wall, cpu = time.perf_counter(), time.process_time()
     method = variants.parse(task.method)
     if method.learner == variants.SAMPLED:
-        found = sampled.row(variants.model(method, record.kind, rows.X), record.kind, rows)
+        found = sampled.row(variants.model(method, record.kind, rows.X), record.kind, rows, method.ard)
         spent = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
         return {**dict(zip(KEY, task.key, strict=True)), "n": len(rows.y), **found, **spent, **provenance()}
     fit = variants.fit(task.method, record.kind, record.name, rows.X, rows.y)
