@@ -134,9 +134,10 @@ def relative(stored: Stored) -> list[Item]:
         rows = np.array([get(name).rows for name in sets])
         for m, points in printed["points"].items():
             found = None if best is None else means[m] / best
-            # In rows of the set: one for the method, one for the best.
-            in_rows = None if found is None else found * rows
-            out.append(curve(where, f"{m}, times the rows of the set", in_rows, list(rows * points), 2.0, erratum))
+            # In rows of the set, which are 1/(n · best accuracy) each: one for the method, one for the best.
+            scale = rows if best is None else rows * best
+            in_rows = None if found is None else found * scale
+            out.append(curve(where, f"{m}, in rows of the set", in_rows, list(scale * points), 2 + 1e-6, erratum))
             both = (None, None) if found is None else (float(found.mean()), float(found.std()))
             for what, value, number in zip(("mean", "sd"), printed["legend"][m], both, strict=True):
                 out.append(Item(where, f"{m}: {what} of the legend", "legend", value, number, 5e-4 + 2e-3, erratum))

@@ -41,7 +41,10 @@ STANDS_FOR: dict[str, dict[str, tuple[str, ...]]] = {
     "table3": {m: (f"{stands}@m500",) for m, stands in zip(PLAIN, ("laplace", "ep", "vi", "hybrid-ep"), strict=True)},
 }
 WHY = {
+    ("table1", "acute-inflammation", "laplace"): "flat",
     ("table1-seed42", "acute-inflammation", "laplace"): "flat",
+    ("table1-seed42", "breast-cancer-wisc-diag", "hybrid-vem"): "cut",
+    ("table-ep-init", "breast-cancer-wisc-diag", "hybrid-vem"): "cut",
     ("table-ep-init", "acute-inflammation", "laplace"): "flat",
     ("table1-seed42", "balloons", "hybrid-vem"): "balloons",
     ("table-ep-init", "balloons", "hybrid-vem"): "balloons",
