@@ -56,34 +56,30 @@ def markdown(stored: Stored, data: Path | None = None) -> str:
     ]) + "\n"  # fmt: skip
 
 
+LIMITS = """A mean is met if it is off by no more than half a unit of its last printed digit and a quarter of its
+standard error, sd/√folds; other folds would move it four times as far. A standard deviation sd has the error
+sd/√(2 folds). An accuracy may also be off by one row of the set a repetition, its standard deviation by two; a bold
+count by the number of cells whose p-value is within a factor of two of 0.05. A curve of Fig. 1 may be off by 0.002 per
+row (MCMC: 0.005), 1 % of its axis; a point of Fig. 4 by two rows of its set, one for the method and one for the best,
+its legend by 0.0025."""
+
+
 def _head(every: Sequence[Item]) -> list[str]:
     found = counts(every)
-    run = len(every) - found[NOT_RUN]
-    explained = found[MET] + found[ERRATUM]
+    run, explained = len(every) - found[NOT_RUN], found[MET] + found[ERRATUM]
     return [
         "# Every number of the paper",
         "",
-        "Made by `sitewise reproduce numbers --out results/icml2023 --data DIR` from the stored results; "
-        "nothing is typed "
+        "Made by `sitewise reproduce numbers --out results/icml2023 --data DIR` from stored results; nothing is typed "
         "but the reasons. Protocol `published`. A curve counts as one number.",
         "",
         f"**{len(every)} printed numbers and curves: {found[MET]} met, {found[ERRATUM]} explained by a named erratum, "
-        f"{found[MISSED]} not met, {found[NOT_RUN]} not run. Of the {run} that were run "
-        f"{explained / max(run, 1):.1%} are met or "
-        f"explained, of all {explained / max(len(every), 1):.1%}.**",
+        f"{found[MISSED]} not met, {found[NOT_RUN]} not run. Of the {run} that were run {explained / max(run, 1):.1%} "
+        f"are met or explained, of all {explained / max(len(every), 1):.1%}.**",
         "",
-        "A mean is met if it is off by no more than half a unit of its last printed digit and a quarter of its "
-        "standard "
-        "error, sd/√folds; other folds would move it four times as far. A standard deviation sd has the error "
-        "sd/√(2 folds). An accuracy may also be off by one row of the set a repetition, its standard deviation "
-        "by two; a bold "
-        "count by the number of cells whose p-value is within a factor of two of 0.05. A curve of Fig. 1 may "
-        "be off by 0.002 "
-        "per row (MCMC: 0.005), 1 % of its axis; a point of Fig. 4 by two rows of its set, one for the method "
-        "and one for the best, "
-        "its legend by 0.0025.",
+        LIMITS.replace("\n", " "),
         "",
-    ]  # fmt: skip
+    ]
 
 
 def _by_group(groups: dict[str, list[Item]]) -> list[str]:
