@@ -24,6 +24,7 @@ from sitewise.parameters import Trainable
 from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
+LOWEST = -36.0  # on the softplus scale, where positive numbers end in double precision
 REASON = "converged: EP's sites were held at those of the start"
 
 
@@ -52,7 +53,8 @@ def fit(model: Model, data: Data) -> SiteFit:
             value, slope = _loss(trainable, vector, model, padded, sites)
             return float(value), np.asarray(slope)
 
-        found = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": 1000})
+        limits = [(LOWEST, None)] * len(first)
+        found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": 1000})
         moved = jax.tree.map(np.asarray, trainable.from_vector(model, found.x))
     converged = bool(found.success and start.converged)
     reason = REASON if converged else f"stopped early: {found.message}"
