@@ -41,7 +41,7 @@ def test_predictions_average_over_the_posterior_of_both(monkeypatch):
     z = both @ [exact(v, X[:2], Y[:2]) for v in grid]
     joint = both @ [exact(v, np.r_[X[:2], new], np.r_[Y[:2], 1.0]) for v in grid]
     fold = Fold(X[:2], Y[:2], new, np.array([1.0]))
-    draws = importance.sample(fold, points=128, grid=9, chains=64, steps=8)
+    draws = importance.sample(fold, points=128, grid=9, chains=64, steps=(8,))
     assert draws.ess > 100
     assert np.exp(draws.log_density(fold.y_test))[0] == pytest.approx(joint / z, abs=5e-3)
     assert np.exp(draws.log_density(-fold.y_test))[0] == pytest.approx(1 - joint / z, abs=5e-3)

@@ -13,6 +13,7 @@ nearly even and almost every draw counts.  For a probit and one lengthscale; all
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,12 @@ from sitewise_icml2023.protocols import Fold
 BOX = (np.log(1e-5), np.log(1e6))  # of log ℓ and of log σ², the default bounds
 _FINE = 12  # cells between two points of the grid, within which q is constant
 _JITTER = 1e-6
+_POWER = 4  # τ = (t/T)⁴: where σ is large, log p/t falls without limit, and the first steps decide
+
+
+def effective(log_weight: np.ndarray) -> float:
+    """The number of draws that weights are worth, (Σw)²/Σw²."""
+    return float(np.exp(2 * logsumexp(log_weight) - logsumexp(2 * log_weight)))
 
 
 class Draws(NamedTuple):
@@ -43,7 +50,7 @@ class Draws(NamedTuple):
 
     @property
     def ess(self) -> float:
-        return float(np.exp(2 * logsumexp(self.log_weight) - logsumexp(2 * self.log_weight)))
+        return effective(self.log_weight)
 
     def log_density(self, y: np.ndarray, pick: slice = slice(None)) -> np.ndarray:
         """log p(y) of every test row, averaged over the draws."""
@@ -115,11 +122,11 @@ def anneal(
     shape = (chains, len(y))
     state = rng.standard_normal(shape) @ q.root.T
     here, log_weight = gain(state), np.zeros(chains)
-    for step in range(1, steps + 1):
-        log_weight += here / steps
-        if step == steps:
+    for step, tau in enumerate(heat := (np.arange(1, steps + 1) / steps) ** _POWER):
+        log_weight += (tau - (heat[step - 1] if step else 0.0)) * here
+        if step == steps - 1:
             break
-        other, height = rng.standard_normal(shape) @ q.root.T, step / steps * here + np.log(rng.uniform(size=chains))
+        other, height = rng.standard_normal(shape) @ q.root.T, tau * here + np.log(rng.uniform(size=chains))
         angle = rng.uniform(0, 2 * np.pi, chains)
         low, high, left = angle - 2 * np.pi, angle.copy(), np.arange(chains)
         moved, there = state.copy(), here.copy()
@@ -127,7 +134,7 @@ def anneal(
             at = np.cos(angle[left])[:, None] * state[left] + np.sin(angle[left])[:, None] * other[left]
             value = gain(at)
             # An angle of zero is the state itself: brackets that have shrunk to it end there.
-            ends = (step / steps * value > height[left]) | (high[left] - low[left] < 1e-9)
+            ends = (tau * value > height[left]) | (high[left] - low[left] < 1e-9)
             moved[left[ends]], there[left[ends]] = at[ends], value[ends]
             left = left[~ends]
             below = angle[left] < 0
@@ -137,8 +144,13 @@ def anneal(
     return q.mean + state, log_weight
 
 
-def sample(fold: Fold, points: int = 256, grid: int = 41, chains: int = 64, steps: int = 48, seed: int = 0) -> Draws:
-    """Draws of θ and f for the training rows, and what they predict at the test rows."""
+def sample(
+    fold: Fold, points: int = 256, grid: int = 41, chains: int = 64, steps: Sequence[int] = (192, 768), seed: int = 0
+) -> Draws:
+    """Draws of θ and f for the training rows, and what they predict at the test rows.
+
+    A θ at which fewer than an eighth of the chains count is annealed afresh, with the next number of steps.
+    """
     rng, data = np.random.default_rng(seed), Data.of(fold.X, fold.y)
     vectors, log_q = proposals(data, points, grid, rng)
     among, across = cdist(fold.X, fold.X), cdist(fold.X_test, fold.X)
@@ -148,7 +160,10 @@ def sample(fold: Fold, points: int = 256, grid: int = 41, chains: int = 64, step
         sites = solve(EP(), model, data).sites
         K = matern52(among, vector) + _JITTER * np.eye(len(fold.y))
         q = gaussian(K, np.asarray(sites.nat1), np.asarray(sites.prec))
-        f, log_weight = anneal(q, fold.y, chains, steps, rng)
+        for length in steps:
+            f, log_weight = anneal(q, fold.y, chains, length, rng)
+            if effective(log_weight) >= chains / 8:
+                break
         cross = matern52(across, vector)
         weights = cho_solve(cho_factor(K), cross.T)
         rest = np.maximum(np.exp(vector[1]) - np.sum(cross * weights.T, axis=1), 0.0)

@@ -21,6 +21,7 @@ WHY = {
     "not recorded",
     "cut": "four of the five runs of Algorithm 1 were cut off after 1 780 rounds, by an early version that had a limit "
     "of time",
+    "start": "started from the θ of the exact gradient, not from that of Algorithm 1",
     "all rows": "fitted on all rows, those of the test folds included, with the logit link, by another program: no "
     "measure of prediction, and not computed again",
     "sparse vi": "ours predicts better: the printed run had not reached the maximum of the ELBO",

@@ -48,6 +48,7 @@ WHY = {
     ("table-ep-init", "acute-inflammation", "laplace"): "flat",
     ("table1-seed42", "balloons", "hybrid-vem"): "balloons",
     ("table-ep-init", "balloons", "hybrid-vem"): "balloons",
+    ("table-ep-init", "", "ep@from-hybrid"): "start",
     ("table3", "", "laplace"): "all rows",
     ("table3", "", "ep"): "all rows",
     ("table3", "", "vi"): "sparse vi",
