@@ -150,3 +150,23 @@ def test_a_dask_worker_may_die(tmp_path):
         for process in (*workers, scheduler):
             process.kill()
             process.wait()
+
+
+def test_a_kill_between_groups_loses_no_group(tmp_path):
+    """`run_together` ends in the middle, as by a kill; the next run makes what is left, and the rows are equal."""
+    path, todo = tmp_path / "r.jsonl", fake_tasks.suite(40, Path())
+    asked = []
+
+    def together(group, most=10_000):
+        asked.append(len(group))
+        if len(asked) > most:
+            raise KeyboardInterrupt
+        return [fake_tasks.fake(task) for task in group]
+
+    with pytest.raises(KeyboardInterrupt):
+        runner.run_together(todo, path, lambda g: together(g, 3), group=lambda task: (task.set,))
+    half = fake_tasks.lines(path)
+    assert 0 < half < 40
+    asked.clear()
+    runner.run_together(todo, path, together, group=lambda task: (task.set,))
+    assert sum(asked) == 40 - half and fake_tasks.rows(path) == fake_tasks.expected(40)

@@ -65,8 +65,8 @@ def test_bolding_mean_and_sd():
     assert cells["vi"].mean == pytest.approx(-0.98) and cells["vi"].sd == pytest.approx(noise.std())
     assert (cells["vi"].bold, cells["ep"].bold, cells["hybrid"].bold) == (True, False, True)
     assert built.bold_counts() == {"vi": 1, "hybrid": 1}
-    assert tables.indistinguishable(noise, noise) and tables.indistinguishable(noise[:1], noise[:1] - 5)
-    assert not tables.indistinguishable(noise, noise - 1e-3)  # always worse by the same amount
+    assert tables.p_value(noise, noise) == tables.p_value(noise[:1], noise[:1] - 5) == 1
+    assert tables.p_value(noise, noise - 1e-3) == 0  # always worse by the same amount
 
 
 def test_only_folds_that_all_methods_have_are_compared():

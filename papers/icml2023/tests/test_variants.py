@@ -18,8 +18,13 @@ def test_every_known_name_has_a_learner(name: str) -> None:
 
 def test_modifiers() -> None:
     assert variants.parse("vi@ard@m500") == variants.Method("vi", ard=True, inducing=500)
+    assert not any(variants.shares_programs(name) for name in ("ep-frozen", "mcmc", "hybrid-vem", "vi@ard"))
     assert variants.parse("ep@from-hybrid") == variants.Method("ep", start="hybrid")
-    for text, message in (("magic", "Unknown method"), ("mcmc", "Unknown method"), ("vi@m0", "Unknown modifier")):
+    for text, message in (
+        ("magic", "Unknown method"),
+        ("ep@from-mcmc", "Unknown modifier"),
+        ("vi@m0", "Unknown modifier"),
+    ):
         with pytest.raises(UserError, match=message):
             variants.parse(text)
 

@@ -9,18 +9,44 @@ from typing import Any
 
 from sitewise.app.process import note
 from sitewise.runtime.cache import user_cache
+from sitewise.runtime.device import on_accelerator
 from sitewise.runtime.progress import bar
-from sitewise_icml2023 import protocols, runner, sources, store, suites, tasks
+from sitewise_icml2023 import estimate, protocols, runner, sources, store, suites, tasks
 from sitewise_icml2023.options import Options
 
 
 def stored_rows(suite: suites.Suite, options: Options) -> list[dict[str, Any]]:
     """The rows of the store, after the tasks that it lacks have run."""
-    todo = tasks.suite(suite.sets, options.protocol, suite.seeds, suite.methods, options.data, suite.folds)
+    todo = todo_of(suite, options)
     if not options.stored:
         fetch_sets({task.set for task in todo}, options)
         run_tasks(todo, options.store, options.workers, options.dask, options.together)
     return store.read(options.store)
+
+
+def todo_of(suite: suites.Suite, options: Options) -> list[tasks.Task]:
+    return tasks.suite(suite.sets, options.protocol, suite.seeds, suite.methods, options.data, suite.folds)
+
+
+def estimates(names: Sequence[str], options: Options) -> list[str]:
+    """What is left to do for each of these tables, and how long it may take; a fit that two share counts once."""
+    kind = "gpu" if options.together or on_accelerator() else "cpu"
+    workers = 1 if options.together else options.workers
+    box = store.Store(options.store)
+    known, out, total = box.done(), [], 0.0
+    box.close()
+    for name in names:
+        if name in suites.suites():
+            todo = todo_of(options.suite(name), options)
+            missing = [task for task in todo if task.key not in known]
+            known |= {task.key for task in missing}
+            total += estimate.fits(missing, kind, workers)[0]
+            out.append(estimate.line(name, todo, missing, kind, workers))
+        elif (spent := estimate.figure(name, kind)) is not None:
+            total += spent
+            out.append(f"{name}: about {estimate.clock(spent)}")
+    where = "one GPU" if kind == "gpu" else f"{workers} core{'s' if workers > 1 else ''}"
+    return [*out, f"together about {estimate.clock(total)} on {where}, as far as it was measured before"]
 
 
 def fetch_sets(names: Iterable[str], options: Options) -> None:

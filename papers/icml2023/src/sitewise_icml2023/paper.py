@@ -15,6 +15,9 @@ from sitewise_icml2023.sources import DataError, data_directory
 FOLD_NAME = {"laplace": "la", "ep": "ep", "vi": "vgp", "hybrid-vem": "epcvi", "hybrid": "epcvi"}
 
 
+FIG1_ROWS = 281  # training rows of ionosphere, fold 3 of seed 42
+
+
 class Printed(NamedTuple):
     mean: float
     sd: float
@@ -52,6 +55,22 @@ def printed(table: str, metric: str) -> dict[str, dict[str, Printed]]:
 
 def bold_count(table: str, metric: str) -> dict[str, int]:
     return _paper()["tables"][table][metric]["bold_count"]
+
+
+def robust_mcmc() -> dict[str, Printed]:
+    """MCMC's means beside Table 2, from the text."""
+    return {name: Printed(mean, sd, False) for name, (mean, sd) in _paper()["tables"]["table2"]["mcmc"].items()}
+
+
+@functools.cache
+def figures() -> dict[str, Any]:
+    """Points of the printed figures (made by studies/read_paper.py)."""
+    return json.loads((files(__package__) / "printed_figures.json").read_text())
+
+
+def sizes() -> dict[str, list[int]]:
+    """(n, d) of every set, as printed."""
+    return figures()["sizes"]
 
 
 def fig1() -> dict[str, Any]:

@@ -5,20 +5,26 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from sitewise.app.process import save
-from sitewise_icml2023 import agreement, contrast, suites, tables
+from sitewise.app.process import note, save
+from sitewise_icml2023 import agreement, contrast, objective, suites, tables
+from sitewise_icml2023.book import page
+from sitewise_icml2023.book.stored import Stored
 from sitewise_icml2023.figures import making
-from sitewise_icml2023.fits import fetch_sets, stored_rows
+from sitewise_icml2023.fits import estimates, fetch_sets, stored_rows
 from sitewise_icml2023.options import Options
 
 TABLES = tuple(suites.suites())
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "figs-surfaces")
-WHAT = (*TABLES, *FIGURES, "protocols")
+WHAT = (*TABLES, *FIGURES, "protocols", "objective", "numbers")
 # How near the means of our log densities should come to the printed ones.
 LIMITS = {"laplace": 0.003, "vi": 0.005, "hybrid-vem": 0.01}
 
 
 def run(what: Sequence[str], options: Options) -> None:
+    """Make these, with an estimate first; what is finished and stored is not made again."""
+    if not options.stored and len(what) > 1:
+        for sentence in estimates(what, options):
+            note(sentence)
     for name in what:
         if name in TABLES:
             make_table(name, options)
@@ -26,13 +32,22 @@ def run(what: Sequence[str], options: Options) -> None:
             make_table("table1", options)
         elif name == "protocols":
             compare_protocols(options)
+        elif name == "objective":
+            suite = options.suite("table1")
+            text = objective.markdown(Stored(options.out), options.protocol, suite.seeds, suite.sets)
+            save(options.out / "objective-matters.md", text.encode())
+        elif name == "numbers":
+            save(options.out / "every-number.md", page.markdown(Stored(options.out), options.data).encode())
         else:
-            making.make(name, options)
+            making.make(name, options, keep=len(what) > 1)
 
 
 def make_table(name: str, options: Options) -> None:
     """The table as .md, .tex and .csv, once per protocol and metric; that of one seed has a name of its own."""
     suite = options.suite(name)
+    if not suite.methods:
+        note(f"{name} has no method that is quick: left out.")
+        return
     rows = stored_rows(suite, options)
     reference = suite.reference(suite.seeds)
     for rules in options.protocol:

@@ -24,7 +24,7 @@ from sitewise.learning.base import SiteFit
 from sitewise.metrics import accuracy
 from sitewise.runtime.device import on_processor
 from sitewise.runtime.precision import working_precision
-from sitewise_icml2023 import protocols, variants
+from sitewise_icml2023 import protocols, sampled, variants
 from sitewise_icml2023.registry import DataSet, get
 
 KEY = ("set", "protocol", "seed", "fold", "method")
@@ -82,11 +82,16 @@ def run(task: Task) -> dict[str, Any]:
     _drop_programs(task)
     record, rows = load(task)
     wall, cpu = time.perf_counter(), time.process_time()
+    method = variants.parse(task.method)
+    if method.learner == variants.SAMPLED:
+        found = sampled.row(variants.model(method, record.kind, rows.X), record.kind, rows)
+        spent = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+        return {**dict(zip(KEY, task.key, strict=True)), "n": len(rows.y), **found, **spent, **provenance()}
     fit = variants.fit(task.method, record.kind, record.name, rows.X, rows.y)
     return _row(task, record, rows, fit, time.perf_counter() - wall, time.process_time() - cpu)
 
 
-_ROWS = (128, 256, 512, 1024)  # sets whose rows fit below one of these are trained together
+SIZES = (128, 256, 512, 1024)  # sets whose rows fit below one of these are trained together
 _COLUMNS = 64  # of the tables of such sets, with columns of zeros
 
 
@@ -97,7 +102,7 @@ def group(task: Task) -> tuple[Any, ...]:
     change no distance.  Every further program costs an accelerator 10 to 20 s of compilation.
     """
     rows, columns = shape(task)
-    fits = [size for size in _ROWS if rows <= size]
+    fits = [size for size in SIZES if rows <= size]
     if (
         get(task.set).kind == "classification"
         and variants.shares_programs(task.method)
@@ -118,7 +123,7 @@ def _run_together(tasks: Sequence[Task], pool: ThreadPoolExecutor) -> list[dict[
     loaded = list(pool.map(load, tasks))
     first, record = tasks[0], loaded[0][0]
     several = len({task.set for task in tasks}) > 1
-    parts = [(_widened(rows.X) if several else rows.X, rows.y) for _, rows in loaded]
+    parts = [(widened(rows.X) if several else rows.X, rows.y) for _, rows in loaded]
     wall, cpu = time.perf_counter(), time.process_time()
     fits = variants.fit_many(first.method, record.kind, record.name, parts)
     if fits is None:
@@ -136,7 +141,7 @@ def _run_together(tasks: Sequence[Task], pool: ThreadPoolExecutor) -> list[dict[
     return list(pool.map(row, tasks, loaded, fits))
 
 
-def _widened(X: np.ndarray) -> np.ndarray:
+def widened(X: np.ndarray) -> np.ndarray:
     return np.pad(X, [(0, 0), (0, _COLUMNS - X.shape[1])])
 
 
@@ -145,8 +150,7 @@ def _row(task: Task, record: DataSet, rows: protocols.Fold, fit: SiteFit, wall: 
         q = posterior(fit.model, fit.data, fit.sites)
         density = np.asarray(q.log_density(rows.X_test, rows.y_test))
         if record.kind == "classification":
-            # As in the paper, no probability counts as less than 1e-12.
-            density = np.clip(density, np.log(1e-12), np.log1p(-1e-12))
+            density = np.clip(density, np.log(sampled.FLOOR), np.log1p(-sampled.FLOOR))
             hits: float | None = accuracy(np.asarray(q.probability(rows.X_test)), rows.y_test)
         else:
             hits = None

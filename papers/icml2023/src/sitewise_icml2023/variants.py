@@ -6,6 +6,8 @@ hybrid@ard          one lengthscale a feature
 vi@m500             sparse, with 500 inducing inputs by k-means
 ep@from-hybrid      started at the hyperparameters that the hybrid found
 hybrid-ep, hybrid-0.5   VI's sites with EP's evidence, of power 1 and 0.5, on any prior
+ep-frozen           EP as in the printed tables, whose sites are held while learning (`frozen`)
+mcmc                hyperparameters sampled (`sampled`)
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ from sitewise import METHODS, VEM, Data, Inference, Model, Nested, evidence, ind
 from sitewise.errors import UserError
 from sitewise.learning.base import SiteFit
 from sitewise.numerics.quadrature import GaussHermite
+from sitewise_icml2023 import frozen
 
 # VI's sites with EP's evidence of this power; on a sparse prior the library's `hybrid` reads another evidence.
 EXTRA = {"hybrid-ep": 1.0, "hybrid-0.5": 0.5}
 KNOWN = (*(name for name, method in METHODS.items() if not method.samples), *EXTRA)
+FROZEN, SAMPLED = "ep-frozen", "mcmc"  # have no learner
 # Beyond these bounds sparse evidences are flat; without them a run to a corner never ends.
 SPARSE_BOUNDS = {"kernel.lengthscale": (0.05, 500.0), "kernel.variance": (1e-3, 1e5)}
 # Algorithm 1 on robust regression: published numbers of rounds.
@@ -44,8 +48,9 @@ class Method:
 def parse(text: str) -> Method:
     """The method that a name such as vi@m500 stands for."""
     name, *modifiers = text.split("@")
-    if name not in KNOWN:
-        raise UserError(f"Unknown method {name!r}; choose one of {', '.join(KNOWN)}.")
+    every = (*KNOWN, FROZEN, SAMPLED)
+    if name not in every:
+        raise UserError(f"Unknown method {name!r}; choose one of {', '.join(every)}.")
     method = Method(name)
     for modifier in modifiers:
         if modifier == "ard":
@@ -102,19 +107,21 @@ def fit(text: str, kind: str, name: str, X: np.ndarray, y: np.ndarray) -> SiteFi
     if method.start:
         first = dataclasses.replace(method, learner=method.start, start="")
         start = learner(first, kind, name).fit(start, data).model
+    if method.learner == FROZEN:
+        return frozen.fit(start, data)
     return learner(method, kind, name).fit(start, data)
 
 
 def shares_programs(text: str) -> bool:
     """Whether the method's programs depend on the rows alone and not on the set: Nested, full, one lengthscale."""
     method = parse(text)
-    return not (method.ard or method.inducing or method.start) and method.learner != "hybrid-vem"
+    return not (method.ard or method.inducing or method.start) and method.learner in {*KNOWN} - {"hybrid-vem"}
 
 
 def fit_many(text: str, kind: str, name: str, parts: list[tuple[np.ndarray, np.ndarray]]) -> list[SiteFit] | None:
     """Train the method on many (X, y) in one program; None if the method has to take them one by one."""
     method = parse(text)
-    if method.start:
+    if method.start or method.learner not in KNOWN:
         return None
     models = [model(method, kind, X) for X, _ in parts]
     if len({tuple(map(np.shape, jax.tree.leaves(m))) for m in models}) > 1:  # fewer distinct inputs than asked for

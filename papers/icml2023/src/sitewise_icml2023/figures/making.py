@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from sitewise.app.process import save
+from sitewise.app.process import note, save
+from sitewise.runtime.device import on_accelerator
 from sitewise.runtime.progress import bar
 from sitewise.runtime.resume import Journal
 from sitewise_icml2023 import paper, suites
@@ -21,13 +23,17 @@ from sitewise_icml2023.options import Options
 Numbers = dict[str, np.ndarray]
 
 
-def make(name: str, options: Options) -> None:
-    """Any figure but the fourth, which is made with Table 1."""
+def make(name: str, options: Options, keep: bool = False) -> None:
+    """Any figure but the fourth, which is made with Table 1; with `keep` one that is there is not made again."""
     if name in ("fig2", "figs-surfaces"):
-        make_surfaces(name, options)
+        make_surfaces(name, options, keep)
         return
+    if keep and _there(options.out / name):
+        return
+    began = time.perf_counter()
     figure, numbers = {"fig1": _fig1, "fig3": _fig3, "fig5": _fig5}[name](options)
-    save_figure(figure, options.out / name, numbers)
+    spent = {"seconds": np.array(time.perf_counter() - began), "gpu": np.array(on_accelerator())}
+    save_figure(figure, options.out / name, {**numbers, **spent})
     Journal.remove(_unfinished(options.out / name))
 
 
@@ -45,20 +51,28 @@ def _fig3(options: Options) -> tuple[Figure, Numbers]:
 
 
 def _fig5(options: Options) -> tuple[Figure, Numbers]:
-    # Quick: the climb only; the objective falls much later.
-    rounds, points = (60, 9) if options.quick else (1200, 21)
+    rounds, points = (60, 9) if options.quick else (299, 21)  # the objective falls after 44
     with _saying("fig5") as say:
         numbers = fig5.compute(options.data, rounds, points, done=say)
     return fig5.draw(numbers), numbers
 
 
-def make_surfaces(name: str, options: Options) -> None:
+def _there(stem: Path) -> bool:
+    path = stem.with_name(f"{stem.name}.npz")  # saved last
+    if path.is_file():
+        note(f"{path} is there already; delete it to make the figure again.")
+    return path.is_file()
+
+
+def make_surfaces(name: str, options: Options, keep: bool = False) -> None:
     """Figs. 2 and 6–9; a quick run leaves MCMC out."""
     chosen = options.sets or (("ionosphere",) if name == "fig2" or options.quick else surfaces.SETS)
     grid = surfaces.square(9 if options.quick else 21)
     for data_set in chosen:
-        fold = surfaces.rows(data_set, options.data)
         stem = options.out / f"surface-{data_set}"
+        if keep and _there(stem):
+            continue
+        fold = surfaces.rows(data_set, options.data)
         with _saying(stem.name) as say:
             out = surfaces.approximate(fold, grid.vectors, done=say)
             if not options.quick:
@@ -66,6 +80,7 @@ def make_surfaces(name: str, options: Options) -> None:
                 out |= {f"mcmc_{key}": value for key, value in gold._asdict().items()}
         picture = surface_plots.draw(data_set, out, grid, len(fold.y))
         save_figure(picture, stem, {**out, **grid._asdict(), "rows": np.array(len(fold.y))})
+        save(options.out / f"{data_set}.csv", surface_plots.as_csv(out, grid).encode())
         Journal.remove(_unfinished(stem))
 
 

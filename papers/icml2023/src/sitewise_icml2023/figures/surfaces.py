@@ -7,7 +7,7 @@ a split of their own).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from sitewise.likelihoods import BernoulliProbit
 from sitewise.mcmc.ais import Annealing
 from sitewise.mcmc.points import Points, default_batch, sample_points
 from sitewise.model import Model
+from sitewise.numerics.quadrature import GaussHermite
 from sitewise.parameters import Trainable
 from sitewise.predict import posterior
 from sitewise.runtime.device import on_accelerator
@@ -71,8 +72,10 @@ def rows(name: str, directory: Path | None = None) -> protocols.Fold:
     return protocols.fold(name, "published", 42, 3, directory)
 
 
-def model() -> Model:
-    return Model.full(Matern52(), BernoulliProbit())
+def model(points: int | None = None) -> Model:
+    """The model of the surfaces; `points` asks for Gauss–Hermite quadrature of that order, as published."""
+    rule = None if points is None else GaussHermite(points)
+    return Model.full(Matern52(), BernoulliProbit(quadrature=rule))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
@@ -106,6 +109,8 @@ def approximate(
     batch: int | None = None,
     done: Callable[[str], None] | None = None,
     chunk: int = 21,
+    start: Model | None = None,
+    methods: Sequence[str] = ("laplace", "ep", "vi"),
 ) -> dict[str, np.ndarray]:
     """Laplace, EP, VI and hybrid (VI's sites, EP's evidence) at every point, from one start each.
 
@@ -115,11 +120,11 @@ def approximate(
     with working_precision():
         data = Data.of(fold.X, fold.y)
         padded = data.to_bucket()
-        start = model()
+        start = start or model()
         trainable = Trainable.of(start)
         batch = batch or default_batch(padded.rows, len(vectors))
         step = len(vectors) if on_accelerator() else chunk
-        for pair in _PAIRS:
+        for pair in (pair for pair in _PAIRS if pair[0].name in methods):
             name = pair[0].name
             for at in range(0, len(vectors), step):
                 part = np.resize(vectors[at : at + step], (min(step, len(vectors)), 2))  # one shape, one program

@@ -1,0 +1,88 @@
+"""Numbers and sentences of the text that can be checked, and the sizes of the data sets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sitewise_icml2023 import paper, tables
+from sitewise_icml2023.book import tables as cells
+from sitewise_icml2023.book.items import Item, statement
+from sitewise_icml2023.book.stored import Stored
+from sitewise_icml2023.protocols import SEEDS
+from sitewise_icml2023.registry import get, suite
+
+ROW_NUMBER, CAPTION = "E3", "E6"
+WHERE = "Text"
+CONFLICT = 0.54
+
+
+def every(stored: Stored) -> list[Item]:
+    return [*conflict(stored), *from_tables(stored), *sizes()]
+
+
+def conflict(stored: Stored) -> list[Item]:
+    """The share of runs that the E/M conflict ended."""
+    for seeds, title in ((SEEDS, "ten seeds"), ((42,), "seed 42")):
+        rows = [stored.folds(name, "hybrid-vem", seeds) for name in suite("table1")]
+        if all(row is not None for row in rows):
+            fell = np.array(["fell" in r["reason"] for row in rows if row is not None for r in row])
+            # Two standard errors of the difference of two shares, ours and one of 1 350 runs, and rounding.
+            limit = 0.005 + 2 * np.sqrt(CONFLICT * (1 - CONFLICT) * (1 / len(fell) + 1 / 1350))
+            line = f"share of runs with the E/M conflict ({title}, {len(fell)} runs)"
+            return [Item(WHERE, line, "share", CONFLICT, float(fell.mean()), float(limit), "", "conflict")]
+    return [Item(WHERE, "share of runs with the E/M conflict", "share", CONFLICT, None, 0.0)]
+
+
+def _ahead(table: str) -> list[str]:
+    """Sets of a printed table where Ours is bold and VI is not."""
+    lines = paper.printed(table, "loglik")
+    return [name for name, line in lines.items() if line["hybrid-vem"].bold and not line["vi"].bold]
+
+
+def from_tables(stored: Stored) -> list[Item]:
+    """Sentences about the tables, read off the printed tables themselves and off ours."""
+    table1 = paper.printed("table1", "loglik")
+    best = [name for name, line in table1.items() if line["mcmc"].mean >= max(c.mean for c in line.values())]
+    ahead = {table: _ahead(table) for table in ("table1", "table1-seed42")}
+    started = ("table-ep-init", "ep@from-hybrid"), ("table1-seed42", "ep")
+    bold = {metric: [paper.bold_count(table, metric)[m] for table, m in started] for metric in tables.METRICS}
+    more = {metric: after - before for metric, (after, before) in bold.items()}
+    out = [
+        statement(
+            "Caption of Table 1", "MCMC", "best on all data sets except balloons",
+            f"by the printed numbers it has, or shares, the best mean on {len(best)} of {len(table1)}", True, CAPTION,
+        ),
+        statement(
+            WHERE, "Ours against VI", "outperforms VI on three data sets",
+            f"by the printed marks (Ours bold, VI not) on {len(ahead['table1'])} in Table 1 and on "
+            f"{len(ahead['table1-seed42'])} in the single-seed table", True, CAPTION,
+        ),
+        Item(WHERE, "further bold log densities of EP if started from Ours", "count", 3, more["loglik"], 0.0),
+        Item(WHERE, "further bold accuracies of EP if started from Ours", "count", 2, more["accuracy"], 0.0),
+        Item(WHERE, "runs per method", "count", 1350, 5 * len(SEEDS) * len(table1), 0.0),
+    ]  # fmt: skip
+    vi, ours = (
+        [cells.column(stored, "table1", name, m, "test_loglik") for name in table1] for m in ("vi", "hybrid-vem")
+    )
+    holds, said = None, ""
+    if all(v is not None for v in vi + ours):
+        gaps = np.array([b.mean() - a.mean() for a, b in zip(vi, ours, strict=True) if a is not None and b is not None])
+        holds, said = (
+            bool(np.mean(gaps) > 0),
+            f"mean difference {np.mean(gaps):+.4f}, ahead on {int(np.sum(gaps > 0))} of {len(gaps)}",
+        )
+    out.append(statement(WHERE, "Ours against VI, ten seeds", "the same or better on most data sets", said, holds))
+    return out
+
+
+def sizes() -> list[Item]:
+    """n and d of every set: the printed d counts the row number."""
+    out = []
+    for name in (*suite("table1"), *suite("table3"), "neal", "boston", "stock"):
+        record, printed = get(name), paper.sizes()[name]
+        erratum = ROW_NUMBER if record.row_column else ""
+        out.append(Item("Sizes of the data sets", name, "n", printed[0], record.rows, 0.0))
+        out.append(
+            Item("Sizes of the data sets", name, "d", printed[1], record.features + record.row_column, 0.0, erratum)
+        )
+    return out

@@ -1,0 +1,110 @@
+"""Every number of the paper: verdicts, what is counted, and that nothing is met by default."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sitewise_icml2023 import paper
+from sitewise_icml2023.book import errata, items, page, tables
+from sitewise_icml2023.book.items import ERRATUM, MET, MISSED, NOT_RUN, Item
+from sitewise_icml2023.book.stored import Stored
+from sitewise_icml2023.protocols import SEEDS
+from sitewise_icml2023.tasks import KEY
+
+
+def spread(mean, sd, count):
+    """Numbers with exactly this mean and population sd."""
+    values = np.resize([1.0, -1.0], count) if count % 2 == 0 else np.array([-2.0, -1, 0, 1, 2])
+    return mean + sd * (values - values.mean()) / values.std()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Table 1 of the paper for Laplace and the printed EP, met exactly but for one cell that is off."""
+    out = tmp_path_factory.mktemp("results") / "icml2023"
+    out.mkdir()
+    with open(out / "results.jsonl", "w") as file:
+        for name, line in paper.printed("table1", "loglik").items():
+            for method, ours in (("laplace", "laplace"), ("ep", "ep-frozen")):
+                shift = 0.05 if (name, method) == ("pima", "laplace") else 0.0
+                for i, value in enumerate(spread(line[method].mean + shift, line[method].sd, 50)):
+                    key = dict(zip(KEY, (name, "published", SEEDS[i // 5], i % 5, ours), strict=True))
+                    file.write(json.dumps({**key, "test_loglik": value, "test_acc": 0.5}) + "\n")
+    return out
+
+
+def test_a_verdict_follows_from_the_numbers():
+    def verdict(ours, **more):
+        return Item("", "", "", -0.5, ours, 0.01, **more).verdict
+
+    assert verdict(-0.509) == MET and verdict(-0.511) == MISSED and verdict(None) == verdict(float("nan")) == NOT_RUN
+    assert verdict(-0.509, erratum="E1") == ERRATUM and verdict(-0.511, erratum="E1") == MISSED
+    assert items.statement("", "", "a", "b", None).verdict == NOT_RUN
+    assert items.statement("", "", "a", "b", False, "E6").verdict == MISSED
+
+
+def test_cells_of_a_table(folder):
+    found = tables.cells(Stored(folder), "table1", "loglik")
+    counted = items.counts(found)
+    assert counted == {MET: 2 * 27 - 1, ERRATUM: 2 * 27, MISSED: 1, NOT_RUN: 2 * 2 * 27}
+    missed = next(item for item in found if item.verdict == MISSED)
+    assert (missed.line, missed.column) == ("pima", "laplace mean") and missed.difference == pytest.approx(0.05)
+
+
+def test_one_missing_fold_is_not_run(folder, tmp_path):
+    lines = (folder / "results.jsonl").read_text().splitlines()
+    (tmp_path / "results.jsonl").write_text("\n".join(lines[1:]) + "\n")
+    first = json.loads(lines[0])
+    found = tables.cells(Stored(tmp_path), "table1", "loglik")
+    gone = [item for item in found if item.line == first["set"] and item.column.startswith("laplace")]
+    assert [item.verdict for item in gone] == [NOT_RUN, NOT_RUN]
+
+
+def test_an_empty_store_meets_nothing_that_is_computed(tmp_path):
+    every = page.items(Stored(tmp_path))
+    done = [item for item in every if item.verdict != NOT_RUN]
+    # What is left is read off the paper or the registry alone.
+    assert {item.where for item in done} <= {
+        "Text", "Caption of Table 1", "Sizes of the data sets", tables.where("table3", "loglik")
+    }  # fmt: skip
+    text = page.markdown(Stored(tmp_path))
+    assert f"{len(every)} printed numbers and curves" in text and f"{len(every) - len(done)} not run" in text
+
+
+def test_the_page(folder):
+    text = page.markdown(Stored(folder))
+    assert "| pima | -0.474 ± 0.033 → -0.424 ± 0.033 ✗ |" in text and "-0.476 ± 0.038 → -0.476 ± 0.038 E1" in text
+    assert text.count("\n## ") > 15 and all(f"**{name}**" in text for name in errata.EVERY)
+
+
+def test_sampled_means_of_one_seed_are_moved_to_ten(tmp_path):
+    """The hybrid is 0.09 better on seed 42 than over ten seeds, and so is MCMC: the printed mean is met."""
+    cell = paper.printed("table1", "loglik")["pima"]["mcmc"]
+    with open(tmp_path / "results.jsonl", "w") as file:
+        for seed in SEEDS:
+            for fold, value in enumerate(spread(cell.mean, 0.01, 5)):
+                for method in ("hybrid", "mcmc"):
+                    if method == "hybrid" or seed == 42:
+                        key = dict(zip(KEY, ("pima", "published", seed, fold, method), strict=True))
+                        up = -0.01 if seed != 42 else 0.09
+                        file.write(json.dumps({**key, "test_loglik": value + up, "rhat": 1.0, "ess": 900}) + "\n")
+    found = {item.line: item for item in tables.sampled(Stored(tmp_path), "loglik") if item.column == "mcmc mean"}
+    assert found["pima"].ours == pytest.approx(cell.mean) and found["pima"].verdict == MET
+    assert found["trains"].verdict == NOT_RUN
+
+
+def test_two_folds_at_one_half_explain_the_printed_spread():
+    told, explained = errata.half()
+    assert [item.verdict for item in explained] == [ERRATUM] * 3 and "log ½" in told
+
+
+def test_printed_figures_belong_to_the_tables():
+    """The points of Fig. 4 are ratios of the printed accuracies of one seed."""
+    points = paper.figures()["fig4"]["points"]
+    lines = paper.printed("table1-seed42", "accuracy").values()
+    for at, line in enumerate(lines):
+        best = max(cell.mean for cell in line.values())
+        for method, cell in line.items():
+            assert points[method][at] == pytest.approx(cell.mean / best, abs=4e-3)
+    assert len(paper.figures()["fig5"]["ep"]) == 300 and paper.sizes()["magic"] == [19020, 11]
