@@ -236,8 +236,9 @@ def measure(piece: tuple[str, str, int]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def table(lines: list[dict[str, Any]]) -> str:
-    """Shares over all sets, with standard errors of the sets' means."""
+def table(lines: list[dict[str, Any]], before: str = "") -> str:
+    """Shares over all sets, with standard errors of the sets' means; what has no lines is taken over from `before`."""
+    kept = {tuple(row.split(" | ")[:2]): row for row in before.splitlines()}
     out = [
         "| likelihood | hyperparameters | sets | converged | coverage | plain coverage | median length |",
         "|---|---|---|---|---|---|---|",
@@ -246,6 +247,7 @@ def table(lines: list[dict[str, Any]]) -> str:
         for mode in MODES:
             mine = [line for line in lines if line["likelihood"] == name and line["mode"] == mode]
             if not mine:
+                out += [row] if (row := kept.get((f"| {name}", mode))) else []
                 continue
             exact, plain = (np.array([line[key] / line["rows"] for line in mine]) for key in ("exact", "plain"))
             error = np.std(exact) / np.sqrt(len(mine))
@@ -257,12 +259,13 @@ def table(lines: list[dict[str, Any]]) -> str:
 
 
 def text(lines: list[dict[str, Any]]) -> str:
-    """README.md of the results."""
+    """README.md of the results; rows whose lines are not here stay as they are."""
+    page = OUT / "README.md"
     return (
         "# Coverage of 90 % intervals\n\n`python studies/interval_coverage.py --jobs N`, then `--table`. The head of "
         "the script says how sets are drawn; *coverage* is by the randomised probability, *plain coverage* that of the "
         "whole-number intervals that `predict_interval` gives. Errors are standard errors of the mean over the sets, "
-        f"each of {NEW} new rows.\n\n" + table(lines) + "\n"
+        f"each of {NEW} new rows.\n\n" + table(lines, page.read_text() if page.exists() else "") + "\n"
     )
 
 
