@@ -72,6 +72,16 @@ def test_two_parameters_on_a_lattice(width, span):
     np.testing.assert_allclose(got[1], sd, rtol=0.15)
 
 
+@pytest.mark.parametrize("design", ["grid", "lattice"])
+def test_no_node_beyond_the_bounds_counts(design):
+    bounds = {"kernel.lengthscale": (0.5, 3.0), "kernel.variance": (0.3, 5.0)}
+    fit = _fit(likelihoods.BernoulliProbit(), LABELS, bounds=bounds)
+    found = integrate(fit, design)
+    inside = [np.all((n.vector >= fit.limits[:, 0]) & (n.vector <= fit.limits[:, 1])) for n in found.nodes]
+    assert found.failed == 0 and any(inside) and not all(inside)
+    assert sum(n.weight for n, here in zip(found.nodes, inside, strict=True) if here) == pytest.approx(1)
+
+
 def test_three_parameters_by_a_central_composite_design():
     fit = _fit(likelihoods.Gaussian(), F + 0.3 * RNG.normal(size=20))
     found = integrate(fit)

@@ -38,7 +38,7 @@ def test_a_verdict_follows_from_the_numbers():
     def verdict(ours, **more):
         return Item("", "", "", -0.5, ours, 0.01, **more).verdict
 
-    assert verdict(-0.509) == MET and verdict(-0.511) == MISSED and verdict(None) == verdict(float("nan")) == NOT_RUN
+    assert verdict(-0.509) == MET and verdict(-0.511) == verdict(float("nan")) == MISSED and verdict(None) == NOT_RUN
     assert verdict(-0.509, erratum="E1") == ERRATUM and verdict(-0.511, erratum="E1") == MISSED
     assert items.statement("", "", "a", "b", None).verdict == NOT_RUN
     assert items.statement("", "", "a", "b", False, "E6").verdict == MISSED

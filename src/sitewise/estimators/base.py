@@ -248,7 +248,7 @@ class GPBase(Explaining, BaseEstimator):
             return f"{asked}: {rows} rows take no longer by the full GP, which was used."
         return (
             f"{asked}: {len(np.asarray(latent.model.prior.inducing))} inducing inputs for {rows} rows, by the rule "
-            f"(priors.inducing.how_many) for about {seconds_of(self.n_inducing):g} s on two cores, at least 100."
+            f"(priors.inducing.how_many) for about {seconds_of(self.n_inducing):g} s on two cores."
         )
 
     def _is_series(self, kernel: Kernel, likelihood: Likelihood, data: Data) -> bool:

@@ -21,6 +21,7 @@ from sitewise.kernels import Additive, Kernel, Matern52, Shrunk
 
 SPREADS = (0.5, 1.0)
 _LENGTH_SCALE, _VARIANCE_SCALE = 1.0, 2.0
+_MODERATE = 4.0  # variance of all effects of columns together, where each has its own
 _COLUMNS = 100  # of more, one lengthscale for all is the default, and the additive kernel is left out
 
 
@@ -70,10 +71,15 @@ def candidates(kernel: Any, ard: bool | str, X: np.ndarray, variance: float) -> 
 
 
 def effects(X: np.ndarray, order: int, weight: np.ndarray, variance: float) -> Candidate:
-    """The additive kernel with a lengthscale and a variance for every column."""
+    """The additive kernel with a lengthscale and a variance for every column.
+
+    So many hyperparameters need priors of smooth and moderate effects; with those of shared ones the mode had wiggles.
+    """
     count = X.shape[1]
     base = Matern52(np.ones(count), np.full(count, variance / count))
-    return Candidate("additive", Additive.of(X, order, base=base, weight=weight), _weak_additive(count, variance))
+    priors = _weak_additive(count, min(variance, _MODERATE))
+    priors["kernel.base.lengthscale"] = LogNormal(float(np.log(3.0)), 0.5)
+    return Candidate("additive", Additive.of(X, order, base=base, weight=weight), priors)
 
 
 def _refuse(ard: bool | str) -> None:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from sitewise import means
 from sitewise.estimators.base import GPBase, RandomState
+from sitewise.estimators.inducing_settings import count_of
 from sitewise.estimators.loo import ClassLoo
 from sitewise.estimators.mixture import Mixture
 from sitewise.estimators.rows import refuse_dates
@@ -241,7 +242,8 @@ class GPClassifier(ClassifierMixin, GPBase):
         reasons = []
         if self.method not in _JOINT_METHODS or self.inference == "ep" or isinstance(self.inference, EP):
             reasons.append(f"method {' or '.join(map(repr, _JOINT_METHODS))}, and no EP")
-        sparse = self.n_inducing is not None or not isinstance(self.inducing, str)
+        inputs = count_of(self.n_inducing, len(self._X), 1, len(self.classes_))
+        sparse = inputs is not None or not isinstance(self.inducing, str)
         if sparse and self.class_kernels == "own":
             reasons.append("class_kernels='shared' with inducing inputs")
         if self.structure == "markov" or self.series is not None:

@@ -160,6 +160,7 @@ class SiteFit(Fit):
     data: Data
     solution: Solution
     problem: Objective | None = None  # what `Nested` maximised; None for a learner that climbs no profile objective
+    limits: np.ndarray | None = None  # (low, high) of every entry of the vector that it searched in
 
     @property
     def sites(self) -> Sites:

@@ -71,7 +71,7 @@ class Checkpoint:
             self._known = 0
             return None
         value, code, *stats = kept["numbers"]
-        self._count(value)
+        self._count(value, kept["gradient"], Outcome(int(code)))
         sites: Any = None if kept["sites"] is None else Sites(*map(self._filled, kept["sites"]))
         steps, residual, clipped, jitter = stats
         return Evaluation(
@@ -81,23 +81,23 @@ class Checkpoint:
     def add(self, vector: np.ndarray, found: Evaluation) -> None:
         """Keep an answer."""
         value, stats = float(found.value), found.solution.stats
-        useful = found.solution.outcome.settled and np.all(np.isfinite(found.gradient)) and value > self._highest
+        useful = _counts(value, found.gradient, found.solution.outcome) and value > self._highest
         sites = [a[..., self._counted] for a in whole(found.solution.sites)] if useful else None
         numbers = np.array([value, int(found.solution.code), *map(float, stats)])
         self._add(
             f"{self._ascent}.{self._step}",
             {"vector": vector, "numbers": numbers, "gradient": np.asarray(found.gradient), "sites": sites},
         )
-        self._count(value)
+        self._count(value, found.gradient, found.solution.outcome)
 
     def done(self) -> None:
         """The search has ended: remove the file."""
         if writes():
             self._journal.done()
 
-    def _count(self, value: float) -> None:
+    def _count(self, value: float, gradient: Any, outcome: Outcome) -> None:
         self._step += 1
-        if np.isfinite(value):
+        if _counts(value, gradient, outcome):
             self._highest = max(self._highest, value)
 
     def _add(self, name: str, piece: dict[str, Any]) -> None:
@@ -109,3 +109,8 @@ class Checkpoint:
         rows = np.zeros((*kept.shape[:-1], self._data.rows))
         rows[..., self._counted] = kept
         return placed(rows, self._data.weight)
+
+
+def _counts(value: float, gradient: Any, outcome: Outcome) -> bool:
+    """Whether a search may take this for its best point: an evidence on unsettled sites means nothing."""
+    return outcome.settled and bool(np.isfinite(value)) and bool(np.all(np.isfinite(gradient)))

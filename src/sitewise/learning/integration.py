@@ -4,7 +4,8 @@ The density of the unconstrained vector v (log θ for a positive θ) given the d
 
     π(v) ∝ exp(evidence(v) + log p(v)),     p(v) with the Jacobian of θ(v); flat in v where θ has no prior,
 
-with the evidence of the fit's own pair.  With the mode m and the negative Hessian U Λ Uᵀ there, v = m + U Λ^−½ z, and
+within the bounds of the search, with the evidence of the fit's own pair.  With the mode m and the negative Hessian
+U Λ Uᵀ there, v = m + U Λ^−½ z, and
 
     ∫ h(v) π(v) dv  ≈  Σ_k w_k r_k h(v_k) / Σ_k w_k r_k,     r_k = π(v_k) / N(z_k; 0, I),
 
@@ -75,7 +76,8 @@ class Integrated:
 
     log_evidence   log ∫ exp(evidence + log p(v)) dv, in nats; with proper, normalised priors the evidence of the model
                    with θ integrated out
-    effective      (Σ w r)² / Σ w r² over the rule, between 0 and 1: 1 where π is Gaussian
+    effective      (Σ w r)² / Σ w r² over the rule, between 0 and 1: 1 where π is Gaussian; on a lattice the share of
+                   its points that would carry as much if they were equal
     outside        how much more weight the outermost nodes have than a Gaussian would give them, or the weight of those
                    where a lattice broke off; what lies beyond them is missed
     failed         the share of a Gaussian (of the points, on a lattice) at the nodes where inference did not settle;
@@ -112,7 +114,7 @@ class Integrated:
                 "hyperparameters, or method='mcmc', would tell."
             )
         if self.failed > _MOST_FAILED:
-            found.append(f"Inference did not settle at {self.failed:.0%} of the nodes, by weight of the design.")
+            found.append(f"Inference did not settle at {self.failed:.0%} of the nodes, as the design weights them.")
         return found
 
 
@@ -132,7 +134,7 @@ def integrate(fit: SiteFit, design: str = "auto", final: Inference | None = None
     free = np.flatnonzero(curvature.free)
     model, data = to_host((fit.model, fit.data))
     with working_precision(), same_rows(data.X):
-        here = _Density(problem, model, data, fit.sites, final)
+        here = _Density(problem, model, data, fit.sites, final, fit.limits)
         minus_hessian = -curvature.hessian[np.ix_(free, free)]
         if not np.all(np.isfinite(minus_hessian)):
             raise ValueError(
@@ -161,10 +163,13 @@ def integrate(fit: SiteFit, design: str = "auto", final: Inference | None = None
 
 
 class _Point(NamedTuple):
+    """`log_density` is −inf beyond the bounds of the search, and where inference failed."""
+
     vector: np.ndarray
     model: Model
     sites: Sites
-    log_density: float  # −inf where inference did not settle
+    log_density: float
+    failed: bool
 
 
 def _by_rule(
@@ -174,7 +179,7 @@ def _by_rule(
     found = [at(point) for point in z]
     logs = np.array([point.log_density for point in found])
     gaussian = -0.5 * np.sum(z**2, axis=1)
-    ratio = np.where(np.isfinite(logs), logs, -np.inf) - gaussian
+    ratio = logs - gaussian
     if not np.isfinite(ratio).any():
         raise ValueError("Inference settled at no node around the optimum; use a prior or bounds, or another method.")
     total = float(logsumexp(ratio, b=weight))
@@ -184,10 +189,10 @@ def _by_rule(
     if kind == "laplace":
         share = np.where(np.isfinite(logs), weight, 0.0) / np.sum(weight[np.isfinite(logs)])
     return Integrated(
-        [Node(*point, float(w)) for point, w in zip(found, share, strict=True)], kind,
+        [Node(*point[:4], float(w)) for point, w in zip(found, share, strict=True)], kind,
         total + 0.5 * free * np.log(2 * np.pi) + log_volume, float(np.exp(2 * total - mean_square)),
         float(np.sum(np.maximum(share - weight, 0.0)[outer])) if kind != "laplace" else 0.0,
-        float(np.sum(weight[~np.isfinite(logs)])), (dimensions, free),
+        float(np.sum(weight[[point.failed for point in found]])), (dimensions, free),
     )  # fmt: skip
 
 
@@ -214,10 +219,10 @@ def _on_lattice(at: Callable[[np.ndarray], _Point], dimensions: int, log_volume:
     inside = [place for place, log in zip(found, logs, strict=True) if log >= best - _DEPTH]
     open_ended = {place for place in inside if not found.keys() >= set(_neighbours(place))}
     return Integrated(
-        [Node(*point, float(w)) for point, w in zip(found.values(), share, strict=True)], "lattice",
+        [Node(*point[:4], float(w)) for point, w in zip(found.values(), share, strict=True)], "lattice",
         total + dimensions * np.log(_SPACING) + log_volume, float(1 / (len(share) * np.sum(share**2))),
         float(sum(w for place, w in zip(found, share, strict=True) if place in open_ended)),
-        float(np.mean(~np.isfinite(logs))), (dimensions, dimensions),
+        float(np.mean([point.failed for point in found.values()])), (dimensions, dimensions),
     )  # fmt: skip
 
 
@@ -258,8 +263,11 @@ class _Density:
     data: Data
     sites: Sites
     final: Inference | None
+    limits: np.ndarray | None
 
-    def at(self, vector: np.ndarray) -> tuple[Model, Sites, float]:
+    def at(self, vector: np.ndarray) -> tuple[Model, Sites, float, bool]:
+        if self.limits is not None and np.any((vector < self.limits[:, 0]) | (vector > self.limits[:, 1])):
+            return self.model, self.sites, -np.inf, False
         model = to_host(self.problem.trainable.from_vector(self.model, vector))
         same = self.final is None or self.final == self.problem.inference
         found = solve(self.problem.inference, model, self.data, self.sites if same else None)
@@ -271,7 +279,8 @@ class _Density:
             found = solve(self.final, model, self.data, self.sites)
             settled &= found.outcome.settled
         sites = Sites(*(np.asarray(a) for a in found.sites))
-        return model, sites, log if settled else -np.inf
+        good = settled and bool(np.isfinite(log))
+        return model, sites, log if good else -np.inf, not good
 
     def slope_of_volume(self, vector: np.ndarray) -> np.ndarray:
         """The derivative of log p(v) − log p(θ(v)), by differences: it is the Jacobian's, which is smooth."""

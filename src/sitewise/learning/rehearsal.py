@@ -17,7 +17,7 @@ from sitewise.kernels.distances import same_rows
 from sitewise.learning.objective import pulls_on_host
 from sitewise.learning.search import Search
 from sitewise.runtime.engine import on_host
-from sitewise.runtime.spread import is_spread, whole
+from sitewise.runtime.spread import agreed, is_spread, whole
 
 _ROWS, _PER_INPUT = 2_000, 5  # rows of a rehearsal, at least, and for each inducing input
 _SAVES = 3  # it is worth its time where all rows are at least this many times as many
@@ -57,4 +57,10 @@ def rehearsed(search: Search, start: np.ndarray, seed: int) -> tuple[np.ndarray,
         if not end.success or search.trainable.at_bound(end.vector, search.limits):
             break
         found, times = (end.vector, end.inverse), _SAVES * times
-    return found
+    if not apart:
+        return found
+    # A last digit that differs would lead processes different ways.
+    vector, inverse = found
+    empty = np.zeros((len(start), len(start)))
+    some, vector, inverse = agreed((np.array(inverse is not None), vector, empty if inverse is None else inverse))
+    return vector, inverse if some else None

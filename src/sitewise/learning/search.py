@@ -223,7 +223,7 @@ class Search:
                 raise ValueError(self._not_finite(vector, outcome))
             if finite and (best is None or (settled and not (best.settled and value <= best.value))):
                 best = Best(np.array(vector), value, result.solution, settled)
-            if result.solution.outcome.settled and finite:
+            if result.solution.outcome.settled and finite and result.solution.sites is not None:  # kept with the best
                 sites = result.solution.sites
             if not (settled and finite):
                 value = -np.inf
@@ -316,4 +316,5 @@ class Search:
             problem=self.objective,
             climbed=climbed(self.objective, model),
             at_bound=self.trainable.at_bound(best.vector, self.limits),
+            limits=self.limits,
         )

@@ -103,7 +103,9 @@ class HyperSamples:
             found.append(f"{label}: draws accumulate at a bound, so that the bound determines them. Give it a prior.")
         for chain in np.flatnonzero(self.accepted < _LEAST_ACCEPTED):
             share = self.accepted[chain]
-            found.append(f"Chain {chain} accepted {share:.1%} of its proposals: the posterior may be singular.")
+            found.append(
+                f"Chain {chain} accepted {share:.1%} of its proposals: EP's evidence is far from the true one here."
+            )
         return found
 
     def summary(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import Counter
 from collections.abc import Iterable
 
@@ -33,13 +32,13 @@ class Item:
 
     @property
     def difference(self) -> float | None:
-        return None if self.ours is None or math.isnan(self.ours) else self.ours - self.printed
+        return None if self.ours is None else self.ours - self.printed
 
     @property
     def verdict(self) -> str:
         if self.difference is None:
             return NOT_RUN
-        if abs(self.difference) > self.limit:
+        if not abs(self.difference) <= self.limit:  # a result that is not a number is a miss
             return MISSED
         return ERRATUM if self.erratum else MET
 

@@ -62,7 +62,9 @@ standard error, sd/√folds; other folds would move it four times as far. A stan
 sd/√(2 folds). An accuracy may also be off by one row of the set a repetition, its standard deviation by two; a bold
 count by the number of cells whose p-value is within a factor of two of 0.05. A curve of Fig. 1 may be off by 0.002 per
 row (MCMC: 0.005), 1 % of its axis; a point of Fig. 4 by two rows of its set, one for the method and one for the best,
-its legend by 0.0025."""
+its legend by 0.0025. Of MCMC one seed of ten was run: its mean is the printed one plus the mean difference on the same
+public folds, or, where there are none, that of the seed moved by what the hybrid's differs between one seed and ten;
+the limit is that of five folds, plus two standard errors of the paired differences in the second case."""
 
 
 def _head(every: Sequence[Item]) -> list[str]:

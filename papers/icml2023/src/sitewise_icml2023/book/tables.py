@@ -174,7 +174,8 @@ def sampled(stored: Stored, metric: str) -> list[Item]:
 
 def mcmc_rows(stored: Stored, name: str) -> list[Row]:
     """Sampled folds of seed 42: of the store, or of the file of Table 2."""
-    rows = [r for r in stored.rows if (r["set"], r["method"], r["seed"]) == (name, "mcmc", 42)]
+    wanted = (name, "published", "mcmc", 42)
+    rows = [r for r in stored.rows if (r["set"], r["protocol"], r["method"], r["seed"]) == wanted]
     rows = rows or [r for r in stored.lines("table2.jsonl") if r["set"] == name and r["method"] == "mcmc"]
     return sorted(rows, key=lambda r: r["fold"])
 
