@@ -85,6 +85,7 @@ EVERY_OBJECT = [
     sitewise.Laplace(),
     priors.FullPrior(kernels.RBF(2.0), means.Constant(0.5), 1e-6),
     priors.SparsePrior(kernels.RBF(2.0), [[0.0, 1.0], [2.0, 3.0]], block=64),
+    priors.SparseClassPrior(kernels.RBF(2.0), [[0.0, 1.0], [2.0, 3.0]]),
     priors.ClassPrior.of([kernels.RBF(1.0), kernels.RBF(2.0)], 2),
     priors.MarkovPrior(kernels.Cosine(2.0), means.Constant(0.5), harmonics=4, series=1),
 ]
