@@ -70,7 +70,7 @@ def test_every_contestant_has_a_script_and_every_peer_is_pinned(modules):
     wanted = modules["environments"].requirements()
     scripts = modules["environments"].SCRIPTS
     series = {file.stem.removeprefix("markov_") for file in (BENCHMARKS / "contestants").glob("markov_*.py")}
-    of_studies = {"lifelines", "structures", "botorch"}
+    of_studies = {"lifelines", "structures", "botorch", "trees"}
     assert {*wanted, "sitewise"} == {*scripts, *(series - {"protocol"}), *of_studies}
     for script in modules["environments"].SCRIPTS.values():
         assert (BENCHMARKS / "contestants" / f"{script}.py").is_file()
