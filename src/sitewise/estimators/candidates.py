@@ -78,7 +78,7 @@ def effects(X: np.ndarray, order: int, weight: np.ndarray, variance: float) -> C
     count = X.shape[1]
     base = Matern52(np.ones(count), np.full(count, variance / count))
     priors = _weak_additive(count, min(variance, _MODERATE))
-    priors["kernel.base.lengthscale"] = LogNormal(float(np.log(3.0)), 0.5)
+    priors["kernel.base.lengthscale"] = LogNormal(float(np.log(2.0)), 0.7)
     return Candidate("additive", Additive.of(X, order, base=base, weight=weight), priors)
 
 
