@@ -21,8 +21,7 @@ that.  --table writes README.md there.
 from __future__ import annotations
 
 import argparse
-import json
-import multiprocessing
+import functools
 import os
 import time
 from collections import defaultdict
@@ -33,6 +32,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one fit a core
 
 import numpy as np
 
+import pooled
+from pooled import Line
 from sitewise import Data, Model, inducing, kernels, likelihoods
 from sitewise.estimators.lengthscales import with_shrunk
 from sitewise.learning.nested import Nested
@@ -87,32 +88,18 @@ def run(task: Task, data: Path | None) -> dict[str, Any]:
     }
 
 
-def _attempt(job: tuple[Task, Path | None, float]) -> dict[str, Any] | None:
-    task, data, until = job
-    if time.time() > until:
-        return None
+def attempt(data: Path | None, task: Task) -> Line:
     try:
         return run(task, data)
     except Exception as error:  # one failed fit must not end the study; the line says what happened
         return {**task._asdict(), "error": repr(error)}
 
 
-def read() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ROWS.read_text().splitlines()] if ROWS.exists() else []
-
-
 def run_missing(tasks: list[Task], data: Path | None, jobs: int, seconds: float) -> None:
-    done = {Task(*(row[k] for k in Task._fields)) for row in read() if "error" not in row}
+    done = {Task(*(row[k] for k in Task._fields)) for row in pooled.stored(ROWS) if "error" not in row}
     missing = [task for task in tasks if task not in done]
     print(f"{len(tasks)} fits, {len(tasks) - len(missing)} of them in {ROWS} already.")
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    work = [(task, data, time.time() + seconds) for task in missing]
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool, ROWS.open("a") as file:
-        for row in pool.imap_unordered(_attempt, work):
-            if row is not None:
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-                print(*(row[k] for k in Task._fields), row.get("error") or f"{row['test_loglik']:.4f}", flush=True)
+    pooled.add(ROWS, functools.partial(attempt, data), missing, jobs, seconds)
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -188,7 +175,7 @@ def main() -> None:
             for choice in given.choices
         ]
         run_missing(tasks, given.data, given.jobs, given.seconds)
-    (RESULTS / "README.md").write_text(table(read()))
+    (RESULTS / "README.md").write_text(table(pooled.stored(ROWS)))
 
 
 if __name__ == "__main__":

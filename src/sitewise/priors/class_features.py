@@ -26,7 +26,7 @@ from jax import lax
 
 from sitewise.numerics import cholesky, softmax_sites
 from sitewise.numerics.triangular import lower_gram
-from sitewise.priors.features import Features, row_forms, times_transposed_upper, weighted_gram
+from sitewise.priors.features import NO_SLOPE, Features, row_forms, times_transposed_upper, weighted_gram
 from sitewise.runtime.engine import Array, cond, is_host, namespace
 from sitewise.sites import Sites
 
@@ -202,10 +202,6 @@ def condition_mean(features: Features, sites: Sites) -> Projected:
     return Projected(mean, eye * var.T[:, :, None], log_z, jitter)
 
 
-# As `features._NO_SLOPE`.
-_NO_SLOPE = 1e-6
-
-
 def pull_features(
     features: Features, factor: Factor, var: Array, mean_bar: Array, cross_bar: Array, resid_bar: Array, z_bar: Array
 ) -> Features:
@@ -219,7 +215,7 @@ def pull_features(
     by_mean = shift.pulled(mean_bar)
     D = shift.pulled_both(0.5 * (cross_bar + xp.swapaxes(cross_bar, 1, 2)))[:, first, second]
     sd = xp.sqrt(var).T
-    steep = xp.max(xp.abs(cross_bar) * sd[:, :, None] * sd[:, None, :]) > _NO_SLOPE * xp.abs(z_bar)
+    steep = xp.max(xp.abs(cross_bar) * sd[:, :, None] * sd[:, None, :]) > NO_SLOPE * xp.abs(z_bar)
 
     def sums(phi: Array, by_mean: Array, D: Array, resid_bar: Array) -> tuple[Array, Array, Array]:
         P = cond(steep, lambda: grams(phi, D), lambda: xp.zeros_like(gram))

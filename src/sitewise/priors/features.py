@@ -361,13 +361,13 @@ def _forward(features: Features, b: jax.Array, w: jax.Array) -> tuple[Projected,
 
 # A derivative in the variances below this, in units of the variances and of z̄, is left out: it is the remaining error
 # of sites that were solved to 1e-6, and changes the gradient, per row, by less than that.
-_NO_SLOPE = 1e-6
+NO_SLOPE = 1e-6
 
 
 def _steep(slope: jax.Array, out: Projected, z_bar: ArrayLike) -> jax.Array:
     """Whether a derivative in variances exceeds the remaining error of sites."""
     xp = namespace(slope, out.var)
-    return xp.max(xp.abs(slope) * (out.var + out.resid)) > _NO_SLOPE * xp.abs(z_bar)
+    return xp.max(xp.abs(slope) * (out.var + out.resid)) > NO_SLOPE * xp.abs(z_bar)
 
 
 class Pulled(NamedTuple):
