@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sitewise_icml2023 import paper, tables
+from sitewise_icml2023 import paper
 from sitewise_icml2023.book import tables as cells
 from sitewise_icml2023.book.items import Item, statement
 from sitewise_icml2023.book.stored import Stored
@@ -40,26 +40,22 @@ def _ahead(table: str) -> list[str]:
 
 
 def from_tables(stored: Stored) -> list[Item]:
-    """Sentences about the tables, read off the printed tables themselves and off ours."""
+    """Sentences about the tables: two that the printed tables contradict, and one that ours decide."""
     table1 = paper.printed("table1", "loglik")
     best = [name for name, line in table1.items() if line["mcmc"].mean >= max(c.mean for c in line.values())]
     ahead = {table: _ahead(table) for table in ("table1", "table1-seed42")}
-    started = ("table-ep-init", "ep@from-hybrid"), ("table1-seed42", "ep")
-    bold = {metric: [paper.bold_count(table, metric)[m] for table, m in started] for metric in tables.METRICS}
-    more = {metric: after - before for metric, (after, before) in bold.items()}
     out = [
         statement(
             "Caption of Table 1", "MCMC", "best on all data sets except balloons",
-            f"by the printed numbers it has, or shares, the best mean on {len(best)} of {len(table1)}", True, CAPTION,
+            f"by the printed numbers it has, or shares, the best mean on {len(best)} of {len(table1)}",
+            len(best) < len(table1) - 1, CAPTION,
         ),
         statement(
             WHERE, "Ours against VI", "outperforms VI on three data sets",
             f"by the printed marks (Ours bold, VI not) on {len(ahead['table1'])} in Table 1 and on "
-            f"{len(ahead['table1-seed42'])} in the single-seed table", True, CAPTION,
+            f"{len(ahead['table1-seed42'])} in the single-seed table",
+            all(len(names) != 3 for names in ahead.values()), CAPTION,
         ),
-        Item(WHERE, "further bold log densities of EP if started from Ours", "count", 3, more["loglik"], 0.0),
-        Item(WHERE, "further bold accuracies of EP if started from Ours", "count", 2, more["accuracy"], 0.0),
-        Item(WHERE, "runs per method", "count", 1350, 5 * len(SEEDS) * len(table1), 0.0),
     ]  # fmt: skip
     vi, ours = (
         [cells.column(stored, "table1", name, m, "test_loglik") for name in table1] for m in ("vi", "hybrid-vem")
