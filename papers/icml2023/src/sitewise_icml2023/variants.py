@@ -21,6 +21,7 @@ import numpy as np
 
 from sitewise import METHODS, VEM, Data, Inference, Model, Nested, evidence, inducing, kernels, likelihoods, resolve
 from sitewise.errors import UserError
+from sitewise.learning import lean
 from sitewise.learning.base import SiteFit
 from sitewise.numerics.quadrature import GaussHermite
 from sitewise_icml2023 import frozen
@@ -109,13 +110,16 @@ def fit(text: str, kind: str, name: str, X: np.ndarray, y: np.ndarray) -> SiteFi
         start = learner(first, kind, name).fit(start, data).model
     if method.learner == FROZEN:
         return frozen.fit(start, data)
-    return learner(method, kind, name).fit(start, data)
+    chosen = learner(method, kind, name)
+    if isinstance(chosen, VEM) and not method.inducing:
+        return lean.fit_many(chosen, start, [data])[0]
+    return chosen.fit(start, data)
 
 
 def shares_programs(text: str) -> bool:
-    """Whether the method's programs depend on the rows alone and not on the set: Nested, full, one lengthscale."""
+    """Whether the method's programs depend on the rows alone and not on the set: full, one lengthscale."""
     method = parse(text)
-    return not (method.ard or method.inducing or method.start) and method.learner in {*KNOWN} - {"hybrid-vem"}
+    return not (method.ard or method.inducing or method.start) and method.learner in KNOWN
 
 
 def fit_many(text: str, kind: str, name: str, parts: list[tuple[np.ndarray, np.ndarray]]) -> list[SiteFit] | None:
@@ -126,4 +130,7 @@ def fit_many(text: str, kind: str, name: str, parts: list[tuple[np.ndarray, np.n
     models = [model(method, kind, X) for X, _ in parts]
     if len({tuple(map(np.shape, jax.tree.leaves(m))) for m in models}) > 1:  # fewer distinct inputs than asked for
         return None
-    return learner(method, kind, name).fit_many(models, [Data.of(X, y) for X, y in parts])
+    chosen, data = learner(method, kind, name), [Data.of(X, y) for X, y in parts]
+    if isinstance(chosen, VEM) and not method.inducing:
+        return lean.fit_many(chosen, models, data)
+    return chosen.fit_many(models, data)
