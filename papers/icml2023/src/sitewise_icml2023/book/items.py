@@ -18,6 +18,7 @@ class Item:
     erratum   the name of the erratum under which ours was computed, if any
     why       what is known about a number that is not met
     shown     texts for a page, where numbers alone say too little: (printed, ours)
+    one_seed  ours is an estimate: one seed of ten was run
     """
 
     where: str
@@ -29,6 +30,7 @@ class Item:
     erratum: str = ""
     why: str = ""
     shown: tuple[str, str] | None = None
+    one_seed: bool = False
 
     @property
     def difference(self) -> float | None:
@@ -44,7 +46,8 @@ class Item:
 
     @property
     def mark(self) -> str:
-        return {MET: "✓", ERRATUM: self.erratum, MISSED: "✗", NOT_RUN: "not run"}[self.verdict]
+        mark = {MET: "✓", ERRATUM: self.erratum, MISSED: "✗", NOT_RUN: "not run"}[self.verdict]
+        return f"{mark}¹" if self.one_seed and self.ours is not None else mark
 
 
 def statement(where: str, line: str, printed: str, ours: str, holds: bool | None, erratum: str = "") -> Item:

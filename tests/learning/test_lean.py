@@ -1,0 +1,89 @@
+"""Algorithm 1 by fewer factorisations: the path is that of `VEM`, whatever runs beside it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from cases import problem
+from sitewise import VEM, Data, Model, kernels, likelihoods
+from sitewise.learning import lean
+from sitewise.learning.vem import CAP, FELL, NOT_FINITE
+
+
+def binary(rows, seed):
+    X, y = problem("probit", rows, seed=seed)
+    return Model.full(kernels.Matern52(), likelihoods.BernoulliProbit(), jitter=1e-6), Data.of(X, y)
+
+
+def path(fit):
+    return np.array(
+        [[e["learning"], e["elbo"], np.ravel(e["kernel.lengthscale"])[0], e["kernel.variance"]] for e in fit.trace]
+    )
+
+
+def test_the_path_is_that_of_the_algorithm_as_written(monkeypatch):
+    model, data = binary(30, 5)
+    learner = VEM(max_rounds=60)
+    turns = []
+    counted = lean._turns
+    monkeypatch.setattr(lean, "_turns", lambda *given: turns.append(1) or counted(*given))
+    (short,), written = lean.fit_many(learner, model, [data]), learner.fit(model, data)
+    assert short.reason == written.reason == CAP
+    np.testing.assert_allclose(path(short), path(written), rtol=1e-4)
+    np.testing.assert_allclose(short.sites.prec, written.sites.prec, rtol=1e-4)
+    assert short.objective == pytest.approx(written.objective, abs=1e-4)
+    assert len(turns) < 15 * 60  # as written: 41 factorisations a round; the first rounds are walked in short pieces
+
+
+def test_a_walk_that_is_not_corrected_misses_the_path(monkeypatch):
+    """That the correction is needed: with a tolerance that lets every first walk pass, the path is another one."""
+    model, data = binary(30, 5)
+    learner = VEM(max_rounds=8)
+    monkeypatch.setattr(lean, "_TURN", 1e9)
+    monkeypatch.setattr(lean, "_SAME", 1e9)
+    (loose,), written = (
+        lean.fit_many(dataclasses.replace(learner, name="loose"), model, [data]),
+        learner.fit(model, data),
+    )
+    assert np.max(np.abs(path(loose) / path(written) - 1)) > 1e-4
+
+
+def test_parts_do_not_depend_on_those_beside_them():
+    """Three parts of different sizes in two places: each ends as it does alone, also the one that comes later."""
+    learner = VEM(max_rounds=12)
+    both = [binary(rows, seed) for rows, seed in ((24, 1), (30, 2), (17, 3))]
+    together = lean.fit_many(learner, [m for m, _ in both], [d for _, d in both], at_once=2)
+    for (model, data), fit in zip(both, together, strict=True):
+        (alone,) = lean.fit_many(learner, model, [data])
+        assert fit.sites.prec.shape == (data.rows,)
+        np.testing.assert_allclose(path(fit), path(alone), rtol=1e-8)
+
+
+def test_it_stops_where_the_algorithm_stops():
+    model, data = binary(30, 5)
+    learner = VEM(learning_rate=0.3, max_rounds=300)
+    (short,), written = lean.fit_many(learner, model, [data]), learner.fit(model, data)
+    assert short.reason == written.reason == FELL and short.rounds == written.rounds
+    assert short.parameters["kernel.variance"] == pytest.approx(written.parameters["kernel.variance"], rel=1e-3)
+
+
+def test_student_t_with_the_published_settings():
+    X, y = problem("student_t", 40, seed=2)
+    model, data = Model.full(kernels.Matern52(), likelihoods.StudentT(), jitter=1e-6), Data.of(X, y)
+    learner = VEM.published_student_t(15)
+    (short,), written = lean.fit_many(learner, model, [data]), learner.fit(model, data)
+    for name, value in written.parameters.items():
+        np.testing.assert_allclose(short.parameters[name], value, rtol=1e-5)
+    assert short.objective == pytest.approx(written.objective, abs=1e-3)
+
+
+def test_a_round_that_is_not_finite_ends_the_run():
+    data = binary(30, 5)[1]
+    model = Model.full(kernels.Matern52(variance=1e4), likelihoods.Poisson())
+    (fit,) = lean.fit_many(VEM(max_rounds=3), model, [Data.of(data.X, np.arange(data.rows, dtype=float))])
+    assert fit.reason == NOT_FINITE and not fit.converged and np.isfinite(fit.objective)
+
+
+def test_no_parts_no_fits():
+    assert lean.fit_many(VEM(), [], []) == []
