@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -51,13 +52,15 @@ def run(contestant: str, name: str, rows: int, seed: int, environments: Path, ca
         )  # fmt: skip
         command = [python, str(HERE / "contestants" / f"markov_{library}.py"), str(file), str(fits), variant]
         about = {"contestant": contestant, "series": name, "rows": rows, "seed": seed}
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, check=False, timeout=cap, env={**os.environ, **ONE_THREAD},
                 preexec_fn=on_one_core,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return {**about, "error": f"no answer within {cap:.0f} s by the clock"}
+            spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+            return {**about, "error": f"no answer within {spent:.0f} CPU s, {cap:.0f} s by the clock"}
     if done.returncode:
         return {**about, "error": (done.stderr.strip().splitlines() or ["it ended"])[-1][:200]}
     return {**about, **json.loads(done.stdout.splitlines()[-1])}
