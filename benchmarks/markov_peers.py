@@ -4,9 +4,12 @@
 
 The series are those of `markov_data.py` (a fifth as many rows held out at random times); every contestant starts from
 half the lengthscale, half the standard deviation and twice the noise, learns by its own optimiser, and is fitted twice
-(once from 10⁵ rows on) in a process of its own on one core.  Every result is one line of results/markov/peers.jsonl and
-is not measured again; --table writes results/markov/peers.md.  Evidences of different methods are different
-approximations of one number.
+(once from 10⁵ rows on) in a process of its own on one core.  Cold is the first fit, with nothing compiled before, warm
+the second; what follows a fit, held-out rows among it, is in neither.  "sitewise hybrid" is the Markov chain,
+"sitewise hybrid-full" the dense prior.  Every result is one line of results/markov/peers.jsonl and is not measured
+again; --table writes results/markov/peers.md.  Evidences of different methods are different approximations of one
+number.  BayesNewton 1.3.4 is not among them: it installs without its dependencies, and with those (objax, numba,
+tensorflow-probability, JAX 0.10) it does not import, because JAX has no `jax.lib.xla_bridge` any more.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from process import ONE_THREAD, on_one_core
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results" / "markov"
+COLD = {"SITEWISE_PROGRAM_CACHE": "off"}  # nothing that an earlier process has compiled
 LONG = 100_000  # rows from which on there is one fit, most of which is no compilation
 # Of each regime the contestants, each with the largest number of rows at which it is measured.
 OURS = {"sitewise hybrid": 10**6, "sitewise ep": 10**6, "sitewise laplace": 10**6}
@@ -55,8 +59,8 @@ def run(contestant: str, name: str, rows: int, seed: int, environments: Path, ca
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, check=False, timeout=cap, env={**os.environ, **ONE_THREAD},
-                preexec_fn=on_one_core,
+                command, capture_output=True, text=True, check=False, timeout=cap,
+                env={**os.environ, **ONE_THREAD, **COLD}, preexec_fn=on_one_core,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before

@@ -123,11 +123,14 @@ def main() -> None:
         )
     record = {"job": "markov_scaling", "machine": machine(), "rows": rows, "exponents": {}}
     for name in PARTS:
+        # Below, most of the time is calls of programs, and most of the memory one block of rows.
         some = [(r["rows"], r["cpu"][name]) for r in rows if name in r["cpu"] and r["rows"] >= 10_000]
         if len(some) > 1:
             record["exponents"][name] = exponent(some)
-    record["exponents"]["arrays"] = exponent([(r["rows"], r["rows"] * r["bytes_a_row"]) for r in rows])
-    print("exponents in n, of time from 10⁴ on and of the arrays from 10³ on:", record["exponents"])
+    record["exponents"]["arrays"] = exponent(
+        [(r["rows"], r["rows"] * r["bytes_a_row"]) for r in rows if r["rows"] >= 10_000]
+    )
+    print("exponents in n from 10⁴ on, of time and of arrays:", record["exponents"])
     args.out.write_text(json.dumps(record, indent=1) + "\n")
 
 
