@@ -106,6 +106,8 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[0])
     parser.add_argument("--only", nargs="*", help="contestants, by name")
     parser.add_argument("--cap", type=float, default=600.0, help="seconds of one contestant's two fits")
+    parser.add_argument("--fits", type=int, choices=(1, 2), help="for these rows; without it two, one from 10⁵ rows on")
+    parser.add_argument("--series", nargs="*", help="series, by name")
     parser.add_argument("--table", action="store_true", help="only write the table")
     options = parser.parse_args()
     path = options.out / "peers.jsonl"
@@ -121,10 +123,12 @@ def main() -> None:
             for name, contestants in CONTESTANTS.items():
                 for contestant, largest in contestants.items():
                     wanted = not options.only or contestant in options.only
+                    wanted = wanted and (not options.series or name in options.series)
                     if not wanted or rows > largest or (contestant, name, rows, seed) in done:
                         continue
                     try:
-                        row = run(contestant, name, rows, seed, options.env, options.cap, 1 if rows >= LONG else 2)
+                        fits = options.fits or (1 if rows >= LONG else 2)
+                        row = run(contestant, name, rows, seed, options.env, options.cap, fits)
                     except CannotInstall as problem:
                         row = {
                             "contestant": contestant,

@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from process import ONE_THREAD
 
 PARTS = ("chain", "condition", "product", "squared", "pull", "value_and_grad", "fit")
+LEAST = 0.5  # CPU seconds for which a part is repeated
 COMPILED = 3_000  # rows for which everything is compiled that more rows need
 
 
@@ -75,9 +76,11 @@ def measure(rows: int, fitted: bool) -> dict:
         job()  # blocks of rows are of one length: the same programs serve any number of rows from here on
     jobs, seconds, found = jobs_on(rows, fitted), {}, {}
     for name, job in jobs.items():
-        began = time.process_time()
-        found[name] = job()
-        seconds[name] = time.process_time() - began
+        began, repeats = time.process_time(), 0
+        while time.process_time() - began < LEAST:
+            found[name] = job()
+            repeats += 1
+        seconds[name] = (time.process_time() - began) / repeats
     extra = {}
     if fitted:
         fit = found["fit"]
