@@ -62,8 +62,8 @@ def pull(chain: Chain, out: Smoothed, by_mean: Array, by_var: Array, by_log_z: A
     """The derivatives in A and Q, given those in means, variances and log Z_q."""
     xp, found, g = namespace(*chain, by_mean, by_var), out.filtered, out.g
     if xp is np and not (np.any(by_mean) or np.any(by_var)):
-        rows = found.P, found.a, found.c, chain.h, out.w, out.m, out.share, chain.A, out.r, out.N
-        by_A, by_Q = each(_slopes_of_log_z, None, rows)
+        state = found.P, found.a, found.c, chain.h, out.w, out.m, out.share
+        by_A, by_Q = each(_slopes_of_log_z, None, (*state, chain.A, out.r, out.N))
         return by_log_z * by_A, by_log_z * by_Q
     none = xp.zeros(1, g.dtype)
     by_mean, omega = xp.concatenate([none, by_mean]), xp.concatenate([none, -2 * by_var])
