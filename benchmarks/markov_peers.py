@@ -4,9 +4,12 @@
 
 The series are those of `markov_data.py` (a fifth as many rows held out at random times); every contestant starts from
 half the lengthscale, half the standard deviation and twice the noise, learns by its own optimiser, and is fitted twice
-(once from 10⁵ rows on) in a process of its own on one core.  Every result is one line of results/markov/peers.jsonl and
-is not measured again; --table writes results/markov/peers.md.  Evidences of different methods are different
-approximations of one number.
+(once from 10⁵ rows on) in a process of its own on one core.  Cold is the first fit, with nothing compiled before, warm
+the second; what follows a fit, held-out rows among it, is in neither.  "sitewise hybrid" is the Markov chain,
+"sitewise hybrid-full" the dense prior.  Every result is one line of results/markov/peers.jsonl and is not measured
+again; --table writes results/markov/peers.md.  Evidences of different methods are different approximations of one
+number.  BayesNewton 1.3.4 is not among them: it installs without its dependencies, and with those (objax, numba,
+tensorflow-probability, JAX 0.10) it does not import, because JAX has no `jax.lib.xla_bridge` any more.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -27,6 +31,7 @@ from process import ONE_THREAD, on_one_core
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results" / "markov"
+COLD = {"SITEWISE_PROGRAM_CACHE": "off"}  # nothing that an earlier process has compiled
 LONG = 100_000  # rows from which on there is one fit, most of which is no compilation
 # Of each regime the contestants, each with the largest number of rows at which it is measured.
 OURS = {"sitewise hybrid": 10**6, "sitewise ep": 10**6, "sitewise laplace": 10**6}
@@ -51,13 +56,15 @@ def run(contestant: str, name: str, rows: int, seed: int, environments: Path, ca
         )  # fmt: skip
         command = [python, str(HERE / "contestants" / f"markov_{library}.py"), str(file), str(fits), variant]
         about = {"contestant": contestant, "series": name, "rows": rows, "seed": seed}
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, check=False, timeout=cap, env={**os.environ, **ONE_THREAD},
-                preexec_fn=on_one_core,
+                command, capture_output=True, text=True, check=False, timeout=cap,
+                env={**os.environ, **ONE_THREAD, **COLD}, preexec_fn=on_one_core,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return {**about, "error": f"no answer within {cap:.0f} s by the clock"}
+            spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+            return {**about, "error": f"no answer within {spent:.0f} CPU s, {cap:.0f} s by the clock"}
     if done.returncode:
         return {**about, "error": (done.stderr.strip().splitlines() or ["it ended"])[-1][:200]}
     return {**about, **json.loads(done.stdout.splitlines()[-1])}
@@ -99,6 +106,8 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[0])
     parser.add_argument("--only", nargs="*", help="contestants, by name")
     parser.add_argument("--cap", type=float, default=600.0, help="seconds of one contestant's two fits")
+    parser.add_argument("--fits", type=int, choices=(1, 2), help="for these rows; without it two, one from 10⁵ rows on")
+    parser.add_argument("--series", nargs="*", help="series, by name")
     parser.add_argument("--table", action="store_true", help="only write the table")
     options = parser.parse_args()
     path = options.out / "peers.jsonl"
@@ -114,10 +123,12 @@ def main() -> None:
             for name, contestants in CONTESTANTS.items():
                 for contestant, largest in contestants.items():
                     wanted = not options.only or contestant in options.only
+                    wanted = wanted and (not options.series or name in options.series)
                     if not wanted or rows > largest or (contestant, name, rows, seed) in done:
                         continue
                     try:
-                        row = run(contestant, name, rows, seed, options.env, options.cap, 1 if rows >= LONG else 2)
+                        fits = options.fits or (1 if rows >= LONG else 2)
+                        row = run(contestant, name, rows, seed, options.env, options.cap, fits)
                     except CannotInstall as problem:
                         row = {
                             "contestant": contestant,

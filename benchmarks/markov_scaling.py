@@ -1,9 +1,11 @@
 """A binary time series as rows grow: the Markov prior's parts, one value with its exact gradient, and a hybrid fit.
 
-    python benchmarks/markov_scaling.py --out results/benchmarks/markov_scaling.json
+    python benchmarks/markov_scaling.py --out results/markov/scaling.json
 
 Every size runs in a process of its own, with one thread, so that its peak memory is its own.  Eight rows a lengthscale
 of a Matérn-3/2 process; `fit` is learned from half the lengthscale and half the variance, up to `--largest-fit` rows.
+Memory: the peak of the process, and the peak of arrays, for each row, that a chain, its conditioning and its pullback
+allocate (what XLA allocates is for one block of rows at a time).
 """
 
 from __future__ import annotations
@@ -11,9 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
+import time
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from process import ONE_THREAD
 
 PARTS = ("chain", "condition", "product", "squared", "pull", "value_and_grad", "fit")
+LEAST = 0.5  # CPU seconds for which a part is repeated
+COMPILED = 3_000  # rows for which everything is compiled that more rows need
 
 
 def series(rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -39,10 +48,7 @@ def series(rows: int) -> tuple[np.ndarray, np.ndarray]:
     return time[:, None], y
 
 
-def measure(rows: int, fitted: bool) -> dict:
-    import resource
-    import time
-
+def jobs_on(rows: int, fitted: bool) -> dict[str, Callable[[], Any]]:
     from sitewise import VI, Data, Model, Sites, evidence, kernels, likelihoods, resolve, value_and_grad
 
     X, y = series(rows)
@@ -52,7 +58,7 @@ def measure(rows: int, fitted: bool) -> dict:
     q, factor = gram.condition_with_factor(sites, None)
     cov = gram.covariance(sites, factor)
     value = value_and_grad(VI(), evidence.ep, has_aux=True)
-    jobs = {
+    jobs: dict[str, Callable[[], Any]] = {
         "chain": lambda: model.prior.gram(X),
         "condition": lambda: gram.condition(sites),
         "product": lambda: cov.times(y),
@@ -62,15 +68,35 @@ def measure(rows: int, fitted: bool) -> dict:
     }
     if fitted:
         jobs["fit"] = lambda: resolve("hybrid").fit(model, Data.of(X, y))
-    seconds = {}
+    return jobs
+
+
+def measure(rows: int, fitted: bool) -> dict:
+    for job in jobs_on(min(rows, COMPILED), fitted).values():
+        job()  # blocks of rows are of one length: the same programs serve any number of rows from here on
+    jobs, seconds, found = jobs_on(rows, fitted), {}, {}
     for name, job in jobs.items():
-        job()  # the first one may compile
-        began = time.process_time()
-        found = job()
-        seconds[name] = time.process_time() - began
-    extra = {"objective": found.objective, **{k: float(v) for k, v in found.parameters.items()}} if fitted else {}
+        began, repeats = time.process_time(), 0
+        while time.process_time() - began < LEAST:
+            found[name] = job()
+            repeats += 1
+        seconds[name] = (time.process_time() - began) / repeats
+    extra = {}
+    if fitted:
+        fit = found["fit"]
+        extra = {"objective": fit.objective, **{k: float(v) for k, v in fit.parameters.items()}}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {"rows": rows, "cpu": seconds, "peak_gib": peak, **extra}
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for name in ("chain", "condition", "pull"):
+        jobs[name]()
+    arrays = (tracemalloc.get_traced_memory()[1] - before) / rows
+    return {"rows": rows, "cpu": seconds, "peak_gib": peak, "bytes_a_row": arrays, **extra}
+
+
+def exponent(pairs: list[tuple[int, float]]) -> float:
+    """The slope of log–log pairs."""
+    return float(np.polyfit(*np.log(np.array(pairs)).T, 1)[0])
 
 
 def main() -> None:
@@ -93,13 +119,21 @@ def main() -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         rows.append(json.loads(done.stdout.splitlines()[-1]))
         shown = ", ".join(f"{name} {rows[-1]['cpu'][name]:.3g}" for name in PARTS if name in rows[-1]["cpu"])
-        print(f"n={n:8d} CPU seconds: {shown}; peak {rows[-1]['peak_gib']:.2f} GiB", flush=True)
+        print(
+            f"n={n:8d} CPU seconds: {shown}; peak {rows[-1]['peak_gib']:.2f} GiB, "
+            f"{rows[-1]['bytes_a_row']:.0f} bytes a row",
+            flush=True,
+        )
     record = {"job": "markov_scaling", "machine": machine(), "rows": rows, "exponents": {}}
     for name in PARTS:
+        # Below, most of the time is calls of programs, and most of the memory one block of rows.
         some = [(r["rows"], r["cpu"][name]) for r in rows if name in r["cpu"] and r["rows"] >= 10_000]
         if len(some) > 1:
-            record["exponents"][name] = float(np.polyfit(*np.log(np.array(some)).T, 1)[0])
-    print("exponents of time in n from 10⁴ on:", record["exponents"])
+            record["exponents"][name] = exponent(some)
+    record["exponents"]["arrays"] = exponent(
+        [(r["rows"], r["rows"] * r["bytes_a_row"]) for r in rows if r["rows"] >= 10_000]
+    )
+    print("exponents in n from 10⁴ on, of time and of arrays:", record["exponents"])
     args.out.write_text(json.dumps(record, indent=1) + "\n")
 
 

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from cases import KERNELS, METHODS, problem
-from sitewise import Data, Model, evidence, likelihoods, means, posterior
+from sitewise import Data, Model, evidence, kernels, likelihoods, means, posterior, value_and_grad
+from sitewise.likelihoods import Likelihood
+from sitewise.runtime.engine import traced
+from sitewise.types import module
 
 NOISE = 0.4
 READ = {"laplace": evidence.laplace, "elbo": evidence.elbo, "loo": evidence.loo}
@@ -64,3 +67,43 @@ def test_every_evidence_and_the_posterior_are_exact(kernel, method, engine):
         assert value == pytest.approx(log_z, abs=1e-8), name
     np.testing.assert_allclose(new_mean, exact_mean, atol=1e-9)
     np.testing.assert_allclose(new_var, exact_var, atol=1e-9)
+
+
+def _slopes(method, read, likelihood, make):
+    """The gradient by the host's engine and by a program, and the conditionings that the host needed."""
+    rng = np.random.default_rng(3)
+    X, y = rng.uniform(0, 4, (30, 1)), rng.normal(size=30)
+    model = make(kernels.Matern32(0.8, 1.3), likelihood, means.Constant(0.2))
+    data = Data.of(X, y, weight=rng.integers(1, 3, 30).astype(float))
+    value = value_and_grad(method, read, has_aux=True)
+    (_, solution), by = value(model, data)
+    with traced():
+        _, expected = value(model, data)
+    return [np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(each)]) for each in (by, expected)], solution
+
+
+@pytest.mark.parametrize("make", [Model.full, Model.markov])
+@pytest.mark.parametrize("read", [evidence.ep, evidence.elbo, evidence.laplace, evidence.loo])
+def test_nothing_is_iterated_and_the_gradient_is_that_of_the_whole_formula(read, make):
+    """The host leaves out what is zero; a program does not."""
+    (found, expected), solution = _slopes(METHODS["vi"], read, likelihoods.Gaussian(NOISE), make)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+    assert solution.stats.steps == 1
+
+
+@module
+class Bent(likelihoods.Gaussian):
+    """It inherits that it is conjugate, and is not."""
+
+    def log_prob(self, y, f):
+        return likelihoods.Gaussian.log_prob(self, y, f) - 0.5 * jax.nn.softplus(f)
+
+    expected_log_prob = Likelihood.expected_log_prob
+    log_expected_prob = Likelihood.log_expected_prob
+
+
+@pytest.mark.parametrize("make", [Model.full, Model.markov])
+def test_a_likelihood_is_not_taken_for_a_gaussian_by_its_name(make):
+    (found, expected), solution = _slopes(METHODS["vi"], evidence.ep, Bent(NOISE), make)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+    assert solution.outcome.ok and solution.stats.steps > 1

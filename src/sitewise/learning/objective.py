@@ -10,6 +10,9 @@
 (Laplace, laplace) in the parameters of the prior.  All three are one reverse pass over
 evidence(θ, λ*) + āᵀ T(λ*, θ) with λ* and ā held: first to (likelihood, q), elementwise, then from q to the gram with
 the factors that q was computed from, on to the prior and to θ.
+
+A likelihood that is a Gaussian in f is its own site: nothing is iterated, and for elbo and ep a = 0 and θ acts through
+the likelihood and log Z_q alone.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from sitewise.hyperpriors import HyperPrior
 from sitewise.inference import Inference, Solution, linearise
 from sitewise.inference.linearise import adjoint, listed, paired
 from sitewise.inference.loop import iterate
+from sitewise.inference.start import first_sites
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.parameters import Trainable
@@ -43,6 +47,7 @@ from sitewise.sites import Sites
 
 GRADIENTS = ("fixed", "one_step", "implicit")
 _ADJOINT_TOL = 1e-8
+_ROUNDING = 1e-12  # of a derivative that is zero, as a share of the terms that cancel in it
 
 
 class Evaluation(NamedTuple):
@@ -119,6 +124,8 @@ def with_slopes(
     """The evidence at the θ of this model, its derivative in every number of the model, and the solution there."""
     likelihood = at.likelihood
     gram, pull_gram = at.prior.gram_with_pull(data.X)
+    if at.prior.exact and likelihood.conjugate:
+        sites = first_sites(likelihood, data)
     reached = iterate(method, likelihood, gram, data, sites)
     found, q, factor = reached.solution.sites, reached.point.q, reached.factor
     weighted = found.scaled(data.weight)
@@ -129,6 +136,8 @@ def with_slopes(
         _evidence_slopes, (evidence, missing), likelihood, data, q, found, piece=evidence.piece
     )
     by_sites, by_rows = Sites(*rows[:2]), rows[2 : 2 + len(q.rows())]
+    if at.prior.exact and likelihood.conjugate and _is_stationary(evidence, data, q, found, by_sites, by_rows):
+        gradient, by_rows = "fixed", tuple(np.zeros_like(row) for row in by_rows)
     if gradient != "fixed":
         by = reached.slopes or paired(method, rows[2 + len(by_rows) :])
         by_q = type(q).of_rows(by_rows, float(evidence.with_log_z))
@@ -149,6 +158,28 @@ def with_slopes(
         jax.tree.unflatten(jax.tree.structure(likelihood), by_likelihood),
     )
     return value, bar, reached.solution
+
+
+def _is_stationary(
+    evidence: Evidence, data: Data, q: Marginals, sites: Sites, by_sites: Sites, by_rows: Values
+) -> bool:
+    """Whether a = 0, and the derivatives in the rows of q too, each to the rounding of the terms that cancel in it.
+
+    Known on the host only.
+    """
+    if not is_host(q.mean, *by_sites, *by_rows):
+        return False
+    by_mean, by_var, _, by_prior_mean = by_rows  # there is no residual variance
+    sd, share = np.sqrt(q.var), data.weight * float(evidence.with_log_z)
+    slopes = (
+        (by_mean, np.abs(sites.nat1) + 1 / sd),
+        (by_var, np.abs(sites.prec) + 1 / q.var),
+        (by_sites.nat1 + share * q.mean, np.abs(by_sites.nat1) + sd),
+        (by_sites.prec - 0.5 * share * (q.var + q.mean**2), np.abs(by_sites.prec) + q.var),
+    )
+    return not np.any(by_prior_mean) and all(
+        np.all(np.abs(slope) <= _ROUNDING * size, where=data.mask) for slope, size in slopes
+    )
 
 
 def _evidence_slopes(

@@ -15,11 +15,15 @@ sweeps u, v of x = mean̄ and U, V of x = ω (`markov_products`), and D = I − 
 
     Ṗ = −U,      ṙ = v − N u,      Ṅ = V + N U N,      Ṗ′ = −D U Dᵀ − ω (a/c)(a/c)ᵀ
     ṁ′ = D (u + U Lᵀr) + (a/c)(mean̄ + ω dᵀr)
+
+They are zero where mean̄ and var̄ are, as with Gaussian noise: nothing is swept then.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from sitewise.numerics.markov_sites import Chain, Smoothed, updated
 from sitewise.numerics.small_products import apply, dot, outer, times, turned
@@ -47,9 +51,20 @@ def _slopes(_: None, rows: Any) -> tuple[Array, Array]:
     return by_A + times(times(total, A), P_after) + times(times(S, A), P_dot), 0.5 * total
 
 
+def _slopes_of_log_z(_: None, rows: Any) -> tuple[Array, Array]:
+    *state, A, r, N = rows
+    m_after, P_after = updated(None, state)
+    S = outer(r, r) - N
+    return outer(r, m_after) + times(times(S, A), P_after), 0.5 * S
+
+
 def pull(chain: Chain, out: Smoothed, by_mean: Array, by_var: Array, by_log_z: Array) -> tuple[Array, Array]:
     """The derivatives in A and Q, given those in means, variances and log Z_q."""
     xp, found, g = namespace(*chain, by_mean, by_var), out.filtered, out.g
+    if xp is np and not (np.any(by_mean) or np.any(by_var)):
+        state = found.P, found.a, found.c, chain.h, out.w, out.m, out.share
+        by_A, by_Q = each(_slopes_of_log_z, None, (*state, chain.A, out.r, out.N))
+        return by_log_z * by_A, by_log_z * by_Q
     none = xp.zeros(1, g.dtype)
     by_mean, omega = xp.concatenate([none, by_mean]), xp.concatenate([none, -2 * by_var])
     L, d = found.L, found.d

@@ -7,7 +7,7 @@ from typing import ClassVar
 from sitewise.numerics import markov_products, markov_pull, markov_sites
 from sitewise.numerics.markov_sites import Chain, Smoothed
 from sitewise.priors.base import Covariance, Gram, Marginals
-from sitewise.runtime.engine import Array, namespace, put
+from sitewise.runtime.engine import Array, cond, namespace, put
 from sitewise.sites import Sites
 from sitewise.types import fixed, module
 
@@ -62,7 +62,8 @@ class MarkovGram(Gram[Marginals]):
         xp = namespace(q.mean, by_q.mean)
         by_mean, by_var = (xp.asarray(a)[self.order] for a in (by_q.mean, by_q.var))
         A, Q = markov_pull.pull(self.chain, factor, by_mean, by_var, by_q.log_z)
-        b_bar = self.covariance(sites, factor).times(by_q.mean) + by_q.log_z * (q.mean - self.mean)
+        moved = cond(xp.any(by_q.mean != 0), self.covariance(sites, factor).times, xp.zeros_like, by_q.mean)
+        b_bar = moved + by_q.log_z * (q.mean - self.mean)
         at = by_q.log_z * (sites.nat1 - sites.prec * self.mean) - sites.prec * b_bar
         return MarkovGram(A, Q, xp.zeros_like(self.h), self.order, by_q.mean + by_q.prior_mean + at)
 
