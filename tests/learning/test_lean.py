@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cases import problem
-from sitewise import VEM, Data, Model, kernels, likelihoods
+from sitewise import VEM, Data, Model, evidence, kernels, likelihoods
 from sitewise.learning import lean
-from sitewise.learning.vem import CAP, FELL, NOT_FINITE
+from sitewise.learning.vem import CAP, FELL, NOT_FINITE, SETTLED
 
 
 def binary(rows, seed):
@@ -33,7 +33,7 @@ def test_the_path_is_that_of_the_algorithm_as_written(monkeypatch):
     np.testing.assert_allclose(path(short), path(written), rtol=1e-4)
     np.testing.assert_allclose(short.sites.prec, written.sites.prec, rtol=1e-4)
     assert short.objective == pytest.approx(written.objective, abs=1e-4)
-    assert len(turns) < 15 * 60  # as written: 41 factorisations a round; the first rounds are walked in short pieces
+    assert len(turns) < 20 * 60  # 41 as written; the first rounds, with their long ways, are walked in short pieces
 
 
 def test_a_walk_that_is_not_corrected_misses_the_path(monkeypatch):
@@ -60,11 +60,14 @@ def test_parts_do_not_depend_on_those_beside_them():
         np.testing.assert_allclose(path(fit), path(alone), rtol=1e-8)
 
 
-def test_it_stops_where_the_algorithm_stops():
+@pytest.mark.parametrize(
+    ("settings", "reason"), [({"learning_rate": 0.3}, SETTLED), ({"evidence": evidence.laplace}, FELL)]
+)
+def test_it_stops_where_the_algorithm_stops(settings, reason):
     model, data = binary(30, 5)
-    learner = VEM(learning_rate=0.3, max_rounds=300)
+    learner = VEM(max_rounds=300, **settings)
     (short,), written = lean.fit_many(learner, model, [data]), learner.fit(model, data)
-    assert short.reason == written.reason == FELL and short.rounds == written.rounds
+    assert short.reason == written.reason == reason and abs(short.rounds - written.rounds) <= 1
     assert short.parameters["kernel.variance"] == pytest.approx(written.parameters["kernel.variance"], rel=1e-3)
 
 

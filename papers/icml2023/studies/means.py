@@ -46,7 +46,7 @@ def hybrid_against_vem(rows: list[Row]) -> str:
     for r in rows:
         by[(r["set"], r["seed"], r["fold"])][r["method"]] = r
     pairs = [(v["hybrid"], v["hybrid-vem"]) for v in by.values() if {"hybrid", "hybrid-vem"} <= set(v)]
-    pairs = [(a, b) for a, b in pairs if "ep_at_theta" in b]  # rows of `vem_batch.py` have it
+    pairs = [(a, b) for a, b in pairs if "ep_at_theta" in b and a["seed"] == 42]
     gain = np.array([a["objective"] - b["ep_at_theta"] for a, b in pairs])
     lines = [
         f"folds compared: {len(pairs)}",

@@ -1,9 +1,8 @@
 """Learning as the programs behind the printed tables searched: L-BFGS on the softplus scale, from ℓ = σ² = 1.
 
 The objective and its exact gradient are those of the library; only the search differs.  With one lengthscale it ends
-where the library's does.  With one a feature there are many maxima, and lengthscales without a finite one: which of them
-is found depends on the scale on which the search steps (`Nested` searches on the log scale, by another quasi-Newton
-rule).
+where the library's does.  With one a feature there are many maxima, and lengthscales without a finite one: which is
+found depends on the scale on which the search steps (`Nested` searches on the log scale, by another quasi-Newton rule).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 import sitewise
-from sitewise import posterior
+from sitewise import Nested, evidence, posterior
 from sitewise.data import Data, bucket
 from sitewise.learning.base import SiteFit
 from sitewise.metrics import accuracy
@@ -158,6 +158,7 @@ def _row(task: Task, record: DataSet, rows: protocols.Fold, fit: SiteFit, wall: 
         else:
             hits = None
         evidences = fit.evidences
+        more = {"ep_at_theta": _ep_at_theta(fit)} if fit.method == "hybrid-vem" and fit.model.prior.exact else {}
     return {
         **dict(zip(KEY, task.key, strict=True)),
         "n": len(rows.y),
@@ -174,8 +175,16 @@ def _row(task: Task, record: DataSet, rows: protocols.Fold, fit: SiteFit, wall: 
         "at_bound": list(fit.at_bound),
         "seconds": wall,
         "cpu_seconds": cpu,
+        **more,
         **provenance(),
     }
+
+
+def _ep_at_theta(fit: SiteFit) -> float:
+    """What nested learning sees at the hyperparameters that Algorithm 1 found: sites converged, exact expectations."""
+    likelihood = dataclasses.replace(fit.model.likelihood, quadrature=type(fit.model.likelihood)().quadrature)
+    model = dataclasses.replace(fit.model, likelihood=likelihood)
+    return Nested(evidence=evidence.ep, fixed=("kernel.*", "likelihood.*")).fit(model, fit.data).objective
 
 
 _last_shape: tuple[int, int] | None = None

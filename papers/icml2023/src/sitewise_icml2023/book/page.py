@@ -80,8 +80,8 @@ def _head(every: Sequence[Item]) -> list[str]:
         "",
         f"**{len(every)} printed numbers and curves: {found[MET]} met, {found[ERRATUM]} explained by a named erratum, "
         f"{found[MISSED]} not met, {found[NOT_RUN]} not run. Of the {run} that were run {explained / max(run, 1):.1%} "
-        f"are met or explained, of all {explained / max(len(every), 1):.1%}. {estimated} of them are judged by one seed "
-        "of ten (¹).**",
+        f"are met or explained, of all {explained / max(len(every), 1):.1%}. {estimated} of them are judged "
+        "by one seed of ten (¹).**",
         "",
         LIMITS.replace("\n", " "),
         "",
