@@ -267,13 +267,13 @@ def _fresh(learner: VEM, run: Run) -> Part:
     return Part(
         state=state,
         found=jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), shapes),
-        H=np.zeros((size, size)),
-        phase=np.asarray(_FRESH),
-        left=np.asarray(0),
-        piece=np.ones(2, int),
-        waiting=np.asarray(False),
+        H=jnp.zeros((size, size)),
+        phase=jnp.asarray(_FRESH),
+        left=jnp.asarray(0),
+        piece=jnp.ones(2, int),
+        waiting=jnp.asarray(False),
         end=state,
-        turn=np.asarray(0.0),
+        turn=jnp.asarray(0.0),
         before=state,
     )
 
