@@ -6,6 +6,7 @@ A search is a generator that requests evaluations, so that many of them can be a
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Generator, Mapping
 from typing import Any
 
@@ -23,6 +24,7 @@ from sitewise.inference.start import padded_sites
 from sitewise.learning.ascent import climb
 from sitewise.learning.base import Callback, SiteFit, climbed
 from sitewise.learning.checkpoint import Checkpoint
+from sitewise.learning.guided import Cheap, guided
 from sitewise.learning.objective import GRADIENTS, Evaluation, Objective, profile, profiles, pulls_on_host
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable
@@ -157,9 +159,9 @@ class Search:
         """The evaluation of many searches of this form; every argument has a leading axis."""
         return profiles(self.objective, models, data, vectors, sites)
 
-    def drive(self, start: np.ndarray, inverse: np.ndarray | None = None) -> Best:
+    def drive(self, start: np.ndarray, inverse: np.ndarray | None = None, cheap: Cheap | None = None) -> Best:
         """Answer one search's requests until it ends."""
-        run = self.run(start, inverse)
+        run = self.run(start, inverse, cheap)
         request = next(run)
         if self.checkpoint is not None:
             self.checkpoint.begin()
@@ -181,16 +183,17 @@ class Search:
         return found
 
     def run(
-        self, start: np.ndarray, inverse: np.ndarray | None = None
+        self, start: np.ndarray, inverse: np.ndarray | None = None, cheap: Cheap | None = None
     ) -> Generator[tuple[np.ndarray, Sites], Evaluation, Best]:
         """One ascent: it yields (θ, sites to start from), is sent the evaluation there, and returns the best point.
 
-        `inverse` is that of `climb`.
+        `inverse` is that of `climb`; `cheap` is a function of similar shape, see `guided`.
         """
         best: Best | None = None
         sites, fallbacks = self.first_sites, 0
         settings = self.settings
-        steps = climb(
+        ascend = climb if cheap is None else functools.partial(guided, cheap)
+        steps = ascend(
             start,
             self.limits,
             tol=settings.tol,

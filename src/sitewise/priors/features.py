@@ -47,6 +47,7 @@ from sitewise.kernels import Kernel
 from sitewise.numerics import cholesky, triangular
 from sitewise.runtime import rowwise
 from sitewise.runtime.engine import Array, cond, is_host, namespace, stop_gradient
+from sitewise.runtime.threads import in_order
 from sitewise.types import fixed, module, replace, static
 
 _Result = TypeVar("_Result")  # an array, or a tree of arrays
@@ -176,8 +177,9 @@ class Features:
         if not self._on_host():
             return lax.map(lambda X: self.whitened(X)[0], self._split(self.X, "edge"))
         phi = np.zeros((*self._shape, len(self.whitened.Z)))
-        for place, X in zip(phi, self._inputs_on_host(), strict=True):
-            place[: len(X)] = self._phi_on_host(X)
+        inputs = self._inputs_on_host()
+        for place, X, found in zip(phi, inputs, in_order(self._phi_on_host, inputs), strict=True):
+            place[: len(X)] = found
         return phi
 
     @property
@@ -240,7 +242,7 @@ class Features:
         """function(Φ, *rows), which must be a sum over rows."""
         part = functools.partial(self._on_block, function)
         if self._on_host(*rows):
-            return functools.reduce(added, map(part, self._blocks_on_host(rows)))
+            return functools.reduce(added, in_order(part, self._blocks_on_host(rows)))
 
         def add(sums: _Result, block: _Block) -> tuple[_Result, None]:
             return added(sums, part(block)), None
@@ -253,7 +255,7 @@ class Features:
         """function(Φ, *rows), which must be arrays with the rows on their first axis."""
         part = functools.partial(self._on_block, function)
         if self._on_host(*rows):
-            return self._join_on_host([part(block) for block in self._blocks_on_host(rows)])
+            return self._join_on_host(list(in_order(part, self._blocks_on_host(rows))))
         return self._join(lax.map(part, self._blocks(rows)))
 
     def pull(
@@ -283,11 +285,16 @@ class Features:
     ) -> tuple[Kernel, Any]:
         """The cotangent of the kernel, and the values of the rows."""
         Z: Array = self.whitened.Z
-        bar, found = self.whitened.pull_variances(self.X, diag_bar), []
-        for X, phi, values in self._blocks_on_host(rows):
+
+        def part(block: _Block) -> tuple[Kernel, Any]:
+            X, phi, values = block
             K, back = self.whitened.kernel.matrix_with_pull(X, Z)
             K_bar, value = function(times_upper(K, self.whitened.T) if phi is None else phi, *values)
-            bar = added(bar, back(K_bar))
+            return back(K_bar), value
+
+        bar, found = self.whitened.pull_variances(self.X, diag_bar), []
+        for more, value in in_order(part, self._blocks_on_host(rows)):
+            bar = added(bar, more)
             found.append(value)
         return bar, self._join_on_host(found)
 
