@@ -42,6 +42,7 @@ from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
 GRADIENTS = ("fixed", "one_step", "implicit")
+INPUTS = "inducing"  # the name of the parameter Z of a sparse prior
 _ADJOINT_TOL = 1e-8
 
 
@@ -99,26 +100,35 @@ def profile(objective: Objective, model: Model, data: Data, vector: Array, sites
 
 
 def pulls_on_host(model: Model, names: Iterable[str]) -> bool:
-    """Whether the host engine has the gradient: it has none in the inputs of a kernel (trained inducing inputs)."""
-    parts = ("kernel", "mean", "likelihood")
+    """Whether the host engine has the gradient in the parameters of these names."""
+    parts = ("kernel", "mean", "likelihood", INPUTS)
     return model.prior.host and all(name.split(".")[0] in parts for name in names)
 
 
 def _profile(objective: Objective, model: Model, data: Data, vector: Array, sites: Sites) -> Evaluation:
     at = objective.trainable.from_vector(model, vector)
     value, by_model, solution = with_slopes(
-        objective.inference, objective.evidence, objective.gradient, at, data, sites
+        objective.inference,
+        objective.evidence,
+        objective.gradient,
+        at,
+        data,
+        sites,
+        inputs=INPUTS in objective.trainable.names,
     )
     prior, prior_slope = objective.log_prior_with_slope(vector)
     return Evaluation(value + prior, objective.trainable.pull(vector, by_model) + prior_slope, solution)
 
 
 def with_slopes(
-    method: Inference, evidence: Evidence, gradient: str, at: Model, data: Data, sites: Sites
+    method: Inference, evidence: Evidence, gradient: str, at: Model, data: Data, sites: Sites, *, inputs: bool = False
 ) -> tuple[Array, Model, Solution]:
-    """The evidence at the θ of this model, its derivative in every number of the model, and the solution there."""
+    """The evidence at the θ of this model, its derivative in every number of the model, and the solution there.
+
+    With `inputs` the inducing inputs of a sparse prior are among those numbers.
+    """
     likelihood = at.likelihood
-    gram, pull_gram = at.prior.gram_with_pull(data.X)
+    gram, pull_gram = at.prior.gram_with_pull(data.X, True) if inputs else at.prior.gram_with_pull(data.X)
     reached = iterate(method, likelihood, gram, data, sites)
     found, q, factor = reached.solution.sites, reached.point.q, reached.factor
     weighted = found.scaled(data.weight)
