@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sitewise.checks import at_least
-from sitewise.estimators.inducing_settings import REFRESHED
+from sitewise.estimators.inducing_settings import REFRESHED, TRAINED
 from sitewise.estimators.training import Approximate, Sampling
 from sitewise.learning.integration import DESIGNS
 from sitewise.learning.vem import VEM
@@ -41,8 +41,10 @@ def method_of(estimator: Any) -> Approximate | Sampling:
         else:
             settings["tol"] = float(e.tol)
     parts = {name: getattr(e, name) for name in ("inference", "evidence", "gradient", "power")}
-    refresh = isinstance(e.inducing, str) and e.inducing == REFRESHED
-    return Approximate(resolve(e.method, **parts, **settings), _design(e), refresh=refresh)
+    better = e.inducing if isinstance(e.inducing, str) and e.inducing in (REFRESHED, TRAINED) else None
+    if better == TRAINED and method.learner is VEM:
+        raise ValueError(f"{e.method} does not train inducing inputs; use method='hybrid', or inducing='kmeans'.")
+    return Approximate(resolve(e.method, **parts, **settings), _design(e), inputs=better)
 
 
 def _design(e: Any) -> str | None:

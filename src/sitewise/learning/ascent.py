@@ -126,7 +126,9 @@ def climb(
         if curvature > 1e-12 * np.linalg.norm(moved_by) * np.linalg.norm(bent_by):
             if inverse is None:
                 inverse = np.eye(len(x)) * curvature / (bent_by @ bent_by)
-            rho = 1 / curvature
-            shift = np.eye(len(x)) - rho * np.outer(moved_by, bent_by)
-            inverse = shift @ inverse @ shift.T + rho * np.outer(moved_by, moved_by)
+            # (I − s yᵀ/sᵀy) B (I − y sᵀ/sᵀy) + s sᵀ/sᵀy, in O(p²)
+            seen = inverse @ bent_by
+            crossed = np.outer(moved_by, seen) / curvature
+            more = (1 + bent_by @ seen / curvature) / curvature
+            inverse = inverse - crossed - crossed.T + more * np.outer(moved_by, moved_by)
     return result(False, "stopped early: the cap on rounds was reached", max_rounds)

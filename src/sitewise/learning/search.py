@@ -25,7 +25,7 @@ from sitewise.learning.ascent import climb
 from sitewise.learning.base import Callback, SiteFit, climbed
 from sitewise.learning.checkpoint import Checkpoint
 from sitewise.learning.guided import Cheap, guided
-from sitewise.learning.objective import GRADIENTS, Evaluation, Objective, profile, profiles, pulls_on_host
+from sitewise.learning.objective import GRADIENTS, INPUTS, Evaluation, Objective, profile, profiles, pulls_on_host
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable
 from sitewise.runtime.device import on_processor
@@ -129,6 +129,7 @@ class Search:
         self.repeats = False  # whether the last answer was found by an earlier run
         self.limits = trainable.limits(settings.bounds, model.prior.least())
         self.rows = float(namespace(self.data.weight).sum(self.data.weight))
+        self.units = self._units()
         self.steepest = 2 * settings.tol  # gradient per row, the largest seen so far
         self.pair = settings.pair(model)
         exact_if_held = "fixed" if model.likelihood.log_concave else "implicit"
@@ -140,6 +141,16 @@ class Search:
             trainable.priors(settings.priors),
             settings.jacobian,
         )
+
+    def _units(self) -> np.ndarray:
+        """In what an ascent measures each entry: inducing inputs in spreads of their columns, the others as they are."""
+        found = [np.ones(p.raw_size) for p in self.trainable.parameters]
+        if INPUTS in self.trainable.names:
+            Z = np.asarray(self.model.prior.inducing)  # type: ignore[attr-defined]
+            spread = np.std(Z, axis=0)
+            at = self.trainable.names.index(INPUTS)
+            found[at] = np.ravel(np.broadcast_to(np.where(spread > 0, spread, 1.0), Z.shape))
+        return np.concatenate(found) if found else np.zeros(0)
 
     def starts(self, restarts: int, seed: int) -> list[np.ndarray]:
         first = np.asarray(self.trainable.to_vector(self.model))
@@ -194,14 +205,14 @@ class Search:
         settings = self.settings
         ascend = climb if cheap is None else functools.partial(guided, cheap)
         steps = ascend(
-            start,
-            self.limits,
+            start / self.units,
+            self.limits / self.units[:, None],
             tol=settings.tol,
             max_rounds=settings.max_rounds,
             inverse=inverse,
             least_gain=settings.least_gain * len(start) / self.rows,
         )
-        vector = next(steps) if len(start) else start
+        vector = next(steps) * self.units if len(start) else start
         while True:
             result = yield vector, sites
             if not result.solution.outcome.settled and sites is not self.first_sites:
@@ -234,7 +245,7 @@ class Search:
             if len(start) == 0:
                 return dataclasses.replace(best, success=True, reason="nothing to train; inference only")
             try:
-                vector = steps.send((value / self.rows, slope / self.rows))
+                vector = self.units * steps.send((value / self.rows, self.units * slope / self.rows))
             except StopIteration as stop:
                 end = stop.value
                 return dataclasses.replace(
