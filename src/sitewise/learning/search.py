@@ -127,6 +127,8 @@ class Search:
         self.trace: list[dict[str, Any]] = []
         self.checkpoint: Checkpoint | None = None
         self.repeats = False  # whether the last answer was found by an earlier run
+        if sites is None and not settings.pair(model).inference.mean_only:
+            self.first_sites = self.model.prior.start(self.data.X, self.first_sites)
         self.limits = trainable.limits(settings.bounds, model.prior.least())
         self.rows = float(namespace(self.data.weight).sum(self.data.weight))
         self.units = self._units()
