@@ -54,9 +54,8 @@ def rehearsed(search: Search, start: np.ndarray, seed: int) -> tuple[np.ndarray,
     for first in _stages(search, seed):
         with same_rows(first.data.X):
             end = first.drive(*found)
-        if not end.success or search.trainable.at_bound(end.vector, search.limits):
-            break
-        found = end.vector, end.inverse
+        if end.success and not search.trainable.at_bound(end.vector, search.limits):
+            found = end.vector, end.inverse
     if not apart:
         return found
     # A last digit that differs would lead processes different ways.
