@@ -10,8 +10,8 @@ the box shrinks.  E is what the gradients have shown of the difference of the tw
 
     E ← E + (r dᵀ + d rᵀ)/|d|² − (rᵀd) d dᵀ/|d|⁴,    r = Δ∇f − Δ∇c − E d
 
-in which r leaves at least a share of the downward curvature of the corrected function along d.  The fixed points are those of f: the
-gradient vanishes there.  What a few such steps have not finished, `climb` does.
+in which r leaves at least a share of the downward curvature of the corrected function along d.  The fixed points are
+those of f: the gradient vanishes there.  What a few such steps have not finished, `climb` does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Cheap = Callable[[np.ndarray], tuple[float, np.ndarray]]  # value and gradient
 
 _STEP = 2.0  # no component moves farther in one turn
 _TURNS = 12  # evaluations, after which `climb` goes on
-_INNER = 10  # rounds of the cheap function in a turn
+_INNER = 15  # rounds of the cheap function in a turn
 _PART = 0.2  # of the gradient of f, to which the corrected function is maximised
 _BENT = 0.3  # of its downward curvature along a step that the correction leaves
 _BAD, _GOOD = 0.1, 0.7  # gained, as a share of what was expected: the box shrinks, or grows
@@ -59,7 +59,7 @@ def guided(
         box = np.clip(np.stack([x - size, x + size], axis=1), limits[:, :1], limits[:, 1:])
         end = maximise(corrected, x, box, tol=max(tol, _PART * steepest), max_rounds=_INNER, inverse=inverse)
         inverse, moved_by, expected = end.inverse, end.x - x, end.value - base
-        if 0 <= expected <= least_gain:
+        if end.converged and 0 <= expected <= least_gain:
             return Ascent(x, value, True, NO_GAIN, turn, inverse)
         if not expected > 0:
             break

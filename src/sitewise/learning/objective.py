@@ -33,7 +33,7 @@ from sitewise.inference.loop import iterate
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.parameters import Trainable
-from sitewise.priors import Marginals
+from sitewise.priors import Marginals, SparsePrior
 from sitewise.rows import Values, on_rows
 from sitewise.runtime import programs
 from sitewise.runtime.device import on_accelerator
@@ -128,7 +128,10 @@ def with_slopes(
     With `inputs` the inducing inputs of a sparse prior are among those numbers.
     """
     likelihood = at.likelihood
-    gram, pull_gram = at.prior.gram_with_pull(data.X, True) if inputs else at.prior.gram_with_pull(data.X)
+    if isinstance(at.prior, SparsePrior):
+        gram, pull_gram = at.prior.gram_with_pull(data.X, inputs)
+    else:
+        gram, pull_gram = at.prior.gram_with_pull(data.X)
     reached = iterate(method, likelihood, gram, data, sites)
     found, q, factor = reached.solution.sites, reached.point.q, reached.factor
     weighted = found.scaled(data.weight)

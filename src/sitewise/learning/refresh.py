@@ -18,7 +18,6 @@ from sitewise.priors.inducing import has_lengthscales, select
 from sitewise.runtime.precision import working_precision
 from sitewise.types import replace
 
-
 _TIMES = 9  # rows with which inputs are trained, in those of a first rehearsal
 _ROUNDS = 100  # of the ascent in the inputs, which need not end
 _MOST = 5_000  # numbers that are trained together; the ascent keeps a matrix of their square

@@ -145,7 +145,7 @@ class Search:
         )
 
     def _units(self) -> np.ndarray:
-        """In what an ascent measures each entry: inducing inputs in spreads of their columns, the others as they are."""
+        """In what an ascent measures each entry: inducing inputs in spreads of their columns, others as they are."""
         found = [np.ones(p.raw_size) for p in self.trainable.parameters]
         if INPUTS in self.trainable.names:
             Z = np.asarray(self.model.prior.inducing)  # type: ignore[attr-defined]
