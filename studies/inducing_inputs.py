@@ -119,7 +119,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         "# Inducing inputs",
         "",
         "Made by `python studies/inducing_inputs.py --table`; its first lines say what the columns are. Protocol "
-        "clean, EP's sites and evidence, or VI's and the ELBO where the name says so. Mean test log density over the folds that all the choices of a line have; "
+        "clean, EP's sites and evidence, or VI's and the ELBO where the name says so. Mean test log density over the "
+        "folds that all the choices of a line have; "
         "bold: within 0.001 of the best. In brackets fits that did not converge.",
         "",
         f"| kernel | m | set | seed | folds | {' | '.join(CHOICES)} |",
