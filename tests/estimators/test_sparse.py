@@ -1,6 +1,7 @@
 """Estimators with inducing inputs."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sitewise
 from sitewise import GPClassifier, GPRegressor, evidence, kernels
+from sitewise.estimators.training import FitWarning
 from sitewise.priors.inducing import how_many
 
 
@@ -109,3 +111,27 @@ def test_refreshed_inputs_are_those_of_the_learned_lengthscales(X, values):
         model = GPRegressor(n_inducing=8, inducing=chosen, ard=True, random_state=0).fit(many, y)
         spread[chosen] = np.std(model.models_[0][0].prior.inducing, axis=0)
     assert spread["refreshed"][1] < 0.5 * spread["kmeans"][1] < spread["refreshed"][0]
+
+
+@pytest.mark.parametrize(("method", "evidence"), [("hybrid", "ep"), ("vi", "elbo")])
+def test_trained_inputs_have_more_evidence(method, evidence):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(400, 2)) * [1.0, 100.0]  # columns of different units
+    y = np.sin(3 * X[:, 0]) + 0.8 * rng.normal(size=400) > 0
+    settings = {"n_inducing": 8, "method": method, "bounds": {"*variance": (0.01, 100.0)}, "random_state": 0}
+    first = GPClassifier(**settings).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # EP's evidence leads the variance to its bound here
+        moved = GPClassifier(inducing="trained", **settings).fit(X, y)
+    assert moved.evidence_[evidence] > first.evidence_[evidence] + 3
+    if method == "vi":  # whose evidence is a bound
+        new = rng.normal(size=(1000, 2)) * [1.0, 100.0]
+        truth = np.where(np.sin(3 * new[:, 0]) + 0.8 * rng.normal(size=1000) > 0, 1, 0)
+        before, after = (one.predict_proba(new)[np.arange(1000), truth] for one in (first, moved))
+        assert np.mean(np.log(after)) > np.mean(np.log(before))
+
+
+def test_too_many_inputs_are_not_trained():
+    X = np.random.default_rng(0).normal(size=(700, 20))
+    with pytest.raises(ValueError, match="more than the 5000 that can be trained"):
+        GPClassifier(n_inducing=300, inducing="trained").fit(X, X[:, 0] > 0)

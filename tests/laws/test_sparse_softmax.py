@@ -184,3 +184,15 @@ def test_what_it_cannot_do_is_said(data):
         MiniBatch().fit(SPARSE, (X, Y))
     with pytest.raises(ValueError, match="use 'elbo' for joint classes"):
         evidence.collapsed(SPARSE, data, first_sites(SPARSE.likelihood, data))
+
+
+def test_vi_starts_below_a_wide_residual(data):
+    """exp(m + (v + r)/2) is e¹⁵⁰ and more at the likelihood's own start, from which VI diverged."""
+    wide = Model.sparse(kernels.Matern52([0.9, 1.3], 400.0), likelihoods.Softmax(CLASSES), X[:5])
+    resid = wide.prior.gram(np.asarray(data.X)).features.resid
+    assert resid.max() > 300
+    found = VI(tol=1e-6).solve(wide, data)
+    assert found.outcome.ok
+    # The residual, common to the classes of a row, only lowers the bound: by half of it a row.
+    narrow = evidence.elbo(wide, data, found.sites) + 0.5 * resid.sum()
+    assert -data.rows * np.log(CLASSES) * 3 < narrow < 0

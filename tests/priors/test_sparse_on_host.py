@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sitewise import VI, Data, Model, evidence, kernels, likelihoods, means, methods
+from sitewise import EP, VI, Data, Model, evidence, kernels, likelihoods, means, methods, value_and_grad
 from sitewise.inference.start import first_sites
 from sitewise.kernels import Kernel
 from sitewise.learning.objective import Objective, profile
@@ -245,3 +245,34 @@ def test_the_profile_has_the_gradient_in_the_inducing_inputs():
     up, down = (float(profile(objective, model, data, vector + sign * step, start).value) for sign in (1, -1))
     assert abs(found.gradient[at]) > 1e-3
     np.testing.assert_allclose(found.gradient[at], (up - down) / 2e-5, rtol=1e-4)
+
+
+INPUT_KERNELS = {
+    "shared": kernels.Matern52(1.2, 2.5),
+    "columns": kernels.RBF(np.array([1.2, 0.7]), 1.5),
+    "own parameter": kernels.RationalQuadratic(1.1, 2.0, 0.7),
+    "shrunk": kernels.Shrunk(kernels.Matern32(1.2, 2.0), np.array([0.4, -0.3])),
+    "sum": KERNEL,
+    "one column": kernels.Matern52(0.9, 2.0, active_dims=(1,)),
+}
+
+
+@pytest.mark.parametrize("kernel", INPUT_KERNELS.values(), ids=list(INPUT_KERNELS))
+@pytest.mark.parametrize("pair", [(EP(tol=1e-10), evidence.ep), (VI(tol=1e-10), evidence.elbo)], ids=["ep", "vi"])
+def test_derivative_in_inducing_inputs_is_that_of_differences(kernel, pair):
+    X, Z, _, _ = case(40, 6)
+    data = Data.of(X, np.where(X[:, 0] > 0.1, 1.0, -1.0))
+    model = Model.sparse(kernel, likelihoods.BernoulliProbit(), Z, block=6 * 9)
+    both = value_and_grad(*pair, "fixed")
+    found = both(model, data)[1].prior.inducing
+    assert isinstance(found, np.ndarray)  # by the host engine
+
+    def value(Z):
+        return float(both(replace(model, prior=replace(model.prior, inducing=Z)), data)[0])
+
+    step = 1e-4
+    for j, k in ((0, 0), (3, 1), (5, 0)):
+        move = np.zeros_like(Z)
+        move[j, k] = step
+        wanted = (value(Z + move) - value(Z - move)) / (2 * step)
+        assert found[j, k] == pytest.approx(wanted, abs=1e-5 * (1 + np.abs(found).max()))

@@ -113,7 +113,7 @@ def load(
     )
     rows = table.rows
     if max_rows is None and not inducing and rows > EXACT_ROWS:
-        sparse = () if inducing is False else (({"inducing": 200}, "to summarise all rows by 200 points"),)
+        sparse = () if inducing is False else (({"inducing": "auto"}, "to summarise all rows by some points"),)
         problems.append(Problem(
             f"{table.name} has {rows} rows, and the time of an exact fit grows with their cube",
             (*sparse, ({"max_rows": EXACT_ROWS}, f"to use {EXACT_ROWS} of them chosen at random"),

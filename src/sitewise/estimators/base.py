@@ -24,7 +24,7 @@ from sitewise.estimators import kernel_parameters, structured
 from sitewise.estimators.averaging import learn_average
 from sitewise.estimators.candidates import Candidate, candidates, effects, start_kernel
 from sitewise.estimators.explaining import Explaining
-from sitewise.estimators.inducing_settings import REFRESHED, check_choice, count_of, seconds_of
+from sitewise.estimators.inducing_settings import REFRESHED, TRAINED, check_choice, count_of, seconds_of
 from sitewise.estimators.latent import Latent, same_form
 from sitewise.estimators.mixture import Mixture
 from sitewise.estimators.persistence import to_bytes
@@ -233,7 +233,8 @@ class GPBase(Explaining, BaseEstimator):
         if self.structure != "auto" or self.series is not None:
             what = f"structure={self.structure!r}" if self.structure != "auto" else f"series={self.series!r}"
             raise ValueError(f"{what} has no inducing inputs; leave one of the two out.")
-        chosen = "kmeans" if isinstance(self.inducing, str) and self.inducing == REFRESHED else self.inducing
+        learned = isinstance(self.inducing, str) and self.inducing in (REFRESHED, TRAINED)
+        chosen = "kmeans" if learned else self.inducing
         Z = select(data.X, chosen, count or 0, kernel=kernel, seed=seed)
         jitter = max(float(self.jitter), SPARSE_JITTER)
         return Model.sparse(self._kernels(kernel, likelihood), likelihood, Z, mean, jitter)

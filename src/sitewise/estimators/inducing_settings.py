@@ -9,8 +9,8 @@ import numpy as np
 
 from sitewise.priors.inducing import SECONDS, SELECTIONS, how_many
 
-REFRESHED = "refreshed"
-CHOICES = (*SELECTIONS, REFRESHED)
+REFRESHED, TRAINED = "refreshed", "trained"  # k-means, and then by learning
+CHOICES = (*SELECTIONS, REFRESHED, TRAINED)
 _WANTED = "a whole number of at least 1, 'auto', a time such as '60s', or None"
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from sitewise.checks import at_least
-from sitewise.estimators.inducing_settings import REFRESHED
+from sitewise.estimators.inducing_settings import REFRESHED, TRAINED
 from sitewise.estimators.training import Approximate, Sampling
 from sitewise.learning.integration import DESIGNS
 from sitewise.learning.vem import VEM
 from sitewise.methods import method_named, resolve
 
-_LEAST_GAIN = 0.01  # nats for each hyperparameter, where a sparse GP learns from many rows; see `Nested`
+_LEAST_GAIN = 0.1  # nats for each hyperparameter, where a sparse GP learns from many rows; see `Nested`
 _SAMPLING = {"draws": 1, "warmup": 0, "chains": 1, "thin": 1}  # the least value of each
 
 
@@ -41,8 +41,10 @@ def method_of(estimator: Any) -> Approximate | Sampling:
         else:
             settings["tol"] = float(e.tol)
     parts = {name: getattr(e, name) for name in ("inference", "evidence", "gradient", "power")}
-    refresh = isinstance(e.inducing, str) and e.inducing == REFRESHED
-    return Approximate(resolve(e.method, **parts, **settings), _design(e), refresh=refresh)
+    better = e.inducing if isinstance(e.inducing, str) and e.inducing in (REFRESHED, TRAINED) else None
+    if better == TRAINED and method.learner is VEM:
+        raise ValueError(f"{e.method} does not train inducing inputs; use method='hybrid', or inducing='kmeans'.")
+    return Approximate(resolve(e.method, **parts, **settings), _design(e), inputs=better)
 
 
 def _design(e: Any) -> str | None:

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sitewise.data import Data, bucket
+from sitewise.estimators.inducing_settings import REFRESHED
 from sitewise.estimators.integrated import IntegratedLatent
 from sitewise.estimators.latent import Latent, infer
 from sitewise.estimators.sampled import Sampled
@@ -27,7 +28,7 @@ from sitewise.kernels.base import inner
 from sitewise.learning.base import Learner, SiteFit
 from sitewise.learning.integration import integrate
 from sitewise.learning.nested import Nested
-from sitewise.learning.refresh import refreshed
+from sitewise.learning.refresh import refreshed, trained
 from sitewise.learning.running import Running
 from sitewise.learning.search import Search
 from sitewise.mcmc import sample
@@ -94,13 +95,14 @@ class Approximate:
     """A method that finds Gaussian sites; with `integrate`, the design of the integral over the hyperparameters, which
     have the `weak` priors where they are given no others.
 
-    refresh   choose the inducing inputs again with the lengthscales of columns that some of the rows have taught
+    inputs   "refreshed": choose the inducing inputs again with the lengthscales of columns that some of the rows have
+             taught; "trained": move them to where the evidence is greatest
     """
 
     learner: Learner
     integrate: str | None = None
     weak: Mapping[str, HyperPrior] = dataclasses.field(default_factory=dict)
-    refresh: bool = False
+    inputs: str | None = None
 
     def learner_of(self, model: Model) -> Learner:
         """The learner, with priors if the optimum is to be integrated around, or the kernel has effects."""
@@ -115,8 +117,8 @@ class Approximate:
     def fit(self, model: Model, data: Data, seed: int, progress: Report | None) -> SiteFit:
         """The optimum."""
         learner = self.learner_of(model)
-        if self.refresh and isinstance(learner, Nested) and isinstance(model.prior, SparsePrior):
-            model = refreshed(learner, model, data, seed)
+        if self.inputs is not None and isinstance(learner, Nested) and isinstance(model.prior, SparsePrior):
+            model = (refreshed if self.inputs == REFRESHED else trained)(learner, model, data, seed)
         evaluations = itertools.count(1)
 
         def callback(entry: Mapping[str, Any]) -> None:

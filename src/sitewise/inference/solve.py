@@ -46,7 +46,7 @@ def solve(method: SiteUpdate, model: Model, data: Data, sites: Sites | None = No
 
 
 def _solve_in_turn(method: SiteUpdate, model: Model, data: Data, sites: Sites | None) -> Solution:
-    first = first_sites(model.likelihood, data)
+    first = _first_sites(method, model, data)
     solution = _solve(method, model, data, first if sites is None else sites)
     if isinstance(solution.code, jax.core.Tracer) or solution.outcome.settled:
         return solution
@@ -58,9 +58,14 @@ def _solve_in_turn(method: SiteUpdate, model: Model, data: Data, sites: Sites | 
     return solve_by_fallbacks(method, model, data, solution)
 
 
+def _first_sites(method: SiteUpdate, model: Model, data: Data) -> Sites:
+    first = first_sites(model.likelihood, data)
+    return first if method.mean_only else model.prior.start(data.X, first)
+
+
 def solve_by_fallbacks(method: SiteUpdate, model: Model, data: Data, failed: Solution) -> Solution:
     """The solution of the first fallback that converges, or `failed`; the outcome says whose sites they are."""
-    first = first_sites(model.likelihood, data)
+    first = _first_sites(method, model, data)
     for other in method.fallbacks():
         found = _solve(other, model, data, first)
         if found.outcome.settled:

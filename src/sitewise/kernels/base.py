@@ -102,6 +102,17 @@ class Kernel(Module):
         """
         return tiles.pairs_with_pull(self, A, B)
 
+    def pull_rows(self, X: np.ndarray, rows: np.ndarray, bar: np.ndarray) -> np.ndarray:
+        """The cotangent of `rows`, given that of κ(X, rows); NumPy arrays."""
+        out = np.zeros(rows.shape)
+        columns = slice(None) if self.active_dims is None else np.asarray(self.active_dims)
+        out[:, columns] = self.pairs_pull_rows(self._active(X), self._active(rows), bar)
+        return out
+
+    def pairs_pull_rows(self, A: np.ndarray, B: np.ndarray, bar: np.ndarray) -> np.ndarray:
+        """The cotangent of B, given that of `pairs`; in compiled tiles, unless a kernel defines it for speed."""
+        return tiles.pull_rows(self, A, B, bar)
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if precedes(cls, "matrix", "matrix_with_pull"):
@@ -109,6 +120,8 @@ class Kernel(Module):
         # What a base class does quickly is not what this class computes, if it has other pairs.
         if precedes(cls, "pairs", "pairs_with_pull"):
             cls.pairs_with_pull = Kernel.pairs_with_pull  # type: ignore[method-assign]
+        if precedes(cls, "pairs", "pairs_pull_rows"):
+            cls.pairs_pull_rows = Kernel.pairs_pull_rows  # type: ignore[method-assign]
 
     def variances(self, X: Array) -> Array:
         found = self.diag(self._active(X))

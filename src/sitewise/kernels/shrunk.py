@@ -78,5 +78,8 @@ class Shrunk(Kernel):
 
         return matrix, pull
 
+    def pairs_pull_rows(self, A: np.ndarray, B: np.ndarray, bar: np.ndarray) -> np.ndarray:
+        return self._plain().pairs_pull_rows(A, B, bar)
+
     def diag(self, A: Array) -> Array:
         return self.base.diag(A)

@@ -16,31 +16,41 @@ _TILE = 64  # rows and columns
 
 def pairs_with_pull(kernel: Any, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
     """κ(a_i, b_j), and the function from the cotangent of that matrix to the cotangent of the kernel."""
-    leaves, tree = jax.tree.flatten(kernel)
-    leaves = [np.asarray(leaf, np.float64) for leaf in leaves]
-    A, B = np.asarray(A, np.float64), np.asarray(B, np.float64)
-    columns = A.shape[1], B.shape[1]
-
-    def run(function: Any, *extra: np.ndarray) -> Iterator[tuple[tuple[slice, slice], list[np.ndarray]]]:
-        program = _program(function, kernel, columns)
-        with jax.enable_x64(True):
-            for i in range(0, len(A), _TILE):
-                for j in range(0, len(B), _TILE):
-                    at = slice(i, i + _TILE), slice(j, j + _TILE)
-                    cut = (_filled(A[at[0]]), _filled(B[at[1]]), *(_zero_filled(e[at]) for e in extra))
-                    yield at, [np.asarray(out) for out in program.call(*cut, *leaves)]
-
     K = np.empty((len(A), len(B)))
-    for at, (tile,) in run(_tile):
+    for at, (tile,) in _run(_tile, kernel, A, B):
         K[at] = tile[: K[at].shape[0], : K[at].shape[1]]
 
     def pull(K_bar: np.ndarray) -> Any:
+        leaves, tree = jax.tree.flatten(kernel)
         total = [np.zeros(np.shape(leaf)) for leaf in leaves]
-        for _, bars in run(_tile_pull, K_bar):
+        for _, bars in _run(_tile_pull, kernel, A, B, K_bar):
             total = [a + b for a, b in zip(total, bars, strict=True)]
         return jax.tree.unflatten(tree, total)
 
     return K, pull
+
+
+def pull_rows(kernel: Any, A: np.ndarray, B: np.ndarray, bar: np.ndarray) -> np.ndarray:
+    """The cotangent of B, given that of κ(a_i, b_j)."""
+    out = np.zeros(B.shape)
+    for (_, at), (tile,) in _run(_tile_pull_rows, kernel, A, B, bar):
+        out[at] += tile[: len(out[at])]
+    return out
+
+
+def _run(
+    function: Any, kernel: Any, A: np.ndarray, B: np.ndarray, *extra: np.ndarray
+) -> Iterator[tuple[tuple[slice, slice], list[np.ndarray]]]:
+    """The places of the tiles, and what the function returns for each."""
+    leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(kernel)]
+    A, B = np.asarray(A, np.float64), np.asarray(B, np.float64)
+    program = _program(function, kernel, (A.shape[1], B.shape[1]), len(extra))
+    with jax.enable_x64(True):
+        for i in range(0, len(A), _TILE):
+            for j in range(0, len(B), _TILE):
+                at = slice(i, i + _TILE), slice(j, j + _TILE)
+                cut = (_filled(A[at[0]]), _filled(B[at[1]]), *(_zero_filled(e[at]) for e in extra))
+                yield at, [np.asarray(out) for out in program.call(*cut, *leaves)]
 
 
 def _filled(part: np.ndarray) -> np.ndarray:
@@ -60,10 +70,14 @@ def _tile_pull(kernel: Any, A: jax.Array, B: jax.Array, bar: jax.Array) -> tuple
     return tuple(jax.tree.leaves(jax.vjp(lambda kernel: kernel.pairs(A, B), kernel)[1](bar)[0]))
 
 
-def _program(function: Any, kernel: Any, columns: tuple[int, int]) -> programs.Program:
+def _tile_pull_rows(kernel: Any, A: jax.Array, B: jax.Array, bar: jax.Array) -> tuple[jax.Array, ...]:
+    return jax.vjp(lambda B: kernel.pairs(A, B), B)[1](bar)
+
+
+def _program(function: Any, kernel: Any, columns: tuple[int, int], matrices: int) -> programs.Program:
     leaves, tree = jax.tree.flatten(kernel)
     shapes = tuple(np.shape(leaf) for leaf in leaves)
-    tables = tuple((_TILE, d) for d in columns) + (((_TILE, _TILE),) if function is _tile_pull else ())
+    tables = tuple((_TILE, d) for d in columns) + ((_TILE, _TILE),) * matrices
 
     def flat(*arrays: jax.Array) -> tuple[jax.Array, ...]:
         here = jax.tree.unflatten(tree, arrays[len(tables) :])

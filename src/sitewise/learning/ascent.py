@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator
 import numpy as np
 
 _ARMIJO = 1e-4
+CONVERGED, NO_GAIN = "converged", "converged: there is nothing left to gain that the rows could tell"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +28,11 @@ class Ascent:
     inverse: np.ndarray | None  # of the negative Hessian, as far as the steps have shown it
 
 
+def free_of(x: np.ndarray, slope: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """Which components are not held by the box."""
+    return ~(((x <= limits[:, 0]) & (slope < 0)) | ((x >= limits[:, 1]) & (slope > 0)))
+
+
 def maximise(
     function: Callable[[np.ndarray], tuple[float, np.ndarray]],
     start: np.ndarray,
@@ -34,9 +40,10 @@ def maximise(
     *,
     tol: float,
     max_rounds: int,
+    inverse: np.ndarray | None = None,
 ) -> Ascent:
     """Maximise `function` (value, gradient) from `start` inside `limits`, an array of (low, high) rows."""
-    steps = climb(start, limits, tol=tol, max_rounds=max_rounds)
+    steps = climb(start, limits, tol=tol, max_rounds=max_rounds, inverse=inverse)
     x = next(steps)
     while True:
         try:
@@ -54,32 +61,34 @@ def climb(
     max_step: float = 1.0,
     inverse: np.ndarray | None = None,
     least_gain: float = 0.0,
+    known: tuple[float, np.ndarray] | None = None,
 ) -> Generator[np.ndarray, tuple[float, np.ndarray], Ascent]:
     """The ascent as a generator: it yields points and is sent (value, gradient), so that many can run together.
 
     It stops when no free component of the gradient exceeds `tol`, when no step improves the value, or after
     `max_rounds`.  A value of −inf or NaN is a failed step, which is shortened.  `inverse` is a guess of the inverse of
     the negative Hessian; without one it is unknown until the first step.  With one, it also stops when the last step
-    gained no more than `least_gain` and the quadratic model expects no more of the next, ½ gᵀH⁻¹g.
+    gained no more than `least_gain` and the quadratic model expects no more of the next, ½ gᵀH⁻¹g.  `known` is the
+    (value, gradient) of the start, where it has been computed.
     """
     low, high = limits[:, 0], limits[:, 1]
     x = np.clip(start, low, high)
-    value, slope = yield x
+    value, slope = (yield x) if known is None else known
 
     def result(converged: bool, reason: str, rounds: int) -> Ascent:
         return Ascent(x, value, converged, reason, rounds, inverse)
 
     trusted, gained = inverse is not None, np.inf
     for rounds in range(max_rounds):
-        free = ~(((x <= low) & (slope < 0)) | ((x >= high) & (slope > 0)))
+        free = free_of(x, slope, limits)
         steepest = np.max(np.abs(slope[free]), initial=0.0)
         if steepest <= tol:
-            return result(True, "converged", rounds)
+            return result(True, CONVERGED, rounds)
         direction = np.zeros_like(x)
         if inverse is not None:
             direction[free] = inverse[np.ix_(free, free)] @ slope[free]
             if trusted and gained <= least_gain and 0 < 0.5 * direction @ slope <= least_gain:
-                return result(True, "converged: there is nothing left to gain that the rows could tell", rounds)
+                return result(True, NO_GAIN, rounds)
         if direction @ slope <= 0:
             inverse = None
             direction[free] = slope[free] * (0.5 * max_step / steepest)
@@ -117,7 +126,9 @@ def climb(
         if curvature > 1e-12 * np.linalg.norm(moved_by) * np.linalg.norm(bent_by):
             if inverse is None:
                 inverse = np.eye(len(x)) * curvature / (bent_by @ bent_by)
-            rho = 1 / curvature
-            shift = np.eye(len(x)) - rho * np.outer(moved_by, bent_by)
-            inverse = shift @ inverse @ shift.T + rho * np.outer(moved_by, moved_by)
+            # (I − s yᵀ/sᵀy) B (I − y sᵀ/sᵀy) + s sᵀ/sᵀy, in O(p²)
+            seen = inverse @ bent_by
+            crossed = np.outer(moved_by, seen) / curvature
+            more = (1 + bent_by @ seen / curvature) / curvature
+            inverse = inverse - crossed - crossed.T + more * np.outer(moved_by, moved_by)
     return result(False, "stopped early: the cap on rounds was reached", max_rounds)

@@ -13,7 +13,7 @@ from sitewise.data import Data
 from sitewise.evidence import Evidence
 from sitewise.inference import Inference, Solution
 from sitewise.inference.start import padded_sites
-from sitewise.learning.objective import GRADIENTS, pulls_on_host, with_slopes
+from sitewise.learning.objective import GRADIENTS, INPUTS, pulls_on_host, with_slopes
 from sitewise.model import Model, check
 from sitewise.parameters import walk
 from sitewise.runtime import programs
@@ -48,7 +48,6 @@ class ValueAndGrad:
         return ((value, solution), slopes) if self.has_aux else (value, slopes)
 
     def _concrete(self, model: Model, data: Data, sites: Sites | None) -> Evaluated:
-        # The host engine has no derivative in inducing inputs, which are numbers of a sparse model like the others.
         if on_host(model, data, sites) and pulls_on_host(model, (p.name for p, _ in walk(model))):
             return self.evaluate(*to_host((model, data, sites)))
         return _traced(self, *jax.tree.map(lambda a: jnp.asarray(a, WORKING_DTYPE), (model, data, sites)))
@@ -56,7 +55,8 @@ class ValueAndGrad:
     def evaluate(self, model: Model, data: Data, sites: Sites | None) -> Evaluated:
         """Value, derivatives and solution, for either kind of arrays."""
         start = padded_sites(model.likelihood, data, sites)
-        return with_slopes(self.inference, self.evidence, self.gradient, model, data, start)
+        inputs = any(p.name == INPUTS for p, _ in walk(model))
+        return with_slopes(self.inference, self.evidence, self.gradient, model, data, start, inputs=inputs)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))

@@ -9,12 +9,14 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from sitewise.data import Data, bucket
 from sitewise.kernels.distances import same_rows
 from sitewise.learning.base import Callback, SiteFit, one_for_each
 from sitewise.learning.checkpoint import Checkpoint
-from sitewise.learning.rehearsal import rehearsed
-from sitewise.learning.search import NestedSettings, Search
+from sitewise.learning.rehearsal import cheap_of, rehearsed
+from sitewise.learning.search import Best, NestedSettings, Search
 from sitewise.learning.together import run_together
 from sitewise.model import Model, check
 from sitewise.runtime import memory
@@ -76,7 +78,7 @@ class Nested(NestedSettings):
             if checkpoint is not None:
                 search.checkpoint = Checkpoint(Path(checkpoint), (repr(self), model, sites, seed), search.data)
                 rehearse = functools.partial(search.checkpoint.start, rehearse)
-            best = search.drive(*rehearse()) if sites is None else search.drive(starts[0])
+            best = self._first(search, *rehearse(), seed) if sites is None else search.drive(starts[0])
             for start in starts[1:]:
                 other = search.drive(start)
                 # An ascent that did not converge may have ended next to a pole of Laplace's evidence.
@@ -86,6 +88,10 @@ class Nested(NestedSettings):
             if search.checkpoint is not None:
                 search.checkpoint.done()
             return fit
+
+    def _first(self, search: Search, start: np.ndarray, inverse: np.ndarray | None, seed: int) -> Best:
+        """The ascent after a rehearsal, with its help where there was one."""
+        return search.drive(start, inverse, None if inverse is None else cheap_of(search, seed))
 
     def fit_many(
         self, models: Model | Sequence[Model], parts: Sequence[Data], done: Callable[[int], None] | None = None

@@ -37,7 +37,7 @@ from sitewise.inference.start import first_sites
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.parameters import Trainable
-from sitewise.priors import Marginals
+from sitewise.priors import Marginals, SparsePrior
 from sitewise.rows import Values, on_rows
 from sitewise.runtime import programs
 from sitewise.runtime.device import on_accelerator
@@ -46,6 +46,7 @@ from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
 GRADIENTS = ("fixed", "one_step", "implicit")
+INPUTS = "inducing"  # the name of the parameter Z of a sparse prior
 _ADJOINT_TOL = 1e-8
 _ROUNDING = 1e-12  # of a derivative that is zero, as a share of the terms that cancel in it
 
@@ -104,26 +105,38 @@ def profile(objective: Objective, model: Model, data: Data, vector: Array, sites
 
 
 def pulls_on_host(model: Model, names: Iterable[str]) -> bool:
-    """Whether the host engine has the gradient: it has none in the inputs of a kernel (trained inducing inputs)."""
-    parts = ("kernel", "mean", "likelihood")
+    """Whether the host engine has the gradient in the parameters of these names."""
+    parts = ("kernel", "mean", "likelihood", INPUTS)
     return model.prior.host and all(name.split(".")[0] in parts for name in names)
 
 
 def _profile(objective: Objective, model: Model, data: Data, vector: Array, sites: Sites) -> Evaluation:
     at = objective.trainable.from_vector(model, vector)
     value, by_model, solution = with_slopes(
-        objective.inference, objective.evidence, objective.gradient, at, data, sites
+        objective.inference,
+        objective.evidence,
+        objective.gradient,
+        at,
+        data,
+        sites,
+        inputs=INPUTS in objective.trainable.names,
     )
     prior, prior_slope = objective.log_prior_with_slope(vector)
     return Evaluation(value + prior, objective.trainable.pull(vector, by_model) + prior_slope, solution)
 
 
 def with_slopes(
-    method: Inference, evidence: Evidence, gradient: str, at: Model, data: Data, sites: Sites
+    method: Inference, evidence: Evidence, gradient: str, at: Model, data: Data, sites: Sites, *, inputs: bool = False
 ) -> tuple[Array, Model, Solution]:
-    """The evidence at the θ of this model, its derivative in every number of the model, and the solution there."""
+    """The evidence at the θ of this model, its derivative in every number of the model, and the solution there.
+
+    With `inputs` the inducing inputs of a sparse prior are among those numbers.
+    """
     likelihood = at.likelihood
-    gram, pull_gram = at.prior.gram_with_pull(data.X)
+    if isinstance(at.prior, SparsePrior):
+        gram, pull_gram = at.prior.gram_with_pull(data.X, inputs)
+    else:
+        gram, pull_gram = at.prior.gram_with_pull(data.X)
     if at.prior.exact and likelihood.conjugate:
         sites = first_sites(likelihood, data)
     reached = iterate(method, likelihood, gram, data, sites)

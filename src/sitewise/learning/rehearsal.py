@@ -8,19 +8,26 @@ hardly changes.  The search on all rows then needs few evaluations, and has the 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import jax
 import numpy as np
 
 from sitewise.data import Data
 from sitewise.kernels.distances import same_rows
+from sitewise.learning.guided import Cheap
 from sitewise.learning.objective import pulls_on_host
 from sitewise.learning.search import Search
+from sitewise.model import Model
+from sitewise.priors.inducing import select
 from sitewise.runtime.engine import on_host
 from sitewise.runtime.spread import agreed, is_spread, whole
+from sitewise.types import replace
 
 _ROWS, _PER_INPUT = 2_000, 5  # rows of a rehearsal, at least, and for each inducing input
 _SAVES = 3  # it is worth its time where all rows are at least this many times as many
+_INPUTS = 50  # of a rehearsal, at least
+_CHEAP = 20  # an evaluation that costs so many times less may be made many times for one
 TOL = 1e-4  # gradient per row; the optimum for all rows is farther away than this resolves
 
 
@@ -40,23 +47,15 @@ def rehearsed(search: Search, start: np.ndarray, seed: int) -> tuple[np.ndarray,
     some rows starts from the optimum for a third of them, as long as there are enough.  Where rows are spread over
     devices, every process searches with some of them by itself.
     """
-    prior, data = search.model.prior, search.data
-    apart = is_spread(data) and pulls_on_host(search.model, search.trainable.names) and on_host(search.model)
-    if prior.exact or not (search.on_host or apart) or not len(start):
+    apart = is_spread(search.data) and pulls_on_host(search.model, search.trainable.names) and on_host(search.model)
+    if search.model.prior.exact or not (search.on_host or apart) or not len(start):
         return start, None
-    inducing = getattr(prior, "inducing", ())
-    counted = np.count_nonzero(whole(data.weight) > 0)
-    settings = dataclasses.replace(search.settings, tol=max(TOL, search.settings.tol))
     found: tuple[np.ndarray, np.ndarray | None] = start, None
-    times = 1
-    while counted >= _SAVES * len(drawn := drawn_rows(data, len(inducing), seed, times)):
-        some = whole(jax.tree.map(lambda a, drawn=drawn: a[drawn], data))
-        first = Search(settings, search.model, some, len(drawn), None, None)
+    for first in _stages(search, seed):
         with same_rows(first.data.X):
             end = first.drive(*found)
-        if not end.success or search.trainable.at_bound(end.vector, search.limits):
-            break
-        found, times = (end.vector, end.inverse), _SAVES * times
+        if end.success and not search.trainable.at_bound(end.vector, search.limits):
+            found = end.vector, end.inverse
     if not apart:
         return found
     # A last digit that differs would lead processes different ways.
@@ -64,3 +63,61 @@ def rehearsed(search: Search, start: np.ndarray, seed: int) -> tuple[np.ndarray,
     empty = np.zeros((len(start), len(start)))
     some, vector, inverse = agreed((np.array(inverse is not None), vector, empty if inverse is None else inverse))
     return vector, inverse if some else None
+
+
+def _stages(search: Search, seed: int) -> Iterator[Search]:
+    """Searches with some of the rows, each with three times the rows of the one before, and with fewer inducing inputs.
+
+    A third of them costs a ninth, and is enough to learn where the optimum is about.  They do not stop before their
+    optimum: what is left to gain would be left to the search with all rows.
+    """
+    settings = dataclasses.replace(search.settings, tol=max(TOL, search.settings.tol), least_gain=0.0)
+    model = _with_fewer_inputs(search, seed)
+    inducing = len(getattr(model.prior, "inducing", ()))
+    counted = np.count_nonzero(whole(search.data.weight) > 0)
+    times = 1
+    while counted >= _SAVES * len(drawn := drawn_rows(search.data, inducing, seed, times)):
+        some = whole(jax.tree.map(lambda a, drawn=drawn: a[drawn], search.data))
+        yield Search(settings, model, some, len(drawn), None, None)
+        times *= _SAVES
+
+
+def _with_fewer_inputs(search: Search, seed: int) -> Model:
+    model, Z = search.model, np.asarray(getattr(search.model.prior, "inducing", ()))
+    count = max(_INPUTS, len(Z) // _SAVES)
+    if len(Z) <= count or "inducing" in search.trainable.names:
+        return model
+    # Centres of rows: a part of Z would leave gaps, and another optimum.
+    drawn = drawn_rows(search.data, count, seed, _SAVES**2)
+    fewer = select(whole(search.data.X[drawn]), "kmeans", count, kernel=model.prior.kernel, seed=seed)
+    return replace(model, prior=replace(model.prior, inducing=fewer))
+
+
+def cheap_of(search: Search, seed: int) -> Cheap | None:
+    """The objective per row, and its gradient, of the last stage that is cheap beside the search with all rows."""
+    whole_cost, found = search.rows * len(getattr(search.model.prior, "inducing", ())) ** 2, None
+    if search.model.prior.exact or not search.on_host:
+        return None
+    for stage in _stages(search, seed):
+        if _CHEAP * stage.rows * len(getattr(stage.model.prior, "inducing", ())) ** 2 <= whole_cost:
+            found = stage
+    return None if found is None else _Carried(found)
+
+
+class _Carried:
+    """Value and gradient of a search at any θ, inference started from the sites of the last one."""
+
+    def __init__(self, search: Search) -> None:
+        self._search, self._sites = search, search.first_sites
+
+    def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        search = self._search
+        with same_rows(search.data.X):
+            found = search.evaluate(vector, self._sites)
+            if not found.solution.outcome.settled:
+                found = search.evaluate(vector, search.first_sites)
+        settled = found.solution.outcome.settled
+        if settled:
+            self._sites = found.solution.sites
+        value = float(found.value) / search.rows if settled else -np.inf
+        return value, np.asarray(found.gradient) / search.rows

@@ -6,6 +6,7 @@ A search is a generator that requests evaluations, so that many of them can be a
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Generator, Mapping
 from typing import Any
 
@@ -23,7 +24,8 @@ from sitewise.inference.start import padded_sites
 from sitewise.learning.ascent import climb
 from sitewise.learning.base import Callback, SiteFit, climbed
 from sitewise.learning.checkpoint import Checkpoint
-from sitewise.learning.objective import GRADIENTS, Evaluation, Objective, profile, profiles, pulls_on_host
+from sitewise.learning.guided import Cheap, guided
+from sitewise.learning.objective import GRADIENTS, INPUTS, Evaluation, Objective, profile, profiles, pulls_on_host
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable
 from sitewise.runtime.device import on_processor
@@ -125,8 +127,11 @@ class Search:
         self.trace: list[dict[str, Any]] = []
         self.checkpoint: Checkpoint | None = None
         self.repeats = False  # whether the last answer was found by an earlier run
+        if sites is None and not settings.pair(model).inference.mean_only:
+            self.first_sites = self.model.prior.start(self.data.X, self.first_sites)
         self.limits = trainable.limits(settings.bounds, model.prior.least())
         self.rows = float(namespace(self.data.weight).sum(self.data.weight))
+        self.units = self._units()
         self.steepest = 2 * settings.tol  # gradient per row, the largest seen so far
         self.pair = settings.pair(model)
         exact_if_held = "fixed" if model.likelihood.log_concave else "implicit"
@@ -138,6 +143,16 @@ class Search:
             trainable.priors(settings.priors),
             settings.jacobian,
         )
+
+    def _units(self) -> np.ndarray:
+        """In what an ascent measures each entry: inducing inputs in spreads of their columns, others as they are."""
+        found = [np.ones(p.raw_size) for p in self.trainable.parameters]
+        if INPUTS in self.trainable.names:
+            Z = np.asarray(self.model.prior.inducing)  # type: ignore[attr-defined]
+            spread = np.std(Z, axis=0)
+            at = self.trainable.names.index(INPUTS)
+            found[at] = np.ravel(np.broadcast_to(np.where(spread > 0, spread, 1.0), Z.shape))
+        return np.concatenate(found) if found else np.zeros(0)
 
     def starts(self, restarts: int, seed: int) -> list[np.ndarray]:
         first = np.asarray(self.trainable.to_vector(self.model))
@@ -157,9 +172,9 @@ class Search:
         """The evaluation of many searches of this form; every argument has a leading axis."""
         return profiles(self.objective, models, data, vectors, sites)
 
-    def drive(self, start: np.ndarray, inverse: np.ndarray | None = None) -> Best:
+    def drive(self, start: np.ndarray, inverse: np.ndarray | None = None, cheap: Cheap | None = None) -> Best:
         """Answer one search's requests until it ends."""
-        run = self.run(start, inverse)
+        run = self.run(start, inverse, cheap)
         request = next(run)
         if self.checkpoint is not None:
             self.checkpoint.begin()
@@ -181,24 +196,25 @@ class Search:
         return found
 
     def run(
-        self, start: np.ndarray, inverse: np.ndarray | None = None
+        self, start: np.ndarray, inverse: np.ndarray | None = None, cheap: Cheap | None = None
     ) -> Generator[tuple[np.ndarray, Sites], Evaluation, Best]:
         """One ascent: it yields (θ, sites to start from), is sent the evaluation there, and returns the best point.
 
-        `inverse` is that of `climb`.
+        `inverse` is that of `climb`; `cheap` is a function of similar shape, see `guided`.
         """
         best: Best | None = None
         sites, fallbacks = self.first_sites, 0
         settings = self.settings
-        steps = climb(
-            start,
-            self.limits,
+        ascend = climb if cheap is None else functools.partial(guided, cheap)
+        steps = ascend(
+            start / self.units,
+            self.limits / self.units[:, None],
             tol=settings.tol,
             max_rounds=settings.max_rounds,
             inverse=inverse,
             least_gain=settings.least_gain * len(start) / self.rows,
         )
-        vector = next(steps) if len(start) else start
+        vector = next(steps) * self.units if len(start) else start
         while True:
             result = yield vector, sites
             if not result.solution.outcome.settled and sites is not self.first_sites:
@@ -231,7 +247,7 @@ class Search:
             if len(start) == 0:
                 return dataclasses.replace(best, success=True, reason="nothing to train; inference only")
             try:
-                vector = steps.send((value / self.rows, slope / self.rows))
+                vector = self.units * steps.send((value / self.rows, self.units * slope / self.rows))
             except StopIteration as stop:
                 end = stop.value
                 return dataclasses.replace(

@@ -328,6 +328,10 @@ class Prior(abc.ABC):
         """By name, the values below which a hyperparameter has no meaning in this structure: learners stay above."""
         return {}
 
+    def start(self, X: Array, sites: Sites) -> Sites:
+        """The likelihood's own first sites, as they are best for this structure, where variances count."""
+        return sites
+
     def as_full(self) -> Prior:
         """The same prior with a covariance matrix of all rows, which samplers need; itself where there is no such."""
         return self

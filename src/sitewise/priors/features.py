@@ -47,6 +47,7 @@ from sitewise.kernels import Kernel
 from sitewise.numerics import cholesky, triangular
 from sitewise.runtime import rowwise
 from sitewise.runtime.engine import Array, cond, is_host, namespace, stop_gradient
+from sitewise.runtime.threads import in_order
 from sitewise.types import fixed, module, replace, static
 
 _Result = TypeVar("_Result")  # an array, or a tree of arrays
@@ -156,12 +157,15 @@ class Features:
     phi: jax.Array | None = fixed()  # (blocks, rows of a block, m); None if it is recomputed
     resid: jax.Array = fixed()  # κ_ii − |φ_i|², at least 0
     block: int = static()  # rows of a block, at most
+    inputs: bool = static(False)  # whether the pullback of NumPy arrays goes to Z too; that of JAX arrays does
 
     @classmethod
-    def of(cls, whitened: Whitened, K_uu: jax.Array, X: jax.Array, block: int, keep: bool) -> Features:
+    def of(
+        cls, whitened: Whitened, K_uu: jax.Array, X: jax.Array, block: int, keep: bool, inputs: bool = False
+    ) -> Features:
         """`whitened.T` is computed from K_uu held constant (`stop_gradient`)."""
         held, rows = stop_gradient((whitened, X))
-        found = cls(held, K_uu, rows, None, held.variances(rows), block)
+        found = cls(held, K_uu, rows, None, held.variances(rows), block, inputs)
         if keep:
             found = replace(found, phi=found._stored())
         resid = found.each(lambda phi, diag: diag - row_products(phi, phi), found.resid)
@@ -176,8 +180,9 @@ class Features:
         if not self._on_host():
             return lax.map(lambda X: self.whitened(X)[0], self._split(self.X, "edge"))
         phi = np.zeros((*self._shape, len(self.whitened.Z)))
-        for place, X in zip(phi, self._inputs_on_host(), strict=True):
-            place[: len(X)] = self._phi_on_host(X)
+        inputs = self._inputs_on_host()
+        for place, X, found in zip(phi, inputs, in_order(self._phi_on_host, inputs), strict=True):
+            place[: len(X)] = found
         return phi
 
     @property
@@ -240,7 +245,7 @@ class Features:
         """function(Φ, *rows), which must be a sum over rows."""
         part = functools.partial(self._on_block, function)
         if self._on_host(*rows):
-            return functools.reduce(added, map(part, self._blocks_on_host(rows)))
+            return functools.reduce(added, in_order(part, self._blocks_on_host(rows)))
 
         def add(sums: _Result, block: _Block) -> tuple[_Result, None]:
             return added(sums, part(block)), None
@@ -253,7 +258,7 @@ class Features:
         """function(Φ, *rows), which must be arrays with the rows on their first axis."""
         part = functools.partial(self._on_block, function)
         if self._on_host(*rows):
-            return self._join_on_host([part(block) for block in self._blocks_on_host(rows)])
+            return self._join_on_host(list(in_order(part, self._blocks_on_host(rows))))
         return self._join(lax.map(part, self._blocks(rows)))
 
     def pull(
@@ -265,9 +270,8 @@ class Features:
     ) -> tuple[Features, Any]:
         """The cotangent of the features where function(Φ, *rows) = (K̄_xu, arrays of rows), and those arrays."""
         if self._on_host(diag_bar, *rows):
-            kernel_bar, values = self._pull_on_host(function, diag_bar, rows)
-            # The cotangent of Z stays zero: what trains the inducing inputs uses JAX arrays.
-            return self._cotangent(replace(self._zero(self.whitened), kernel=kernel_bar), K_uu_bar), values
+            kernel_bar, Z_bar, values = self._pull_on_host(function, diag_bar, rows)
+            return self._cotangent(replace(self._zero(self.whitened), kernel=kernel_bar, Z=Z_bar), K_uu_bar), values
 
         def add(sums: Whitened, block: _Block) -> tuple[Whitened, Any]:
             X, phi, (diag_bar, *values) = block
@@ -280,16 +284,23 @@ class Features:
 
     def _pull_on_host(
         self, function: Callable[..., tuple[Array, Any]], diag_bar: jax.Array, rows: tuple[jax.Array, ...]
-    ) -> tuple[Kernel, Any]:
-        """The cotangent of the kernel, and the values of the rows."""
+    ) -> tuple[Kernel, Array, Any]:
+        """The cotangents of the kernel and of Z, and the values of the rows."""
         Z: Array = self.whitened.Z
-        bar, found = self.whitened.pull_variances(self.X, diag_bar), []
-        for X, phi, values in self._blocks_on_host(rows):
-            K, back = self.whitened.kernel.matrix_with_pull(X, Z)
+        kernel: Kernel = self.whitened.kernel
+
+        def part(block: _Block) -> tuple[tuple[Kernel, Array], Any]:
+            X, phi, values = block
+            K, back = kernel.matrix_with_pull(X, Z)
             K_bar, value = function(times_upper(K, self.whitened.T) if phi is None else phi, *values)
-            bar = added(bar, back(K_bar))
+            by_rows = kernel.pull_rows(X, Z, K_bar) if self.inputs else np.zeros(Z.shape)
+            return (back(K_bar), by_rows), value
+
+        bar, found = (self.whitened.pull_variances(self.X, diag_bar), np.zeros(Z.shape)), []
+        for more, value in in_order(part, self._blocks_on_host(rows)):
+            bar = added(bar, more)
             found.append(value)
-        return bar, self._join_on_host(found)
+        return *bar, self._join_on_host(found)
 
     def _zero(self, tree: Any) -> Any:
         xp = namespace(self.X, self.whitened.T)

@@ -112,15 +112,22 @@ class SparsePrior(Module, Prior):
         """The cotangent of the mean, given that of the Gram."""
         return self.mean.pull(X, bar.mean)
 
-    def _features(self, X: Array, Z: Array, K: Array) -> Features:
-        """Given Z and κ(Z, Z)."""
+    def _features(self, X: Array, Z: Array, K: Array, inputs: bool = False) -> Features:
+        """Given Z and κ(Z, Z); `inputs` is that of `Features`."""
         K_uu = self._with_jitter(K)
         whitened = Whitened(self.kernel, Z, *cholesky.whitener(stop_gradient(K_uu)))
         numbers = self.block or (_ACCELERATOR_BLOCK if on_accelerator() else _CPU_BLOCK)
         keep = X.shape[0] * len(Z) <= self.keep
-        return Features.of(whitened, K_uu, X, max(1, numbers // len(Z)), keep)
+        return Features.of(whitened, K_uu, X, max(1, numbers // len(Z)), keep, inputs)
 
-    def gram_with_pull(self, X: Array) -> tuple[Gram, Callable[[Gram], SparsePrior]]:
+    def gram_with_pull(self, X: Array, inputs: bool = False) -> tuple[Gram, Callable[[Gram], SparsePrior]]:
+        """With `inputs` the pullback goes to Z too: through K_xu, block by block, and twice through the symmetric K_uu,
+
+            Z̄ = Σ_i K̄_xu[i, :] ∂κ(x_i, Z)/∂Z + (K̄_uu + K̄_uuᵀ) ∂κ(Z', Z)/∂Z at Z' = Z
+
+        For a stationary kernel that is two products of n×m with the columns, O(nmd).  Without `inputs` Z̄ is zero on
+        NumPy arrays; JAX's own pullback has it always.
+        """
         if not self._on_host(X):
             return super().gram_with_pull(X)
         Z = np.asarray(self.inducing, X.dtype)
@@ -128,15 +135,16 @@ class SparsePrior(Module, Prior):
 
         def pull(bar: Any) -> SparsePrior:
             K_uu_bar = bar.features.K_uu
-            by_jitter = self.jitter * np.trace(K_uu_bar) / len(Z) * np.eye(len(Z))
+            K_uu_bar = K_uu_bar + self.jitter * np.trace(K_uu_bar) / len(Z) * np.eye(len(Z))
+            by_rows = self.kernel.pull_rows(Z, Z, K_uu_bar + K_uu_bar.T) if inputs else 0.0
             return replace(
                 self,
-                kernel=added(bar.features.whitened.kernel, pull_uu(K_uu_bar + by_jitter)),
-                inducing=bar.features.whitened.Z,  # zero: what trains the inducing inputs uses JAX arrays
+                kernel=added(bar.features.whitened.kernel, pull_uu(K_uu_bar)),
+                inducing=bar.features.whitened.Z + by_rows,
                 mean=self._pull_mean(X, bar),
             )
 
-        return self._gram(X, self._features(X, Z, K)), pull
+        return self._gram(X, self._features(X, Z, K, inputs)), pull
 
     def posterior(self, X: jax.Array, sites: Sites) -> LatentPosterior:
         gram = self.gram(X)

@@ -43,6 +43,12 @@ class SparseClassPrior(SparsePrior):
     def _pull_mean(self, X: Array, bar: Gram) -> means.Mean:
         return self.mean
 
+    def start(self, X: Array, sites: Sites) -> Sites:
+        """Lowered by half the residual: E e^g = exp(m + (v + r)/2), and r, the same for all classes of a row, may be
+        hundreds.  The level of g is free (`likelihoods.softmax`), so that the fixed point has m lower by r/2."""
+        r = self.gram(X).features.resid
+        return Sites(sites.nat1 - 0.5 * sites.prec * r, sites.prec)
+
     def posterior(self, X: Array, sites: Sites) -> SparseClassPosterior:
         gram = self.gram(X)
         factor = gram.condition_with_factor(sites, None)[1]

@@ -35,6 +35,15 @@ def working_precision() -> Iterator[None]:
         yield
 
 
+def allowed_threads() -> int:
+    """How many threads BLAS was allowed before the scope in which this is called; 1 outside of every scope.
+
+    Several threads that are in a scope at the same time share them.
+    """
+    allowed = max((threads for _, threads in (*_shared, *_scopes.own)), default=1)
+    return max(1, allowed // max(1, _threads))
+
+
 class _Scopes(threading.local):
     """Of one thread: how many it is in, and the libraries that it has limited for itself."""
 

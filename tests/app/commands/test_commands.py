@@ -251,7 +251,7 @@ def test_certificate_says_which_evidence_to_trust(run, model, tmp_path, monkeypa
 def test_a_subsample_is_taken_only_when_asked_for(run, rows, write, tmp_path):
     big = write(tmp_path / "big.csv", 32 * rows)
     found = run("compare", big, "-t", "label", "--out", tmp_path / "c.html")
-    assert found.exit_code == 1 and "--max-rows 2000" in found.stderr and "--inducing 200" in found.stderr
+    assert found.exit_code == 1 and "--max-rows 2000" in found.stderr and "--inducing auto" in found.stderr
     found = run("fit", big, "-t", "label", "--max-rows", "64", "--out", tmp_path / "m.sitewise", "--json")
     assert found.exit_code == 0, found.stderr
     assert json.loads(found.stdout)["data"]["rows"] == 64 and "64 of 2048 rows were chosen" in found.stderr
