@@ -6,7 +6,7 @@ hybrid@ard          one lengthscale a feature
 vi@m500             sparse, with 500 inducing inputs by k-means
 ep@from-hybrid      started at the hyperparameters that the hybrid found
 hybrid-ep, hybrid-0.5   VI's sites with EP's evidence, of power 1 and 0.5, on any prior
-laplace-softplus, vi-softplus   searched on another scale, as by the programs of the printed tables (`softplus`)
+laplace-softplus    searched on another scale, as by the program of the printed tables (`softplus`)
 ep-frozen           EP as in the printed tables, whose sites are held while learning (`frozen`)
 mcmc                hyperparameters sampled (`sampled`)
 """
@@ -30,8 +30,7 @@ from sitewise_icml2023 import frozen, softplus
 # VI's sites with EP's evidence of this power; on a sparse prior the library's `hybrid` reads another evidence.
 EXTRA = {"hybrid-ep": 1.0, "hybrid-0.5": 0.5}
 KNOWN = (*(name for name, method in METHODS.items() if not method.samples), *EXTRA)
-FROZEN, SAMPLED = "ep-frozen", "mcmc"  # have no learner
-SEARCHED = {"laplace-softplus": "laplace", "vi-softplus": "vi"}
+FROZEN, SAMPLED, SEARCHED = "ep-frozen", "mcmc", "laplace-softplus"  # have no learner of their own
 # Beyond these bounds sparse evidences are flat; without them a run to a corner never ends.
 SPARSE_BOUNDS = {"kernel.lengthscale": (0.05, 500.0), "kernel.variance": (1e-3, 1e5)}
 # Algorithm 1 on robust regression: published numbers of rounds.
@@ -51,7 +50,7 @@ class Method:
 def parse(text: str) -> Method:
     """The method that a name such as vi@m500 stands for."""
     name, *modifiers = text.split("@")
-    every = (*KNOWN, FROZEN, SAMPLED, *SEARCHED)
+    every = (*KNOWN, FROZEN, SAMPLED, SEARCHED)
     if name not in every:
         raise UserError(f"Unknown method {name!r}; choose one of {', '.join(every)}.")
     method = Method(name)
@@ -112,10 +111,8 @@ def fit(text: str, kind: str, name: str, X: np.ndarray, y: np.ndarray) -> SiteFi
         start = learner(first, kind, name).fit(start, data).model
     if method.learner == FROZEN:
         return frozen.fit(start, data)
-    if method.learner in SEARCHED:
-        plain = learner(dataclasses.replace(method, learner=SEARCHED[method.learner]), kind, name)
-        assert isinstance(plain, Nested)
-        return softplus.fit(plain, start, data)
+    if method.learner == SEARCHED:
+        return softplus.fit(start, data)
     chosen = learner(method, kind, name)
     if isinstance(chosen, VEM) and not method.inducing:
         return lean.fit_many(chosen, start, [data])[0]

@@ -19,6 +19,7 @@ class Item:
     why       what is known about a number that is not met
     shown     texts for a page, where numbers alone say too little: (printed, ours)
     one_seed  ours is an estimate: one seed of ten was run
+    stands_in the name of another method, if ours is of that one
     """
 
     where: str
@@ -31,6 +32,7 @@ class Item:
     why: str = ""
     shown: tuple[str, str] | None = None
     one_seed: bool = False
+    stands_in: str = ""
 
     @property
     def difference(self) -> float | None:
@@ -47,7 +49,9 @@ class Item:
     @property
     def mark(self) -> str:
         mark = {MET: "✓", ERRATUM: self.erratum, MISSED: "✗", NOT_RUN: "not run"}[self.verdict]
-        return f"{mark}¹" if self.one_seed and self.ours is not None else mark
+        if self.ours is None:
+            return mark
+        return mark + "¹" * self.one_seed + "²" * bool(self.stands_in)
 
 
 def statement(where: str, line: str, printed: str, ours: str, holds: bool | None, erratum: str = "") -> Item:
