@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sitewise import VI, Data, GPClassifier, Laplace, Model, evidence, kernels, likelihoods, posterior
+from sitewise import VI, Data, GPClassifier, Laplace, Model, evidence, kernels, likelihoods, posterior, value_and_grad
 from sitewise.inference.start import first_sites
 from sitewise.learning.base import all_evidences
 from sitewise.learning.minibatch import MiniBatch
@@ -196,3 +196,5 @@ def test_vi_starts_below_a_wide_residual(data):
     # The residual, common to the classes of a row, only lowers the bound: by half of it a row.
     narrow = evidence.elbo(wide, data, found.sites) + 0.5 * resid.sum()
     assert -data.rows * np.log(CLASSES) * 3 < narrow < 0
+    value, _ = value_and_grad(VI(tol=1e-6), evidence.elbo, "fixed")(wide, data)  # starts there too
+    assert value == pytest.approx(evidence.elbo(wide, data, found.sites), rel=1e-6)

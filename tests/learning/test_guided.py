@@ -78,6 +78,14 @@ def test_it_stops_where_there_is_nothing_left_to_gain():
     assert len(points) < len(_run(guided(_cheap, START, WIDE, **SETTINGS))[1])
 
 
+@pytest.mark.parametrize("guide", [_useless, lambda x: (-500.0 * x @ x, -1000.0 * x)], ids=["flat", "too curved"])
+def test_a_bad_guide_does_not_end_the_ascent_early(guide):
+    """A small box, or a guide of too much curvature, leaves nothing to gain by itself: that is no reason to stop."""
+    end, _ = _run(guided(guide, START, WIDE, **SETTINGS, least_gain=1e-2))
+    first, best = _costly(START)[0], _costly(SHIFT)[0]
+    assert end.value - first > 0.75 * (best - first)
+
+
 def test_a_sparse_search_with_a_guide_has_the_optimum_of_one_without(monkeypatch):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(900, 2))

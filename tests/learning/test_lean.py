@@ -84,8 +84,17 @@ def test_student_t_with_the_published_settings():
 def test_a_round_that_is_not_finite_ends_the_run():
     data = binary(30, 5)[1]
     model = Model.full(kernels.Matern52(variance=1e4), likelihoods.Poisson())
-    (fit,) = lean.fit_many(VEM(max_rounds=3), model, [Data.of(data.X, np.arange(data.rows, dtype=float))])
-    assert fit.reason == NOT_FINITE and not fit.converged and np.isfinite(fit.objective)
+    counts = Data.of(data.X, np.arange(data.rows, dtype=float))
+    (fit,) = lean.fit_many(VEM(max_rounds=3), model, [counts])
+    assert fit.reason == VEM(max_rounds=3).fit(model, counts).reason == NOT_FINITE
+    assert not fit.converged and np.isfinite(fit.objective)
+
+
+def test_other_priors_are_refused():
+    data = binary(30, 5)[1]
+    sparse = Model.sparse(kernels.Matern52(), likelihoods.BernoulliProbit(), np.asarray(data.X)[:5])
+    with pytest.raises(ValueError, match=r"use VEM\.fit_many"):
+        lean.fit_many(VEM(), sparse, [data])
 
 
 def test_no_parts_no_fits():

@@ -1,6 +1,9 @@
 import threading
+import time
 
+import jax
 import numpy as np
+import pytest
 import threadpoolctl
 
 from sitewise import EP, Data, Model, evidence, kernels, likelihoods, value_and_grad
@@ -35,6 +38,30 @@ def test_an_error_of_a_block_is_raised():
         except ZeroDivisionError:
             return
     raise AssertionError("no error")
+
+
+def test_after_an_error_nothing_is_begun():
+    done = []
+
+    def fail_first(k):
+        if k == 0:
+            raise ZeroDivisionError
+        done.append(k)
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"), working_precision():
+        with pytest.raises(ZeroDivisionError):
+            list(in_order(fail_first, range(100)))
+        at_once = len(done)
+    assert at_once < 10
+    time.sleep(0.1)
+    assert len(done) == at_once
+
+
+def test_the_default_device_is_that_of_the_caller():
+    with threadpoolctl.threadpool_limits(2, user_api="blas"), working_precision():
+        with jax.default_device("cpu"):
+            inside = list(in_order(lambda _: jax.config.values["jax_default_device"], range(4)))
+        assert inside == ["cpu"] * 4
 
 
 def test_sparse_evidence_is_the_same_to_the_last_digit():

@@ -95,8 +95,8 @@ class GPClassifier(ClassifierMixin, GPBase):
         on two cores, or "60s" for another time (`priors.inducing.how_many`: a rule of the numbers of rows, no clock;
         the full GP where that is as fast); None for none
     inducing : how they are chosen: "kmeans"; "refreshed", k-means once more in the lengthscales of columns that some of
-        the rows have taught; "trained", moved from there to where the evidence is greatest, which takes several times
-        as long and is worth it where m is small; "greedy"; or a table of inputs
+        the rows have taught; "trained", moved from those of k-means to where the evidence is greatest, which takes
+        several times as long and is worth it where m is small; "greedy"; or a table of inputs
     jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
     class_weight : None, "balanced" or {class: weight}, as in scikit-learn
     multi_class : "joint", "one_vs_rest", or "auto": joint where that is possible (method "hybrid", "vi" or "laplace",

@@ -81,8 +81,8 @@ class GPRegressor(ValuePredictions):
         on two cores, or "60s" for another time (`priors.inducing.how_many`: a rule of the numbers of rows, no clock;
         the full GP where that is as fast); None for none
     inducing : how they are chosen: "kmeans"; "refreshed", k-means once more in the lengthscales of columns that some of
-        the rows have taught; "trained", moved from there to where the evidence is greatest, which takes several times
-        as long and is worth it where m is small; "greedy"; or a table of inputs
+        the rows have taught; "trained", moved from those of k-means to where the evidence is greatest, which takes
+        several times as long and is worth it where m is small; "greedy"; or a table of inputs
     jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
     random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters; verbose may
         be a function, which is called with what is being done and the share of it that is done

@@ -19,7 +19,7 @@ import numpy as np
 from sitewise.data import Data
 from sitewise.inference.linearise import adjoint, slopes
 from sitewise.inference.loop import iterate
-from sitewise.inference.start import first_sites
+from sitewise.inference.start import start_of
 from sitewise.inference.update import Point, SiteUpdate, Solution
 from sitewise.model import Model
 from sitewise.priors import Gram
@@ -46,7 +46,7 @@ def solve(method: SiteUpdate, model: Model, data: Data, sites: Sites | None = No
 
 
 def _solve_in_turn(method: SiteUpdate, model: Model, data: Data, sites: Sites | None) -> Solution:
-    first = _first_sites(method, model, data)
+    first = start_of(method, model, data)
     solution = _solve(method, model, data, first if sites is None else sites)
     if isinstance(solution.code, jax.core.Tracer) or solution.outcome.settled:
         return solution
@@ -58,14 +58,9 @@ def _solve_in_turn(method: SiteUpdate, model: Model, data: Data, sites: Sites | 
     return solve_by_fallbacks(method, model, data, solution)
 
 
-def _first_sites(method: SiteUpdate, model: Model, data: Data) -> Sites:
-    first = first_sites(model.likelihood, data)
-    return first if method.mean_only else model.prior.start(data.X, first)
-
-
 def solve_by_fallbacks(method: SiteUpdate, model: Model, data: Data, failed: Solution) -> Solution:
     """The solution of the first fallback that converges, or `failed`; the outcome says whose sites they are."""
-    first = _first_sites(method, model, data)
+    first = start_of(method, model, data)
     for other in method.fallbacks():
         found = _solve(other, model, data, first)
         if found.outcome.settled:

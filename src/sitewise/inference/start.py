@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from sitewise.data import Data
+from sitewise.inference.update import SiteUpdate
 from sitewise.likelihoods import Likelihood
+from sitewise.model import Model
 from sitewise.runtime import programs, rowwise
 from sitewise.runtime.engine import Array, is_host, namespace
 from sitewise.sites import Sites
@@ -41,6 +43,14 @@ def first_sites(likelihood: Likelihood, data: Data) -> Sites:
 def _initial_rows(_: None, likelihood: Likelihood, rows: tuple[Array, Array]) -> tuple[tuple[Any, ...], tuple[()]]:
     weight, y = rows
     return tuple(initial_sites(likelihood, Data(jnp.zeros((weight.shape[0], 0)), jnp.moveaxis(y, -1, 0), weight))), ()
+
+
+def start_of(method: SiteUpdate, model: Model, data: Data, sites: Sites | None = None) -> Sites:
+    """These sites, with zeros for further rows; without sites, the likelihood's own as they are best for the prior."""
+    if sites is not None:
+        return padded_sites(model.likelihood, data, sites)
+    first = first_sites(model.likelihood, data)
+    return first if method.mean_only else model.prior.start(data.X, first)
 
 
 def padded_sites(likelihood: Likelihood, data: Data, sites: Sites | None) -> Sites:

@@ -87,8 +87,13 @@ class Stationary(Kernel):
         return some.unpack(values), pull
 
     def pairs_pull_rows(self, A: np.ndarray, B: np.ndarray, bar: np.ndarray) -> np.ndarray:
-        """d² = Σ_k (a_k − b_k)²/ℓ_k², so that ∂d²_ij/∂b_jk = −2 (a_ik − b_jk)/ℓ_k²; two products with the weights."""
+        """d² = Σ_k (a_k − b_k)²/ℓ_k², so that ∂d²_ij/∂b_jk = −2 (a_ik − b_jk)/ℓ_k²; two products with the weights.
+
+        Rows are centred first: far from the origin the two products would cancel.
+        """
         A, B = self._scaled(A, B)
+        centre = np.median(B, axis=0)
+        A, B = A - centre, B - centre
         d2 = squared_distances(A, B)
         weights = np.reshape(self._shape_with_pull(d2.ravel())[1](bar.ravel())[1], d2.shape)
         return 2 * (weights.sum(axis=0)[:, None] * B - weights.T @ A) / self.lengthscale

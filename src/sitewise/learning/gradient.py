@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from sitewise.data import Data
 from sitewise.evidence import Evidence
 from sitewise.inference import Inference, Solution
-from sitewise.inference.start import padded_sites
+from sitewise.inference.start import start_of
 from sitewise.learning.objective import GRADIENTS, INPUTS, pulls_on_host, with_slopes
 from sitewise.model import Model, check
 from sitewise.parameters import walk
@@ -54,7 +54,7 @@ class ValueAndGrad:
 
     def evaluate(self, model: Model, data: Data, sites: Sites | None) -> Evaluated:
         """Value, derivatives and solution, for either kind of arrays."""
-        start = padded_sites(model.likelihood, data, sites)
+        start = start_of(self.inference, model, data, sites)
         inputs = any(p.name == INPUTS for p, _ in walk(model))
         return with_slopes(self.inference, self.evidence, self.gradient, model, data, start, inputs=inputs)
 

@@ -45,13 +45,14 @@ def guided(
 ) -> Generator[np.ndarray, tuple[float, np.ndarray], Ascent]:
     """As `climb`, with the help of a cheap function; `inverse` is that of its Hessian.
 
-    It stops, besides, where the corrected function has no more than `least_gain` to gain.
+    It stops, besides, where the corrected function has no more than `least_gain` to gain.  That is believed after a
+    turn that gained what was expected, and not where the box is what holds the maximum.
     """
     x = np.clip(start, *limits.T)
     value, slope = yield x
     base, below = cheap(x)
-    size, bend, turn = _STEP, np.zeros((len(x), len(x))), 0
-    while turn < min(_TURNS, max_rounds) and size > _SMALLEST and np.isfinite(value) and np.isfinite(base):
+    size, bend, turn, believed = _STEP, np.zeros((len(x), len(x))), 0, False
+    while turn < min(_TURNS, max_rounds) and size > _SMALLEST and np.all(np.isfinite([value, base, *below])):
         steepest = np.max(np.abs(slope[free_of(x, slope, limits)]), initial=0.0)
         if steepest <= tol:
             return Ascent(x, value, True, CONVERGED, turn, inverse)
@@ -60,7 +61,10 @@ def guided(
         end = maximise(corrected, x, box, tol=max(tol, _PART * steepest), max_rounds=_INNER, inverse=inverse)
         inverse, moved_by, expected = end.inverse, end.x - x, end.value - base
         if end.converged and 0 <= expected <= least_gain:
-            return Ascent(x, value, True, NO_GAIN, turn, inverse)
+            held = np.any((end.x == box.T) & (end.x != limits.T))
+            if believed and not held:
+                return Ascent(x, value, True, NO_GAIN, turn, inverse)
+            break
         if not expected > 0:
             break
         turn += 1
@@ -72,14 +76,21 @@ def guided(
         gained = (new_value - value) / expected
         if np.isfinite(new_base):
             bend = _bent(bend, moved_by, new_slope - slope, new_below - below)
-        if gained < _BAD:
+        believed = gained > _BAD
+        if not believed:
             size = 0.3 * float(np.max(np.abs(moved_by)))
         elif gained > _GOOD:
             size = min(2 * size, _STEP)
         if new_value > value:
             x, value, slope, base, below = end.x, new_value, new_slope, new_base, new_below
     rest = climb(
-        x, limits, tol=tol, max_rounds=max_rounds - turn, inverse=inverse, least_gain=least_gain, known=(value, slope)
+        x,
+        limits,
+        tol=tol,
+        max_rounds=max_rounds - turn,
+        inverse=inverse if believed else None,  # the curvature of a function that was no help
+        least_gain=least_gain,
+        known=(value, slope),
     )
     end = yield from rest
     return Ascent(end.x, end.value, end.converged, end.reason, turn + end.rounds, end.inverse)

@@ -30,9 +30,7 @@ def refreshed(learner: Nested, model: Model, data: Data, seed: int, choice: str 
     `choice` and `seed` are those of `inducing.select`.  Where k-means does not depend on the kernel, the model is
     returned as it is.
     """
-    prior = model.prior
-    if not isinstance(prior, SparsePrior):
-        raise ValueError(f"{type(prior).__name__} has no inducing inputs to choose; use Model.sparse.")
+    prior = _sparse(model)
     X = np.asarray(data.X)
     if choice == "kmeans" and not has_lengthscales(prior.kernel, X.shape[1]):
         return model
@@ -53,7 +51,7 @@ def trained(learner: Nested, model: Model, data: Data, seed: int) -> Model:
     Inputs are no parameters of the model that a maximum of the evidence, if it is a bound, could overfit; EP's evidence
     (FITC's) is none.  The ascent starts from the optimum for the inputs as they are.
     """
-    Z = np.asarray(getattr(model.prior, "inducing", ()))
+    Z = np.asarray(_sparse(model).inducing)
     if Z.size > _MOST:
         raise ValueError(
             f"{len(Z)} inducing inputs of {Z.shape[1]} columns are {Z.size} numbers, more than the {_MOST} that can be "
@@ -61,8 +59,16 @@ def trained(learner: Nested, model: Model, data: Data, seed: int) -> Model:
         )
     model = learner.fit(model, data, seed=seed).model
     some = jax.tree.map(lambda a: np.asarray(a)[drawn_rows(data, len(Z), seed, _TIMES)], data)
-    settings = dataclasses.replace(learner, train=(*learner.train, INPUTS), max_rounds=_ROUNDS, restarts=0)
+    settings = dataclasses.replace(
+        learner, train=(*learner.train, INPUTS), max_rounds=min(_ROUNDS, learner.max_rounds), restarts=0
+    )
     with working_precision():
         search = Search(settings, model, some, bucket(some.rows), None, None)
         best = search.drive(search.starts(0, seed)[0])
         return search.finish(best).model
+
+
+def _sparse(model: Model) -> SparsePrior:
+    if not isinstance(model.prior, SparsePrior):
+        raise ValueError(f"{type(model.prior).__name__} has no inducing inputs to choose; use Model.sparse.")
+    return model.prior

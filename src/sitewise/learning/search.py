@@ -20,7 +20,7 @@ from sitewise.evidence import Evidence
 from sitewise.hyperpriors import HyperPrior
 from sitewise.inference import VI, Inference, Solution
 from sitewise.inference.solve import solve_by_fallbacks
-from sitewise.inference.start import padded_sites
+from sitewise.inference.start import start_of
 from sitewise.learning.ascent import climb
 from sitewise.learning.base import Callback, SiteFit, climbed
 from sitewise.learning.checkpoint import Checkpoint
@@ -123,17 +123,15 @@ class Search:
         self.trainable = trainable = Trainable.of(model, settings.fixed, settings.train, tied=settings.tied)
         self.on_host = pulls_on_host(model, trainable.names) and on_host(model, data, sites)
         self.data = to_host(data) if self.on_host else data.to_bucket(size)
-        self.first_sites = padded_sites(self.model.likelihood, self.data, sites)
+        self.pair = settings.pair(model)
+        self.first_sites = start_of(self.pair.inference, self.model, self.data, sites)
         self.trace: list[dict[str, Any]] = []
         self.checkpoint: Checkpoint | None = None
         self.repeats = False  # whether the last answer was found by an earlier run
-        if sites is None and not settings.pair(model).inference.mean_only:
-            self.first_sites = self.model.prior.start(self.data.X, self.first_sites)
         self.limits = trainable.limits(settings.bounds, model.prior.least())
         self.rows = float(namespace(self.data.weight).sum(self.data.weight))
         self.units = self._units()
         self.steepest = 2 * settings.tol  # gradient per row, the largest seen so far
-        self.pair = settings.pair(model)
         exact_if_held = "fixed" if model.likelihood.log_concave else "implicit"
         self.objective = Objective(
             self.pair.inference,

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
+
+import jax
 
 from sitewise.runtime import processes
 from sitewise.runtime.precision import allowed_threads, working_precision
@@ -33,16 +35,22 @@ def in_order(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> It
     if threads not in _pools:
         _pools[threads] = ThreadPoolExecutor(threads, "sitewise")
     pool, waiting = _pools[threads], collections.deque[Future[_Result]]()
-    for item in items:
-        waiting.append(pool.submit(_apply, function, item))
-        if len(waiting) >= _AHEAD * threads:
+    device = jax.config.values["jax_default_device"]
+    try:
+        for item in items:
+            waiting.append(pool.submit(_apply, device, function, item))
+            if len(waiting) >= _AHEAD * threads:
+                yield waiting.popleft().result()
+        while waiting:
             yield waiting.popleft().result()
-    while waiting:
-        yield waiting.popleft().result()
+    finally:  # after an error, or where the caller wants no more: nothing goes on behind its back
+        for begun in waiting:
+            begun.cancel()
+        wait(waiting)
 
 
-def _apply(function: Callable[[_Item], _Result], item: _Item) -> _Result:
-    with working_precision():  # which belongs to a thread
+def _apply(device: Any, function: Callable[[_Item], _Result], item: _Item) -> _Result:
+    with jax.default_device(device), working_precision():  # which belong to a thread
         return function(item)
 
 

@@ -21,6 +21,7 @@ import sitewise
 from sitewise import Nested, evidence, posterior
 from sitewise.data import Data, bucket
 from sitewise.learning.base import SiteFit
+from sitewise.likelihoods import BernoulliProbit
 from sitewise.metrics import accuracy
 from sitewise.runtime.device import on_processor
 from sitewise.runtime.precision import working_precision
@@ -158,7 +159,7 @@ def _row(task: Task, record: DataSet, rows: protocols.Fold, fit: SiteFit, wall: 
         else:
             hits = None
         evidences = fit.evidences
-        more = {"ep_at_theta": _ep_at_theta(fit)} if fit.method == "hybrid-vem" and fit.model.prior.exact else {}
+        more = _ep_at_theta(fit) if record.kind == "classification" and fit.method == "hybrid-vem" else {}
     return {
         **dict(zip(KEY, task.key, strict=True)),
         "n": len(rows.y),
@@ -180,11 +181,11 @@ def _row(task: Task, record: DataSet, rows: protocols.Fold, fit: SiteFit, wall: 
     }
 
 
-def _ep_at_theta(fit: SiteFit) -> float:
+def _ep_at_theta(fit: SiteFit) -> dict[str, float]:
     """What nested learning sees at the hyperparameters that Algorithm 1 found: sites converged, exact expectations."""
-    likelihood = dataclasses.replace(fit.model.likelihood, quadrature=type(fit.model.likelihood)().quadrature)
-    model = dataclasses.replace(fit.model, likelihood=likelihood)
-    return Nested(evidence=evidence.ep, fixed=("kernel.*", "likelihood.*")).fit(model, fit.data).objective
+    model = dataclasses.replace(fit.model, likelihood=BernoulliProbit())
+    at = Nested(evidence=evidence.ep, fixed=("kernel.*",)).fit(model, fit.data)
+    return {"ep_at_theta": at.objective} if at.converged else {}
 
 
 _last_shape: tuple[int, int] | None = None
