@@ -59,7 +59,9 @@ def test_sets_of_similar_size_are_one_group():
 
     assert group("fertility") == group("hepatitis") != group("ionosphere") == group("monks-2")
     assert group("fertility", "vi@ard") != group("hepatitis", "vi@ard")
-    assert group("fertility", "hybrid-vem")[0] == "fertility"
+    assert group("spect") == group("parkinsons")
+    assert group("fertility", "hybrid-vem") == group("hepatitis", "hybrid-vem")
+    assert group("spect", "hybrid-vem") != group("parkinsons", "hybrid-vem")  # of 212 and 156 rows: padding costs more
 
 
 def test_columns_of_zeros_change_no_fit(paper_data):

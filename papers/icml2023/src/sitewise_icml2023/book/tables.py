@@ -47,8 +47,6 @@ WHY = {
     ("table1-seed42", "breast-cancer-wisc-diag", "hybrid-vem"): "cut",
     ("table-ep-init", "breast-cancer-wisc-diag", "hybrid-vem"): "cut",
     ("table-ep-init", "acute-inflammation", "laplace"): "flat",
-    ("table1-seed42", "balloons", "hybrid-vem"): "balloons",
-    ("table-ep-init", "balloons", "hybrid-vem"): "balloons",
     ("table-ep-init", "", "ep@from-hybrid"): "start",
     ("table3", "", "laplace"): "all rows",
     ("table3", "", "ep"): "all rows",
