@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import numpy as np
 
 from sitewise_icml2023 import paper
@@ -141,7 +142,8 @@ def relative(stored: Stored) -> list[Item]:
             both = (None, None) if found is None else (float(found.mean()), float(found.std()))
             for what, value, number in zip(("mean", "sd"), printed["legend"][m], both, strict=True):
                 out.append(Item(where, f"{m}: {what} of the legend", "legend", value, number, 5e-4 + 2e-3, erratum))
-    return out
+    # The accuracies of the ARD figure are those of the tables, and miss where the tables do.
+    return [item if item.erratum else dataclasses.replace(item, why="ard") for item in out]
 
 
 def conflict(stored: Stored) -> list[Item]:

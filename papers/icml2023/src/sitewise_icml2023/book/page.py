@@ -31,7 +31,7 @@ WHY = {
     "stock ep": "EP converged on every fold here; the printed standard deviation of 0.242, three times that of the "
     "other methods, suggests that it did not there",
     "robust": "made by another program, with optimisers and stopping rules that are not recorded",
-    "chains": "short chains along the ridge of large σ, see the diagnostics below",
+    "chains": "the printed chains are another program's; ours have mixed where the diagnostics below flag no fold",
     "bold": "marks of a t-test at p = 0.05, which turn on single folds",
     "conflict": "a run that settles is told from one that falls by the last digits",
 }
