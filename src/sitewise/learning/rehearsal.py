@@ -2,7 +2,8 @@
 
 A sparse GP costs O(nm²) a step, and most steps of a search go to where the optimum is not.  With a third of the rows
 they cost a third, and end near the optimum for all; the Hessian per row, which the ascent has estimated on the way,
-hardly changes.  The search on all rows then needs few evaluations, and has the same optimum.
+hardly changes.  The search on all rows then needs few evaluations, and has the same optimum.  A rehearsal has fewer inducing inputs as
+well, and its objective, which costs a small part of that of all rows, guides the steps of the search (`guided`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from sitewise.data import Data
 from sitewise.kernels.distances import same_rows
 from sitewise.learning.guided import Cheap
-from sitewise.learning.objective import pulls_on_host
+from sitewise.learning.objective import INPUTS, pulls_on_host
 from sitewise.learning.search import Search
 from sitewise.model import Model
 from sitewise.priors.inducing import select
@@ -85,7 +86,7 @@ def _stages(search: Search, seed: int) -> Iterator[Search]:
 def _with_fewer_inputs(search: Search, seed: int) -> Model:
     model, Z = search.model, np.asarray(getattr(search.model.prior, "inducing", ()))
     count = max(_INPUTS, len(Z) // _SAVES)
-    if len(Z) <= count or "inducing" in search.trainable.names:
+    if len(Z) <= count or INPUTS in search.trainable.names:
         return model
     # Centres of rows: a part of Z would leave gaps, and another optimum.
     drawn = drawn_rows(search.data, count, seed, _SAVES**2)
