@@ -3,7 +3,8 @@
 A sparse GP costs O(nm²) a step, and most steps of a search go to where the optimum is not.  With a third of the rows
 they cost a third, and end near the optimum for all; the Hessian per row, which the ascent has estimated on the way,
 hardly changes.  The search on all rows then needs few evaluations, and has the same optimum.  A rehearsal has
-fewer inducing inputs as well, and its objective, which costs a small part of that of all rows, guides the steps of the search (`guided`).
+fewer inducing inputs as well, and its objective, which costs a small part of that of all rows, guides the steps of the
+search (`guided`).
 """
 
 from __future__ import annotations
