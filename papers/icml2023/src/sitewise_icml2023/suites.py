@@ -10,7 +10,7 @@ from sitewise_icml2023.protocols import SEEDS
 from sitewise_icml2023.registry import get, suite
 
 FOUR = ("laplace", "ep", "vi", "hybrid")
-PRINTED = ("ep-frozen", "laplace-softplus")  # learned as in the printed tables
+PRINTED = ("ep-frozen", "laplace-softplus", "vi-joint")  # learned as in the printed tables
 INDUCING = 500
 SLOW = ("hybrid-vem", "mcmc")
 ROBUST = ("neal", "boston", "stock")

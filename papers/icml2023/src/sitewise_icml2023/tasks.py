@@ -25,7 +25,7 @@ from sitewise.likelihoods import BernoulliProbit
 from sitewise.metrics import accuracy
 from sitewise.runtime.device import on_processor
 from sitewise.runtime.precision import working_precision
-from sitewise_icml2023 import protocols, sampled, variants
+from sitewise_icml2023 import joint, protocols, sampled, variants
 from sitewise_icml2023.registry import DataSet, get
 
 KEY = ("set", "protocol", "seed", "fold", "method")
@@ -84,8 +84,9 @@ def run(task: Task) -> dict[str, Any]:
     record, rows = load(task)
     wall, cpu = time.perf_counter(), time.process_time()
     method = variants.parse(task.method)
-    if method.learner == variants.SAMPLED:
-        found = sampled.row(variants.model(method, record.kind, rows.X), record.kind, rows)
+    if method.learner in (variants.SAMPLED, variants.JOINT):
+        model = variants.model(method, record.kind, rows.X)
+        found = joint.row(model, rows) if method.learner == variants.JOINT else sampled.row(model, record.kind, rows)
         spent = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
         return {**dict(zip(KEY, task.key, strict=True)), "n": len(rows.y), **found, **spent, **provenance()}
     fit = variants.fit(task.method, record.kind, record.name, rows.X, rows.y)

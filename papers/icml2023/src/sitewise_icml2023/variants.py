@@ -8,6 +8,7 @@ ep@from-hybrid      started at the hyperparameters that the hybrid found
 hybrid-ep, hybrid-0.5   VI's sites with EP's evidence, of power 1 and 0.5, on any prior
 laplace-softplus    searched on another scale, as by the program of the printed tables (`softplus`)
 ep-frozen           EP as in the printed tables, whose sites are held while learning (`frozen`)
+vi-joint            VI as in the printed tables: q and the hyperparameters in one search (`joint`)
 mcmc                hyperparameters sampled (`sampled`)
 """
 
@@ -30,7 +31,8 @@ from sitewise_icml2023 import frozen, softplus
 # VI's sites with EP's evidence of this power; on a sparse prior the library's `hybrid` reads another evidence.
 EXTRA = {"hybrid-ep": 1.0, "hybrid-0.5": 0.5}
 KNOWN = (*(name for name, method in METHODS.items() if not method.samples), *EXTRA)
-FROZEN, SAMPLED, SEARCHED = "ep-frozen", "mcmc", "laplace-softplus"  # have no learner of their own
+# These have no learner of their own, and the last two no sites.
+FROZEN, SEARCHED, JOINT, SAMPLED = "ep-frozen", "laplace-softplus", "vi-joint", "mcmc"
 # Beyond these bounds sparse evidences are flat; without them a run to a corner never ends.
 SPARSE_BOUNDS = {"kernel.lengthscale": (0.05, 500.0), "kernel.variance": (1e-3, 1e5)}
 # Algorithm 1 on robust regression: published numbers of rounds.
@@ -50,7 +52,7 @@ class Method:
 def parse(text: str) -> Method:
     """The method that a name such as vi@m500 stands for."""
     name, *modifiers = text.split("@")
-    every = (*KNOWN, FROZEN, SAMPLED, SEARCHED)
+    every = (*KNOWN, FROZEN, SEARCHED, JOINT, SAMPLED)
     if name not in every:
         raise UserError(f"Unknown method {name!r}; choose one of {', '.join(every)}.")
     method = Method(name)
