@@ -44,9 +44,7 @@ def _root(model: Model, X: jax.Array) -> jax.Array:
     return jnp.linalg.cholesky(_matrix(model, X, X) + JITTER * jnp.eye(X.shape[0]))
 
 
-def _parts(
-    trainable: Trainable, model: Model, rows: int, vector: jax.Array
-) -> tuple[Model, jax.Array, jax.Array]:
+def _parts(trainable: Trainable, model: Model, rows: int, vector: jax.Array) -> tuple[Model, jax.Array, jax.Array]:
     """The model at θ, m and L."""
     triangle = vector[rows : len(vector) - trainable.size]
     L = jnp.zeros((rows, rows)).at[np.tril_indices(rows)].set(triangle)
