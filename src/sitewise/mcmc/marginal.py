@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from sitewise import evidence
@@ -46,7 +47,7 @@ PILOTS = 16  # θ at which temperatures are set; any other takes those of the ne
 _FIRST_STEPS = 4
 _MOST_STEPS = 512
 _EFFECTIVE = 5.0  # weights, (Σw)²/Σw²: the log of the mean of 16 has then a standard deviation of about 0.4
-_MOST = 0.8  # the share of the pilots that must have as many
+_NEIGHBOURS = 4  # of a pilot: it has at least the steps of half of them, as its own number came of a single run
 
 
 class Weighed(NamedTuple):
@@ -64,15 +65,15 @@ class Weighed(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """Temperatures: as many steps everywhere, spaced as at the nearest of some θ."""
+    """Temperatures at some θ: how many steps, and how they are spaced."""
 
     vectors: np.ndarray
     knots: np.ndarray
-    steps: int
+    steps: np.ndarray
 
-    @property
-    def settings(self) -> ais.Annealing:
-        return _ANNEALED if self.steps > 1 else _PLAIN
+
+def _settings(steps: int) -> ais.Annealing:
+    return _ANNEALED if steps > 1 else _PLAIN
 
 
 @functools.partial(programs.jit, static_argnums=0)
@@ -145,31 +146,35 @@ class Marginal:
         return model, self.padded, Sites(*(np.pad(a, (0, missing)) for a in self.sites(model, start)[0]))
 
     def temperatures(self, key: jax.Array, emulator: Emulator, vectors: np.ndarray) -> Schedule:
-        """Knots at each of these θ, and the number of steps with which most of them are estimated well."""
+        """Knots at each of these θ, and the number of steps with which it is estimated well."""
         given = [self._for_programs(vector, emulator.nearest(vector).sites) for vector in vectors]
         keys = jax.random.split(key, len(given))
+        knots = np.linspace(0.0, np.ones(len(given)), ais.KNOTS).T  # any spacing, of one step
+        steps = np.ones(len(given), int)
 
-        def enough(schedule: Schedule) -> bool:
-            runs = [
-                _anneal(schedule.settings, *parts, jax.random.fold_in(k, schedule.steps), knot, schedule.steps)
-                for parts, k, knot in zip(given, keys, schedule.knots, strict=True)
-            ]
-            return bool(np.quantile([float(ais.effective(log_w)) for _, log_w, _ in runs], 1 - _MOST) > _EFFECTIVE)
+        def effective(i: int) -> float:
+            key = jax.random.fold_in(keys[i], steps[i])
+            return float(ais.effective(_anneal(_settings(steps[i]), *given[i], key, knots[i], steps[i])[1]))
 
-        found = Schedule(vectors, np.linspace(0.0, np.ones(len(given)), ais.KNOTS).T, 1)  # any spacing, of one step
-        if not enough(found):
-            runs = [_pilot(_ANNEALED, *parts, k, _ANNEALED.pilot) for parts, k in zip(given, keys, strict=True)]
-            found = Schedule(vectors, np.array(runs), _FIRST_STEPS)
-            while found.steps < _MOST_STEPS and not enough(found):
-                found = found._replace(steps=found.steps + found.steps // 2)
-        return found
+        short = [i for i in range(len(given)) if not effective(i) > _EFFECTIVE]
+        if short:
+            knots = np.array(
+                [_pilot(_ANNEALED, *parts, k, _ANNEALED.pilot) for parts, k in zip(given, keys, strict=True)]
+            )
+            steps[short] = _FIRST_STEPS
+        while short := [i for i in short if steps[i] < _MOST_STEPS and not effective(i) > _EFFECTIVE]:
+            steps[short] += steps[short] // 2
+        x = emulator.standard(vectors)
+        near = np.argsort(cdist(x, x), axis=1)[:, 1 : 1 + _NEIGHBOURS]
+        return Schedule(vectors, knots, np.maximum(steps, np.median(steps[near], axis=1).astype(int)))
 
     def estimate(self, key: jax.Array, emulator: Emulator, schedule: Schedule, vector: np.ndarray) -> Weighed:
         """log p̂ at θ.  The sites start from those of the nearest node, so that they are a function of θ."""
         parts = self._for_programs(vector, emulator.nearest(vector).sites)
         x = emulator.standard(vector[None]) - emulator.standard(schedule.vectors)
-        knots = schedule.knots[int(np.argmin(np.sum(x**2, axis=1)))]
-        log_z, log_w, z = (np.asarray(a) for a in _anneal(schedule.settings, *parts, key, knots, schedule.steps))
+        nearest = int(np.argmin(np.sum(x**2, axis=1)))
+        knots, steps = schedule.knots[nearest], schedule.steps[nearest]
+        log_z, log_w, z = (np.asarray(a) for a in _anneal(_settings(steps), *parts, key, knots, steps))
         log_w = np.where(np.isfinite(log_w), log_w, -np.inf)
         value = self.log_prior(vector) + float(log_z) + float(logsumexp(log_w)) - np.log(len(log_w))
         return Weighed(vector, value if np.isfinite(value) else -np.inf, log_w, z)
