@@ -96,6 +96,24 @@ def test_sampled_means_of_one_seed_are_moved_to_ten(tmp_path):
     assert found["trains"].verdict == NOT_RUN
 
 
+def test_a_cell_that_rounding_decides_is_explained_by_the_range_of_its_outcomes(tmp_path):
+    """Half of the searches end at −1 and half at −5; the printed mean of acute-inflammation, −1.668, is one outcome."""
+    with open(tmp_path / tables.REPEATS, "w") as file:
+        for fold in range(5):
+            for nudge, value in enumerate((-0.01, -5.0)):
+                line = {"set": "acute-inflammation", "fold": fold, "nudge": nudge, "objective": 0.0}
+                file.write(json.dumps({**line, "test_loglik": value, "test_acc": 1.0}) + "\n")
+
+    def vi(metric):
+        found = tables.cells(Stored(tmp_path), "table-ard", metric)
+        return {i.column: i for i in found if i.line == "acute-inflammation" and i.column.startswith("vi")}
+
+    density, accuracy = vi("loglik"), vi("accuracy")
+    assert density["vi mean"].verdict == ERRATUM and density["vi mean"].erratum == tables.ROUNDING
+    assert density["vi sd"].ours < 2.5 and accuracy["vi mean"].verdict == MISSED  # 1 on every fold; 0.833 is printed
+    assert "in the tenth digit" not in errata.EVERY[tables.ROUNDING](Stored(tmp_path), None)  # no maximum to compare
+
+
 def test_two_folds_at_one_half_explain_the_printed_spread():
     told, explained = errata.half()
     assert [item.verdict for item in explained] == [ERRATUM] * 3 and "log ½" in told

@@ -16,15 +16,14 @@ import functools
 
 import jax
 import numpy as np
-from scipy.optimize import minimize
 
 from sitewise import EP, Data, Model, Nested, evidence
 from sitewise.learning.base import SiteFit
 from sitewise.parameters import Trainable
 from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
+from sitewise_icml2023.lbfgs import search
 
-LOWEST = -36.0  # on the softplus scale, where positive numbers end in double precision
 REASON = "converged: EP's sites were held at those of the start"
 
 
@@ -47,15 +46,12 @@ def fit(model: Model, data: Data) -> SiteFit:
         padded = data.to_bucket()
         sites = Sites(*(np.pad(np.asarray(part), (0, padded.rows - data.rows)) for part in start.sites))
         trainable = Trainable.of(model, transform="softplus")
-        first = np.asarray(trainable.to_vector(model))
 
         def loss(vector: np.ndarray) -> tuple[float, np.ndarray]:
             value, slope = _loss(trainable, vector, model, padded, sites)
             return float(value), np.asarray(slope)
 
-        limits = [(LOWEST, None)] * len(first)
-        found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": 1000})
-        moved = jax.tree.map(np.asarray, trainable.from_vector(model, found.x))
+        moved, found = search(model, trainable, loss)
     converged = bool(found.success and start.converged)
     reason = REASON if converged else f"stopped early: {found.message}"
     return dataclasses.replace(

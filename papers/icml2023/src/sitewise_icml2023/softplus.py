@@ -11,13 +11,12 @@ import dataclasses
 
 import jax
 import numpy as np
-from scipy.optimize import minimize
 
 from sitewise import Data, Laplace, Model, Nested, evidence, value_and_grad
 from sitewise.learning.base import SiteFit
 from sitewise.parameters import Trainable
 from sitewise.runtime.precision import working_precision
-from sitewise_icml2023.frozen import LOWEST
+from sitewise_icml2023.lbfgs import search
 
 
 def fit(model: Model, data: Data) -> SiteFit:
@@ -25,7 +24,6 @@ def fit(model: Model, data: Data) -> SiteFit:
     read = value_and_grad(Laplace(), evidence.laplace, has_aux=True)
     with working_precision():
         trainable = Trainable.of(model, transform="softplus")
-        first = np.asarray(trainable.to_vector(model))
         sites = None
 
         def loss(vector: np.ndarray) -> tuple[float, np.ndarray]:
@@ -37,9 +35,7 @@ def fit(model: Model, data: Data) -> SiteFit:
             (by_vector,) = pull(jax.tree.map(lambda a, g: np.asarray(g, np.asarray(a).dtype), at, slope))
             return -float(value), -np.asarray(by_vector)
 
-        limits = [(LOWEST, None)] * len(first)
-        found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=limits, options={"maxfun": 1000})
-        moved = jax.tree.map(np.asarray, trainable.from_vector(model, found.x))
+        moved, found = search(model, trainable, loss)
     end = Nested(Laplace(), evidence.laplace, fixed=("kernel.*",)).fit(moved, data)
     reason = "converged" if found.success else f"stopped early: {found.message}"
     return dataclasses.replace(
