@@ -21,7 +21,7 @@ METRICS = {"loglik": "test_loglik", "accuracy": "test_acc"}
 TITLES = {"loglik": "test log density", "accuracy": "test accuracy"}
 SHOWN = {
     "laplace": "LA", "ep": "EP", "vi": "VI", "hybrid": "Hybrid", "hybrid-vem": "Hybrid (Alg. 1)", "mcmc": "MCMC",
-    "ep-frozen": "EP as printed",
+    "ep-frozen": "EP as printed", "laplace-softplus": "LA as printed", "vi-joint": "VI as printed",
 }  # fmt: skip
 P = 0.05
 
