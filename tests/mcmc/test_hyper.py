@@ -6,6 +6,7 @@ Simulation-based calibration is studies/sbc.py; its result is in results/mcmc/sb
 import dataclasses
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from scipy.stats import multivariate_normal
 
 from sitewise import Data, Model, kernels, likelihoods
 from sitewise.hyperpriors import LogNormal
-from sitewise.mcmc import diagnostics, sample
+from sitewise.mcmc import diagnostics, emulator, marginal, sample
+from sitewise.parameters import Trainable
+from sitewise.runtime.engine import to_host
 from sitewise.runtime.precision import working_precision
 
 
@@ -152,3 +155,24 @@ def test_an_array_of_parameters_goes_to_arviz(regression):
         fixed=("kernel.variance", "likelihood.scale"), chains=2, warmup=0, draws=5,
     )  # fmt: skip
     assert samples.to_arviz()["posterior"]["kernel.lengthscale"].shape == (2, 5, 2)
+
+
+def test_temperatures_are_as_many_as_each_part_needs(monkeypatch):
+    """With one class on each side and σ² = 2·10⁴, q puts mass on the wrong side of every threshold; not so with 0.1."""
+    X = np.linspace(-2, 2, 24)[:, None]
+    model = Model.full(kernels.Matern52(), likelihoods.BernoulliProbit())
+    with working_precision():
+        data, trainable = to_host(Data.of(X, np.sign(X[:, 0]))), Trainable.of(model)
+        target = marginal.Marginal(trainable, (), to_host(model), data, to_host(data.to_bucket()), trainable.limits({}))
+        spread = 0.1 * np.random.default_rng(0).standard_normal((8, 2))
+        pilots = np.concatenate([np.log([1.0, 0.1]) + spread, np.log([0.3, 2e4]) + spread])
+        node = emulator.Node(pilots[0], *target.approximate(pilots[0], None))
+        flat = emulator.Emulator((node,), pilots.mean(axis=0), np.eye(2), target.limits)
+        schedule = target.temperatures(jax.random.key(0), flat, pilots)
+        assert np.max(schedule.steps[:8]) == 1 < 4 <= np.min(schedule.steps[8:])
+        used = []
+        anneal = marginal._anneal
+        monkeypatch.setattr(marginal, "_anneal", lambda *given: used.append(given[-1]) or anneal(*given))
+        for at in (0, 12):
+            target.estimate(jax.random.key(1), flat, schedule, pilots[at])
+        assert used == [1, schedule.steps[12]]

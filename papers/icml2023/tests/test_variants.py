@@ -25,6 +25,8 @@ def test_modifiers() -> None:
         ("magic", "Unknown method"),
         ("ep@from-mcmc", "Unknown modifier"),
         ("vi@m0", "Unknown modifier"),
+        ("vi-joint@m50", "full models"),
+        ("vi-joint@from-hybrid", "one start"),
     ):
         with pytest.raises(UserError, match=message):
             variants.parse(text)

@@ -153,8 +153,8 @@ class Marginal:
         steps = np.ones(len(given), int)
 
         def effective(i: int) -> float:
-            key = jax.random.fold_in(keys[i], steps[i])
-            return float(ais.effective(_anneal(_settings(steps[i]), *given[i], key, knots[i], steps[i])[1]))
+            own = jax.random.fold_in(keys[i], steps[i])
+            return float(ais.effective(_anneal(_settings(steps[i]), *given[i], own, knots[i], steps[i])[1]))
 
         short = [i for i in range(len(given)) if not effective(i) > _EFFECTIVE]
         if short:

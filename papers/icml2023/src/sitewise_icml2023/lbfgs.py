@@ -1,4 +1,4 @@
-"""The search of the printed tables: L-BFGS on the softplus scale, from the hyperparameters of a model."""
+"""The search of the printed tables for Laplace and EP: L-BFGS on the softplus scale, of at most 1000 calls."""
 
 from __future__ import annotations
 

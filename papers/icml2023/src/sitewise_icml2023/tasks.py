@@ -20,6 +20,7 @@ import numpy as np
 import sitewise
 from sitewise import Nested, evidence, posterior
 from sitewise.data import Data, bucket
+from sitewise.errors import UserError
 from sitewise.learning.base import SiteFit
 from sitewise.likelihoods import BernoulliProbit
 from sitewise.metrics import accuracy
@@ -85,6 +86,8 @@ def run(task: Task) -> dict[str, Any]:
     wall, cpu = time.perf_counter(), time.process_time()
     method = variants.parse(task.method)
     if method.learner in (variants.SAMPLED, variants.JOINT):
+        if method.learner == variants.JOINT and record.kind != "classification":
+            raise UserError(f"{variants.JOINT} is for sets of two classes; {task.set} is of another kind.")
         model = variants.model(method, record.kind, rows.X)
         found = joint.row(model, rows) if method.learner == variants.JOINT else sampled.row(model, record.kind, rows)
         spent = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}

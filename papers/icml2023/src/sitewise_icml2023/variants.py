@@ -65,12 +65,14 @@ def parse(text: str) -> Method:
             method = dataclasses.replace(method, start=modifier[5:])
         else:
             raise UserError(f"Unknown modifier @{modifier} in {text!r}; use @ard, @m500 or @from-hybrid.")
+    if method.learner == JOINT and (method.inducing or method.start):
+        raise UserError(f"{JOINT} is for full models and has one start; leave out all modifiers but @ard.")
     return method
 
 
 def model(method: Method, kind: str, X: np.ndarray) -> Model:
     """The model that learning starts from."""
-    rule: Any = {"quadrature": GaussHermite(20)} if method.learner == "hybrid-vem" else {}  # the published one
+    rule: Any = {"quadrature": GaussHermite(20)} if method.learner in ("hybrid-vem", JOINT) else {}  # the published one
     likelihood = likelihoods.StudentT(**rule) if kind == "regression" else likelihoods.BernoulliProbit(**rule)
     start = np.sqrt(X.shape[1]) if method.inducing else 1.0
     lengthscale: Any = np.full(X.shape[1], start) if method.ard else start
