@@ -33,7 +33,7 @@ def shares(rows: list[dict[str, Any]], seed: int = 42) -> dict[tuple[str, str], 
     """By (protocol, method), of the sets of Table 1."""
     out = {}
     sets = suite("table1")
-    fits = [row for row in rows if "objective" in row and "@" not in row["method"]]  # draws of mcmc have no objective
+    fits = [row for row in rows if "evidences" in row and "@" not in row["method"]]  # mcmc and vi-joint have no sites
     chosen = [row for row in fits if row["set"] in sets and row["seed"] == seed]
     for pair in sorted({(row["protocol"], row["method"]) for row in chosen}):
         some = [row for row in chosen if (row["protocol"], row["method"]) == pair]
