@@ -112,7 +112,7 @@ def chances(folder, ends):
 
 
 def test_a_cell_is_explained_by_chance_only_if_mean_and_sd_are(tmp_path):
-    # Two folds of five at −5, or one at −7.4, have the printed mean or nearly so; the second has its spread as well.
+    # One fold of five at −7.4 and the others at −0.2 have nearly the printed mean and spread.
     often = chances(tmp_path, [-0.2] * 8 + [-7.4, -7.4])
     assert often == [ERRATUM, ERRATUM, MISSED, MISSED]  # all accuracies are 1; 0.833 is printed
     assert chances(tmp_path, [-0.01] * 5 + [-4.2] * 5) == [MISSED] * 4  # no such mean with such a spread

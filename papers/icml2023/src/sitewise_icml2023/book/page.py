@@ -26,8 +26,8 @@ WHY = {
     "sparse ours": "the printed M-step also moves the sites with θ and is not what the text describes; the same "
     "objective by its exact gradient is better on every set",
     "ard": "d lengthscales, many without a finite optimum, and many maxima: where an optimiser stops decides",
-    "ard ours": "ours is the exact gradient of the same evidence (`hybrid@ard`): Algorithm 1 was not run with one "
-    "lengthscale a feature",
+    "ard ours": "ours is the exact gradient of the same evidence (`hybrid@ard`): Algorithm 1 was not run on this set "
+    "with one lengthscale a feature",
     "stock ep": "EP converged on every fold here; the printed standard deviation of 0.242, three times that of the "
     "other methods, suggests that it did not there",
     "robust": "made by another program, with optimisers and stopping rules that are not recorded",
