@@ -61,6 +61,15 @@ def test_one_missing_fold_is_not_run(folder, tmp_path):
     assert [item.verdict for item in gone] == [NOT_RUN, NOT_RUN]
 
 
+def test_a_metric_that_one_fold_lacks_is_not_run(folder, tmp_path):
+    lines = (folder / "results.jsonl").read_text().splitlines()
+    last = json.loads(lines[49])  # the last fold of the first set by Laplace
+    (tmp_path / "results.jsonl").write_text("\n".join([*lines, json.dumps({**last, "test_acc": None})]) + "\n")
+    stored = Stored(tmp_path)
+    assert stored.values(last["set"], "laplace", "test_acc", SEEDS) is None
+    assert len(stored.values(last["set"], "laplace", "test_loglik", SEEDS)) == 50
+
+
 def test_an_empty_store_meets_nothing_that_is_computed(tmp_path):
     every = page.items(Stored(tmp_path))
     done = [item for item in every if item.verdict != NOT_RUN]

@@ -38,7 +38,9 @@ class Stored:
         self, name: str, method: str, key: str, seeds: Sequence[int], protocol: str = "published"
     ) -> np.ndarray | None:
         rows = self.folds(name, method, seeds, protocol)
-        return None if rows is None or rows[0].get(key) is None else np.array([row[key] for row in rows])
+        if rows is None or any(row.get(key) is None for row in rows):
+            return None
+        return np.array([row[key] for row in rows])
 
     def path(self, name: str, beside: str = "") -> Path | None:
         places = (self.folder / name, self.folder.parent / beside / name)
