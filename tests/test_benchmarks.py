@@ -11,12 +11,15 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 SCRIPT = """
 import sys
+import time
 sys.path.insert(0, {folder!r})
 import protocol
 
 def fit(task, data):
     if task["method"] == "broken":
         raise ValueError("no")
+    if task["method"] == "slow":
+        time.sleep(600)
     print("noise on stdout")
     return {{"objective": float(data["X"].sum())}}
 
@@ -45,7 +48,7 @@ def test_a_contestant_answers_skips_fails_and_is_given_up(modules, tmp_path):
         assert "no grid" in contestant.ask({**task, "verb": "grid"}, 30)["skip"]
         assert contestant.ask({**task, "method": "broken"}, 30)["error"] == "ValueError: no"
         with pytest.raises(modules["process"].Lost):
-            contestant.ask(task, 0.0)
+            contestant.ask({**task, "method": "slow"}, 0.1)
     finally:
         contestant.close()
 
