@@ -11,55 +11,27 @@ evidence that are left out, Σ log of the tilted normaliser, do depend on θ; so
 
 from __future__ import annotations
 
-import dataclasses
-import functools
+from typing import Any
 
-import jax
 import numpy as np
 
-from sitewise import EP, Data, Model, Nested, evidence
-from sitewise.learning.base import SiteFit
-from sitewise.parameters import Trainable
-from sitewise.runtime.precision import working_precision
-from sitewise.sites import Sites
-from sitewise_icml2023.lbfgs import search
-
-REASON = "converged: EP's sites were held at those of the start"
+from sitewise import EP, Data, Model, Nested
+from sitewise import evidence as evidences
+from sitewise_icml2023 import lbfgs
+from sitewise_icml2023.protocols import Fold
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _loss(
-    trainable: Trainable, vector: jax.Array, model: Model, data: Data, sites: Sites
-) -> tuple[jax.Array, jax.Array]:
-    def negative(v: jax.Array) -> jax.Array:
-        prior = trainable.from_vector(model, v).prior
-        return -prior.gram(data.X).condition(sites).log_z
-
-    return jax.value_and_grad(negative)(vector)
+def row(model: Model, fold: Fold, nudge: int | None = None) -> dict[str, Any]:
+    """What the fit of one fold adds to its row."""
+    start = Nested(EP(), evidences.ep, fixed=("kernel.*",)).fit(model, Data.of(fold.X, fold.y))
+    nat1, prec = (np.asarray(part) for part in start.sites)
+    found = lbfgs.row(model, fold, lambda K: evidence(K, nat1, prec), nudge)
+    return {**found, "converged": found["converged"] and start.converged}
 
 
-def fit(model: Model, data: Data) -> SiteFit:
-    """Train as the printed EP was; the kernel is moved on the softplus scale, by L-BFGS."""
-    at_theta = Nested(EP(), evidence.ep, fixed=("kernel.*",))
-    start = at_theta.fit(model, data)
-    with working_precision():
-        padded = data.to_bucket()
-        sites = Sites(*(np.pad(np.asarray(part), (0, padded.rows - data.rows)) for part in start.sites))
-        trainable = Trainable.of(model, transform="softplus")
-
-        def loss(vector: np.ndarray) -> tuple[float, np.ndarray]:
-            value, slope = _loss(trainable, vector, model, padded, sites)
-            return float(value), np.asarray(slope)
-
-        moved, found = search(model, trainable, loss)
-    converged = bool(found.success and start.converged)
-    reason = REASON if converged else f"stopped early: {found.message}"
-    return dataclasses.replace(
-        start,
-        model=moved,
-        method="ep-frozen",
-        objective=-found.fun,
-        converged=converged,
-        reason=reason,
-        rounds=found.nit,
-    )
+def evidence(K: np.ndarray, nat1: np.ndarray, prec: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    """log Z_q, its gradient with respect to K, the weights of the mean and (K + 1/prec)⁻¹."""
+    R, L = lbfgs.conditioned(K, prec)
+    a = nat1 - R @ (K @ nat1)
+    value = 0.5 * nat1 @ (K @ a) - np.sum(np.log(np.diag(L)))
+    return value, 0.5 * (np.outer(a, a) - R), a, R

@@ -6,7 +6,7 @@ over m, the triangle L and θ on the softplus scale, from m = 0, L = I, ℓ = σ
 At a maximum over q this is the bound of `vi`, and with one lengthscale the search ends where `vi` does.  With one a
 feature it may end at another maximum, or, on some sets, nowhere: it tries a lengthscale so near to zero that the
 distances, computed as |a|² + |b|² − 2 aᵀb as in the library that made the column, have lost all digits, and then stops
-where the last digits lead it.  (The search has no bounds and moves q too, so that it is not that of `lbfgs`.)
+where the last digits lead it.  (`expanded` has such distances for Laplace and EP; these here are differentiated.)
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from sitewise.metrics import accuracy
 from sitewise.parameters import Trainable
 from sitewise.runtime.precision import working_precision
 from sitewise.types import replace
+from sitewise_icml2023.lbfgs import NUDGE
 from sitewise_icml2023.protocols import Fold
 from sitewise_icml2023.sampled import FLOOR
-
-NUDGE = 1e-10
 
 
 def _matrix(model: Model, A: jax.Array, B: jax.Array) -> jax.Array:

@@ -26,10 +26,11 @@ from sitewise.likelihoods import BernoulliProbit
 from sitewise.metrics import accuracy
 from sitewise.runtime.device import on_processor
 from sitewise.runtime.precision import working_precision
-from sitewise_icml2023 import joint, protocols, sampled, variants
+from sitewise_icml2023 import frozen, joint, laplace, protocols, sampled, variants
 from sitewise_icml2023.registry import DataSet, get
 
 KEY = ("set", "protocol", "seed", "fold", "method")
+PRINTED = {variants.FROZEN: frozen.row, variants.SEARCHED: laplace.row, variants.JOINT: joint.row}
 
 
 class Task(NamedTuple):
@@ -85,11 +86,12 @@ def run(task: Task) -> dict[str, Any]:
     record, rows = load(task)
     wall, cpu = time.perf_counter(), time.process_time()
     method = variants.parse(task.method)
-    if method.learner in (variants.SAMPLED, variants.JOINT):
-        if method.learner == variants.JOINT and record.kind != "classification":
-            raise UserError(f"{variants.JOINT} is for sets of two classes; {task.set} is of another kind.")
-        model = variants.model(method, record.kind, rows.X)
-        found = joint.row(model, rows) if method.learner == variants.JOINT else sampled.row(model, record.kind, rows)
+    if method.learner in (*PRINTED, variants.SAMPLED):
+        if method.learner in PRINTED and record.kind != "classification":
+            raise UserError(f"{method.learner} is for sets of two classes; {task.set} is of another kind.")
+        model = variants.start(method, record.kind, record.name, Data.of(rows.X, rows.y))
+        sample = functools.partial(sampled.row, kind=record.kind)
+        found = PRINTED.get(method.learner, sample)(model, fold=rows)
         spent = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
         return {**dict(zip(KEY, task.key, strict=True)), "n": len(rows.y), **found, **spent, **provenance()}
     fit = variants.fit(task.method, record.kind, record.name, rows.X, rows.y)

@@ -6,7 +6,7 @@ hybrid@ard          one lengthscale a feature
 vi@m500             sparse, with 500 inducing inputs by k-means
 ep@from-hybrid      started at the hyperparameters that the hybrid found
 hybrid-ep, hybrid-0.5   VI's sites with EP's evidence, of power 1 and 0.5, on any prior
-laplace-softplus    searched on another scale, as by the program of the printed tables (`softplus`)
+laplace-softplus    Laplace's method as computed and searched for the printed tables (`laplace`)
 ep-frozen           EP as in the printed tables, whose sites are held while learning (`frozen`)
 vi-joint            VI as in the printed tables: q and the hyperparameters in one search (`joint`)
 mcmc                hyperparameters sampled (`sampled`)
@@ -26,13 +26,13 @@ from sitewise.errors import UserError
 from sitewise.learning import lean
 from sitewise.learning.base import SiteFit
 from sitewise.numerics.quadrature import GaussHermite
-from sitewise_icml2023 import frozen, softplus
 
 # VI's sites with EP's evidence of this power; on a sparse prior the library's `hybrid` reads another evidence.
 EXTRA = {"hybrid-ep": 1.0, "hybrid-0.5": 0.5}
 KNOWN = (*(name for name, method in METHODS.items() if not method.samples), *EXTRA)
-# These have no learner of their own, and the last two no sites.
-FROZEN, SEARCHED, JOINT, SAMPLED = "ep-frozen", "laplace-softplus", "vi-joint", "mcmc"
+# Computed as for the printed tables, on full models of two classes, without a learner of the library.
+FROZEN, SEARCHED, JOINT = "ep-frozen", "laplace-softplus", "vi-joint"
+SAMPLED = "mcmc"
 # Beyond these bounds sparse evidences are flat; without them a run to a corner never ends.
 SPARSE_BOUNDS = {"kernel.lengthscale": (0.05, 500.0), "kernel.variance": (1e-3, 1e5)}
 # Algorithm 1 on robust regression: published numbers of rounds.
@@ -65,8 +65,10 @@ def parse(text: str) -> Method:
             method = dataclasses.replace(method, start=modifier[5:])
         else:
             raise UserError(f"Unknown modifier @{modifier} in {text!r}; use @ard, @m500 or @from-hybrid.")
-    if method.learner == JOINT and (method.inducing or method.start):
-        raise UserError(f"{JOINT} is for full models and has one start; leave out all modifiers but @ard.")
+    if method.learner in (FROZEN, SEARCHED, JOINT) and method.inducing:
+        raise UserError(f"{name} is for full models; leave out @m{method.inducing}.")
+    if method.learner == JOINT and method.start:
+        raise UserError(f"{JOINT} has one start; leave out @from-{method.start}.")
     return method
 
 
@@ -105,18 +107,21 @@ def _loose(inference: Inference) -> Inference:
     return dataclasses.replace(inference, tol=1e-6)
 
 
+def start(method: Method, kind: str, name: str, data: Data) -> Model:
+    """The model that the method starts from, after that which it is to start from was learned."""
+    first = model(method, kind, np.asarray(data.X))
+    if not method.start:
+        return first
+    return _fit(dataclasses.replace(method, learner=method.start, start=""), kind, name, first, data).model
+
+
 def fit(text: str, kind: str, name: str, X: np.ndarray, y: np.ndarray) -> SiteFit:
     """Train the method on these rows."""
-    method = parse(text)
-    start = model(method, kind, X)
-    data = Data.of(X, y)
-    if method.start:
-        first = dataclasses.replace(method, learner=method.start, start="")
-        start = learner(first, kind, name).fit(start, data).model
-    if method.learner == FROZEN:
-        return frozen.fit(start, data)
-    if method.learner == SEARCHED:
-        return softplus.fit(start, data)
+    method, data = parse(text), Data.of(X, y)
+    return _fit(method, kind, name, start(method, kind, name, data), data)
+
+
+def _fit(method: Method, kind: str, name: str, start: Model, data: Data) -> SiteFit:
     chosen = learner(method, kind, name)
     if isinstance(chosen, VEM) and not method.inducing:
         return lean.fit_many(chosen, start, [data])[0]
