@@ -110,8 +110,9 @@ def chances(folder, ends):
     with open(folder / tables.REPEATS, "w") as file:
         for fold in range(5):
             for nudge, value in enumerate(ends):
-                line = {"set": "acute-inflammation", "fold": fold, "nudge": nudge, "objective": value, "test_acc": 1.0}
-                file.write(json.dumps({**line, "test_loglik": value}) + "\n")
+                search = {"set": "acute-inflammation", "method": "vi-joint@ard", "fold": fold, "nudge": nudge}
+                ends_at = {"objective": value, "test_loglik": value, "test_acc": 1.0}
+                file.write(json.dumps({**search, **ends_at}) + "\n")
     with open(folder / "results.jsonl", "w") as file:
         for fold in range(5):
             key = dict(zip(KEY, ("acute-inflammation", "published", 42, fold, "vi-joint@ard"), strict=True))

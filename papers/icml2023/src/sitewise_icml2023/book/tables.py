@@ -27,7 +27,7 @@ DIGIT = 5e-4
 SHARE = 0.25
 FROZEN = "E1"
 CHANCE = "E8"
-REPEATS = "vi-joint-repeats.jsonl"
+REPEATS = "ard-repeats.jsonl"
 LEAST_REPEATS = 5
 LEAST_SHARE = 0.05  # of the tables that chance may give, for a cell to be explained by chance
 # The methods that stand for a printed column, the first that was run, and the erratum under which they do.
@@ -117,15 +117,17 @@ def cells(stored: Stored, table: str, metric: str) -> list[Item]:
                     items = cell_items(table, metric, name, method, cell, FOLDS * len(seeds), ours)
                     other = _stand_in(stored, table, name, method)
                     items = [dataclasses.replace(item, stands_in=other) for item in items]
-                    if (table, method) == ("table-ard", "vi") and any(item.verdict == MISSED for item in items):
-                        items = _by_chance(items, repeats(stored, name, tables.METRICS[metric]))
+                    if table == "table-ard" and any(item.verdict == MISSED for item in items):
+                        search = STANDS_FOR[table][method][0]
+                        items = _by_chance(items, repeats(stored, name, search, tables.METRICS[metric]))
                     out += items
     return out
 
 
-def repeats(stored: Stored, name: str, key: str) -> list[np.ndarray]:
-    """Per fold, what searches for VI's bound gave that began within 1e-10 of each other; empty if there are few."""
-    rows = [row for row in stored.lines(REPEATS) if row["set"] == name and np.isfinite(row["test_loglik"])]
+def repeats(stored: Stored, name: str, search: str, key: str) -> list[np.ndarray]:
+    """Per fold, what searches gave that began within 1e-10 of each other; empty if there are few."""
+    mine = [row for row in stored.lines(REPEATS) if (row["set"], row["method"]) == (name, search)]
+    rows = [row for row in mine if np.isfinite(row["test_loglik"])]
     ends = [np.array([row[key] for row in rows if row["fold"] == fold]) for fold in range(FOLDS)]
     return ends if all(len(values) >= LEAST_REPEATS for values in ends) else []
 
