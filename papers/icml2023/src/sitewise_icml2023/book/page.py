@@ -64,9 +64,9 @@ its legend by 0.0025. Where one seed of ten was
 run (¹: MCMC, and Algorithm 1 on some sets), our mean is moved by what the hybrid's differs between ten seeds and that
 one, our standard deviation is multiplied by the ratio of the hybrid's; the limits are then those of five folds, plus
 two standard errors of the paired differences of the two methods. Where the printed method was not run, another stands
-for it (²): the exact gradient of the same evidence (`hybrid@ard`) for Algorithm 1 with one lengthscale a feature, the
-library's own search (`laplace@ard`, `vi@ard`) for Laplace's method and VI there, larger steps (`hybrid-vem-fast`) for
-Algorithm 1 on robust regression."""
+for it (²): the exact gradient of the same evidence (`hybrid`) for Algorithm 1 with one lengthscale a feature and in
+the bold counts of ten seeds, the library's own search (`laplace@ard`, `vi@ard`) for Laplace's method and VI with one
+lengthscale a feature, larger steps (`hybrid-vem-fast`) for Algorithm 1 on robust regression."""
 
 
 def _head(every: Sequence[Item]) -> list[str]:

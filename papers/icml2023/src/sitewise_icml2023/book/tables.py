@@ -8,7 +8,7 @@ side in every repetition moves an accuracy by 1/n and its standard deviation by 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -40,7 +40,7 @@ PLAIN: dict[str, tuple[str, ...]] = {
 STANDS_FOR: dict[str, dict[str, tuple[str, ...]]] = {
     "table1": {**PLAIN, "mcmc": ("mcmc",)},
     "table1-seed42": PLAIN,
-    "table-ep-init": {**PLAIN, "ep@from-hybrid": ("ep-frozen@from-hybrid",)},
+    "table-ep-init": {**PLAIN, "ep@from-hybrid": ("ep-frozen@from-hybrid-vem", "ep-frozen@from-hybrid")},
     "table-ard": {m: tuple(f"{name}@ard" for name in names) for m, names in PLAIN.items()}
     | {
         "laplace": ("laplace-softplus@ard", "laplace@ard"),
@@ -167,12 +167,21 @@ def column(stored: Stored, table: str, name: str, method: str, key: str) -> np.n
     return next((values for values in found if values is not None), None)
 
 
-def bold_counts(
-    table: str, metric: str, sets: Sequence[str], values: Callable[[str, str], np.ndarray | None]
-) -> list[Item]:
-    """Bold counts by the paper's rule among the paper's methods; a p-value within a factor of two of 0.05 is open."""
+def for_counts(stored: Stored, table: str, name: str, method: str, metric: str) -> tuple[np.ndarray | None, str]:
+    """Our folds for what is said of a whole table, and the method that stands for the printed one where it has to:
+    the exact gradient for Algorithm 1, of which some sets have one seed of ten."""
+    found = column(stored, table, name, method, tables.METRICS[metric])
+    if found is None and (table, method) == ("table1", "hybrid-vem"):
+        return stored.values(name, "hybrid", tables.METRICS[metric], SEEDS), "hybrid"
+    return found, ""
+
+
+def bold_counts(table: str, metric: str, numbers: dict[str, dict[str, np.ndarray | None]]) -> list[Item]:
+    """Bold counts by the paper's rule among the paper's methods; a p-value within a factor of two of 0.05 is open.
+
+    `numbers` are our folds of every set and method.
+    """
     printed = paper.bold_count(table, metric)
-    numbers = {name: {m: values(name, m) for m in printed} for name in sets}
     bold, near = dict.fromkeys(printed, 0), dict.fromkeys(printed, 0)
     complete = all(v is not None for line in numbers.values() for v in line.values())
     for line in numbers.values() if complete else ():
@@ -199,10 +208,11 @@ def classification(stored: Stored) -> list[Item]:
                 continue
             out += cells(stored, table, metric)
 
-            def values(name: str, method: str, table: str = table, metric: str = metric) -> np.ndarray | None:
-                return column(stored, table, name, method, tables.METRICS[metric])
-
-            out += bold_counts(table, metric, list(printed), values)
+            wanted = paper.bold_count(table, metric)
+            found = {n: {m: for_counts(stored, table, n, m, metric) for m in wanted} for n in printed}
+            other = next((stands for line in found.values() for _, stands in line.values() if stands), "")
+            counts = bold_counts(table, metric, {n: {m: v for m, (v, _) in line.items()} for n, line in found.items()})
+            out += [dataclasses.replace(item, stands_in=other) for item in counts]
     return out
 
 
@@ -253,13 +263,11 @@ def regression(stored: Stored) -> list[Item]:
                 return mine, "" if m == method else m
         return None, ""
 
-    def values(name: str, method: str) -> np.ndarray | None:
-        return found(name, method)[0]
-
     out = []
     for name, line in printed.items():
         for method, cell in {**line, "mcmc": paper.robust_mcmc()[name]}.items():
             mine, other = found(name, method)
             items = cell_items("table2", "loglik", name, method, cell, FOLDS, mine)
             out += [dataclasses.replace(item, stands_in=other) for item in items]
-    return out + bold_counts("table2", "loglik", list(printed), values)
+    counted = paper.bold_count("table2", "loglik")
+    return out + bold_counts("table2", "loglik", {n: {m: found(n, m)[0] for m in counted} for n in printed})

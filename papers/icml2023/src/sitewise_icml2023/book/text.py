@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from sitewise_icml2023 import paper
@@ -57,17 +59,18 @@ def from_tables(stored: Stored) -> list[Item]:
             all(len(names) != 3 for names in ahead.values()), CAPTION,
         ),
     ]  # fmt: skip
-    vi, ours = (
-        [cells.column(stored, "table1", name, m, "test_loglik") for name in table1] for m in ("vi", "hybrid-vem")
-    )
+    columns = {
+        m: [cells.for_counts(stored, "table1", name, m, "loglik") for name in table1] for m in ("vi", "hybrid-vem")
+    }
     holds, said = None, ""
-    if all(v is not None for v in vi + ours):
-        gaps = np.array([b.mean() - a.mean() for a, b in zip(vi, ours, strict=True) if a is not None and b is not None])
-        holds, said = (
-            bool(np.mean(gaps) > 0),
-            f"mean difference {np.mean(gaps):+.4f}, ahead on {int(np.sum(gaps > 0))} of {len(gaps)}",
-        )
-    out.append(statement(WHERE, "Ours against VI, ten seeds", "the same or better on most data sets", said, holds))
+    if all(v is not None for column in columns.values() for v, _ in column):
+        vi, ours = (np.array([v.mean() for v, _ in column if v is not None]) for column in columns.values())
+        gaps = ours - vi
+        holds = bool(np.mean(gaps) > 0)
+        said = f"mean difference {np.mean(gaps):+.4f}, ahead on {int(np.sum(gaps > 0))} of {len(gaps)}"
+    item = statement(WHERE, "Ours against VI, ten seeds", "the same or better on most data sets", said, holds)
+    other = next((stands for column in columns.values() for _, stands in column if stands), "")
+    out.append(dataclasses.replace(item, stands_in=other))
     return out
 
 
