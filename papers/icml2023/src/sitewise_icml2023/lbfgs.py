@@ -25,7 +25,10 @@ from sitewise_icml2023.sampled import FLOOR
 Evidence = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray, np.ndarray]]
 CALLS = 1000
 NUDGE = 1e-10
-FAR = 36.0  # beyond it softplus is constant to the left and the identity to the right, in double precision
+FAR = 36.0  # beyond it softplus is the identity, in double precision
+LOWEST = -np.log(
+    np.finfo(float).max
+)  # before it softplus is constant: θ may be as small as 1e-308, and distances overflow
 
 
 def root(A: np.ndarray) -> np.ndarray:
@@ -96,4 +99,4 @@ def row(model: Model, fold: Fold, evidence: Evidence, nudge: int | None = None) 
 
 
 def _softplus(vector: np.ndarray) -> np.ndarray:
-    return np.where(vector > FAR, vector, np.log1p(np.exp(np.clip(vector, -FAR, FAR))))
+    return np.where(vector > FAR, vector, np.log1p(np.exp(np.clip(vector, LOWEST, FAR))))
