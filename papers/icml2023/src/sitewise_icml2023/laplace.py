@@ -4,8 +4,10 @@
 
 The mode is sought by Newton's directions with Brent's line search along each, until a step gains less than 1e-4; so
 the evidence has errors of about that size squared, and a search that creeps along a flat ridge may end on one of them.
-With one lengthscale it ends where the library's does.  With one a feature there are many maxima, lengthscales without
-a finite one, and lengthscales so near to zero that distances lose their digits (`expanded`).
+With one lengthscale it ends where the library's does, but for folds where a trial step of the search leads to a
+lengthscale whose distances overflow: the search takes the failure for the end of its way (E9).  With one a feature
+there are many maxima besides, lengthscales without a finite one, and lengthscales so near to zero that distances lose
+their digits (`expanded`).
 """
 
 from __future__ import annotations

@@ -15,8 +15,6 @@ from sitewise_icml2023.suites import ROBUST
 
 WHY = {
     "": "not known",
-    "flat": "fold 0 lies on a flat ridge of Laplace's evidence: it changes by less than 0.1 nats while the test log "
-    "density runs from −0.11 to −0.28; where an optimiser stops there is chance",
     "cut": "four of the five runs of Algorithm 1 were cut off after 1 780 rounds, by an early version that had a limit "
     "of time",
     "start": "started from the θ of the exact gradient, not from that of Algorithm 1",
