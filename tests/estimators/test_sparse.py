@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sitewise
 from sitewise import GPClassifier, GPRegressor, evidence, kernels
+from sitewise.estimators import settings
 from sitewise.estimators.training import FitWarning
 from sitewise.priors.inducing import how_many
 
@@ -85,10 +86,11 @@ def test_bad_settings_are_named(settings, message, X, labels):
 
 
 def test_the_number_of_inducing_inputs_by_a_rule():
-    """n·m² = 2·10⁹ for 15 s; shares of several fits; joint classes; the full GP where it is no larger."""
+    """n·m² = 2·10⁹ for 15 s, rows after the first 20 000 counted as an eighth; shares of several fits; joint classes,
+    which learn with all rows; the full GP where it is no larger."""
     assert how_many(20_000) == 316 and how_many(20_000, 60.0) == 632
     assert how_many(20_000, fits=4) == 158 and how_many(20_000, classes=4) == 79
-    assert how_many(10**6) == 100 and how_many(10**6, classes=10) == 50
+    assert how_many(10**6) == 118 and how_many(10**7) == 100 and how_many(10**6, classes=10) == 50
     assert how_many(1_259) is None and how_many(1_261) == 1_259
 
 
@@ -99,6 +101,24 @@ def test_auto_is_a_number_that_the_report_explains(X, labels):
     model = GPClassifier(kernels.RBF(), n_inducing="0.000001s", fixed="*").fit(many, many[:, 0] > 0)
     assert "100 inducing inputs for 120 rows" in model.fit_report_
     assert model.models_[0][0].prior.inducing.shape == (100, 3)
+
+
+def test_for_a_time_some_of_many_rows_teach_the_hyperparameters(monkeypatch):
+    """The lengthscale is less well known than from all rows, the function is not."""
+    monkeypatch.setattr(settings, "LEARNING_ROWS", 100)
+    rng = np.random.default_rng(2)
+    many = rng.uniform(-3, 3, size=(400, 1))
+    y = np.sin(2 * many[:, 0]) + 0.3 * rng.normal(size=400)
+    limited, usual = (GPRegressor(n_inducing=m, random_state=0).fit(many, y) for m in ("0.000001s", 100))
+    assert "hyperparameters of 100 of the 400 rows, sites of all" in limited.fit_report_
+    assert "of the 400 rows" not in usual.fit_report_
+    means, deviations = zip(*(one.predict(many, return_std=True) for one in (limited, usual)), strict=True)
+    assert np.mean(np.abs(means[0] - means[1])) < 0.02
+    assert np.mean(deviations[0]) == pytest.approx(np.mean(deviations[1]), rel=0.1)
+    errors = [limited.lengthscales()[0].error]
+    monkeypatch.setattr(settings, "LEARNING_ROWS", 400)
+    errors.append(limited.lengthscales()[0].error)
+    assert errors[0] > 1.02 * errors[1]  # of the rows that taught; all would make it smaller
 
 
 def test_refreshed_inputs_are_those_of_the_learned_lengthscales(X, values):

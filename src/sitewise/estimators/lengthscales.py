@@ -221,17 +221,18 @@ def _at_the_optimum(model: Any, latent: Latent) -> tuple[Trainable, np.ndarray, 
     assert isinstance(method, Approximate)
     weak = model._candidates(latent.data)[0].weak
     learner = dataclasses.replace(method, weak=weak).learner_of(latent.model)
+    data = method.teaching(latent.model, latent.data)
     if not isinstance(learner, Nested):
         raise ValueError(
             f"{model.method} does not end at a maximum of its objective, which standard errors need; fit with "
             "method='hybrid', 'ep', 'vi' or 'laplace'."
         )
     with working_precision():
-        search = Search(learner, latent.model, latent.data, bucket(latent.data.rows), latent.sites, None)
+        search = Search(learner, latent.model, data, bucket(data.rows), None, None)
         trainable, vector = search.trainable, np.asarray(search.trainable.to_vector(search.model))
         held = trainable.at_bound(vector, search.limits)
-        same = search.pair.final is None
-        found = curvature(search.objective, latent.model, latent.data, latent.sites if same else None, held)
+        same = search.pair.final is None and data is latent.data
+        found = curvature(search.objective, latent.model, data, latent.sites if same else None, held)
     return trainable, vector, *_covariance(found)
 
 

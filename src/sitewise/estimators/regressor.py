@@ -79,7 +79,7 @@ class GPRegressor(ValuePredictions):
         without rows, of which the prior is known
     n_inducing : a number m for a sparse GP, O(nm²), with m inducing inputs; "auto" for as many as fit into about 15 s
         on two cores, or "60s" for another time (`priors.inducing.how_many`: a rule of the numbers of rows, no clock;
-        the full GP where that is as fast); None for none
+        the full GP where that is as fast); hyperparameters are then learned with at most 20 000 rows; None for none
     inducing : how they are chosen: "kmeans"; "refreshed", k-means once more in the lengthscales of columns that some of
         the rows have taught; "trained", moved from those of k-means to where the evidence is greatest, which takes
         several times as long and is worth it where m is small; "greedy"; or a table of inputs

@@ -13,6 +13,7 @@ from sitewise.estimators.training import Approximate, Sampling
 from sitewise.learning.integration import DESIGNS
 from sitewise.learning.vem import VEM
 from sitewise.methods import method_named, resolve
+from sitewise.priors.inducing import LEARNING_ROWS
 
 _LEAST_GAIN = 0.1  # nats for each hyperparameter, where a sparse GP learns from many rows; see `Nested`
 _SAMPLING = {"draws": 1, "warmup": 0, "chains": 1, "thin": 1}  # the least value of each
@@ -44,7 +45,8 @@ def method_of(estimator: Any) -> Approximate | Sampling:
     better = e.inducing if isinstance(e.inducing, str) and e.inducing in (REFRESHED, TRAINED) else None
     if better == TRAINED and method.learner is VEM:
         raise ValueError(f"{e.method} does not train inducing inputs; use method='hybrid', or inducing='kmeans'.")
-    return Approximate(resolve(e.method, **parts, **settings), _design(e), inputs=better)
+    rows = LEARNING_ROWS if isinstance(e.n_inducing, str) else None  # inducing inputs for a time, not a number of them
+    return Approximate(resolve(e.method, **parts, **settings), _design(e), inputs=better, rows=rows)
 
 
 def _design(e: Any) -> str | None:

@@ -31,6 +31,7 @@ from sitewise.learning.nested import Nested
 from sitewise.learning.refresh import refreshed, trained
 from sitewise.learning.running import Running
 from sitewise.learning.search import Search
+from sitewise.learning.some_rows import some_of, with_all_rows
 from sitewise.mcmc import sample
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable, values, with_values
@@ -97,12 +98,19 @@ class Approximate:
 
     inputs   "refreshed": choose the inducing inputs again with the lengthscales of columns that some of the rows have
              taught; "trained": move them to where the evidence is greatest
+    rows     with inducing inputs, and where nothing is integrated: the most rows that teach hyperparameters
     """
 
     learner: Learner
     integrate: str | None = None
     weak: Mapping[str, HyperPrior] = dataclasses.field(default_factory=dict)
     inputs: str | None = None
+    rows: int | None = None
+
+    def teaching(self, model: Model, data: Data) -> Data:
+        """The rows that teach the hyperparameters."""
+        limited = self.rows is not None and self.integrate is None and isinstance(model.prior, SparsePrior)
+        return some_of(data, self.rows) if limited and self.rows is not None else data
 
     def learner_of(self, model: Model) -> Learner:
         """The learner, with priors if the optimum is to be integrated around, or the kernel has effects."""
@@ -125,9 +133,10 @@ class Approximate:
             assert progress is not None
             progress(f"evaluation {next(evaluations)}, objective {entry['objective']:.4f}", entry["share"])
 
-        fit = learner.fit(model, data, seed=seed, callback=None if progress is None else callback)
+        some = self.teaching(model, data)
+        fit = learner.fit(model, some, seed=seed, callback=None if progress is None else callback)
         assert isinstance(fit, SiteFit)
-        return fit
+        return fit if some is data or not isinstance(learner, Nested) else with_all_rows(learner, fit, data)
 
     def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
         fit = self.fit(model, data, seed, progress)

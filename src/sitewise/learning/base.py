@@ -161,6 +161,7 @@ class SiteFit(Fit):
     solution: Solution
     problem: Objective | None = None  # what `Nested` maximised; None for a learner that climbs no profile objective
     limits: np.ndarray | None = None  # (low, high) of every entry of the vector that it searched in
+    learned_from: Data | None = None  # the rows that taught the hyperparameters, if not all did
 
     @property
     def sites(self) -> Sites:
@@ -181,6 +182,8 @@ class SiteFit(Fit):
                 f"{self.method} holds the sites while it learns and does not end at a maximum of its objective, which "
                 "standard errors need; train with Nested (method 'hybrid', 'vi', 'ep' or 'laplace')."
             )
+        if self.learned_from is not None:
+            return curvature(self.problem, self.model, self.learned_from, None, self.at_bound)
         same = self.problem.inference.name == self.inference
         return curvature(self.problem, self.model, self.data, self.sites if same else None, self.at_bound)
 

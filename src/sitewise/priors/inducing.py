@@ -20,6 +20,7 @@ from sitewise.runtime.precision import working_precision
 SELECTIONS = ("kmeans", "greedy")
 SECONDS = 15.0  # of a fit with n_inducing="auto", on two processor cores
 _PER_SECOND = 2e9 / SECONDS  # n·m² that a fit of one latent function may have for each of these seconds
+LEARNING_ROWS = 20_000  # that teach the hyperparameters in a limited time
 _LEAST, _LEAST_OF_CLASSES, _MOST = 100, 50, 2_000
 _MINI_BATCH_ABOVE = 5_000_000  # rows × clusters
 _GREEDY_ROWS = 20_000
@@ -60,12 +61,15 @@ def how_many(rows: int, seconds: float = SECONDS, *, fits: int = 1, classes: int
     """The number of inducing inputs whose fit takes about so many seconds on two cores; None for the full GP.
 
     A fit is some sixty conditionings of n·m² multiplications each, so that m = √(2·10⁹/n · seconds/15), at least 100
-    and at most 2 000; of `fits` fits each has its share of the time, and joint classes have n·(C·m)², at least 50.
+    and at most 2 000.  Of more than 20 000 rows, so many teach the hyperparameters, and each of the others, of which
+    only sites are found, counts as an eighth of a row.  Of `fits` fits each has its share of the time; joint classes
+    learn with all rows and have n·(C·m)², at least 50.
     If that is no fewer than the rows, the full GP takes no longer.  Only numbers of rows enter, no clock: the same
     table has the same model on every machine, in the seconds of that machine.
     """
     least = _LEAST if classes == 1 else _LEAST_OF_CLASSES
-    found = int(np.sqrt(_PER_SECOND * seconds / fits / rows)) // classes
+    others = max(0, rows - LEARNING_ROWS) if classes == 1 else 0
+    found = int(np.sqrt(_PER_SECOND * seconds / fits / (rows - others + others / 8))) // classes
     count = min(max(found, least), _MOST)
     return None if count >= rows else count
 
