@@ -91,6 +91,7 @@ def test_the_number_of_inducing_inputs_by_a_rule():
     assert how_many(20_000) == 316 and how_many(20_000, 60.0) == 632
     assert how_many(20_000, fits=4) == 158 and how_many(20_000, classes=4) == 79
     assert how_many(10**6) == 118 and how_many(10**7) == 100 and how_many(10**6, classes=10) == 50
+    assert how_many(10**5) == 258 and how_many(10**5, teaching=None) == 141
     assert how_many(1_259) is None and how_many(1_261) == 1_259
 
 
@@ -119,6 +120,22 @@ def test_for_a_time_some_of_many_rows_teach_the_hyperparameters(monkeypatch):
     monkeypatch.setattr(settings, "LEARNING_ROWS", 400)
     errors.append(limited.lengthscales()[0].error)
     assert errors[0] > 1.02 * errors[1]  # of the rows that taught; all would make it smaller
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"method": "hybrid-vem", "max_iter": 1}, {"integrate": True}, {"multi_class": "joint"}, {"kernel": "average"}],
+)
+def test_all_rows_teach_where_some_would_not_do(how, monkeypatch):
+    monkeypatch.setattr(settings, "LEARNING_ROWS", 60)
+    rng = np.random.default_rng(2)
+    many = rng.uniform(-3, 3, size=(150, 2))
+    y = np.digitize(many[:, 0], [-1, 1] if "multi_class" in how else [0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        model = GPClassifier(n_inducing="0.000001s", random_state=0, **how).fit(many, y)
+    assert "of the 150 rows, sites" not in model.fit_report_
+    assert all(part.data.rows == 150 for part in model._latents)
 
 
 def test_refreshed_inputs_are_those_of_the_learned_lengthscales(X, values):

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from sitewise import EP, Data, Model, kernels, likelihoods, resolve
+from sitewise.hyperpriors import LogNormal
+from sitewise.learning.integration import integrate
 from sitewise.learning.some_rows import some_of, with_all_rows
 
 RNG = np.random.default_rng(3)
@@ -33,6 +35,26 @@ def test_sites_are_those_of_all_rows_at_what_some_have_taught(fits):
     alone = EP(tol=1e-6).solve(fit.model, DATA)
     np.testing.assert_allclose(fit.sites.nat1, alone.sites.nat1, atol=1e-5)
     assert fit.objective == pytest.approx(fit.evidences["ep"], abs=1e-6)
+
+
+def test_a_rare_class_is_not_lost():
+    y = np.where(np.arange(50_000) < 4, 1.0, -1.0)
+    some = some_of(Data.of(np.arange(50_000.0)[:, None], y), 1_000)
+    assert np.sum(some.y == 1) == 4 and 1_000 <= some.rows <= 1_004
+
+
+def test_the_integral_is_not_around_the_optimum_of_some_rows(fits):
+    with pytest.raises(ValueError, match="100 of the 300 rows taught"):
+        integrate(fits[1])
+
+
+def test_the_objective_has_the_prior_of_the_hyperparameters():
+    learner = resolve("hybrid", priors={"kernel.variance": LogNormal(0.0, 0.5)})
+    some = some_of(DATA, 100)
+    first = learner.fit(Model.sparse(kernels.Matern52(), likelihoods.BernoulliProbit(), X[:15]), some)
+    fit = with_all_rows(learner, first, DATA)
+    prior = first.objective - first.evidences["ep"]
+    assert abs(prior) > 0.1 and fit.objective == pytest.approx(fit.evidences["ep"] + prior, abs=1e-6)
 
 
 def test_standard_errors_are_those_of_the_rows_that_taught(fits):

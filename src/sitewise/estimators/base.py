@@ -218,7 +218,8 @@ class GPBase(Explaining, BaseEstimator):
             raise ValueError(f"structure must be one of {', '.join(_STRUCTURES)}, got {self.structure!r}.")
         if given and self.n_inducing is not None:
             raise ValueError("inducing is a table of inputs and says how many there are; leave n_inducing at None.")
-        count = count_of(self.n_inducing, data.rows, fits, likelihood.latents)
+        teaching = getattr(method_of(self), "rows", None)
+        count = count_of(self.n_inducing, data.rows, fits, likelihood.latents, teaching)
         if count is None and not given:
             if self._is_series(kernel, likelihood, data):
                 return Model.markov(kernel, likelihood, mean, series=self._series_column())

@@ -34,12 +34,12 @@ def seconds_of(n_inducing: str) -> float:
     return seconds
 
 
-def count_of(n_inducing: Any, rows: int, fits: int, classes: int) -> int | None:
-    """The number of inducing inputs; None for the full GP."""
+def count_of(n_inducing: Any, rows: int, fits: int, classes: int, teaching: int | None = None) -> int | None:
+    """The number of inducing inputs; None for the full GP.  `teaching` is that of `how_many`."""
     if n_inducing is None:
         return None
     if isinstance(n_inducing, str):
-        return how_many(rows, seconds_of(n_inducing), fits=fits, classes=classes)
+        return how_many(rows, seconds_of(n_inducing), fits=fits, classes=classes, teaching=teaching)
     if isinstance(n_inducing, bool) or not isinstance(n_inducing, numbers.Integral) or n_inducing < 1:
         raise ValueError(f"n_inducing must be {_WANTED}; got {n_inducing!r}.")
     return int(n_inducing)

@@ -10,7 +10,9 @@ import numpy as np
 from sitewise.checks import at_least
 from sitewise.estimators.inducing_settings import REFRESHED, TRAINED
 from sitewise.estimators.training import Approximate, Sampling
+from sitewise.kernels import Kernel
 from sitewise.learning.integration import DESIGNS
+from sitewise.learning.nested import Nested
 from sitewise.learning.vem import VEM
 from sitewise.methods import method_named, resolve
 from sitewise.priors.inducing import LEARNING_ROWS
@@ -45,8 +47,11 @@ def method_of(estimator: Any) -> Approximate | Sampling:
     better = e.inducing if isinstance(e.inducing, str) and e.inducing in (REFRESHED, TRAINED) else None
     if better == TRAINED and method.learner is VEM:
         raise ValueError(f"{e.method} does not train inducing inputs; use method='hybrid', or inducing='kmeans'.")
-    rows = LEARNING_ROWS if isinstance(e.n_inducing, str) else None  # inducing inputs for a time, not a number of them
-    return Approximate(resolve(e.method, **parts, **settings), _design(e), inputs=better, rows=rows)
+    learner, design = resolve(e.method, **parts, **settings), _design(e)
+    # Inducing inputs for a time, not a number of them.  The integral is around the optimum for all rows.
+    averaged = e.kernel is not None and not isinstance(e.kernel, Kernel)
+    limited = isinstance(e.n_inducing, str) and isinstance(learner, Nested) and design is None and not averaged
+    return Approximate(learner, design, inputs=better, rows=LEARNING_ROWS if limited else None)
 
 
 def _design(e: Any) -> str | None:

@@ -98,7 +98,7 @@ class Approximate:
 
     inputs   "refreshed": choose the inducing inputs again with the lengthscales of columns that some of the rows have
              taught; "trained": move them to where the evidence is greatest
-    rows     with inducing inputs, and where nothing is integrated: the most rows that teach hyperparameters
+    rows     the most rows that teach the hyperparameters of one latent function with inducing inputs; None for all
     """
 
     learner: Learner
@@ -109,8 +109,9 @@ class Approximate:
 
     def teaching(self, model: Model, data: Data) -> Data:
         """The rows that teach the hyperparameters."""
-        limited = self.rows is not None and self.integrate is None and isinstance(model.prior, SparsePrior)
-        return some_of(data, self.rows) if limited and self.rows is not None else data
+        if self.rows is None or not isinstance(model.prior, SparsePrior) or model.likelihood.latents > 1:
+            return data
+        return some_of(data, self.rows)
 
     def learner_of(self, model: Model) -> Learner:
         """The learner, with priors if the optimum is to be integrated around, or the kernel has effects."""
@@ -125,15 +126,16 @@ class Approximate:
     def fit(self, model: Model, data: Data, seed: int, progress: Report | None) -> SiteFit:
         """The optimum."""
         learner = self.learner_of(model)
+        some = self.teaching(model, data)
         if self.inputs is not None and isinstance(learner, Nested) and isinstance(model.prior, SparsePrior):
-            model = (refreshed if self.inputs == REFRESHED else trained)(learner, model, data, seed)
+            refresh = self.inputs == REFRESHED
+            model = refreshed(learner, model, data, seed) if refresh else trained(learner, model, some, seed)
         evaluations = itertools.count(1)
 
         def callback(entry: Mapping[str, Any]) -> None:
             assert progress is not None
             progress(f"evaluation {next(evaluations)}, objective {entry['objective']:.4f}", entry["share"])
 
-        some = self.teaching(model, data)
         fit = learner.fit(model, some, seed=seed, callback=None if progress is None else callback)
         assert isinstance(fit, SiteFit)
         return fit if some is data or not isinstance(learner, Nested) else with_all_rows(learner, fit, data)
@@ -162,6 +164,7 @@ class Approximate:
         A series of many periods has its optimum far below the spread of its times, and from there the ascent leads to a
         constant.  Of ℓ, ℓ/4, ℓ/16, … down to four typical steps the one with the highest evidence is taken.
         """
+        data = self.teaching(model, data)
         X, start = np.asarray(data.X), values(model).get("kernel.lengthscale")
         if start is None or start.ndim:
             return model

@@ -57,18 +57,20 @@ def select(
     raise ValueError(f"Unknown selection {inducing!r}; choose 'kmeans' or 'greedy', or give an array.")
 
 
-def how_many(rows: int, seconds: float = SECONDS, *, fits: int = 1, classes: int = 1) -> int | None:
+def how_many(
+    rows: int, seconds: float = SECONDS, *, fits: int = 1, classes: int = 1, teaching: int | None = LEARNING_ROWS
+) -> int | None:
     """The number of inducing inputs whose fit takes about so many seconds on two cores; None for the full GP.
 
     A fit is some sixty conditionings of n·m² multiplications each, so that m = √(2·10⁹/n · seconds/15), at least 100
-    and at most 2 000.  Of more than 20 000 rows, so many teach the hyperparameters, and each of the others, of which
-    only sites are found, counts as an eighth of a row.  Of `fits` fits each has its share of the time; joint classes
-    learn with all rows and have n·(C·m)², at least 50.
+    and at most 2 000.  Of more rows than `teaching` (None for all), so many teach the hyperparameters, and each of the
+    others, of which only sites are found, counts as an eighth of a row.  Of `fits` fits each has its share of the time;
+    joint classes learn with all rows and have n·(C·m)², at least 50.
     If that is no fewer than the rows, the full GP takes no longer.  Only numbers of rows enter, no clock: the same
     table has the same model on every machine, in the seconds of that machine.
     """
     least = _LEAST if classes == 1 else _LEAST_OF_CLASSES
-    others = max(0, rows - LEARNING_ROWS) if classes == 1 else 0
+    others = max(0, rows - teaching) if classes == 1 and teaching is not None else 0
     found = int(np.sqrt(_PER_SECOND * seconds / fits / (rows - others + others / 8))) // classes
     count = min(max(found, least), _MOST)
     return None if count >= rows else count
