@@ -39,7 +39,7 @@ def main() -> None:
                 record, rows = tasks.load(tasks.Task(name, "published", 42, fold, options.method, options.data))
                 found = search(variants.model(method, record.kind, rows.X), rows, nudge)
                 kept = {what: found[what] for what in ("objective", "test_loglik", "test_acc", "rounds")}
-                box.append({**dict(zip(KEY, key, strict=True)), **kept})
+                box.append({**dict(zip(KEY, key, strict=True)), **kept, "commit": tasks.provenance()["commit"]})
                 print(*key, kept, flush=True)
     box.close()
 

@@ -1,8 +1,8 @@
 """The Matérn-5/2 kernel of the program behind the printed columns of Laplace and EP.
 
-Squared distances are expanded, |a|² + |b|² − 2aᵀb, after each feature was divided by its lengthscale.  Near a
-lengthscale of zero nothing is left of their digits, and equal rows are no longer equal; `slope` takes the differences
-of the features themselves, so that there it is not the slope of the matrix either.
+Squared distances are expanded, |a|² + |b|² − 2aᵀb; where every feature has its lengthscale, after it was divided by it.
+Near a lengthscale of zero nothing is left of their digits then, and equal rows are no longer equal; `slope` takes the
+differences of the features themselves, so that there it is not the slope of the matrix either.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ class Expanded:
     """The kernel on these rows; θ is the variance, then one lengthscale or one a feature."""
 
     def __init__(self, X: np.ndarray, shared: bool) -> None:
-        self.X = X
+        self.X, self._shared = X, shared
         squares = [(column[:, None] - column) ** 2 for column in X.T]
         self._squares = [np.sum(squares, axis=0)] if shared else squares
         self._at: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def matrix(self, theta: np.ndarray) -> np.ndarray:
-        r = _distances(self.X / theta[1:], self.X / theta[1:])
+        r = self._distances(theta, self.X)
         np.fill_diagonal(r, 0.0)
         K = theta[0] * (1 + ROOT5 * r + 5 / 3 * r**2) * np.exp(-ROOT5 * r)
         self._at = theta, r, K
@@ -41,10 +41,15 @@ class Expanded:
 
     def cross(self, theta: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Between the rows and these others."""
-        r = _distances(self.X / theta[1:], X / theta[1:])
+        r = self._distances(theta, X)
         return theta[0] * (1 + ROOT5 * r + 5 / 3 * r**2) * np.exp(-ROOT5 * r)
 
+    def _distances(self, theta: np.ndarray, X: np.ndarray) -> np.ndarray:
+        if self._shared:
+            return _expanded(self.X, X) / theta[1]
+        return _expanded(self.X / theta[1:], X / theta[1:])
 
-def _distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+
+def _expanded(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     squares = np.sum(A**2, axis=1)[:, None] + np.sum(B**2, axis=1) - 2 * A @ B.T
     return np.sqrt(np.maximum(squares, 0.0))

@@ -3,7 +3,7 @@
     log Z ≈ log p(y | f̂) − ½ âᵀK â − ½ log |I + K W|,     f̂ = K â the mode,  W = −∂² log p(y | f̂)      (R&W 3.32)
 
 The mode is sought by Newton's directions with Brent's line search along each, until a step gains less than 1e-4; so
-the evidence has errors of about that size squared, and a search that creeps along a flat ridge may end on one of them.
+the evidence has small errors, and a search that creeps along a flat ridge may end on one of them.
 With one lengthscale it ends where the library's does, but for folds where a trial step of the search leads to a
 lengthscale whose distances overflow: the search takes the failure for the end of its way (E9).  With one a feature
 there are many maxima besides, lengthscales without a finite one, and lengthscales so near to zero that distances lose

@@ -143,15 +143,17 @@ def _chance(stored: Stored, data: Path | None) -> str:
         "digit, or creep along a ridge, and a start moved by 1e-10 ends elsewhere. The largest differences between "
         "ends of one fold, in nats of the objective and of the mean test log density:"
     )
-    rows = [row for row in stored.lines(cells.REPEATS) if np.isfinite(row["objective"] + row["test_loglik"])]
-    told = []
+    rows, told = stored.lines(cells.REPEATS), []
     for search, name in dict.fromkeys((row["method"], row["set"]) for row in rows):
         mine = [row for row in rows if (row["method"], row["set"]) == (search, name)]
-        apart = [_largest_range(mine, key) for key in ("objective", "test_loglik")]
-        told.append(f"{search} on {name} {apart[0]:.2g} and {apart[1]:.2g} ({len(mine)} searches)")
+        fine = [row for row in mine if np.isfinite(row["objective"] + row["test_loglik"])]
+        apart = [_largest_range(fine, key) for key in ("objective", "test_loglik")]
+        lost = f", {len(mine) - len(fine)} without a number" if len(fine) < len(mine) else ""
+        told.append(f"{search} on {name} {apart[0]:.2g} and {apart[1]:.2g} ({len(mine)} searches{lost})")
     return text + (
-        f" {'; '.join(told)}. A cell that the search itself misses is explained where one in twenty of the tables that "
-        "such ends give meets mean and standard deviation together; the nearest of these tables is shown."
+        f" {'; '.join(told) or 'not computed here'}. A cell that the search itself misses is explained where one in "
+        "twenty of the tables that such ends give, those without a number left out, meets mean and standard deviation "
+        "together; the nearest of these tables is shown."
     )
 
 
@@ -161,26 +163,28 @@ def _largest_range(rows: list[Row], key: str) -> float:
 
 
 def _given_up(stored: Stored, data: Path | None) -> str:
-    """The folds of a set where the printed search and the library's end at different places."""
+    """The folds where the printed search and the library's end at different places."""
     text = (
         "The search for Laplace's hyperparameters may end early. Where a trial step leads to a lengthscale below "
-        "1e-154, distances are ∞ − ∞, and the failure ends the search at the step before. `laplace-softplus` does the "
-        "same."
+        "1e-154, squared distances overflow, and the failure ends the search at the step before. "
+        f"`{cells.AS_SEARCHED}` does the same; it is looked at where the maximum misses a printed cell."
     )
-    for (name, method), search in cells.GIVEN_UP.items():
-        both = [stored.values(name, m, "test_loglik", SEEDS) for m in (method, search)]
-        if both[0] is None or both[1] is None:
+    public = _public(data)
+    searched = {r["set"]: r for r in stored.rows if r["method"] == cells.AS_SEARCHED and r["protocol"] == "published"}
+    for name in searched:
+        seeds = SEEDS if stored.values(name, cells.AS_SEARCHED, "test_loglik", SEEDS) is not None else (42,)
+        both = [stored.values(name, m, "test_loglik", seeds) for m in ("laplace", cells.AS_SEARCHED)]
+        if both[0] is None or both[1] is None or np.max(np.abs(both[0] - both[1])) <= 0.01:
             continue
         apart = np.abs(both[0] - both[1])
         at = int(np.argmax(apart))
-        seed, fold = SEEDS[at // FOLDS], at % FOLDS
+        seed, fold = seeds[at // FOLDS], at % FOLDS
         text += (
             f" On {name} {int(np.sum(apart > 0.01))} of {len(apart)} folds differ by more than 0.01, most that of seed "
-            f"{seed}, fold {fold}: {both[1][at]:.6f}, and {both[0][at]:.6f} where the search goes on"
+            f"{seed}, fold {fold}: {both[1][at]:.6f}, and {both[0][at]:.6f} at the maximum"
         )
-        public = _public(data)
         if name in public:
-            found = paper.published_fold(public, name, method, "test_loglik", seed, fold)
+            found = paper.published_fold(public, name, "laplace", "test_loglik", seed, fold)
             text += f"; {found:.6f} was published"
         text += "."
     return text

@@ -64,7 +64,8 @@ one, our standard deviation is multiplied by the ratio of the hybrid's; the limi
 two standard errors of the paired differences of the two methods. Where the printed method was not run, another stands
 for it (²): the exact gradient of the same evidence (`hybrid`) for Algorithm 1 with one lengthscale a feature and in
 the bold counts of ten seeds, the library's own search (`laplace@ard`, `vi@ard`) for Laplace's method and VI with one
-lengthscale a feature, larger steps (`hybrid-vem-fast`) for Algorithm 1 on robust regression."""
+lengthscale a feature, larger steps (`hybrid-vem-fast`) for Algorithm 1 on robust regression, EP started from the θ of
+the exact gradient for EP started from that of Algorithm 1."""
 
 
 def _head(every: Sequence[Item]) -> list[str]:
