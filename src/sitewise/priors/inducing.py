@@ -21,7 +21,7 @@ SELECTIONS = ("kmeans", "greedy")
 SECONDS = 15.0  # of a fit with n_inducing="auto", on two processor cores
 _PER_SECOND = 2e9 / SECONDS  # n·m² that a fit of one latent function may have for each of these seconds
 LEARNING_ROWS = 20_000  # that teach the hyperparameters in a limited time
-_LEAST, _LEAST_OF_CLASSES, _MOST = 100, 50, 2_000
+_LEAST, _LEAST_OF_CLASSES, _LEAST_OF_MANY, _MOST = 100, 50, 250, 2_000
 _MINI_BATCH_ABOVE = 5_000_000  # rows × clusters
 _GREEDY_ROWS = 20_000
 
@@ -64,13 +64,13 @@ def how_many(
 
     A fit is some sixty conditionings of n·m² multiplications each, so that m = √(2·10⁹/n · seconds/15), at least 100
     and at most 2 000.  Of more rows than `teaching` (None for all), so many teach the hyperparameters, and each of the
-    others, of which only sites are found, counts as an eighth of a row.  Of `fits` fits each has its share of the time;
-    joint classes learn with all rows and have n·(C·m)², at least 50.
-    If that is no fewer than the rows, the full GP takes no longer.  Only numbers of rows enter, no clock: the same
-    table has the same model on every machine, in the seconds of that machine.
+    others, of which only sites are found, counts as an eighth of a row; then there are at least 250.  Of `fits` fits
+    each has its share of the time; joint classes learn with all rows and have n·(C·m)², at least 50.  If that is no
+    fewer than the rows, the full GP takes no longer.  Only numbers of rows enter, no clock: the same table has the same
+    model on every machine, in the seconds of that machine.
     """
-    least = _LEAST if classes == 1 else _LEAST_OF_CLASSES
     others = max(0, rows - teaching) if classes == 1 and teaching is not None else 0
+    least = _LEAST_OF_CLASSES if classes > 1 else _LEAST_OF_MANY if others else _LEAST
     found = int(np.sqrt(_PER_SECOND * seconds / fits / (rows - others + others / 8))) // classes
     count = min(max(found, least), _MOST)
     return None if count >= rows else count
