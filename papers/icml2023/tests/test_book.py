@@ -129,6 +129,35 @@ def test_a_cell_is_explained_by_chance_only_if_mean_and_sd_are(tmp_path):
     assert chances(tmp_path, [-0.2] * 3 + [-7.4]) == [MISSED] * 4  # too few to tell
 
 
+def test_a_search_that_ended_early_explains_what_the_maximum_misses(tmp_path):
+    """−0.172 ± 0.033 is printed; the search as it was made counts only where it meets both."""
+    cell = paper.printed("table1-seed42", "loglik")["acute-inflammation"]["laplace"]
+    for searched, verdict in ((cell.mean, ERRATUM), (cell.mean - 0.1, MISSED)):
+        with open(tmp_path / "results.jsonl", "w") as file:
+            for method, mean in (("laplace", cell.mean - 0.05), (tables.AS_SEARCHED, searched)):
+                for fold, value in enumerate(spread(mean, cell.sd, 5)):
+                    key = dict(zip(KEY, ("acute-inflammation", "published", 42, fold, method), strict=True))
+                    file.write(json.dumps({**key, "test_loglik": value, "test_acc": 1.0}) + "\n")
+        found = [
+            item
+            for item in tables.cells(Stored(tmp_path), "table1-seed42", "loglik")
+            if item.line == "acute-inflammation" and item.column.startswith("laplace")
+        ]
+        assert found[0].verdict == verdict and (found[0].erratum == tables.STOPPED) == (verdict == ERRATUM)
+        assert "On acute-inflammation 5 of 5 folds differ" in errata.EVERY[tables.STOPPED](Stored(tmp_path), None)
+
+
+def test_bold_counts_say_which_method_stands_for_another(tmp_path):
+    with open(tmp_path / "results.jsonl", "w") as file:
+        for seed in SEEDS:
+            for fold in range(5):
+                key = dict(zip(KEY, ("pima", "published", seed, fold, "hybrid"), strict=True))
+                file.write(json.dumps({**key, "test_loglik": -0.5}) + "\n")
+    values, stands = tables.for_counts(Stored(tmp_path), "table1", "pima", "hybrid-vem", "loglik")
+    assert stands == "hybrid" and len(values) == 50
+    assert tables.for_counts(Stored(tmp_path), "table1", "pima", "vi", "loglik") == (None, "")
+
+
 def test_two_folds_at_one_half_explain_the_printed_spread():
     told, explained = errata.half()
     assert [item.verdict for item in explained] == [ERRATUM] * 3 and "log ½" in told
