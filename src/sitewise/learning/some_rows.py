@@ -2,7 +2,7 @@
 
 Some tens of hyperparameters are known well after some ten thousand rows: what the others add to the mean log density of
 a new row is of the order (hyperparameters / rows that taught them).  What they add to q(u) is more, and one inference
-costs an eighth of a search.
+costs a part of a search only.
 """
 
 from __future__ import annotations

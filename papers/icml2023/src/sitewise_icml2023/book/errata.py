@@ -133,9 +133,8 @@ def _chance(stored: Stored, data: Path | None) -> str:
         "`joint.py`)."
     )
     known = {row[0]: row for row in folds(stored, data)}
-    near = [
-        f"{known[m][3]:.0e} ({m}, {known[m][1]})" for m in ("laplace-softplus", "ep-frozen", "vi-joint") if m in known
-    ]
+    searches = [m for m in ("laplace-softplus", "ep-frozen", "vi-joint") if m in known]
+    near = [f"{known[m][3]:.0e} ({m}, {known[m][1]} folds)" for m in searches]
     if near:
         text += f" With one lengthscale the median difference from public folds is {', '.join(near)}."
     text += (
@@ -170,8 +169,8 @@ def _given_up(stored: Stored, data: Path | None) -> str:
         f"`{cells.AS_SEARCHED}` does the same; it is looked at where the maximum misses a printed cell."
     )
     public = _public(data)
-    searched = {r["set"]: r for r in stored.rows if r["method"] == cells.AS_SEARCHED and r["protocol"] == "published"}
-    for name in searched:
+    mine = [r for r in stored.rows if (r["method"], r["protocol"]) == (cells.AS_SEARCHED, "published")]
+    for name in dict.fromkeys(r["set"] for r in mine):
         seeds = SEEDS if stored.values(name, cells.AS_SEARCHED, "test_loglik", SEEDS) is not None else (42,)
         both = [stored.values(name, m, "test_loglik", seeds) for m in ("laplace", cells.AS_SEARCHED)]
         if both[0] is None or both[1] is None or np.max(np.abs(both[0] - both[1])) <= 0.01:
