@@ -51,7 +51,7 @@ def measure(rows: int, inducing: int, way: str) -> dict[str, Any]:
                 search = Search(learner, model, data, rows, None, None)
         else:
             search = Search(learner, model, data, rows, None, None)
-        vector = search.starts(0, 0)[0]
+        vector = search.starts(0, 0)[0].vector
         seconds = []
         for _ in range(3):
             wall, cpu = time.perf_counter(), time.process_time()

@@ -55,13 +55,13 @@ _STATIONARY = "auto"
 
 # On a sparse prior the evidence has to say what becomes of the residual variance.  Averaged inside the logarithm it
 # needs sites that were fitted to the averaged likelihood, which are EP's; the bounds (`elbo`, `tight`, `collapsed`)
-# underfit where inducing inputs are few (decision 018).  Sites to 1e-6 change the evidence by the square of that a row.
+# underfit where inducing inputs are few (decision 018).
 # For joint classes EP's evidence on VI's sites falls where the true one rises, so that hyperparameters come from
 # Laplace's evidence on Laplace's sites (decision 008).  That evidence is not stationary in the sites: with an error of
 # 1e-8 in them the ascent would not find the optimum.  With inducing inputs Laplace's evidence does not see the residual
 # variance, and prefers short lengthscales that leave much of it; the ELBO does (decision 019).
 _HYBRID_VARIANTS = {
-    "sparse": Pair(EP(tol=1e-6), ev.ep, _STATIONARY),
+    "sparse": Pair(EP(), ev.ep, _STATIONARY),
     "classes": Pair(Laplace(tol=1e-10), ev.laplace, final=VI()),
     "sparse classes": Pair(VI(tol=1e-6), ev.elbo, _STATIONARY),
 }

@@ -52,7 +52,7 @@ def found_with(data: Data, **settings: Any) -> dict[str, Any]:
     counted = np.flatnonzero(whole(data.weight) > 0)
     with working_precision():
         search = Search(learner(), model(), data, ROWS, None, None)
-        first = search.evaluate(search.starts(0, 0)[0], search.first_sites)
+        first = search.evaluate(search.starts(0, 0)[0].vector, search.first_sites)
         assert is_spread(first.solution.sites) == is_spread(data)
     fit = learner().fit(model(), data, **settings)
     found = {

@@ -1,9 +1,20 @@
 import numpy as np
 import pytest
 
-from sitewise.learning.ascent import maximise
+from sitewise.learning.ascent import climb
 
 WIDE = np.array([[-50.0, 50.0]] * 2)
+
+
+def maximise(function, start, limits, **settings):
+    """Answer the requests of an ascent until it ends."""
+    steps = climb(start, limits, **settings)
+    x = next(steps)
+    while True:
+        try:
+            x = steps.send(function(x))
+        except StopIteration as end:
+            return end.value
 
 
 def _rosenbrock(x):

@@ -5,6 +5,7 @@ import pytest
 
 from sitewise import EP, VI, Data, Model, Nested, evidence, kernels, likelihoods
 from sitewise.learning import rehearsal
+from sitewise.learning.checkpoint import Start
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(600, 2))
@@ -29,7 +30,7 @@ def test_the_optimum_is_the_same_after_fewer_evaluations(monkeypatch, plain):
 
 
 def test_no_rehearsal_of_a_full_prior_or_from_known_sites(monkeypatch, plain):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise AssertionError("a rehearsal")
 
     monkeypatch.setattr(rehearsal.Search, "drive", refuse)
@@ -37,8 +38,8 @@ def test_no_rehearsal_of_a_full_prior_or_from_known_sites(monkeypatch, plain):
     with pytest.raises(AssertionError, match="a rehearsal"):
         LEARNER.fit(MODEL, DATA)
     searched = rehearsal.Search(LEARNER, Model.full(kernels.Matern52(), MODEL.likelihood), DATA, 600, None, None)
-    start = np.zeros(2)
-    assert rehearsal.rehearsed(searched, start, 0)[0] is start
+    start = Start(np.zeros(2))
+    assert rehearsal.rehearsed(searched, start, 0) is start
 
 
 def test_rows_that_end_at_a_bound_are_no_start(monkeypatch):
@@ -49,5 +50,5 @@ def test_rows_that_end_at_a_bound_are_no_start(monkeypatch):
     learner = Nested(VI(), evidence.elbo, "auto", bounds={"kernel.variance": (0.1, 50.0)})
     search = rehearsal.Search(learner, MODEL, data, 600, None, None)
     start = search.starts(0, 0)[0]
-    vector, inverse = rehearsal.rehearsed(search, start, 0)
-    assert vector is start and inverse is None
+    vector, inverse, sites = rehearsal.rehearsed(search, start, 0)
+    assert vector is start.vector and inverse is None and sites is None

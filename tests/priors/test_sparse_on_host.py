@@ -205,7 +205,8 @@ def test_another_number_of_rows_compiles_nothing(keep):
 def test_a_fit_is_the_same_on_both_engines(method):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(80, 2))
-    y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.7 * rng.normal(size=80) > 0, 1.0, -1.0)
+    # So noisy that the variance has an optimum: where labels can be separated it ends anywhere below its bound.
+    y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 2.0 * rng.normal(size=80) > 0, 1.0, -1.0)
     model, data = Model.sparse(kernels.RBF(), likelihoods.BernoulliProbit(), X[:6]), Data.of(X, y)
     found = methods.resolve(method).fit(model, data)
     with engine.traced():

@@ -6,7 +6,9 @@ method without one, if the residual fell).  The direction is Newton's for the fi
     (I − J) δ = T(λ) − λ,   J = ∂T/∂λ                      (see `linearise`)
 
 solved by GMRES with O(n²) products.  Where that fails it is the plain update T(λ) − λ, shortened until the
-candidate is accepted (for VI a natural-gradient ascent direction of the ELBO).
+candidate is accepted (for VI a natural-gradient ascent direction of the ELBO).  On NumPy arrays, where products with
+the covariance are expensive, the plain updates are combined first (`accelerate`); Newton's directions follow where
+that does not help.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from sitewise.data import Data
+from sitewise.inference import accelerate
+from sitewise.inference.accelerate import Seen
 from sitewise.inference.linearise import Slopes, listed, newton_direction, paired, scaled_gap, slopes
 from sitewise.inference.update import Point, SiteUpdate, Solution, Stats
 from sitewise.likelihoods import Likelihood
@@ -66,6 +70,12 @@ def _evaluate(
     return Point(sites, q, target, merit, residual), factor, paired(method, rows[2:]) if with_slopes else None
 
 
+def update_at(method: SiteUpdate, likelihood: Likelihood, data: Data, q: Marginals) -> Sites:
+    """The sites that the update sets, given marginals to which the rows have not contributed."""
+    none = Sites(*2 * (namespace(q.mean).zeros_like(q.mean),))
+    return Sites(*on_rows(_assess, (method.update(), False), likelihood, data, q, none)[0][:2])
+
+
 def _assess(
     settings: tuple[SiteUpdate, bool], likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
 ) -> tuple[Values, Values]:
@@ -99,9 +109,10 @@ class _State(NamedTuple):
     point: Point
     direction: Sites
     rate: Array
-    newton: Array
+    bold: Array  # whether the direction may be wrong: where it is not accepted, the plain one is tried
     recent: Array
     kept: tuple[Factor, Slopes | None] | None  # of the point; on the host only
+    seen: tuple[Seen, ...] | None  # the last points, to `accelerate`; None where that is not done, or did not help
 
 
 def _plain_direction(point: Point) -> Sites:
@@ -151,6 +162,7 @@ def iterate(
     newtons = not method.mean_only and not damped
     # Where a Newton direction is cheap, slopes share the quadrature of the update and cost almost nothing.
     with_slopes = newtons and gram.newton_is_cheap
+    accelerates = newtons and not gram.newton_is_cheap and likelihood.latents == 1 and xp is np
 
     def unfinished(s: _State) -> Array:
         return (s.step < method.max_steps) & (s.point.residual > tol) & (s.rate > _MIN_RATE)
@@ -177,10 +189,13 @@ def iterate(
             better = _improves(new, old, xp.min(s.recent)) | (held & (new.residual < 0.9 * old.residual))
         point = _pick(better, new, old)
         recent = xp.where(better, put(xp.roll(s.recent, 1) if window > 1 else xp.zeros(1), 0, new.merit), s.recent)
-        if newtons:
+        seen = accelerate.with_point(s.seen, new) if s.seen is not None and better else None
+        if seen is not None:
+            direction, bold = accelerate.direction(seen, new.q.var), xp.array(len(seen) > 1)
+        elif newtons:
             # Where products with Σ∘Σ are expensive, a plain update that converges fast is not worth improving.
             slow = gram.newton_is_cheap | (new.residual > _CONTRACTS * old.residual)
-            direction, newton = cond(
+            direction, bold = cond(
                 better & slow & (new.residual > tol) & ((s.step > 0) | (new.residual < _NEAR)),
                 lambda: (
                     newton_direction(method, gram, data, new, factor, by or _slopes_at(method, likelihood, data, new)),
@@ -189,11 +204,11 @@ def iterate(
                 lambda: (_plain_direction(point), xp.array(False)),
             )
         else:
-            direction, newton = _plain_direction(point), xp.array(False)
+            direction, bold = _plain_direction(point), xp.array(False)
         full = method.damping if damped else 1.0
-        rate = xp.where(better | s.newton, full, _SHRINK * s.rate)
+        rate = xp.where(better | s.bold, full, _SHRINK * s.rate)
         kept = _pick(better, (factor, by), s.kept) if is_host(better) else None
-        return _State(s.step + 1, point, direction, rate, newton, recent, kept)
+        return _State(s.step + 1, point, direction, rate, bold, recent, kept, seen)
 
     # The first step of the loop evaluates the starting sites: it is a step of length zero from a point that any other
     # point improves.  (The program then holds one evaluation instead of two, which halves the time to compile it.)
@@ -206,6 +221,7 @@ def iterate(
         xp.array(False),
         xp.full(window, worst),
         (None, None) if xp is np else None,
+        () if accelerates else None,
     )
     end = while_loop(unfinished, body, start)
     point, (factor, by) = end.point, end.kept or (None, None)

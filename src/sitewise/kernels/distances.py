@@ -63,10 +63,12 @@ def _by_product(A: Array, B: Array) -> Array:
         d2 = (-2 * A) @ B.T
         d2 += rows[:, None]
         d2 += columns
-        # Few entries are small, and each pass over the matrix counts.
-        i, j = np.nonzero(d2 <= _ROUNDING_SHARE * (rows.max(initial=0.0) + columns.max(initial=0.0)))
-        small = d2[i, j]
-        d2[i, j] = np.where(small > _ROUNDING_SHARE * (rows[i] + columns[j]), small, 0.0)
+        # Few entries are small, in most matrices none, and each pass over the matrix counts.
+        least = _ROUNDING_SHARE * (rows.max(initial=0.0) + columns.max(initial=0.0))
+        if not d2.min(initial=np.inf) > least:
+            i, j = np.nonzero(d2 <= least)
+            small = d2[i, j]
+            d2[i, j] = np.where(small > _ROUNDING_SHARE * (rows[i] + columns[j]), small, 0.0)
         return d2
     norms = rows[:, None] + columns
     d2 = norms - 2 * A @ B.T

@@ -20,7 +20,7 @@ from sitewise.runtime import rowwise
 from sitewise.runtime.engine import Array, is_host, namespace
 from sitewise.types import ArrayField, module, positive, precedes, replace
 
-_ELEMENTS = 16384  # of a matrix that one program computes
+_ELEMENTS = 16384  # of a matrix that are computed at once
 
 
 def _distance(d2: Array) -> Array:
@@ -74,13 +74,17 @@ class Stationary(Kernel):
         d2 = squared_distances(A, B) if known is None else known
         some = triangle.Lower(len(A)) if B is A else triangle.All(d2.shape)
         distances = some.pack(d2)
-        values, pull_values = self._shape_with_pull(distances)
+        # Outside of a square matrix they are computed again when they are needed: to write another matrix of this
+        # size to new memory takes longer.
+        values = self._values(distances, None if B is A else distances)
 
         def pull(bar: np.ndarray) -> Stationary:
-            kernel, by_d2 = pull_values(some.pack_sum(bar))
-            # d² = Σ_k (x_k − x'_k)²/ℓ_k², so that ∂d²/∂ℓ_k = −2 (its term k)/ℓ_k.
             shared = np.size(self.lengthscale) == 1
-            terms = by_d2 @ distances if shared else _weighted_terms(some.unpack_sum(by_d2), A, B)
+            entries = distances if B is A else squared_distances(A, B).ravel()
+            out = None if B is A or shared else entries
+            kernel, by_d2 = self._pull_values(entries, values, some.pack_sum(bar), out)
+            # d² = Σ_k (x_k − x'_k)²/ℓ_k², so that ∂d²/∂ℓ_k = −2 (its term k)/ℓ_k.
+            terms = by_d2 @ entries if shared else _weighted_terms(some.unpack_sum(by_d2), A, B)
             by_lengthscale = -2 * terms / self.lengthscale
             return replace(kernel, lengthscale=np.reshape(by_lengthscale, np.shape(self.lengthscale)))
 
@@ -95,31 +99,51 @@ class Stationary(Kernel):
         centre = np.median(B, axis=0)
         A, B = A - centre, B - centre
         d2 = squared_distances(A, B)
-        weights = np.reshape(self._shape_with_pull(d2.ravel())[1](bar.ravel())[1], d2.shape)
+        entries = d2.ravel()
+        weights = np.reshape(self._pull_values(entries, self._values(entries), bar.ravel())[1], d2.shape)
         return 2 * (weights.sum(axis=0)[:, None] * B - weights.T @ A) / self.lengthscale
 
-    def _shape_with_pull(self, d2: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], tuple[Any, np.ndarray]]]:
-        """variance · shape(d²), and its pullback to the kernel, the lengthscale apart, and to d²."""
-        if type(self).slope is not Stationary.slope and len(jax.tree.leaves(self)) == 2:
-            values = self.variance * self.shape(d2)
+    @property
+    def _has_slope(self) -> bool:
+        return type(self).slope is not Stationary.slope and len(jax.tree.leaves(self)) == 2
 
-            def by_slope(bar: np.ndarray) -> tuple[Any, np.ndarray]:
-                by_variance = np.reshape(bar @ values / self.variance, np.shape(self.variance))
-                return replace(self, variance=by_variance), self.variance * bar * self.slope(d2)
+    def _without_lengthscale(self) -> Stationary:
+        """Without its shape the lengthscale does not make a program depend on the number of columns."""
+        return replace(self, lengthscale=np.float64(1.0))
 
-            return values, by_slope
-        # Without its shape the lengthscale does not make the program depend on the number of columns.
-        plain = replace(self, lengthscale=np.float64(1.0))
-        (values,), _ = rowwise.apply(_shape, None, plain, (d2,), _ELEMENTS)
+    def _values(self, d2: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """variance · shape(d²) of a vector, which may be in the place of the result."""
+        if self._has_slope:
+            return _in_pieces(lambda d2: self.variance * self.shape(d2), d2, out=out)
+        return rowwise.apply(_shape, None, self._without_lengthscale(), (d2,), _ELEMENTS)[0][0]
 
-        def by_program(bar: np.ndarray) -> tuple[Any, np.ndarray]:
-            (by_d2,), sums = rowwise.apply(_shape_pull, None, plain, (bar, d2), _ELEMENTS)
-            return jax.tree.unflatten(jax.tree.structure(plain), sums), by_d2
+    def _pull_values(
+        self, d2: np.ndarray, values: np.ndarray, bar: np.ndarray, out: np.ndarray | None = None
+    ) -> tuple[Any, np.ndarray]:
+        """The cotangents of the kernel, the lengthscale apart, and of d², given that of `values` = `_values(d2)`.
 
-        return values, by_program
+        That of d² may be in its place, `out`.
+        """
+        if self._has_slope:
+            by_variance = np.reshape(bar @ values / self.variance, np.shape(self.variance))
+            by_d2 = _in_pieces(lambda bar, d2: self.variance * bar * self.slope(d2), bar, d2, out=out)
+            return replace(self, variance=by_variance), by_d2
+        plain = self._without_lengthscale()
+        (by_d2,), sums = rowwise.apply(_shape_pull, None, plain, (bar, d2), _ELEMENTS)
+        return jax.tree.unflatten(jax.tree.structure(plain), sums), by_d2
 
     def diag(self, A: Array) -> Array:
         return self.variance * namespace(A).ones(A.shape[0], A.dtype)
+
+
+def _in_pieces(function: Callable[..., np.ndarray], *vectors: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """function(*vectors), elementwise: temporaries of a piece stay in the processor's cache, in memory used before."""
+    size = len(vectors[0])
+    out = np.empty(size) if out is None else out
+    for at in range(0, size, _ELEMENTS):
+        piece = slice(at, at + _ELEMENTS)
+        out[piece] = function(*(vector[piece] for vector in vectors))
+    return out
 
 
 def _shape(_: None, kernel: Stationary, rows: tuple[Array]) -> tuple[tuple[Array, ...], tuple[()]]:

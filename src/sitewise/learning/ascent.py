@@ -8,7 +8,7 @@ on a log scale one such jump (ℓ from 1 to 10⁶) ends near another, worse, max
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 
 import numpy as np
 
@@ -31,25 +31,6 @@ class Ascent:
 def free_of(x: np.ndarray, slope: np.ndarray, limits: np.ndarray) -> np.ndarray:
     """Which components are not held by the box."""
     return ~(((x <= limits[:, 0]) & (slope < 0)) | ((x >= limits[:, 1]) & (slope > 0)))
-
-
-def maximise(
-    function: Callable[[np.ndarray], tuple[float, np.ndarray]],
-    start: np.ndarray,
-    limits: np.ndarray,
-    *,
-    tol: float,
-    max_rounds: int,
-    inverse: np.ndarray | None = None,
-) -> Ascent:
-    """Maximise `function` (value, gradient) from `start` inside `limits`, an array of (low, high) rows."""
-    steps = climb(start, limits, tol=tol, max_rounds=max_rounds, inverse=inverse)
-    x = next(steps)
-    while True:
-        try:
-            x = steps.send(function(x))
-        except StopIteration as end:
-            return end.value
 
 
 def climb(

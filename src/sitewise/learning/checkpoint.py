@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,13 @@ from sitewise.runtime.spread import of_all_processes, placed, whole, writes
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
-Start = tuple[np.ndarray, np.ndarray | None]  # of an ascent: θ, and the guess of its inverse Hessian
+
+class Start(NamedTuple):
+    """Of an ascent: θ, a guess of its inverse Hessian, and the sites of the first inference."""
+
+    vector: np.ndarray
+    inverse: np.ndarray | None = None
+    sites: Sites | None = None
 
 
 class Checkpoint:
@@ -48,11 +54,11 @@ class Checkpoint:
     def start(self, compute: Callable[[], Start]) -> Start:
         """Where the first ascent starts, which may be the result of another search."""
         if "start" not in self._journal.pieces:
-            vector, inverse = compute()
-            self._add("start", {"vector": vector, "inverse": inverse})
-            return vector, inverse
+            found = compute()
+            self._add("start", {**found._asdict(), "sites": self._counted_of(found.sites)})
+            return found
         kept = self._journal.pieces["start"]
-        return kept["vector"], kept["inverse"]
+        return Start(kept["vector"], kept["inverse"], self._all_of(kept["sites"]))
 
     def begin(self) -> None:
         """The next ascent begins."""
@@ -72,7 +78,7 @@ class Checkpoint:
             return None
         value, code, *stats = kept["numbers"]
         self._count(value, kept["gradient"], Outcome(int(code)))
-        sites: Any = None if kept["sites"] is None else Sites(*map(self._filled, kept["sites"]))
+        sites: Any = self._all_of(kept["sites"])
         steps, residual, clipped, jitter = stats
         return Evaluation(
             value, kept["gradient"], Solution(sites, Outcome(int(code)), Stats(steps, residual, clipped, jitter))
@@ -82,7 +88,7 @@ class Checkpoint:
         """Keep an answer."""
         value, stats = float(found.value), found.solution.stats
         useful = _counts(value, found.gradient, found.solution.outcome) and value > self._highest
-        sites = [a[..., self._counted] for a in whole(found.solution.sites)] if useful else None
+        sites = self._counted_of(found.solution.sites) if useful else None
         numbers = np.array([value, int(found.solution.code), *map(float, stats)])
         self._add(
             f"{self._ascent}.{self._step}",
@@ -103,6 +109,12 @@ class Checkpoint:
     def _add(self, name: str, piece: dict[str, Any]) -> None:
         if writes():
             self._journal.add(name, piece)
+
+    def _counted_of(self, sites: Sites | None) -> list[np.ndarray] | None:
+        return None if sites is None else [a[..., self._counted] for a in whole(sites)]
+
+    def _all_of(self, kept: list[np.ndarray] | None) -> Sites | None:
+        return None if kept is None else Sites(*map(self._filled, kept))
 
     def _filled(self, kept: np.ndarray) -> Any:
         """The sites of all rows, zeros for padding, where the data are."""

@@ -9,13 +9,11 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from sitewise.data import Data, bucket
 from sitewise.kernels.distances import same_rows
 from sitewise.learning.base import Callback, SiteFit, one_for_each
-from sitewise.learning.checkpoint import Checkpoint
-from sitewise.learning.rehearsal import cheap_of, rehearsed
+from sitewise.learning.checkpoint import Checkpoint, Start
+from sitewise.learning.rehearsal import SITES_TOL, rehearsed
 from sitewise.learning.search import Best, NestedSettings, Search
 from sitewise.learning.together import run_together
 from sitewise.model import Model, check
@@ -74,11 +72,9 @@ class Nested(NestedSettings):
             search = Search(self, model, data, bucket(data.rows), sites, callback)
             scope.enter_context(same_rows(search.data.X))
             starts = search.starts(self.restarts, seed)
-            rehearse = functools.partial(rehearsed, search, starts[0], seed)
             if checkpoint is not None:
                 search.checkpoint = Checkpoint(Path(checkpoint), (repr(self), model, sites, seed), search.data)
-                rehearse = functools.partial(search.checkpoint.start, rehearse)
-            best = self._first(search, *rehearse(), seed) if sites is None else search.drive(starts[0])
+            best = self._first(search, starts[0], seed) if sites is None else search.drive(starts[0])
             for start in starts[1:]:
                 other = search.drive(start)
                 # An ascent that did not converge may have ended next to a pole of Laplace's evidence.
@@ -89,9 +85,15 @@ class Nested(NestedSettings):
                 search.checkpoint.done()
             return fit
 
-    def _first(self, search: Search, start: np.ndarray, inverse: np.ndarray | None, seed: int) -> Best:
-        """The ascent after a rehearsal, with its help where there was one."""
-        return search.drive(start, inverse, None if inverse is None else cheap_of(search, seed))
+    def _first(self, search: Search, start: Start, seed: int) -> Best:
+        """The first ascent, with the help of a rehearsal where there is one."""
+        rehearse = functools.partial(rehearsed, search, start, seed)
+        start = rehearse() if search.checkpoint is None else search.checkpoint.start(rehearse)
+        if start.inverse is None or not self.least_gain or not search.on_host:
+            return search.drive(start)
+        with search.with_loose_sites(SITES_TOL):
+            best = search.drive(start)
+        return search.polished(best)
 
     def fit_many(
         self, models: Model | Sequence[Model], parts: Sequence[Data], done: Callable[[int], None] | None = None

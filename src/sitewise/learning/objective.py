@@ -37,7 +37,7 @@ from sitewise.inference.start import first_sites
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.parameters import Trainable
-from sitewise.priors import Marginals, SparsePrior
+from sitewise.priors import Marginals
 from sitewise.rows import Values, on_rows
 from sitewise.runtime import programs
 from sitewise.runtime.device import on_accelerator
@@ -133,8 +133,8 @@ def with_slopes(
     With `inputs` the inducing inputs of a sparse prior are among those numbers.
     """
     likelihood = at.likelihood
-    if isinstance(at.prior, SparsePrior):
-        gram, pull_gram = at.prior.gram_with_pull(data.X, inputs)
+    if inputs:  # which only a sparse prior has
+        gram, pull_gram = at.prior.gram_with_pull(data.X, inputs=True)  # type: ignore[call-arg]
     else:
         gram, pull_gram = at.prior.gram_with_pull(data.X)
     if at.prior.exact and likelihood.conjugate:

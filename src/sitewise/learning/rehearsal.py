@@ -1,10 +1,9 @@
 """A start for a search on many rows: the optimum for some of them.
 
 A sparse GP costs O(nm²) a step, and most steps of a search go to where the optimum is not.  With a third of the rows
-they cost a third, and end near the optimum for all; the Hessian per row, which the ascent has estimated on the way,
+they cost a third, and end near the optimum for all; the Hessian per row, which differences of the gradient show,
 hardly changes.  The search on all rows then needs few evaluations, and has the same optimum.  A rehearsal has
-fewer inducing inputs as well, and its objective, which costs a small part of that of all rows, guides the steps of the
-search (`guided`).
+fewer inducing inputs as well.
 """
 
 from __future__ import annotations
@@ -16,20 +15,28 @@ import jax
 import numpy as np
 
 from sitewise.data import Data
+from sitewise.inference.loop import update_at
 from sitewise.kernels.distances import same_rows
-from sitewise.learning.guided import Cheap
+from sitewise.learning.checkpoint import Start
 from sitewise.learning.objective import INPUTS, pulls_on_host
-from sitewise.learning.search import Search
+from sitewise.learning.search import Best, Search
 from sitewise.model import Model
+from sitewise.numerics.symmetric import absolute_inverse
+from sitewise.priors import Marginals
 from sitewise.priors.inducing import select
 from sitewise.runtime.engine import on_host
 from sitewise.runtime.spread import agreed, is_spread, whole
+from sitewise.sites import Sites
 from sitewise.types import replace
 
 _ROWS, _PER_INPUT = 2_000, 5  # rows of a rehearsal, at least, and for each inducing input
 _SAVES = 3  # it is worth its time where all rows are at least this many times as many
 _INPUTS = 50  # of a rehearsal, at least
-_CHEAP = 20  # an evaluation that costs so many times less may be made many times for one
+_GAIN = 0.1  # nats for each hyperparameter that are left to the next search
+_ROUNDS = 15  # of the first search, before it takes a Hessian
+_DIFFERENCE = 0.1  # in log θ, for the Hessian
+_FLAT = 0.5  # nats for each unit of log θ, squared
+SITES_TOL = 1e-4  # residual of the sites of a search that is not to end at its optimum to the last digit
 TOL = 1e-4  # gradient per row; the optimum for all rows is farther away than this resolves
 
 
@@ -41,39 +48,65 @@ def drawn_rows(data: Data, inducing: int, seed: int, times: int = 1) -> np.ndarr
     return np.sort(np.random.default_rng(seed).permutation(counted)[:rows])
 
 
-def rehearsed(search: Search, start: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Where the search should start, and its guess of the inverse Hessian; `start` itself where there is none.
+def rehearsed(search: Search, start: Start, seed: int) -> Start:
+    """Where the search should start; `start` itself where no search with some rows converges, or only at a bound.
 
-    That is for a prior that is not sparse, for too few rows, on an accelerator (every number of rows has its own
-    program there), and where the search with some of the rows does not converge, or only at a bound.  A search with
-    some rows starts from the optimum for a third of them, as long as there are enough.  Where rows are spread over
-    devices, every process searches with some of them by itself.
+    There is none for a prior that is not sparse, for too few rows, and on an accelerator: every number of rows has its
+    own program there.  A search with some rows starts from the optimum for a third of them, as long as there are
+    enough.  Where rows are spread over devices, every process searches with some of them by itself.
     """
     apart = is_spread(search.data) and pulls_on_host(search.model, search.trainable.names) and on_host(search.model)
-    if search.model.prior.exact or not (search.on_host or apart) or not len(start):
-        return start, None
-    found: tuple[np.ndarray, np.ndarray | None] = start, None
-    for first in _stages(search, seed):
-        with same_rows(first.data.X):
-            end = first.drive(*found)
+    if search.model.prior.exact or not (search.on_host or apart) or not len(start.vector):
+        return start
+    vector, inverse, _ = start
+    last: tuple[Search, Best] | None = None
+    for stage in _stages(search, seed):
+        with same_rows(stage.data.X), stage.with_loose_sites(SITES_TOL):
+            end = _end_of(stage, Start(vector, inverse))
         if end.success and not search.trainable.at_bound(end.vector, search.limits):
-            found = end.vector, end.inverse
+            vector, inverse, last = end.vector, end.inverse, (stage, end)
     if not apart:
-        return found
+        return Start(vector, inverse, None if last is None else _sites_of_all(*last, search.data))
     # A last digit that differs would lead processes different ways.
-    vector, inverse = found
-    empty = np.zeros((len(start), len(start)))
+    empty = np.zeros((len(vector), len(vector)))
     some, vector, inverse = agreed((np.array(inverse is not None), vector, empty if inverse is None else inverse))
-    return vector, inverse if some else None
+    return Start(vector, inverse if some else None)
+
+
+def _end_of(stage: Search, start: Start) -> Best:
+    """Where a search with some of the rows ends; without a Hessian to begin with it takes one on the way."""
+    if start.inverse is None and INPUTS not in stage.trainable.names:
+        first = stage.drive(start, max_rounds=_ROUNDS)
+        start = Start(first.vector, _inverse_hessian(stage, first), first.solution.sites)
+    return stage.drive(start)
+
+
+def _inverse_hessian(search: Search, best: Best) -> np.ndarray | None:
+    """The inverse of the negative Hessian per row at the best point, by differences of the gradient; None if one is
+    not finite.
+
+    An ascent learns the Hessian along its own path only, and creeps where that is wrong: along the lengthscales of
+    columns that matter little, which are as many as there are columns.  A direction of upward curvature counts as one
+    of downward curvature of the same size, and none as flatter than one that the rows say nothing about.
+    """
+    vector, size = best.vector, len(best.vector)
+    gradient = lambda v: np.asarray(search.evaluate(v, best.solution.sites).gradient) / search.rows  # noqa: E731
+    here, hessian = gradient(vector), np.empty((size, size))
+    for i in range(size):
+        step = np.zeros(size)
+        step[i] = _DIFFERENCE if vector[i] + _DIFFERENCE <= search.limits[i, 1] else -_DIFFERENCE
+        hessian[i] = (here - gradient(vector + step)) / step[i]
+    if not np.all(np.isfinite(hessian)):
+        return None
+    return absolute_inverse(hessian, _FLAT / search.rows)
 
 
 def _stages(search: Search, seed: int) -> Iterator[Search]:
     """Searches with some of the rows, each with three times the rows of the one before, and with fewer inducing inputs.
 
-    A third of them costs a ninth, and is enough to learn where the optimum is about.  They do not stop before their
-    optimum: what is left to gain would be left to the search with all rows.
+    A third of them costs a ninth, and is enough to learn where the optimum is about.
     """
-    settings = dataclasses.replace(search.settings, tol=max(TOL, search.settings.tol), least_gain=0.0)
+    settings = dataclasses.replace(search.settings, tol=max(TOL, search.settings.tol), least_gain=_GAIN)
     model = _with_fewer_inputs(search, seed)
     inducing = len(getattr(model.prior, "inducing", ()))
     counted = np.count_nonzero(whole(search.data.weight) > 0)
@@ -82,6 +115,20 @@ def _stages(search: Search, seed: int) -> Iterator[Search]:
         some = whole(jax.tree.map(lambda a, drawn=drawn: a[drawn], search.data))
         yield Search(settings, model, some, len(drawn), None, None)
         times *= _SAVES
+
+
+def _sites_of_all(search: Search, best: Best, data: Data) -> Sites | None:
+    """The sites that the update sets where q is the prediction of a search with some of the rows.
+
+    To a row that was none of them the prediction is what its cavity is like.
+    """
+    if search.model.likelihood.latents > 1:
+        return None
+    model = search.model_at(best.vector)
+    posterior = model.prior.posterior(search.data.X, best.solution.sites.scaled(search.data.weight))
+    mean, var = posterior.marginals(data.X)
+    none = np.zeros(data.rows)
+    return update_at(search.pair.inference, model.likelihood, data, Marginals(mean, var, none, 0.0, none, 0.0))
 
 
 def _with_fewer_inputs(search: Search, seed: int) -> Model:
@@ -93,33 +140,3 @@ def _with_fewer_inputs(search: Search, seed: int) -> Model:
     drawn = drawn_rows(search.data, count, seed, _SAVES**2)
     fewer = select(whole(search.data.X[drawn]), "kmeans", count, kernel=model.prior.kernel, seed=seed)
     return replace(model, prior=replace(model.prior, inducing=fewer))
-
-
-def cheap_of(search: Search, seed: int) -> Cheap | None:
-    """The objective per row, and its gradient, of the last stage that is cheap beside the search with all rows."""
-    whole_cost, found = search.rows * len(getattr(search.model.prior, "inducing", ())) ** 2, None
-    if search.model.prior.exact or not search.on_host:
-        return None
-    for stage in _stages(search, seed):
-        if _CHEAP * stage.rows * len(getattr(stage.model.prior, "inducing", ())) ** 2 <= whole_cost:
-            found = stage
-    return None if found is None else _Carried(found)
-
-
-class _Carried:
-    """Value and gradient of a search at any θ, inference started from the sites of the last one."""
-
-    def __init__(self, search: Search) -> None:
-        self._search, self._sites = search, search.first_sites
-
-    def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
-        search = self._search
-        with same_rows(search.data.X):
-            found = search.evaluate(vector, self._sites)
-            if not found.solution.outcome.settled:
-                found = search.evaluate(vector, search.first_sites)
-        settled = found.solution.outcome.settled
-        if settled:
-            self._sites = found.solution.sites
-        value = float(found.value) / search.rows if settled else -np.inf
-        return value, np.asarray(found.gradient) / search.rows

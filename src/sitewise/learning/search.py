@@ -5,9 +5,9 @@ A search is a generator that requests evaluations, so that many of them can be a
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import functools
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -23,13 +23,13 @@ from sitewise.inference.solve import solve_by_fallbacks
 from sitewise.inference.start import start_of
 from sitewise.learning.ascent import climb
 from sitewise.learning.base import Callback, SiteFit, climbed
-from sitewise.learning.checkpoint import Checkpoint
-from sitewise.learning.guided import Cheap, guided
+from sitewise.learning.checkpoint import Checkpoint, Start
 from sitewise.learning.objective import GRADIENTS, INPUTS, Evaluation, Objective, profile, profiles, pulls_on_host
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable
 from sitewise.runtime.device import on_processor
 from sitewise.runtime.engine import Array, namespace, on_host, to_host
+from sitewise.runtime.precision import WORKING_DTYPE
 from sitewise.runtime.spread import agreed, is_spread
 from sitewise.sites import Sites
 from sitewise.types import Outcome
@@ -152,11 +152,11 @@ class Search:
             found[at] = np.ravel(np.broadcast_to(np.where(spread > 0, spread, 1.0), Z.shape))
         return np.concatenate(found) if found else np.zeros(0)
 
-    def starts(self, restarts: int, seed: int) -> list[np.ndarray]:
+    def starts(self, restarts: int, seed: int) -> list[Start]:
         first = np.asarray(self.trainable.to_vector(self.model))
         rng = np.random.default_rng(seed)
         moved = [first + rng.uniform(-2.0, 2.0, first.shape) for _ in range(restarts)]
-        return [first, *(np.clip(m, *self.limits.T) if len(m) else m for m in moved)]
+        return [Start(one) for one in (first, *(np.clip(m, *self.limits.T) if len(m) else m for m in moved))]
 
     def evaluate(self, vector: np.ndarray, sites: Sites) -> Evaluation:
         if not is_spread(self.data):
@@ -170,9 +170,9 @@ class Search:
         """The evaluation of many searches of this form; every argument has a leading axis."""
         return profiles(self.objective, models, data, vectors, sites)
 
-    def drive(self, start: np.ndarray, inverse: np.ndarray | None = None, cheap: Cheap | None = None) -> Best:
-        """Answer one search's requests until it ends."""
-        run = self.run(start, inverse, cheap)
+    def drive(self, start: Start, max_rounds: int | None = None) -> Best:
+        """Answer one search's requests until it ends, after `max_rounds` if that is fewer than the settings allow."""
+        run = self.run(start, max_rounds)
         request = next(run)
         if self.checkpoint is not None:
             self.checkpoint.begin()
@@ -193,26 +193,21 @@ class Search:
             self.checkpoint.add(vector, found)
         return found
 
-    def run(
-        self, start: np.ndarray, inverse: np.ndarray | None = None, cheap: Cheap | None = None
-    ) -> Generator[tuple[np.ndarray, Sites], Evaluation, Best]:
-        """One ascent: it yields (θ, sites to start from), is sent the evaluation there, and returns the best point.
-
-        `inverse` is that of `climb`; `cheap` is a function of similar shape, see `guided`.
-        """
+    def run(self, start: Start, max_rounds: int | None = None) -> Generator[tuple[np.ndarray, Sites], Evaluation, Best]:
+        """One ascent: it yields (θ, sites to start from), is sent the evaluation there, and returns the best point."""
         best: Best | None = None
-        sites, fallbacks = self.first_sites, 0
+        first, inverse, sites = start
+        sites, fallbacks = self.first_sites if sites is None else sites, 0
         settings = self.settings
-        ascend = climb if cheap is None else functools.partial(guided, cheap)
-        steps = ascend(
-            start / self.units,
+        steps = climb(
+            first / self.units,
             self.limits / self.units[:, None],
             tol=settings.tol,
-            max_rounds=settings.max_rounds,
+            max_rounds=min(max_rounds or settings.max_rounds, settings.max_rounds),
             inverse=inverse,
-            least_gain=settings.least_gain * len(start) / self.rows,
+            least_gain=settings.least_gain * len(first) / self.rows,
         )
-        vector = next(steps) * self.units if len(start) else start
+        vector = next(steps) * self.units if len(first) else first
         while True:
             result = yield vector, sites
             if not result.solution.outcome.settled and sites is not self.first_sites:
@@ -222,7 +217,7 @@ class Search:
                     result = again
             if not result.solution.outcome.settled and fallbacks < _FALLBACKS:
                 fallbacks += 1
-                found = self._by_fallbacks(self._model(vector), result.solution)
+                found = self._by_fallbacks(self.model_at(vector), result.solution)
                 if found.outcome.settled:
                     result = yield vector, found.sites
             value, slope = float(result.value), np.asarray(result.gradient)
@@ -242,7 +237,7 @@ class Search:
             if not (settled and finite):
                 value = -np.inf
             assert best is not None
-            if len(start) == 0:
+            if len(first) == 0:
                 return dataclasses.replace(best, success=True, reason="nothing to train; inference only")
             try:
                 vector = self.units * steps.send((value / self.rows, self.units * slope / self.rows))
@@ -260,7 +255,7 @@ class Search:
         advice = "" if outcome.ok else f" {outcome.advice}"
         return f"The evidence is not finite at the starting point.{advice}"
 
-    def _model(self, vector: np.ndarray) -> Model:
+    def model_at(self, vector: np.ndarray) -> Model:
         return jax.tree.map(np.asarray, self.trainable.from_vector(self.model, np.asarray(vector)))
 
     def _record(self, vector: np.ndarray, value: float, slope: np.ndarray, solution: Solution) -> None:
@@ -307,9 +302,29 @@ class Search:
         value = float(value) + float(self.objective.log_prior_with_slope(best.vector)[0])
         return dataclasses.replace(best, solution=found, value=float(value)) if np.isfinite(value) else best
 
+    @contextlib.contextmanager
+    def with_loose_sites(self, tol: float) -> Iterator[None]:
+        """Inference to this tolerance at least, until the end of the `with` block; see `polished`."""
+        exact = self.objective
+        inference = exact.inference
+        loose = dataclasses.replace(inference, tol=max(tol, inference.tolerance(WORKING_DTYPE)))
+        self.objective = dataclasses.replace(exact, inference=loose)
+        try:
+            yield
+        finally:
+            self.objective = exact
+
+    def polished(self, best: Best) -> Best:
+        """The best point that was found with loose sites, with sites to the tolerance of this search."""
+        model = self.model_at(best.vector)
+        solution = self.pair.inference.solve(model, self.data, best.solution.sites)
+        value = float(self.pair.evidence(model, self.data, solution.sites))
+        value += float(self.objective.log_prior_with_slope(best.vector)[0])
+        return dataclasses.replace(best, solution=solution, value=value)
+
     def finish(self, best: Best) -> SiteFit:
         """The fit at the best point, with the sites of the final inference."""
-        model = self._model(best.vector)
+        model = self.model_at(best.vector)
         best = self._settle(model, best)
         final, solution = self.pair.final, best.solution
         reason = best.reason

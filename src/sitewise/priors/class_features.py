@@ -25,8 +25,9 @@ import numpy as np
 from jax import lax
 
 from sitewise.numerics import cholesky, softmax_sites
+from sitewise.numerics.tall_products import row_forms, times_transposed_upper, weighted_gram
 from sitewise.numerics.triangular import lower_gram
-from sitewise.priors.features import NO_SLOPE, Features, row_forms, times_transposed_upper, weighted_gram
+from sitewise.priors.features import NO_SLOPE, Features
 from sitewise.runtime.engine import Array, cond, is_host, namespace
 from sitewise.sites import Sites
 

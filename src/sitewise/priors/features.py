@@ -31,6 +31,7 @@ Arrays are NumPy's or JAX's (`runtime.engine`).
 
 from __future__ import annotations
 
+import collections
 import functools
 import operator
 from collections.abc import Callable, Iterator
@@ -41,59 +42,27 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
-from scipy.linalg import blas
 
 from sitewise.kernels import Kernel
-from sitewise.numerics import cholesky, triangular
+from sitewise.numerics import blas, cholesky
+from sitewise.numerics.tall_products import (
+    plus_product,
+    row_forms,
+    row_products,
+    row_squares,
+    times_transposed_upper,
+    times_upper,
+    weighted_gram,
+)
 from sitewise.runtime import rowwise
 from sitewise.runtime.engine import Array, cond, is_host, namespace, stop_gradient
 from sitewise.runtime.threads import in_order
 from sitewise.types import fixed, module, replace, static
 
 _Result = TypeVar("_Result")  # an array, or a tree of arrays
-_MANY = 128  # columns, from which two triangles of a product take less time than one square
+_SHARES = 4  # the number of blocks is a multiple of it
 _ROWS = 4096  # of a program for prior variances, which cost little
 _Block = tuple[Array, Array | None, tuple[Array, ...]]  # inputs, features if stored, values of the rows
-
-
-def times_upper(A: Array, U: Array) -> Array:
-    """A U for an upper triangular U."""
-    if not is_host(A, U):
-        return triangular.times_upper(A, U)
-    # BLAS reads columns where C stores rows: it computes UᵀAᵀ, in half the time of the product of full matrices.
-    return blas.dtrmm(1.0, U, A.T, trans_a=1).T if U.flags.f_contiguous else blas.dtrmm(1.0, U.T, A.T, lower=1).T
-
-
-def times_transposed_upper(A: Array, U: Array) -> Array:
-    """A Uᵀ for an upper triangular U."""
-    return blas.dtrmm(1.0, U, A.T).T if is_host(A, U) else A @ U.T
-
-
-def weighted_gram(A: Array, w: Array) -> Array:
-    """Aᵀ diag(w) A."""
-    if not is_host(A, w):
-        return triangular.weighted_gram(A, w)
-    below = w < 0
-    if not np.any(below):
-        half = np.sqrt(w)[:, None] * A
-        return half.T @ half  # NumPy computes one triangle of the product of a matrix with its own transpose
-    if A.shape[1] < _MANY:
-        return A.T @ (w[:, None] * A)
-    return weighted_gram(A[~below], w[~below]) - weighted_gram(A[below], -w[below])
-
-
-def row_products(A: Array, B: Array) -> Array:
-    """diag A Bᵀ."""
-    return np.einsum("ij,ij->i", A, B) if is_host(A, B) else jnp.sum(A * B, axis=1)
-
-
-def row_forms(A: Array, Q: Array) -> Array:
-    """diag A Q Aᵀ for a symmetric Q."""
-    if not is_host(A, Q):
-        return row_products(A @ Q, A)
-    upper = np.triu(Q)
-    upper.ravel()[:: len(Q) + 1] *= 0.5
-    return 2 * row_products(times_upper(A, upper), A)
 
 
 def added(a: _Result, b: _Result) -> _Result:
@@ -180,9 +149,14 @@ class Features:
         if not self._on_host():
             return lax.map(lambda X: self.whitened(X)[0], self._split(self.X, "edge"))
         phi = np.zeros((*self._shape, len(self.whitened.Z)))
-        inputs = self._inputs_on_host()
-        for place, X, found in zip(phi, inputs, in_order(self._phi_on_host, inputs), strict=True):
-            place[: len(X)] = found
+
+        def fill(block: tuple[Any, np.ndarray]) -> None:
+            X, place = block
+            place = place[: len(X)]
+            place[:] = self.whitened.kernel.matrix(X, self.whitened.Z)
+            blas.times_upper_in_place(place, np.asarray(self.whitened.T))
+
+        collections.deque(in_order(fill, zip(self._inputs_on_host(), phi, strict=True)), maxlen=0)
         return phi
 
     @property
@@ -190,6 +164,8 @@ class Features:
         """The number of blocks, and of the rows of one of them."""
         rows = self.X.shape[0]
         blocks = -(-rows // self.block)
+        if blocks > 1:  # several threads have equal shares
+            blocks += -blocks % _SHARES
         return blocks, -(-rows // blocks)
 
     def _split(self, array: jax.Array, mode: str = "constant") -> jax.Array:
@@ -346,8 +322,7 @@ def condition(features: Features, b: jax.Array, w: jax.Array) -> tuple[Projected
     coef = H.T @ (H @ u)
 
     def rows(phi: jax.Array) -> tuple[jax.Array, jax.Array]:
-        C = times_upper(phi, H.T)
-        return phi @ coef, row_products(C, C)
+        return phi @ coef, row_squares(phi, H.T)
 
     mean, var = features.each(rows)
     log_z = -half_log_det + 0.5 * u @ coef
@@ -439,11 +414,12 @@ def pull_features(
             return times_transposed_upper(K_bar, T)
 
         def first() -> jax.Array:
-            return w[:, None] * (phi @ by_w_and_T)
+            K_bar = phi @ by_w_and_T
+            K_bar *= w[:, None]
+            return K_bar
 
         K_bar = cond(steep | uneven, whole, first)
-        K_bar += xp.stack([mean_bar, b], axis=1) @ by_mean_and_b
-        return K_bar, phi @ u_bar
+        return plus_product(K_bar, xp.stack([mean_bar, b], axis=1), by_mean_and_b), phi @ u_bar
 
     features_bar, b_bar = features.pull(pull, K_uu_bar, resid_bar, b, w, mean_bar, var_bar, rest)
     return Pulled(features_bar, b_bar, A_bar)

@@ -19,6 +19,7 @@ from sitewise.checks import known
 from sitewise.kernels import Kernel
 from sitewise.kernels.terms import level_columns
 from sitewise.numerics import cholesky
+from sitewise.numerics.tall_products import row_forms, row_products, row_squares, times_upper, weighted_gram
 from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior, one_latent
 from sitewise.priors.features import (
     Factor,
@@ -30,10 +31,6 @@ from sitewise.priors.features import (
     condition,
     project,
     pull_features,
-    row_forms,
-    row_products,
-    times_upper,
-    weighted_gram,
 )
 from sitewise.runtime.device import on_accelerator
 from sitewise.runtime.engine import Array, is_host, namespace, stop_gradient
@@ -260,9 +257,8 @@ class SparsePosterior(LatentPosterior):
 
     def _marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
         phi, diag = self.whitened(X_new)
-        C = times_upper(phi, self.inner.H.T)
-        xp = namespace(C)
-        var = xp.maximum(diag - row_products(phi, phi), 0.0) + row_products(C, C)
+        xp = namespace(phi)
+        var = xp.maximum(diag - row_products(phi, phi), 0.0) + row_squares(phi, self.inner.H.T)
         return self.mean.at(X_new) + phi @ self.inner.coef, xp.maximum(var, xp.finfo(var.dtype).eps * diag)
 
     def joint(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -14,11 +14,12 @@ import numpy as np
 
 from sitewise import means
 from sitewise.kernels import Kernel
+from sitewise.numerics.tall_products import row_products
 from sitewise.priors import class_features
 from sitewise.priors.base import Gram, LatentPosterior
 from sitewise.priors.class_features import Factor, Projected, Shift, as_matrices, blocks_of, forms, grams, whole
 from sitewise.priors.classes import ClassMarginals, ShiftedCovariance, by_covariance
-from sitewise.priors.features import Features, Whitened, row_products
+from sitewise.priors.features import Features, Whitened
 from sitewise.priors.sparse import SparsePrior, in_blocks
 from sitewise.runtime.engine import Array, is_host, namespace
 from sitewise.sites import Sites
