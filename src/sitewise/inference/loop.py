@@ -36,6 +36,7 @@ _SHRINK = 0.4  # of the step after a candidate that was not accepted
 _MIN_RATE = 1e-4  # of the step; a shorter one counts as stalled
 _MIN_KEPT = 0.05  # a step keeps at least this share of each site precision
 _CONTRACTS = 0.3  # a plain update that shrinks the residual to this share is good enough
+_LINEAR = 0.1  # of the tolerance: combined updates leave an error of several residuals, Newton's steps of much less
 _NEAR = 1.0  # residual of a start, in units of the marginal, below which the first step may be Newton's
 _ROUNDING = 1e-3  # the largest rounding error of a converged point, see `Gram.rounding_error`
 _POLISHING = 4  # the largest number of undamped updates after the steps, see `SiteUpdate.stepping`
@@ -165,7 +166,8 @@ def iterate(
     accelerates = newtons and not gram.newton_is_cheap and likelihood.latents == 1 and xp is np
 
     def unfinished(s: _State) -> Array:
-        return (s.step < method.max_steps) & (s.point.residual > tol) & (s.rate > _MIN_RATE)
+        near = tol if s.seen is None else _LINEAR * tol
+        return (s.step < method.max_steps) & (s.point.residual > near) & (s.rate > _MIN_RATE)
 
     def body(s: _State) -> _State:
         old = s.point

@@ -36,7 +36,7 @@ _GAIN = 0.1  # nats for each hyperparameter that are left to the next search
 _ROUNDS = 15  # of the first search, before it takes a Hessian
 _DIFFERENCE = 0.1  # in log θ, for the Hessian
 _FLAT = 0.5  # nats for each unit of log θ, squared
-SITES_TOL = 1e-4  # residual of the sites of a search that is not to end at its optimum to the last digit
+SITES_TOL = 1e-3  # residual of the sites of a search that is not to end at its optimum to the last digit
 TOL = 1e-4  # gradient per row; the optimum for all rows is farther away than this resolves
 
 
