@@ -13,7 +13,7 @@ from sitewise.data import Data, bucket
 from sitewise.kernels.distances import same_rows
 from sitewise.learning.base import Callback, SiteFit, one_for_each
 from sitewise.learning.checkpoint import Checkpoint, Start
-from sitewise.learning.rehearsal import SITES_TOL, rehearsed
+from sitewise.learning.rehearsal import SITES_TOL, end_of, rehearsed
 from sitewise.learning.search import Best, NestedSettings, Search
 from sitewise.learning.together import run_together
 from sitewise.model import Model, check
@@ -38,9 +38,8 @@ class Nested(NestedSettings):
     tied           groups of parameters that share one value, each a list of names or patterns, or one pattern
     restarts       further starts, drawn log-uniformly around the first; the best evidence wins
     tol            stop when no component of the gradient, per row, exceeds this
-    least_gain     nats for each trained number: after a rehearsal (sparse priors, many rows) stop when there is no more
-                   than this to gain.  Typical hyperparameters, under their posterior, lie half a nat for each of them
-                   below the optimum
+    least_gain     nats for each trained number: on a sparse prior stop when there is no more than this to gain.
+                   Typical hyperparameters, under their posterior, lie half a nat for each of them below the optimum
     final          inference of the sites that are returned, at the learned hyperparameters; None: the same
     variants       structure of a prior ("sparse", "classes") → the pair that takes precedence there
     """
@@ -89,10 +88,10 @@ class Nested(NestedSettings):
         """The first ascent, with the help of a rehearsal where there is one."""
         rehearse = functools.partial(rehearsed, search, start, seed)
         start = rehearse() if search.checkpoint is None else search.checkpoint.start(rehearse)
-        if start.inverse is None or not self.least_gain or not search.on_host:
+        if search.model.prior.exact or not self.least_gain or not search.on_host:
             return search.drive(start)
         with search.with_loose_sites(SITES_TOL):
-            best = search.drive(start)
+            best = end_of(search, start)
         return search.polished(best)
 
     def fit_many(

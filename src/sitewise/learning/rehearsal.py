@@ -62,7 +62,7 @@ def rehearsed(search: Search, start: Start, seed: int) -> Start:
     last: tuple[Search, Best] | None = None
     for stage in _stages(search, seed):
         with same_rows(stage.data.X), stage.with_loose_sites(SITES_TOL):
-            end = _end_of(stage, Start(vector, inverse))
+            end = end_of(stage, Start(vector, inverse))
         if end.success and not search.trainable.at_bound(end.vector, search.limits):
             vector, inverse, last = end.vector, end.inverse, (stage, end)
     if not apart:
@@ -73,12 +73,15 @@ def rehearsed(search: Search, start: Start, seed: int) -> Start:
     return Start(vector, inverse if some else None)
 
 
-def _end_of(stage: Search, start: Start) -> Best:
-    """Where a search with some of the rows ends; without a Hessian to begin with it takes one on the way."""
-    if start.inverse is None and INPUTS not in stage.trainable.names:
-        first = stage.drive(start, max_rounds=_ROUNDS)
-        start = Start(first.vector, _inverse_hessian(stage, first), first.solution.sites)
-    return stage.drive(start)
+def end_of(search: Search, start: Start) -> Best:
+    """Where a search ends that, without a Hessian to begin with, takes one on the way."""
+    if start.inverse is not None or INPUTS in search.trainable.names or not len(start.vector):
+        return search.drive(start)
+    first = search.drive(start, max_rounds=_ROUNDS)
+    if first.success:
+        return first
+    end = search.drive(Start(first.vector, _inverse_hessian(search, first), first.solution.sites))
+    return dataclasses.replace(end, rounds=first.rounds + end.rounds)
 
 
 def _inverse_hessian(search: Search, best: Best) -> np.ndarray | None:
