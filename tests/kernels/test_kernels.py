@@ -5,6 +5,8 @@ import pytest
 
 from cases import KERNELS
 from sitewise import kernels
+from sitewise.runtime.engine import to_host
+from sitewise.runtime.precision import working_precision
 
 X = np.random.default_rng(0).normal(size=(9, 2))
 
@@ -83,3 +85,21 @@ def test_shrunk_is_isotropic_without_spread_and_ard_with_it():
         kernels.Shrunk(base, [0.0, 0.0]).check(3)
     with pytest.raises(ValueError, match="one lengthscale, which all columns share"):
         kernels.Shrunk(kernels.RBF([1.0, 2.0, 3.0]), z).check(3)
+
+
+@pytest.mark.parametrize("lengthscale", [1.3, [1.3, 0.7, 2.0]], ids=["shared", "columns"])
+def test_a_matrix_of_many_pieces_and_its_pullback(lengthscale):
+    """More entries than are computed at once, in the place of the distances; the matrix stays as it was returned."""
+    rng = np.random.default_rng(6)
+    A, B, bar = rng.normal(size=(400, 3)), rng.normal(size=(90, 3)), rng.normal(size=(400, 90))
+    kernel = to_host(kernels.Matern52(lengthscale, 1.7))
+    K, pull = kernel.matrix_with_pull(A, B)
+    before = K.copy()
+    found = pull(bar)
+    np.testing.assert_array_equal(K, before)
+    with working_precision():
+        wanted, back = jax.vjp(lambda kernel: kernel.pairs(jnp.asarray(A), jnp.asarray(B)), kernel)
+        by_kernel = back(jnp.asarray(bar))[0]
+    np.testing.assert_allclose(K, wanted, rtol=1e-12)
+    np.testing.assert_allclose(found.lengthscale, by_kernel.lengthscale, rtol=1e-9)
+    np.testing.assert_allclose(found.variance, by_kernel.variance, rtol=1e-9)

@@ -1,5 +1,7 @@
 """A search on many rows starts from the optimum for some of them, and ends where it would have ended."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -52,3 +54,32 @@ def test_rows_that_end_at_a_bound_are_no_start(monkeypatch):
     start = search.starts(0, 0)[0]
     vector, inverse, sites = rehearsal.rehearsed(search, start, 0)
     assert vector is start.vector and inverse is None and sites is None
+
+
+def test_the_hessian_by_differences_is_that_of_the_objective(plain):
+    search = rehearsal.Search(LEARNER, plain.model, DATA, 600, None, None)
+    best = search.drive(search.starts(0, 0)[0], max_rounds=1)
+    found = rehearsal._inverse_hessian(search, best)
+    np.testing.assert_allclose(found / 600, plain.curvature.covariance, rtol=0.1)
+
+
+def test_a_search_with_a_hessian_needs_fewer_evaluations(monkeypatch):
+    """Eight columns of which six do not matter: an ascent would learn that column by column."""
+    table = RNG.normal(size=(600, 8))
+    labels = np.sign(np.sin(2 * table[:, 0]) + table[:, 1] + 0.3 * RNG.normal(size=600))
+    model = Model.sparse(kernels.Matern52(np.full(8, 3.0)), likelihoods.BernoulliProbit(), table[:20])
+    learner = Nested(EP(), evidence.ep, "auto", bounds={"*": (1e-2, 1e3)}, tol=1e-5)
+    data = Data.of(table, labels)
+    exact = learner.fit(model, data)
+    quick = dataclasses.replace(learner, least_gain=0.1).fit(model, data)
+    assert quick.converged and exact.objective - quick.objective < 9 * 0.1
+    assert quick.solution.stats.residual < 1e-8  # sites are as accurate as without
+    assert len(quick.trace) < len(exact.trace)
+
+
+def test_differences_that_are_no_numbers_give_no_hessian(monkeypatch, plain):
+    search = rehearsal.Search(LEARNER, plain.model, DATA, 600, None, None)
+    best = search.drive(search.starts(0, 0)[0], max_rounds=1)
+    broken = search.evaluate(best.vector, best.solution.sites)._replace(gradient=np.full(2, np.nan))
+    monkeypatch.setattr(search, "evaluate", lambda *_: broken)
+    assert rehearsal._inverse_hessian(search, best) is None
