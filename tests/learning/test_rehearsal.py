@@ -5,13 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sitewise import EP, VI, Data, Model, Nested, evidence, kernels, likelihoods
+from sitewise import EP, VI, Data, Model, Nested, evidence, kernels, likelihoods, means
 from sitewise.learning import rehearsal
 from sitewise.learning.checkpoint import Start
+from sitewise.types import replace
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(600, 2))
-Y = np.sign(np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * RNG.normal(size=600))
+F = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * RNG.normal(size=600)
+Y = np.sign(F)
 DATA = Data.of(X, Y)
 MODEL = Model.sparse(kernels.Matern52(5.0), likelihoods.BernoulliProbit(), X[:12])
 LEARNER = Nested(EP(), evidence.ep, "auto", tol=1e-7)
@@ -83,3 +85,34 @@ def test_differences_that_are_no_numbers_give_no_hessian(monkeypatch, plain):
     broken = search.evaluate(best.vector, best.solution.sites)._replace(gradient=np.full(2, np.nan))
     monkeypatch.setattr(search, "evaluate", lambda *_: broken)
     assert rehearsal._inverse_hessian(search, best) is None
+
+
+def test_the_cap_on_rounds_is_one_for_both_ascents():
+    for rounds in (1, 4, 17):
+        fit = dataclasses.replace(LEARNER, least_gain=1e-6, max_rounds=rounds).fit(MODEL, DATA)
+        assert fit.rounds <= rounds
+
+
+def test_a_number_that_is_no_logarithm_has_a_unit_of_its_own():
+    """A mean of thousands: a floor of half a nat for each unit, squared, would call any distance nothing to gain."""
+    y = 5000.0 + 1000.0 * np.asarray(F)
+    model = Model.sparse(
+        kernels.Matern52(1.0, 1e4), likelihoods.Gaussian(1e3), X[:12], mean=means.Constant(4000.0)
+    )  # fmt: skip
+    learner = Nested(EP(), evidence.ep, "auto", least_gain=0.1, fixed=("kernel.*", "likelihood.*"), max_rounds=3)
+    search = rehearsal.Search(learner, model, Data.of(X, y), 600, None, None)
+    best = search.drive(search.starts(0, 0)[0])
+    unit = np.sqrt(rehearsal._inverse_hessian(search, best)[0, 0] / 600)
+    assert unit == pytest.approx(best_error(model, y), rel=0.05) and unit > 10
+
+
+def best_error(model, y):
+    """The standard error of the mean, by its evidence at three values."""
+    values = [
+        float(evidence.ep(model_at, data, EP().solve(model_at, data).sites))
+        for at in (-500.0, 0.0, 500.0)
+        for model_at, data in [
+            (replace(model, prior=replace(model.prior, mean=means.Constant(5000.0 + at))), Data.of(X, y))
+        ]
+    ]
+    return 500.0 / np.sqrt(2 * values[1] - values[0] - values[2])

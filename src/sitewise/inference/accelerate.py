@@ -39,12 +39,12 @@ def with_point(seen: tuple[Seen, ...], point: Point) -> tuple[Seen, ...] | None:
     return (*seen[1 - _DEPTH :], Seen(point.target, gap, point.residual))
 
 
-def direction(seen: tuple[Seen, ...], var: np.ndarray) -> Sites:
-    """The step from the last of these points to λ⁺, given the variances of its marginals."""
-    last, unit = seen[-1], (np.sqrt(var), var)
+def direction(seen: tuple[Seen, ...], unit: np.ndarray) -> Sites:
+    """The step from the last of these points to λ⁺; `unit` is a variance for each row (`SiteUpdate.unit`)."""
+    last, scales = seen[-1], (np.sqrt(unit), unit)
     if len(seen) == 1:
         return last.gap
-    gaps = [np.concatenate([g * u for g, u in zip(one.gap, unit, strict=True)]) for one in seen]
+    gaps = [np.concatenate([g * u for g, u in zip(one.gap, scales, strict=True)]) for one in seen]
     step = list(last.gap)
     for share, one, after in zip(least_squares(np.diff(gaps, axis=0), gaps[-1]), seen[:-1], seen[1:], strict=True):
         step = [s - share * (b - a) for s, a, b in zip(step, one.target, after.target, strict=True)]

@@ -193,7 +193,7 @@ def iterate(
         recent = xp.where(better, put(xp.roll(s.recent, 1) if window > 1 else xp.zeros(1), 0, new.merit), s.recent)
         seen = accelerate.with_point(s.seen, new) if s.seen is not None and better else None
         if seen is not None:
-            direction, bold = accelerate.direction(seen, new.q.var), xp.array(len(seen) > 1)
+            direction, bold = accelerate.direction(seen, method.unit(new.q)), xp.array(len(seen) > 1)
         elif newtons:
             # Where products with Σ∘Σ are expensive, a plain update that converges fast is not worth improving.
             slow = gram.newton_is_cheap | (new.residual > _CONTRACTS * old.residual)

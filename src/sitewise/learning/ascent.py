@@ -42,19 +42,17 @@ def climb(
     max_step: float = 1.0,
     inverse: np.ndarray | None = None,
     least_gain: float = 0.0,
-    known: tuple[float, np.ndarray] | None = None,
 ) -> Generator[np.ndarray, tuple[float, np.ndarray], Ascent]:
     """The ascent as a generator: it yields points and is sent (value, gradient), so that many can run together.
 
     It stops when no free component of the gradient exceeds `tol`, when no step improves the value, or after
     `max_rounds`.  A value of −inf or NaN is a failed step, which is shortened.  `inverse` is a guess of the inverse of
     the negative Hessian; without one it is unknown until the first step.  With one, it also stops when the last step
-    gained no more than `least_gain` and the quadratic model expects no more of the next, ½ gᵀH⁻¹g.  `known` is the
-    (value, gradient) of the start, where it has been computed.
+    gained no more than `least_gain` and the quadratic model expects no more of the next, ½ gᵀH⁻¹g.
     """
     low, high = limits[:, 0], limits[:, 1]
     x = np.clip(start, low, high)
-    value, slope = (yield x) if known is None else known
+    value, slope = yield x
 
     def result(converged: bool, reason: str, rounds: int) -> Ascent:
         return Ascent(x, value, converged, reason, rounds, inverse)
@@ -71,7 +69,7 @@ def climb(
             if trusted and gained <= least_gain and 0 < 0.5 * direction @ slope <= least_gain:
                 return result(True, NO_GAIN, rounds)
         if direction @ slope <= 0:
-            inverse = None
+            inverse, trusted = None, False
             direction[free] = slope[free] * (0.5 * max_step / steepest)
         direction *= min(1.0, max_step / np.max(np.abs(direction)))
 
@@ -95,7 +93,7 @@ def climb(
             bend = new_value - value - gain if usable else -np.inf
             step *= float(np.clip(-0.5 * gain / bend, 0.1, 0.5)) if np.isfinite(bend) and bend < 0 else 0.25
         if not (usable and new_value >= value + _ARMIJO * gain):
-            inverse = None
+            inverse, trusted = None, False
             continue
         moved_by, bent_by = moved - x, slope - new_slope
         small = new_value - value <= 1e-13 * (1 + abs(value)) and steepest < 1e-4

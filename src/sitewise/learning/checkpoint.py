@@ -24,6 +24,9 @@ from sitewise.runtime.spread import of_all_processes, placed, whole, writes
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
+_FORMAT = 2  # of the file
+_LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a solution of anything
+
 
 class Start(NamedTuple):
     """Of an ascent: θ, a guess of its inverse Hessian, and the sites of the first inference."""
@@ -42,7 +45,7 @@ class Checkpoint:
     def __init__(self, path: Path, parts: tuple[Any, ...], data: Data) -> None:
         rows = whole(data)
         self._data, self._counted = data, np.flatnonzero(rows.weight > 0)
-        key = digest_of(*parts, *(a[self._counted] for a in (rows.X, rows.y, rows.weight)))
+        key = digest_of(_FORMAT, *parts, *(a[self._counted] for a in (rows.X, rows.y, rows.weight)))
         self._journal = Journal(path, key, strict=True)
         self._ascent, self._step, self._known, self._highest = -1, 0, 0, -np.inf
         # Nobody writes before all have read; and all have read the same.
@@ -51,13 +54,13 @@ class Checkpoint:
                 f"The processes of this fit find different checkpoints; give a place for {path} that all share."
             )
 
-    def start(self, compute: Callable[[], Start]) -> Start:
-        """Where the first ascent starts, which may be the result of another search."""
-        if "start" not in self._journal.pieces:
+    def start(self, name: str, compute: Callable[[], Start]) -> Start:
+        """Where an ascent starts, which may be the result of another search; `name` says which one."""
+        if name not in self._journal.pieces:
             found = compute()
-            self._add("start", {**found._asdict(), "sites": self._counted_of(found.sites)})
+            self._add(name, {**found._asdict(), "sites": self._counted_of(found.sites)})
             return found
-        kept = self._journal.pieces["start"]
+        kept = self._journal.pieces[name]
         return Start(kept["vector"], kept["inverse"], self._all_of(kept["sites"]))
 
     def begin(self) -> None:
@@ -77,33 +80,33 @@ class Checkpoint:
             self._known = 0
             return None
         value, code, *stats = kept["numbers"]
-        self._count(value, kept["gradient"], Outcome(int(code)))
         sites: Any = self._all_of(kept["sites"])
-        steps, residual, clipped, jitter = stats
-        return Evaluation(
-            value, kept["gradient"], Solution(sites, Outcome(int(code)), Stats(steps, residual, clipped, jitter))
-        )
+        solution = Solution(sites, Outcome(int(code)), Stats(*stats))
+        self._count(value, kept["gradient"], solution)
+        return Evaluation(value, kept["gradient"], solution)
 
     def add(self, vector: np.ndarray, found: Evaluation) -> None:
         """Keep an answer."""
         value, stats = float(found.value), found.solution.stats
-        useful = _counts(value, found.gradient, found.solution.outcome) and value > self._highest
+        counts = _counts(value, found.gradient, found.solution)
+        # Until a point counts, the first one that has a value may be the best.
+        useful = value > self._highest if counts else self._highest == -np.inf and bool(np.isfinite(value))
         sites = self._counted_of(found.solution.sites) if useful else None
         numbers = np.array([value, int(found.solution.code), *map(float, stats)])
         self._add(
             f"{self._ascent}.{self._step}",
             {"vector": vector, "numbers": numbers, "gradient": np.asarray(found.gradient), "sites": sites},
         )
-        self._count(value, found.gradient, found.solution.outcome)
+        self._count(value, found.gradient, found.solution)
 
     def done(self) -> None:
         """The search has ended: remove the file."""
         if writes():
             self._journal.done()
 
-    def _count(self, value: float, gradient: Any, outcome: Outcome) -> None:
+    def _count(self, value: float, gradient: Any, solution: Solution) -> None:
         self._step += 1
-        if _counts(value, gradient, outcome):
+        if _counts(value, gradient, solution):
             self._highest = max(self._highest, value)
 
     def _add(self, name: str, piece: dict[str, Any]) -> None:
@@ -123,6 +126,12 @@ class Checkpoint:
         return placed(rows, self._data.weight)
 
 
-def _counts(value: float, gradient: Any, outcome: Outcome) -> bool:
-    """Whether a search may take this for its best point: an evidence on unsettled sites means nothing."""
-    return outcome.settled and bool(np.isfinite(value)) and bool(np.all(np.isfinite(gradient)))
+def near(solution: Solution) -> bool:
+    """Whether these sites are a solution, or nearly one: an evidence on others means nothing, however high it is."""
+    outcome = solution.outcome
+    return outcome.settled or (outcome is not Outcome.NO_MAXIMUM and float(solution.stats.residual) < _LOOSE)
+
+
+def _counts(value: float, gradient: Any, solution: Solution) -> bool:
+    """Whether a search may take this for its best point."""
+    return near(solution) and bool(np.isfinite(value)) and bool(np.all(np.isfinite(gradient)))

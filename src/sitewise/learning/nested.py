@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sitewise.data import Data, bucket
 from sitewise.kernels.distances import same_rows
+from sitewise.learning.ascent import CONVERGED, NO_GAIN
 from sitewise.learning.base import Callback, SiteFit, one_for_each
 from sitewise.learning.checkpoint import Checkpoint, Start
 from sitewise.learning.rehearsal import SITES_TOL, end_of, rehearsed
@@ -38,8 +39,9 @@ class Nested(NestedSettings):
     tied           groups of parameters that share one value, each a list of names or patterns, or one pattern
     restarts       further starts, drawn log-uniformly around the first; the best evidence wins
     tol            stop when no component of the gradient, per row, exceeds this
-    least_gain     nats for each trained number: on a sparse prior stop when there is no more than this to gain.
-                   Typical hyperparameters, under their posterior, lie half a nat for each of them below the optimum
+    least_gain     nats for each trained number: on a sparse prior, on a processor, the first ascent of `fit` stops when
+                   there is no more than this to gain, unless inducing inputs are trained.  Typical hyperparameters,
+                   under their posterior, lie half a nat for each of them below the optimum
     final          inference of the sites that are returned, at the learned hyperparameters; None: the same
     variants       structure of a prior ("sparse", "classes") → the pair that takes precedence there
     """
@@ -86,13 +88,17 @@ class Nested(NestedSettings):
 
     def _first(self, search: Search, start: Start, seed: int) -> Best:
         """The first ascent, with the help of a rehearsal where there is one."""
-        rehearse = functools.partial(rehearsed, search, start, seed)
-        start = rehearse() if search.checkpoint is None else search.checkpoint.start(rehearse)
+        start = search.kept("start", functools.partial(rehearsed, search, start, seed))
         if search.model.prior.exact or not self.least_gain or not search.on_host:
             return search.drive(start)
         with search.with_loose_sites(SITES_TOL):
             best = end_of(search, start)
-        return search.polished(best)
+        left = self.max_rounds - best.rounds
+        if best.reason in (CONVERGED, NO_GAIN) or left <= 0:
+            return search.polished(best)
+        # Its steps were too small for the accuracy of loose sites.
+        end = search.drive(Start(best.vector, best.inverse, best.solution.sites), left)
+        return dataclasses.replace(end, rounds=best.rounds + end.rounds)
 
     def fit_many(
         self, models: Model | Sequence[Model], parts: Sequence[Data], done: Callable[[int], None] | None = None
@@ -100,8 +106,8 @@ class Nested(NestedSettings):
         """Train on each part (folds, resamples, outputs) in one compiled program, which suits an accelerator.
 
         `models` is one model for all parts, or one for each part (for example with inducing inputs of its own).  Every
-        part has its own hyperparameters and follows the same path as with `fit` without a rehearsal; a round costs as
-        much as its slowest part.  `done` is called with the number of parts that have ended.
+        part has its own hyperparameters and follows the path of `fit` without a rehearsal and with least_gain=0; a
+        round costs as much as its slowest part.  `done` is called with the number of parts that have ended.
         """
         if self.restarts:
             raise ValueError("fit_many starts every part once; set restarts=0.")

@@ -27,6 +27,7 @@ from sitewise.priors.inducing import select
 from sitewise.runtime.engine import on_host
 from sitewise.runtime.spread import agreed, is_spread, whole
 from sitewise.sites import Sites
+from sitewise.supports import Positive
 from sitewise.types import replace
 
 _ROWS, _PER_INPUT = 2_000, 5  # rows of a rehearsal, at least, and for each inducing input
@@ -77,31 +78,44 @@ def end_of(search: Search, start: Start) -> Best:
     """Where a search ends that, without a Hessian to begin with, takes one on the way."""
     if start.inverse is not None or INPUTS in search.trainable.names or not len(start.vector):
         return search.drive(start)
-    first = search.drive(start, max_rounds=_ROUNDS)
-    if first.success:
+    first = search.drive(start, _ROUNDS)
+    left = search.settings.max_rounds - first.rounds
+    if first.success or left <= 0:
         return first
-    end = search.drive(Start(first.vector, _inverse_hessian(search, first), first.solution.sites))
+
+    def there() -> Start:
+        return Start(first.vector, _inverse_hessian(search, first), first.solution.sites)
+
+    end = search.drive(search.kept("with a Hessian", there), left)
     return dataclasses.replace(end, rounds=first.rounds + end.rounds)
 
 
 def _inverse_hessian(search: Search, best: Best) -> np.ndarray | None:
-    """The inverse of the negative Hessian per row at the best point, by differences of the gradient; None if one is
-    not finite.
+    """The inverse of the negative Hessian per row at the best point, by differences of the gradient; None where
+    inference does not settle next to it.
 
     An ascent learns the Hessian along its own path only, and creeps where that is wrong: along the lengthscales of
     columns that matter little, which are as many as there are columns.  A direction of upward curvature counts as one
-    of downward curvature of the same size, and none as flatter than one that the rows say nothing about.
+    of downward curvature of the same size, and none as flatter than one that the rows say nothing about: in log θ, or
+    for other numbers in units of what the rows leave uncertain.
     """
+
+    def gradient(vector: np.ndarray) -> np.ndarray:
+        found = search.evaluate(vector, best.solution.sites)
+        return np.asarray(found.gradient) / search.rows if found.solution.outcome.settled else np.full(size, np.nan)
+
     vector, size = best.vector, len(best.vector)
-    gradient = lambda v: np.asarray(search.evaluate(v, best.solution.sites).gradient) / search.rows  # noqa: E731
     here, hessian = gradient(vector), np.empty((size, size))
     for i in range(size):
-        step = np.zeros(size)
-        step[i] = _DIFFERENCE if vector[i] + _DIFFERENCE <= search.limits[i, 1] else -_DIFFERENCE
-        hessian[i] = (here - gradient(vector + step)) / step[i]
+        low, high = np.clip(vector[i] + np.array([-_DIFFERENCE, _DIFFERENCE]), *search.limits[i]) - vector[i]
+        step = high if high >= -low else low
+        hessian[i] = (here - gradient(vector + step * np.eye(size)[i])) / step
     if not np.all(np.isfinite(hessian)):
         return None
-    return absolute_inverse(hessian, _FLAT / search.rows)
+    logs = np.concatenate([np.full(p.raw_size, isinstance(p.support, Positive)) for p in search.trainable.parameters])
+    units = np.where(logs, 1.0, np.maximum(1.0, 1 / np.sqrt(search.rows * np.abs(np.diagonal(hessian)) + 1e-300)))
+    scaled = absolute_inverse(units[:, None] * hessian * units, _FLAT / search.rows)
+    return units[:, None] * scaled * units
 
 
 def _stages(search: Search, seed: int) -> Iterator[Search]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from sitewise.inference.solve import solve_by_fallbacks
 from sitewise.inference.start import start_of
 from sitewise.learning.ascent import climb
 from sitewise.learning.base import Callback, SiteFit, climbed
-from sitewise.learning.checkpoint import Checkpoint, Start
+from sitewise.learning.checkpoint import Checkpoint, Start, near
 from sitewise.learning.objective import GRADIENTS, INPUTS, Evaluation, Objective, profile, profiles, pulls_on_host
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable
@@ -35,7 +35,6 @@ from sitewise.sites import Sites
 from sitewise.types import Outcome
 
 _FALLBACKS = 3  # points of one search at which the fallbacks of inference are tried; they take many steps
-_LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a solution of anything
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,6 +181,10 @@ class Search:
             except StopIteration as end:
                 return end.value
 
+    def kept(self, name: str, compute: Callable[[], Start]) -> Start:
+        """The start of an ascent, or what an earlier run has computed for it."""
+        return compute() if self.checkpoint is None else self.checkpoint.start(name, compute)
+
     def _answer(self, vector: np.ndarray, sites: Sites) -> Evaluation:
         """The evaluation, or what an earlier run has found here."""
         known = None if self.checkpoint is None else self.checkpoint.answer(vector)
@@ -203,7 +206,7 @@ class Search:
             first / self.units,
             self.limits / self.units[:, None],
             tol=settings.tol,
-            max_rounds=min(max_rounds or settings.max_rounds, settings.max_rounds),
+            max_rounds=settings.max_rounds if max_rounds is None else min(max_rounds, settings.max_rounds),
             inverse=inverse,
             least_gain=settings.least_gain * len(first) / self.rows,
         )
@@ -224,12 +227,10 @@ class Search:
             self._record(vector, value, slope, result.solution)
             # Evidence on sites that are far from a fixed point means nothing, however high it is: such a start is kept
             # until a settled point is found, and such a step counts as failed, so that the ascent shortens it.
-            outcome = result.solution.outcome
-            near = outcome is not Outcome.NO_MAXIMUM and float(result.solution.stats.residual) < _LOOSE
-            settled = outcome.settled or near
+            settled = near(result.solution)
             finite = np.isfinite(value) and bool(np.all(np.isfinite(slope)))
             if not finite and best is None:
-                raise ValueError(self._not_finite(vector, outcome))
+                raise ValueError(self._not_finite(vector, result.solution.outcome))
             if finite and (best is None or (settled and not (best.settled and value <= best.value))):
                 best = Best(np.array(vector), value, result.solution, settled)
             if result.solution.outcome.settled and finite and result.solution.sites is not None:  # kept with the best
@@ -304,11 +305,15 @@ class Search:
 
     @contextlib.contextmanager
     def with_loose_sites(self, tol: float) -> Iterator[None]:
-        """Inference to this tolerance at least, until the end of the `with` block; see `polished`."""
+        """Inference to this tolerance at least, until the end of the `with` block; see `polished`.
+
+        That is for pairs whose evidence is stationary in the sites ("auto"), and changes by the square of their error.
+        """
         exact = self.objective
         inference = exact.inference
-        loose = dataclasses.replace(inference, tol=max(tol, inference.tolerance(WORKING_DTYPE)))
-        self.objective = dataclasses.replace(exact, inference=loose)
+        if self.pair.gradient == "auto":
+            loose = dataclasses.replace(inference, tol=max(tol, inference.tolerance(WORKING_DTYPE)))
+            self.objective = dataclasses.replace(exact, inference=loose)
         try:
             yield
         finally:
@@ -320,7 +325,7 @@ class Search:
         solution = self.pair.inference.solve(model, self.data, best.solution.sites)
         value = float(self.pair.evidence(model, self.data, solution.sites))
         value += float(self.objective.log_prior_with_slope(best.vector)[0])
-        return dataclasses.replace(best, solution=solution, value=value)
+        return dataclasses.replace(best, solution=solution, value=value) if np.isfinite(value) else best
 
     def finish(self, best: Best) -> SiteFit:
         """The fit at the best point, with the sites of the final inference."""

@@ -38,13 +38,15 @@ def times_upper(A: np.ndarray, U: np.ndarray, transposed: bool = False) -> np.nd
 
 
 def times_upper_in_place(A: np.ndarray, U: np.ndarray, transposed: bool = False) -> np.ndarray:
-    """As `times_upper`, in the place of A, whose rows are contiguous double-precision numbers."""
+    """As `times_upper`, in the place of A: contiguous double-precision numbers that may be written."""
     U = np.asarray(U, np.float64)
     if not (U.flags.f_contiguous or U.flags.c_contiguous):
         U = np.ascontiguousarray(U)
     rows, size = A.shape
-    if U.shape != (size, size) or A.dtype != np.float64 or not A.flags.c_contiguous:
+    if U.shape != (size, size):
         raise ValueError(f"A table of shape {A.shape} was multiplied by a triangle of shape {U.shape}.")
+    if A.dtype != np.float64 or not A.flags.c_contiguous or not A.flags.writeable:
+        raise ValueError("A product in place needs contiguous double-precision numbers that may be written.")
     # BLAS reads columns where C stores rows: it computes UᵀAᵀ (or UAᵀ), and reads a U stored by rows as Uᵀ.
     by_columns = U.flags.f_contiguous
     m, n = ctypes.byref(ctypes.c_int(size)), ctypes.byref(ctypes.c_int(rows))

@@ -14,7 +14,7 @@ def absolute_inverse(A: np.ndarray, least: float) -> np.ndarray:
 
 
 def least_squares(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """The weights of a few long rows whose sum is nearest to the target; zeros where two rows are equal."""
+    """The weights of a few long rows whose sum is nearest to the target; zeros where a row is zero."""
     system = rows @ rows.T
     system[np.diag_indices_from(system)] *= 1 + _RIDGE
     try:

@@ -346,7 +346,7 @@ def _forward(features: Features, b: jax.Array, w: jax.Array) -> tuple[Projected,
 
 
 # A derivative in the variances below this, in units of the variances and of z̄, is left out: it is the remaining error
-# of sites that were solved to 1e-6, and changes the gradient, per row, by less than that.
+# of settled sites, and changes the gradient, per row, by less than that.
 NO_SLOPE = 1e-6
 
 
