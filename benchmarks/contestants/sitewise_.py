@@ -3,7 +3,6 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import protocol
 
@@ -11,9 +10,12 @@ import sitewise
 from sitewise import VI, Data, GPClassifier, Model, Sites, evidence, kernels, likelihoods, resolve
 from sitewise.estimators.rows import start_lengthscale  # where the estimators start
 from sitewise.inference.loop import evaluate
-from sitewise.inference.start import initial_sites
+from sitewise.inference.start import first_sites
+from sitewise.learning.objective import evidence_slopes
 from sitewise.methods import METHODS
 from sitewise.priors import Gram
+from sitewise.rows import on_rows
+from sitewise.runtime.engine import to_host
 from sitewise.runtime.precision import working_precision
 from sitewise.surface import evidence_surface
 from sitewise.types import Outcome
@@ -55,36 +57,13 @@ def _sparse_model(data: dict) -> Model:
     return Model.sparse(kernels.Matern52(**protocol.start(data)), likelihoods.BernoulliProbit(), data["Z"])
 
 
-@jax.jit
-def _features(model: Model, data: Data) -> Gram:
-    return model.prior.gram(data.X)
-
-
-@jax.jit
-def _sweep(likelihood: likelihoods.Likelihood, gram: Gram, data: Data, sites: Sites) -> tuple[Sites, jax.Array]:
-    """Condition on the sites, and propose the next: what one turn of the loop of `VI` does."""
-    point = evaluate(VI(), likelihood, gram, data, sites)
-    return point.target, point.merit
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _value_and_gradient(
-    read: evidence.Evidence, model: Model, data: Data, sites: Sites
-) -> tuple[jax.Array, kernels.Kernel]:
-    def value(kernel: kernels.Kernel) -> jax.Array:
-        prior = sitewise.types.replace(model.prior, kernel=kernel)
-        return read(sitewise.types.replace(model, prior=prior), data, sites)
-
-    return jax.value_and_grad(value)(model.prior.kernel)
-
-
 def _sparse(data: dict) -> tuple[Model, Data, Gram, Sites]:
+    """On NumPy arrays, as a fit on a processor has them; sites after five sweeps."""
     if "sparse" not in _KEPT:
-        model, rows = _sparse_model(data), jax.tree.map(jnp.asarray, Data.of(data["X"], data["y"]))
-        gram = _features(model, rows)
-        sites = initial_sites(model.likelihood, rows)
+        model, rows = to_host((_sparse_model(data), Data.of(data["X"], data["y"])))
+        gram, sites = model.prior.gram(rows.X), first_sites(model.likelihood, rows)
         for _ in range(5):
-            sites, _ = _sweep(model.likelihood, gram, rows, sites)
+            sites = evaluate(VI(), model.likelihood, gram, rows, sites).target
         _KEPT["sparse"] = model, rows, gram, sites
     return _KEPT["sparse"]
 
@@ -100,44 +79,49 @@ def _in_double(verb: protocol.Verb) -> protocol.Verb:
     @functools.wraps(verb)
     def run(task: dict, data: dict) -> dict:
         with working_precision():
-            return verb(task, data)
+            return {"objective": float(verb(task, data)) / len(data["y"])}
 
     return run
 
 
 @_in_double
-def sparse_step(task: dict, data: dict) -> dict:
-    """One sweep of the E-step, the features of the rows at hand as they are within an E-step."""
+def sparse_step(task: dict, data: dict) -> float:
+    """One turn of the loop of VI, the features of the rows at hand as they are within an E-step."""
     model, rows, gram, sites = _sparse(data)
-    _, value = jax.block_until_ready(_sweep(model.likelihood, gram, rows, sites))
-    return {"objective": float(value) / len(data["y"])}
+    return evaluate(VI(), model.likelihood, gram, rows, sites).merit
 
 
 @_in_double
-def sparse_first_step(task: dict, data: dict) -> dict:
+def sparse_first_step(task: dict, data: dict) -> float:
     """The same with the features computed first."""
     model, rows, _, sites = _sparse(data)
-    _, value = jax.block_until_ready(_sweep(model.likelihood, _features(model, rows), rows, sites))
-    return {"objective": float(value) / len(data["y"])}
+    return evaluate(VI(), model.likelihood, model.prior.gram(rows.X), rows, sites).merit
+
+
+def _value_and_gradient(read: evidence.Evidence, model: Model, rows: Data, sites: Sites) -> float:
+    """What a fit computes once its sites are there, features included (`learning.objective.with_slopes`)."""
+    gram, pull = model.prior.gram_with_pull(rows.X)
+    q, factor = gram.condition_with_factor(sites, rows.mask)
+    slopes, (value, *_) = on_rows(evidence_slopes, (read, None), model.likelihood, rows, q, sites, piece=read.piece)
+    by_q = type(q).of_rows(slopes[2 : 2 + len(q.rows())], float(read.with_log_z))
+    pull(gram.pull(sites, factor, q, by_q))
+    return value
 
 
 @_in_double
-def sparse_elbo(task: dict, data: dict) -> dict:
-    """At sites that have settled, as learning asks for it, or on the way there."""
+def sparse_elbo(task: dict, data: dict) -> float:
+    """Value and gradient at sites that have settled, as learning asks for it, or on the way there."""
     model, rows, _, sites = _sparse(data)
     if task.get("settled", True):
         sites = _settled(data)
-    value, _ = jax.block_until_ready(_value_and_gradient(evidence.elbo, model, rows, sites))
-    return {"objective": float(value) / len(data["y"])}
+    return _value_and_gradient(evidence.elbo, model, rows, sites)
 
 
 @_in_double
-def sparse_ep(task: dict, data: dict) -> dict:
+def sparse_ep(task: dict, data: dict) -> float:
     """At VI's sites: the objective of the published sparse hybrid."""
     model, rows, *_ = _sparse(data)
-    sites = _settled(data)
-    value, _ = jax.block_until_ready(_value_and_gradient(evidence.ep, model, rows, sites))
-    return {"objective": float(value) / len(data["y"])}
+    return _value_and_gradient(evidence.ep, model, rows, _settled(data))
 
 
 def sparse_train(task: dict, data: dict) -> dict:

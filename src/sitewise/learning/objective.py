@@ -146,7 +146,7 @@ def with_slopes(
     # θ enters the evidence through the likelihood and q; these are the derivatives in those two.
     missing = method.update() if gradient != "fixed" and reached.slopes is None else None
     rows, (value, *by_likelihood) = on_rows(
-        _evidence_slopes, (evidence, missing), likelihood, data, q, found, piece=evidence.piece
+        evidence_slopes, (evidence, missing), likelihood, data, q, found, piece=evidence.piece
     )
     by_sites, by_rows = Sites(*rows[:2]), rows[2 : 2 + len(q.rows())]
     if at.prior.exact and likelihood.conjugate and _is_stationary(evidence, data, q, found, by_sites, by_rows):
@@ -195,7 +195,7 @@ def _is_stationary(
     )
 
 
-def _evidence_slopes(
+def evidence_slopes(
     settings: tuple[Evidence, Inference | None], likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
 ) -> tuple[Values, Values]:
     """The derivatives of an evidence in the sites and in the rows of q; its value and its derivative in the likelihood.
