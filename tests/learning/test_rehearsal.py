@@ -7,7 +7,6 @@ import pytest
 
 from sitewise import EP, VI, Data, Model, Nested, evidence, kernels, likelihoods, means
 from sitewise.learning import rehearsal
-from sitewise.learning.checkpoint import Start
 from sitewise.types import replace
 
 RNG = np.random.default_rng(3)
@@ -42,8 +41,8 @@ def test_no_rehearsal_of_a_full_prior_or_from_known_sites(monkeypatch, plain):
     with pytest.raises(AssertionError, match="a rehearsal"):
         LEARNER.fit(MODEL, DATA)
     searched = rehearsal.Search(LEARNER, Model.full(kernels.Matern52(), MODEL.likelihood), DATA, 600, None, None)
-    start = Start(np.zeros(2))
-    assert rehearsal.rehearsed(searched, start, 0) is start
+
+    assert rehearsal.stages_of(searched, 0) == []
 
 
 def test_rows_that_end_at_a_bound_are_no_start(monkeypatch):
@@ -54,14 +53,14 @@ def test_rows_that_end_at_a_bound_are_no_start(monkeypatch):
     learner = Nested(VI(), evidence.elbo, "auto", bounds={"kernel.variance": (0.1, 50.0)})
     search = rehearsal.Search(learner, MODEL, data, 600, None, None)
     start = search.starts(0, 0)[0]
-    vector, inverse, sites = rehearsal.rehearsed(search, start, 0)
-    assert vector is start.vector and inverse is None and sites is None
+    stages = rehearsal.stages_of(search, 0)
+    assert stages and rehearsal.rehearsed(search, stages, start) is start
 
 
 def test_the_hessian_by_differences_is_that_of_the_objective(plain):
     search = rehearsal.Search(LEARNER, plain.model, DATA, 600, None, None)
     best = search.drive(search.starts(0, 0)[0], max_rounds=1)
-    found = rehearsal._inverse_hessian(search, best)
+    found = rehearsal._inverse_hessian(search, best.vector, best.solution.sites)
     np.testing.assert_allclose(found / 600, plain.curvature.covariance, rtol=0.1)
 
 
@@ -84,7 +83,7 @@ def test_differences_that_are_no_numbers_give_no_hessian(monkeypatch, plain):
     best = search.drive(search.starts(0, 0)[0], max_rounds=1)
     broken = search.evaluate(best.vector, best.solution.sites)._replace(gradient=np.full(2, np.nan))
     monkeypatch.setattr(search, "evaluate", lambda *_: broken)
-    assert rehearsal._inverse_hessian(search, best) is None
+    assert rehearsal._inverse_hessian(search, best.vector, best.solution.sites) is None
 
 
 def test_the_cap_on_rounds_is_one_for_both_ascents():
@@ -102,7 +101,7 @@ def test_a_number_that_is_no_logarithm_has_a_unit_of_its_own():
     learner = Nested(EP(), evidence.ep, "auto", least_gain=0.1, fixed=("kernel.*", "likelihood.*"), max_rounds=3)
     search = rehearsal.Search(learner, model, Data.of(X, y), 600, None, None)
     best = search.drive(search.starts(0, 0)[0])
-    unit = np.sqrt(rehearsal._inverse_hessian(search, best)[0, 0] / 600)
+    unit = np.sqrt(rehearsal._inverse_hessian(search, best.vector, best.solution.sites)[0, 0] / 600)
     assert unit == pytest.approx(best_error(model, y), rel=0.05) and unit > 10
 
 

@@ -81,6 +81,8 @@ def test_absolute_inverse_turns_saddles_and_limits_flat_directions():
 
 
 def test_least_squares_of_rows():
-    rows = RNG.normal(size=(3, 50))
-    np.testing.assert_allclose(least_squares(rows, np.array([1.0, -2.0, 0.5]) @ rows), [1.0, -2.0, 0.5], rtol=1e-6)
-    np.testing.assert_array_equal(least_squares(np.zeros((2, 50)), rows[0]), 0.0)
+    points = RNG.normal(size=(3, 50))
+    points = np.concatenate([points, [np.array([1.0, -2.0]) @ np.diff(points, axis=0)]])
+    wanted = np.linalg.lstsq(np.diff(points, axis=0).T, points[-1], rcond=None)[0]
+    np.testing.assert_allclose(least_squares([points[:, :20], points[:, 20:]]), wanted, atol=1e-6)
+    np.testing.assert_array_equal(least_squares([np.ones((3, 50))]), 0.0)

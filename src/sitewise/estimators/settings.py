@@ -17,7 +17,7 @@ from sitewise.learning.vem import VEM
 from sitewise.methods import method_named, resolve
 from sitewise.priors.inducing import LEARNING_ROWS
 
-_LEAST_GAIN = 0.1  # nats for each hyperparameter of a sparse GP; see `Nested`
+_LEAST_GAIN = 0.05  # nats for each hyperparameter of a sparse GP; see `Nested`
 _SAMPLING = {"draws": 1, "warmup": 0, "chains": 1, "thin": 1}  # the least value of each
 
 

@@ -19,7 +19,7 @@ from sitewise.numerics.symmetric import least_squares
 from sitewise.runtime.engine import Array
 from sitewise.sites import Sites
 
-_DEPTH = 5  # points that are combined
+_DEPTH = 4  # points that are combined
 _PATIENCE = 4  # steps in which the residual is to be halved
 
 
@@ -44,8 +44,9 @@ def direction(seen: tuple[Seen, ...], unit: np.ndarray) -> Sites:
     last, scales = seen[-1], (np.sqrt(unit), unit)
     if len(seen) == 1:
         return last.gap
-    gaps = [np.concatenate([g * u for g, u in zip(one.gap, scales, strict=True)]) for one in seen]
+    each = zip(*(one.gap for one in seen), strict=True)  # nat1 of all points, then prec
+    shares = least_squares(np.stack(gaps) * scale for gaps, scale in zip(each, scales, strict=True))
     step = list(last.gap)
-    for share, one, after in zip(least_squares(np.diff(gaps, axis=0), gaps[-1]), seen[:-1], seen[1:], strict=True):
+    for share, one, after in zip(shares, seen[:-1], seen[1:], strict=True):
         step = [s - share * (b - a) for s, a, b in zip(step, one.target, after.target, strict=True)]
     return Sites(*step)

@@ -14,7 +14,7 @@ from sitewise.kernels.distances import same_rows
 from sitewise.learning.ascent import CONVERGED, NO_GAIN
 from sitewise.learning.base import Callback, SiteFit, one_for_each
 from sitewise.learning.checkpoint import Checkpoint, Start
-from sitewise.learning.rehearsal import SITES_TOL, end_of, rehearsed
+from sitewise.learning.rehearsal import SITES_TOL, end_of, rehearsed, stages_of
 from sitewise.learning.search import Best, NestedSettings, Search
 from sitewise.learning.together import run_together
 from sitewise.model import Model, check
@@ -88,7 +88,8 @@ class Nested(NestedSettings):
 
     def _first(self, search: Search, start: Start, seed: int) -> Best:
         """The first ascent, with the help of a rehearsal where there is one."""
-        start = search.kept("start", functools.partial(rehearsed, search, start, seed))
+        stages = stages_of(search, seed)
+        start = search.kept("start", functools.partial(rehearsed, search, stages, start))
         if search.model.prior.exact or not self.least_gain or not search.on_host:
             return search.drive(start)
         with search.with_loose_sites(SITES_TOL):

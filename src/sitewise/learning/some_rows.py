@@ -14,9 +14,12 @@ import numpy as np
 
 from sitewise.data import Data
 from sitewise.learning.base import SiteFit
+from sitewise.learning.carry_over import sites_of_all
 from sitewise.learning.nested import Nested
-from sitewise.runtime.precision import working_precision
+from sitewise.runtime.engine import on_host, to_host
+from sitewise.runtime.precision import WORKING_DTYPE, working_precision
 
+_TOL = 1e-6  # of the sites of all rows
 _FEW, _SHARE = 20, 200  # where there are so few different targets, each has one in so many of the rows, if there are
 
 
@@ -39,7 +42,13 @@ def some_of(data: Data, rows: int) -> Data:
 def with_all_rows(learner: Nested, fit: SiteFit, data: Data) -> SiteFit:
     """The fit of all rows with the hyperparameters that `fit` has learned from some of them."""
     with working_precision():
-        solution = learner.final_inference(fit.model).solve(fit.model, data)
+        inference = learner.final_inference(fit.model)
+        # More accurate sites would change no digit of a prediction, and every step passes over all rows.
+        inference = dataclasses.replace(inference, tol=max(_TOL, inference.tolerance(WORKING_DTYPE)))
+        start = None
+        if on_host(fit.model, data, fit.sites):
+            start = sites_of_all(inference, *to_host((fit.model, fit.data, fit.sites, data)))
+        solution = inference.solve(fit.model, data, start)
         value = float(learner.pair(fit.model).evidence(fit.model, data, solution.sites))
         if fit.problem is not None and fit.problem.priors:
             vector = np.asarray(fit.problem.trainable.to_vector(fit.model))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 _RIDGE = 1e-10  # of the diagonal
@@ -13,11 +15,16 @@ def absolute_inverse(A: np.ndarray, least: float) -> np.ndarray:
     return axes / np.maximum(np.abs(values), least) @ axes.T
 
 
-def least_squares(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """The weights of a few long rows whose sum is nearest to the target; zeros where a row is zero."""
-    system = rows @ rows.T
+def least_squares(tables: Iterable[np.ndarray]) -> np.ndarray:
+    """γ = argmin |g_k − Σ_j γ_j (g_{j+1} − g_j)|² of vectors g, the rows of tables that stand side by side.
+
+    Zeros where two neighbours are equal.
+    """
+    products = sum(table @ table.T for table in tables)
+    differences = np.diff(np.eye(len(products)), axis=0)
+    system = differences @ products @ differences.T
     system[np.diag_indices_from(system)] *= 1 + _RIDGE
     try:
-        return np.linalg.solve(system, rows @ target)
+        return np.linalg.solve(system, differences @ products[:, -1])
     except np.linalg.LinAlgError:
-        return np.zeros(len(rows))
+        return np.zeros(len(system))
