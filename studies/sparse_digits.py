@@ -48,6 +48,8 @@ def table_of(rows: int) -> tuple[np.ndarray, ...]:
 
 
 def run(rows: int, way: str, m: int) -> dict[str, Any]:
+    import jax
+
     from sitewise import GPClassifier, kernels
 
     X, y, X_test, y_test = table_of(rows)
@@ -73,6 +75,7 @@ def run(rows: int, way: str, m: int) -> dict[str, Any]:
         "wall": round(wall, 1),
         "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
         "converged": bool(model.converged_),
+        "device": jax.devices()[0].device_kind,
     }
 
 
@@ -87,17 +90,20 @@ def table(rows: list[dict[str, Any]]) -> str:
         "Made by `python studies/sparse_digits.py`, whose first lines say what the tables are. One kernel, Matern 5/2 "
         "with one lengthscale; gradient to 1e-4.",
         "",
-        "| training rows | classes | m | accuracy | log loss | CPU s | wall s | peak GiB | converged |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| training rows | classes | m | on | accuracy | log loss | CPU s | wall s | peak GiB | converged |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in sorted(rows, key=lambda r: tuple(r[k] for k in KEYS)):
         m = "all" if row["way"] == "full" else row["m"]
         way = {"one_vs_rest": "one against the rest", "joint": "joint", "full": "joint, full GP"}[row["way"]]
         if "accuracy" not in row:
-            lines.append(f"| {row['rows']} | {way} | {m} | | | | | | not after {row['seconds']:g} s |")
+            lines.append(
+                f"| {row['rows']} | {way} | {m} | {row['device']} | | | | | | not after {row['seconds']:g} s |"
+            )
             continue
         numbers = f"{row['accuracy']:.3f} | {row['log_loss']:.3f} | {row['cpu']:.0f} | {row['wall']:.0f}"
-        lines.append(f"| {row['rows']} | {way} | {m} | {numbers} | {row['peak_gib']:.2f} | {row['converged']} |")
+        where, end = f"{row['rows']} | {way} | {m} | {row['device']}", f"{row['peak_gib']:.2f} | {row['converged']}"
+        lines.append(f"| {where} | {numbers} | {end} |")
     return "\n".join([*lines, ""])
 
 
@@ -124,7 +130,7 @@ def main() -> None:
             out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=given.seconds)
             row = json.loads(out.stdout.splitlines()[-1])
         except subprocess.TimeoutExpired:
-            row = {**dict(zip(KEYS, task, strict=True)), "seconds": given.seconds}
+            row = {**dict(zip(KEYS, task, strict=True)), "seconds": given.seconds, "device": "?"}
         with ROWS.open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(row, flush=True)
