@@ -83,13 +83,12 @@ def rehearsed(search: Search, stages: list[Search], start: Start) -> Start:
             end = end_of(stage, Start(vector, inverse))
         if end.success and not search.trainable.at_bound(end.vector, search.limits):
             vector, inverse, last = end.vector, end.inverse, (stage, end)
-    if last is None:
-        return start
-    if not _is_apart(search):
-        return Start(vector, inverse, _sites_of_all(*last, search))
-    # A last digit that differs would lead processes different ways.
-    vector, inverse = agreed((vector, inverse))
-    return Start(vector, inverse)
+    if stages and _is_apart(search):
+        # A last digit that differs would lead processes different ways; all of them have to ask.
+        empty = np.zeros((len(vector), len(vector)))
+        some, vector, inverse = agreed((np.array(inverse is not None), vector, empty if inverse is None else inverse))
+        return Start(vector, inverse if some else None)
+    return start if last is None else Start(vector, inverse, _sites_of_all(*last, search))
 
 
 def _sites_of_all(stage: Search, best: Best, search: Search) -> Sites | None:
