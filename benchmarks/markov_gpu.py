@@ -26,12 +26,13 @@ import numpy as np
 from markov_data import REGIMES, simulate
 
 from sitewise import EP, VI, Data, Laplace, Model, evidence, kernels, likelihoods, posterior, resolve, value_and_grad
+from sitewise.arrays import sweeps
+from sitewise.arrays.engine import traced
 from sitewise.data import bucket
 from sitewise.inference import Inference
 from sitewise.learning.search import Search
-from sitewise.runtime import device, sweeps
-from sitewise.runtime.engine import traced
-from sitewise.runtime.precision import working_precision
+from sitewise.process import device
+from sitewise.process.precision import working_precision
 
 PARTS = ("laws", "scaling", "fit")
 LAW_ROWS = 300

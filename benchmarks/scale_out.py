@@ -29,11 +29,11 @@ def measure(rows: int, inducing: int, way: str) -> dict[str, Any]:
     import jax
 
     from sitewise import Data, Model, kernels, likelihoods
+    from sitewise.arrays.engine import traced
     from sitewise.learning.nested import Nested
     from sitewise.learning.search import Search
     from sitewise.methods import resolve
-    from sitewise.runtime.engine import traced
-    from sitewise.runtime.precision import working_precision
+    from sitewise.process.precision import working_precision
 
     sys.path.insert(0, str(HERE))
     from sparse_scaling import table

@@ -2,7 +2,7 @@
 
     python benchmarks/scaling.py --out results/benchmarks/scaling.json
 
-The flops counted are those of the formulas in `sitewise.numerics.gaussian_sites` (docs/explanation/performance.md has
+The flops counted are those of the formulas in `numerics.dense.gaussian_sites` (docs/explanation/performance.md has
 the table); the rate is their number over the CPU seconds, and its share is of NumPy's dgemm of the same size in the
 same process, in turn.  Peak memory is what the compiled program asks for: arguments, results and temporaries, in units
 of n² doubles.
@@ -46,7 +46,7 @@ def measure(n: int, methods: list[str], repeats: int) -> list[dict]:
     from sitewise.learning.objective import Evaluation, Objective, profile
     from sitewise.methods import METHODS
     from sitewise.parameters import Trainable
-    from sitewise.runtime.precision import working_precision
+    from sitewise.process.precision import working_precision
     from sitewise.sites import Sites
 
     rng = np.random.default_rng(0)

@@ -39,11 +39,11 @@ def measure(rows: int, inducing: int) -> dict:
     import time
 
     from sitewise import VI, Data, Model, evidence, kernels, likelihoods
+    from sitewise.arrays.engine import to_host
     from sitewise.inference.start import first_sites
     from sitewise.learning.objective import Objective, profile
     from sitewise.parameters import Trainable
-    from sitewise.runtime.engine import to_host
-    from sitewise.runtime.precision import working_precision
+    from sitewise.process.precision import working_precision
 
     X, y = table(rows)
     with working_precision():

@@ -23,7 +23,7 @@ from sitewise import Data, Model, kernels, likelihoods, means
 from sitewise.mcmc import Annealing, ais
 from sitewise.mcmc.point_blocks import path_sites
 from sitewise.mcmc.reference import Target, reference
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -24,7 +24,7 @@ from brute_force import BruteForce
 from sitewise import Data, Model, kernels, likelihoods
 from sitewise.mcmc import Certificate, LogEvidence, evidence_certificate, log_evidence
 from sitewise.mcmc.certificate import LIMITS, WORDS
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 HURRIED = 16  # temperatures
 RUNS = {"mcmc": "default", "hurried": "hurried"}

@@ -26,9 +26,9 @@ import numpy as np
 from sitewise import GPClassifier
 from sitewise.errors import UserError
 from sitewise.estimators import ModelFileError, load
-from sitewise.estimators.persistence import to_bytes
-from sitewise.runtime.log import Log
-from sitewise.runtime.resume import Journal
+from sitewise.estimators.model_file import to_bytes
+from sitewise.process.journal import Journal
+from sitewise.process.log import Log
 
 PIECES = {f"piece {k}": {"score": 0.1 * k, "log_z": np.arange(5.0) + k} for k in range(5)}
 

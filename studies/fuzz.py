@@ -33,7 +33,7 @@ from fuzzing.checks import check
 from fuzzing.table import render
 from fuzzing.worker import Worker, serve
 from sitewise.errors import UserError
-from sitewise.runtime.log import Log, archive_of
+from sitewise.process.log import Log, archive_of
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "results" / "fuzz" / "cases.jsonl"

@@ -23,14 +23,14 @@ from scipy import linalg, stats
 from scipy.special import log_ndtr, logsumexp
 
 from sitewise import Data, Model
+from sitewise.arrays.engine import to_host
 from sitewise.inference import EP
 from sitewise.inference.solve import solve
 from sitewise.kernels import Kernel
 from sitewise.learning.integration import Integrated, Node
 from sitewise.learning.objective import Objective
 from sitewise.likelihoods import BernoulliProbit
-from sitewise.runtime.engine import to_host
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 COPIES, PILOT = 4, 64  # independent lattices; θ of the pilot

@@ -38,7 +38,7 @@ import numpy as np
 import pooled
 from pooled import Line
 from sitewise import Data, Model, inducing, kernels, likelihoods
-from sitewise.estimators.lengthscales import with_shrunk
+from sitewise.explain.lengthscales import with_shrunk
 from sitewise.learning.nested import Nested
 from sitewise.learning.refresh import refreshed, trained
 from sitewise.methods import resolve

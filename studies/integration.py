@@ -37,8 +37,8 @@ from importance import judge
 from pooled import Line, add, stored
 from sitewise import Data, Model, likelihoods, means
 from sitewise.estimators.candidates import Candidate, candidates
-from sitewise.estimators.mixture import Mixture
 from sitewise.estimators.training import Approximate, weak_priors
+from sitewise.fitted.mixture import Mixture
 from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.kernels import Matern52
 from sitewise.learning import designs
@@ -48,7 +48,7 @@ from sitewise.mcmc import HyperSamples, new_rows, sample
 from sitewise.methods import resolve
 from sitewise.parameters import Trainable, values
 from sitewise.predict import posterior
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 ROOT = Path(__file__).resolve().parents[1] / "results" / "integration"
 CLASSES = ("fertility", "pittsburg-bridges-T-OR-D", "echocardiogram", "hepatitis", "parkinsons", "spect",

@@ -20,7 +20,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from sitewise import Data, Model, evidence, kernels, likelihoods, posterior, resolve
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 OUT = Path(__file__).resolve().parents[1] / "results" / "leave-one-out"
 METHODS = ("ep", "hybrid", "laplace")

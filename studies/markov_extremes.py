@@ -17,7 +17,7 @@ import numpy as np
 
 from sitewise import Sites, kernels
 from sitewise.priors import MarkovPrior
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 OUT = Path(__file__).resolve().parents[1] / "results" / "markov"
 KERNELS = {"Matérn-1/2": kernels.Matern12, "Matérn-3/2": kernels.Matern32, "Matérn-5/2": kernels.Matern52}

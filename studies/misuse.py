@@ -32,8 +32,8 @@ from misusing.judge import OFFENDERS
 from misusing.kinds import KINDS
 from misusing.page import render
 from sitewise.errors import UserError
-from sitewise.runtime import files
-from sitewise.runtime.log import Log
+from sitewise.process import files
+from sitewise.process.log import Log
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "results" / "misuse"

@@ -39,7 +39,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sitewise import GPClassifier
-from sitewise.runtime import programs, rowwise, store
+from sitewise.arrays import program_store, programs, rowwise
 
 PROGRAMS = 24
 SHAPES = ((4, 3),)
@@ -79,7 +79,7 @@ class Compilations:
 
 
 def folder() -> Path:
-    place = store.folder()
+    place = program_store.folder()
     assert place is not None
     return place
 
@@ -185,7 +185,7 @@ def damage(count: int, seed: int) -> None:
 
 def work(seed: int, stop: float, results: Any) -> None:
     """Ask for programs, and damage files, until the time is over; send counts every ten questions."""
-    store._LIMIT = SMALL
+    program_store._LIMIT = SMALL
     rng, compilations = random.Random(seed), Compilations()
     while time.time() < stop:
         damaged, before = 0, compilations.count

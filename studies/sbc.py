@@ -29,7 +29,7 @@ from sitewise.hyperpriors import LogNormal
 from sitewise.mcmc import sample
 from sitewise.mcmc.reference import prior_root
 from sitewise.parameters import Trainable
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 DRAWS, THIN, BINS = 15, 3, 8
 MODELS = {

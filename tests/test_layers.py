@@ -9,7 +9,7 @@ from module_graph import Import, imports, modules, strongly_connected
 
 LAYERS = [
     {"errors"},
-    {"checks", "numerics", "runtime", "supports", "tables", "types"},
+    {"arrays", "checks", "numerics", "process", "supports", "tables", "types"},
     {
         "data",
         "sites",
@@ -27,7 +27,8 @@ LAYERS = [
     {"inference", "evidence"},
     {"learning", "methods", "predict", "metrics", "surface"},
     {"mcmc"},
-    {"estimators", "testing"},
+    {"fitted"},
+    {"estimators", "explain", "testing"},
     {"app", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from sitewise import Model, kernels, likelihoods, means
+from sitewise.arrays.engine import is_host
 from sitewise.hyperpriors import Gamma, LogNormal, Normal
 from sitewise.parameters import Trainable, values, walk, with_values
-from sitewise.runtime.engine import is_host
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 from sitewise.types import ArrayField, bounded, module, ordered, simplex
 
 MODEL = Model.full(

@@ -11,7 +11,7 @@ from scipy import stats
 from cases import LIKELIHOODS, problem
 from sitewise import VI, Data, Model, kernels, likelihoods, posterior, predict
 from sitewise.likelihoods import Likelihood
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 from sitewise.types import module
 
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sitewise.runtime.engine import is_host
-from sitewise.runtime.precision import working_precision
+from sitewise.arrays.engine import is_host
+from sitewise.process.precision import working_precision
 from sitewise.supports import Bounded, Ordered, Positive, Real, Simplex
 
 # A support with values in it, and values that it must refuse.

@@ -8,15 +8,15 @@ import protocol
 
 import sitewise
 from sitewise import VI, Data, GPClassifier, Model, Sites, evidence, kernels, likelihoods, resolve
-from sitewise.estimators.rows import start_lengthscale  # where the estimators start
+from sitewise.arrays.engine import to_host
+from sitewise.estimators.distinct_rows import start_lengthscale  # where the estimators start
 from sitewise.inference.loop import evaluate
 from sitewise.inference.start import first_sites
 from sitewise.learning.objective import evidence_slopes
 from sitewise.methods import METHODS
 from sitewise.priors import Gram
+from sitewise.process.precision import working_precision
 from sitewise.rows import on_rows
-from sitewise.runtime.engine import to_host
-from sitewise.runtime.precision import working_precision
 from sitewise.surface import evidence_surface
 from sitewise.types import Outcome
 

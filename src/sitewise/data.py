@@ -21,9 +21,9 @@ from jax import dtypes
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import ArrayLike
 
+from sitewise.arrays.spread import is_spread, of_all_processes, require_order
 from sitewise.checks import known
-from sitewise.runtime.precision import WORKING_DTYPE
-from sitewise.runtime.spread import is_spread, of_all_processes, require_order
+from sitewise.process.precision import WORKING_DTYPE
 from sitewise.types import ArrayField, fixed, module, static
 
 

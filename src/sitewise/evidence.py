@@ -25,16 +25,16 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from sitewise.arrays import programs
+from sitewise.arrays.engine import Array, on_host, to_host
+from sitewise.arrays.spread import is_spread
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model, check
 from sitewise.priors import Marginals
+from sitewise.process.device import on_accelerator
+from sitewise.process.precision import working_precision
 from sitewise.rows import Values, on_rows
-from sitewise.runtime import programs
-from sitewise.runtime.device import on_accelerator
-from sitewise.runtime.engine import Array, on_host, to_host
-from sitewise.runtime.precision import working_precision
-from sitewise.runtime.spread import is_spread
 from sitewise.sites import Sites, expected_log_site, log_site
 
 Terms = Callable[[Likelihood, Data, Marginals, Sites, float], Array]

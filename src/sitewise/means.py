@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sitewise.arrays.engine import Array, is_host, namespace
 from sitewise.checks import one_number, one_per_column
-from sitewise.runtime.engine import Array, is_host, namespace
 from sitewise.types import ArrayField, Module, module, precedes, real, replace
 
 __all__ = ["Constant", "Linear", "Mean", "Zero"]

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sitewise import means
+from sitewise.arrays.spread import is_spread
 from sitewise.checks import known, must_be, shown
 from sitewise.data import Data, table
 from sitewise.kernels import Kernel
 from sitewise.likelihoods import Likelihood
 from sitewise.parameters import walk
 from sitewise.priors import ClassPrior, FullPrior, MarkovPrior, Prior, SparseClassPrior, SparsePrior
-from sitewise.runtime.spread import is_spread
 from sitewise.sites import Sites
 from sitewise.types import fixed, module
 

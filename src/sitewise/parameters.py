@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from sitewise.arrays.engine import Array, namespace
 from sitewise.hyperpriors import HyperPrior
-from sitewise.runtime.engine import Array, namespace
 from sitewise.supports import Positive, Support
 from sitewise.types import replace
 

@@ -17,6 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sitewise.arrays import programs
+from sitewise.arrays.engine import Array, is_host, namespace, on_host, to_host
+from sitewise.arrays.spread import is_spread, whole
 from sitewise.checks import known
 from sitewise.data import Data, as_numbers, refuse_nan, table
 from sitewise.kernels import Pairwise, terms
@@ -24,14 +27,11 @@ from sitewise.kernels.pairwise import Items
 from sitewise.likelihoods import Likelihood, Switched
 from sitewise.means import Mean, Zero
 from sitewise.model import Model, check
-from sitewise.numerics.crossing import crossing
-from sitewise.numerics.quadrature import Landmark, expect
+from sitewise.numerics.quadrature.crossing import crossing
+from sitewise.numerics.quadrature.gaussian_rules import Landmark, expect
 from sitewise.priors.base import Certain, LatentPosterior, gaussian_draws
+from sitewise.process.precision import working_precision
 from sitewise.rows import of_each_row
-from sitewise.runtime import programs
-from sitewise.runtime.engine import Array, is_host, namespace, on_host, to_host
-from sitewise.runtime.precision import working_precision
-from sitewise.runtime.spread import is_spread, whole
 from sitewise.sites import Sites
 from sitewise.types import fixed, module
 

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sitewise.arrays import rowwise
+from sitewise.arrays.engine import Array, is_host
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.priors import Marginals
-from sitewise.runtime import rowwise
-from sitewise.runtime.engine import Array, is_host
 from sitewise.sites import Sites
 
 Values = tuple[Array, ...]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
-from sitewise.runtime.engine import Array, namespace
+from sitewise.arrays.engine import Array, namespace
 
 
 class Sites(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sitewise.runtime.engine import Array, namespace
+from sitewise.arrays.engine import Array, namespace
 
 __all__ = ["Bounded", "Ordered", "Positive", "Real", "Simplex", "Support"]
 

@@ -21,6 +21,8 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
+from sitewise.arrays import programs
+from sitewise.arrays.engine import Array, is_host, namespace, on_host, to_host
 from sitewise.data import Data
 from sitewise.evidence import Evidence, elbo, ep, laplace
 from sitewise.inference import EP, VI, Inference
@@ -31,9 +33,7 @@ from sitewise.kernels.distances import same_rows
 from sitewise.likelihoods import BernoulliProbit, Likelihood
 from sitewise.model import Model, check
 from sitewise.priors import FullPrior
-from sitewise.runtime import programs
-from sitewise.runtime.engine import Array, is_host, namespace, on_host, to_host
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 

@@ -13,12 +13,12 @@ import numpy as np
 from fuzzing.cases import METHODS, Case
 from fuzzing.draws import CLASSES, ORDERED
 from sitewise import VI, Data, Model, Outcome, Sites, evidence, mcmc, posterior
+from sitewise.arrays.engine import to_host
 from sitewise.inference import Inference
 from sitewise.inference.loop import iterate
 from sitewise.inference.start import first_sites
 from sitewise.predict import log_density
-from sitewise.runtime.engine import to_host
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 READ = {name: e for name, e in evidence.ALL.items() if name not in evidence.FOR_RESIDUALS}
 OWN = {"laplace": "laplace", "vi": "elbo", "ep": "ep", "ep-half": "power"}

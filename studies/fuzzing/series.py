@@ -20,7 +20,7 @@ from sitewise import Data, Model, Sites, evidence, kernels, means, posterior, va
 from sitewise.inference import Inference
 from sitewise.learning.running import Running
 from sitewise.parameters import values
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 AGREE = 1e-6
 ROUNDING = 50.0  # times the estimate of the rounding error, where that is more

@@ -10,7 +10,7 @@ from sitewise.app.commands import app
 @pytest.fixture(autouse=True)
 def not_our_process(monkeypatch):
     """The commands own their process; here it belongs to the tests."""
-    for module in ("certificate", "compare", "fit", "predict", "surface"):
+    for module in ("certify", "compare", "fit", "predict_rows", "draw_surface"):
         monkeypatch.setattr(f"sitewise.app.commands.{module}.own_process", lambda: None)
 
 

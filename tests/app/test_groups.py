@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from sitewise import kernels
 from sitewise.app.commands import app
-from sitewise.app.comparison import split
+from sitewise.app.compare.comparison import split
 from sitewise.app.fitting import _scales
 
 

@@ -8,7 +8,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from sitewise import GPClassifier, GPRegressor
-from sitewise.estimators import calibration, decide, plot_cost, plot_loo
+from sitewise.estimators import decide, plot_cost, plot_loo
+from sitewise.explain import calibration
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sitewise import GPRegressor, likelihoods
-from sitewise.estimators.mixture import Mixture, repeated
+from sitewise.fitted.mixture import Mixture, repeated
 
 LEVELS = np.array([0.05, 0.5, 0.95])
 RNG = np.random.default_rng(1)

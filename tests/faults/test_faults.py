@@ -1,4 +1,4 @@
-"""Full and read-only disks, kills, clocks that jump: nothing finished is lost.  The mechanism alone: tests/runtime.
+"""Full and read-only disks, kills, clocks that jump: nothing finished is lost.  The mechanism alone: tests/process.
 
 `python studies/kills.py` kills a hundred times, and `python studies/corruptions.py` damages a thousand files.
 """
@@ -18,8 +18,8 @@ import corruptions
 import sitewise
 from sitewise import VI, Data, GPClassifier, Model, Nested, evidence, kernels, likelihoods
 from sitewise.errors import UserError
-from sitewise.runtime.log import Log
-from sitewise.runtime.resume import Journal
+from sitewise.process.journal import Journal
+from sitewise.process.log import Log
 
 ROOT = Path(__file__).resolve().parents[2]
 X = np.linspace(-1, 1, 12)[:, None]
@@ -89,7 +89,7 @@ def test_no_decision_depends_on_the_clock(tmp_path: Path) -> None:
     clock = r"time\.time\(|\.now\(|\.today\(|st_mtime|getmtime"
     # Only which stored programs are removed first, where there are too many, follows from when they were used; and a
     # report says when it was made.
-    but = [ROOT / "src" / "sitewise" / part for part in ("runtime/store.py", "app/made.py")]
+    but = [ROOT / "src" / "sitewise" / part for part in ("arrays/program_store.py", "app/report/made_by.py")]
     asks = [p for s in sources for p in s.rglob("*.py") if p not in but and re.search(clock, p.read_text())]
     assert asks == []
     log, journal = open_log(tmp_path / "log"), Journal.beside(tmp_path / "out", "key")

@@ -6,7 +6,7 @@ import pytest
 import markov_fuzz
 from fuzzing import series
 from fuzzing.inference import Broken
-from sitewise.numerics import markov_sites
+from sitewise.numerics.markov import filtering
 
 
 def numbered(likelihood, method, more=lambda case: True):
@@ -23,13 +23,13 @@ def test_the_laws_hold(tag):
 
 
 def test_a_broken_law_is_reported(monkeypatch):
-    real = markov_sites.condition
+    real = filtering.condition
 
     def wrong(*args):
         out = real(*args)
         return out._replace(var=1.001 * out.var)
 
-    monkeypatch.setattr(markov_sites, "condition", wrong)
+    monkeypatch.setattr(filtering, "condition", wrong)
     with pytest.raises(Broken, match=r"marginals are wrong by 1\.0e-03"):
         series.check(numbered("gaussian", "laplace", lambda c: c.data.rows > 10))
 

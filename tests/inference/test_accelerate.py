@@ -5,7 +5,7 @@ import pytest
 
 from sitewise import EP, VI, Data, Model, kernels, likelihoods
 from sitewise.inference import accelerate, loop
-from sitewise.priors.sparse import SparseCovariance
+from sitewise.priors.sparse.sparse_prior import SparseCovariance
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(200, 2))

@@ -8,7 +8,7 @@ from scipy import optimize, stats
 
 from sitewise import Data, Laplace, Model, Outcome, Sites, evidence, kernels, likelihoods, posterior
 from sitewise.inference.loop import iterate
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 DF = 4.0
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sitewise import EP, VI, Data, evidence, likelihoods
-from sitewise.numerics.quadrature import GaussHermite
+from sitewise.numerics.quadrature.gaussian_rules import GaussHermite
 from sitewise.surface import evidence_surface
 
 LOG_LENGTHSCALE = np.linspace(-1, 5, 21)

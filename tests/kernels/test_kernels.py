@@ -5,8 +5,8 @@ import pytest
 
 from cases import KERNELS
 from sitewise import kernels
-from sitewise.runtime.engine import to_host
-from sitewise.runtime.precision import working_precision
+from sitewise.arrays.engine import to_host
+from sitewise.process.precision import working_precision
 
 X = np.random.default_rng(0).normal(size=(9, 2))
 

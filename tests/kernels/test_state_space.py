@@ -8,7 +8,7 @@ import pytest
 
 from sitewise import Model, kernels, likelihoods
 from sitewise.kernels.state_space import check_form, form, truncation_error
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 from sitewise.types import module
 
 FORMS = {

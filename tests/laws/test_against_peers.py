@@ -16,8 +16,8 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from sitewise import EP, VI, Data, Laplace, Model, evidence, kernels, likelihoods, posterior
-from sitewise.numerics.quadrature import GaussHermite
-from sitewise.runtime.precision import working_precision
+from sitewise.numerics.quadrature.gaussian_rules import GaussHermite
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 PEERS = json.loads((Path(__file__).parent / "peers.json").read_text())

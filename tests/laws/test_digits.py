@@ -14,8 +14,8 @@ import pytest
 from cases import problem
 from sitewise import EP, VI, Data, Laplace, Model, Outcome, evidence, kernels, likelihoods, means, posterior
 from sitewise.kernels.distances import same_rows, squared_distances
-from sitewise.numerics import cholesky
-from sitewise.numerics.softmax_sites import condition_on_sites
+from sitewise.numerics.dense import cholesky
+from sitewise.numerics.dense.softmax_sites import condition_on_sites
 from sitewise.sites import Sites
 
 HUGE = 4e8

@@ -7,7 +7,7 @@ import pytest
 
 from cases import problem
 from sitewise import EP, VI, Data, Laplace, Model, evidence, kernels, likelihoods, posterior, resolve
-from sitewise.runtime.engine import is_host, traced
+from sitewise.arrays.engine import is_host, traced
 
 PAIRS = {
     "laplace": likelihoods.BernoulliLogit(),

@@ -8,8 +8,8 @@ import pytest
 
 from cases import KERNELS, METHODS, problem
 from sitewise import Data, Model, evidence, kernels, likelihoods, means, posterior, value_and_grad
+from sitewise.arrays.engine import traced
 from sitewise.likelihoods import Likelihood
-from sitewise.runtime.engine import traced
 from sitewise.types import module
 
 NOISE = 0.4

@@ -10,12 +10,12 @@ import pytest
 
 from cases import EVIDENCES, LIKELIHOODS, METHODS, problem
 from sitewise import Data, Model, kernels, means
+from sitewise.arrays.engine import is_host
 from sitewise.inference.loop import iterate
 from sitewise.inference.start import first_sites
 from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable
-from sitewise.runtime.engine import is_host
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 ROWS = 14
 STEP = 1e-4

@@ -9,12 +9,12 @@ import pytest
 
 from cases import EVIDENCES, LIKELIHOODS, METHODS, observations
 from sitewise import EP, VI, Data, Model, kernels, means, posterior, value_and_grad
+from sitewise.arrays.engine import to_host
 from sitewise.evidence import power_ep
 from sitewise.inference.start import first_sites
 from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable, values
-from sitewise.runtime.engine import to_host
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 ROWS = 45
 KERNEL = kernels.Matern32(0.9, 1.4) + kernels.Constant(0.3)

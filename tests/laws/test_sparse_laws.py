@@ -13,7 +13,7 @@ from sitewise.inference.start import first_sites
 from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable
 from sitewise.priors.inducing import select
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 
 @pytest.fixture(autouse=True)

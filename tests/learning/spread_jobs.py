@@ -15,12 +15,12 @@ import jax
 import numpy as np
 
 from sitewise import VI, Data, Model, Nested, evidence, kernels, likelihoods
+from sitewise.arrays.spread import is_spread, whole
 from sitewise.errors import UserError
 from sitewise.learning.search import Search
 from sitewise.methods import resolve
 from sitewise.parameters import values
-from sitewise.runtime.precision import working_precision
-from sitewise.runtime.spread import is_spread, whole
+from sitewise.process.precision import working_precision
 
 ROWS, CUT = 59, 23  # rows, and those of the first process where each has its own
 

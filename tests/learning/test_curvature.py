@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sitewise import Data, Model, kernels, likelihoods, resolve
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 RNG = np.random.default_rng(2)
 X = RNG.uniform(-3, 3, size=(40, 1))

@@ -9,7 +9,7 @@ import pytest
 
 from sitewise import EP, VI, Data, Laplace, Model, evidence, kernels, likelihoods, means, value_and_grad
 from sitewise.parameters import Trainable
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(9, 2))

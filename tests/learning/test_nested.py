@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 
 from cases import problem
 from sitewise import Data, Laplace, Model, Nested, evidence, hyperpriors, kernels, likelihoods, resolve
-from sitewise.runtime import programs
-from sitewise.runtime.engine import traced
+from sitewise.arrays import programs
+from sitewise.arrays.engine import traced
 
 # Evidence per row, lengthscale, magnitude: ionosphere, fold 3 of seed 42.
 MAXIMA = {

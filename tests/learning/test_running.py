@@ -9,7 +9,8 @@ from cases import LIKELIHOODS, METHODS, observations
 from sitewise import VI, Data, Model, kernels, likelihoods, means, posterior
 from sitewise.learning import running
 from sitewise.learning.running import Running
-from sitewise.priors import MarkovPrior, continued
+from sitewise.priors import MarkovPrior
+from sitewise.priors.markov import continued
 from sitewise.sites import Sites
 
 KERNEL = kernels.Matern52(0.6, 1.5)

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import pytest
 
 from sitewise import likelihoods
-from sitewise.runtime.precision import working_precision
-from sitewise.testing.likelihood import _expectations, _Place
+from sitewise.process.precision import working_precision
+from sitewise.testing.check_likelihood import _expectations, _Place
 
 INF = float("inf")
 HARD = {

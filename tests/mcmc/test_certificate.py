@@ -10,7 +10,7 @@ from brute_force import BruteForce
 from certificate_calibration import judged, word_of
 from sitewise import Data, Model, kernels, likelihoods
 from sitewise.mcmc import Certificate, LogEvidence, certificate, log_evidence
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 ROWS = 50.0
 

@@ -13,11 +13,11 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from sitewise import Data, Model, kernels, likelihoods
+from sitewise.arrays.engine import to_host
 from sitewise.hyperpriors import LogNormal
 from sitewise.mcmc import diagnostics, emulator, marginal, sample
 from sitewise.parameters import Trainable
-from sitewise.runtime.engine import to_host
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 
 @pytest.fixture(scope="module")

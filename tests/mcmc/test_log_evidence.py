@@ -9,7 +9,7 @@ from ais_exactness import brute_force, estimates, gaussian, three_rows
 from sitewise import Data, Model, kernels, likelihoods
 from sitewise.mcmc import PAPER, Annealing, ais, evidence_certificate, log_evidence
 from sitewise.mcmc.reference import Target, draw, reference
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 SEEDS = 20  # studies/ais_exactness.py does the same with 100

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sitewise import Data, Model, kernels, likelihoods
-from sitewise.mcmc import elliptical, rowwise
+from sitewise.mcmc import elliptical, independence_move
 from sitewise.mcmc.reference import Target, draw, reference
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 CHAINS = 4000
@@ -42,7 +42,7 @@ def test_gaussian_posterior_is_invariant(kernel, start):
                 key_i = jax.random.fold_in(key, i)
                 if kernel == "elliptical":
                     return elliptical.step(key_i, state, target.residual, ref.mean, ref.root)[0]
-                return rowwise.step(key_i, state, target, 1.0)
+                return independence_move.step(key_i, state, target, 1.0)
 
             return jax.lax.fori_loop(0, 20 if start == "posterior" else 150, body, state)
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from sitewise import Data, Model, kernels, likelihoods
+from sitewise.arrays import engine
 from sitewise.methods import resolve
 from sitewise.parameters import values
 from sitewise.priors import ClassPrior
 from sitewise.priors.base import DifferentiatedCovariance
 from sitewise.priors.classes import ClassGram, ClassMarginals
-from sitewise.runtime import engine
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 CLASSES = 3

@@ -10,7 +10,7 @@ import pytest
 from sitewise import kernels, means
 from sitewise.parameters import Trainable
 from sitewise.priors import FullPrior, Marginals, SparsePrior
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 ROWS = 10

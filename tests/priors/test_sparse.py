@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from sitewise import EP, VI, Data, Model, evidence, kernels, likelihoods, means, posterior
+from sitewise.arrays.engine import to_host
 from sitewise.inference.start import first_sites
 from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable
-from sitewise.priors import SparsePrior, sparse
+from sitewise.priors import SparsePrior
 from sitewise.priors.inducing import select
-from sitewise.priors.sparse import SparsePosterior
-from sitewise.runtime.engine import to_host
-from sitewise.runtime.precision import working_precision
+from sitewise.priors.sparse import sparse_prior
+from sitewise.priors.sparse.sparse_prior import SparsePosterior
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 
@@ -162,7 +163,7 @@ def test_many_new_rows_are_predicted_in_blocks(monkeypatch):
         return plain(self, X_new)
 
     monkeypatch.setattr(SparsePosterior, "_marginals", counted)
-    monkeypatch.setattr(sparse, "_CPU_BLOCK", 5 * M)
+    monkeypatch.setattr(sparse_prior, "_CPU_BLOCK", 5 * M)
     for got, wanted in zip(q.f(new), at_once, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-13)
     assert sizes == [5, 5, 5, 2]

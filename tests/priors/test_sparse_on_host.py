@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from sitewise import EP, VI, Data, Model, evidence, kernels, likelihoods, means, methods, value_and_grad
+from sitewise.arrays import engine
 from sitewise.inference.start import first_sites
 from sitewise.kernels import Kernel
 from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable
 from sitewise.priors import FullPrior, Marginals, SparsePrior
 from sitewise.priors.inducing import select
-from sitewise.runtime import engine
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.types import module, replace
 

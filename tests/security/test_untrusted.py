@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitewise.app.table import read_table
+from sitewise.app.input.table_file import read_table
 from sitewise.errors import UserError
-from sitewise.runtime import resume
-from sitewise.runtime.resume import Journal
+from sitewise.process import journal
+from sitewise.process.journal import Journal
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (ROOT / "src", ROOT / "papers" / "icml2023" / "src")
 # Modules that make objects, and so code, of bytes; shells; and what fetches.
 # A stored program is machine code, and whoever can write to the folder of programs, which is the user's alone, can have
-# it run: pickle adds nothing to that (runtime/store.py refuses a folder that others may write to).
-PROGRAMS = ROOT / "src" / "sitewise" / "runtime" / "programs.py"
+# it run: pickle adds nothing to that (arrays/program_store.py refuses a folder that others may write to).
+PROGRAMS = ROOT / "src" / "sitewise" / "arrays" / "programs.py"
 DANGEROUS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml", "tarfile", "requests"}
 
 
@@ -44,10 +44,10 @@ def test_arrays_of_a_journal_take_no_more_memory_than_their_line(tmp_path: Path)
     entry = json.loads(path.read_text())
     for dtype, shape in (("<f8", [10**15]), ("<f8", [10**9, 10**9]), ("|O", [3]), ("|V24", [1])):
         value = {"__array__": [dtype, shape, entry["value"]["__array__"][2]]}
-        forged = {**entry, "value": value, "crc32": resume._checksum("key", "block", value)}
+        forged = {**entry, "value": value, "crc32": journal._checksum("key", "block", value)}
         path.write_text(json.dumps(forged) + "\n")
-        journal = Journal(path, "key")
-        assert journal.pieces == {} and journal.damaged == 1
+        read = Journal(path, "key")
+        assert read.pieces == {} and read.damaged == 1
 
 
 def test_a_compressed_table_is_not_unpacked(tmp_path: Path) -> None:

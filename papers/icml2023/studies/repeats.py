@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from sitewise.errors import UserError
-from sitewise.runtime.log import Log
+from sitewise.process.log import Log
 from sitewise_icml2023 import tasks, variants
 from sitewise_icml2023.book.tables import REPEATS
 from sitewise_icml2023.protocols import FOLDS

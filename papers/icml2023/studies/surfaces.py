@@ -26,8 +26,8 @@ import jax
 import numpy as np
 
 from sitewise.mcmc.points import Points, block_sizes
-from sitewise.runtime.device import on_accelerator
-from sitewise.runtime.resume import Journal
+from sitewise.process.device import on_accelerator
+from sitewise.process.journal import Journal
 from sitewise_icml2023 import paper
 from sitewise_icml2023.figures import surface_plots, surfaces
 

@@ -29,8 +29,8 @@ import numpy as np
 
 from sitewise import VEM, VI, Data, Model, Nested, kernels, likelihoods, posterior, resolve
 from sitewise.learning.base import SiteFit
-from sitewise.numerics.quadrature import GaussHermite
-from sitewise.runtime.precision import working_precision
+from sitewise.numerics.quadrature.gaussian_rules import GaussHermite
+from sitewise.process.precision import working_precision
 from sitewise_icml2023 import paper
 from sitewise_icml2023.protocols import fold_rows
 from sitewise_icml2023.sources import find

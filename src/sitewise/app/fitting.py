@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from sitewise.app.loading import Loaded
+from sitewise.app.input.load_table import Loaded
 from sitewise.app.process import warnings_as_notes
 from sitewise.estimators import GPClassifier, GPOrdinal, GPRegressor
 from sitewise.estimators.base import GPBase
 from sitewise.likelihoods import BY_NAME
-from sitewise.runtime.progress import bar, reporting_to
+from sitewise.process.progress import bar, reporting_to
 
 
 def estimator(

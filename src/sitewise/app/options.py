@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sitewise.app.columns import AUTO_CLASSES, AUTO_VALUES
+from sitewise.app.input.targets import AUTO_CLASSES, AUTO_VALUES
 from sitewise.errors import UserError
 from sitewise.learning.nested import Nested
 from sitewise.likelihoods import BY_NAME

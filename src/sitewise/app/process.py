@@ -19,9 +19,9 @@ from typing import Any, ParamSpec, TypeVar
 import typer
 
 from sitewise.errors import UserError
-from sitewise.runtime import files
-from sitewise.runtime.cache import user_cache
-from sitewise.runtime.json_values import finite
+from sitewise.process import files
+from sitewise.process.files import user_cache
+from sitewise.process.json_values import finite
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -1,21 +1,21 @@
 """scikit-learn estimators: GPClassifier and GPRegressor, with diagnostics and safe files."""
 
-from sitewise.estimators.calibration import Calibration, calibration, decide, plot_cost, plot_loo
-from sitewise.estimators.classifier import GPClassifier
-from sitewise.estimators.effect_display import EffectDisplay
-from sitewise.estimators.effects import Effect, Interaction
-from sitewise.estimators.importance import Importance
-from sitewise.estimators.lengthscales import Lengthscale
-from sitewise.estimators.loading import load, save
-from sitewise.estimators.ordinal import GPOrdinal
-from sitewise.estimators.persistence import ModelFileError
+from sitewise.estimators.encoder import TableEncoder
+from sitewise.estimators.gp_classifier import GPClassifier
+from sitewise.estimators.gp_ordinal import GPOrdinal
+from sitewise.estimators.gp_regressor import GPRegressor
+from sitewise.estimators.model_file import ModelFileError
 from sitewise.estimators.point_grid import GridCells, gridded_points
-from sitewise.estimators.regressor import GPRegressor
-from sitewise.estimators.reliability_display import ReliabilityDisplay
-from sitewise.estimators.surface_display import SurfaceDisplay
-from sitewise.estimators.survival import PieceRows, SurvivalCurve, piecewise_exponential, survival_curve
-from sitewise.estimators.table_encoder import TableEncoder
-from sitewise.estimators.terms import Shares, Terms
+from sitewise.estimators.saving import load, save
+from sitewise.explain.calibration import Calibration, calibration, decide, plot_cost, plot_loo
+from sitewise.explain.decomposition import Shares, Terms
+from sitewise.explain.effect_display import EffectDisplay
+from sitewise.explain.effects import Effect, Interaction
+from sitewise.explain.importance import Importance
+from sitewise.explain.lengthscales import Lengthscale
+from sitewise.explain.reliability_display import ReliabilityDisplay
+from sitewise.explain.surface_display import SurfaceDisplay
+from sitewise.explain.survival import PieceRows, SurvivalCurve, piecewise_exponential, survival_curve
 
 __all__ = [
     "Calibration",

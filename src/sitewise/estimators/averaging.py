@@ -18,13 +18,13 @@ import numpy as np
 
 from sitewise.data import Data
 from sitewise.estimators.candidates import Candidate
-from sitewise.estimators.integrated import IntegratedLatent
-from sitewise.estimators.latent import Latent
 from sitewise.estimators.training import Approximate, Learned, Sampling
+from sitewise.fitted.integrated import IntegratedLatent
+from sitewise.fitted.latent import Latent
 from sitewise.learning.integration import Integrated, integrate, laplace_evidence
 from sitewise.learning.nested import Nested
 from sitewise.model import Model
-from sitewise.runtime.progress import Report
+from sitewise.process.progress import Report
 
 _TRUST = 0.25
 _FAR = 25.0  # nats below the best, beyond which a kernel has no weight

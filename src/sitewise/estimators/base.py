@@ -23,16 +23,16 @@ from sitewise.data import Data, check_size
 from sitewise.estimators import kernel_parameters, structured
 from sitewise.estimators.averaging import learn_average
 from sitewise.estimators.candidates import Candidate, candidates, effects, start_kernel
+from sitewise.estimators.distinct_rows import Merged, merge, refuse_dates
 from sitewise.estimators.explaining import Explaining
 from sitewise.estimators.inducing_settings import REFRESHED, TRAINED, check_choice, count_of, seconds_of
-from sitewise.estimators.latent import Latent, same_form
-from sitewise.estimators.mixture import Mixture
-from sitewise.estimators.persistence import to_bytes
-from sitewise.estimators.rows import Merged, merge, refuse_dates
-from sitewise.estimators.sampled import Sampled
+from sitewise.estimators.model_file import to_bytes
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.side_information import Side
 from sitewise.estimators.training import Approximate, Sampling, warn_of
+from sitewise.fitted.latent import Latent, same_form
+from sitewise.fitted.mixture import Mixture
+from sitewise.fitted.sampled import Sampled
 from sitewise.kernels import Kernel
 from sitewise.learning.nested import Nested
 from sitewise.learning.running import goes_on
@@ -42,9 +42,9 @@ from sitewise.methods import method_named
 from sitewise.model import SPARSE_JITTER, Model
 from sitewise.priors import MarkovPrior, SparsePrior
 from sitewise.priors.inducing import select
-from sitewise.runtime import files
-from sitewise.runtime.precision import WORKING_DTYPE
-from sitewise.runtime.progress import Report, shown
+from sitewise.process import files
+from sitewise.process.precision import WORKING_DTYPE
+from sitewise.process.progress import Report, shown
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 

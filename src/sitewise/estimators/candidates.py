@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sitewise.estimators import sklearn_kernels
-from sitewise.estimators.lengthscales import start_lengthscales, with_ard, with_shrunk
-from sitewise.estimators.rows import sample, start_lengthscale, typical_distance
+from sitewise.estimators.distinct_rows import sample, start_lengthscale, typical_distance
+from sitewise.explain.lengthscales import start_lengthscales, with_ard, with_shrunk
 from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.kernels import Additive, Kernel, Matern52, Shrunk
 

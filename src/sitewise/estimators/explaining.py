@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sitewise.estimators.effects import Effect, Interaction, effect, interaction
-from sitewise.estimators.importance import Importance, importance, total_shares
-from sitewise.estimators.lengthscales import Lengthscale, lengthscales
-from sitewise.estimators.terms import Shares, Terms, predict_terms, predict_utility, term_shares
+from sitewise.explain.decomposition import Shares, Terms, predict_terms, predict_utility, term_shares
+from sitewise.explain.effects import Effect, Interaction, effect, interaction
+from sitewise.explain.importance import Importance, importance, total_shares
+from sitewise.explain.lengthscales import Lengthscale, lengthscales
 
 
 class Explaining:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sitewise.estimators.candidates import Candidate
-from sitewise.estimators.effects import column_of
+from sitewise.explain.effects import column_of
 from sitewise.kernels import Constant, Index, Kernel
 from sitewise.types import replace
 

@@ -18,9 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sitewise.data import Data, bucket
 from sitewise.estimators.inducing_settings import REFRESHED
-from sitewise.estimators.integrated import IntegratedLatent
-from sitewise.estimators.latent import Latent, infer
-from sitewise.estimators.sampled import Sampled
+from sitewise.fitted.integrated import IntegratedLatent
+from sitewise.fitted.latent import Latent, infer
+from sitewise.fitted.sampled import Sampled
 from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.inference import Solution
 from sitewise.kernels import Additive, Kernel
@@ -36,8 +36,8 @@ from sitewise.mcmc import sample
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable, values, with_values
 from sitewise.priors import MarkovPrior, SparsePrior
-from sitewise.runtime.precision import working_precision
-from sitewise.runtime.progress import Report
+from sitewise.process.precision import working_precision
+from sitewise.process.progress import Report
 from sitewise.sites import Sites
 from sitewise.supports import Positive
 from sitewise.types import Outcome

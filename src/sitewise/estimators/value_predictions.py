@@ -17,9 +17,9 @@ from sitewise.estimators import side_information
 from sitewise.estimators.base import GPBase, RandomState
 from sitewise.estimators.intervals import Intervals
 from sitewise.estimators.loo import ValueLoo
-from sitewise.estimators.mixture import Mixture
-from sitewise.estimators.outliers import Outliers, find_outliers
 from sitewise.estimators.side_information import Side
+from sitewise.explain.outliers import Outliers, find_outliers
+from sitewise.fitted.mixture import Mixture
 from sitewise.likelihoods import BY_NAME
 from sitewise.sites import Sites
 

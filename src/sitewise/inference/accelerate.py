@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sitewise.arrays.engine import Array
 from sitewise.inference.update import Point
-from sitewise.numerics.symmetric import least_squares
-from sitewise.runtime.engine import Array
+from sitewise.numerics.dense.symmetric import least_squares
 from sitewise.sites import Sites
 
 _DEPTH = 4  # points that are combined

@@ -15,13 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sitewise.arrays.engine import Array, is_host, namespace
 from sitewise.data import Data
 from sitewise.inference.update import Point, SiteUpdate
 from sitewise.likelihoods import Likelihood
-from sitewise.numerics.gmres import gmres
+from sitewise.numerics.dense.gmres import gmres
 from sitewise.priors import Covariance, Gram, Marginals
 from sitewise.priors.base import Factor
-from sitewise.runtime.engine import Array, is_host, namespace
 from sitewise.sites import Sites
 
 _NEWTON_TOL = 1e-2  # tolerance of the linear system, far from the solution

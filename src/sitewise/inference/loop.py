@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sitewise.arrays.engine import Array, barrier, cond, is_host, namespace, put, while_loop
 from sitewise.data import Data
 from sitewise.inference import accelerate
 from sitewise.inference.accelerate import Seen
@@ -28,7 +29,6 @@ from sitewise.likelihoods import Likelihood
 from sitewise.priors import Gram, Marginals
 from sitewise.priors.base import Factor
 from sitewise.rows import Values, on_rows
-from sitewise.runtime.engine import Array, barrier, cond, is_host, namespace, put, while_loop
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 

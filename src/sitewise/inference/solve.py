@@ -16,6 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sitewise.arrays import programs
+from sitewise.arrays.engine import Array, is_host, on_host, stop_gradient, to_host
+from sitewise.arrays.spread import is_spread
 from sitewise.data import Data
 from sitewise.inference.linearise import adjoint, slopes
 from sitewise.inference.loop import iterate
@@ -23,10 +26,7 @@ from sitewise.inference.start import start_of
 from sitewise.inference.update import Point, SiteUpdate, Solution
 from sitewise.model import Model
 from sitewise.priors import Gram
-from sitewise.runtime import programs
-from sitewise.runtime.engine import Array, is_host, on_host, stop_gradient, to_host
-from sitewise.runtime.precision import working_precision
-from sitewise.runtime.spread import is_spread
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 

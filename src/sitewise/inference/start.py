@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sitewise.arrays import programs, rowwise
+from sitewise.arrays.engine import Array, is_host, namespace
 from sitewise.data import Data
 from sitewise.inference.update import SiteUpdate
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
-from sitewise.runtime import programs, rowwise
-from sitewise.runtime.engine import Array, is_host, namespace
 from sitewise.sites import Sites
 
 

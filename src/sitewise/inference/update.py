@@ -16,12 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
+from sitewise.arrays.engine import Array
+from sitewise.arrays.spread import whole
 from sitewise.checks import at_least
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.priors import Marginals
-from sitewise.runtime.engine import Array
-from sitewise.runtime.spread import whole
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 

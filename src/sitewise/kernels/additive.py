@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from sitewise.arrays.engine import Array, is_host, namespace, stop_gradient
 from sitewise.checks import must_be, one_number
 from sitewise.kernels.base import Kernel, Pull
 from sitewise.kernels.centred import Centred
 from sitewise.kernels.stationary import Matern52, Stationary
-from sitewise.runtime.engine import Array, is_host, namespace, stop_gradient
 from sitewise.types import ArrayField, fixed, module, positive, replace
 
 _NODES = 32  # of a column with more values: as many quantiles

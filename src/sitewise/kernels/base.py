@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sitewise.arrays.engine import Array, is_host
 from sitewise.checks import must_be, numbers_of, one_number, outline
 from sitewise.kernels import tiles
-from sitewise.runtime.engine import Array, is_host
 from sitewise.types import ArrayField, Module, fixed, module, positive, precedes, replace, static
 
 T = TypeVar("T")

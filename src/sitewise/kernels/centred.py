@@ -7,10 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from sitewise.arrays.engine import Array, namespace, stop_gradient
 from sitewise.checks import must_be
 from sitewise.kernels.base import Kernel, Pull
 from sitewise.kernels.stationary import Stationary
-from sitewise.runtime.engine import Array, namespace, stop_gradient
 from sitewise.types import ArrayField, fixed, module, replace
 
 

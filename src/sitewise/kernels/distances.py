@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from sitewise.runtime.engine import Array, cond, is_host, namespace, stop_gradient
+from sitewise.arrays.engine import Array, cond, is_host, namespace, stop_gradient
 
 # Squared distances below this share of the squared norms are rounding errors and are set to zero.
 _ROUNDING_SHARE = 1e-13

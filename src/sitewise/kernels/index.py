@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from sitewise.arrays.engine import Array, namespace
 from sitewise.checks import at_least, known
 from sitewise.kernels.base import Kernel, Pull, zeros
-from sitewise.runtime.engine import Array, namespace
 from sitewise.types import ArrayField, module, positive, real, replace, static
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 import numpy as np
 
+from sitewise.arrays.engine import Array, is_host, namespace
 from sitewise.kernels.base import Kernel, Pull, check_parts
-from sitewise.runtime.engine import Array, is_host, namespace
 from sitewise.types import fixed, module, replace
 
 _BLOCK = 32  # rows whose covariances are computed together for their diagonal

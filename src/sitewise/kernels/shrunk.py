@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from sitewise.arrays.engine import Array, namespace
 from sitewise.checks import must_be, one_number
 from sitewise.hyperpriors import Normal
 from sitewise.kernels.base import Kernel, Pull
 from sitewise.kernels.stationary import Stationary
-from sitewise.runtime.engine import Array, namespace
 from sitewise.types import ArrayField, fixed, module, positive, real, replace
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from sitewise.arrays.engine import Array, namespace
 from sitewise.checks import must_be, one_number
 from sitewise.kernels.base import Kernel
 from sitewise.kernels.stationary import RBF
-from sitewise.runtime.engine import Array, namespace
 from sitewise.types import ArrayField, fixed, module, positive
 
 

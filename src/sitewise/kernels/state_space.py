@@ -1,7 +1,7 @@
 """Kernels of time as Markov chains: f(t) = h(t)ᵀz(t), and over a step z' = A z + noise of covariance Q.
 
 Every form has a state covariance P that is the same at all times, Q = P − A P Aᵀ; Q is written so that no digits
-cancel at small steps.  With a_j = e⁻ˣxʲ/j! and γ_k = 1 − a_0 − … − a_{k−1} (`numerics.gamma_terms`), x = 2r:
+cancel at small steps.  With a_j = e⁻ˣxʲ/j! and γ_k = 1 − a_0 − … − a_{k−1} (`special_functions`), x = 2r:
 
     Matérn-½    r = Δ/ℓ       A = e⁻ʳ,                                  P = v,   Q = v γ_1
     Matérn-3/2  r = √3 Δ/ℓ    A = e⁻ʳ [1+r, r; −r, 1−r],                P = v I
@@ -29,14 +29,13 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import optimize
 
+from sitewise.arrays.engine import Array
 from sitewise.kernels.base import Kernel, Product, Scaled, Sum
 from sitewise.kernels.cosine import Cosine
 from sitewise.kernels.linear import Constant, Linear
 from sitewise.kernels.stationary import Matern12, Matern32, Matern52, Periodic
 from sitewise.kernels.terms import terms
-from sitewise.numerics.bessel_shares import harmonic_shares, share_beyond
-from sitewise.numerics.gamma_terms import gamma_rest, gamma_term
-from sitewise.runtime.engine import Array
+from sitewise.numerics.quadrature.special_functions import gamma_rest, gamma_term, harmonic_shares, share_beyond
 
 _FAR = 1000.0  # steps beyond so many lengthscales are this long: nothing is left of the state before
 

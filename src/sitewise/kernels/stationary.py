@@ -12,12 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sitewise.arrays import rowwise
+from sitewise.arrays.engine import Array, is_host, namespace
 from sitewise.checks import one_number, one_per_column
 from sitewise.kernels.base import Kernel, Pull
 from sitewise.kernels.distances import distances_of, squared_distances
-from sitewise.numerics import triangle
-from sitewise.runtime import rowwise
-from sitewise.runtime.engine import Array, is_host, namespace
+from sitewise.numerics.dense import triangle
 from sitewise.types import ArrayField, module, positive, precedes, replace
 
 _ELEMENTS = 16384  # of a matrix that are computed at once

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sitewise.runtime import programs
+from sitewise.arrays import programs
 
 _TILE = 64  # rows and columns
 

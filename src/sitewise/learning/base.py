@@ -19,6 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from sitewise import evidence
+from sitewise.arrays import programs
+from sitewise.arrays.engine import Array, on_host, to_host
+from sitewise.arrays.spread import whole
 from sitewise.data import Data
 from sitewise.inference import Inference, Solution
 from sitewise.inference.start import to_bucket
@@ -27,10 +30,7 @@ from sitewise.learning.objective import Objective
 from sitewise.model import Model, check
 from sitewise.parameters import values
 from sitewise.predict import Posterior, posterior
-from sitewise.runtime import programs
-from sitewise.runtime.engine import Array, on_host, to_host
-from sitewise.runtime.precision import working_precision
-from sitewise.runtime.spread import whole
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 Callback = Callable[[dict[str, Any]], None]

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sitewise.arrays.spread import of_all_processes, placed, whole, writes
 from sitewise.data import Data
 from sitewise.errors import UserError
 from sitewise.inference import Solution
 from sitewise.inference.update import Stats
 from sitewise.learning.objective import Evaluation
-from sitewise.runtime.resume import Journal, digest_of
-from sitewise.runtime.spread import of_all_processes, placed, whole, writes
+from sitewise.process.journal import Journal, digest_of
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 

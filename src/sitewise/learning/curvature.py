@@ -12,16 +12,16 @@ import dataclasses
 import numpy as np
 from scipy import stats
 
+from sitewise.arrays.engine import on_host, to_host
+from sitewise.arrays.spread import whole
 from sitewise.data import Data
 from sitewise.inference.start import padded_sites
 from sitewise.learning.objective import Objective, profile
 from sitewise.model import Model
-from sitewise.numerics.cholesky import cholesky
-from sitewise.numerics.triangular import lower_inverse
+from sitewise.numerics.dense.cholesky import cholesky
+from sitewise.numerics.dense.triangular import lower_inverse
 from sitewise.parameters import Trainable
-from sitewise.runtime.engine import on_host, to_host
-from sitewise.runtime.precision import working_precision
-from sitewise.runtime.spread import whole
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.supports import Bounded, Positive, Real
 

@@ -9,6 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from sitewise.arrays import programs
+from sitewise.arrays.engine import Array, on_host, to_host, under_trace
 from sitewise.data import Data
 from sitewise.evidence import Evidence
 from sitewise.inference import Inference, Solution
@@ -16,9 +18,7 @@ from sitewise.inference.start import start_of
 from sitewise.learning.objective import GRADIENTS, INPUTS, pulls_on_host, with_slopes
 from sitewise.model import Model, check
 from sitewise.parameters import walk
-from sitewise.runtime import programs
-from sitewise.runtime.engine import Array, on_host, to_host, under_trace
-from sitewise.runtime.precision import WORKING_DTYPE, working_precision
+from sitewise.process.precision import WORKING_DTYPE, working_precision
 from sitewise.sites import Sites
 
 Evaluated = tuple[Array, Model, Solution]  # the value, its derivatives, the sites with their outcome

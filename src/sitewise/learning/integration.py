@@ -31,6 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from sitewise.arrays.engine import to_host
 from sitewise.data import Data
 from sitewise.inference import Inference
 from sitewise.inference.solve import solve
@@ -39,9 +40,8 @@ from sitewise.learning import designs
 from sitewise.learning.base import SiteFit
 from sitewise.learning.objective import Objective
 from sitewise.model import Model
-from sitewise.numerics.cholesky import eigen
-from sitewise.runtime.engine import to_host
-from sitewise.runtime.precision import working_precision
+from sitewise.numerics.dense.cholesky import eigen
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 DESIGNS = ("auto", "grid", "ccd", "laplace", "lattice")

@@ -30,15 +30,15 @@ import numpy as np
 from jax import lax
 
 from sitewise import evidence as ev
+from sitewise.arrays import programs
 from sitewise.data import Data, bucket
 from sitewise.learning.base import SiteFit, one_for_each, stack
 from sitewise.learning.vem import VEM, Info, Run, State
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.priors import FullPrior, Marginals
-from sitewise.runtime import programs
-from sitewise.runtime.device import on_accelerator
-from sitewise.runtime.precision import working_precision
+from sitewise.process.device import on_accelerator
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.types import replace
 

@@ -1,7 +1,7 @@
 """Learning from batches of rows: variational inference with tied sites, for tables that do not fit into memory.
 
 Sites per row would be 2n numbers; here their sums over rows are kept (Adam, Chang, Khan & Solin 2021), in the whitened
-coordinates of `priors.features`,
+coordinates of `priors.sparse.features`,
 
     nat1 = Σ_i φ_i λ1_i,   prec = Σ_i λ2_i φ_i φ_iᵀ,   q(v) = N(S nat1, S),   S⁻¹ = I + prec
 
@@ -29,6 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sitewise import evidence
+from sitewise.arrays import programs
 from sitewise.checks import must_be
 from sitewise.data import Data
 from sitewise.inference import VI, Inference
@@ -38,14 +39,13 @@ from sitewise.learning.objective import Objective
 from sitewise.learning.stream import Source, Stream
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model, check
-from sitewise.numerics import cholesky, triangular
+from sitewise.numerics.dense import cholesky, triangular
 from sitewise.parameters import Groups, Trainable
 from sitewise.predict import Posterior
 from sitewise.priors import Marginals
-from sitewise.priors.features import Inner
-from sitewise.priors.sparse import SparsePosterior, SparsePrior
-from sitewise.runtime import programs
-from sitewise.runtime.precision import WORKING_DTYPE, working_precision
+from sitewise.priors.sparse.features import Inner
+from sitewise.priors.sparse.sparse_prior import SparsePosterior, SparsePrior
+from sitewise.process.precision import WORKING_DTYPE, working_precision
 from sitewise.sites import Sites
 
 _STEPS = 100  # the least number in a round

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from sitewise.arrays.spread import is_spread, together
 from sitewise.data import Data, bucket
 from sitewise.kernels.distances import same_rows
 from sitewise.learning.ascent import CONVERGED, NO_GAIN
@@ -18,9 +19,8 @@ from sitewise.learning.rehearsal import SITES_TOL, end_of, rehearsed, stages_of
 from sitewise.learning.search import Best, NestedSettings, Search
 from sitewise.learning.together import run_together
 from sitewise.model import Model, check
-from sitewise.runtime import memory
-from sitewise.runtime.precision import working_precision
-from sitewise.runtime.spread import is_spread, together
+from sitewise.process import memory
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 

@@ -27,6 +27,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from sitewise.arrays import programs
+from sitewise.arrays.engine import Array, is_host, namespace
 from sitewise.data import Data
 from sitewise.evidence import Evidence
 from sitewise.hyperpriors import HyperPrior
@@ -38,11 +40,9 @@ from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.parameters import Trainable
 from sitewise.priors import Marginals
+from sitewise.process.device import on_accelerator
+from sitewise.process.precision import working_precision
 from sitewise.rows import Values, on_rows
-from sitewise.runtime import programs
-from sitewise.runtime.device import on_accelerator
-from sitewise.runtime.engine import Array, is_host, namespace
-from sitewise.runtime.precision import working_precision
 from sitewise.sites import Sites
 
 GRADIENTS = ("fixed", "one_step", "implicit")

@@ -15,7 +15,7 @@ from sitewise.learning.search import Search
 from sitewise.model import Model
 from sitewise.priors import SparsePrior
 from sitewise.priors.inducing import has_lengthscales, select
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 from sitewise.types import replace
 
 _TIMES = 9  # rows with which inputs are trained, in those of a first rehearsal

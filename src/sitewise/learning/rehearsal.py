@@ -13,6 +13,8 @@ import dataclasses
 import jax
 import numpy as np
 
+from sitewise.arrays.engine import on_host
+from sitewise.arrays.spread import agreed, is_spread, whole
 from sitewise.data import Data
 from sitewise.kernels.distances import same_rows
 from sitewise.learning.carry_over import sites_of_all
@@ -20,10 +22,8 @@ from sitewise.learning.checkpoint import Start
 from sitewise.learning.objective import INPUTS, Evaluation, pulls_on_host
 from sitewise.learning.search import Best, Search
 from sitewise.model import Model
-from sitewise.numerics.symmetric import absolute_inverse
+from sitewise.numerics.dense.symmetric import absolute_inverse
 from sitewise.priors.inducing import select
-from sitewise.runtime.engine import on_host
-from sitewise.runtime.spread import agreed, is_spread, whole
 from sitewise.sites import Sites
 from sitewise.supports import Positive
 from sitewise.types import replace

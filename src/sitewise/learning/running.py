@@ -4,7 +4,7 @@ New rows change what is known of the rows before them, and so the sites of all r
 with the distance.  `Running.append` solves for the sites of the new rows and of some rows before them, given the
 filter's state before those.  It takes more and more rows before, until the posterior of all rows that are held, as one
 Gaussian, moves by less than a tenth of the tolerance of inference, in standard deviations; the bound is computed and
-not assumed (`numerics.markov_tail`).  The result is then that of inference on all rows, to that tolerance, at a cost
+not assumed (`chain_tail`).  The result is then that of inference on all rows, to that tolerance, at a cost
 that depends on the new rows and on how long the process remembers, not on the number of rows before.  (Arrays are
 copied.)  Of a process that never forgets (a constant, an undamped oscillation) all rows are solved for.
 """
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from sitewise.arrays.engine import is_host, on_host, to_host
 from sitewise.data import Data
 from sitewise.inference import Inference
 from sitewise.inference.loop import iterate
@@ -23,10 +24,9 @@ from sitewise.inference.solve import solve
 from sitewise.inference.start import first_sites
 from sitewise.model import Model, check
 from sitewise.predict import Posterior, posterior
-from sitewise.priors import continued
-from sitewise.priors.markov import MarkovPosterior
-from sitewise.runtime.engine import is_host, on_host, to_host
-from sitewise.runtime.precision import working_precision
+from sitewise.priors.markov import continued
+from sitewise.priors.markov.markov_prior import MarkovPosterior
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 

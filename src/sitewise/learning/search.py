@@ -14,6 +14,8 @@ import jax
 import numpy as np
 
 from sitewise import evidence as ev
+from sitewise.arrays.engine import Array, namespace, on_host, to_host
+from sitewise.arrays.spread import agreed, is_spread
 from sitewise.checks import at_least, shown
 from sitewise.data import Data
 from sitewise.evidence import Evidence
@@ -27,10 +29,8 @@ from sitewise.learning.checkpoint import Checkpoint, Start, near
 from sitewise.learning.objective import GRADIENTS, INPUTS, Evaluation, Objective, profile, profiles, pulls_on_host
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable
-from sitewise.runtime.device import on_processor
-from sitewise.runtime.engine import Array, namespace, on_host, to_host
-from sitewise.runtime.precision import WORKING_DTYPE
-from sitewise.runtime.spread import agreed, is_spread
+from sitewise.process.device import on_processor
+from sitewise.process.precision import WORKING_DTYPE
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 

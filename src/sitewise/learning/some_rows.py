@@ -12,12 +12,12 @@ import dataclasses
 import jax
 import numpy as np
 
+from sitewise.arrays.engine import on_host, to_host
 from sitewise.data import Data
 from sitewise.learning.base import SiteFit
 from sitewise.learning.carry_over import sites_of_all
 from sitewise.learning.nested import Nested
-from sitewise.runtime.engine import on_host, to_host
-from sitewise.runtime.precision import WORKING_DTYPE, working_precision
+from sitewise.process.precision import WORKING_DTYPE, working_precision
 
 _TOL = 1e-6  # of the sites of all rows
 _FEW, _SHARE = 20, 200  # where there are so few different targets, each has one in so many of the rows, if there are

@@ -22,6 +22,7 @@ import numpy as np
 from jax import lax
 
 from sitewise import evidence as ev
+from sitewise.arrays import programs
 from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Point, Solution, Stats
@@ -32,9 +33,9 @@ from sitewise.likelihoods import Likelihood
 from sitewise.model import Model, check
 from sitewise.parameters import Groups, Trainable
 from sitewise.priors import Marginals
-from sitewise.runtime import memory, programs
-from sitewise.runtime.device import on_accelerator
-from sitewise.runtime.precision import WORKING_DTYPE, working_precision
+from sitewise.process import memory
+from sitewise.process.device import on_accelerator
+from sitewise.process.precision import WORKING_DTYPE, working_precision
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 

@@ -18,7 +18,7 @@ from jax import Array
 from jax.scipy.stats import norm
 
 from sitewise.likelihoods.base import Likelihood, Power
-from sitewise.numerics.gaussian_cdf import log_cdf
+from sitewise.numerics.quadrature.gaussian_cdf import log_cdf
 from sitewise.types import ArrayField, module, positive, static
 
 

@@ -29,8 +29,15 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from sitewise.checks import numbers_of, one_number, outline
-from sitewise.likelihoods.search import find
-from sitewise.numerics.quadrature import GaussHermite, Landmark, Rule, expect, log_expect_exp, tilted_moments
+from sitewise.likelihoods.landmarks import find
+from sitewise.numerics.quadrature.gaussian_rules import (
+    GaussHermite,
+    Landmark,
+    Rule,
+    expect,
+    log_expect_exp,
+    tilted_moments,
+)
 from sitewise.types import Module, module, static
 
 _DEFAULT_RULE = Landmark()

@@ -11,7 +11,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood, Power, is_one
-from sitewise.numerics.gaussian_cdf import log_cdf
+from sitewise.numerics.quadrature.gaussian_cdf import log_cdf
 from sitewise.types import module
 
 

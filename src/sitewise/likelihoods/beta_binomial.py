@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood
 from sitewise.likelihoods.binomial import Binomial
-from sitewise.numerics.quadrature import Landmark, Rule
+from sitewise.numerics.quadrature.gaussian_rules import Landmark, Rule
 from sitewise.types import ArrayField, module, positive
 
 

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from scipy.special import ndtri
 
 from sitewise.likelihoods.base import Likelihood
-from sitewise.numerics.gaussian_cdf import log_cdf
+from sitewise.numerics.quadrature.gaussian_cdf import log_cdf
 from sitewise.types import module, static
 
 

@@ -11,8 +11,8 @@ from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood, Power, is_one
 from sitewise.likelihoods.gaussian import Gaussian
-from sitewise.numerics.gaussian_cdf import log_interval
-from sitewise.numerics.quadrature import Landmark, Rule
+from sitewise.numerics.quadrature.gaussian_cdf import log_interval
+from sitewise.numerics.quadrature.gaussian_rules import Landmark, Rule
 from sitewise.types import ArrayField, module, positive
 
 

@@ -20,7 +20,7 @@ from sitewise.likelihoods.amounts import AmountsLaw
 from sitewise.likelihoods.base import Likelihood, Power
 from sitewise.likelihoods.bernoulli import BernoulliLogit
 from sitewise.likelihoods.gamma import Gamma
-from sitewise.numerics.quadrature import Landmark, Rule
+from sitewise.numerics.quadrature.gaussian_rules import Landmark, Rule
 from sitewise.types import ArrayField, module, positive, real
 
 _LEAST = 1e-16  # variance of intercept + slope · f, which is 0 for slope = 0; the quadrature needs a width

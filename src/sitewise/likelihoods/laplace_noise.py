@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from sitewise.likelihoods.base import Likelihood, Power
-from sitewise.numerics.gaussian_cdf import log_cdf
+from sitewise.numerics.quadrature.gaussian_cdf import log_cdf
 from sitewise.types import ArrayField, module, positive
 
 

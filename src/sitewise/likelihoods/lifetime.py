@@ -12,7 +12,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood, positive_baseline
-from sitewise.numerics.quadrature import Landmark, Rule
+from sitewise.numerics.quadrature.gaussian_rules import Landmark, Rule
 from sitewise.types import ArrayField, module, positive, static
 
 

@@ -11,7 +11,7 @@ from jax import Array
 from jax.scipy.special import betainc, gammaln
 
 from sitewise.likelihoods.rate import Counts
-from sitewise.numerics.quadrature import Landmark, Rule
+from sitewise.numerics.quadrature.gaussian_rules import Landmark, Rule
 from sitewise.types import ArrayField, module, positive
 
 _FINE = Landmark(points=80)  # for a softplus p is exp(−y·shape/f) f^−shape: a cliff, and a tail of any length

@@ -8,7 +8,7 @@ The prior of these models (`priors.classes`) uses the linear s(f) that maximises
 that of softmax itself, because the bound is tight at the mode, and its curvature there is that of softmax once s is
 eliminated (R&W section 3.5); VI maximises the tilted bound of Knowles & Minka (2011), whose expectations have a closed
 form, E e^g = e^{m + v/2}; and the EP-like evidence integrates softmax over each row's cavity
-(`numerics.softmax_integral`).
+(`numerics.quadrature.softmax_integral`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood, Power
-from sitewise.numerics import softmax_integral
+from sitewise.numerics.quadrature import softmax_integral
 from sitewise.types import module, static
 
 

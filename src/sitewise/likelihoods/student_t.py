@@ -12,7 +12,7 @@ from jax.scipy.special import betainc, gammaln
 from jax.scipy.stats import norm
 
 from sitewise.likelihoods.base import Likelihood
-from sitewise.numerics.quadrature import Landmark, Rule
+from sitewise.numerics.quadrature.gaussian_rules import Landmark, Rule
 from sitewise.types import ArrayField, module, positive
 
 _POINTS = 64

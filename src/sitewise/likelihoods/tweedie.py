@@ -27,7 +27,7 @@ from jax.typing import ArrayLike
 
 from sitewise.likelihoods.amounts import AmountsLaw
 from sitewise.likelihoods.base import Likelihood
-from sitewise.numerics.quadrature import Landmark, Rule, expect
+from sitewise.numerics.quadrature.gaussian_rules import Landmark, Rule, expect
 from sitewise.types import ArrayField, bounded, module, positive
 
 _TERMS, _REACH = 128, 8.5  # of the density

@@ -23,7 +23,7 @@ from jax.scipy.stats import norm
 from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood, Power
-from sitewise.numerics.quadrature import Landmark, Rule
+from sitewise.numerics.quadrature.gaussian_rules import Landmark, Rule
 from sitewise.types import ArrayField, module, positive
 
 _WIDE = 0.5  # variance of f above which the series for E[p] needs no more than `_HARMONICS` terms

@@ -10,7 +10,7 @@ from jax import Array
 from jax.scipy.special import gammaln
 
 from sitewise.likelihoods.lifetime import Lifetime
-from sitewise.numerics.quadrature import expect
+from sitewise.numerics.quadrature.gaussian_rules import expect
 from sitewise.types import module
 
 

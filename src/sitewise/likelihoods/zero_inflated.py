@@ -18,7 +18,7 @@ from jax import Array
 from sitewise.likelihoods.negative_binomial import NegativeBinomial
 from sitewise.likelihoods.poisson import Poisson
 from sitewise.likelihoods.rate import Counts
-from sitewise.numerics.quadrature import Landmark, Rule
+from sitewise.numerics.quadrature.gaussian_rules import Landmark, Rule
 from sitewise.types import ArrayField, bounded, module
 
 

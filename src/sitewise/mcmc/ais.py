@@ -34,7 +34,7 @@ from jax.scipy.special import logsumexp
 from jax.typing import ArrayLike, DTypeLike
 from scipy import stats
 
-from sitewise.mcmc import elliptical, rowwise
+from sitewise.mcmc import elliptical, independence_move
 from sitewise.mcmc.reference import Target, draw
 
 KNOTS = 65
@@ -160,7 +160,7 @@ def move(
         key, state, target.residual, ref.mean, ref.root, tau=tau, max_shrinks=settings.max_shrinks
     )
     if settings.rowwise:
-        state = rowwise.step(key_rows, state, target, tau)
+        state = independence_move.step(key_rows, state, target, tau)
     stuck = jnp.sum(info.shrinks > settings.max_shrinks)
     return state, Tally(tally.shrinks + jnp.sum(info.shrinks), tally.stuck + stuck)
 

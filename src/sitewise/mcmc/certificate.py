@@ -17,7 +17,7 @@ from sitewise.mcmc import points
 from sitewise.mcmc.ais import Annealing
 from sitewise.model import Model, check
 from sitewise.parameters import Trainable
-from sitewise.runtime.precision import WORKING_DTYPE, working_precision
+from sitewise.process.precision import WORKING_DTYPE, working_precision
 
 WORDS = ("good", "rough", "poor")
 LIMITS = (0.01, 0.05)  # nats a row, between one word and the next

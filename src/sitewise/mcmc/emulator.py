@@ -22,7 +22,7 @@ import numpy as np
 from scipy.interpolate import RBFInterpolator
 from scipy.spatial.distance import cdist
 
-from sitewise.numerics.small_matrices import principal_axes
+from sitewise.numerics.dense.small_matrices import principal_axes
 from sitewise.sites import Sites
 
 _BEND = 5.0  # nats below the best node, from where on the spline is that of a logarithm: see `_bent`

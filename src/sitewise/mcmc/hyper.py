@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from sitewise import evidence
+from sitewise.arrays.engine import to_host
 from sitewise.checks import at_least
 from sitewise.data import Data
 from sitewise.hyperpriors import HyperPrior
@@ -29,8 +30,7 @@ from sitewise.mcmc.samples import HyperSamples
 from sitewise.model import Model, check
 from sitewise.parameters import Groups, Trainable
 from sitewise.priors import FullPrior
-from sitewise.runtime.engine import to_host
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 _WIDE = 2.0  # standard deviation of a first direction of which the mode says nothing

@@ -22,6 +22,8 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from sitewise import evidence
+from sitewise.arrays import programs
+from sitewise.arrays.engine import to_host
 from sitewise.data import Data
 from sitewise.evidence import Evidence
 from sitewise.hyperpriors import HyperPrior
@@ -32,10 +34,8 @@ from sitewise.mcmc import ais
 from sitewise.mcmc.emulator import Emulator
 from sitewise.mcmc.reference import Target, reference
 from sitewise.model import Model
-from sitewise.numerics.triangular import lower_solve
+from sitewise.numerics.dense.triangular import lower_solve
 from sitewise.parameters import Trainable
-from sitewise.runtime import programs
-from sitewise.runtime.engine import to_host
 from sitewise.sites import Sites
 
 # Any sites are exact, and those that have nearly settled are as good as those that have.

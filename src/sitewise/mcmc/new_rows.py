@@ -17,15 +17,15 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from sitewise.arrays import programs
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import ais
 from sitewise.mcmc.elliptical import State
 from sitewise.mcmc.reference import Target, prior_root
 from sitewise.model import Model
-from sitewise.numerics import cholesky, triangular
+from sitewise.numerics.dense import cholesky, triangular
 from sitewise.parameters import Trainable
-from sitewise.runtime import programs
 
 
 def conditional(model: Model, data: Data, A: jax.Array, X_new: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from sitewise.arrays import programs
 from sitewise.data import Data
 from sitewise.inference import EP, VI, Inference, Laplace
 from sitewise.inference.loop import iterate
@@ -20,8 +21,7 @@ from sitewise.mcmc import ais, new_rows
 from sitewise.mcmc.reference import Target, reference
 from sitewise.model import Model
 from sitewise.parameters import Trainable
-from sitewise.runtime import programs
-from sitewise.runtime.resume import Journal, digest_of
+from sitewise.process.journal import Journal, digest_of
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 

@@ -20,9 +20,9 @@ from sitewise.mcmc import ais
 from sitewise.mcmc.point_blocks import PointBlocks
 from sitewise.model import Model, check
 from sitewise.parameters import Trainable
-from sitewise.runtime.device import on_accelerator
-from sitewise.runtime.precision import WORKING_DTYPE, working_precision
-from sitewise.runtime.resume import Journal, digest_of
+from sitewise.process.device import on_accelerator
+from sitewise.process.journal import Journal, digest_of
+from sitewise.process.precision import WORKING_DTYPE, working_precision
 
 
 class Points(NamedTuple):

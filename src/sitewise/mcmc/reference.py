@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
-from sitewise.numerics import cholesky, triangular, whitened_sites
+from sitewise.numerics.dense import cholesky, triangular, whitened_sites
 from sitewise.priors.full import FullGram
 from sitewise.sites import Sites, log_site
 

@@ -11,13 +11,13 @@ import numpy as np
 from jax import lax
 from numpy.typing import ArrayLike
 
+from sitewise.arrays import programs
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import diagnostics, new_rows
 from sitewise.model import Model
 from sitewise.parameters import Trainable
-from sitewise.runtime import programs
-from sitewise.runtime.precision import WORKING_DTYPE, working_precision
+from sitewise.process.precision import WORKING_DTYPE, working_precision
 
 _LEAST_ACCEPTED = 0.05
 PREDICT_FROM = 1000  # draws; neighbours in a chain are similar, and each costs a Cholesky factorisation

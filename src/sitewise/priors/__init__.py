@@ -3,9 +3,9 @@
 from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior
 from sitewise.priors.classes import ClassPrior
 from sitewise.priors.full import FullPrior
-from sitewise.priors.markov import MarkovPrior
-from sitewise.priors.sparse import SparsePrior
-from sitewise.priors.sparse_classes import SparseClassPrior
+from sitewise.priors.markov.markov_prior import MarkovPrior
+from sitewise.priors.sparse.sparse_classes import SparseClassPrior
+from sitewise.priors.sparse.sparse_prior import SparsePrior
 
 __all__ = [
     "ClassPrior",

@@ -28,12 +28,12 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from sitewise import means
+from sitewise.arrays.engine import Array, cond, namespace, put
 from sitewise.checks import known, must_be
 from sitewise.kernels import Kernel, terms
 from sitewise.kernels.base import check_matrix
 from sitewise.kernels.terms import together
-from sitewise.numerics.cholesky import semidefinite_root
-from sitewise.runtime.engine import Array, cond, namespace, put
+from sitewise.numerics.dense.cholesky import semidefinite_root
 from sitewise.sites import Cavity, Sites, cavity
 from sitewise.types import fixed, module, precedes
 
@@ -46,7 +46,7 @@ class Marginals(NamedTuple):
 
     log_z       log ∫ p(f) Π t_i df
     prior_mean  of each row
-    jitter      a share of the diagonal, 0 unless rounding required it (`numerics.cholesky`)
+    jitter      a share of the diagonal, 0 unless rounding required it (`numerics.dense.cholesky`)
     """
 
     mean: Array

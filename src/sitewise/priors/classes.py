@@ -22,11 +22,11 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from sitewise import means
+from sitewise.arrays.engine import Array, cond, is_host, namespace
 from sitewise.checks import must_be
 from sitewise.kernels import Kernel
-from sitewise.numerics import softmax_sites
+from sitewise.numerics.dense import softmax_sites
 from sitewise.priors.base import Covariance, Gram, LatentPosterior, Prior
-from sitewise.runtime.engine import Array, cond, is_host, namespace
 from sitewise.sites import Cavity, Sites, expected_log_site
 from sitewise.types import fixed, module, replace, static
 

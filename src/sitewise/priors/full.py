@@ -9,12 +9,12 @@ from typing import ClassVar
 import jax
 
 from sitewise import means
+from sitewise.arrays.engine import Array, is_host, namespace
 from sitewise.kernels import Kernel
-from sitewise.numerics import gaussian_sites
-from sitewise.numerics.triangular import lower_solve, plus_diagonal
+from sitewise.numerics.dense import gaussian_sites
+from sitewise.numerics.dense.triangular import lower_solve, plus_diagonal
 from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior, one_latent
-from sitewise.runtime.device import on_accelerator
-from sitewise.runtime.engine import Array, is_host, namespace
+from sitewise.process.device import on_accelerator
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, replace, static
 

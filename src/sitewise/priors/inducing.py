@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sitewise.arrays.engine import to_host
 from sitewise.checks import at_least
 from sitewise.data import as_numbers
 from sitewise.kernels import Kernel
 from sitewise.kernels.terms import level_columns
-from sitewise.runtime.engine import to_host
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 
 SELECTIONS = ("kmeans", "greedy")
 SECONDS = 15.0  # of a fit with n_inducing="auto", on two processor cores

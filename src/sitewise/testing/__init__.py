@@ -7,10 +7,10 @@ Each runs its checks in order and raises one AssertionError with the sentences o
 would fail with it.  `check_prior` is for priors of one latent function per row.
 """
 
-from sitewise.testing.evidence import check_evidence
-from sitewise.testing.inference import check_inference
-from sitewise.testing.kernel import check_kernel
-from sitewise.testing.likelihood import check_likelihood
-from sitewise.testing.prior import check_prior
+from sitewise.testing.check_evidence import check_evidence
+from sitewise.testing.check_inference import check_inference
+from sitewise.testing.check_kernel import check_kernel
+from sitewise.testing.check_likelihood import check_likelihood
+from sitewise.testing.check_prior import check_prior
 
 __all__ = ["check_evidence", "check_inference", "check_kernel", "check_likelihood", "check_prior"]

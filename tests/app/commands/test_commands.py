@@ -68,9 +68,9 @@ def test_compare_reports_and_recommends(run, table, tmp_path, compared):
 
 
 def test_an_interrupted_comparison_goes_on_where_it_stopped(run, table, tmp_path, monkeypatch, compared):
-    import sitewise.app.scoring
+    import sitewise.app.compare.scoring
 
-    calls, score = [], sitewise.app.scoring.score
+    calls, score = [], sitewise.app.compare.scoring.score
 
     def interrupted(*arguments):
         calls.append(1)
@@ -78,7 +78,7 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(run, table, tmp_path
             raise KeyboardInterrupt
         return score(*arguments)
 
-    monkeypatch.setattr(sitewise.app.scoring, "score", interrupted)
+    monkeypatch.setattr(sitewise.app.compare.scoring, "score", interrupted)
     out = tmp_path / "c.html"
     found = run("compare", table, *COMPARE, "--out", out)
     assert found.exit_code == 130 and found.stdout == ""
@@ -133,11 +133,11 @@ def test_nothing_but_the_words_is_printed(run, model, table):
 
 
 def test_the_longest_time_left_is_told_after_every_round(monkeypatch):
-    from sitewise.app.commands import certificate
+    from sitewise.app.commands import certify
 
     clock, said = iter([0.0, 1.0, 5.0, 13.0]), []
-    monkeypatch.setattr(certificate.time, "monotonic", lambda: next(clock))
-    tell = certificate._TimeLeft(2048, "annealing", said.append)
+    monkeypatch.setattr(certify.time, "monotonic", lambda: next(clock))
+    tell = certify._TimeLeft(2048, "annealing", said.append)
     for doing in ("sites", "T=256", "T=1024"):
         tell(doing)
     # Rounds of 1024 and 2048 after one of 256 that took 4 s; one of 2048 after one of 1024 that took 8 s.
@@ -147,11 +147,11 @@ def test_the_longest_time_left_is_told_after_every_round(monkeypatch):
 def test_the_choices_of_the_command_line_are_those_of_the_library():
     from sitewise import METHODS, likelihoods
     from sitewise.app import options
-    from sitewise.estimators import classifier, regressor
+    from sitewise.estimators import gp_classifier, gp_regressor
 
     assert [m.value for m in options.Method] == list(METHODS)
     assert {m.value for m in options.LikelihoodName} == {"auto", *likelihoods.BY_NAME}
-    assert set(classifier._LIKELIHOODS) | set(regressor._LIKELIHOODS) == set(likelihoods.BY_NAME)
+    assert set(gp_classifier._LIKELIHOODS) | set(gp_regressor._LIKELIHOODS) == set(likelihoods.BY_NAME)
 
 
 def test_a_repeated_comparison_has_other_folds_and_says_so(run, table, tmp_path):

@@ -144,7 +144,7 @@ def test_a_full_disk(run, table, model, tmp_path, monkeypatch):
     fails(run("predict", model, table, "--out", tmp_path / "p.csv"), "No space left", "--out")
     fails(run("fit", table, "-t", "label", "--out", tmp_path / "m.sitewise"), "No space left", "--out")
     # The first finished fit of a comparison cannot be kept: its line is taken away again.
-    monkeypatch.setattr("sitewise.app.scoring.score", lambda *a: {"log_density": [0.0]})
+    monkeypatch.setattr("sitewise.app.compare.scoring.score", lambda *a: {"log_density": [0.0]})
     fails(run("compare", table, "-t", "label", "--out", tmp_path / "c.html"), "No space left", "free some space")
     assert files(tmp_path) == before
 
@@ -152,10 +152,10 @@ def test_a_full_disk(run, table, model, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("command", "where"),
     [
-        ("fit", "sitewise.estimators.classifier.GPClassifier.fit"),
-        ("predict", "sitewise.app.commands.predict.predictions"),
-        ("compare", "sitewise.app.scoring.score"),
-        ("surface", "sitewise.estimators.classifier.GPClassifier.fit"),
+        ("fit", "sitewise.estimators.gp_classifier.GPClassifier.fit"),
+        ("predict", "sitewise.app.commands.predict_rows.predictions"),
+        ("compare", "sitewise.app.compare.scoring.score"),
+        ("surface", "sitewise.estimators.gp_classifier.GPClassifier.fit"),
         ("certificate", "sitewise.mcmc.evidence_certificate"),
         ("demo", "sitewise.app.commands.demo.own_process"),
     ],
@@ -173,7 +173,7 @@ def test_a_defect_is_called_one(run, table, tmp_path, monkeypatch):
     def broken(*arguments, **settings):
         raise TypeError("what is this")
 
-    monkeypatch.setattr("sitewise.app.scoring.score", broken)
+    monkeypatch.setattr("sitewise.app.compare.scoring.score", broken)
     found = run("compare", table, "-t", "label", "--out", tmp_path / "x.html")
     assert found.exit_code == 1 and "defect in sitewise (TypeError: what is this)" in found.stderr
     monkeypatch.setenv("SITEWISE_TRACEBACK", "1")

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from sitewise.runtime.cache import user_cache
+from sitewise.process.files import user_cache
 from sitewise_icml2023 import generate, sources
 from sitewise_icml2023.fits import find_shown
 from sitewise_icml2023.registry import get, registry

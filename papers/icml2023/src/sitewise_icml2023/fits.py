@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sitewise.app.process import note
-from sitewise.runtime.cache import user_cache
-from sitewise.runtime.device import on_accelerator
-from sitewise.runtime.progress import bar
+from sitewise.process.device import on_accelerator
+from sitewise.process.files import user_cache
+from sitewise.process.progress import bar
 from sitewise_icml2023 import estimate, protocols, runner, sources, store, suites, tasks
 from sitewise_icml2023.options import Options
 

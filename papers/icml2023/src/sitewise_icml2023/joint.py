@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 from sitewise import Data, Model
 from sitewise.metrics import accuracy
 from sitewise.parameters import Trainable
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 from sitewise.types import replace
 from sitewise_icml2023.lbfgs import NUDGE
 from sitewise_icml2023.protocols import Fold

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sitewise.errors import UserError
-from sitewise.runtime import files
-from sitewise.runtime.cache import user_cache
+from sitewise.process import files
+from sitewise.process.files import user_cache
 from sitewise_icml2023 import generate
 from sitewise_icml2023.registry import DataSet, get
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sitewise.errors import UserError
-from sitewise.runtime.log import Log, archive_of
+from sitewise.process.log import Log, archive_of
 from sitewise_icml2023.tasks import key_of
 
 

@@ -24,8 +24,8 @@ from sitewise.errors import UserError
 from sitewise.learning.base import SiteFit
 from sitewise.likelihoods import BernoulliProbit
 from sitewise.metrics import accuracy
-from sitewise.runtime.device import on_processor
-from sitewise.runtime.precision import working_precision
+from sitewise.process.device import on_processor
+from sitewise.process.precision import working_precision
 from sitewise_icml2023 import frozen, joint, laplace, protocols, sampled, variants
 from sitewise_icml2023.registry import DataSet, get
 

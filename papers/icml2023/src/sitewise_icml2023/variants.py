@@ -25,7 +25,7 @@ from sitewise import METHODS, VEM, Data, Inference, Model, Nested, evidence, ind
 from sitewise.errors import UserError
 from sitewise.learning import lean
 from sitewise.learning.base import SiteFit
-from sitewise.numerics.quadrature import GaussHermite
+from sitewise.numerics.quadrature.gaussian_rules import GaussHermite
 
 # VI's sites with EP's evidence of this power; on a sparse prior the library's `hybrid` reads another evidence.
 EXTRA = {"hybrid-ep": 1.0, "hybrid-0.5": 0.5}

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from sitewise.app.commands import certificate, compare, demo, fit, predict, surface
+from sitewise.app.commands import certify, compare, demo, draw_surface, fit, predict_rows
 from sitewise.app.process import ends_in_a_sentence, note
 from sitewise.errors import UserError
 
@@ -28,8 +28,8 @@ def build() -> typer.Typer:
     )
     app.callback()(_version)
     own: dict[str, Callable[..., None]] = {
-        "demo": demo.demo, "fit": fit.fit, "predict": predict.predict, "compare": compare.compare,
-        "surface": surface.surface, "certificate": certificate.certificate,
+        "demo": demo.demo, "fit": fit.fit, "predict": predict_rows.predict, "compare": compare.compare,
+        "surface": draw_surface.surface, "certificate": certify.certificate,
     }  # fmt: skip
     for name, command in own.items():
         app.command(name)(command)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from sitewise.app import options, side_columns
-from sitewise.app.advice import command_line
+from sitewise.app import options
+from sitewise.app.input import side_columns
+from sitewise.app.input.advice import command_line
 from sitewise.app.process import (
     check_writable,
     ends_in_a_sentence,
@@ -26,10 +27,10 @@ from sitewise.likelihoods import BY_NAME
 from sitewise.methods import DEFAULT, METHODS
 
 if TYPE_CHECKING:
-    from sitewise.app.loading import Loaded
-    from sitewise.app.scoring import Score
+    from sitewise.app.compare.scoring import Score
+    from sitewise.app.input.load_table import Loaded
     from sitewise.estimators.base import GPBase
-    from sitewise.runtime.resume import Journal
+    from sitewise.process.journal import Journal
 
 
 @ends_in_a_sentence
@@ -87,12 +88,12 @@ def compare(
     Example: sitewise compare data.csv --target diagnosis --positive malignant
     """
     from sitewise import __version__
-    from sitewise.app.loading import load
-    from sitewise.app.made import made_by
+    from sitewise.app.compare.baselines import LABELS as RIVALS
+    from sitewise.app.compare.baselines import task_of
+    from sitewise.app.input.load_table import load
     from sitewise.app.report import comparison_report
-    from sitewise.app.rivals import LABELS as RIVALS
-    from sitewise.app.rivals import task_of
-    from sitewise.runtime.resume import Journal, key_of
+    from sitewise.app.report.made_by import made_by
+    from sitewise.process.journal import Journal, key_of
 
     began = time.monotonic()
     names = options.method_list(methods)
@@ -195,10 +196,10 @@ def scores_of(
     loaded: Loaded, plan: Plan, parts: Sequence[tuple[np.ndarray, np.ndarray]], journal: Journal
 ) -> dict[str, list[Score]]:
     """Every contestant on every fold; finished ones are kept in the journal.  A rival that cannot learn is left out."""
-    from sitewise.app import scoring
-    from sitewise.app.comparison import BASELINE, LABELS
-    from sitewise.app.rivals import score_rival
-    from sitewise.runtime.progress import bar
+    from sitewise.app.compare import scoring
+    from sitewise.app.compare.baselines import score_rival
+    from sitewise.app.compare.comparison import BASELINE, LABELS
+    from sitewise.process.progress import bar
 
     table, encoding, y, side = loaded.table, loaded.encoding, loaded.y, loaded.side
     scores: dict[str, list[Score]] = {name: [] for name in (*plan.methods, *plan.rivals)}
@@ -255,13 +256,13 @@ def made(name: str, loaded: Loaded, plan: Plan, inputs: int) -> GPBase:
 
 def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> dict[str, Any]:
     """The scores of all contestants, then the best Gaussian process on all rows, and what it says about the columns."""
-    from sitewise.app.comparison import LABELS, split, summary
-    from sitewise.app.decisions import decisions
-    from sitewise.app.explanation import explain
+    from sitewise.app.compare.baselines import MODELS, task_of
+    from sitewise.app.compare.comparison import LABELS, split, summary
+    from sitewise.app.compare.decisions import decisions
+    from sitewise.app.compare.verdict import is_predictable, verdict
     from sitewise.app.fitting import describe, fit_with_progress
-    from sitewise.app.rivals import MODELS, task_of
-    from sitewise.app.verdict import is_predictable, verdict
-    from sitewise.runtime.progress import bar
+    from sitewise.app.report.explanation import explain
+    from sitewise.process.progress import bar
 
     encoding, y = loaded.encoding, loaded.y
     classes = BY_NAME[encoding.likelihood].support in ("classes", "ranks")
@@ -313,7 +314,7 @@ def show(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from sitewise.app.score_table import cells, columns_of
+    from sitewise.app.compare.score_table import cells, columns_of
 
     data = result["data"]
     title = f"{data['file']}: {data['rows']} rows, {result['folds']} folds, {data['likelihood']}"

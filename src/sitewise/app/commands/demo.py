@@ -21,8 +21,8 @@ from sitewise.learning.base import SiteFit
 from sitewise.likelihoods import BernoulliProbit
 from sitewise.methods import DEFAULT, METHODS, resolve
 from sitewise.model import Model
-from sitewise.runtime.precision import working_precision
-from sitewise.runtime.progress import bar
+from sitewise.process.precision import working_precision
+from sitewise.process.progress import bar
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sitewise.app import options, side_columns
+from sitewise.app import options
+from sitewise.app.input import side_columns
 from sitewise.app.process import (
     check_writable,
     ends_in_a_sentence,
@@ -58,10 +59,10 @@ def fit(
 
     Example: sitewise fit data.csv --target diagnosis --out model.sitewise
     """
-    from sitewise.app.explanation import strongest
     from sitewise.app.fitting import describe, estimator, fit_with_progress
-    from sitewise.app.loading import load
-    from sitewise.estimators.persistence import to_bytes
+    from sitewise.app.input.load_table import load
+    from sitewise.app.report.explanation import strongest
+    from sitewise.estimators.model_file import to_bytes
 
     kernel = options.kernel_settings(average, ard, groups, additive, inducing, [method])
     check_writable(out)

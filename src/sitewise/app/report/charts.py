@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sitewise.app.compare.score_table import number, short
 from sitewise.app.report.page import text
-from sitewise.app.score_table import number, short
 
 # Five colours of the viridis map, whose order is also visible in grey, and on light and dark backgrounds.
 _VIRIDIS = np.array([[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]], float)

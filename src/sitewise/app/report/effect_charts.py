@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from sitewise.app.compare.score_table import short
 from sitewise.app.report.charts import DASHES, dot, legend, svg, tag, upright, words
-from sitewise.app.score_table import short
 
 Plain = Mapping[str, Any]
 _LEFT, _TOP, _WIDTH, _HEIGHT = 64.0, 12.0, 360.0, 220.0

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sitewise.app.comparison import LABELS
+from sitewise.app.compare.comparison import LABELS
+from sitewise.app.compare.score_table import number, short, value
 from sitewise.app.report import charts
 from sitewise.app.report.page import figure, notes, page, paragraph, section, table, tabs, text
-from sitewise.app.score_table import number, short, value
 from sitewise.methods import DEFAULT
 
 Plain = Mapping[str, Any]

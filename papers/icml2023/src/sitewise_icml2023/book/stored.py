@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sitewise.runtime.log import archive_of
+from sitewise.process.log import archive_of
 from sitewise_icml2023 import store
 from sitewise_icml2023.protocols import FOLDS
 

@@ -23,7 +23,7 @@ from sitewise.inference.start import initial_sites
 from sitewise.kernels import Matern52
 from sitewise.likelihoods import BernoulliProbit
 from sitewise.priors import FullPrior, SparsePrior
-from sitewise.runtime.precision import working_precision
+from sitewise.process.precision import working_precision
 from sitewise_icml2023 import protocols
 
 SHARES = (100, 75, 50, 25, 10)

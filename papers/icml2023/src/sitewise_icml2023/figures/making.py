@@ -13,9 +13,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sitewise.app.process import note, save
-from sitewise.runtime.device import on_accelerator
-from sitewise.runtime.progress import bar
-from sitewise.runtime.resume import Journal
+from sitewise.process.device import on_accelerator
+from sitewise.process.journal import Journal
+from sitewise.process.progress import bar
 from sitewise_icml2023 import paper, suites
 from sitewise_icml2023.figures import fig1, fig3, fig4, fig5, surface_plots, surfaces
 from sitewise_icml2023.options import Options

@@ -26,11 +26,11 @@ from sitewise.likelihoods import BernoulliProbit
 from sitewise.mcmc.ais import Annealing
 from sitewise.mcmc.points import Points, default_batch, sample_points
 from sitewise.model import Model
-from sitewise.numerics.quadrature import GaussHermite
+from sitewise.numerics.quadrature.gaussian_rules import GaussHermite
 from sitewise.parameters import Trainable
 from sitewise.predict import posterior
-from sitewise.runtime.device import on_accelerator
-from sitewise.runtime.precision import working_precision
+from sitewise.process.device import on_accelerator
+from sitewise.process.precision import working_precision
 from sitewise_icml2023 import protocols
 from sitewise_icml2023.sources import find
 from sitewise_icml2023.suites import FOUR

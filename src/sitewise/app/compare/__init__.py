@@ -1,0 +1,1 @@
+"""Compare models on one table: folds, scores, paired tests, conclusions."""

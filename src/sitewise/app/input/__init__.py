@@ -1,0 +1,1 @@
+"""Read a table file and encode its target and its other columns."""

@@ -1,0 +1,252 @@
+"""The target of a table beside its inputs, and new tables in the same way.
+
+The result is plain data, kept in the model file (`table_`), so that `sitewise predict` does what `sitewise fit` did.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sitewise.app.input.advice import spell
+from sitewise.errors import UserError
+from sitewise.likelihoods import BY_NAME
+from sitewise.tables import Problem, Reading, Recipe, Table, explain
+from sitewise.tables import describe as describe_columns
+from sitewise.tables.cells import CLOCK
+from sitewise.tables.columns import Column, Group
+from sitewise.tables.problems import Settings
+
+CLASS_LIKELIHOODS = tuple(name for name, kind in BY_NAME.items() if kind.support in ("classes", "ranks"))
+AUTO_CLASSES, AUTO_VALUES = "probit", "gaussian"  # what the likelihood auto stands for
+_MOST_CLASSES = 20
+_FEW_VALUES = 10
+_SOME_ZEROS = 0.05  # share of the rows of a target that is otherwise positive
+_SKEWED = 1.25  # mean of a positive target, in medians, above which it has a long tail
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoding:
+    """How a table becomes inputs and targets; `reading` is how the texts of the target are read.
+
+    `side` names the columns of side information by the estimator's keywords: {"exposure": "months"}.
+    """
+
+    target: str
+    likelihood: str
+    recipe: Recipe
+    reading: Reading = Reading()
+    side: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.recipe.columns
+
+    @property
+    def features(self) -> list[str]:
+        return self.recipe.features
+
+    @property
+    def readings(self) -> dict[str, Reading]:
+        """How the columns of a later table are read; a target of classes is left as it is written."""
+        numbers = self.reading.kind == "number"
+        side = dict.fromkeys(self.side.values(), Reading("number"))
+        return {**self.recipe.readings, **side, **({self.target: self.reading} if numbers else {})}
+
+    @property
+    def classifies(self) -> bool:
+        return self.likelihood in CLASS_LIKELIHOODS
+
+    @property
+    def groups(self) -> list[int]:
+        """The numbers of the features that name groups of rows."""
+        places = [column for column in self.columns for _ in column.features]
+        return [k for k, column in enumerate(places) if isinstance(column, Group)]
+
+    def learn(self, table: Table) -> Encoding:
+        """The same columns, filled and scaled by these rows."""
+        return dataclasses.replace(self, recipe=self.recipe.learn(table))
+
+    def inputs(self, table: Table) -> np.ndarray:
+        """The inputs of a model, one row for each row of the table."""
+        if problems := self.recipe.problems(table):
+            raise explain(problems, spell, None, offered=())
+        return self.recipe.inputs(table)
+
+    def unknown_levels(self, table: Table) -> list[str]:
+        """Notes on texts that did not occur when the model was fitted."""
+        return self.recipe.unknown_levels(table)
+
+    def targets(self, table: Table) -> np.ndarray:
+        """The target column: text for classes, numbers otherwise."""
+        if problems := _target_problems(table, self.target, self.likelihood):
+            raise explain(problems, spell, None, offered=())
+        if self.classifies:
+            return table.text(self.target).astype(str)
+        return table.column(self.target)
+
+    def to_plain(self) -> dict[str, Any]:
+        """The same as numbers, text, lists and maps, which a model file can hold."""
+        reading = dataclasses.asdict(self.reading)
+        own = {"target": self.target, "likelihood": self.likelihood, "reading": reading, "side": dict(self.side)}
+        return {**own, **self.recipe.to_plain()}
+
+    @staticmethod
+    def from_plain(plain: Any) -> Encoding:
+        """The encoding that `to_plain` described; files of version 0.1 do not tell how the target was read."""
+        recipe = Recipe.from_plain(plain)
+        try:
+            likelihood = plain["likelihood"]
+            plainly = Reading("text" if likelihood in CLASS_LIKELIHOODS else "number")
+            reading = Reading(**plain["reading"]) if "reading" in plain else plainly
+            return Encoding(plain["target"], likelihood, recipe, reading, dict(plain.get("side", {})))
+        except (TypeError, KeyError) as problem:
+            raise UserError(f"the model's description of its table cannot be read ({problem}); fit it again.") from None
+
+
+def _names(support: str) -> list[str]:
+    """The two usual likelihoods for targets of this kind that need nothing beside the target, the usual one first."""
+    plain = [name for name, kind in BY_NAME.items() if not isinstance(kind.columns, tuple) or len(kind.columns) == 1]
+    # Lifetimes are for those who ask for them: what they add is censoring.
+    names = [name for name in plain if BY_NAME[name].support == support and "event" not in BY_NAME[name].keywords]
+    return sorted(names, key=lambda name: name not in (AUTO_CLASSES, AUTO_VALUES, "poisson"))[:2]
+
+
+def describe(
+    table: Table,
+    target: str,
+    likelihood: str,
+    impute: bool,
+    *,
+    use: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    side: Mapping[str, str] | None = None,
+    groups: Sequence[str] = (),
+) -> tuple[Encoding, list[str], list[Problem]]:
+    """The encoding of this table, learned from all its rows; notes on what the user may not expect; what is open."""
+    problems = [_of_target(p) if p.columns == (target,) else p for p in table.problems]
+    asked, likelihood, found = likelihood, *_likelihood(table, target, likelihood)
+    notes = list(table.notes)
+    if found is not None and not any(p.columns == (target,) for p in problems):
+        problems.append(found)
+    if not any(p.columns == (target,) for p in problems):
+        problems += _target_problems(table, target, likelihood)
+    reading = table.readings.get(target, Reading("text" if table.numbers(target) is None else "number"))
+    if asked == "auto" and likelihood == AUTO_VALUES and found is None:
+        values = table.column(target)[~table.missing(target)]
+        if np.all(np.mod(values, 1) == 0) and np.all(values >= 0):
+            notes.append(
+                f"the target {target!r} holds whole numbers; if they are counts, say --likelihood "
+                f"{' or '.join(_names('counts'))}."
+            )
+        elif np.all(values >= 0) and np.mean(values == 0) > _SOME_ZEROS:
+            notes.append(
+                f"the target {target!r} is zero in {int(np.sum(values == 0))} rows and positive in the others; "
+                f"--likelihood {' or '.join(_names('amounts'))} is for such amounts."
+            )
+        elif np.all(values > 0) and np.mean(values) > _SKEWED * np.median(values):
+            notes.append(
+                f"the target {target!r} holds positive values with a long tail; --likelihood "
+                f"{' or '.join(_names('positive'))} may suit it better."
+            )
+    side = dict(side or {})
+    skip = [target, *side.values()]
+    recipe, more, open_columns = describe_columns(
+        table, skip=skip, impute=impute, use=use, missing=missing, groups=groups
+    )
+    problems += open_columns
+    copies = [c.name for c in recipe.columns if c.name not in use and _same(table, c.name, target)]
+    for name in copies:
+        problems.append(Problem(
+            f"column {name!r} tells the target {target!r} in every row, so the model would learn nothing else",
+            (({"drop": [name]}, "to leave it out"), ({"use": [name]}, "to use it all the same")), (name,),
+        ))  # fmt: skip
+    if not recipe.columns and not open_columns:
+        problems.append(Problem(f"{table.name} has no column besides {target!r} to predict from"))
+    if reading.unit:
+        words = {"%": "percentages: predictions are fractions, 0.125 for 12.5 %", CLOCK: "times: predictions are hours"}
+        notes.append(f"the target {target!r} is in {words.get(reading.unit, reading.unit)}.")
+    return Encoding(target, likelihood, recipe, reading, side), notes + more, problems
+
+
+def _same(table: Table, name: str, target: str) -> bool:
+    """Whether the column is the target, or has another name for each of its few values, as 0 and 1 for no and yes."""
+    one, other = table.column(name), table.column(target)
+    if one.dtype.kind == other.dtype.kind and np.all(one == other):
+        return True
+    pairs = list(zip(table.text(name), table.text(target), strict=True))
+    if all(a == b for a, b in pairs):
+        return True
+    if any(a is None or b is None for a, b in pairs):
+        return False
+    kinds = [len(set(column)) for column in (*zip(*pairs, strict=True), pairs)]
+    return len(set(kinds)) == 1 and kinds[0] <= _MOST_CLASSES < len(pairs)
+
+
+def _of_target(problem: Problem) -> Problem:
+    """A problem of the target column: it cannot be dropped, and its missing values cannot be filled."""
+    ways: list[tuple[Settings, str]] = []
+    for settings, words in problem.ways:
+        if "missing" in settings:
+            settings = {"missing": settings["missing"], "skip_missing_target": True}
+            ways.append((settings, "if that means a missing value, to leave those rows out"))
+        elif "drop" not in settings:
+            ways.append((settings, words))
+    return dataclasses.replace(problem, ways=tuple(ways))
+
+
+def _target_problems(table: Table, target: str, likelihood: str) -> list[Problem]:
+    """What keeps the target column from being learned or scored."""
+    numbers, absent = table.numbers(target), table.missing(target)
+    found = []
+    if np.any(absent):
+        rows = "one row" if np.sum(absent) == 1 else f"{int(np.sum(absent))} rows"
+        found.append(Problem(
+            f"the target {target!r} is missing in {rows} of {table.name} (row "
+            f"{int(table.lines[np.argmax(absent)])} is the first)",
+            (({"skip_missing_target": True}, "to leave those rows out"),),
+        ))  # fmt: skip
+    if likelihood in CLASS_LIKELIHOODS:
+        return found
+    if numbers is None:
+        what = f"the target {target!r} holds text, but {likelihood} needs numbers"
+        found.append(Problem(what, (({"likelihood": AUTO_CLASSES}, "if they are classes"),)))
+    elif np.any(np.isinf(numbers)):
+        found.append(Problem(f"the target {target!r} holds infinity; remove those rows"))
+    return found
+
+
+def _likelihood(table: Table, target: str, likelihood: str) -> tuple[str, Problem | None]:
+    """The name of the likelihood; for "auto" classes or values, and a problem where the column may hold either."""
+    if likelihood != "auto" and likelihood not in BY_NAME:
+        raise UserError(f"--likelihood must be auto, {', '.join(BY_NAME)}, got {likelihood!r}.")
+    if table.dates(target) is not None:
+        what = f"the target {target!r} holds dates, which cannot be predicted; choose another column"
+        return AUTO_VALUES, Problem(what, columns=(target,))
+    numbers = table.numbers(target)
+    distinct = len({v for v in table.text(target) if v is not None})
+    if likelihood == "auto":
+        whole = numbers is not None and np.all(np.mod(numbers[np.isfinite(numbers)], 1) == 0)
+        if numbers is not None and 2 < distinct <= _FEW_VALUES and whole:
+            whens = {"classes": "if they are classes", "ranks": "if these are in order", "real": "if they are values",
+                     "counts": "if they are counts"}  # fmt: skip
+            # The likeliest first, as the command line that is offered takes it: 0, 1, 2, … are counts, 1 … 5 ratings.
+            lowest, highest = np.nanmin(numbers), np.nanmax(numbers)
+            gaps = highest - lowest + 1 > distinct
+            likeliest = "counts" if lowest == 0 else "classes" if gaps else "ranks"
+            order = sorted(whens, key=lambda support: support != likeliest)
+            ways = tuple(({"likelihood": _names(support)[0]}, whens[support]) for support in order)
+            return AUTO_CLASSES, Problem(f"the target {target!r} holds {distinct} different whole numbers", ways)
+        likelihood = AUTO_CLASSES if numbers is None or distinct <= 2 else AUTO_VALUES
+    if distinct < 2:
+        what = "one class only" if likelihood in CLASS_LIKELIHOODS else "the same value in every row"
+        return likelihood, Problem(f"the target {target!r} holds {what}; there is nothing to learn")
+    if likelihood in CLASS_LIKELIHOODS and distinct > _MOST_CLASSES:
+        return likelihood, Problem(
+            f"the target {target!r} holds {distinct} different labels, and at most {_MOST_CLASSES} classes are "
+            "supported; choose another column, or correct the texts between its numbers"
+        )
+    return likelihood, None

@@ -1,0 +1,1 @@
+"""What computes where: the two engines, compiled programs, rows on several devices."""

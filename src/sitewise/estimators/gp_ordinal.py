@@ -1,0 +1,260 @@
+"""GPOrdinal: labels that have an order, such as ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from sitewise import means
+from sitewise.estimators.base import GPBase, RandomState
+from sitewise.estimators.distinct_rows import refuse_dates
+from sitewise.estimators.intervals import Intervals
+from sitewise.estimators.loo import ClassLoo
+from sitewise.estimators.side_information import Side
+from sitewise.fitted.mixture import Mixture
+from sitewise.hyperpriors import HyperPrior
+from sitewise.kernels import Kernel
+from sitewise.likelihoods import Ordinal
+from sitewise.parameters import Groups
+from sitewise.process.precision import WORKING_DTYPE
+from sitewise.process.progress import Report
+
+_MOST = 50  # labels; with more they are values
+
+
+class GPOrdinal(Intervals, ClassifierMixin, GPBase):
+    """Gaussian process classification with ordered labels: ratings 1 to 5, or "low" < "mid" < "high".
+
+    One latent function and learned cut points: the label says between which of them the function, with Gaussian noise,
+    lies.  A label that is far from the others in the order is therefore less probable than its neighbours, which
+    GPClassifier does not know.
+
+    Parameters
+    ----------
+    kernel : as in GPRegressor
+    order : the labels from the lowest to the highest, as in ["low", "mid", "high"]; None sorts numbers by their size
+    ard, groups, additive, mean, method, max_iter, tol, n_restarts, integrate, sampling : as in GPRegressor
+    bounds, priors, fixed, train, tied, structure, series, n_inducing, inducing, jitter : as in GPRegressor
+    random_state, warm_start, verbose : as in GPRegressor
+
+    Attributes
+    ----------
+    classes_ : the labels in their order
+    kernel_, mean_, likelihood_ : what was learned; with method="mcmc", at the median of the draws
+    n_iter_, converged_, fit_report_ : how the fit went, the last in plain words
+    evidence_, sites_, loo_, influence_ : of the training rows, computed on request
+    samples_ : with method="mcmc", the draws, instead of evidence_ to influence_
+    """
+
+    # Parts of a method that this estimator does not let the user replace.
+    inference = evidence = gradient = power = None
+
+    _typical_variance = 16.0
+
+    def __init__(
+        self,
+        kernel: Kernel | Sequence[Kernel] | str | None = None,
+        *,
+        order: Sequence[Any] | None = None,
+        ard: bool | str = "auto",
+        groups: str | int | Sequence[str | int] | None = None,
+        additive: bool | int = False,
+        mean: means.Mean | None = None,
+        method: str = "hybrid",
+        max_iter: int | None = None,
+        tol: float | None = None,
+        n_restarts: int = 0,
+        integrate: bool | str = False,
+        sampling: dict[str, int] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        priors: Mapping[str, HyperPrior] | None = None,
+        fixed: str | Sequence[str] | None = None,
+        train: str | Sequence[str] | None = None,
+        tied: Groups | None = None,
+        structure: str = "auto",
+        series: int | str | None = None,
+        n_inducing: int | str | None = None,
+        inducing: str | ArrayLike = "kmeans",
+        jitter: float = 0.0,
+        random_state: RandomState = None,
+        warm_start: bool = False,
+        verbose: bool | int | Report = False,
+    ) -> None:
+        self.kernel = kernel
+        self.order = order
+        self.ard = ard
+        self.groups = groups
+        self.additive = additive
+        self.mean = mean
+        self.method = method
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_restarts = n_restarts
+        self.integrate = integrate
+        self.sampling = sampling
+        self.bounds = bounds
+        self.priors = priors
+        self.fixed = fixed
+        self.train = train
+        self.tied = tied
+        self.structure = structure
+        self.series = series
+        self.n_inducing = n_inducing
+        self.inducing = inducing
+        self.jitter = jitter
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    # -- fitting -----------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the hyperparameters, the cut points and the sites.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            Numbers; columns of very different sizes are better scaled first.
+        y : array of shape (n_rows,)
+            Labels: numbers in any steps, or texts if `order` says how they follow each other.
+        sample_weight : array of shape (n_rows,), default 1
+            How often each row counts: a row of weight 2 is the same as two copies of it.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sitewise import GPOrdinal
+        >>> X = np.linspace(0, 3, 30)[:, None]
+        >>> size = np.array(["low", "mid", "high"])[np.arange(30) // 10]
+        >>> model = GPOrdinal(order=["low", "mid", "high"]).fit(X, size)
+        >>> model.predict([[0.2], [2.8]])
+        array(['low', 'high'], dtype='<U4')
+        """
+        refuse_dates(X)
+        X, y = validate_data(self, X, y, dtype=WORKING_DTYPE, ensure_min_samples=2)
+        self.classes_ = _in_order(column_or_1d(y), self.order)
+        self._X, self._y, self._weight = np.array(X), self._check_y(y), self._weights(sample_weight, X)
+        seen = np.bincount(self._y[self._weight > 0], minlength=len(self.classes_))
+        if np.any(seen == 0):
+            raise ValueError(
+                f"No row has the label {str(self.classes_[np.argmin(seen)])!r}; leave it out of order, or give such "
+                "rows weight."
+            )
+        self._fit(Ordinal.of(len(self.classes_)))
+        return self
+
+    def _targets(self, y: np.ndarray, side: Side) -> list[np.ndarray]:
+        return [y.astype(float)]
+
+    def _check_y(self, y: Any) -> np.ndarray:
+        codes = {label: code for code, label in enumerate(self.classes_.tolist())}
+        labels = np.asarray(column_or_1d(y)).tolist()
+        unknown = [label for label in labels if label not in codes]
+        if unknown:
+            raise ValueError(
+                f"y holds {str(unknown[0])!r}, which is none of the labels "
+                f"{', '.join(repr(str(c)) for c in self.classes_)}."
+            )
+        return np.array([codes[label] for label in labels], int)
+
+    @property
+    def label_values_(self) -> np.ndarray:
+        """The numbers that the labels stand for: themselves, where they are numbers, else their ranks from 1."""
+        try:
+            return self.classes_.astype(float)
+        except ValueError:
+            return np.arange(1.0, len(self.classes_) + 1)
+
+    @property
+    def ranks_in_words_(self) -> str:
+        """What `label_values_` are, where they are ranks; else nothing."""
+        try:
+            self.classes_.astype(float)
+        except ValueError:
+            return f"rank, from 1 ({self.classes_[0]}) to {len(self.classes_)} ({self.classes_[-1]})"
+        return ""
+
+    # -- prediction ----------------------------------------------------------------------------------------
+
+    def _label_logs(self, qs: list[Mixture]) -> np.ndarray:
+        (q,) = qs
+        logs = np.stack([q.log_density(float(code)) for code in range(len(self.classes_))], axis=1)
+        return logs - logsumexp(logs, axis=1, keepdims=True)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable label of each row, as an array of shape (n_rows,).
+
+        The expected rating, where labels are numbers, is `predict_proba(X) @ classes_`; `predict_interval(X)` gives the
+        lowest and the highest label to be expected.
+        """
+        return self.classes_[np.argmax(self.predict_log_proba(X), axis=1)]
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """The share of rows whose label is the most probable one."""
+        codes = self._check_y(y)
+        right = np.argmax(self.predict_log_proba(X), axis=1) == codes
+        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight, float)))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the labels: shape (n_rows, n_labels), in the order of `classes_`."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`."""
+        return self._label_logs(self._at(X))
+
+    def _quantiles(self, X: Any, levels: np.ndarray, given: Mapping[str, Any]) -> np.ndarray:
+        if given:
+            raise ValueError(f"Ordered labels have no side information; leave {next(iter(given))} out.")
+        (q,) = self._at(X)
+        return self.classes_[q.quantiles(levels).astype(int)]
+
+    def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
+        """log p(y | x) of each row."""
+        logs, codes = self.predict_log_proba(X), self._check_y(y)
+        if len(codes) != len(logs):
+            raise ValueError(f"X has {len(logs)} rows but y has {len(codes)}; give one y per row.")
+        return logs[np.arange(len(codes)), codes]
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> np.ndarray:
+        """Labels drawn jointly for all rows: shape (n_rows, n_samples)."""
+        X = self._new_rows(X)
+        rng = check_random_state(random_state)
+        (latent,) = self._latents
+        drawn = latent.draw(int(rng.randint(2**31 - 1)), X, n_samples)
+        return self.classes_[drawn.observe(int(rng.randint(2**31 - 1))).astype(int).T]
+
+    @property
+    def loo_(self) -> ClassLoo:
+        """Leave-one-out log densities and probabilities of the training rows, without refitting: approximate."""
+        logs = self._label_logs(self._cavities())
+        return ClassLoo(logs[np.arange(len(logs)), self._y], np.exp(logs))
+
+
+def _in_order(y: np.ndarray, order: Sequence[Any] | None) -> np.ndarray:
+    """The labels from the lowest to the highest."""
+    if order is None:
+        labels = np.unique(y)
+        if labels.dtype.kind not in "biuf":
+            shown = ", ".join(repr(str(label)) for label in labels[:5])
+            raise ValueError(f"Texts have no order of their own: say order=[{shown}], from the lowest to the highest.")
+    else:
+        labels = np.asarray(order)
+        if labels.ndim != 1 or len(np.unique(labels)) != len(labels):
+            raise ValueError(f"order must list every label once, from the lowest to the highest; got {order!r}.")
+    if len(labels) > _MOST:
+        raise ValueError(f"y holds {len(labels)} different labels; for values use GPRegressor.")
+    if len(labels) < 3:
+        raise ValueError(f"GPOrdinal needs at least three labels, got {len(labels)}; for two use GPClassifier.")
+    return labels

@@ -1,0 +1,288 @@
+"""GPRegressor."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import Tags
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from sitewise import means
+from sitewise.data import Data
+from sitewise.estimators import side_information
+from sitewise.estimators.base import RandomState
+from sitewise.estimators.distinct_rows import merge, refuse_dates, refuse_tables
+from sitewise.estimators.value_predictions import ValuePredictions
+from sitewise.evidence import Evidence
+from sitewise.hyperpriors import HyperPrior
+from sitewise.inference import Inference
+from sitewise.kernels import Kernel
+from sitewise.likelihoods import BY_NAME, Likelihood
+from sitewise.parameters import Groups
+from sitewise.process.precision import WORKING_DTYPE
+from sitewise.process.progress import Report
+
+# Classes are for GPClassifier.
+_LIKELIHOODS = {name: kind for name, kind in BY_NAME.items() if kind.support != "classes"}
+
+
+class GPRegressor(ValuePredictions):
+    """Gaussian process regression for scikit-learn, with Gaussian or any other noise: robust, counts, shares, …
+
+    Parameters
+    ----------
+    kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52().  "average" fits an
+        isotropic kernel, two with shrunk lengthscales and an additive one with pairs, and weights their predictions by
+        their evidences with the hyperparameters integrated out; a list of kernels is averaged over in the same way
+    ard : True gives every column of X a lengthscale of its own, in a given kernel too, which then starts from the
+        lengthscale that it has; "shrunk" draws them towards a common one (`kernels.Shrunk`); False leaves the kernel as
+        it is.  "auto" is "shrunk" for the default kernel of two to a hundred columns, else False
+    groups : name or number of a column, or several, whose values name groups of rows: it is no input of the kernel, and
+        every group gets an offset of its own (`kernels.Index`); groups that fit has not seen are predicted without one
+    additive : True for a sum of effects of single columns and of pairs, 1 without pairs (`kernels.Additive`);
+        `predict_terms`, `term_shares` and `effect` show them.  Its many hyperparameters have the weak priors of
+        `integrate`
+    likelihood : "gaussian"; "student_t" or "laplace_noise" (robust); "poisson" or "negative_binomial" (counts), each
+        also "zero_inflated_…"; "gamma" or "log_normal" (positive values); "hurdle_gamma" or "tweedie" (amounts that may
+        be zero); "weibull" or "log_logistic" (lifetimes, also censored); "beta" (shares in (0, 1)); "binomial" or
+        "beta_binomial" (successes in trials); "censored_gaussian" (some values only known to lie beyond a bound);
+        "heteroscedastic_gaussian" (an error bar for each row); "von_mises" (angles); "asymmetric_laplace" (a quantile);
+        "ordinal" (ordered classes 0, 1, 2, … as numbers; GPOrdinal takes labels); or a likelihood object
+    mean : a mean of `sitewise.means`; None is zero, and a trained constant where y is not f plus noise
+    normalize_y : learn on (y − mean)/deviation of the training targets; "auto" does so for Gaussian and robust
+        noise.  Predictions, densities and evidences are always in the units of y; kernel, likelihood, priors and
+        bounds, given and fitted, refer to the normalised target
+    method : "hybrid" (VI sites, EP evidence; with inducing inputs EP), "ep", "vi", "laplace", "hybrid-vem", or "mcmc":
+        draws of hyperparameters and latent function, over which predictions are averaged
+    inference, evidence, gradient, power : parts of the method, to replace its own
+    max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
+    n_restarts : further random starts
+    integrate : True averages predictions over the hyperparameters instead of taking the best ones: nodes around the
+        optimum, weighted by the evidence and a weak prior, log θ ~ N(log start, 2²) where `priors` has none.  "grid"
+        or "lattice" (for up to two hyperparameters), "ccd" (more) or "laplace" choose the design;
+        fit_report_ says how good it is
+    sampling : for method="mcmc": {"draws": 250, "warmup": 25, "chains": 4, "thin": 1} or a part of it
+    bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high), or → prior.  With
+        method="mcmc" a positive one without a prior gets a wide one, log θ ~ N(log of its starting value, 2²)
+    fixed, train : names or patterns of hyperparameters to hold, or to train although held by default, such as
+        train="likelihood.df"; fixed="*" keeps everything as given
+    tied : groups of hyperparameters that share one value, as in [("kernel.parts.0.lengthscale",
+        "kernel.parts.1.lengthscale")] or ["kernel.parts.*.lengthscale"]
+    structure : "full", O(n³); "markov" for X of one column, the time, which gives the same numbers in O(n) for kernels
+        that have this form (`kernels.state_space`); "auto" is "markov" from 2 000 rows on where possible
+    series : the column of X, by number or name, whose values name independent series that share all hyperparameters, of
+        any lengths; the other column is the time.  It makes structure "markov".  A new value at prediction is a series
+        without rows, of which the prior is known
+    n_inducing : a number m for a sparse GP, O(nm²), with m inducing inputs; "auto" for as many as fit into about 15 s
+        on two cores, or "60s" for another time (`priors.inducing.how_many`: a rule of the numbers of rows, no clock;
+        the full GP where that is as fast); hyperparameters are then learned with at most 20 000 rows; None for none
+    inducing : how they are chosen: "kmeans"; "refreshed", k-means once more in the lengthscales of columns that some of
+        the rows have taught; "trained", moved from those of k-means to where the evidence is greatest, which takes
+        several times as long and is worth it where m is small; "greedy"; or a table of inputs
+    jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
+    random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters; verbose may
+        be a function, which is called with what is being done and the share of it that is done
+
+    Attributes
+    ----------
+    kernel_, mean_, likelihood_ : what was learned; with method="mcmc", at the median of the draws
+    y_mean_, y_scale_ : the units in which the model sees y
+    n_iter_, converged_, fit_report_ : how the fit went, the last in plain words
+    evidence_, sites_, loo_, influence_ : of the training rows, computed on request
+    outliers_ : with robust noise, the rows that the others make very improbable
+    samples_ : with method="mcmc", the draws, instead of evidence_ to outliers_
+    """
+
+    __metadata_request__fit = side_information.REQUESTS
+    __metadata_request__score = side_information.REQUESTS
+    __metadata_request__predict = side_information.PREDICT_REQUESTS
+
+    def __init__(
+        self,
+        kernel: Kernel | Sequence[Kernel] | str | None = None,
+        *,
+        ard: bool | str = "auto",
+        groups: str | int | Sequence[str | int] | None = None,
+        additive: bool | int = False,
+        likelihood: str | Likelihood = "gaussian",
+        mean: means.Mean | None = None,
+        normalize_y: bool | str = "auto",
+        method: str = "hybrid",
+        inference: str | Inference | None = None,
+        evidence: str | Evidence | None = None,
+        gradient: str | None = None,
+        power: float | None = None,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        n_restarts: int = 0,
+        integrate: bool | str = False,
+        sampling: dict[str, int] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        priors: Mapping[str, HyperPrior] | None = None,
+        fixed: str | Sequence[str] | None = None,
+        train: str | Sequence[str] | None = None,
+        tied: Groups | None = None,
+        structure: str = "auto",
+        series: int | str | None = None,
+        n_inducing: int | str | None = None,
+        inducing: str | ArrayLike = "kmeans",
+        jitter: float = 0.0,
+        random_state: RandomState = None,
+        warm_start: bool = False,
+        verbose: bool | int | Report = False,
+    ) -> None:
+        self.kernel = kernel
+        self.ard = ard
+        self.groups = groups
+        self.additive = additive
+        self.likelihood = likelihood
+        self.mean = mean
+        self.normalize_y = normalize_y
+        self.method = method
+        self.inference = inference
+        self.evidence = evidence
+        self.gradient = gradient
+        self.power = power
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_restarts = n_restarts
+        self.integrate = integrate
+        self.sampling = sampling
+        self.bounds = bounds
+        self.priors = priors
+        self.fixed = fixed
+        self.train = train
+        self.tied = tied
+        self.structure = structure
+        self.series = series
+        self.n_inducing = n_inducing
+        self.inducing = inducing
+        self.jitter = jitter
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        kind = _LIKELIHOODS.get(self.likelihood) if isinstance(self.likelihood, str) else self.likelihood
+        tags.target_tags.positive_only = getattr(kind, "support", "real") != "real"
+        return tags
+
+    # -- fitting -----------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+        event: ArrayLike | None = None,
+        until: ArrayLike | None = None,
+        noise: ArrayLike | None = None,
+        output: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the hyperparameters and the sites.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            Numbers; columns of very different sizes are better scaled first.
+        y : array of shape (n_rows,)
+            One number per row; what else is known about a row goes into the keywords below, each one number for all
+            rows or one per row.
+        sample_weight : array of shape (n_rows,), default 1
+            How often each row counts: a row of weight 2 is the same as two copies of it.
+        exposure : for counts
+            Time observed, area, people at risk: the expected count is exposure · rate, and the rate is what X explains.
+        trials : for "binomial" and "beta_binomial"
+            Of which y succeeded.
+        lower, upper : for "weibull", "log_logistic" and "censored_gaussian"
+            y ≤ lower means that the value lies somewhere below lower, y ≥ upper that it lies somewhere above upper;
+            −inf and inf where there is no bound.  Between them y is the value itself.
+        event : for the same
+            1 where the end was seen at y; 0 where it was still to come, so that the lifetime is longer than y.
+        until : for the same
+            The value lies between y and until: equal where it was seen, inf where there is no end.
+        noise : for "heteroscedastic_gaussian"
+            The standard deviation of the error of each row, in the units of y.
+        output : for `likelihoods.Switched`
+            Which of its likelihoods each row has: 0, 1, 2, …
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sitewise import GPRegressor
+        >>> X, months = np.linspace(0, 3, 40)[:, None], np.tile([6.0, 12.0], 20)
+        >>> claims = np.floor(months * np.exp(0.5 * X[:, 0]) / 4)
+        >>> model = GPRegressor(likelihood="poisson").fit(X, claims, exposure=months)
+        >>> a_year, a_month = model.predict([[1.0]], exposure=12), model.predict([[1.0]])
+        >>> bool(np.isclose(a_year[0], 12 * a_month[0]))
+        True
+        """
+        refuse_dates(X)
+        refuse_tables(y)
+        X, y = validate_data(self, X, y, dtype=WORKING_DTYPE, y_numeric=True, ensure_min_samples=2)
+        self._X, self._weight = np.array(X), self._weights(sample_weight, X)
+        self._y = np.array(column_or_1d(y), float)
+        given = {
+            "exposure": exposure, "trials": trials, "lower": lower, "upper": upper, "event": event, "until": until,
+            "noise": noise, "output": output,
+        }  # fmt: skip
+        likelihood = self._start_likelihood()
+        self._side = side_information.read(likelihood, len(y), given, fitting=True)
+        likelihood = likelihood.with_keywords(self._side)
+        self.y_mean_, self.y_scale_ = self._units(likelihood)
+        self._fit(likelihood)
+        if likelihood.robust and hasattr(self, "sites_"):
+            self._report = functools.partial(self._with_outliers, self._report)
+        return self
+
+    def _with_outliers(self, report: Callable[[], str]) -> str:
+        return f"{report()}\n{self.outliers_.sentence()}"
+
+    def _start_likelihood(self) -> Likelihood:
+        if isinstance(self.likelihood, Likelihood):
+            return self.likelihood
+        if not isinstance(self.likelihood, str) or self.likelihood not in _LIKELIHOODS:
+            raise ValueError(
+                f"likelihood must be one of {', '.join(map(repr, _LIKELIHOODS))} or a likelihood object, "
+                f"got {self.likelihood!r}."
+            )
+        return _LIKELIHOODS[self.likelihood].for_targets(self._y)
+
+    def _units(self, likelihood: Likelihood) -> tuple[float, float]:
+        if self.normalize_y is True and not likelihood.location_scale:
+            raise ValueError(
+                f"normalize_y=True needs a likelihood of the form y = f + noise, which {type(likelihood).__name__} is "
+                "not; leave it at 'auto'."
+            )
+        if self.normalize_y is False or not likelihood.location_scale:
+            return 0.0, 1.0
+        if self.normalize_y not in (True, "auto"):
+            raise ValueError(f"normalize_y must be True, False or 'auto', got {self.normalize_y!r}.")
+        # From the distinct rows, so that weights and copies give the same units to the last digit.
+        data = merge(self._X, self._y, self._weight).data
+        centre = float(np.average(data.y, weights=data.weight))
+        with np.errstate(over="ignore"):
+            spread = float(np.sqrt(np.average((data.y - centre) ** 2, weights=data.weight)))
+        if not np.isfinite(spread):
+            raise ValueError("The spread of y is too large for double precision; divide y by a power of ten first.")
+        return centre, spread if spread > 1e-12 * abs(centre) else 1.0
+
+    def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
+        level = likelihood.level(np.asarray(data.y), np.asarray(data.weight))
+        if self.mean is None and level is not None:
+            return means.Constant(level)
+        return super()._start_mean(likelihood, data)

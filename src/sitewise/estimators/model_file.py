@@ -1,0 +1,278 @@
+"""Model files: arrays and JSON with a checksum, no code.  docs/reference/model-file.md describes the format.
+
+    "SITEWISE" | version u4 | header length u8 | header (JSON) | arrays, one after the other | SHA-256 of all before
+
+Nothing is compressed and every length is checked against the length of the file before it is used, so that a file
+cannot ask for more memory than its own size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sitewise.data import Data, bucket
+from sitewise.errors import UserError
+from sitewise.estimators.serialise import DTYPES, decode, encode
+from sitewise.estimators.side_information import KEYWORDS
+from sitewise.fitted.integrated import IntegratedLatent
+from sitewise.fitted.latent import Latent
+from sitewise.fitted.sampled import Sampled
+from sitewise.kernels import Kernel
+from sitewise.likelihoods import Likelihood
+from sitewise.mcmc import HyperSamples
+from sitewise.means import Mean
+from sitewise.model import Model
+from sitewise.parameters import Trainable, walk
+from sitewise.priors import ClassPrior, Prior, SparseClassPrior, SparsePrior
+from sitewise.sites import Sites
+
+MAGIC = b"SITEWISE"
+VERSION = 2
+READABLE = (1, 2)
+_FRONT = struct.Struct("<8sIQ")
+_CHECK = hashlib.sha256().digest_size
+
+# The attributes that fit sets, besides the latent functions; those that an estimator does not have are left out.
+# `table_` is plain data of the program that made the inputs; the library stores it and does not read it.
+_FITTED = (
+    "n_features_in_", "feature_names_in_", "classes_", "class_weight_", "multi_class_", "y_mean_", "y_scale_",
+    "n_iter_", "converged_", "fit_report_", "_X", "_y", "_weight", "_side", "table_",
+)  # fmt: skip
+
+
+# What fit leaves in a StandardScaler of scikit-learn.
+_SCALER = ("mean_", "var_", "scale_", "n_features_in_", "n_samples_seen_", "feature_names_in_")
+
+# The fields of a sampled latent function, which has no sites; `sampled` names its hyperparameters.
+_DRAWN = ("vectors", "z", "limits", "accepted")
+
+
+class ModelFileError(UserError):
+    """The file is not a model that this version of sitewise can read; the message says why."""
+
+
+def load(path: str | os.PathLike[str], kinds: Mapping[str, type]) -> Any:
+    """Read a model that `save` has written.  The file holds no code, and none is run."""
+    with open(path, "rb") as file:
+        front = file.read(len(MAGIC))
+        if front != MAGIC:
+            raise ModelFileError(f"{path} is not a sitewise model file; load reads what model.save(path) has written.")
+        content = front + file.read()
+    try:
+        return from_bytes(content, kinds)
+    except ModelFileError as problem:
+        raise ModelFileError(f"{path}: {problem}") from problem
+
+
+def to_bytes(estimator: Any) -> bytes:
+    """The content of the file of a fitted model."""
+    arrays: list[np.ndarray] = []
+    header = _encode_model(estimator, arrays)
+    header["arrays"] = [{"dtype": a.dtype.str.lstrip("<"), "shape": list(a.shape)} for a in arrays]
+    text = json.dumps(header, ensure_ascii=True).encode()
+    body = _FRONT.pack(MAGIC, VERSION, len(text)) + text + b"".join(a.tobytes() for a in arrays)
+    return body + hashlib.sha256(body).digest()
+
+
+def _encode_model(model: Any, arrays: list[np.ndarray]) -> dict[str, Any]:
+    """A fitted estimator, a table encoder, or a pipeline of them."""
+    if isinstance(model, Pipeline):
+        return {"estimator": "Pipeline", "steps": [[name, _encode_model(step, arrays)] for name, step in model.steps]}
+    if type(model) is StandardScaler:
+        state = {name: getattr(model, name) for name in _SCALER if hasattr(model, name)}
+        parameters = {name: value for name, value in model.get_params().items() if name != "copy"}
+        return {"estimator": "StandardScaler", "parameters": encode(parameters, arrays), "state": encode(state, arrays)}
+    if not hasattr(model, "_latents") and not hasattr(model, "_state"):
+        raise UserError(
+            f"A model file cannot hold {type(model).__name__}: it holds fitted estimators of sitewise, and pipelines "
+            "of StandardScaler or TableEncoder and one of them; for other steps there is pickle."
+        )
+    header = {"estimator": type(model).__name__, "parameters": encode(model.get_params(deep=False), arrays)}
+    if hasattr(model, "_state"):
+        return {**header, "state": encode(model._state(), arrays)}
+    fitted = {k: getattr(model, k) for k in _FITTED if hasattr(model, k)}
+    latents = [_encode_latent(latent, arrays) for latent in model._latents]
+    return {**header, "fitted": encode(fitted, arrays), "latents": latents}
+
+
+def _encode_latent(latent: Latent | Sampled, arrays: list[np.ndarray]) -> dict[str, Any]:
+    if isinstance(latent, Sampled):
+        samples = latent.samples
+        model, own = samples.model, {name: getattr(samples, name) for name in _DRAWN}
+        own["sampled"] = [p.name for p in samples.trainable.parameters]
+        own["tied"] = samples.trainable.tied
+    else:
+        model, own = latent.model, latent.sites._asdict()
+        if isinstance(latent, IntegratedLatent):
+            models = [part.model for part in latent.parts]
+            own |= {
+                "priors": [m.prior for m in models], "likelihoods": [m.likelihood for m in models],
+                "sites": [tuple(map(np.asarray, part.sites)) for part in latent.parts], "weight": latent.weight,
+            }  # fmt: skip
+    parts = {"prior": model.prior, "likelihood": model.likelihood}
+    return {name: encode(value, arrays) for name, value in {**parts, **own}.items()}
+
+
+def from_bytes(content: bytes, kinds: Mapping[str, type]) -> Any:
+    """The model whose file has this content, as an estimator of one of these kinds."""
+    whole = len(content) >= _FRONT.size + _CHECK
+    if not whole or hashlib.sha256(content[:-_CHECK]).digest() != content[-_CHECK:]:
+        raise ModelFileError("the file is damaged or cut short (its checksum does not match); restore it from a copy.")
+    _, version, length = _FRONT.unpack_from(content)
+    if version not in READABLE:
+        raise ModelFileError(
+            f"the file has format {version}, but this sitewise reads formats up to {VERSION}; install a newer sitewise."
+        )
+    try:
+        return _build(*_split(memoryview(content)[_FRONT.size : -_CHECK], length), kinds)
+    except Exception as problem:  # the checksum is right, but the content is not a model: any error may follow
+        raise ModelFileError(f"the file does not describe a model ({type(problem).__name__}: {problem}).") from problem
+
+
+def _split(body: memoryview, length: int) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """The header, and the arrays that it lists, which must fill the rest exactly."""
+    if length > len(body):
+        raise ValueError("the header is longer than the file")
+    header = json.loads(bytes(body[:length]))
+    arrays, at = [], length
+    for entry in header["arrays"]:
+        dtype, shape = np.dtype(DTYPES[entry["dtype"]]), entry["shape"]
+        if not all(type(n) is int and n >= 0 for n in shape):
+            raise ValueError("a shape is not a list of whole numbers")
+        size = dtype.itemsize
+        for n in shape:
+            size *= n
+        if at + size > len(body):
+            raise ValueError("an array is longer than the file")
+        arrays.append(np.frombuffer(body[at : at + size], dtype).reshape(shape))
+        at += size
+    if at != len(body):
+        raise ValueError("there are bytes that belong to no array")
+    return header, arrays
+
+
+def _build(header: dict[str, Any], arrays: list[np.ndarray], kinds: Mapping[str, type]) -> Any:
+    if header["estimator"] == "Pipeline":
+        return Pipeline([(str(name), _build(step, arrays, kinds)) for name, step in header["steps"]])
+    if header["estimator"] == "StandardScaler":
+        return _build_scaler(decode(header["parameters"], arrays), decode(header["state"], arrays))
+    estimator = kinds[header["estimator"]](**decode(header["parameters"], arrays))
+    if "state" in header:
+        return estimator._restore(decode(header["state"], arrays))
+    fitted = decode(header["fitted"], arrays)
+    if set(fitted) - set(_FITTED):
+        raise ValueError(f"unknown attributes {sorted(set(fitted) - set(_FITTED))}")
+    for name, value in fitted.items():
+        setattr(estimator, name, value)
+    rows = len(estimator._X)
+    _check(estimator._X, (rows, estimator.n_features_in_))
+    _check(estimator._y, (rows,))
+    _check(estimator._weight, (rows,))
+    for name, column in estimator._side.items():
+        if name not in KEYWORDS or column.shape != (rows,) or np.any(np.isnan(column)):
+            raise ValueError(f"{name!r} is not a number for each row")
+    merged = estimator._merged()
+    latents = [
+        _build_latent({name: decode(value, arrays) for name, value in part.items()}, m.data, estimator.n_features_in_)
+        for part, m in zip(header["latents"], merged, strict=True)
+    ]
+    estimator._store(merged, latents)
+    return estimator
+
+
+def _build_scaler(parameters: dict[str, Any], state: dict[str, Any]) -> StandardScaler:
+    scaler = StandardScaler(**{name: bool(parameters[name]) for name in ("with_mean", "with_std")})
+    if set(state) - set(_SCALER):
+        raise ValueError(f"unknown attributes {sorted(set(state) - set(_SCALER))}")
+    for name, value in state.items():
+        if name in _SCALER[:3] and value is not None:
+            _check(value, (int(state["n_features_in_"]),))
+        setattr(scaler, name, value)
+    return scaler
+
+
+def _build_latent(part: dict[str, Any], data: Data, inputs: int) -> Latent | Sampled:
+    likelihood = part["likelihood"]
+    _require(likelihood, Likelihood)
+    prior = part["prior"] if "prior" in part else _prior_of_format_1(part, likelihood)
+    _require(prior, Prior)
+    _require(prior.kernel, Kernel)
+    _require(prior.mean, Mean)
+    if isinstance(prior, SparsePrior):
+        _check(prior.inducing, (len(prior.inducing), inputs))
+    if (likelihood.latents > 1) != isinstance(prior, ClassPrior | SparseClassPrior):
+        raise ValueError("the prior is not one for this likelihood")
+    if isinstance(prior.kernels, list) and len(prior.kernels) != likelihood.latents:
+        raise ValueError("there is not one kernel for each class")
+    model = Model(prior, likelihood)
+    if "sampled" in part:
+        return _build_sampled(part, model, data)
+    padded = Sites(part["nat1"], part["prec"])
+    for a in padded:
+        _check(a, padded.nat1.shape)
+    sites = Sites(*(a[..., : data.rows] for a in padded))
+    _check(sites.nat1, (data.rows,) if likelihood.latents == 1 else (likelihood.latents, data.rows))
+    main = Latent.of(model, data, sites)
+    return _build_integrated(part, main, data, inputs) if "weight" in part else main
+
+
+def _build_integrated(part: dict[str, Any], main: Latent, data: Data, inputs: int) -> IntegratedLatent:
+    nodes = zip(part["priors"], part["likelihoods"], part["sites"], strict=True)
+    parts = [
+        _build_latent({"prior": prior, "likelihood": likelihood, "nat1": nat1, "prec": prec}, data, inputs)
+        for prior, likelihood, (nat1, prec) in nodes
+    ]
+    _check(part["weight"], (len(parts),))
+    if not parts or np.any(part["weight"] < 0) or not np.isclose(np.sum(part["weight"]), 1):
+        raise ValueError("the weights of the nodes are not shares")
+    return IntegratedLatent.made(main, tuple(p for p in parts if isinstance(p, Latent)), part["weight"])
+
+
+def _prior_of_format_1(part: dict[str, Any], likelihood: Likelihood) -> Prior:
+    """Version 0.1.0 wrote the parts of a prior one by one; of joint classes a list of kernels."""
+    kernel, mean, jitter, Z = part["kernel"], part["mean"], float(part["jitter"]), part.get("inducing")
+    for one in kernel if isinstance(kernel, list) else [kernel]:
+        _require(one, Kernel)
+    if Z is None:
+        return Model.full(kernel, likelihood, mean, jitter).prior
+    return Model.sparse(kernel, likelihood, Z, mean, jitter).prior
+
+
+def _require(value: Any, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise ValueError(f"found {type(value).__name__} where a {kind.__name__.lower()} must be")
+
+
+def _build_sampled(part: dict[str, Any], model: Model, data: Data) -> Sampled:
+    tied = part.get("tied", ())
+    names = [*part["sampled"], *(name for group in tied for name in group)]
+    trainable = Trainable.of(model, [p.name for p, _ in walk(model) if p.name not in names], names, tied=tied)
+    chains, draws = part["vectors"].shape[:2]
+    rows = bucket(data.rows)
+    _check(part["vectors"], (chains, draws, trainable.size))
+    _check(part["z"], (chains, draws, rows))
+    # Files of the slice sampler have the share of moves that a chain gave up.
+    accepted = part["accepted"] if "accepted" in part else 1 - part["stuck"]
+    _check(accepted, (chains,))
+    if part["limits"].shape != (trainable.size, 2) or chains * draws == 0:
+        raise ValueError("there are no draws, or not one pair of limits for each hyperparameter")
+    return Sampled(
+        HyperSamples(
+            model=model, data=data.pad(rows), trainable=trainable, vectors=part["vectors"], z=part["z"],
+            limits=part["limits"], accepted=accepted,
+        )
+    )  # fmt: skip
+
+
+def _check(array: Any, shape: tuple[int, ...]) -> None:
+    if not isinstance(array, np.ndarray) or array.shape != shape or not np.all(np.isfinite(array)):
+        raise ValueError(f"an array is not finite or does not have the shape {shape}")

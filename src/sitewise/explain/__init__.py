@@ -1,0 +1,1 @@
+"""What a fitted model says: effects, importance, terms, lengthscales, calibration, displays."""

@@ -1,0 +1,127 @@
+"""Calibration of class probabilities, and decisions from them, on leave-one-out predictions or on test data.
+
+The models may be Pipelines that end in an estimator of sitewise.  The plot functions return matplotlib axes; matplotlib
+is imported when one is called.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sitewise import metrics
+from sitewise.estimators.gp_classifier import GPClassifier
+from sitewise.estimators.gp_regressor import GPRegressor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """Scores of probabilistic classifications.
+
+    log_loss  mean of −log p(observed class), in nats        brier  mean squared error of the probability
+    accuracy  share of rows whose class was the likeliest    ece    mean |observed − predicted| over bins
+    curve     reliability curve: predicted, observed, count, one entry per bin that is not empty
+
+    With two classes the probability is that of `classes_[1]`; with more, that of the predicted class being right.
+    """
+
+    log_loss: float
+    accuracy: float
+    brier: float
+    ece: float
+    curve: dict[str, np.ndarray]
+    rows: int
+    source: str
+
+
+def calibration(model: GPClassifier, X: Any = None, y: Any = None, bins: int = 10) -> Calibration:
+    """The scores on test data, or, without X and y, on the leave-one-out predictions of the training rows."""
+    if not hasattr(model, "predict_proba"):
+        raise ValueError(f"calibration is about class probabilities, which {type(model).__name__} does not have.")
+    table, codes, source = _predictions(model, X, y)
+    if len(model.classes_) == 2:
+        probability, hit = table[:, 1], codes == 1
+    else:
+        probability, hit = np.max(table, axis=1), np.argmax(table, axis=1) == codes
+    observed = table[np.arange(len(codes)), codes]
+    return Calibration(
+        log_loss=float(-np.mean(np.log(np.maximum(observed, np.finfo(float).tiny)))),
+        accuracy=float(np.mean(np.argmax(table, axis=1) == codes)),
+        brier=metrics.brier(probability, hit),
+        ece=metrics.expected_calibration_error(probability, hit, bins),
+        curve=metrics.reliability(probability, hit, bins),
+        rows=len(codes),
+        source=source,
+    )
+
+
+def _predictions(model: GPClassifier, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, str]:
+    if (X is None) != (y is None):
+        raise ValueError("Give both X and y for test data, or neither for the leave-one-out predictions.")
+    last = _last(model)
+    if X is None:
+        return last.loo_.probability, last._y, "leave-one-out"
+    return model.predict_proba(X), last._check_y(y), "test data"
+
+
+def _last(model: Any) -> Any:
+    """The estimator itself, where it is the last step of a Pipeline."""
+    return model.steps[-1][1] if hasattr(model, "steps") else model
+
+
+def decide(probability: ArrayLike, cost: ArrayLike) -> np.ndarray:
+    """The number of the decision with the least expected cost, for each row of class probabilities.
+
+    `cost[d, c]` is what decision d costs where the class is c; there may be more decisions than classes, such as
+    "ask an expert".
+    """
+    probability, cost = np.asarray(probability, float), np.asarray(cost, float)
+    if cost.ndim != 2 or probability.ndim != 2 or cost.shape[1] != probability.shape[1]:
+        raise ValueError("cost needs one row per decision and one column per class of the probabilities.")
+    return np.argmin(probability @ cost.T, axis=1)
+
+
+def _axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    return pyplot.subplots(layout="constrained")[1]
+
+
+def plot_cost(
+    model: GPClassifier,
+    false_positive: float,
+    false_negative: float,
+    X: Any = None,
+    y: Any = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Mean cost of predicting `classes_[1]` above a threshold, for all thresholds; the best one in theory is marked."""
+    table, codes, source = _predictions(model, X, y)
+    if table.shape[1] != 2:
+        raise ValueError("plot_cost is for two classes; use decide for more.")
+    thresholds = np.linspace(0, 1, 201)
+    called = table[:, 1][:, None] >= thresholds
+    positive = (codes == 1)[:, None]
+    cost = np.mean(called * ~positive * false_positive + ~called * positive * false_negative, axis=0)
+    ax = _axes(ax)
+    ax.plot(thresholds, cost)
+    ax.axvline(false_positive / (false_positive + false_negative), color="grey", linewidth=1)
+    ax.set(xlabel="threshold", ylabel="mean cost", title=f"{source}, {len(codes)} rows")
+    return ax
+
+
+def plot_loo(model: GPClassifier | GPRegressor, ax: Axes | None = None) -> Axes:
+    """Influence of each training row against its leave-one-out log density: unexpected, influential rows stand out."""
+    ax = _axes(ax)
+    last = _last(model)
+    ax.scatter(last.loo_.log_density, last.influence_, s=12)
+    ax.set(xlabel="leave-one-out log density", ylabel="influence (nats)")
+    return ax

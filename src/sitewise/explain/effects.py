@@ -1,0 +1,245 @@
+"""How the prediction changes with one column, on average over the rows (partial dependence), with bands.
+
+The effect of column j at the value v is the average of f over the rows, column j replaced by v:
+
+    F_j(v) = Σ_r w_r f(v, x_r,−j),     F_0 = Σ_r w_r f(x_r)
+
+Averages are linear in f, so that their posterior is Gaussian with the exact moments of `averages`.  On the latent scale
+the effect is F_j(v) − F_0: for an additive f = Σ_j f_j it is f_j(v) minus the average of f_j over the rows.  The
+interaction of two columns is F_jk(u, v) − F_j(u) − F_k(v) + F_0, which is 0 where f is additive in them.
+
+On the scale of the response the effect is the average prediction Σ_r w_r E[h(f(v, x_r,−j))], h the mean of y (of
+ordered labels: of the numbers that they stand for, or of their ranks from 1) or a class probability.  Where h is a
+change of units, the posterior is that of averages again.  Elsewhere the band has the quantiles of
+Σ_r w_r h(f(v, x_r,−j)) over joint draws of f at the rows, for each v on its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+from sklearn.utils.validation import check_is_fitted
+
+from sitewise.checks import at_least
+from sitewise.explain.responses import responses
+from sitewise.fitted.averages import moments, posteriors
+from sitewise.fitted.sampled import Sampled
+from sitewise.process.precision import working_precision
+
+ROWS = 200  # over which effects are averaged, at most
+_ROWS_SAMPLED = 60  # the same for method="mcmc", whose every draw has covariances of its own
+_ROWS_OF_PAIRS = 100  # the same for an interaction, which has a sum for every pair of values
+_LEAST_ROWS = 30  # the same for a softmax of many classes
+_EDGE = 0.02  # share of the rows beyond either end of a grid
+
+
+@dataclasses.dataclass(frozen=True)
+class Effect:
+    """The effect of one column at the values `grid`.
+
+    mean, sd, low, high   one number per value; with several classes, one column for each of `outputs`
+    level                 of the band from `low` to `high`, for each value on its own
+    response              whether the numbers are average predictions (else: of the latent function, minus the average)
+    outputs               what the numbers are about: the class of a probability, or "" for y
+    listed                whether `grid` lists every value that the column has
+    rows                  over how many rows it is an average
+    """
+
+    name: str
+    column: int
+    grid: np.ndarray
+    mean: np.ndarray
+    sd: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    level: float
+    response: bool
+    outputs: tuple[str, ...]
+    listed: bool
+    rows: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Interaction:
+    """What two columns do together beyond the sum of their effects, on the latent scale.
+
+    mean, sd   shape (values of the first column, values of the second); with several classes, a third axis
+    """
+
+    names: tuple[str, str]
+    columns: tuple[int, int]
+    grids: tuple[np.ndarray, np.ndarray]
+    mean: np.ndarray
+    sd: np.ndarray
+    outputs: tuple[str, ...]
+    rows: int
+
+
+class Background(NamedTuple):
+    """The rows over which effects are averaged, and the share of each."""
+
+    X: np.ndarray
+    share: np.ndarray
+
+
+def names_of(model: Any) -> list[str]:
+    """The names of the columns: those of the table of fit, or x0, x1, …"""
+    check_is_fitted(model)
+    given = getattr(model, "feature_names_in_", None)
+    return [f"x{i}" for i in range(model.n_features_in_)] if given is None else [str(name) for name in given]
+
+
+def column_of(model: Any, feature: Any) -> int:
+    """The number of a column that is given by its name or number."""
+    names = names_of(model)
+    if isinstance(feature, str) and feature in names:
+        return names.index(feature)
+    if isinstance(feature, int | np.integer) and not isinstance(feature, bool) and 0 <= feature < len(names):
+        return int(feature)
+    raise ValueError(f"There is no column {feature!r}; give one of {', '.join(names)}, or a number from 0.")
+
+
+def background(model: Any, X: Any, rows: int | None) -> Background:
+    """At most so many rows: of X, or else of the training rows by their weight."""
+    if rows is None:
+        latent = model._latents[0]
+        rows = max(_LEAST_ROWS, ROWS // latent.model.likelihood.latents)
+        rows = _ROWS_SAMPLED if isinstance(latent, Sampled) else rows
+    at_least("rows", rows, 1)
+    table = model._X if X is None else model._new_rows(X)
+    weight = model._weight if X is None else np.ones(len(table))
+    table, weight = table[weight > 0], weight[weight > 0]
+    if len(table) <= rows:
+        return Background(table, weight / np.sum(weight))
+    # Evenly spaced in the sum of the weights, in a random order, which is always the same.
+    order = np.random.default_rng(0).permutation(len(table))
+    passed = np.cumsum(weight[order]) / np.sum(weight)
+    pick = order[np.minimum(np.searchsorted(passed, (np.arange(rows) + 0.5) / rows), len(order) - 1)]
+    return Background(table[pick], np.full(rows, 1 / rows))
+
+
+def grid_of(model: Any, column: int, points: int) -> tuple[np.ndarray, bool]:
+    """Values of a column: all of them where they are few, else evenly spaced over the middle 96 % of the rows."""
+    at_least("points", points, 2)
+    values = model._X[model._weight > 0, column]
+    distinct = np.unique(values)
+    if len(distinct) <= min(points, 10):
+        return distinct, True
+    low, high = np.quantile(values, [_EDGE, 1 - _EDGE])
+    if low == high:
+        low, high = distinct[[0, -1]]
+    return np.linspace(low, high, points), False
+
+
+def effect(
+    model: Any,
+    feature: Any,
+    X: Any = None,
+    *,
+    response: bool = True,
+    level: float = 0.9,
+    points: int = 20,
+    grid: Any = None,
+    rows: int | None = None,
+) -> Effect:
+    """The effect of one column of a fitted estimator; `GPBase.effect` describes the arguments."""
+    column = column_of(model, feature)
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
+    values, listed = grid_of(model, column, points) if grid is None else (_checked(grid), False)
+    over = background(model, X, rows)
+    found = average(model, moved(over.X, {column: values}), over, response=response, level=level)
+    mean, sd, low, high = (a[:, 0] if a.shape[1] == 1 else a for a in found)
+    return Effect(
+        names_of(model)[column], column, values, mean, sd, low, high, level, response, outputs_of(model), listed,
+        len(over.X),
+    )  # fmt: skip
+
+
+def average(
+    model: Any, blocks: np.ndarray, over: Background, *, response: bool = True, level: float = 0.9
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, deviation and band of the average over the rows of each block, (values, outputs).
+
+    A block is `over.X` with some columns replaced; shape (values, rows, columns).  For the latent function the average
+    over the rows as they are is subtracted.
+    """
+    ends = [0.5 - level / 2, 0.5 + level / 2]
+    with working_precision():
+        if response and not model._latents[0].model.likelihood.location_scale:
+            return responses(model, blocks, over.share, ends)
+        weight, level_of_y = over.share, getattr(model, "y_mean_", 0.0)
+        if not response:
+            blocks = np.concatenate([blocks, np.broadcast_to(over.X, blocks.shape)], axis=1)
+            weight, level_of_y = np.concatenate([over.share, -over.share]), 0.0
+        mean, sd = _latents(model, blocks, weight)
+        mean = mean + level_of_y
+        low, high = (mean + stats.norm.ppf(end) * sd for end in ends)
+        return mean, sd, low, high
+
+
+def interaction(
+    model: Any, first: Any, second: Any, X: Any = None, *, points: int = 7, rows: int | None = None
+) -> Interaction:
+    """The interaction of two columns of a fitted estimator; `GPBase.interaction` describes the arguments."""
+    pair = column_of(model, first), column_of(model, second)
+    if pair[0] == pair[1]:
+        raise ValueError(f"An interaction is of two columns, but {first!r} was given twice; name another one.")
+    grids = [grid_of(model, column, points)[0] for column in pair]
+    over = background(model, X, _ROWS_OF_PAIRS if rows is None else rows)
+    first_at, second_at = (a.ravel() for a in np.meshgrid(*grids, indexing="ij"))
+    both = {pair[0]: first_at, pair[1]: second_at}
+    moves = [moved(over.X, {c: both[c] for c in chosen}) for chosen in (pair, pair[:1], pair[1:])]
+    blocks = np.concatenate([*moves, np.broadcast_to(over.X, moves[0].shape)], axis=1)
+    with working_precision():
+        found = _latents(model, blocks, np.concatenate([sign * over.share for sign in (1, -1, -1, 1)]))
+    mean, sd = (np.squeeze(a.reshape(*map(len, grids), -1), axis=-1 if a.shape[1] == 1 else ()) for a in found)
+    names = names_of(model)
+    return Interaction(
+        (names[pair[0]], names[pair[1]]), pair, (grids[0], grids[1]), mean, sd, outputs_of(model), len(over.X)
+    )
+
+
+def moved(table: np.ndarray, values: dict[int, np.ndarray]) -> np.ndarray:
+    """Copies of the table, one for each value, in which these columns have that value throughout."""
+    out = np.repeat(table[None], len(next(iter(values.values()))), axis=0)
+    for column, each in values.items():
+        out[:, :, column] = each[:, None]
+    return out
+
+
+def outputs_of(model: Any) -> tuple[str, ...]:
+    """What each column of an effect is about: the second of two classes, every class of more, or y itself."""
+    if not hasattr(model, "_log_proba"):
+        return ("",)
+    classes = [str(c) for c in model.classes_]
+    return (classes[1],) if len(classes) == 2 else tuple(classes)
+
+
+def _checked(grid: Any) -> np.ndarray:
+    values = np.asarray(grid, float)
+    if values.ndim != 1 or not values.size or not np.all(np.isfinite(values)):
+        raise ValueError(f"grid must be a list of finite numbers, got {grid!r}.")
+    return values
+
+
+def _latents(model: Any, blocks: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and deviations of sums of f, one column per latent function, on the scale of y.
+
+    The classes of a softmax have f_c minus the mean over the classes: a shift of all changes no prediction.
+    """
+    found = []
+    for latent in model._latents:
+        classes = latent.model.likelihood.latents
+        parts = np.eye(classes) - (1 / classes if classes > 1 else 0.0)
+        weights = parts[:, :, None, None] * np.broadcast_to(weight, blocks.shape[:2])
+        qs, share = posteriors(latent)
+        means, vars_ = (np.stack(part) for part in zip(*(moments(q.latent, blocks, weights) for q in qs), strict=True))
+        mean = np.einsum("k,k...->...", share, means)  # those of a mixture
+        found.append((mean, np.einsum("k,k...->...", share, vars_ + (means - mean) ** 2)))
+    mean, var = (np.concatenate(part).T for part in zip(*found, strict=True))
+    scale = getattr(model, "y_scale_", 1.0)
+    return scale * mean, scale * np.sqrt(var)

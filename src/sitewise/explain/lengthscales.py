@@ -1,0 +1,252 @@
+"""Lengthscales by column: their values, how well the data determine them, and `ard`, one for every column."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from sitewise.data import bucket
+from sitewise.estimators.distinct_rows import sample, start_lengthscale
+from sitewise.estimators.settings import method_of
+from sitewise.estimators.training import Approximate
+from sitewise.explain.effects import names_of, outputs_of
+from sitewise.fitted.integrated import IntegratedLatent
+from sitewise.fitted.latent import Latent, same_form
+from sitewise.fitted.sampled import Sampled
+from sitewise.kernels import Additive, Kernel, Pairwise, Shrunk, Stationary
+from sitewise.kernels.base import Product, Scaled, Sum, inner_names
+from sitewise.learning.curvature import Curvature, curvature
+from sitewise.learning.nested import Nested
+from sitewise.learning.search import Search
+from sitewise.parameters import Trainable, with_values
+from sitewise.process.precision import working_precision
+from sitewise.types import replace
+
+SPREAD = 0.25  # of ard="shrunk"
+_UNKNOWN = 10.0  # a standard error of log θ above this says that any value would do
+Term = tuple[str, int, float]  # a parameter, the place of an entry, and a factor
+Ends = Callable[[list[Term]], tuple[float, float, float]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Lengthscale:
+    """One lengthscale of a fitted kernel: about how far a column must move for the function to change.
+
+    names      the columns that it belongs to: one, or all that share it
+    output     the class, where each has its own kernel; else ""
+    value      in the units of the column
+    spreads    the same in standard deviations of the column (their geometric mean, if there are several columns)
+    error      standard error of log(value), about a share of the value; infinite where the evidence is flat (often that
+               of a column without effect); NaN where it was held, ended at a bound, or there is no maximum
+    low, high  the ends of the interval of the given level
+
+    A short lengthscale says that the function bends quickly along the column, not that it moves far: see `Importance`.
+    """
+
+    names: tuple[str, ...]
+    output: str
+    parameter: str
+    value: float
+    spreads: float
+    error: float
+    low: float
+    high: float
+
+
+def lengthscales_of(kernel: Kernel, columns: int) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
+    """The name of every lengthscale of a kernel, the columns that it sees, and its value: one number, or one each."""
+
+    def walk(part: Any, path: str, seen: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
+        if part.active_dims is not None:
+            seen = tuple(seen[i] for i in part.active_dims)
+        if hasattr(part, "lengthscale"):
+            yield f"{path}lengthscale", seen, np.asarray(part.lengthscale)
+            return
+        if isinstance(part, Pairwise):
+            seen = seen[: len(seen) // 2]
+        for where, each in inner_names(part):
+            yield from walk(each, f"{path}{where}.", seen)
+
+    return walk(kernel, "", tuple(range(columns)))
+
+
+def with_ard(kernel: Kernel, columns: int) -> Kernel:
+    """The kernel with a lengthscale for every column, each starting from the one that it has."""
+    found = list(lengthscales_of(kernel, columns))
+    if not found:
+        raise ValueError(
+            f"ard=True is for kernels with a lengthscale, which {type(kernel).__name__} has not; leave ard at False."
+        )
+    return with_values(kernel, {name: np.array(np.broadcast_to(value, len(seen))) for name, seen, value in found})
+
+
+def with_shrunk(kernel: Kernel, X: np.ndarray, start: bool, spread: float = SPREAD) -> Kernel:
+    """The kernel with a lengthscale for every column, each drawn towards a common one in the units of the columns.
+
+    With `start` the common one is that from which a search without a given kernel starts.
+    """
+    deviation = np.std(X, axis=0)
+    units = np.where(deviation > 0, deviation, 1.0)
+
+    def shrink(part: Any, seen: np.ndarray) -> Kernel:
+        if part.active_dims is not None:
+            seen = seen[list(part.active_dims)]
+        if isinstance(part, Sum | Product):
+            return replace(part, parts=tuple(shrink(each, seen) for each in part.parts))
+        if isinstance(part, Scaled):
+            return replace(part, base=shrink(part.base, seen))
+        if not isinstance(part, Stationary) or np.ndim(part.lengthscale):
+            raise ValueError(
+                f"ard='shrunk' is for stationary kernels with one lengthscale, and {type(part).__name__} is none; "
+                "leave ard at False, or build kernels.Shrunk yourself."
+            )
+        own = replace(part, active_dims=None)
+        if start:
+            own = replace(own, lengthscale=np.float64(start_lengthscale(sample(X)[:, seen] / units[seen])))
+        return Shrunk(own, np.zeros(len(seen)), spread, units[seen], active_dims=part.active_dims)
+
+    return shrink(kernel, np.arange(X.shape[1]))
+
+
+def start_lengthscales(X: np.ndarray) -> np.ndarray:
+    """Where a search for one lengthscale per column starts: as for scaled columns, in the units of each."""
+    spread = np.std(X, axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    return np.clip(start_lengthscale(sample(X) / spread) * spread, 1e-4, 1e5)
+
+
+def lengthscales(model: Any, level: float = 0.9) -> list[Lengthscale]:
+    """Those of a fitted estimator; `GPBase.lengthscales` describes the arguments."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
+    names, outputs = names_of(model), outputs_of(model)
+    spread = np.std(model._X[model._weight > 0], axis=0)
+    out = []
+    for number, latent in enumerate(model._latents):
+        kernels = latent.model.kernels
+        ends = _ends(model, latent, level)
+        many = isinstance(kernels, list)
+        for c, kernel in enumerate(kernels if many else [kernels]):
+            which = outputs[c] if many else outputs[number] if len(model._latents) > 1 else ""
+            for name, seen, value in lengthscales_of(kernel, len(names)):
+                each = [(column,) for column in seen] if value.ndim else [seen]
+                for i, (chosen, one) in enumerate(zip(each, np.ravel(value), strict=True)):
+                    parameter = f"kernel.{name}"
+                    error, relative_low, relative_high = ends(_terms(kernel, name, i, c, value.size))
+                    low, high = one * relative_low, one * relative_high
+                    scale = np.exp(np.mean(np.log(np.maximum(spread[list(chosen)], 1e-300))))
+                    called = tuple(names[j] for j in chosen)
+                    out.append(Lengthscale(called, which, parameter, float(one), float(one / scale), error, low, high))
+    return out
+
+
+def _terms(kernel: Kernel, name: str, place: int, output: int, count: int) -> list[Term]:
+    """The entries of the vector whose sum is log(lengthscale), up to a constant; outputs follow one another in it."""
+    *path, _ = name.split(".")
+    part: Any = kernel
+    for step in path:
+        part = part[int(step)] if step.isdigit() else getattr(part, step)
+    prefix = "kernel." + "".join(f"{step}." for step in path)
+    if isinstance(part, Shrunk):
+        spread = float(np.asarray(part.spread))
+        return [
+            (f"{prefix}base.lengthscale", output, 1.0),
+            (f"{prefix}deviations", output * count + place, spread),
+        ]
+    if isinstance(part, Additive):
+        shared = np.ndim(part.base.lengthscale) == 0
+        return [(f"{prefix}base.lengthscale", output if shared else output * count + place, 1.0)]
+    return [(f"kernel.{name}", output * count + place, 1.0)]
+
+
+def _ends(model: Any, latent: Latent | Sampled, level: float) -> Ends:
+    """Terms of log θ → its standard error, and the ends of an interval of θ relative to its value."""
+    reach = stats.norm.ppf(0.5 + level / 2)
+    # A `law` gives the error and the ends of factors @ (v − vector).
+    if isinstance(latent, Sampled):
+        trainable, draws = latent.samples.trainable, latent.samples.flat
+        vector = np.asarray(trainable.to_vector(latent.model))
+
+        def law(factors: np.ndarray) -> tuple[float, float, float]:
+            moved = (draws - vector) @ factors
+            low, high = np.quantile(moved, [0.5 - level / 2, 0.5 + level / 2])
+            return float(np.std(moved)), low, high
+    elif isinstance(latent, IntegratedLatent):
+        method = method_of(model)
+        assert isinstance(method, Approximate) and isinstance(method.learner, Nested)
+        trainable = Trainable.of(latent.model, method.learner.fixed, method.learner.train, tied=method.learner.tied)
+        vector = np.asarray(trainable.to_vector(latent.model))
+        alike = [same_form(part.model, latent.model) for part in latent.parts]  # averages have other kernels too
+        nodes = np.array([trainable.to_vector(part.model) for part in itertools.compress(latent.parts, alike)])
+        weight = latent.weight[alike] / np.sum(latent.weight[alike])
+
+        def law(factors: np.ndarray) -> tuple[float, float, float]:
+            moved = (nodes - vector) @ factors
+            centre = weight @ moved
+            error = float(np.sqrt(weight @ (moved - centre) ** 2))
+            return error, centre - reach * error, centre + reach * error
+    else:
+        trainable, vector, covariance, flat = _at_the_optimum(model, latent)
+
+        def law(factors: np.ndarray) -> tuple[float, float, float]:
+            used = factors != 0
+            inner = covariance[np.ix_(used, used)]
+            error = np.inf if np.any(flat & used) else float(np.sqrt(factors[used] @ inner @ factors[used]))
+            return error, -reach * error, reach * error
+
+    places = _places(trainable)
+
+    def ends(terms: list[Term]) -> tuple[float, float, float]:
+        factors = np.zeros(len(vector))
+        for name, place, factor in terms:
+            if name in places:
+                factors[places[name] + place] = factor
+        if not factors.any():
+            return np.nan, np.nan, np.nan
+        error, low, high = law(factors)
+        with np.errstate(over="ignore"):  # no upper end where the data do not determine it
+            return error, float(np.exp(low)), float(np.exp(high))
+
+    return ends
+
+
+def _at_the_optimum(model: Any, latent: Latent) -> tuple[Trainable, np.ndarray, np.ndarray, np.ndarray]:
+    """The vector of a fit, its covariance, and which entries the data leave open."""
+    method = method_of(model)
+    assert isinstance(method, Approximate)
+    weak = model._candidates(latent.data)[0].weak
+    learner = dataclasses.replace(method, weak=weak).learner_of(latent.model)
+    data = method.teaching(latent.model, latent.data)
+    if not isinstance(learner, Nested):
+        raise ValueError(
+            f"{model.method} does not end at a maximum of its objective, which standard errors need; fit with "
+            "method='hybrid', 'ep', 'vi' or 'laplace'."
+        )
+    with working_precision():
+        search = Search(learner, latent.model, data, bucket(data.rows), None, None)
+        trainable, vector = search.trainable, np.asarray(search.trainable.to_vector(search.model))
+        held = trainable.at_bound(vector, search.limits)
+        same = search.pair.final is None and data is latent.data
+        found = curvature(search.objective, latent.model, data, latent.sites if same else None, held)
+    return trainable, vector, *_covariance(found)
+
+
+def _covariance(found: Curvature) -> tuple[np.ndarray, np.ndarray]:
+    """The covariance, with flat directions apart (they would leave no maximum for the others), and which are flat."""
+    flat = -np.diagonal(found.hessian) < 1 / _UNKNOWN**2
+    return dataclasses.replace(found, free=found.free & ~flat).covariance, flat
+
+
+def _places(trainable: Trainable) -> dict[str, int]:
+    """Where the entries of each parameter begin in the vector; tied parameters share them."""
+    out, at = {}, 0
+    for p in trainable.parameters:
+        for name in next((group for group in trainable.tied if group[0] == p.name), (p.name,)):
+            out[name] = at
+        at += p.raw_size
+    return out

@@ -1,0 +1,96 @@
+"""Averages of predicted responses over rows, with bands: class probabilities, means of y, or ordered labels.
+
+The band has the quantiles of Σ_r w_r h(f(x_r)) over joint draws of f at the rows; see `effects`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from scipy import special
+
+from sitewise.fitted.averages import posteriors
+from sitewise.fitted.latent import Latent
+from sitewise.numerics.dense.cholesky import semidefinite_root
+from sitewise.predict import Posterior
+
+_DRAWS = 1000  # from which the band of a response is taken
+
+
+def responses(
+    model: Any, blocks: np.ndarray, share: np.ndarray, ends: list[float]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, deviation and quantiles of averages of the predicted response: one row per value, one column per output."""
+    mixtures = [posteriors(latent) for latent in model._latents]
+    labels = getattr(model, "label_values_", None)
+    found = []
+    for rows in blocks:
+        # The same noise for all values of the column, so that the band is smooth along it.
+        values = _drawn(mixtures, rows, np.random.default_rng(0), labels)
+        average = np.einsum("srk,r->sk", values, share)
+        found.append((average.mean(axis=0), average.std(axis=0), *np.quantile(average, ends, axis=0)))
+    mean, sd, low, high = (np.stack(part) for part in zip(*found, strict=True))
+    few = isinstance(model._latents[0], Latent)
+    if few and model._latents[0].model.likelihood.latents == 1:  # else it would take minutes
+        mean = np.einsum("grk,r->gk", _predicted(model, blocks), share)
+    return mean, sd, low, high
+
+
+def _predicted(model: Any, blocks: np.ndarray) -> np.ndarray:
+    """What the model predicts at the rows: class probabilities, or E[y]; (values, rows, K)."""
+    qs = [latent.at(blocks.reshape(-1, blocks.shape[2])) for latent in model._latents]
+    if hasattr(model, "_log_proba"):
+        table = np.exp(model._log_proba(qs))
+        table = table[:, 1:] if table.shape[1] == 2 else table
+    elif hasattr(model, "label_values_"):
+        table = (np.exp(model._label_logs(qs)) @ model.label_values_)[:, None]
+    else:
+        table = model._plain(qs[0]).y_moments()[0][:, None]
+    return table.reshape(*blocks.shape[:2], -1)
+
+
+def _drawn(
+    mixtures: Sequence[tuple[list[Posterior], np.ndarray]],
+    rows: np.ndarray,
+    rng: np.random.Generator,
+    labels: np.ndarray | None,
+) -> np.ndarray:
+    """Responses at the rows, f drawn jointly from the posterior of every latent function: (draws, rows, K).
+
+    `labels` are the numbers that ordered labels stand for.
+    """
+    if len(mixtures) == 1:
+        draws = joint_draws(*mixtures[0], rows, rng, _DRAWS)
+        return np.concatenate([_responses_of(q.likelihood, f, len(rows), labels) for q, f in draws])
+    # One class against the rest, divided by the sum: in logarithms, as all may be tiny.
+    logs = []
+    for mixture in mixtures:
+        parts = [
+            np.asarray(q.likelihood.log_prob(jnp.ones_like(f), jnp.asarray(f)))
+            for q, f in joint_draws(*mixture, rows, rng, _DRAWS)
+        ]
+        logs.append(rng.permutation(np.concatenate(parts)))  # nodes of one class have nothing to do with another's
+    return special.softmax(np.stack(logs, axis=-1), axis=-1)
+
+
+def _responses_of(likelihood: Any, f: np.ndarray, rows: int, labels: np.ndarray | None) -> np.ndarray:
+    if labels is not None:
+        each = (likelihood.log_prob(jnp.full(f.shape, float(k)), jnp.asarray(f)) for k in range(len(labels)))
+        return sum(value * np.exp(np.asarray(log)) for value, log in zip(labels, each, strict=True))[:, :, None]
+    if likelihood.latents > 1:
+        return np.swapaxes(special.softmax(f.reshape(len(f), -1, rows), axis=1), 1, 2)
+    return np.asarray(likelihood.response_mean(jnp.asarray(f)))[:, :, None]
+
+
+def joint_draws(
+    qs: list[Posterior], weight: np.ndarray, rows: np.ndarray, rng: np.random.Generator, draws: int
+) -> Iterator[tuple[Posterior, np.ndarray]]:
+    """Draws of f at the rows from a mixture: each Gaussian with as many of them as its weight gives it."""
+    ends = np.round(draws * np.cumsum(weight)).astype(int)
+    for q, count in zip(qs, np.diff(ends, prepend=0), strict=True):
+        if count:
+            mean, cov = (np.asarray(a) for a in q.f_joint(rows))
+            yield q, mean + rng.standard_normal((count, len(mean))) @ semidefinite_root(cov).T

@@ -1,0 +1,146 @@
+"""A picture of the evidence around a fitted optimum: how well the data determine lengthscale and variance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sitewise.checks import at_least
+from sitewise.estimators.settings import method_of
+from sitewise.estimators.training import Approximate
+from sitewise.explain.effect_display import parts_of, wrapped
+from sitewise.fitted.latent import Latent
+from sitewise.kernels import Stationary
+from sitewise.learning.nested import Nested
+from sitewise.means import Zero
+from sitewise.parameters import walk
+from sitewise.priors import FullPrior
+from sitewise.surface import evidence_surface
+from sitewise.types import replace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_REGION = 2.3  # nats: half the 90 % quantile of χ² with two degrees of freedom
+_LEVELS = (0.5, _REGION, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+
+
+class SurfaceDisplay:
+    """The evidence of a fitted model over lengthscale and standard deviation of the kernel, and its optimum.
+
+    Attributes
+    ----------
+    lengthscale, deviation : the values along the axes; with several lengthscales the first is a factor of them all
+    evidence : in nats, in the units of y, shape (deviations, lengthscales); NaN where inference did not converge
+    fitted : (lengthscale or 1, standard deviation) of the fitted kernel
+    caption : what is drawn, in words
+    figure_, ax_ : the matplotlib objects, after `plot`
+    """
+
+    figure_: Figure
+    ax_: Axes
+
+    def __init__(
+        self, lengthscale: np.ndarray, deviation: np.ndarray, evidence: np.ndarray, fitted: tuple[float, float],
+        name: str = "evidence", factor: bool = False,
+    ) -> None:  # fmt: skip
+        self.lengthscale, self.deviation, self.evidence = lengthscale, deviation, evidence
+        self.fitted, self.name, self.factor = fitted, name, factor
+        self.caption = (
+            f"Lines: by how many nats the {name} evidence is below its largest value here; inside the thick line lie "
+            "the values that the data do not rule out (about 90 %). Star: the fitted values. The noise is held."
+        )
+
+    @classmethod
+    def from_estimator(cls, model: Any, *, points: int = 15, reach: float = 1.5, ax: Any = None) -> Self:
+        """Compute and draw the surface of a fitted estimator of one latent function.
+
+        Parameters
+        ----------
+        points : values along each axis; the evidence is computed points² times
+        reach : how far the axes go on either side of the fitted values, in natural logarithms
+
+        It is for full GPs with a stationary kernel and mean zero; other hyperparameters keep their fitted values.
+        """
+        estimator, _ = parts_of(model, cls.__name__)
+        check_is_fitted(estimator)
+        at_least("points", points, 3)
+        latent = _drawable(estimator)
+        kernel, method = latent.model.kernels, method_of(estimator)
+        assert isinstance(kernel, Stationary) and isinstance(method, Approximate)
+        learner: Any = method.learner
+        pair = learner.pair(latent.model) if isinstance(learner, Nested) else learner
+        # With several lengthscales the inputs are measured in them, and the axis is a factor of all.
+        scale = np.asarray(kernel.lengthscale)
+        many = scale.ndim > 0
+        columns = slice(None) if kernel.active_dims is None else list(kernel.active_dims)
+        rows = replace(latent.data, X=latent.data.X[:, columns] / (scale if many else 1.0))
+        start = 1.0 if many else float(scale), float(np.sqrt(kernel.variance))
+        log_l, log_s = (np.linspace(np.log(at) - reach, np.log(at) + reach, points) for at in start)
+        found = evidence_surface(
+            pair.inference, pair.evidence, rows, log_l, log_s, likelihood=latent.model.likelihood, kernel=type(kernel)
+        )
+        values = np.where(found.code == 0, found.evidence, np.nan)
+        values -= float(np.sum(estimator._weight * estimator._log_unit(estimator._y, estimator._side)))
+        return cls(np.exp(log_l), np.exp(log_s), values, start, pair.evidence.name, many).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw, on an Axes or in a figure of its own."""
+        from matplotlib import pyplot, ticker
+
+        own = ax is None
+        if own:
+            ax = pyplot.subplots(figsize=(5.4, 5.0), layout="constrained")[1]
+        below = np.nanmax(self.evidence) - self.evidence
+        levels = [level for level in _LEVELS if level < np.nanmax(below)] or [float(np.nanmax(below)) / 2 or 1.0]
+        filled = [0.0, *levels, max(float(np.nanmax(below)), levels[-1] * 1.01)]
+        ax.contourf(self.lengthscale, self.deviation, below, filled, cmap="Greys", alpha=0.6)
+        widths = [2.2 if level == _REGION else 0.8 for level in levels]
+        lines = ax.contour(self.lengthscale, self.deviation, below, levels, colors="black", linewidths=widths)
+        ax.clabel(lines, fmt="%g", fontsize=8)
+        failed = ~np.isfinite(self.evidence)
+        if np.any(failed):
+            at = np.argwhere(failed)
+            ax.plot(self.lengthscale[at[:, 1]], self.deviation[at[:, 0]], "x", color="black", label="no result")
+        ax.plot(*self.fitted, "*", markersize=14, color="white", markeredgecolor="black", label="fitted")
+        ax.set(
+            xscale="log", yscale="log", title="Evidence, nats below its top",
+            xlabel="factor of all lengthscales" if self.factor else "lengthscale",
+            ylabel="standard deviation of the function",
+        )  # fmt: skip
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter(ticker.NullFormatter())
+        ax.legend(fontsize="small", loc="lower right")
+        self.ax_, self.figure_ = ax, ax.figure
+        if own:
+            self.figure_.supxlabel(wrapped(self.caption, 80), fontsize=8)
+        return self
+
+
+def _drawable(model: Any) -> Latent:
+    """The latent function, if its evidence has two axes; else a ValueError that says why not."""
+    latents = model._latents
+    if len(latents) > 1 or latents[0].model.likelihood.latents > 1:
+        raise ValueError("A surface is of one latent function; fit two classes, such as one class against the rest.")
+    (latent,) = latents
+    if not isinstance(latent, Latent):
+        raise ValueError("A surface is of an approximate evidence, which mcmc has not; fit with method='hybrid'.")
+    prior = latent.model.prior
+    if not isinstance(prior, FullPrior):
+        raise ValueError(
+            "A surface is of the full GP; fit without inducing inputs and with structure='full', on fewer rows."
+        )
+    if not isinstance(prior.mean, Zero):
+        raise ValueError("A surface has no axis for the mean; fit with a likelihood or settings that need none.")
+    others = [p.name for p, _ in walk(prior.kernel) if p.name not in ("lengthscale", "variance")]
+    if not isinstance(prior.kernel, Stationary) or others:
+        raise ValueError(
+            "A surface has the axes lengthscale and variance; fit with one of the kernels RBF, Matern12, Matern32 and "
+            f"Matern52, not {type(prior.kernel).__name__}."
+        )
+    return latent

@@ -1,0 +1,1 @@
+"""A fitted latent function, whatever the estimator."""

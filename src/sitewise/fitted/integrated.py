@@ -1,0 +1,76 @@
+"""One latent function whose hyperparameters are integrated out: a Gaussian approximation at every node."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from sitewise.data import Data
+from sitewise.fitted.latent import Latent
+from sitewise.fitted.mixture import Functions, Mixture
+from sitewise.learning.integration import Integrated
+from sitewise.process import memory
+
+_SLIGHT = 1e-4  # nodes of smaller weight change no prediction
+
+
+@dataclasses.dataclass(frozen=True)
+class IntegratedLatent(Latent):
+    """The `Latent` of the optimum, whose sites, evidences and rows left out it has, and predictions of all nodes.
+
+    parts     one for each node that has weight
+    weight    their shares, which add up to 1
+    """
+
+    parts: tuple[Latent, ...]
+    weight: np.ndarray
+
+    @staticmethod
+    def made(main: Latent, parts: tuple[Latent, ...], weight: np.ndarray) -> IntegratedLatent:
+        return IntegratedLatent(main.model, main.data, main.sites, main.posterior, parts, weight)
+
+    @staticmethod
+    def at_nodes(main: Latent, data: Data, found: Sequence[tuple[float, Integrated]]) -> IntegratedLatent:
+        """With the nodes of an integral, or of several (for other kernels), each with its share."""
+        nodes = [(share * node.weight, node) for share, one in found for node in one.nodes]
+        kept = [(w, node) for w, node in nodes if w > _SLIGHT]
+        weight = np.array([w for w, _ in kept])
+        if main.model.prior.dense:  # every node keeps a matrix of its own for predictions
+            memory.require_full(data.rows, main.model.likelihood.latents, len(kept))
+        parts = tuple(Latent.of(node.model, data, node.sites) for _, node in kept)
+        return IntegratedLatent.made(main, parts, weight / np.sum(weight))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, ((self.model, self.data, self.sites), self.parts, self.weight)
+
+    def at(self, X: np.ndarray) -> Mixture:
+        """The marginals of f at new rows, with one component for every node."""
+        each = [part.at(X) for part in self.parts]
+        mean, var = (np.concatenate([getattr(q, name) for q in each], axis=1) for name in ("mean", "var"))
+        return Mixture(_stacked([q.likelihood for q in each]), mean, var, weight=self.weight)
+
+    def joint(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of f; for several latent functions, those of each, on a leading axis."""
+        means, covs = (np.stack(a) for a in zip(*(part.joint(X) for part in self.parts), strict=True))
+        mean = np.einsum("k,k...->...", self.weight, means)
+        gap = means - mean
+        return mean, np.einsum("k,k...->...", self.weight, covs + gap[..., :, None] * gap[..., None, :])
+
+    def draw(self, seed: int, X: np.ndarray, samples: int) -> Functions:
+        """Joint draws of f, each at a node that is chosen by its weight."""
+        counts = np.random.default_rng(seed).multinomial(samples, self.weight)
+        each = [part.draw(seed + k, X, int(n)) for k, (part, n) in enumerate(zip(self.parts, counts, strict=True)) if n]
+        return Functions(_stacked([one.likelihood for one in each]), np.concatenate([one.f for one in each]))
+
+
+def _stacked(likelihoods: list[Any]) -> Any:
+    """Likelihoods whose parameters have a leading axis, one after the other."""
+    return jax.tree.map(lambda *a: np.concatenate(a), *likelihoods)
+
+
+def _remade(main: tuple[Any, ...], parts: tuple[Latent, ...], weight: np.ndarray) -> IntegratedLatent:
+    return IntegratedLatent.made(Latent.of(*main), parts, weight)

@@ -1,0 +1,174 @@
+"""One fitted latent function: prior × sites at the training rows.
+
+`Latent` here and `Sampled` in sampled.py have the same methods: at(X), joint(X), draw(seed, X, samples).  Both have
+`model` for the hyperparameters and `data` for the rows; predictions need nothing else.  Where programs are traced,
+training rows are padded to a `bucket`, so that folds share compiled programs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sitewise.arrays import programs
+from sitewise.arrays.engine import on_host, to_host
+from sitewise.data import Data, bucket
+from sitewise.evidence import conditioned
+from sitewise.fitted.mixture import Functions, Mixture, by_block, padded, repeated
+from sitewise.inference import Inference, Solution
+from sitewise.inference.solve import solve
+from sitewise.inference.start import first_sites, pad_rows
+from sitewise.learning.base import all_evidences
+from sitewise.likelihoods import Likelihood
+from sitewise.model import Model
+from sitewise.predict import Posterior, posterior
+from sitewise.priors import Marginals
+from sitewise.priors.classes import ClassPosterior
+from sitewise.priors.full import FullPosterior
+from sitewise.process.precision import working_precision
+from sitewise.rows import Values, on_rows
+from sitewise.sites import Sites
+
+
+class Left(NamedTuple):
+    """Each row left out: mean and (co)variance of f there without it, and the influence of the row on the posterior."""
+
+    mean: np.ndarray
+    var: np.ndarray
+    influence: np.ndarray
+
+
+_traced_posterior = programs.jit(posterior)
+_traced_marginals = programs.jit(lambda q, X: q.f(X))
+_traced_joint = programs.jit(lambda q, X: q.f_joint(X))
+_traced_draw = programs.jit(lambda q, key, X, samples: q.f_samples(key, X, samples), static_argnums=3)
+_BLOCK = 2048  # new rows that are predicted at a time
+
+
+def _left_out(model: Model, data: Data, sites: Sites) -> Values:
+    likelihood, data, q, sites = conditioned(model, data, sites)
+    return on_rows(_left_rows, None, likelihood, data, q, sites)[0]
+
+
+def _left_rows(_: None, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> tuple[Values, Values]:
+    share = jnp.minimum(data.weight, 1.0)
+    left = q.cavity(sites, share)
+    # The cavity of several latent values has the rows on its first axis.
+    return tuple(jnp.moveaxis(a, 0, -1) for a in (left.mean, left.f_var, q.influence(sites, share))), ()
+
+
+_traced_left_out = programs.jit(_left_out)
+
+
+@dataclasses.dataclass(frozen=True)
+class Latent:
+    """The posterior is derived from the data and the sites, and derived again after unpickling."""
+
+    model: Model
+    data: Data
+    sites: Sites
+    posterior: Posterior
+
+    @staticmethod
+    def of(model: Model, data: Data, sites: Sites) -> Latent:
+        with working_precision():
+            if model.prior.host and on_host():
+                model, sites = to_host((model, sites))
+                return Latent(model, data, sites, posterior(model, data, sites))
+            rows = bucket(data.rows)
+            data = data.pad(rows)
+            sites = Sites(*(np.asarray(pad_rows(a, rows)) for a in sites))
+            return Latent(model, data, sites, jax.tree.map(np.asarray, _traced_posterior(model, data, sites)))
+
+    @property
+    def _on_host(self) -> bool:
+        return self.model.prior.host and on_host()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Latent.of, (self.model, self.data, self.sites)
+
+    def rows_uncorrelated(self) -> bool:
+        """Whether no row is correlated with another: B = I + W½KW½ is diagonal up to rounding."""
+        q = self.posterior.latent
+        if np.sum(self.data.weight > 0) <= 1:
+            return False
+        if isinstance(q, ClassPosterior):
+            H = np.abs(np.asarray(q.H))  # L⁻¹W½, diagonal where L is
+            return bool(np.max(np.tril(H, -1)) < 1e-6 * np.max(H))
+        if isinstance(q, FullPosterior):
+            L = np.asarray(q.L)
+            # B_ij = L_ij L_jj where B is diagonal but for this entry.
+            return bool(np.max(np.abs(np.tril(L, -1) * np.diag(L))) < 1e-6 * np.max(np.diag(L) ** 2 - 1))
+        return False
+
+    def evidences(self, names: tuple[str, ...]) -> dict[str, float]:
+        with working_precision():
+            return all_evidences(self.model, self.data, self.sites, names)
+
+    def at(self, X: np.ndarray) -> Mixture:
+        """The marginals of f at new rows."""
+        with working_precision():
+            if self._on_host:
+                parts = [self.posterior.f(X[at : at + _BLOCK]) for at in range(0, len(X), _BLOCK)]
+                mean, var = (np.concatenate(column) for column in zip(*parts, strict=True))
+            else:
+                mean, var = by_block(lambda X: _traced_marginals(self.posterior, X), X)
+            return Mixture.gaussian(self.model.likelihood, mean, var)
+
+    def joint(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance matrix of f; for several latent functions, those of each, on a leading axis."""
+        rows, latents = len(X), self.model.likelihood.latents
+        with working_precision():
+            if self._on_host:
+                mean, cov = self.posterior.f_joint(X)
+            else:
+                mean, cov = (np.asarray(a) for a in _traced_joint(self.posterior, padded(X, bucket(rows))))
+        if latents > 1:
+            every = np.arange(latents)
+            mean, cov = (
+                mean.reshape(latents, -1),
+                cov.reshape(latents, -1, latents, len(mean) // latents)[every, :, every],
+            )
+        return mean[..., :rows], cov[..., :rows, :rows]
+
+    def draw(self, seed: int, X: np.ndarray, samples: int) -> Functions:
+        """Joint draws of f; several latent functions are on the second axis."""
+        with working_precision():
+            if self._on_host:
+                f = np.asarray(self.posterior.f_samples(jax.random.key(seed), X, samples))
+            else:
+                f = np.asarray(_traced_draw(self.posterior, jax.random.key(seed), padded(X, bucket(len(X))), samples))
+        if self.model.likelihood.latents > 1:
+            f = np.moveaxis(f, 0, 1)
+        return Functions(repeated(self.model.likelihood, samples), f[..., : len(X)])
+
+    def leave_out(self) -> Left:
+        """The distinct training rows, and padding, each left out."""
+        with working_precision():
+            if self._on_host:
+                found = _left_out(*to_host((self.model, self.data, self.sites)))
+            else:
+                found = _traced_left_out(self.model, self.data, self.sites)
+            return Left(*(np.moveaxis(np.asarray(a), -1, 0) for a in found))
+
+
+def infer(method: Inference, model: Model, data: Data, known: Sites, at: np.ndarray) -> tuple[Latent, Solution]:
+    """Sites of `data` at the hyperparameters of `model`; rows `at` start from the sites `known`."""
+    host = model.prior.host and on_host()
+    filled = to_host(data) if host else data.pad(bucket(data.rows))
+    with working_precision():
+        start = Sites(*(np.array(a) for a in first_sites(model.likelihood, filled)))
+        start.nat1[..., at], start.prec[..., at] = known
+        solution = solve(method, model, filled, start)
+    return Latent.of(model, data, Sites(*(np.asarray(a)[..., : data.rows] for a in solution.sites))), solution
+
+
+def same_form(one: Model, other: Model) -> bool:
+    """The same classes, settings and shapes of parameters: the values of one can start the other."""
+    shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(model)] for model in (one, other)]
+    kinds: list[Any] = [jax.tree.structure(model) for model in (one, other)]
+    return kinds[0] == kinds[1] and shapes[0] == shapes[1]

@@ -1,0 +1,1 @@
+"""Dense matrices: factorisations, triangular products, Gaussian conditioning."""

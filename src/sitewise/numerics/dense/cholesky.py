@@ -1,0 +1,128 @@
+"""Cholesky factors, and the sequence of jitters that every factorisation uses.
+
+A matrix that rounding has made indefinite is factorised with the smallest jitter of `JITTERS` that suffices, and that
+jitter is part of the result.  Where none suffices the result is NaN, which callers turn into an `Outcome`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy.linalg import solve_triangular
+
+from sitewise.arrays.engine import Array, is_host, namespace
+from sitewise.numerics.dense import lapack
+from sitewise.numerics.dense.triangular import lower_inverse, plus_diagonal
+
+_Result = TypeVar("_Result", bound=tuple[Array, ...])
+
+
+def cholesky(a: Array) -> Array:
+    """Lower Cholesky factor; NaN where `a` is not positive definite.  A NumPy matrix is overwritten."""
+    if is_host(a):
+        return lapack.cholesky(a)
+    return lax.linalg.cholesky(a, symmetrize_input=False)
+
+
+JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # jitters, as shares of the diagonal
+
+
+def with_least_jitter(attempt: Callable[[Array], _Result], like: Array, first: int = 0) -> tuple[_Result, Array]:
+    """attempt(jitter) with the smallest jitter of `JITTERS` for which its first number is finite, and that jitter.
+
+    `like` is an array of the kind that `attempt` works on.  The program holds one copy of `attempt`, and only what it
+    returns passes through the loop: a factor that is used only inside `attempt` is neither copied nor converted to
+    another layout.
+    """
+    if is_host(like):
+        for jitter in JITTERS[first:]:
+            result = attempt(np.float64(jitter))
+            if np.isfinite(result[0]):
+                break
+        return result, np.float64(jitter)
+    jitters = jnp.asarray(JITTERS, like.dtype)
+    nothing = jax.tree.map(lambda a: jnp.full(a.shape, jnp.nan, a.dtype), jax.eval_shape(attempt, jitters[0]))
+
+    def failed(state: tuple[Array, _Result]) -> Array:
+        position, (found, *_) = state
+        return (position == first) | ((position < len(JITTERS)) & ~jnp.isfinite(found))
+
+    def again(state: tuple[Array, _Result]) -> tuple[Array, _Result]:
+        return state[0] + 1, attempt(jitters[state[0]])
+
+    position, result = lax.while_loop(failed, again, (jnp.full((), first, jnp.int32), nothing))
+    return result, jitters[position - 1]
+
+
+def jittered_cholesky(a: Array, first: int = 0) -> tuple[Array, Array]:
+    """Cholesky factor of `a` plus the smallest jitter of `JITTERS` with which it factorises, and that jitter.
+
+    Jitters are shares of the diagonal, entry by entry, so that a row of large numbers does not dominate the others.
+    The first one is 0, or with first=1 it is 1e-12, which is about the rounding error of the factorisation itself.
+    The factor is NaN if the last one (1e-4) does not suffice.
+    """
+    return _least_jittered(a, first) if is_host(a) else _jittered_cholesky(a, first)
+
+
+def _least_jittered(a: Array, first: int) -> tuple[Array, Array]:
+    xp = namespace(a)
+
+    def attempt(jitter: Array) -> tuple[Array, Array]:
+        factor = cholesky(plus_diagonal(xp.array(a), jitter * xp.diagonal(a)))
+        # A failed factorisation is NaN throughout, and a NaN in `a` reaches the last entry of the diagonal.
+        return factor[-1, -1], factor
+
+    (_, factor), jitter = with_least_jitter(attempt, a, first)
+    return factor, jitter
+
+
+_jittered_cholesky = jax.custom_jvp(_least_jittered, nondiff_argnums=(1,))
+
+
+@_jittered_cholesky.defjvp
+def _jittered_cholesky_jvp(
+    first: int, primals: tuple[Array], tangents: tuple[Array]
+) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """dL = L Φ(L⁻¹ dA L⁻ᵀ), where Φ keeps the lower triangle and halves the diagonal; the jitter is held constant."""
+    L, jitter = _jittered_cholesky(primals[0], first)
+    half = solve_triangular(L, tangents[0], lower=True)
+    inner = solve_triangular(L, half.T, lower=True).T
+    kept = jnp.tril(inner) - 0.5 * jnp.diag(jnp.diagonal(inner))
+    return (L, jitter), (L @ kept, jnp.zeros_like(jitter))
+
+
+def safe_root(w: Array) -> Array:
+    """√w with a finite derivative at w = 0 (padded rows)."""
+    xp = namespace(w)
+    return xp.where(w > 0, xp.sqrt(xp.where(w > 0, w, 1.0)), 0.0)
+
+
+def whitener(K: Array) -> tuple[Array, Array]:
+    """T = L⁻ᵀ with L Lᵀ = K, so that Tᵀ K T = I, and the jitter that was needed."""
+    L, jitter = jittered_cholesky(K)
+    return lower_inverse(L).T, jitter
+
+
+def inverse_root(A: Array) -> tuple[Array, Array, Array]:
+    """(L⁻¹, ½ log|A|, jitter) with L Lᵀ = A.  Multiplying by L⁻¹ is a matrix product, which is faster than a solve."""
+    L, jitter = jittered_cholesky(A)
+    xp = namespace(L)
+    return lower_inverse(L), xp.sum(xp.log(xp.diagonal(L))), jitter
+
+
+def eigen(a: Array) -> tuple[Array, Array]:
+    """Eigenvalues of a symmetric matrix, in increasing order, and its eigenvectors as columns."""
+    values, vectors = namespace(a).linalg.eigh(a)
+    return values, vectors
+
+
+def semidefinite_root(a: Array) -> Array:
+    """A matrix R with R Rᵀ = a for a positive semi-definite `a`; eigenvalues that rounding made negative count as 0."""
+    xp = namespace(a)
+    values, vectors = eigen(a)
+    return vectors * xp.sqrt(xp.maximum(values, 0.0))

@@ -1,0 +1,328 @@
+"""Conditioning a Gaussian on Gaussian sites, and its pullback.
+
+`gaussian_sites` conditions a zero-mean Gaussian N(0, K) on Gaussian sites exp(b_i g_i − ½ w_i g_i²).  With w ≥ 0
+
+    B = I + W½ K W½ = L Lᵀ,   V = L⁻¹ W½ K,   Σ = K − VᵀV = (K⁻¹ + W)⁻¹
+    mean = Σ b,   var = diag Σ,   log_z = log ∫ N(g; 0, K) exp(bᵀg − ½ gᵀWg) dg = −½ log|B| + ½ bᵀ mean
+
+(R&W eqs. 3.26–3.27 and 3.32.)  The eigenvalues of B are at least one, so no jitter is needed however
+singular K is.  A row with w = 0 drops out exactly, so that padding changes no result.  The pullback is
+analytic and reuses L; with R = W½ B⁻¹ W½, G = I − K R, α = b − W mean:
+
+    dlog_z = −½ tr(R dK) + ½ αᵀ dK α − ½ Σ (var_i + mean_i²) dw_i + meanᵀ db
+    dmean  = G dK α + Σ (db − mean ∘ dw),    dvar_i = (G dK Gᵀ)_ii − Σ_j Σ_ij² dw_j
+
+Rounding can still make B indefinite, where sites are precise and K is huge: eps·w·K > 1.  Every factorisation
+is therefore one of `jittered_cholesky`, and the jitter that was needed is part of the result (`Marginals.jitter`,
+`Stats.jitter`).  Where no jitter suffices the result is NaN, which the callers turn into an `Outcome`.
+
+Where precisions are negative the same formulas hold with signs (`signed_sites`), and the result is NaN unless
+K⁻¹ + W is positive definite.  Known values decide which algebra is used.  A program that does not know them is compiled
+for w ≥ 0, and gives NaN otherwise, unless the caller announces negative ones by `signed`.
+
+Arrays are NumPy's or JAX's (`arrays.engine`).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from sitewise.arrays.engine import Array, cond, is_host, namespace
+from sitewise.numerics.dense.cholesky import cholesky, jittered_cholesky, safe_root, with_least_jitter
+from sitewise.numerics.dense.signed_sites import may_be_negative, signed_factor, signed_weights
+from sitewise.numerics.dense.triangular import (
+    gram,
+    lower_gram,
+    lower_inverse,
+    lower_solve,
+    lower_times,
+    lower_transposed_solve,
+    plus_diagonal,
+    scaled_by,
+    symmetric_product,
+)
+from sitewise.types import fixed, module
+
+
+class Conditioned(NamedTuple):
+    mean: Array
+    var: Array
+    log_z: Array
+    jitter: Array  # what `cholesky.jittered_cholesky` needed, usually 0
+
+
+def site_factor(K: Array, w: Array) -> tuple[Array, Array, Array]:
+    """(L, √w, jitter) with L Lᵀ = I + W½ K W½."""
+    root = _root(w)
+    L, jitter = jittered_cholesky(_B(K, root))
+    return L, root, jitter
+
+
+def _root(w: Array) -> Array:
+    """√w; NaN where a precision is negative, which on the host `may_be_negative` has excluded."""
+    return safe_root(w) if is_host(w) else jnp.where(w < 0, jnp.nan, safe_root(w))
+
+
+def _B(K: Array, root: Array) -> Array:
+    return plus_diagonal(scaled_by(K, root), 1.0)
+
+
+def _variances(K: Array, w: Array, left: Array, reduction: Array) -> Array:
+    """diag K − reduction, the diagonal of K − VᵀV; or where a site leaves little of the prior variance that of
+    W^{−½} (I − B⁻¹) W^{−½}, which is equal.
+
+    K − VᵀV has an error of eps·K.  Where the posterior variance is 1e-9·K, dividing the site out (cavities, EP,
+    leave-one-out) would leave nothing but that error.  In 1 − w_i var_i = (B⁻¹)_ii = `left` nothing cancels.
+    """
+    xp = namespace(K, w)
+    prior = xp.diagonal(K)
+    # Rounding can make a variance negative that is tiny compared with that of the prior.
+    var = xp.maximum(prior - reduction, xp.finfo(K.dtype).eps * prior)
+    return xp.where((w > 0) & (left < 0.5), (1 - left) / _nonzero(w), var)
+
+
+def _nonzero(w: Array) -> Array:
+    """w, and 1 where w is 0, for use as a divisor."""
+    return namespace(w).where(w > 0, w, 1.0)
+
+
+class Weights(NamedTuple):
+    """What predictions need: the factor L of B, √|w|, α = K⁻¹ mean.
+
+    Where precisions may be negative the rows are in another order, and each has a sign (`signed_sites`).
+    """
+
+    L: Array
+    root: Array
+    alpha: Array
+    order: Array | None = None
+    sign: Array | None = None
+
+
+def site_weights(K: Array, b: Array, w: Array) -> Weights:
+    """α = b − w·mean is written as √w B⁻¹ (b/√w) where w > 0.
+
+    The difference loses log₁₀(K·w) digits, and predictions far from the data are K·α.  This is computed once, and not
+    in a loop: a program that does not know the precisions uses the algebra for any sign.
+    """
+    if may_be_negative(w, True):
+        found = signed_factor(K, w)
+        return Weights(found.L, found.root, signed_weights(found, K, b, w), found.order, found.sign)
+    L, root, _ = site_factor(K, w)
+    column, rest = _split_nat1(K, b, w, root)
+    return Weights(L, root, _weights(L, root, lower_solve(L, column), rest))
+
+
+def _weights(L: Array, root: Array, column: Array, rest: Array) -> Array:
+    return root * lower_transposed_solve(L, column) + rest
+
+
+def _split_nat1(K: Array, b: Array, w: Array, root: Array) -> tuple[Array, Array]:
+    """W^{−½}(b − W K rest), and `rest`, which is b at the rows whose precision is 0."""
+    xp = namespace(K, b, w)
+    seen = w > 0
+    rest = xp.where(seen, 0.0, b)
+    return xp.where(seen, b / xp.where(seen, root, 1.0), 0.0) - root * (K @ rest), rest
+
+
+@module
+class Factors:
+    """The matrices that `condition_on_sites` computes: H = L⁻¹ W½, so that R = HᵀH; V = H K; α = K⁻¹ mean.
+
+    Where the site of every row determines it well (`determined`, see `_well_determined`), everything follows from R
+    alone, and V is not computed (the field holds H).  R = (K + W⁻¹)⁻¹, so that with no other matrix product
+
+        Σ = W⁻¹ − W⁻¹ R W⁻¹,    Gᵀ = I − R K = R W⁻¹.
+
+    These lose −log₁₀(w·var) digits, which is why V exists.
+
+    Where precisions may be negative, each row of H and V has a sign: R = HᵀSH, Σ = K − VᵀSV.
+    """
+
+    H: Array = fixed()
+    V: Array = fixed()
+    alpha: Array = fixed()
+    determined: Array | None = fixed()
+    sign: Array | None = fixed(default=None)
+
+    def R(self) -> Array:
+        # A program may ask for it inside a branch, whose results do not exist outside; XLA finds equal expressions.
+        return self._computed_R if is_host(self.H) else self._R()
+
+    @functools.cached_property
+    def _computed_R(self) -> Array:
+        return self._R()
+
+    def _R(self) -> Array:
+        return lower_gram(self.H) if self.sign is None else symmetric_product(self.H, self.signed(self.H))
+
+    def R_times(self, x: Array) -> Array:
+        return self.H.T @ self.signed(self.H @ x)
+
+    def signed(self, x: Array) -> Array:
+        """S x."""
+        return x if self.sign is None else (self.sign * x.T).T
+
+
+def _well_determined(w: Array, left: Array, mask: Array) -> Array:
+    """Whether w·var = 1 − left is above 64 √eps for every row that counts.
+
+    That is 1e-6 in double precision, where the error of w·var is about 1e-14.
+    """
+    xp = namespace(w, left, mask)
+    return xp.all(~mask | ((w > 0) & (1 - left > 64 * xp.sqrt(xp.finfo(left.dtype).eps))))
+
+
+def condition_on_sites(
+    K: Array, b: Array, w: Array, mask: Array | None = None, signed: bool = False
+) -> tuple[Conditioned, Factors]:
+    """The formulas at the top of this file, and the factors that they use.
+
+    With a mask of the rows that count, the cheaper formulas of `Factors` are used if the numbers allow it; the
+    variances of the other rows are then wrong.
+    """
+    if may_be_negative(w, signed):
+        return _condition_on_signed_sites(K, b, w)
+    xp = namespace(K, b, w)
+    L, root, jitter = site_factor(K, w)
+    # Σb = K α.  K b − VᵀV b is equal to it, but where a site is a million times as precise as the prior (large counts)
+    # it loses six digits.
+    column, rest = _split_nat1(K, b, w, root)
+    alpha = _weights(L, root, lower_solve(L, column), rest)
+    H = lower_inverse(L) * root
+    mean = K @ alpha
+    log_z = -xp.sum(xp.log(xp.diagonal(L))) + 0.5 * b @ mean
+    left = xp.sum(H * H, axis=0) / _nonzero(w)
+
+    def from_prior() -> tuple[Array, Array]:
+        V = lower_times(H, K)
+        return V, xp.minimum(_variances(K, w, left, xp.sum(V * V, axis=0)), xp.diagonal(K))
+
+    if mask is None:
+        V, var = from_prior()
+        return Conditioned(mean, var, log_z, jitter), Factors(H, V, alpha, None)
+    determined = _well_determined(w, left, mask)
+
+    def from_sites() -> tuple[Array, Array]:
+        return H, xp.minimum(xp.where(w > 0, (1 - left) / _nonzero(w), xp.inf), xp.diagonal(K))
+
+    V, var = cond(determined, from_sites, from_prior)
+    return Conditioned(mean, var, log_z, jitter), Factors(H, V, alpha, determined)
+
+
+def _condition_on_signed_sites(K: Array, b: Array, w: Array) -> tuple[Conditioned, Factors]:
+    """The same with the factor of `signed_sites`.  A variance may be larger than that of the prior."""
+    xp = namespace(K, b, w)
+    found = signed_factor(K, w)
+    L, order, root, sign, jitter = found
+    back = xp.argsort(order)
+    alpha = signed_weights(found, K, b, w)[back]
+    mean = K @ alpha
+    log_z = -xp.sum(xp.log(xp.diagonal(L))) + 0.5 * b @ mean
+    H = lower_inverse(L) * root
+    V = lower_times(H, xp.asarray(K)[order])
+    factors = Factors(H[:, back], V, alpha, None, sign)
+    left = (sign @ (H * H))[back] / _nonzero(w)
+    return Conditioned(mean, _variances(K, w, left, sign @ (V * V)), log_z, jitter), factors
+
+
+def covariance(K: Array, w: Array, factors: Factors) -> Array:
+    """Σ."""
+
+    def from_precision() -> Array:
+        inverse = 1 / _nonzero(w)
+        return plus_diagonal(-scaled_by(factors.R(), inverse), inverse)
+
+    def from_prior() -> Array:
+        return K - (
+            gram(factors.V) if factors.sign is None else symmetric_product(factors.V, factors.signed(factors.V))
+        )
+
+    return from_prior() if factors.determined is None else cond(factors.determined, from_precision, from_prior)
+
+
+def mean_on_sites(K: Array, b: Array, w: Array, signed: bool = False) -> tuple[Conditioned, Array]:
+    """As `condition_on_sites`, with w ≥ 0 at a third of the cost or less, and α; not for differentiation.
+
+    `var` holds min(K_ii, 1/w_i), which is an upper bound of the variance if w ≥ 0, and else the variance.
+    """
+    if may_be_negative(w, signed):
+        out, factors = _condition_on_signed_sites(K, b, w)
+        return out, factors.alpha
+    xp = namespace(K, b, w)
+    root = _root(w)
+    column, rest = _split_nat1(K, b, w, root)
+
+    def attempt(jitter: Array) -> tuple[Array, Array]:
+        B = _B(K, root)
+        L = cholesky(plus_diagonal(B, jitter * xp.diagonal(B)))
+        alpha = _weights(L, root, lower_solve(L, column), rest)
+        return xp.sum(xp.log(xp.diagonal(L))), alpha
+
+    (half_log_det, alpha), jitter = with_least_jitter(attempt, K)
+    mean = K @ alpha
+    log_z = 0.5 * b @ mean - half_log_det
+    prior = xp.diagonal(K)
+    return Conditioned(mean, prior / xp.maximum(1.0, w * prior), log_z, jitter), alpha
+
+
+_Residuals = tuple[Array, Array, Conditioned, Factors]
+
+
+def gaussian_sites(K: Array, b: Array, w: Array, signed: bool = False) -> Conditioned:
+    """Posterior mean, variances and log partition function of N(0, K) times Gaussian sites."""
+    if is_host(K, b, w):
+        return condition_on_sites(K, b, w)[0]
+    return _differentiable(K, b, w, may_be_negative(w, signed))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _differentiable(K: Array, b: Array, w: Array, signed: bool) -> Conditioned:
+    return condition_on_sites(K, b, w, signed=signed)[0]
+
+
+def _forward(K: Array, b: Array, w: Array, signed: bool) -> tuple[Conditioned, _Residuals]:
+    out, factors = condition_on_sites(K, b, w, signed=signed)
+    return out, (K, w, out, factors)
+
+
+# The pullback leaves out a derivative in the variances that is below this, in units of the variances and of the
+# derivative in log_z: it is then only the remaining error of an equation that was solved to 1e-8.
+NO_SLOPE = 1e-8
+
+
+def pull_prior(K: Array, w: Array, out: Conditioned, factors: Factors, bar: Conditioned) -> tuple[Array, Array]:
+    """The cotangents of K and b, given the cotangent `bar` of `out`."""
+    xp = namespace(K, w, bar.mean)
+    H, V, alpha, determined = factors.H, factors.V, factors.alpha, factors.determined
+    R = factors.R()
+    pulled = bar.mean - factors.R_times(K @ bar.mean)
+    outer = 0.5 * xp.outer(pulled + 0.5 * bar.log_z * alpha, alpha)
+    K_bar = outer + outer.T - 0.5 * bar.log_z * R
+
+    def with_variances(K_bar: Array) -> Array:
+        def from_prior() -> Array:
+            return plus_diagonal(-(H.T @ factors.signed(V)), 1.0)
+
+        Gt = from_prior() if determined is None else cond(determined, lambda: R / _nonzero(w), from_prior)
+        return K_bar + symmetric_product(Gt.T, bar.var[:, None] * Gt.T)
+
+    steep = xp.max(xp.abs(bar.var) * out.var) > NO_SLOPE * xp.abs(bar.log_z)
+    K_bar = cond(steep, with_variances, lambda K_bar: K_bar, K_bar)
+    b_bar = K @ pulled + bar.log_z * out.mean
+    return K_bar, b_bar
+
+
+def _backward(_: bool, residuals: _Residuals, bar: Conditioned) -> tuple[Array, Array, Array]:
+    K, w, out, factors = residuals
+    K_bar, b_bar = pull_prior(K, w, out, factors, bar)
+    cov = covariance(K, w, factors)
+    w_bar = -out.mean * (cov @ bar.mean) - (cov * cov) @ bar.var - 0.5 * bar.log_z * (out.var + out.mean**2)
+    return K_bar, b_bar, w_bar
+
+
+_differentiable.defvjp(_forward, _backward)

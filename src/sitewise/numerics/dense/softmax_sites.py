@@ -1,0 +1,294 @@
+"""Gaussian algebra of softmax models: a vector per class, and sites that depend on differences between classes only.
+
+K is one matrix for all classes, or one for each on a leading axis.  See `priors.classes` and decision 008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from sitewise.arrays.engine import Array, cond, is_host, namespace
+from sitewise.numerics.dense import cholesky, gaussian_sites, small_matrices
+from sitewise.numerics.dense.triangular import (
+    gram,
+    lower_gram,
+    lower_inverse,
+    lower_solve,
+    lower_times,
+    lower_transposed_solve,
+    plus_diagonal,
+    scaled_by,
+)
+
+
+class Conditioned(NamedTuple):
+    """One Gaussian vector per class, conditioned on sites that depend on differences between the classes only."""
+
+    mean: Array  # of g, (classes, n)
+    cross: Array  # covariance of the g of one row, (n, classes, classes)
+    log_z: Array
+    jitter: Array
+
+
+class Factors(NamedTuple):
+    """The matrices of `condition_on_sites`, one for each class except T, which is 0 at the rows without a site.
+
+    E = HᵀH,   (Σ_c E_c)⁻¹ = T Tᵀ,   F = E T,   V = H K,   N = (I − K E) T,   α = K⁻¹ E[f],   noise = 1/Σ_c w_c, or 0
+    """
+
+    H: Array
+    E: Array
+    T: Array
+    F: Array
+    V: Array
+    N: Array
+    alpha: Array
+    noise: Array
+
+
+_LEAST = 1e-100  # a smaller precision is not divided by: its products with others have too few digits
+
+
+def by_class(function: Callable[..., Any], K: Array, *each: Array) -> Any:
+    """function(K_c, …) of each class, the results on a leading axis; K is that of all classes, or has one for each.
+
+    One class after the other: factorisations in a batch wait for each other in XLA's threads, and two such batches at
+    the same time wait forever (seen in jaxlib 0.10.2 on two cores).
+    """
+    if is_host(K, *each):
+        classes = len(each[0])
+        results: list[np.ndarray] = []
+        for c in range(classes):
+            found = function(K if K.ndim == 2 else K[c], *[part[c] for part in each])
+            results = results or [np.empty((classes, *np.shape(one))) for one in found]
+            for result, one in zip(results, found, strict=True):
+                result[c] = one
+        return tuple(results)
+    if K.ndim == 2:
+        return lax.map(lambda parts: function(K, *parts), each)
+    return lax.map(lambda parts: function(*parts), (K, *each))
+
+
+class _Shifted(NamedTuple):
+    """What conditioning needs before any variance: H and E of each class, and LM LMᵀ = scale · Σ_c E_c · scale."""
+
+    H: Array
+    E: Array
+    LM: Array
+    scale: Array  # √noise
+    noise: Array
+    mean: Array
+    alpha: Array
+    log_z: Array
+    jitter: Array
+
+
+def _diagonal(K: Array) -> Array:
+    return namespace(K).diagonal(K, axis1=-2, axis2=-1)
+
+
+def _times(matrices: Array, x: Array) -> Array:
+    """A_c x_c of each class, or A x_c."""
+    return (matrices @ x[..., None])[..., 0]
+
+
+def _transposed(matrices: Array) -> Array:
+    return namespace(matrices).swapaxes(matrices, 1, 2)
+
+
+def inverse(w: Array) -> tuple[Array, Array]:
+    """Where a precision can be divided by, and its inverse there, else 0."""
+    xp = namespace(w)
+    large = w > _LEAST
+    return large, xp.where(large, 1 / xp.where(large, w, 1.0), 0.0)
+
+
+def _shrunk(K: Array, w: Array, X: Array, EX: Array) -> Array:
+    """(I − K E) X of each class, given E X.
+
+    It is equal to W⁻¹ E X, in which nothing cancels: under a wide prior the rounding error of the difference exceeds
+    the last steps of an iteration.
+    """
+    xp = namespace(K, w, EX)
+    large, inverses = inverse(w)
+    divided = inverses[..., None] * EX
+    return cond(xp.all(large), lambda: divided, lambda: xp.where(large[..., None], divided, X - K @ EX))
+
+
+def _left(K: Array, w: Array, E: Array, x: Array) -> Array:
+    """(I − E K) x of each class, as `_shrunk`."""
+    large, inverses = inverse(w)
+    rest = namespace(w, x).where(large, 0.0, x)
+    return _times(E, inverses * x - _times(K, rest)) + rest
+
+
+def _shifted(K: Array, b: Array, w: Array) -> _Shifted:
+    xp = namespace(K, b, w)
+
+    def one_class(K: Array, w: Array) -> tuple[Array, ...]:
+        L, root, jitter = gaussian_sites.site_factor(K, w)
+        H = lower_inverse(L) * root
+        return H, lower_gram(H), xp.sum(xp.log(xp.diagonal(L))), jitter
+
+    H, E, half_log_dets, jitters = by_class(one_class, K, w)
+    seen, noise = inverse(xp.sum(w, axis=0))
+    scale = cholesky.safe_root(noise)
+    M = plus_diagonal(scaled_by(xp.sum(E, axis=0), scale), xp.where(seen, 0.0, 1.0))
+    LM, jitter = cholesky.jittered_cholesky(M)
+
+    left = _left(K, w, E, b)
+    own = _times(K, left)
+    white = -lower_solve(LM, scale * xp.sum(left, axis=0))
+    s = scale * lower_transposed_solve(LM, white)
+    pulled = E @ s
+    shift = _shrunk(K, w, s[:, None], pulled[..., None])[..., 0]
+    log_z = 0.5 * xp.sum(b * own) + 0.5 * white @ white - xp.sum(half_log_dets) - xp.sum(xp.log(xp.diagonal(LM)))
+    return _Shifted(H, E, LM, scale, noise, own - shift, left + pulled, log_z, xp.maximum(jitter, xp.max(jitters)))
+
+
+def condition_on_sites(K: Array, b: Array, w: Array) -> tuple[Conditioned, Factors]:
+    """f_c ~ N(0, K_c) independent for each class c, times Π_i max_s Π_c exp(b_ci (f_ci − s) − ½ w_ci (f_ci − s)²).
+
+    The best s of a row is (Σ_c w_c f_c − Σ_c b_c)/Σ_c w_c, so that the site of a row has the precision matrix
+    diag(w) − wwᵀ/Σw (that of softmax, R&W eq. 3.38, if Σw = 1) and is invariant to a common shift; g = f − s.
+    With s integrated over instead, the sites are diagonal in h = f − s, which gives the algebra of R&W eqs. 3.43–3.47:
+
+        E_c = W_c½ B_c⁻¹ W_c½,  M = Σ_c E_c,  Σ_c = K_c − K_c E_c K_c,   s ~ N(M⁻¹r, M⁻¹),  r = −Σ_c (I − E_c K_c) b_c
+        f_c | s ~ N(Σ_c (b_c + w_c s), Σ_c),   Cov(h_c, h_e) = δ_ce Σ_c + N_c N_eᵀ,   N_c = (I − K_c E_c) M^{−½}
+
+    and maximising over s instead of integrating removes 1/Σw from every covariance within a row, and
+    ½ log(2π/Σw) from log_z.  A row with b = w = 0 drops out exactly.
+    """
+    xp = namespace(K, b, w)
+    found = _shifted(K, b, w)
+    T = found.scale[:, None] * lower_inverse(found.LM).T
+    F = found.E @ T
+    N = _shrunk(K, w, T, F)
+    (V,) = by_class(lambda K, H: (lower_times(H, K),), K, found.H)
+    own = _diagonal(K) - xp.sum(V * V, axis=1)
+    cross = xp.einsum("cij,eij->ice", N, N) - found.noise[:, None, None]
+    cross = cross + xp.eye(w.shape[0], dtype=K.dtype) * own.T[:, :, None]
+    factors = Factors(found.H, found.E, T, F, V, N, found.alpha, found.noise)
+    return Conditioned(found.mean, cross, found.log_z, found.jitter), factors
+
+
+def mean_on_sites(K: Array, b: Array, w: Array) -> Conditioned:
+    """As `condition_on_sites`, at about half the cost; `cross` holds `variance_bounds` alone."""
+    found = _shifted(K, b, w)
+    var = variance_bounds(_diagonal(K), w)
+    cross = namespace(var).eye(w.shape[0], dtype=K.dtype) * var.T[:, :, None]
+    return Conditioned(found.mean, cross, found.log_z, found.jitter)
+
+
+def variance_bounds(prior: Array, w: Array) -> Array:
+    """Upper bounds of the variances of g, given those of the prior, one for all classes or one for each.
+
+    g_c = f_c − Σ_e p_e f_e + constant, p = w/Σw, has at most the variance (1 − p_c)² K_c + Σ_{e≠c} p_e² K_e that it has
+    under the prior; and h_c has at most the variance 1/w_c.
+    """
+    xp = namespace(prior, w)
+    _, noise = inverse(xp.sum(w, axis=0))
+    large, widths = inverse(w)
+    p = w * noise
+    bound = (1 - 2 * p) * prior + xp.sum(p**2 * prior, axis=0)
+    return xp.where(large, xp.minimum(bound, widths - noise), bound)
+
+
+def covariance(K: Array, factors: Factors) -> Array:
+    """Cov(h_c, h_e) of all rows and classes as one matrix, class after class."""
+    flat = factors.N.reshape(-1, factors.N.shape[-1])
+    return with_blocks(flat @ flat.T, by_class(lambda K, V: (K - gram(V),), K, factors.V)[0])
+
+
+def with_blocks(matrix: Array, blocks: Array) -> Array:
+    """`matrix` plus the block diagonal matrix of `blocks`.  A NumPy matrix is changed in place."""
+    classes, n = blocks.shape[:2]
+    by_block = matrix.reshape(classes, n, classes, n)
+    if not is_host(matrix, blocks):
+        every = np.arange(classes)
+        return by_block.at[every, :, every, :].add(blocks).reshape(matrix.shape)
+    for c in range(classes):
+        by_block[c, :, c] += blocks[c]
+    return matrix
+
+
+def covariance_times(K: Array, w: Array, factors: Factors, x: Array) -> Array:
+    """`covariance` times x, (classes, n), without that matrix: Σ_c = K_c (I − E_c K_c)."""
+    shared = namespace(K, x).sum(_times(_transposed(factors.N), x), axis=0)
+    return _times(K, _left(K, w, factors.E, x)) + factors.N @ shared
+
+
+def pull_prior(K: Array, w: Array, var: Array, factors: Factors, bar: Conditioned) -> Array:
+    """The cotangent of K, given the cotangent `bar` of the result, whose variances are `var`.
+
+    With G_c = I − K_c E_c and A_cd = δ_cd G_c − N_c F_dᵀ, which is Cov(h_c, f_d) K_d⁻¹,
+
+        dlog_z = ½ Σ_d [α_dᵀ dK_d α_d − tr((E_d − F_d F_dᵀ) dK_d)]
+        dmean_c = Σ_d A_cd dK_d α_d,    dCov(h_c, h_e) = Σ_d A_cd dK_d A_edᵀ.
+
+    With D_ce the diagonal matrix of the derivatives in the covariance of g_c and g_e, S_c = Σ_e D_ce N_e and
+    Q = Σ_c N_cᵀ S_c, the last is
+
+        Σ_ce A_cdᵀ D_ce A_ed = G_dᵀ D_dd G_d − G_dᵀ S_d F_dᵀ − F_d S_dᵀ G_d + F_d Q F_dᵀ.
+    """
+    xp = namespace(K, bar.mean)
+    E, T, F, N, alpha = factors.E, factors.T, factors.F, factors.N, factors.alpha
+    pulled = _left(K, w, E, bar.mean)
+    pulled = pulled - F @ (T.T @ xp.sum(pulled, axis=0))  # Σ_c A_cdᵀ times the derivative in mean_c
+    outer = 0.5 * (pulled + 0.5 * bar.log_z * alpha)[:, :, None] * alpha[:, None, :]
+    K_bar = outer + _transposed(outer) - 0.5 * bar.log_z * (E - F @ _transposed(F))
+    D = xp.moveaxis(0.5 * (bar.cross + _transposed(bar.cross)), 0, -1)
+
+    def with_variances(K_bar: Array) -> Array:
+        n = N.shape[-1]
+        G = _shrunk(K, w, xp.eye(n, dtype=K.dtype), E)
+        S = xp.einsum("cei,eij->cij", D, N)
+        Q = N.reshape(-1, n).T @ S.reshape(-1, n)
+        own = xp.diagonal(D).T[:, :, None]
+        half = _transposed(G) @ (0.5 * own * G - S @ _transposed(F)) + 0.5 * (F @ Q) @ _transposed(F)
+        return K_bar + half + _transposed(half)
+
+    sd = xp.sqrt(var)
+    steep = xp.max(xp.abs(D) * sd[:, None] * sd[None]) > gaussian_sites.NO_SLOPE * xp.abs(bar.log_z)
+    K_bar = cond(steep, with_variances, lambda K_bar: K_bar, K_bar)
+    return xp.sum(K_bar, axis=0) if K.ndim == 2 else K_bar
+
+
+class LeftOut(NamedTuple):
+    """N(mean, cov) of one row with its site divided out, and log ∫ of it times that site."""
+
+    mean: Array
+    cov: Array
+    log_z: Array
+
+
+def without_site(mean: Array, cross: Array, b: Array, w: Array) -> LeftOut:
+    """Divide the site (b, w) of each row out of its N(mean, cross); classes on the last axes, rows first.
+
+    The site is exp(b̃ᵀf − ½ fᵀWf + (Σb)²/2Σw), W = diag(w) − wwᵀ/Σw, b̃ = b − wΣb/Σw.  The site and all that is computed
+    from the result are invariant to a common shift, which is given a variance here so that `cross` is invertible.
+    """
+    classes = mean.shape[-1]
+    eye = jnp.eye(classes, dtype=mean.dtype)
+    total = jnp.sum(w, axis=-1, keepdims=True)
+    share = w / jnp.where(total > 0, total, 1.0)
+    linear = b - share * jnp.sum(b, axis=-1, keepdims=True)
+    W = w[..., None] * (eye - share[..., None, :])
+    free = lax.stop_gradient(jnp.trace(cross, axis1=-2, axis2=-1) / classes)
+    L = small_matrices.small_cholesky(cross + free[..., None, None])
+    # cavity precision = Λ − W with Λ = (L Lᵀ)⁻¹:  I − LᵀWL = R Rᵀ,  cov = L R⁻ᵀR⁻¹ Lᵀ
+    Lt = jnp.swapaxes(L, -1, -2)
+    R = small_matrices.small_cholesky(eye - Lt @ W @ L)
+    root = jnp.swapaxes(small_matrices.small_lower_solve(R, Lt), -1, -2)
+    white = small_matrices.small_lower_solve(L, mean[..., None])[..., 0]  # L⁻¹ mean; Λ mean = L⁻ᵀ white
+    pulled = small_matrices.small_lower_solve(R, (white - (Lt @ linear[..., None])[..., 0])[..., None])[..., 0]
+    cavity_mean = (root @ pulled[..., None])[..., 0]
+    constant = 0.5 * jnp.sum(b, axis=-1) ** 2 / jnp.where(total > 0, total, 1.0)[..., 0]
+    log_det = jnp.sum(jnp.log(jnp.diagonal(R, axis1=-2, axis2=-1)), axis=-1)
+    log_z = log_det + 0.5 * jnp.sum(white**2, axis=-1) - 0.5 * jnp.sum(pulled**2, axis=-1) + constant
+    return LeftOut(cavity_mean, root @ jnp.swapaxes(root, -1, -2), log_z)

@@ -1,0 +1,117 @@
+"""Products with triangular and symmetric matrices that skip the zeros, or the half that follows by symmetry.
+
+NumPy matrices go to LAPACK; for JAX matrices most of the work is written as matrix products.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+from jax.typing import ArrayLike
+
+from sitewise.arrays.engine import Array, is_host
+from sitewise.numerics.dense import lapack
+
+
+def lower_inverse(L: Array, leaf: int = 0) -> Array:
+    """L⁻¹ by halves, [[A, 0], [C, D]]⁻¹ = [[A⁻¹, 0], [−D⁻¹CA⁻¹, D⁻¹]].
+
+    Nearly all of the work is matrix products, which run at about twice the rate of triangular solves.
+    """
+    if is_host(L):
+        return lapack.lower_inverse(L)
+    n = L.shape[0]
+    leaf = leaf or max(48, -(-n // 8))
+    if n <= leaf:
+        return solve_triangular(L, jnp.eye(n, dtype=L.dtype), lower=True)
+    half = -(-n // 32) * 16
+    A, D = lower_inverse(L[:half, :half], leaf), lower_inverse(L[half:, half:], leaf)
+    below = -(D @ (L[half:, :half] @ A))
+    return jnp.block([[A, jnp.zeros((half, n - half), L.dtype)], [below, D]])
+
+
+_HALVES = 128  # the number of columns from which two products are faster than one
+
+
+def _half(columns: int) -> int:
+    return -(-columns // 32) * 16 if columns >= _HALVES else columns
+
+
+def lower_times(H: Array, A: Array) -> Array:
+    """H A for a lower triangular H: the zeros above the diagonal are a quarter of the work."""
+    if is_host(H, A):
+        return lapack.lower_times(H, A)
+    h = _half(H.shape[0])
+    return H @ A if h == H.shape[0] else jnp.concatenate([H[:h, :h] @ A[:h], H[h:] @ A])
+
+
+def lower_gram(H: Array) -> Array:
+    """HᵀH for a lower triangular H, by the blocks [[A, 0], [C, D]]: half the work."""
+    if is_host(H):
+        return lapack.lower_gram(H)
+    h = _half(H.shape[0])
+    if h == H.shape[0]:
+        return H.T @ H
+    A, C, D = H[:h, :h], H[h:, :h], H[h:, h:]
+    side = C.T @ D
+    return jnp.block([[A.T @ A + C.T @ C, side], [side.T, D.T @ D]])
+
+
+def times_upper(A: Array, U: Array) -> Array:
+    """A U for an upper triangular U: the zeros below the diagonal are a quarter of the work."""
+    if is_host(A, U):
+        return A @ U
+    h = _half(U.shape[0])
+    return jnp.concatenate([A[:, :h] @ U[:h, :h], A @ U[:, h:]], axis=1)
+
+
+def symmetric_product(A: Array, B: Array) -> Array:
+    """AᵀB where it is known to be symmetric: three of its four blocks are computed."""
+    if is_host(A, B):
+        return A.T @ B
+    h = _half(A.shape[1])
+    top, corner = A[:, :h].T @ B, A[:, h:].T @ B[:, h:]
+    return jnp.block([[top[:, :h], top[:, h:]], [top[:, h:].T, corner]])
+
+
+def weighted_gram(A: Array, w: Array) -> Array:
+    """Aᵀ diag(w) A."""
+    return symmetric_product(A, w[:, None] * A)
+
+
+def gram(A: Array) -> Array:
+    """AᵀA."""
+    return A.T @ A if is_host(A) else symmetric_product(A, A)
+
+
+def lower_solve(L: Array, x: Array) -> Array:
+    """L⁻¹x for a lower triangular L."""
+    return lapack.lower_solve(L, x) if is_host(L, x) else solve_triangular(L, x, lower=True)
+
+
+def lower_transposed_solve(L: Array, x: Array) -> Array:
+    """L⁻ᵀx for a lower triangular L."""
+    return lapack.lower_solve(L, x, True) if is_host(L, x) else solve_triangular(L, x, lower=True, trans=1)
+
+
+def upper_solve(U: Array, x: Array) -> Array:
+    """U⁻¹x for an upper triangular U."""
+    return lapack.upper_solve(U, x) if is_host(U, x) else solve_triangular(U, x, lower=False)
+
+
+def scaled_by(A: Array, scale: Array) -> Array:
+    """diag(scale) A diag(scale)."""
+    out = A * scale
+    if is_host(out):
+        out *= scale[:, None]
+        return out
+    return scale[:, None] * out
+
+
+def plus_diagonal(A: Array, diagonal: ArrayLike) -> Array:
+    """A + diag(diagonal).  A NumPy matrix is changed in place."""
+    if is_host(A, diagonal):
+        np.einsum("ii->i", A)[...] += diagonal
+        return A
+    return A + jnp.diag(jnp.broadcast_to(jnp.asarray(diagonal, A.dtype), A.shape[:1]))

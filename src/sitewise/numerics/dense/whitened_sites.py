@@ -1,0 +1,71 @@
+"""Prior times sites in whitened coordinates, for chains that move along the columns of the prior's factor."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.linalg import solve_triangular
+
+from sitewise.numerics.dense.cholesky import cholesky, jittered_cholesky, safe_root
+from sitewise.numerics.dense.triangular import lower_gram, lower_inverse
+
+
+class Whitened(NamedTuple):
+    """N(0, A Aᵀ) times Gaussian sites in the coordinates z of g = A z: z ~ N(z_mean, M⁻¹), M = L Lᵀ."""
+
+    z_mean: jax.Array
+    L: jax.Array
+    log_z: jax.Array
+
+
+def whitened_sites(A: jax.Array, b: jax.Array, w: jax.Array) -> Whitened:
+    """M = I + AᵀWA,  z_mean = M⁻¹Aᵀb,  log_z = −½ log|M| + ½ bᵀA z_mean.
+
+    A is lower triangular.  This is as well conditioned as `gaussian_sites`, and A is never inverted:
+    g = A(z_mean + L⁻ᵀu), u ~ N(0, I).
+    """
+    G = safe_root(w)[:, None] * A
+    L, _ = jittered_cholesky(lower_gram(G) + jnp.eye(A.shape[0], dtype=A.dtype))
+    pulled = solve_triangular(L, A.T @ b, lower=True)
+    log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * pulled @ pulled
+    return Whitened(solve_triangular(L, pulled, lower=True, trans=1), L, log_z)
+
+
+class Split(NamedTuple):
+    """N(0, Q⁻¹) as the sum of a part a and independent noise of standard deviations sd: g = a + sd∘ε.
+
+    Given g, a ~ N(pull g, root rootᵀ).
+    """
+
+    pull: jax.Array
+    root: jax.Array
+    sd: jax.Array
+
+
+def independent_part(A: jax.Array, w: jax.Array) -> Split:
+    """The split with as much independent noise as Q = (AAᵀ)⁻¹ + W allows, in proportion to 1/diag Q.
+
+    With D = c/diag Q and S = D½ Q D½, Q⁻¹ − D is positive definite iff S < I, which sets c; then
+    a | g has mean (I − DQ)g and covariance D − DQD = D½(I − S)D½.
+    """
+    eye = jnp.eye(A.shape[0], dtype=A.dtype)
+    Q = lower_gram(lower_inverse(A)) + jnp.diag(w)
+    scale = 1 / jnp.sqrt(jnp.diagonal(Q))
+    S = scale[:, None] * Q * scale[None, :]
+    x = lax.fori_loop(0, 40, lambda _, x: (lambda y: y / jnp.linalg.norm(y))(S @ x), jnp.ones(A.shape[0], A.dtype))
+    share = 0.95 / (x @ S @ x / (x @ x))  # power iteration gives a lower bound of the largest eigenvalue
+
+    def too_large(state: tuple[jax.Array, jax.Array]) -> jax.Array:
+        share, root = state
+        return (share > 1e-12) & ~jnp.all(jnp.isfinite(root))
+
+    def reduce(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        share = 0.7 * state[0]
+        return share, cholesky(eye - share * S)
+
+    share, root = lax.while_loop(too_large, reduce, (share, cholesky(eye - share * S)))
+    sd = jnp.sqrt(share) * scale
+    return Split(eye - sd[:, None] ** 2 * Q, sd[:, None] * root, sd)

@@ -1,0 +1,1 @@
+"""Markov chains in time: filter, smoother, products with the covariance, draws, derivatives."""

@@ -1,0 +1,278 @@
+"""The GP prior of a time series as a Markov chain of s states: the numbers of the full GP in O(n s³), memory O(n s²).
+
+The kernel gives the chain (`kernels.state_space`); conditioning on sites is a filter and a smoother
+(`numerics.markov.filtering`).  Rows may come in any order, at equal times and with gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sitewise import means
+from sitewise.arrays import rowwise
+from sitewise.arrays.engine import Array, cond, is_host, namespace, put
+from sitewise.checks import at_least, known
+from sitewise.kernels import Kernel
+from sitewise.kernels.state_space import check_form, form, shortest, states_of, truncation_error
+from sitewise.numerics.markov import chain_draws, chain_products, filtering
+from sitewise.priors.base import LatentPosterior, Prior, one_latent
+from sitewise.priors.full import FullPrior
+from sitewise.priors.markov.markov_gram import MarkovGram, unsorted
+from sitewise.sites import Sites
+from sitewise.types import fixed, module, replace, static
+
+_MANY, _PIECE = 2048, 4096  # rows from which on, and rows at a time, the chain is made
+_LARGEST_ERROR = 0.01  # of a periodic kernel that is cut off after some harmonics
+
+
+@module
+class MarkovPrior(Prior):
+    """A prior of one input column, time.
+
+    harmonics  of a periodic kernel that are kept; `kernels.state_space.truncation_error` says what the others amount to
+    series     the column whose values name independent series that share all parameters; None: one series
+    """
+
+    kernel: Kernel = fixed()
+    mean: means.Mean = fixed(default=means.Zero())
+    harmonics: int = static(default=7)
+    series: int | None = static(default=None)
+
+    structure: ClassVar[str] = "markov"
+    about: ClassVar[str] = "The rows are a series in time; the GP is computed as a Markov chain."
+    host: ClassVar[bool] = True
+
+    def check(self, columns: int, latents: int) -> None:
+        at_least("harmonics", self.harmonics, 1)
+        wanted = 1 if self.series is None else 2
+        if columns != wanted or self.series not in (None, 0, 1):
+            raise ValueError(
+                f"A Markov prior is for inputs of one column, the time, or of two with series=0 or 1 for the number of "
+                f"the column that names the series; got {columns} with series={self.series}. Use Model.full or "
+                "Model.sparse for other inputs."
+            )
+        super().check(1, latents)
+        one_latent(self, latents)
+        check_form(self.kernel)
+        if all(known(leaf) for leaf in jax.tree.leaves(self.kernel)):
+            error = truncation_error(self.kernel, self.harmonics)
+            if error > _LARGEST_ERROR:
+                raise ValueError(
+                    f"{self.harmonics} harmonics leave out {error:.2g} of the variance of a periodic kernel with so "
+                    "small a lengthscale; raise harmonics, or use Model.full."
+                )
+
+    def least(self) -> dict[str, float]:
+        """Lengthscales of periodic parts, where `check` would refuse shorter ones."""
+        return shortest(self.kernel, self.harmonics, 0.99 * _LARGEST_ERROR, "kernel")
+
+    def check_rows(self, X: np.ndarray) -> None:
+        super().check_rows(self.time(X))
+
+    def suits(self, columns: int, latents: int) -> bool:
+        """Whether `check` has nothing to refuse."""
+        try:
+            self.check(columns, latents)
+        except ValueError:
+            return False
+        return True
+
+    def time(self, X: Array) -> Array:
+        """The column of times, as a table."""
+        return X if self.series is None else X[:, 1 - self.series][:, None]
+
+    def name(self, X: Array) -> Array:
+        """The series of each row."""
+        return namespace(X).zeros_like(X[:, 0]) if self.series is None else X[:, self.series]
+
+    def _rows(self, X: Array) -> tuple[Array, Array]:
+        """The order of the rows in time, series by series; and for each row in that order its step, time and start."""
+        xp = namespace(X)
+        time, name = self.time(X)[:, 0], self.name(X)
+        order = xp.lexsort((time, name))
+        time, name = time[order], name[order]
+        first = xp.concatenate([xp.ones(1, bool), name[1:] != name[:-1]])[: len(time)]
+        step = xp.where(first, 0.0, time - xp.roll(time, 1))
+        return order, xp.stack([step, time, first.astype(time.dtype)])
+
+    def gram(self, X: Array) -> MarkovGram:
+        return self.gram_with_pull(X)[0]
+
+    def gram_with_pull(self, X: Array) -> tuple[MarkovGram, Callable[[MarkovGram], MarkovPrior]]:
+        order, rows = self._rows(X)
+        piece = _PIECE if X.shape[0] > _MANY else 0
+        (A, Q, h), _ = rowwise.apply(_chain, self.harmonics, self.kernel, (rows,), piece)
+        xp, time = namespace(A), self.time(X)
+        (A, Q, h), end = (xp.moveaxis(a, -1, 0) for a in (A, Q, h)), xp.zeros((1, *A.shape[:2]), A.dtype)
+        chain = xp.concatenate([A, end]), xp.concatenate([Q, end]), xp.concatenate([end[:, 0], h])
+        gram = MarkovGram(*chain, order, self.mean.at(time))
+
+        def pull(bar: MarkovGram) -> MarkovPrior:
+            both = xp.stack([xp.moveaxis(a[:-1], 0, -1) for a in (bar.A, bar.Q)])
+            _, sums = rowwise.apply(_pull_chain, self.harmonics, self.kernel, (both, rows), piece)
+            if is_host(bar.mean, *jax.tree.leaves(self)):
+                mean = self.mean.pull(time, bar.mean)
+            else:
+                mean = jax.vjp(lambda mean: mean.at(time), self.mean)[1](bar.mean)[0]
+            return replace(self, kernel=jax.tree.unflatten(jax.tree.structure(self.kernel), sums), mean=mean)
+
+        return gram, pull
+
+    def draw(self, key: Array, X: Array, samples: int) -> Array:
+        """Joint draws of f at these rows, one per row of the result, O(rows) each."""
+        gram = self.gram(X)
+        return gram.mean + chain_draws.of_chain(gram.chain, key, samples)[:, gram.places()]
+
+    def as_full(self) -> Prior:
+        return FullPrior(self.kernel, self.mean) if self.series is None else self
+
+    def posterior(self, X: Array, sites: Sites) -> MarkovPosterior:
+        gram = self.gram(X)
+        out = gram.condition_with_factor(sites, None)[1]
+        states = filtering.states(gram.chain, out)
+        seen = np.ones(gram.h.shape[1])
+        return MarkovPosterior(self, X, sites, X[gram.order], *states, out.r, out.N, seen, self.mean)
+
+
+def _chain(harmonics: int, kernel: Kernel, rows: tuple[Array]) -> tuple[tuple[Array, ...], tuple[()]]:
+    """A, Q and h of each row, with the rows last.  A series starts with the prior covariance of its state."""
+    dtype = rows[0].dtype
+
+    def one(step: Array, time: Array, first: Array) -> tuple[Array, ...]:
+        P, A, Q, h = form(kernel, harmonics, step, time)
+        found = jnp.where(first > 0, 0.0, A), jnp.where(first > 0, P, Q), h
+        return tuple(a.astype(dtype) for a in found)
+
+    return jax.vmap(one, in_axes=-1, out_axes=-1)(*rows[0]), ()
+
+
+def _pull_chain(
+    harmonics: int, kernel: Kernel, rows: tuple[Array, Array]
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """The cotangent of the kernel, given those of A and Q."""
+    (A_bar, Q_bar), at = rows
+    by_kernel = jax.vjp(lambda kernel: _chain(harmonics, kernel, (at,))[0][:2], kernel)[1]((A_bar, Q_bar))[0]
+    return (), tuple(jax.tree.leaves(by_kernel))
+
+
+@module
+class MarkovPosterior(LatentPosterior):
+    """q(f) between the rows: of a new time, what the rows before and those after say of the state.
+
+    rows  the inputs in the order of time
+    m, P  mean and covariance of the state at each row given the sites up to it; one more, empty, before the first
+    r, N  of the steps to the rows, as in `numerics.markov.filtering`; zeros after the last
+    seen  of the states: 1 for those of f, or of the part of f that this is
+    mean  of what this is the posterior of; the prior's is that of f
+    """
+
+    prior: MarkovPrior = fixed()
+    X: Array = fixed()
+    sites: Sites = fixed()
+    rows: Array = fixed()
+    m: Array = fixed()
+    P: Array = fixed()
+    r: Array = fixed()
+    N: Array = fixed()
+    seen: Array = fixed()
+    mean: means.Mean = fixed()
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.prior.kernel
+
+    def part(self, chosen: tuple[int, ...], mean: means.Mean) -> MarkovPosterior:
+        """The same chain, of which other states are looked at."""
+        return replace(self, seen=states_of(self.prior.kernel, self.prior.harmonics, chosen), mean=mean)
+
+    def parts_joint(self, X_new: Array, parts: Sequence[tuple[int, ...]]) -> tuple[Array, Array]:
+        xp, rows = namespace(self.X, X_new), X_new.shape[0]
+        each = [states_of(self.prior.kernel, self.prior.harmonics, chosen) for chosen in parts]
+        mean, cov = self._joint(xp.concatenate([X_new] * len(parts)), np.repeat(each, rows, axis=0))
+        return mean.reshape(len(parts), rows), cov.reshape(len(parts), rows, len(parts), rows)
+
+    def _places(self, X_new: Array) -> Array:
+        """How many rows of the data come before each new one."""
+        xp, prior = namespace(self.rows, X_new), self.prior
+        if prior.series is None:
+            return xp.searchsorted(self.rows[:, 0], X_new[:, 0], side="right")
+        both = xp.concatenate([self.rows, X_new])
+        new = xp.arange(len(both)) >= len(self.rows)
+        order = xp.lexsort((new, prior.time(both)[:, 0], prior.name(both)))
+        return unsorted(order, xp.cumsum(~new[order]))[len(self.rows) :]
+
+    def marginals(self, X_new: Array) -> tuple[Array, Array]:
+        xp, prior, count = namespace(self.rows, X_new), self.prior, len(self.rows)
+        place = self._places(X_new)
+        time, name = prior.time(X_new)[:, 0], prior.name(X_new)
+        before, after = (self.rows[xp.clip(at, 0, count - 1)] for at in (place - 1, place))
+        first = (place == 0) | (prior.name(before) != name)
+        last = (place == count) | (prior.name(after) != name)
+        since = xp.where(first, 0.0, time - prior.time(before)[:, 0])
+        until = xp.where(last, 0.0, prior.time(after)[:, 0] - time)
+        at = xp.stack([since, until, time, first.astype(time.dtype), last.astype(time.dtype)])
+        seen = xp.broadcast_to(xp.asarray(self.seen)[:, None], (len(self.seen), len(X_new)))
+        rows = at, seen, *(xp.moveaxis(a[place], 0, -1) for a in (self.m, self.P, self.r, self.N))
+        (mean, var), _ = rowwise.apply(_between, prior.harmonics, prior.kernel, rows)
+        return self.mean.at(prior.time(X_new)) + mean, var
+
+    def _among(self, X_new: Array, seen: Array) -> tuple[MarkovGram, Sites, Array]:
+        """New rows among those of the data, as the last ones and without sites, each of which looks at some of the
+        states; and their places in the order of time."""
+        xp = namespace(self.X, X_new, *self.sites)
+        none = xp.zeros(X_new.shape[0], self.X.dtype)
+        gram = self.prior.gram(xp.concatenate([self.X, X_new]))
+        place = gram.places()[self.X.shape[0] :]
+        gram = replace(gram, h=put(gram.h, place + 1, gram.h[place + 1] * seen))
+        return gram, Sites(*(xp.concatenate([a, none]) for a in self.sites)), place
+
+    def _all_alike(self, rows: int) -> Array:
+        """The states that each of so many rows looks at."""
+        xp = namespace(self.seen)
+        return xp.broadcast_to(xp.asarray(self.seen)[None], (rows, self.seen.shape[0]))
+
+    def joint(self, X_new: Array) -> tuple[Array, Array]:
+        mean, cov = self._joint(X_new, self._all_alike(len(X_new)))
+        return self.mean.at(self.prior.time(X_new)) + mean, cov
+
+    def _joint(self, X_new: Array, seen: Array) -> tuple[Array, Array]:
+        """Without the mean."""
+        gram, sites, place = self._among(X_new, seen)
+        q, factor = gram.condition_with_factor(sites, None)
+        xp, rows = namespace(q.mean), self.X.shape[0]
+        cov = chain_products.block(chain_products.Generators.of(factor), xp.sort(place))
+        ranks = xp.argsort(xp.argsort(place))
+        return (q.mean - gram.mean)[rows:], cov[ranks][:, ranks]
+
+    def draw(self, key: Array, X_new: Array, samples: int) -> Array:
+        """O(rows) for each draw; where a precision is negative, from the covariance matrix of the new rows."""
+        xp = namespace(*self.sites)
+
+        def along() -> Array:
+            gram, sites, place = self._among(X_new, self._all_alike(len(X_new)))
+            drawn = chain_draws.given_sites(gram.chain, *gram.sorted_sites(sites), key, samples)
+            return self.mean.at(self.prior.time(X_new)) + drawn[:, place]
+
+        return cond(xp.any(self.sites.prec < 0), lambda: super(MarkovPosterior, self).draw(key, X_new, samples), along)
+
+
+def _between(harmonics: int, kernel: Kernel, rows: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[()]]:
+    """Mean and variance of f at a time, less the prior mean, from the states of the rows around it."""
+
+    def one(at: Array, seen: Array, m: Array, P: Array, r: Array, N: Array) -> tuple[Array, Array]:
+        since, until, time, first, last = at
+        start, A, Q, h = form(kernel, harmonics, since, time)
+        h = seen * h
+        m, P = jnp.where(first > 0, 0.0, A @ m), jnp.where(first > 0, start, A @ P @ A.T + Q)
+        A = jnp.where(last > 0, 0.0, form(kernel, harmonics, until, time).A)
+        a, r, N = P @ h, A.T @ r, A.T @ N @ A
+        p = h @ a
+        return h @ m + a @ r, jnp.maximum(p - a @ N @ a, jnp.finfo(p.dtype).eps * p)
+
+    mean, var = jax.vmap(one, in_axes=-1)(*rows)
+    return (mean.astype(rows[0].dtype), var.astype(rows[0].dtype)), ()

@@ -1,0 +1,1 @@
+"""The process around the mathematics: precision, device, memory, threads, files, journals, progress."""

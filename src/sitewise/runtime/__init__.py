@@ -1,1 +1,0 @@
-"""The process around the mathematics: precision, device, memory, files, resuming, progress; nothing of models."""

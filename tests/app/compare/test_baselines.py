@@ -1,0 +1,92 @@
+"""The rivals: right where the truth is theirs, with distributions that hold what they promise."""
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from sitewise.app.compare.baselines import score_rival, task_of
+from sitewise.errors import UserError
+from sitewise.likelihoods import BY_NAME
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(240, 2))
+F = X[:, 0] - 0.5 * X[:, 1]
+TRAIN, TEST = slice(0, 160), slice(160, 240)
+E = RNG.uniform(0.5, 3.0, 240)
+TRIALS = RNG.integers(3, 15, 240).astype(float)
+NOISE = RNG.uniform(0.1, 2.0, 240)
+KINDS = {
+    "probit": (np.where(RNG.uniform(size=240) < special.expit(2 * F), "yes", "no"), {}),
+    "gaussian": (F + 0.5 * RNG.normal(size=240), {}),
+    "student_t": (F + 0.3 * RNG.standard_t(2, size=240), {}),
+    "poisson": (RNG.poisson(np.exp(0.5 * F)).astype(float), {}),
+    "negative_binomial": (RNG.poisson(E * np.exp(0.5 * F)).astype(float), {"exposure": E}),
+    "binomial": (RNG.binomial(TRIALS.astype(int), special.expit(F)).astype(float), {"trials": TRIALS}),
+    "gamma": (np.exp(0.5 * F) * RNG.gamma(4.0, 0.25, 240), {}),
+    "beta": (np.clip(special.expit(F + 0.5 * RNG.normal(size=240)), 1e-6, 1 - 1e-6), {}),
+    "heteroscedastic_gaussian": (F + NOISE * RNG.normal(size=240), {"noise": NOISE}),
+}
+
+
+def _scored(name, likelihood, rows=TRAIN):
+    y, side = KINDS[likelihood]
+    sides = ({k: v[r] for k, v in side.items()} for r in (rows, TEST))
+    return score_rival(name, likelihood, X[rows], y[rows], X[TEST], y[TEST], *sides)
+
+
+@pytest.mark.parametrize("likelihood", KINDS)
+def test_a_linear_truth_is_found_by_the_linear_model(likelihood):
+    found = _scored("linear", likelihood)
+    y = KINDS[likelihood][0][TEST]
+    if likelihood == "probit":
+        assert np.mean(found["right"]) > 0.75
+        assert np.mean(found["log_density"]) > np.log(0.5) + 0.1
+        return
+    assert stats.spearmanr(found["prediction"], y)[0] > 0.4
+    inside = np.mean((np.array(found["up_to"]) >= 0.05) & (np.array(found["below"]) <= 0.95))
+    assert 0.8 < inside <= (1.0 if BY_NAME[likelihood].discrete() else 0.99), likelihood
+    assert len(found["crps"]) == len(y) and np.all(np.isfinite(found["log_density"]))
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "gaussian", "poisson"])
+def test_trees_learn_too(likelihood):
+    found = _scored("trees", likelihood)
+    if likelihood == "probit":
+        assert np.mean(found["right"]) > 0.65
+    else:
+        assert stats.spearmanr(found["prediction"], KINDS[likelihood][0][TEST])[0] > 0.3
+    assert found["seconds"] > 0 and found["evidence"] is None
+
+
+def test_bounds_have_no_rival():
+    assert task_of("censored_gaussian", {"upper": NOISE}) is None
+    assert task_of("weibull", {"event": NOISE}) is task_of("tweedie", {}) is task_of("von_mises", {}) is None
+    assert [task_of(k, KINDS[k][1]) for k in ("probit", "binomial", "poisson", "gamma")] == [
+        "classes", "classes", "counts", "values",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "likelihood"), [("trees", "gaussian"), ("linear", "poisson")])
+def test_the_order_of_the_rows_does_not_matter(name, likelihood):
+    """Tables come sorted; folds of neighbours would make every left-out row an extrapolation."""
+    y = KINDS[likelihood][0]
+    order = np.argsort(F[TRAIN])
+    mixed = score_rival(name, likelihood, X[TRAIN], y[TRAIN], X[TEST], y[TEST], {}, {})
+    ordered = score_rival(name, likelihood, X[TRAIN][order], y[TRAIN][order], X[TEST], y[TEST], {}, {})
+    assert np.mean(ordered["crps"]) < 1.1 * np.mean(mixed["crps"])
+    inside = (np.array(ordered["up_to"]) >= 0.05) & (np.array(ordered["below"]) <= 0.95)
+    assert 0.8 < np.mean(inside) < 0.99
+
+
+def test_rows_that_leave_nothing_to_learn():
+    few = np.where(np.arange(160) == 0, "rare", np.where(F[TRAIN] > 0, "yes", "no"))
+    found = score_rival("linear", "probit", X[TRAIN], few, X[TEST], KINDS["probit"][0][TEST], {}, {})
+    assert np.mean(found["right"]) > 0.7
+    side = {"trials": TRIALS[TRAIN]}
+    for name in ("linear", "trees"):  # every trial succeeded
+        found = score_rival(
+            name, "binomial", X[TRAIN], TRIALS[TRAIN], X[TEST], TRIALS[TEST], side, {"trials": TRIALS[TEST]}
+        )
+        assert np.mean(found["log_density"]) > -0.1
+    with pytest.raises(UserError, match="boosted trees cannot learn these rows"):
+        score_rival("trees", "poisson", X[TRAIN], np.zeros(160), X[TEST], np.zeros(80), {}, {})

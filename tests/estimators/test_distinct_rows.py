@@ -1,0 +1,36 @@
+"""Where a search starts that was given no kernel; equal rows."""
+
+import numpy as np
+import pytest
+
+from sitewise.estimators import distinct_rows
+from sitewise.estimators.distinct_rows import start_lengthscale
+
+
+@pytest.mark.parametrize(
+    ("columns", "scale", "expected"),
+    [
+        (5, 1.0, 1.0),
+        (30, 1.0, 1.0),
+        (30, 2.0, 2 * np.sqrt(60)),
+        (5, 1e3, 1e3),
+        (256, 1.0, np.sqrt(2 * 256)),
+        (256, 1e-3, 1e-3 * np.sqrt(2 * 256)),
+    ],
+)
+def test_start_is_one_unless_rows_would_be_strangers(columns, scale, expected):
+    X = scale * np.random.default_rng(0).normal(size=(200, columns))
+    assert start_lengthscale(X) == pytest.approx(expected, rel=0.1)
+
+
+def test_equal_rows_become_one_with_their_weights_in_the_order_of_unique(monkeypatch):
+    monkeypatch.setattr(distinct_rows, "_BLOCK", 7)
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(-1, 2, (60, 2)) * 1.0, rng.integers(0, 2, 60) * 1.0
+    weight = rng.integers(0, 3, 60) * 1.0
+    found, kept = distinct_rows.merge(X, y, weight), weight > 0
+    table, inverse = np.unique(np.column_stack([X, y])[kept], axis=0, return_inverse=True)
+    np.testing.assert_array_equal(np.column_stack([found.data.X, found.data.y]), table)
+    np.testing.assert_array_equal(found.place[kept], inverse.ravel())
+    np.testing.assert_array_equal(found.data.weight, np.bincount(inverse.ravel(), weight[kept]))
+    assert np.all(found.place[~kept] == -1)
