@@ -42,7 +42,7 @@ from sitewise.fitted.mixture import Mixture
 from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.kernels import Matern52
 from sitewise.learning import designs
-from sitewise.learning.base import SiteFit
+from sitewise.learning.fit import SiteFit
 from sitewise.learning.integration import Integrated, integrate
 from sitewise.mcmc import HyperSamples, new_rows, sample
 from sitewise.methods import resolve

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from multiclass import rows_of
 from sitewise import VI, Data, Laplace, Model, kernels, likelihoods, posterior
-from sitewise.learning.base import all_evidences
+from sitewise.learning.fit import all_evidences
 
 OUT = Path(__file__).resolve().parents[1] / "results" / "multiclass" / "evidence.jsonl"
 LENGTHSCALE = 22.0

@@ -11,7 +11,7 @@ from sitewise import duels, evidence, hyperpriors, kernels, likelihoods, means, 
 from sitewise.data import Data
 from sitewise.errors import UserError
 from sitewise.inference import EP, VI, Inference, Laplace
-from sitewise.learning.base import Fit
+from sitewise.learning.fit import Fit
 from sitewise.learning.gradient import value_and_grad
 from sitewise.learning.minibatch import MiniBatch
 from sitewise.learning.nested import Nested

@@ -13,7 +13,7 @@ from sitewise import evidence as ev
 from sitewise.evidence import Evidence
 from sitewise.inference import EP, VI, Inference, Laplace
 from sitewise.learning.nested import Nested
-from sitewise.learning.search import Pair
+from sitewise.learning.problem import Pair
 from sitewise.learning.vem import VEM
 
 

@@ -10,7 +10,7 @@ from scipy.special import log_softmax, logsumexp
 
 from sitewise import EP, VI, Data, Laplace, Model, evidence, kernels, likelihoods, posterior
 from sitewise.inference.start import initial_sites
-from sitewise.learning.base import all_evidences
+from sitewise.learning.fit import all_evidences
 from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable
 

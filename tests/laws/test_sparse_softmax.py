@@ -8,7 +8,7 @@ import pytest
 from sitewise import VI, Data, GPClassifier, Laplace, Model, evidence, kernels, likelihoods, posterior, value_and_grad
 from sitewise.arrays.engine import to_host
 from sitewise.inference.start import first_sites
-from sitewise.learning.base import all_evidences
+from sitewise.learning.fit import all_evidences
 from sitewise.learning.minibatch import MiniBatch
 from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable

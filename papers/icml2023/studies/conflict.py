@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from sitewise import VEM, Data
-from sitewise.learning.base import SiteFit
+from sitewise.learning.fit import SiteFit
 from sitewise_icml2023 import protocols, store, tasks, variants
 from sitewise_icml2023.figures.fig5 import stop
 

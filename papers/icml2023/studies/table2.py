@@ -28,7 +28,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 
 from sitewise import VEM, VI, Data, Model, Nested, kernels, likelihoods, posterior, resolve
-from sitewise.learning.base import SiteFit
+from sitewise.learning.fit import SiteFit
 from sitewise.numerics.quadrature.gaussian_rules import GaussHermite
 from sitewise.process.precision import working_precision
 from sitewise_icml2023 import paper

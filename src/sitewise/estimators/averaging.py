@@ -75,7 +75,7 @@ def learn_average(
     top = int(np.argmax(share))
     fit = fits[top][0]
     parts = [(float(share[k]), one) for k, one in enumerate(found) if one is not None]
-    latent = IntegratedLatent.at_nodes(Latent.of(fit.model, fit.data, fit.sites), fit.data, parts)
+    latent = IntegratedLatent.at_nodes(Latent.of_fit(fit), fit.data, parts)
     weights = {one.name: float(w) for one, w in zip(kept, share, strict=True)}
     doubts = [problem for w, one in parts if w > _COUNTS for problem in one.problems]
     doubts += [f"The kernel {name!r} was left out: {why}" for name, why in unfit]

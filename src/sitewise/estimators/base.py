@@ -218,7 +218,7 @@ class GPBase(Explaining, BaseEstimator):
             raise ValueError(f"structure must be one of {', '.join(_STRUCTURES)}, got {self.structure!r}.")
         if given and self.n_inducing is not None:
             raise ValueError("inducing is a table of inputs and says how many there are; leave n_inducing at None.")
-        teaching = getattr(method_of(self), "rows", None)
+        teaching = getattr(getattr(method_of(self), "learner", None), "learning_rows", None)
         count = count_of(self.n_inducing, data.rows, fits, likelihood.latents, teaching)
         if count is None and not given:
             if self._is_series(kernel, likelihood, data):

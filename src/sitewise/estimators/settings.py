@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from sitewise.checks import at_least
-from sitewise.estimators.inducing_settings import REFRESHED, TRAINED
+from sitewise.estimators.inducing_settings import TRAINED
 from sitewise.estimators.training import Approximate, Sampling
 from sitewise.kernels import Kernel
 from sitewise.learning.integration import DESIGNS
@@ -44,14 +45,17 @@ def method_of(estimator: Any) -> Approximate | Sampling:
         else:
             settings["tol"] = float(e.tol)
     parts = {name: getattr(e, name) for name in ("inference", "evidence", "gradient", "power")}
-    better = e.inducing if isinstance(e.inducing, str) and e.inducing in (REFRESHED, TRAINED) else None
-    if better == TRAINED and method.learner is VEM:
+    moved = isinstance(e.inducing, str) and e.inducing == TRAINED
+    if moved and method.learner is VEM:
         raise ValueError(f"{e.method} does not train inducing inputs; use method='hybrid', or inducing='kmeans'.")
     learner, design = resolve(e.method, **parts, **settings), _design(e)
     # Inducing inputs for a time, not a number of them.  The integral is around the optimum for all rows.
     averaged = e.kernel is not None and not isinstance(e.kernel, Kernel)
     limited = isinstance(e.n_inducing, str) and isinstance(learner, Nested) and design is None and not averaged
-    return Approximate(learner, design, inputs=better, rows=LEARNING_ROWS if limited else None)
+    if isinstance(learner, Nested):
+        rows = LEARNING_ROWS if limited else None
+        learner = dataclasses.replace(learner, learning_rows=rows, move_inputs=moved)
+    return Approximate(learner, design)
 
 
 def _design(e: Any) -> str | None:

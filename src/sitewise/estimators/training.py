@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sitewise.data import Data, bucket
-from sitewise.estimators.inducing_settings import REFRESHED
+from sitewise.data import Data
 from sitewise.fitted.integrated import IntegratedLatent
 from sitewise.fitted.latent import Latent, infer
 from sitewise.fitted.sampled import Sampled
@@ -25,17 +24,16 @@ from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.inference import Solution
 from sitewise.kernels import Additive, Kernel
 from sitewise.kernels.base import inner
-from sitewise.learning.base import Learner, SiteFit
+from sitewise.learning.fit import SiteFit
 from sitewise.learning.integration import integrate
+from sitewise.learning.learner import Learner
 from sitewise.learning.nested import Nested
-from sitewise.learning.refresh import refreshed, trained
+from sitewise.learning.problem import Problem
 from sitewise.learning.running import Running
-from sitewise.learning.search import Search
-from sitewise.learning.some_rows import some_of, with_all_rows
 from sitewise.mcmc import sample
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable, values, with_values
-from sitewise.priors import MarkovPrior, SparsePrior
+from sitewise.priors import MarkovPrior
 from sitewise.process.precision import working_precision
 from sitewise.process.progress import Report
 from sitewise.sites import Sites
@@ -94,24 +92,11 @@ def has_effects(kernel: Kernel) -> bool:
 @dataclasses.dataclass(frozen=True)
 class Approximate:
     """A method that finds Gaussian sites; with `integrate`, the design of the integral over the hyperparameters, which
-    have the `weak` priors where they are given no others.
-
-    inputs   "refreshed": choose the inducing inputs again with the lengthscales of columns that some of the rows have
-             taught; "trained": move them to where the evidence is greatest
-    rows     the most rows that teach the hyperparameters of one latent function with inducing inputs; None for all
-    """
+    have the `weak` priors where they are given no others."""
 
     learner: Learner
     integrate: str | None = None
     weak: Mapping[str, HyperPrior] = dataclasses.field(default_factory=dict)
-    inputs: str | None = None
-    rows: int | None = None
-
-    def teaching(self, model: Model, data: Data) -> Data:
-        """The rows that teach the hyperparameters."""
-        if self.rows is None or not isinstance(model.prior, SparsePrior) or model.likelihood.latents > 1:
-            return data
-        return some_of(data, self.rows)
 
     def learner_of(self, model: Model) -> Learner:
         """The learner, with priors if the optimum is to be integrated around, or the kernel has effects."""
@@ -126,25 +111,21 @@ class Approximate:
     def fit(self, model: Model, data: Data, seed: int, progress: Report | None) -> SiteFit:
         """The optimum."""
         learner = self.learner_of(model)
-        some = self.teaching(model, data)
-        if self.inputs is not None and isinstance(learner, Nested) and isinstance(model.prior, SparsePrior):
-            refresh = self.inputs == REFRESHED
-            model = refreshed(learner, model, data, seed) if refresh else trained(learner, model, some, seed)
         evaluations = itertools.count(1)
 
         def callback(entry: Mapping[str, Any]) -> None:
             assert progress is not None
             progress(f"evaluation {next(evaluations)}, objective {entry['objective']:.4f}", entry["share"])
 
-        fit = learner.fit(model, some, seed=seed, callback=None if progress is None else callback)
+        fit = learner.fit(model, data, seed=seed, callback=None if progress is None else callback)
         assert isinstance(fit, SiteFit)
-        return fit if some is data or not isinstance(learner, Nested) else with_all_rows(learner, fit, data)
+        return fit
 
     def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
         fit = self.fit(model, data, seed, progress)
         outcome = fit.solution.outcome
         why = fit.reason if outcome.ok else outcome.advice_for("estimator")
-        latent = Latent.of(fit.model, fit.data, fit.sites)
+        latent = Latent.of_fit(fit)
         words: Callable[[], str] = functools.partial(fit.report, "estimator")
         if self.integrate is not None:
             found = integrate(fit, self.integrate, self.learner.final_inference(fit.model))
@@ -164,7 +145,8 @@ class Approximate:
         A series of many periods has its optimum far below the spread of its times, and from there the ascent leads to a
         constant.  Of ℓ, ℓ/4, ℓ/16, … down to four typical steps the one with the highest evidence is taken.
         """
-        data = self.teaching(model, data)
+        if isinstance(self.learner, Nested):
+            data = self.learner.rows_for_learning(model, data)
         X, start = np.asarray(data.X), values(model).get("kernel.lengthscale")
         if start is None or start.ndim:
             return model
@@ -177,8 +159,8 @@ class Approximate:
             return model
         tried = [with_values(model, {"kernel.lengthscale": np.float64(length)}) for length in lengths]
         with working_precision():
-            search = Search(self.learner, model, data, bucket(data.rows), None, None)
-            found = [search.evaluate(np.asarray(search.trainable.to_vector(m)), search.first_sites) for m in tried]
+            problem = Problem.of(self.learner, model, data)
+            found = [problem.evaluate(np.asarray(problem.trainable.to_vector(m)), problem.first_sites) for m in tried]
         value = [float(f.value) if f.solution.outcome.settled else -np.inf for f in found]
         return tried[int(np.argmax(value))]
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from sitewise.data import bucket
 from sitewise.estimators.distinct_rows import sample, start_lengthscale
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.training import Approximate
@@ -22,7 +21,7 @@ from sitewise.kernels import Additive, Kernel, Pairwise, Shrunk, Stationary
 from sitewise.kernels.base import Product, Scaled, Sum, inner_names
 from sitewise.learning.curvature import Curvature, curvature
 from sitewise.learning.nested import Nested
-from sitewise.learning.search import Search
+from sitewise.learning.problem import Problem
 from sitewise.parameters import Trainable, with_values
 from sitewise.process.precision import working_precision
 from sitewise.types import replace
@@ -228,12 +227,11 @@ def _at_the_optimum(model: Any, latent: Latent) -> tuple[Trainable, np.ndarray, 
             "method='hybrid', 'ep', 'vi' or 'laplace'."
         )
     with working_precision():
-        search = Search(learner, latent.model, data, bucket(data.rows), None, None)
-        trainable, vector = search.trainable, np.asarray(search.trainable.to_vector(search.model))
-        held = trainable.at_bound(vector, search.limits)
-        same = search.pair.final is None and data is latent.data
-        found = curvature(search.objective, latent.model, data, latent.sites if same else None, held)
-    return trainable, vector, *_covariance(found)
+        problem = Problem.of(learner, latent.model, data)
+        held = problem.at_bound(problem.start)
+        same = problem.pair.final is None and data is latent.data
+        found = curvature(problem.objective, latent.model, data, latent.sites if same else None, held)
+    return problem.trainable, problem.start, *_covariance(found)
 
 
 def _covariance(found: Curvature) -> tuple[np.ndarray, np.ndarray]:

@@ -22,7 +22,7 @@ from sitewise.fitted.mixture import Functions, Mixture, by_block, padded, repeat
 from sitewise.inference import Inference, Solution
 from sitewise.inference.solve import solve
 from sitewise.inference.start import first_sites, pad_rows
-from sitewise.learning.base import all_evidences
+from sitewise.learning.fit import SiteFit, all_evidences
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.predict import Posterior, posterior
@@ -83,6 +83,14 @@ class Latent:
             data = data.pad(rows)
             sites = Sites(*(np.asarray(pad_rows(a, rows)) for a in sites))
             return Latent(model, data, sites, jax.tree.map(np.asarray, _traced_posterior(model, data, sites)))
+
+    @staticmethod
+    def of_fit(fit: SiteFit) -> Latent:
+        """The function that a fit has found, with the posterior of its last factorisation where there is one."""
+        if fit.latent is None or not (fit.model.prior.host and on_host()):
+            return Latent.of(fit.model, fit.data, fit.sites)
+        model, sites = to_host((fit.model, fit.sites))
+        return Latent(model, fit.data, sites, fit.posterior())
 
     @property
     def _on_host(self) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +26,7 @@ from sitewise.inference.loop import iterate
 from sitewise.inference.start import start_of
 from sitewise.inference.update import Point, SiteUpdate, Solution
 from sitewise.model import Model
-from sitewise.priors import Gram
+from sitewise.priors import Gram, LatentPosterior, Marginals
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.types import Outcome
@@ -45,14 +46,39 @@ def solve(method: SiteUpdate, model: Model, data: Data, sites: Sites | None = No
     return _solve_in_turn(method, model, jax.tree.map(jnp.asarray, data), sites)
 
 
+class Solved(NamedTuple):
+    """A solution with q at the training rows and the posterior process, from the factor of its last step.
+
+    `q` is None where the host engine did not compute, or inference did not settle at once; `posterior` also where the
+    structure of the prior cannot make one from a factor.
+    """
+
+    solution: Solution
+    q: Marginals | None = None
+    posterior: LatentPosterior | None = None
+
+
+def solve_with_posterior(method: SiteUpdate, model: Model, data: Data, sites: Sites) -> Solved:
+    """As `solve` from given sites, with the marginals and the posterior: nothing has to be factorised again."""
+    if model.prior.host and on_host(model, data, sites):
+        with working_precision():
+            model, data, sites = to_host((model, data, sites))
+            gram = model.prior.gram(data.X)
+            end = iterate(method, model.likelihood, gram, data, sites)
+            if end.solution.outcome.settled:
+                weighted = end.solution.sites.scaled(data.weight)
+                posterior = model.prior.posterior_from(gram, end.factor, data.X, weighted)
+                return Solved(end.solution, end.point.q, posterior)
+    return Solved(solve(method, model, data, sites))
+
+
 def _solve_in_turn(method: SiteUpdate, model: Model, data: Data, sites: Sites | None) -> Solution:
-    first = start_of(method, model, data)
-    solution = _solve(method, model, data, first if sites is None else sites)
+    solution = _solve(method, model, data, start_of(method, model, data) if sites is None else sites)
     if isinstance(solution.code, jax.core.Tracer) or solution.outcome.settled:
         return solution
     if sites is not None:
         # The given sites may be a bad start; the likelihood's own start is never far from the solution.
-        again = _solve(method, model, data, first)
+        again = _solve(method, model, data, start_of(method, model, data))
         if again.outcome.settled:
             return again
     return solve_by_fallbacks(method, model, data, solution)

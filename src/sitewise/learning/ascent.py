@@ -13,7 +13,7 @@ from collections.abc import Generator
 import numpy as np
 
 _ARMIJO = 1e-4
-CONVERGED, NO_GAIN = "converged", "converged: there is nothing left to gain that the rows could tell"
+CONVERGED, NO_GAIN = "converged", "converged: the remaining gain is below least_gain"
 
 
 @dataclasses.dataclass(frozen=True)

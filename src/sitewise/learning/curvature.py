@@ -16,6 +16,7 @@ from sitewise.arrays.engine import on_host, to_host
 from sitewise.arrays.spread import whole
 from sitewise.data import Data
 from sitewise.inference.start import padded_sites
+from sitewise.learning.hessian import by_differences
 from sitewise.learning.objective import Objective, profile
 from sitewise.model import Model
 from sitewise.numerics.dense.cholesky import cholesky
@@ -26,7 +27,7 @@ from sitewise.sites import Sites
 from sitewise.supports import Bounded, Positive, Real
 
 _STEP = 1e-3  # of the vector: truncation and the gradient's error of about 1e-8 are then both below 1e-5
-_FEW = 4  # of more entries one-sided differences are taken, which cost half and are off by about 1e-3
+MAX_CENTRAL = 4  # entries; more have one-sided differences, which cost half and are off by about 1e-3
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -86,15 +87,12 @@ def curvature(
         rows = to_host(data) if on_host(model, data) else data.to_bucket()
         start = padded_sites(model.likelihood, rows, sites)
         vector = np.asarray(trainable.to_vector(model))
-        hessian = np.full((len(vector), len(vector)), np.nan)
         free = np.array([label not in at_bound for label in trainable.labels], bool)
-        central = np.sum(free) <= _FEW
-        here = None if central else _gradient(sharp, model, rows, vector, start)
-        for i in np.flatnonzero(free):
-            step = _STEP * np.eye(len(vector))[i]
-            above = _gradient(sharp, model, rows, vector + step, start)
-            below = _gradient(sharp, model, rows, vector - step, start) if here is None else here
-            hessian[i, free] = (above - below)[free] / (2 * _STEP if central else _STEP)
+        steps, central = np.full(len(vector), _STEP), bool(np.sum(free) <= MAX_CENTRAL)
+        hessian = by_differences(
+            lambda at: _gradient(sharp, model, rows, at, start), vector, steps, np.flatnonzero(free), central
+        )
+        hessian[:, ~free] = np.nan
     return Curvature(trainable, vector, 0.5 * (hessian + hessian.T), free)
 
 

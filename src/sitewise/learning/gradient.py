@@ -56,7 +56,7 @@ class ValueAndGrad:
         """Value, derivatives and solution, for either kind of arrays."""
         start = start_of(self.inference, model, data, sites)
         inputs = any(p.name == INPUTS for p, _ in walk(model))
-        return with_slopes(self.inference, self.evidence, self.gradient, model, data, start, inputs=inputs)
+        return with_slopes(self.inference, self.evidence, self.gradient, model, data, start, inputs=inputs)[:3]
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))

@@ -37,7 +37,7 @@ from sitewise.inference import Inference
 from sitewise.inference.solve import solve
 from sitewise.kernels.distances import same_rows
 from sitewise.learning import designs
-from sitewise.learning.base import SiteFit
+from sitewise.learning.fit import SiteFit
 from sitewise.learning.objective import Objective
 from sitewise.model import Model
 from sitewise.numerics.dense.cholesky import eigen

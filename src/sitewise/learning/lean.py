@@ -32,7 +32,7 @@ from jax import lax
 from sitewise import evidence as ev
 from sitewise.arrays import programs
 from sitewise.data import Data, bucket
-from sitewise.learning.base import SiteFit, one_for_each, stack
+from sitewise.learning.fit import SiteFit, one_for_each, stack
 from sitewise.learning.vem import VEM, Info, Run, State
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model

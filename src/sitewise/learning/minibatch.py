@@ -33,9 +33,10 @@ from sitewise.arrays import programs
 from sitewise.checks import must_be
 from sitewise.data import Data
 from sitewise.inference import VI, Inference
-from sitewise.learning.base import Callback, Fit, climbed
+from sitewise.learning.fit import Fit, climbed
 from sitewise.learning.nested import Nested
 from sitewise.learning.objective import Objective
+from sitewise.learning.search import Callback
 from sitewise.learning.stream import Source, Stream
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model, check

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sitewise.arrays.spread import is_spread, together
+from sitewise.arrays.spread import together
 from sitewise.data import Data, bucket
 from sitewise.kernels.distances import same_rows
-from sitewise.learning.ascent import CONVERGED, NO_GAIN
-from sitewise.learning.base import Callback, SiteFit, one_for_each
-from sitewise.learning.checkpoint import Checkpoint, Start
-from sitewise.learning.rehearsal import SITES_TOL, end_of, rehearsed, stages_of
-from sitewise.learning.search import Best, NestedSettings, Search
-from sitewise.learning.together import run_together
+from sitewise.learning.checkpoint import Checkpoint
+from sitewise.learning.finish import finish
+from sitewise.learning.fit import SiteFit
+from sitewise.learning.problem import NestedSettings, Problem
+from sitewise.learning.schedule import is_apart, run, schedule_of
+from sitewise.learning.search import Callback, Trace
+from sitewise.learning.subset import counted_rows, sampled
 from sitewise.model import Model, check
 from sitewise.process import memory
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
+
+_SUBSET_SEED = 0  # rows used for learning are always the same ones
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Nested(NestedSettings):
     gradient       "implicit", "one_step", "fixed", or "auto": "fixed" for a log-concave likelihood, else "implicit".
                    For (VI, elbo) and (EP, ep) "fixed" is exact, unless a likelihood that is not log-concave has sites
                    held at their lower limit
-    fixed, train   names or patterns of parameters to hold, or to train although held by default
+    fixed, train   names or patterns of parameters to hold fixed, or to train although held fixed by default
     bounds         name or pattern → (low, high); positive parameters default to (1e-5, 1e6)
     priors         name or pattern → hyperprior: MAP instead of maximum evidence; as in `bounds`, an exact name wins
     jacobian       with priors: the mode of the density of log θ (of the unconstrained vector) and not of θ; it lies in
@@ -39,9 +40,12 @@ class Nested(NestedSettings):
     tied           groups of parameters that share one value, each a list of names or patterns, or one pattern
     restarts       further starts, drawn log-uniformly around the first; the best evidence wins
     tol            stop when no component of the gradient, per row, exceeds this
-    least_gain     nats for each trained number: on a sparse prior, on a processor, the first ascent of `fit` stops when
-                   there is no more than this to gain, unless inducing inputs are trained.  Typical hyperparameters,
-                   under their posterior, lie half a nat for each of them below the optimum
+    least_gain     nats per trained number: with inducing inputs, on a CPU, the search stops when no more than this is
+                   left to gain.  Typical hyperparameters, under their posterior, lie half a nat per number below the
+                   optimum
+    learning_rows  with inducing inputs: learn the hyperparameters from at most this many rows, and infer the sites of
+                   all rows once
+    move_inputs    with inducing inputs: train the inducing inputs as well, for at most 100 rounds
     final          inference of the sites that are returned, at the learned hyperparameters; None: the same
     variants       structure of a prior ("sparse", "classes") → the pair that takes precedence there
     """
@@ -56,13 +60,13 @@ class Nested(NestedSettings):
         callback: Callback | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> SiteFit:
-        """Train, from `sites` if given.  The callback is that of `Learner`.
+        """Train, from `sites` if given, by the stages of `learning.schedule`; `seed` draws rows and random starts.
 
-        A sparse prior with many rows starts from the optimum for some of them, drawn by `seed` (`rehearsal`).
+        The callback is described by `Learner`.
 
-        `checkpoint` is a file for what has been evaluated so far: if the process ends, for whatever reason, the same
-        call goes on from there, to the same result.  The file is removed when learning ends.  For rows that are spread
-        over several processes (`Data.shard`) it must be in a place that all of them share.
+        `checkpoint` is a file for all evaluations so far: if the process ends, for whatever reason, the same call goes
+        on from there, to the same result.  The file is removed when learning ends.  For rows that are spread over
+        several processes (`Data.shard`) it must be in a place that all of them share.
         """
         check(model, data, sites)
         if model.prior.dense:
@@ -70,57 +74,21 @@ class Nested(NestedSettings):
         with contextlib.ExitStack() as scope:
             scope.enter_context(working_precision())
             scope.enter_context(together())
-            search = Search(self, model, data, bucket(data.rows), sites, callback)
-            scope.enter_context(same_rows(search.data.X))
-            starts = search.starts(self.restarts, seed)
+            problem = Problem.of(self, model, self.rows_for_learning(model, data), sites)
+            staged = sites is None and bool(problem.trainable.names) and (problem.on_host or is_apart(problem))
+            schedule = schedule_of(problem, counted_rows(data), staged=staged)
+            scope.enter_context(same_rows(problem.data.X))
+            trace = Trace(callback, searches=1 + self.restarts)
             if checkpoint is not None:
-                search.checkpoint = Checkpoint(Path(checkpoint), (repr(self), model, sites, seed), search.data)
-            best = self._first(search, starts[0], seed) if sites is None else search.drive(starts[0])
-            for start in starts[1:]:
-                other = search.drive(start)
-                # An ascent that did not converge may have ended next to a pole of Laplace's evidence.
-                if (other.success, other.value) > (best.success, best.value):
-                    best = other
-            fit = search.finish(best)
-            if search.checkpoint is not None:
-                search.checkpoint.done()
+                trace.checkpoint = Checkpoint(Path(checkpoint), (repr(self), model, sites, seed), problem.data)
+            fit = finish(*run(schedule, problem, seed, trace), data, schedule, trace)
+            if trace.checkpoint is not None:
+                trace.checkpoint.done()
             return fit
 
-    def _first(self, search: Search, start: Start, seed: int) -> Best:
-        """The first ascent, with the help of a rehearsal where there is one."""
-        stages = stages_of(search, seed)
-        start = search.kept("start", functools.partial(rehearsed, search, stages, start))
-        if search.model.prior.exact or not self.least_gain or not search.on_host:
-            return search.drive(start)
-        with search.with_loose_sites(SITES_TOL):
-            best = end_of(search, start)
-        left = self.max_rounds - best.rounds
-        if best.reason in (CONVERGED, NO_GAIN) or left <= 0:
-            return search.polished(best)
-        # Its steps were too small for the accuracy of loose sites.
-        end = search.drive(Start(best.vector, best.inverse, best.solution.sites), left)
-        return dataclasses.replace(end, rounds=best.rounds + end.rounds)
-
-    def fit_many(
-        self, models: Model | Sequence[Model], parts: Sequence[Data], done: Callable[[int], None] | None = None
-    ) -> list[SiteFit]:
-        """Train on each part (folds, resamples, outputs) in one compiled program, which suits an accelerator.
-
-        `models` is one model for all parts, or one for each part (for example with inducing inputs of its own).  Every
-        part has its own hyperparameters and follows the path of `fit` without a rehearsal and with least_gain=0; a
-        round costs as much as its slowest part.  `done` is called with the number of parts that have ended.
-        """
-        if self.restarts:
-            raise ValueError("fit_many starts every part once; set restarts=0.")
-        if is_spread(parts):
-            raise ValueError("fit_many has all parts on one device; fit those that are spread one after the other.")
-        each = one_for_each(models, parts)
-        with working_precision():
-            size = bucket(max((part.rows for part in parts), default=1))
-            searches = []
-            for model, part in zip(each, parts, strict=True):
-                if model.prior.dense:
-                    memory.require_full(size, model.likelihood.latents)
-                searches.append(Search(self, model, part, size, None, None))
-            bests = run_together(searches, done)
-            return [search.finish(best) for search, best in zip(searches, bests, strict=True)]
+    def rows_for_learning(self, model: Model, data: Data) -> Data:
+        """Return the rows that hyperparameters are learned from."""
+        limit = self.learning_rows
+        if limit is None or model.prior.exact or model.likelihood.latents > 1 or counted_rows(data) <= limit:
+            return data
+        return sampled(data, limit, _SUBSET_SEED)

@@ -39,7 +39,7 @@ from sitewise.inference.start import first_sites
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.parameters import Trainable
-from sitewise.priors import Marginals
+from sitewise.priors import LatentPosterior, Marginals
 from sitewise.process.device import on_accelerator
 from sitewise.process.precision import working_precision
 from sitewise.rows import Values, on_rows
@@ -52,11 +52,12 @@ _ROUNDING = 1e-12  # of a derivative that is zero, as a share of the terms that 
 
 
 class Evaluation(NamedTuple):
-    """The objective and its gradient at one θ, and the sites there."""
+    """The objective and its gradient at one θ, the sites there, and on the host q(f) from the same factor."""
 
     value: Array
     gradient: Array
     solution: Solution
+    posterior: LatentPosterior | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +113,7 @@ def pulls_on_host(model: Model, names: Iterable[str]) -> bool:
 
 def _profile(objective: Objective, model: Model, data: Data, vector: Array, sites: Sites) -> Evaluation:
     at = objective.trainable.from_vector(model, vector)
-    value, by_model, solution = with_slopes(
+    value, by_model, solution, posterior = with_slopes(
         objective.inference,
         objective.evidence,
         objective.gradient,
@@ -122,15 +123,16 @@ def _profile(objective: Objective, model: Model, data: Data, vector: Array, site
         inputs=INPUTS in objective.trainable.names,
     )
     prior, prior_slope = objective.log_prior_with_slope(vector)
-    return Evaluation(value + prior, objective.trainable.pull(vector, by_model) + prior_slope, solution)
+    return Evaluation(value + prior, objective.trainable.pull(vector, by_model) + prior_slope, solution, posterior)
 
 
 def with_slopes(
     method: Inference, evidence: Evidence, gradient: str, at: Model, data: Data, sites: Sites, *, inputs: bool = False
-) -> tuple[Array, Model, Solution]:
-    """The evidence at the θ of this model, its derivative in every number of the model, and the solution there.
+) -> tuple[Array, Model, Solution, LatentPosterior | None]:
+    """Return the evidence at the θ of this model, its derivative in every number of the model, and the solution there.
 
-    With `inputs` the inducing inputs of a sparse prior are among those numbers.
+    The posterior is made of the factor of the solution, on the host; it is None in a traced program.  With `inputs`
+    the inducing inputs of a sparse prior are among the numbers of the model.
     """
     likelihood = at.likelihood
     if inputs:  # which only a sparse prior has
@@ -170,7 +172,8 @@ def with_slopes(
         pull_gram(gram.pull(weighted, factor, q, by_q)),
         jax.tree.unflatten(jax.tree.structure(likelihood), by_likelihood),
     )
-    return value, bar, reached.solution
+    posterior = at.prior.posterior_from(gram, factor, data.X, weighted) if is_host(value) else None
+    return value, bar, reached.solution, posterior
 
 
 def _is_stationary(

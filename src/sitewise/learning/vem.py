@@ -27,8 +27,9 @@ from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Point, Solution, Stats
 from sitewise.inference.loop import evaluate
-from sitewise.learning.base import Callback, SiteFit, climbed, one_for_each, stack
+from sitewise.learning.fit import SiteFit, climbed, one_for_each, stack
 from sitewise.learning.objective import Objective
+from sitewise.learning.search import Callback
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model, check
 from sitewise.parameters import Groups, Trainable

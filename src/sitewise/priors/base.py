@@ -340,6 +340,9 @@ class Prior(abc.ABC):
     def posterior(self, X: Array, sites: Sites) -> LatentPosterior:
         """q(f), given the training inputs and their sites."""
 
+    def posterior_from(self, gram: Any, factor: Factor, X: Array, sites: Sites) -> LatentPosterior | None:
+        return None
+
 
 def one_latent(prior: Prior, latents: int) -> None:
     """Raise ValueError if rows have several latent values, where the structure has one per row."""

@@ -21,7 +21,7 @@ import sitewise
 from sitewise import Nested, evidence, posterior
 from sitewise.data import Data, bucket
 from sitewise.errors import UserError
-from sitewise.learning.base import SiteFit
+from sitewise.learning.fit import SiteFit
 from sitewise.likelihoods import BernoulliProbit
 from sitewise.metrics import accuracy
 from sitewise.process.device import on_processor

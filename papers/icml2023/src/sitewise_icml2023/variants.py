@@ -24,7 +24,7 @@ import numpy as np
 from sitewise import METHODS, VEM, Data, Inference, Model, Nested, evidence, inducing, kernels, likelihoods, resolve
 from sitewise.errors import UserError
 from sitewise.learning import lean
-from sitewise.learning.base import SiteFit
+from sitewise.learning.fit import SiteFit
 from sitewise.numerics.quadrature.gaussian_rules import GaussHermite
 
 # VI's sites with EP's evidence of this power; on a sparse prior the library's `hybrid` reads another evidence.

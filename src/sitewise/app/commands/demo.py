@@ -17,7 +17,7 @@ from sitewise.app.process import check_writable, ends_in_a_sentence, own_process
 from sitewise.data import Data
 from sitewise.errors import UserError
 from sitewise.kernels import Matern52
-from sitewise.learning.base import SiteFit
+from sitewise.learning.fit import SiteFit
 from sitewise.likelihoods import BernoulliProbit
 from sitewise.methods import DEFAULT, METHODS, resolve
 from sitewise.model import Model

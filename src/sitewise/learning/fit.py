@@ -1,18 +1,12 @@
-"""The contract of a learner, and the result of learning.
-
-    learner.fit(model, data) → Fit       Nested and VEM give a SiteFit, MiniBatch gives a BatchFit
-
-A fit is a trained model with what is needed to predict from it (`posterior`), what was maximised (`climbed`), how the
-search ended, and a report in plain words.
-"""
+"""The result of learning: a trained model, its sites and posterior, how the search ended, and a report in words."""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,17 +17,18 @@ from sitewise.arrays import programs
 from sitewise.arrays.engine import Array, on_host, to_host
 from sitewise.arrays.spread import whole
 from sitewise.data import Data
-from sitewise.inference import Inference, Solution
+from sitewise.inference import Solution
 from sitewise.inference.start import to_bucket
 from sitewise.learning.curvature import Curvature, curvature
 from sitewise.learning.objective import Objective
+from sitewise.learning.schedule import StageEnd
 from sitewise.model import Model, check
 from sitewise.parameters import values
 from sitewise.predict import Posterior, posterior
+from sitewise.priors import LatentPosterior
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
-Callback = Callable[[dict[str, Any]], None]
 _FEW = 12  # trained numbers, up to which a report has intervals: they cost two evaluations of the objective each
 _LEVEL = 0.9  # of these intervals
 _WIDE_GAP = 0.05  # nats a row between EP evidence and ELBO on VI's sites
@@ -54,24 +49,6 @@ _ADVICE = {
         "laplace": "Use method='hybrid' or 'vi', or bound kernel.variance.",
     },
 }
-
-
-class Learner(Protocol):
-    """Settings of a search for hyperparameters.
-
-    The callback is called after every evaluation, round or batch with an entry that has at least `objective`, in nats,
-    and `share`, an estimate of how much of the search is done; those of `Nested` and `VEM` are the entries of the
-    trace, with the hyperparameters by name.  It may raise an exception to stop the search.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    def fit(self, model: Model, data: Any, *, seed: int = 0, callback: Callback | None = None) -> Fit: ...
-
-    def final_inference(self, model: Model) -> Inference:
-        """The method of the sites that `fit` returns for such a model."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
@@ -130,6 +107,7 @@ class Fit(abc.ABC):
         ]
         if self.model.prior.about:
             lines.append(self.model.prior.about)
+        lines += self._stages()
         lines += self._values()
         lines.append("Evidence on the final sites, in nats (per row):")
         for name, value in self.evidences.items():
@@ -143,6 +121,10 @@ class Fit(abc.ABC):
         if not self.converged:
             lines.append(f"Not converged. {_ADVICE[caller]['search']}")
         return "\n".join(lines)
+
+    def _stages(self) -> list[str]:
+        """A line for every stage of the schedule, if there was more than one."""
+        return []
 
     def _values(self) -> list[str]:
         """A line for every hyperparameter."""
@@ -161,7 +143,9 @@ class SiteFit(Fit):
     solution: Solution
     problem: Objective | None = None  # what `Nested` maximised; None for a learner that climbs no profile objective
     limits: np.ndarray | None = None  # (low, high) of every entry of the vector that it searched in
-    learned_from: Data | None = None  # the rows that taught the hyperparameters, if not all did
+    learned_from: Data | None = None  # the subset used for learning the hyperparameters, if not all rows were
+    stages: tuple[StageEnd, ...] = ()  # of the schedule, and how each ended
+    latent: LatentPosterior | None = dataclasses.field(default=None, compare=False)  # q(f), if the search made it
 
     @property
     def sites(self) -> Sites:
@@ -186,6 +170,11 @@ class SiteFit(Fit):
             return curvature(self.problem, self.model, self.learned_from, None, self.at_bound)
         same = self.problem.inference.name == self.inference
         return curvature(self.problem, self.model, self.data, self.sites if same else None, self.at_bound)
+
+    def _stages(self) -> list[str]:
+        if len(self.stages) < 2:
+            return []
+        return ["Stages of the fit:", *(f"  {k + 1}. {end}" for k, end in enumerate(self.stages))]
 
     def _values(self) -> list[str]:
         lines = super()._values()
@@ -222,6 +211,8 @@ class SiteFit(Fit):
         )
 
     def posterior(self) -> Posterior:
+        if self.latent is not None:
+            return Posterior(self.latent, self.model.likelihood, self.model.prior.mean)
         with working_precision():
             # In the precision of learning, whatever that of the rows is.
             return posterior(self.model, self.data.to_bucket(self.data.rows), self.sites)

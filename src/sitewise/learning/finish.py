@@ -1,0 +1,83 @@
+"""From the best point of a search to a fit: the sites that are returned, and the posterior from their factor."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from sitewise.arrays.engine import on_host, to_host
+from sitewise.data import Data
+from sitewise.inference.solve import solve_with_posterior
+from sitewise.inference.start import start_of
+from sitewise.learning.fit import SiteFit, climbed
+from sitewise.learning.problem import Problem
+from sitewise.learning.schedule import Schedule, Stage, StageEnd
+from sitewise.learning.search import Best, Trace, inferred
+from sitewise.learning.subset import predicted_sites
+from sitewise.model import Model
+from sitewise.process.precision import WORKING_DTYPE
+from sitewise.sites import Sites
+
+
+def finish(problem: Problem, best: Best, ends: list[StageEnd], data: Data, schedule: Schedule, trace: Trace) -> SiteFit:
+    """Return the fit at the best point; `data` are all rows, of which the problem may have had some."""
+    model = problem.model_at(best.vector)
+    best = _settled(problem, model, best)
+    solution, posterior, reason = best.solution, best.posterior, best.reason
+    final, value, learned_from = problem.pair.final, best.value, None
+    if final is not None:
+        start = start_of(final, model, problem.data)
+        solution, _, posterior = solve_with_posterior(final, model, problem.data, start)
+        reason += f"; learned by {problem.pair.inference.name}, sites of {final.name}"
+    last = schedule.stages[-1]
+    if last.max_rounds == 0:
+        learned_from = problem.data
+        found = _with_all_rows(problem, best, model, solution.sites, data, last)
+        solution, posterior, value = found.solution, found.posterior, found.value
+        reason += f"; hyperparameters from {problem.data.rows} of the {data.rows} rows, sites of all rows"
+        ends = [*ends, StageEnd(last, 0, value / float(np.sum(data.weight)), solution.outcome.name.lower())]
+    return SiteFit(
+        model=model,
+        data=data,
+        solution=solution.cut(data.rows),
+        method=problem.settings.name,
+        inference=(final or problem.pair.inference).name,
+        objective=value,
+        converged=best.success and best.solution.outcome.ok and solution.outcome.ok,
+        reason=reason,
+        rounds=best.rounds,
+        trace=trace.entries,
+        problem=problem.objective,
+        climbed=climbed(problem.objective, model),
+        at_bound=problem.at_bound(best.vector),
+        limits=problem.limits,
+        learned_from=learned_from,
+        stages=tuple(ends),
+        latent=posterior,
+    )
+
+
+def _settled(problem: Problem, model: Model, best: Best) -> Best:
+    """The best point with the sites of a fallback, where inference did not converge; the outcome says so."""
+    if best.solution.outcome.settled:
+        return best
+    found = problem.solve_by_fallbacks(model, best.solution)
+    if found is best.solution:
+        return best
+    value = float(problem.pair.evidence(model, problem.data, found.sites)) + problem.log_prior(best.vector)
+    return dataclasses.replace(best, solution=found, value=value, posterior=None) if np.isfinite(value) else best
+
+
+def _with_all_rows(problem: Problem, best: Best, model: Model, sites: Sites, data: Data, stage: Stage) -> Best:
+    """The hyperparameters learned from a subset with the sites of all rows, which start from its predictions.
+
+    More accurate sites would change no digit of a prediction, and every step passes over all rows.
+    """
+    inference = problem.settings.final_inference(model)
+    assert stage.sites_tol is not None
+    inference = dataclasses.replace(inference, tol=max(stage.sites_tol, inference.tolerance(WORKING_DTYPE)))
+    start = None
+    if on_host(model, data, sites):
+        start = predicted_sites(inference, *to_host((model, problem.data, sites, data)))
+    return inferred(problem, best, model, inference, data, start_of(inference, model, data) if start is None else start)

@@ -1,0 +1,62 @@
+"""The Hessian of an objective by differences of its gradient, and its inverse as a start of an ascent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from sitewise.learning.problem import Problem
+from sitewise.numerics.dense.symmetric import absolute_inverse
+from sitewise.sites import Sites
+from sitewise.supports import Positive
+
+_STEP = 0.1  # in log θ: as far as the lengthscales of a search differ from round to round
+_FLAT = 0.5  # nats per squared unit of log θ: no direction counts as flatter than one that the rows do not determine
+
+
+def by_differences(
+    gradient: Callable[[np.ndarray], np.ndarray],
+    vector: np.ndarray,
+    steps: np.ndarray,
+    entries: np.ndarray,
+    central: bool = False,
+) -> np.ndarray:
+    """Return rows `entries` of the Hessian; step i moves entry i.  One gradient per entry, or two if `central`.
+
+    ∂g/∂v_i ≈ [g(v + s_i e_i) − g(v)] / s_i, or [g(v + s_i e_i) − g(v − s_i e_i)] / 2 s_i.  Other rows are NaN.
+    """
+    hessian = np.full((len(vector), len(vector)), np.nan)
+    here = None if central else gradient(vector)
+    for i in entries:
+        step = steps[i] * np.eye(len(vector))[i]
+        below = gradient(vector - step) if here is None else here
+        hessian[i] = (gradient(vector + step) - below) / (2 * steps[i] if central else steps[i])
+    return hessian
+
+
+def inverse_per_row(problem: Problem, vector: np.ndarray, sites: Sites) -> np.ndarray | None:
+    """Return the inverse of the negative Hessian per row; None where inference does not settle.
+
+    An ascent learns the Hessian along its own path only, and creeps where that is wrong: along the lengthscales of
+    columns that matter little, of which there are many.  A direction of upward curvature counts as one of downward
+    curvature of the same size, and none is flatter than `_FLAT`: in log θ, or for numbers that are no logarithms in
+    units of their uncertainty.
+    """
+    size = len(vector)
+    first = problem.evaluate(vector, sites)
+
+    def gradient(at: np.ndarray) -> np.ndarray:
+        found = first if at is vector else problem.evaluate(at, first.solution.sites)
+        settled = found.solution.outcome.settled
+        return np.asarray(found.gradient) / problem.total if settled else np.full(size, np.nan)
+
+    ends = np.clip(vector + _STEP * np.array([[-1.0], [1.0]]), *problem.limits.T) - vector
+    steps = np.where(ends[1] >= -ends[0], ends[1], ends[0])
+    hessian = -by_differences(gradient, vector, steps, np.arange(size))
+    if not np.all(np.isfinite(hessian)):
+        return None
+    logs = [np.full(p.raw_size, isinstance(p.support, Positive)) for p in problem.trainable.parameters]
+    uncertain = 1 / np.sqrt(problem.total * np.abs(np.diagonal(hessian)) + 1e-300)
+    units = np.where(np.concatenate(logs), 1.0, np.maximum(1.0, uncertain))
+    return units[:, None] * absolute_inverse(units[:, None] * hessian * units, _FLAT / problem.total) * units

@@ -1,0 +1,28 @@
+"""The contract of a learner: learner.fit(model, data) → Fit."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from sitewise.inference import Inference
+from sitewise.learning.fit import Fit
+from sitewise.learning.search import Callback
+from sitewise.model import Model
+
+
+class Learner(Protocol):
+    """Settings of a search for hyperparameters.
+
+    The callback is called after every evaluation, round or batch with an entry that has at least `objective`, in nats,
+    and `share`, an estimate of how much of the search is done; those of `Nested` and `VEM` are the entries of the
+    trace, with the hyperparameters by name.  It may raise an exception to stop the search.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def fit(self, model: Model, data: Any, *, seed: int = 0, callback: Callback | None = None) -> Fit: ...
+
+    def final_inference(self, model: Model) -> Inference:
+        """The method of the sites that `fit` returns for such a model."""
+        ...

@@ -1,0 +1,300 @@
+"""The stages of a fit: which rows, how many inducing inputs, how accurate sites, when to stop.
+
+A sparse GP costs O(nm²) per step, and most steps of a search are far from the optimum.  A coarse stage with a third of
+the rows costs a third per step and ends near the optimum for all rows; with a third of the inducing inputs it costs a
+ninth of that.  The Hessian per row hardly differs between the stages.  The search on all rows then needs few
+evaluations and has the same optimum.
+
+`schedule_of` decides the stages from the prior, the number of rows and the settings; `run` runs them in one loop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+from sitewise.arrays.engine import on_host
+from sitewise.arrays.spread import agreed, is_spread
+from sitewise.kernels.distances import same_rows
+from sitewise.learning.ascent import CONVERGED, NO_GAIN
+from sitewise.learning.checkpoint import Start
+from sitewise.learning.hessian import inverse_per_row
+from sitewise.learning.objective import INPUTS, pulls_on_host
+from sitewise.learning.problem import Problem
+from sitewise.learning.search import Best, Trace, inferred, search
+from sitewise.learning.subset import counted_rows, predicted_sites, sampled
+from sitewise.model import Model
+from sitewise.priors.inducing import select
+from sitewise.types import replace
+
+MIN_COARSE_ROWS, COARSE_ROWS_PER_INPUT = 2_000, 5  # rows of the first coarse stage: the larger of the two
+STAGE_FACTOR = 3  # between the rows of one stage and the next; coarse stages have fewer inducing inputs by it
+MIN_COARSE_INPUTS = 50
+COARSE_LEAST_GAIN = 0.02  # nats per hyperparameter that a coarse stage leaves to the next one
+COARSE_TOL = 1e-4  # gradient per row; the optimum for all rows is farther away than this resolves
+STAGE_SITES_TOL = 1e-3  # residual of approximate sites, in units of the marginal
+ALL_ROWS_SITES_TOL = 1e-6  # residual of the sites of all rows, where a subset was used for learning
+ROUNDS_BEFORE_HESSIAN = 15
+INPUT_STAGE_ROUNDS = 100  # of the ascent in the inducing inputs, which need not end
+MAX_MOVED_NUMBERS = 5_000  # of inducing inputs; the ascent keeps a matrix of their square
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """One search of a schedule.
+
+    rows         at most this many rows, drawn at random; None: all
+    inputs       this many inducing inputs, centres of clusters of the rows; None: those of the model
+    sites_tol    residual to which inference is solved, for pairs that allow it; None: the tolerance of the inference
+    tol          gradient per row at which the search stops; None: that of the settings
+    least_gain   nats per hyperparameter: the search stops where no more is left to gain
+    hessian      compute a Hessian after `ROUNDS_BEFORE_HESSIAN` rounds if none is known
+    max_rounds   of the search; None: those of the settings; 0: inference only
+    coarse       only prepares the next stage: its result is used if it converged within the bounds
+    continues    goes on from the end of the stage before; if that converged, inference only
+    move_inputs  the inducing inputs are trained as well
+    restart      number of a random start; the better of its end and the best end so far is taken
+    """
+
+    rows: int | None = None
+    inputs: int | None = None
+    sites_tol: float | None = None
+    tol: float | None = None
+    least_gain: float = 0.0
+    hessian: bool = False
+    max_rounds: int | None = None
+    coarse: bool = False
+    continues: bool = False
+    move_inputs: bool = False
+    restart: int | None = None
+
+    def __str__(self) -> str:
+        facts = ["all rows" if self.rows is None else f"{self.rows} rows"]
+        if self.inputs is not None:
+            facts.append(f"{self.inputs} inducing inputs")
+        if self.continues:
+            facts.append("accurate sites")
+        if self.max_rounds == 0:
+            facts.append("inference only")
+        if self.move_inputs:
+            facts.append("inducing inputs moved")
+        if self.restart is not None:
+            facts.append(f"random start {self.restart}")
+        if self.sites_tol is not None:
+            facts.append(f"sites to {self.sites_tol:.0e}")
+        if self.least_gain:
+            facts.append(f"least gain {self.least_gain:g} nats per hyperparameter")
+        if self.hessian:
+            facts.append(f"Hessian after {ROUNDS_BEFORE_HESSIAN} rounds")
+        return ", ".join(facts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """The stages of a fit, in their order."""
+
+    stages: tuple[Stage, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(f"  {k + 1}. {stage}" for k, stage in enumerate(self.stages))
+
+
+def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
+    """Decide the stages of a fit: `problem` has the rows that hyperparameters are learned from, of `rows` in all.
+
+    `staged` says whether smaller problems may be searched first (not on an accelerator, where every number of rows
+    needs a program of its own, nor from given sites).  A prior without inducing inputs has one stage.
+    """
+    settings, model, learned = problem.settings, problem.model, counted_rows(problem.data)
+    staged = staged and not model.prior.exact
+    subset = learned if learned < rows else None
+    main = Stage(rows=subset, least_gain=settings.least_gain)
+    stages = _coarse_stages(problem, learned) if staged else []
+    if staged and problem.on_host and settings.least_gain:
+        stages.append(dataclasses.replace(main, sites_tol=STAGE_SITES_TOL, hessian=True))
+        main = dataclasses.replace(main, continues=True)
+    stages.append(main)
+    if settings.move_inputs:
+        Z = _movable_inputs(model)
+        moved = min(STAGE_FACTOR**2 * _coarse_rows(len(Z)), learned)
+        rounds = min(INPUT_STAGE_ROUNDS, settings.max_rounds)
+        stages = [*stages, Stage(rows=moved, move_inputs=True, max_rounds=rounds), *stages]
+    stages += [Stage(rows=subset, restart=k + 1) for k in range(settings.restarts)]
+    if subset is not None:
+        stages.append(Stage(max_rounds=0, sites_tol=ALL_ROWS_SITES_TOL))
+    return Schedule(tuple(stages))
+
+
+def _coarse_stages(problem: Problem, rows: int) -> list[Stage]:
+    """Stages of three times as many rows each, as long as all rows are at least three times as many."""
+    have = len(inducing_inputs(problem.model))
+    fewer = max(MIN_COARSE_INPUTS, have // STAGE_FACTOR)
+    inputs = None if have <= fewer or INPUTS in problem.trainable.names else fewer
+    stage = Stage(
+        inputs=inputs, sites_tol=STAGE_SITES_TOL, tol=max(COARSE_TOL, problem.settings.tol),
+        least_gain=COARSE_LEAST_GAIN, hessian=True, coarse=True,
+    )  # fmt: skip
+    size, found = _coarse_rows(have if inputs is None else inputs), []
+    while rows >= STAGE_FACTOR * size:
+        found.append(dataclasses.replace(stage, rows=size))
+        size *= STAGE_FACTOR
+    return found
+
+
+def _coarse_rows(inputs: int) -> int:
+    return max(MIN_COARSE_ROWS, COARSE_ROWS_PER_INPUT * inputs)
+
+
+def inducing_inputs(model: Model) -> np.ndarray:
+    """The inducing inputs of the prior; an empty array where it has none."""
+    return np.asarray(getattr(model.prior, "inducing", ()))
+
+
+def _movable_inputs(model: Model) -> np.ndarray:
+    Z = inducing_inputs(model)
+    if not len(Z):
+        raise ValueError(f"{type(model.prior).__name__} has no inducing inputs to move; use Model.sparse.")
+    if Z.size > MAX_MOVED_NUMBERS:
+        raise ValueError(
+            f"{len(Z)} inducing inputs of {Z.shape[1]} columns are {Z.size} numbers, more than the {MAX_MOVED_NUMBERS} "
+            "that can be trained; choose fewer, or inputs='kmeans'."
+        )
+    return Z
+
+
+class StageEnd(NamedTuple):
+    """How a stage ended; the objective is in nats per row of the stage."""
+
+    stage: Stage
+    rounds: int
+    objective: float
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.stage}: {self.objective:.4f} nats per row after {self.rounds} rounds, {self.reason}"
+
+
+def run(schedule: Schedule, problem: Problem, seed: int, trace: Trace) -> tuple[Problem, Best, list[StageEnd]]:
+    """Run the searches of a schedule; return the problem, its best point, and how the stages ended.
+
+    `problem` has the rows that hyperparameters are learned from.  It is another one at the end if inducing inputs were
+    moved.  A coarse stage that was read from the checkpoint is not among the ends.
+    """
+    best: Best | None = None
+    start, ends = Start(problem.start), list[StageEnd]()
+    for k, stage in enumerate(schedule.stages):
+        if stage.max_rounds == 0:
+            continue  # the sites of all rows, at the hyperparameters that the other stages find
+        if stage.coarse:
+            following = schedule.stages[k + 1]
+            compute = functools.partial(_coarse, problem, stage, start, seed, ends, predict=not following.coarse)
+            start = trace.kept(f"stage {k}", compute)
+            continue
+        if stage.move_inputs:
+            assert best is not None
+            problem, end = _moved(problem, best, stage, seed)
+            start, best = Start(problem.start), None
+        elif stage.restart is not None:
+            assert best is not None
+            end = search(problem, Start(problem.restarts(seed)[stage.restart - 1]), trace)
+            # An ascent that did not converge may have ended next to a pole of Laplace's evidence.
+            if (end.success, end.value) > (best.success, best.value):
+                best = end
+        elif stage.continues:
+            assert best is not None
+            best = end = _continued(problem, best, stage, trace)
+        else:
+            here = problem.with_sites_tol(stage.sites_tol)
+            best = end = _climb(here, start, stage, trace, problem.settings.max_rounds, f"Hessian of stage {k}")
+        ends.append(StageEnd(stage, end.rounds, end.value / problem.total, end.reason))
+    assert best is not None
+    return problem, best, ends
+
+
+def _climb(problem: Problem, start: Start, stage: Stage, trace: Trace, max_rounds: int, name: str) -> Best:
+    """Search from `start`; compute a Hessian on the way if the stage asks for one and none is known."""
+    go = functools.partial(search, problem, trace=trace, tol=stage.tol, least_gain=stage.least_gain)
+    known = start.inverse is not None or INPUTS in problem.trainable.names or not len(start.vector)
+    if known or not stage.hessian:
+        return go(start, max_rounds=max_rounds)
+    first = go(start, max_rounds=min(ROUNDS_BEFORE_HESSIAN, max_rounds))
+    left = max_rounds - first.rounds
+    if first.success or left <= 0:
+        return first
+
+    def with_hessian() -> Start:
+        sites = first.solution.sites
+        return Start(first.vector, inverse_per_row(problem, first.vector, sites), sites)
+
+    end = go(trace.kept(name, with_hessian), max_rounds=left)
+    return dataclasses.replace(end, rounds=first.rounds + end.rounds)
+
+
+def _coarse(problem: Problem, stage: Stage, start: Start, seed: int, ends: list[StageEnd], *, predict: bool) -> Start:
+    """Search with some of the rows; return where the next stage starts.
+
+    With `predict` inference there starts from the predictions of this stage.  Without convergence within the bounds of
+    the problem, the next stage starts where this one did.
+    """
+    assert stage.rows is not None
+    model = problem.model if stage.inputs is None else _with_fewer_inputs(problem, stage.inputs, seed)
+    here = Problem.of(problem.settings, model, sampled(problem.data, stage.rows, seed)).with_sites_tol(stage.sites_tol)
+    with same_rows(here.data.X):
+        end = _climb(here, Start(start.vector, start.inverse), stage, Trace(), problem.settings.max_rounds, "")
+    ends.append(StageEnd(stage, end.rounds, end.value / here.total, end.reason))
+    found = Start(start.vector, start.inverse)
+    if end.success and not problem.at_bound(end.vector):
+        found = Start(end.vector, end.inverse)
+        if predict and problem.on_host:
+            model = here.model_at(end.vector)
+            sites = predicted_sites(problem.pair.inference, model, here.data, end.solution.sites, problem.data)
+            found = found._replace(sites=sites)
+    return _agreed(found) if is_apart(problem) else found
+
+
+def is_apart(problem: Problem) -> bool:
+    """Whether rows are spread over devices, and every process searches coarse stages by itself."""
+    names = problem.trainable.names
+    return is_spread(problem.data) and pulls_on_host(problem.model, names) and on_host(problem.model)
+
+
+def _agreed(start: Start) -> Start:
+    """A last digit that differs would lead processes different ways."""
+    empty = np.zeros((len(start.vector), len(start.vector)))
+    inverse = start.inverse
+    some, vector, inverse = agreed((np.array(inverse is not None), start.vector, empty if inverse is None else inverse))
+    return Start(vector, inverse if some else None)
+
+
+def _with_fewer_inputs(problem: Problem, count: int, seed: int) -> Model:
+    """The model with `count` inducing inputs, centres of clusters: a part of Z would leave gaps."""
+    drawn = sampled(problem.data, STAGE_FACTOR**2 * _coarse_rows(count), seed)
+    fewer = select(np.asarray(drawn.X), "kmeans", count, kernel=problem.model.prior.kernel, seed=seed)
+    return replace(problem.model, prior=replace(problem.model.prior, inducing=fewer))
+
+
+def _moved(problem: Problem, best: Best, stage: Stage, seed: int) -> tuple[Problem, Best]:
+    """Train hyperparameters and inducing inputs together on some rows; return the problem with those inputs.
+
+    Inducing inputs are no parameters of the model that could be overfitted if the evidence is a bound; EP's evidence
+    (FITC's) is none, so that the ascent starts from the optimum for the present inputs and is short.
+    """
+    assert stage.rows is not None
+    settings = dataclasses.replace(problem.settings, train=(*problem.settings.train, INPUTS))
+    here = Problem.of(settings, problem.model_at(best.vector), sampled(problem.data, stage.rows, seed))
+    end = search(here, Start(here.start), Trace(), max_rounds=stage.max_rounds)
+    return Problem.of(problem.settings, here.model_at(end.vector), problem.data), end
+
+
+def _continued(problem: Problem, best: Best, stage: Stage, trace: Trace) -> Best:
+    """The best point of approximate sites with accurate ones; a search that had not converged goes on."""
+    left = problem.settings.max_rounds - best.rounds
+    if best.reason in (CONVERGED, NO_GAIN) or left <= 0:
+        model = problem.model_at(best.vector)
+        return inferred(problem, best, model, problem.pair.inference, problem.data, best.solution.sites)
+    start = Start(best.vector, best.inverse, best.solution.sites)
+    end = search(problem, start, trace, max_rounds=left, least_gain=stage.least_gain)
+    return dataclasses.replace(end, rounds=best.rounds + end.rounds)
