@@ -6,18 +6,16 @@ import contextlib
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sitewise.arrays.spread import is_spread, together
+from sitewise.arrays.spread import together
 from sitewise.data import Data, bucket
 from sitewise.kernels.distances import same_rows
 from sitewise.learning.ascent import CONVERGED, NO_GAIN
-from sitewise.learning.base import Callback, SiteFit, one_for_each
+from sitewise.learning.base import Callback, SiteFit
 from sitewise.learning.checkpoint import Checkpoint, Start
 from sitewise.learning.rehearsal import SITES_TOL, end_of, rehearsed, stages_of
 from sitewise.learning.search import Best, NestedSettings, Search
-from sitewise.learning.together import run_together
 from sitewise.model import Model, check
 from sitewise.process import memory
 from sitewise.process.precision import working_precision
@@ -100,27 +98,3 @@ class Nested(NestedSettings):
         # Its steps were too small for the accuracy of loose sites.
         end = search.drive(Start(best.vector, best.inverse, best.solution.sites), left)
         return dataclasses.replace(end, rounds=best.rounds + end.rounds)
-
-    def fit_many(
-        self, models: Model | Sequence[Model], parts: Sequence[Data], done: Callable[[int], None] | None = None
-    ) -> list[SiteFit]:
-        """Train on each part (folds, resamples, outputs) in one compiled program, which suits an accelerator.
-
-        `models` is one model for all parts, or one for each part (for example with inducing inputs of its own).  Every
-        part has its own hyperparameters and follows the path of `fit` without a rehearsal and with least_gain=0; a
-        round costs as much as its slowest part.  `done` is called with the number of parts that have ended.
-        """
-        if self.restarts:
-            raise ValueError("fit_many starts every part once; set restarts=0.")
-        if is_spread(parts):
-            raise ValueError("fit_many has all parts on one device; fit those that are spread one after the other.")
-        each = one_for_each(models, parts)
-        with working_precision():
-            size = bucket(max((part.rows for part in parts), default=1))
-            searches = []
-            for model, part in zip(each, parts, strict=True):
-                if model.prior.dense:
-                    memory.require_full(size, model.likelihood.latents)
-                searches.append(Search(self, model, part, size, None, None))
-            bests = run_together(searches, done)
-            return [search.finish(best) for search, best in zip(searches, bests, strict=True)]

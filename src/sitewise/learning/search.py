@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from sitewise import evidence as ev
-from sitewise.arrays.engine import Array, namespace, on_host, to_host
+from sitewise.arrays.engine import namespace, on_host, to_host
 from sitewise.arrays.spread import agreed, is_spread
 from sitewise.checks import at_least, shown
 from sitewise.data import Data
@@ -26,7 +26,7 @@ from sitewise.inference.start import start_of
 from sitewise.learning.ascent import climb
 from sitewise.learning.base import Callback, SiteFit, climbed
 from sitewise.learning.checkpoint import Checkpoint, Start, near
-from sitewise.learning.objective import GRADIENTS, INPUTS, Evaluation, Objective, profile, profiles, pulls_on_host
+from sitewise.learning.objective import GRADIENTS, INPUTS, Evaluation, Objective, profile, pulls_on_host
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable
 from sitewise.process.device import on_processor
@@ -164,10 +164,6 @@ class Search:
         sites, code, stats = found.solution
         value, slope, code, stats = agreed((found.value, found.gradient, code, stats))
         return Evaluation(value, slope, Solution(sites, code, stats))
-
-    def evaluate_many(self, models: Model, data: Data, vectors: Array, sites: Sites) -> Evaluation:
-        """The evaluation of many searches of this form; every argument has a leading axis."""
-        return profiles(self.objective, models, data, vectors, sites)
 
     def drive(self, start: Start, max_rounds: int | None = None) -> Best:
         """Answer one search's requests until it ends, after `max_rounds` if that is fewer than the settings allow."""
