@@ -83,7 +83,6 @@ def devices(folder: Path) -> Any:
     for attempt in (
         lambda: Data.of(*table()).shard(4),  # type: ignore[arg-type]
         lambda: VI().solve(model(Model.full), data),
-        lambda: learner().fit_many(model(), [data]),
     ):
         try:
             attempt()

@@ -10,7 +10,6 @@ import pytest
 from cases import problem
 from sitewise import VEM, Data, Laplace, Model, evidence, kernels, likelihoods, resolve
 from sitewise.learning.vem import CAP, FELL, NOT_FINITE, SETTLED
-from sitewise.types import Outcome
 
 
 @pytest.fixture(scope="module")
@@ -75,26 +74,6 @@ def test_a_first_round_that_is_not_finite_keeps_the_start(small):
     fit = VEM(max_rounds=3).fit(model, Data.of(data.X, np.arange(data.rows, dtype=float)))
     assert fit.reason == NOT_FINITE and not fit.converged
     assert np.isfinite(fit.objective) and fit.objective == pytest.approx(fit.evidences["ep"])
-
-
-def test_many_parts_at_once_take_the_way_each_takes_alone(small):
-    """Parts of other lengths, which end in other rounds."""
-    model, data = small
-    learner = VEM(learning_rate=0.3, max_rounds=40)
-    parts = [Data.of(data.X[:rows], data.y[:rows]) for rows in (data.rows, 12, 7)]
-    together = learner.fit_many(model, parts)
-    for part, fit in zip(parts, together, strict=True):
-        alone = learner.fit(model, part)
-        assert (fit.reason, fit.rounds) == (alone.reason, alone.rounds)
-        assert fit.objective == pytest.approx(alone.objective, rel=1e-9)
-        assert len(fit.sites.nat1) == part.rows
-        np.testing.assert_allclose(fit.sites.prec, alone.sites.prec, rtol=1e-6)
-    assert len({fit.rounds for fit in together}) > 1
-    # The objective of twelve rows falls before their sites have followed θ: that is not convergence.
-    behind = together[1]
-    assert behind.reason == FELL and behind.solution.stats.residual > 1e-3
-    assert not behind.converged and behind.solution.outcome is Outcome.STEP_CAP
-    assert together[0].reason == SETTLED and together[0].converged and together[0].solution.outcome.ok
 
 
 def test_laplace_with_outliers_steps_with_clipped_curvature():

@@ -22,7 +22,7 @@ import numpy as np
 
 from sitewise import VEM, Data
 from sitewise.learning.fit import SiteFit
-from sitewise_icml2023 import protocols, store, tasks, variants
+from sitewise_icml2023 import many_fits, protocols, store, tasks, variants
 from sitewise_icml2023.figures.fig5 import stop
 
 Row = dict[str, Any]
@@ -45,7 +45,7 @@ def continued(chosen: list[Row], beyond: int, data: Path | None) -> list[Row]:
     parts = [Data.of(tasks.widened(fold.X), fold.y) for fold in folds]
     model = variants.model(method, "classification", folds[0].X)
     began = time.perf_counter()
-    fits = learner.fit_many(model, parts)
+    fits = many_fits.fit_many(learner, model, parts)
     seconds = (time.perf_counter() - began) / len(parts)
     return [summary(r, fit, beyond) | {"seconds": round(seconds, 2)} for r, fit in zip(chosen, fits, strict=True)]
 

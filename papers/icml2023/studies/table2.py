@@ -31,7 +31,7 @@ from sitewise import VEM, VI, Data, Model, Nested, kernels, likelihoods, posteri
 from sitewise.learning.fit import SiteFit
 from sitewise.numerics.quadrature.gaussian_rules import GaussHermite
 from sitewise.process.precision import working_precision
-from sitewise_icml2023 import paper
+from sitewise_icml2023 import many_fits, paper
 from sitewise_icml2023.protocols import fold_rows
 from sitewise_icml2023.sources import find
 from sitewise_icml2023.variants import STUDENT_T_ROUNDS
@@ -74,7 +74,7 @@ def fit_folds(
     start = time.perf_counter()
     chosen, parts = learner(method, name), [Data.of(X[train], y[train]) for train, _ in folds]
     model = model_for(method)
-    fits = chosen.fit_many([model] * len(parts), parts) if len(parts) > 1 else [chosen.fit(model, parts[0])]
+    fits = many_fits.fit_many(chosen, model, parts) if len(parts) > 1 else [chosen.fit(model, parts[0])]
     seconds = round((time.perf_counter() - start) / len(parts), 1)
     return [
         {"n": len(train), **fitted_row(fit, X[test], y[test]), "seconds": seconds, "together": len(parts)}

@@ -220,12 +220,12 @@ def _at_the_optimum(model: Any, latent: Latent) -> tuple[Trainable, np.ndarray, 
     assert isinstance(method, Approximate)
     weak = model._candidates(latent.data)[0].weak
     learner = dataclasses.replace(method, weak=weak).learner_of(latent.model)
-    data = method.teaching(latent.model, latent.data)
     if not isinstance(learner, Nested):
         raise ValueError(
             f"{model.method} does not end at a maximum of its objective, which standard errors need; fit with "
             "method='hybrid', 'ep', 'vi' or 'laplace'."
         )
+    data = learner.rows_for_learning(latent.model, latent.data)
     with working_precision():
         problem = Problem.of(learner, latent.model, data)
         held = problem.at_bound(problem.start)

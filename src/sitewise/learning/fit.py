@@ -5,11 +5,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from sitewise import evidence
@@ -22,7 +19,7 @@ from sitewise.inference.start import to_bucket
 from sitewise.learning.curvature import Curvature, curvature
 from sitewise.learning.objective import Objective
 from sitewise.learning.schedule import StageEnd
-from sitewise.model import Model, check
+from sitewise.model import Model
 from sitewise.parameters import values
 from sitewise.predict import Posterior, posterior
 from sitewise.priors import LatentPosterior
@@ -296,20 +293,3 @@ def all_evidences(model: Model, data: Data, sites: Sites, names: tuple[str, ...]
     else:
         found = _traced_evidences(names, model, *to_bucket(data, sites))
     return {name: float(v) for name, v in found.items()}
-
-
-def one_for_each(models: Model | Sequence[Model], parts: Sequence[Data]) -> list[Model]:
-    """A list with one model for each part, all of one form."""
-    each = list(models) if isinstance(models, Sequence) else [models] * len(parts)
-    if len(each) != len(parts):
-        raise ValueError(f"Got {len(each)} models for {len(parts)} parts; give one model, or one for each part.")
-    for model, part in zip(each, parts, strict=True):
-        check(model, part)
-    if len({(jax.tree.structure(m), *map(np.shape, jax.tree.leaves(m))) for m in each}) > 1:
-        raise ValueError("fit_many needs models of one form: the same parts, with as many inducing inputs each.")
-    return each
-
-
-def stack(trees: Sequence[Any]) -> Any:
-    """Trees of one shape as one tree, with a leading axis: put together here and moved to the device in one piece."""
-    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack([np.asarray(leaf) for leaf in leaves])), *trees)

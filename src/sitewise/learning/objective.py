@@ -25,7 +25,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from sitewise.arrays import programs
 from sitewise.arrays.engine import Array, is_host, namespace
@@ -40,7 +39,6 @@ from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.parameters import Trainable
 from sitewise.priors import LatentPosterior, Marginals
-from sitewise.process.device import on_accelerator
 from sitewise.process.precision import working_precision
 from sitewise.rows import Values, on_rows
 from sitewise.sites import Sites
@@ -229,16 +227,3 @@ def _update_slopes(
 
 
 _traced_profile = functools.partial(programs.jit, static_argnums=0)(_profile)
-
-
-@functools.partial(programs.jit, static_argnums=0)
-def profiles(objective: Objective, models: Model, data: Data, vectors: Array, sites: Sites) -> Evaluation:
-    """`profile` of many models and data sets of one shape, each at its own θ, from its own sites.
-
-    They run in one batch on an accelerator, and one after the other on a CPU: a batch gains nothing there, and
-    factorisations in a batch can wait for each other in XLA's threads for ever (jaxlib 0.10.2).
-    """
-    one = functools.partial(_profile, objective)
-    if on_accelerator():
-        return jax.vmap(one)(models, data, vectors, sites)
-    return lax.map(lambda each: one(*each), (models, data, vectors, sites))

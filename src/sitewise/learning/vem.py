@@ -5,15 +5,13 @@
     stop when nothing moves, or when the learning objective fell (then return the previous iterate)
 
 The M-step holds λ, so it does not maximise θ ↦ evidence(λ*(θ), θ): the objective can fall from one round to the
-next (the E/M conflict of the paper's section 5.5).  `Nested` has no such conflict.  `lean` takes the same path with
-fewer factorisations.
+next (the E/M conflict of the paper's section 5.5).  `Nested` has no such conflict.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -27,7 +25,7 @@ from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Point, Solution, Stats
 from sitewise.inference.loop import evaluate
-from sitewise.learning.fit import SiteFit, climbed, one_for_each, stack
+from sitewise.learning.fit import SiteFit, climbed
 from sitewise.learning.objective import Objective
 from sitewise.learning.search import Callback
 from sitewise.likelihoods import Likelihood
@@ -35,7 +33,6 @@ from sitewise.model import Model, check
 from sitewise.parameters import Groups, Trainable
 from sitewise.priors import Marginals
 from sitewise.process import memory
-from sitewise.process.device import on_accelerator
 from sitewise.process.precision import WORKING_DTYPE, working_precision
 from sitewise.sites import Sites
 from sitewise.types import Outcome
@@ -170,31 +167,6 @@ class VEM:
                     run.state = new
             return self.finish(run)
 
-    def fit_many(self, models: Model | Sequence[Model], parts: Sequence[Data]) -> list[SiteFit]:
-        """Train on each part (folds, resamples) in one compiled program, which suits an accelerator.
-
-        `models` is one model for all parts, or one for each part.  Every part follows the same path as with `fit`; one
-        that has ended waits for the others.
-        """
-        each = one_for_each(models, parts)
-        with working_precision():
-            size = bucket(max((part.rows for part in parts), default=1))
-            runs = [Run(self, model, part, size, None) for model, part in zip(each, parts, strict=True)]
-            if not runs:
-                return []
-            stacked = stack(each), stack([run.data for run in runs])
-            states = stack([run.state for run in runs])
-            while any(run.running for run in runs):
-                running = np.array([run.running for run in runs])
-                new, *found = _rounds(self, *stacked, states, running)
-                found = jax.tree.map(np.asarray, found)
-                kept = [run.running and run.keeps(*jax.tree.map(lambda a: a[i], found))  # noqa: B023
-                        for i, run in enumerate(runs)]  # fmt: skip
-                states = _chosen(jnp.asarray(kept), new, states)
-            for i, run in enumerate(runs):
-                run.state = jax.tree.map(lambda a: a[i], states)  # noqa: B023
-            return [self.finish(run) for run in runs]
-
     def finish(self, run: Run) -> SiteFit:
         """The fit that a run has come to."""
         padded, state, trace, reason = run.data, run.state, run.trace, run.reason
@@ -274,38 +246,13 @@ class Run:
 Round = tuple[State, Info, dict[str, jax.Array], jax.Array]  # the new state, evidences, θ by name, whether it settled
 
 
-def _one_round(learner: VEM, model: Model, data: Data, state: State) -> Round:
+def one_round(learner: VEM, model: Model, data: Data, state: State) -> Round:
+    """Compute a round of Algorithm 1 and what `Run.keeps` needs to know of it."""
     new, info = learner.step(model, data, state)
     return new, info, learner.trainable(model).constrained(new.vector), learner.settled(new, state)
 
 
-_round = programs.jit(_one_round, static_argnums=0)
-
-
-@functools.partial(programs.jit, static_argnums=0)
-def _rounds(learner: VEM, models: Model, data: Data, states: State, running: jax.Array) -> Round:
-    """`_round` of the parts that are running: in one batch on an accelerator, one after the other on a CPU (see
-    `profiles`)."""
-
-    def one(model: Model, data: Data, state: State, running: jax.Array) -> Round:
-        def step() -> Round:
-            return _one_round(learner, model, data, state)
-
-        def wait() -> Round:
-            nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(step)[1:])
-            return state, *nothing
-
-        return lax.cond(running, step, wait)
-
-    if on_accelerator():
-        return jax.vmap(one)(models, data, states, running)
-    return lax.map(lambda each: one(*each), (models, data, states, running))
-
-
-@programs.jit
-def _chosen(kept: jax.Array, new: State, old: State) -> State:
-    """The new states of the parts that keep them, the old ones of the others."""
-    return jax.tree.map(lambda a, b: jnp.where(kept.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)
+_round = programs.jit(one_round, static_argnums=0)
 
 
 @functools.partial(programs.jit, static_argnums=0)

@@ -1,21 +1,21 @@
-"""Algorithm 1 (`vem`) with two to four factorisations a round, where a round as written needs forty.
+"""Algorithm 1 (`sitewise.VEM`) with two to four factorisations per round; a round as written needs forty.
 
 A round is 20 natural steps of the sites λ at one θ, then 20 Adam steps of θ at these sites.  Both are walks of small
-steps, and what each step needs is a smooth function along the walk, followed from its exact value at the start:
+steps.  Along a walk, q and the slope are smooth; they are extrapolated from their exact values at its start:
 
     E  q at the sites λ + δ, from q at λ and its covariance Σ:   mean(λ+δ) = mean + Σ (δ₁ − δ₂ ∘ mean(λ+δ)) + s² r
                                                                  var(λ+δ)  = var − (Σ∘Σ) δ₂ + s² r
     M  the slope of the objective at θ + d, from its value g at θ:            g + H d + s² r
 
-H is learned from walk to walk by Broyden's rule, s is the share of the walk that has been made, and r, zero at first,
-makes what was followed equal to the exact value at the end of the walk.  With this r the walk is made again.  If its
-end then differs by more than `_TURN`, shorter pieces are walked, down to single steps, which are those of `VEM.step`;
-what r leaves out is of the next order.  So each walk ends where that of `VEM` does to about 2e-6 (ℓ of whole paths that
-were compared differed by up to 3e-5), and the fixed points are the same.
+H is updated from walk to walk by Broyden's rule, and s is the completed share of the walk.  The correction r is zero
+at first; then it is set so that the extrapolated value equals the exact value at the end of the walk, and the walk is
+repeated.  If its end moves by more than `MAX_END_SHIFT`, the walk is divided into shorter pieces, down to single steps,
+which are the steps of `VEM.step`.  Each walk therefore ends within about 2e-6 of the walk of `VEM` (ℓ differed by up to
+3e-5 along the whole paths that were compared), and the fixed points are the same.
 
-Parts are trained together, each at its own pace: one turn of the loop computes exact values once for each part, at the
-end of the piece that this part is walking.  A part that has ended makes room for the next.  This is for full priors,
-whose Σ is a matrix.
+Parts are trained together, each at its own pace: one turn of the loop computes exact values once per part, at the end
+of the piece that this part is walking.  A part that has ended makes room for the next part.  The prior must be full,
+because Σ is needed as a matrix.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from jax import lax
 from sitewise import evidence as ev
 from sitewise.arrays import programs
 from sitewise.data import Data, bucket
-from sitewise.learning.fit import SiteFit, one_for_each, stack
+from sitewise.learning.fit import SiteFit
 from sitewise.learning.vem import VEM, Info, Run, State
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
@@ -41,13 +41,14 @@ from sitewise.process.device import on_accelerator
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.types import replace
+from sitewise_icml2023.many_fits import one_model_per_part, stack
 
-# How far r may move the end of a walk, and how far without new exact values there: in unconstrained parameters; for
-# sites in a precision times the variance and in a mean by deviations.
-_TURN = 2e-6
-_SAME = 2e-7
-_E, _M, _FRESH = range(3)  # what a part is doing; nothing is known of a fresh one
-_AT_ONCE = 64
+# How far r may move the end of a walk, and how far without new exact values there.  Units: unconstrained parameters;
+# for sites, a precision times the variance, and a mean in standard deviations.
+MAX_END_SHIFT = 2e-6
+NEGLIGIBLE_END_SHIFT = 2e-7
+_E, _M, _FRESH = range(3)  # phases of a part; a fresh part has no exact values yet
+PARTS_AT_ONCE = 64
 
 
 class Found(NamedTuple):
@@ -60,7 +61,7 @@ class Found(NamedTuple):
 
 
 class Corrected(NamedTuple):
-    """The end of a walk of the sites as precisions times variances, and r there."""
+    """The way of the sites along a walk, as precisions times variances, and the corrections r of mean and variance."""
 
     way: jax.Array
     mean: jax.Array
@@ -68,7 +69,7 @@ class Corrected(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """The end of a walk of the sites, and q as it was followed there."""
+    """The end of a walk of the sites, and the extrapolated q there."""
 
     sites: Sites
     mean: jax.Array
@@ -76,7 +77,7 @@ class Walk(NamedTuple):
 
 
 class Bent(NamedTuple):
-    """How the slope is followed from `start`: slope + H d + s² bend, s the share of `way` that d is."""
+    """The slope extrapolated from `start`: slope + H d + s² bend, where s is the share of `way` that d covers."""
 
     start: jax.Array
     slope: jax.Array
@@ -89,23 +90,24 @@ class Bent(NamedTuple):
         return self.slope + self.H @ d + _share(d, self.way) ** 2 * self.bend
 
     def corrected(self, vector: jax.Array, slope: jax.Array) -> Bent:
-        """With the bend that makes the slope right at this vector."""
+        """Return a copy whose bend reproduces the exact slope at this vector."""
         way = vector - self.start
         return self._replace(way=way, bend=slope - self.slope - self.H @ way)
 
     def learned(self) -> jax.Array:
-        """Broyden's rule: H + r dᵀ/(dᵀd)."""
+        """Return H updated by Broyden's rule: H + r dᵀ/(dᵀd)."""
         size = self.way @ self.way
         return self.H + jnp.where(size > 1e-20, 1.0, 0.0) * jnp.outer(self.bend, self.way) / jnp.maximum(size, 1e-20)
 
 
 class Part(NamedTuple):
-    """One training: `state`, exact values there, and the piece that is walked from there.
+    """The training of one part: `state`, exact values there, and the piece that is walked from there.
 
-    waiting   the corrected walk has ended at `end`, `turn` away from the first; exact values there are awaited
+    waiting   whether exact values at `end`, the end of the corrected walk, are still to be computed
+    turn      the distance between the ends of the corrected and of the first walk
     left      steps until the phase ends
     piece     steps of a walk in either phase
-    before    the state after the round before
+    before    the state after the previous round
     """
 
     state: State
@@ -121,8 +123,8 @@ class Part(NamedTuple):
 
 
 class Report(NamedTuple):
-    """Of one turn: whether a round has ended, and then its evidences, θ by name, whether nothing moved, and the state
-    before it."""
+    """The result of one turn: whether a round has ended; if so, its evidences, θ by name, whether the variables have
+    settled, and the state before the round."""
 
     ended: jax.Array
     info: Info
@@ -132,7 +134,7 @@ class Report(NamedTuple):
 
 
 def _share(made: jax.Array, way: jax.Array) -> jax.Array:
-    """The share of the way that was made; 0 where there is no way."""
+    """Return the completed share of the way; 0 if its length is zero."""
     size = way @ way
     return jnp.where(size > 0, made @ way / jnp.where(size > 0, size, 1.0), 0.0)
 
@@ -160,7 +162,7 @@ def _exact(learner: VEM, model: Model, data: Data, vector: jax.Array, sites: Sit
 
 
 def _walk_sites(learner: VEM, model: Model, data: Data, part: Part, path: Corrected, steps: jax.Array) -> Walk:
-    """Natural steps from the sites of the part."""
+    """Take natural-gradient steps from the sites of the part."""
     problem = learner.climbs(model)
     likelihood = problem.trainable.from_vector(model, part.state.vector).likelihood
     method = problem.inference.stepping(model.likelihood)
@@ -185,7 +187,7 @@ def _walk_sites(learner: VEM, model: Model, data: Data, part: Part, path: Correc
 
 
 def _walk_vector(learner: VEM, state: State, bent: Bent, steps: jax.Array) -> tuple[jax.Array, Any]:
-    """Adam steps from the vector of the state."""
+    """Take Adam steps from the vector of the state."""
     adam = learner.adam()
 
     def step(_: int, now: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
@@ -197,7 +199,7 @@ def _walk_vector(learner: VEM, state: State, bent: Bent, steps: jax.Array) -> tu
 
 
 def _turn(learner: VEM, model: Model, data: Data, part: Part) -> tuple[Part, Report]:
-    """Walk a piece, compute the exact values at its end, correct the walk, and go on from there if it is near."""
+    """Walk a piece, compute the exact values at its end, correct the walk, and accept it if its end moved little."""
     state, found, phase, waiting = part.state, part.found, part.phase, part.waiting
     nothing, still = jnp.zeros_like(state.sites.prec), jnp.zeros_like(state.vector)
     caps = jnp.array([learner.e_steps, learner.m_steps, 0])
@@ -221,14 +223,14 @@ def _turn(learner: VEM, model: Model, data: Data, part: Part) -> tuple[Part, Rep
     turn = jnp.where(phase == _E, by_sites, jnp.max(jnp.abs(moved - vector), initial=0.0))
     turn = jnp.where(waiting, part.turn, jnp.where(phase == _FRESH, 0.0, turn))
     end = _where(waiting, part.end, State(again.sites, moved, optimiser))
-    too_far = ~waiting & ~(turn <= _TURN) & (steps > 1)  # also where the walk led to what is not a number
-    waits = ~waiting & ~too_far & (turn > _SAME) & (steps > 1)
+    too_far = ~waiting & ~(turn <= MAX_END_SHIFT) & (steps > 1)  # also if the walk led to NaN
+    waits = ~waiting & ~too_far & (turn > NEGLIGIBLE_END_SHIFT) & (steps > 1)
     goes_on = ~too_far & ~waits
 
     left = jnp.where(goes_on, part.left - steps, part.left)
     over = goes_on & (left == 0)
     ended = over & (phase == _M)
-    longer = goes_on & (turn < _TURN / 8) & (steps == jnp.append(part.piece, 0)[phase])
+    longer = goes_on & (turn < MAX_END_SHIFT / 8) & (steps == jnp.append(part.piece, 0)[phase])
     length = jnp.where(too_far, steps // 2, jnp.where(longer, jnp.minimum(2 * steps, caps[phase]), 0))
     piece = jnp.where((jnp.arange(2) == phase) & (length > 0), length, part.piece)
     next_phase = jnp.where(phase == _E, _M, _E)
@@ -253,8 +255,8 @@ def _turn(learner: VEM, model: Model, data: Data, part: Part) -> tuple[Part, Rep
 
 @functools.partial(programs.jit, static_argnums=0)
 def _turns(learner: VEM, models: Model, data: Data, parts: Part, running: jax.Array) -> tuple[Part, Report]:
-    """Of the parts that are running: in one batch on an accelerator, one after the other on a processor (see
-    `objective.profiles`)."""
+    """Compute a turn of the parts that are running: in one batch on an accelerator, else one after the other (see
+    `many_fits`)."""
 
     def one(model: Model, data: Data, part: Part, running: jax.Array) -> tuple[Part, Report]:
         def turn() -> tuple[Part, Report]:
@@ -271,7 +273,7 @@ def _turns(learner: VEM, models: Model, data: Data, parts: Part, running: jax.Ar
 
 
 def _fresh(learner: VEM, run: Run) -> Part:
-    """A part of which nothing is known but the start."""
+    """Return a part at its start, without exact values."""
     state = run.state
     shapes = jax.eval_shape(functools.partial(_exact, learner), run.model, run.data, state.vector, state.sites)
     size = len(state.vector)
@@ -295,7 +297,7 @@ def _put(tree: Any, index: jax.Array, one: Any) -> Any:
 
 
 def _fits(learner: VEM, each: list[Model], parts: Sequence[Data], at_once: int) -> Iterator[tuple[int, SiteFit]]:
-    """Each part's number and fit, as they end.  `at_once` are trained at a time."""
+    """Yield the number and the fit of each part as it ends; `at_once` parts are trained at a time."""
     size = bucket(max((part.rows for part in parts), default=1))
     runs = [Run(learner, model, part, size, None) for model, part in zip(each, parts, strict=True)]
     waiting = iter(range(min(at_once, len(runs)), len(runs)))
@@ -323,13 +325,15 @@ def _fits(learner: VEM, each: list[Model], parts: Sequence[Data], at_once: int) 
 
 
 def fit_many(
-    learner: VEM, models: Model | Sequence[Model], parts: Sequence[Data], at_once: int = _AT_ONCE
+    learner: VEM, models: Model | Sequence[Model], parts: Sequence[Data], at_once: int = PARTS_AT_ONCE
 ) -> list[SiteFit]:
-    """As `VEM.fit_many`, by fewer factorisations; `at_once` parts are trained at a time."""
-    each = one_for_each(models, parts)
+    """Train as `many_fits.fit_many`, with fewer factorisations; `at_once` parts are trained at a time."""
+    each = one_model_per_part(models, parts)
     for model in each:
         if not (isinstance(model.prior, FullPrior) and model.likelihood.latents == 1):
-            raise ValueError("Fewer factorisations are for a full GP with one latent function; use VEM.fit_many.")
+            raise ValueError(
+                "The fast variant of Algorithm 1 needs a full GP with one latent function; use many_fits.fit_many."
+            )
     with working_precision():
         found = dict(_fits(learner, each, parts, at_once))
     return [found[i] for i in range(len(parts))]
