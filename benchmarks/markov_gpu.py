@@ -30,7 +30,7 @@ from sitewise.arrays import sweeps
 from sitewise.arrays.engine import traced
 from sitewise.data import bucket
 from sitewise.inference import Inference
-from sitewise.learning.search import Search
+from sitewise.learning.problem import Problem
 from sitewise.process import device
 from sitewise.process.precision import working_precision
 
@@ -136,16 +136,16 @@ def scaling(rows: int) -> dict:
     """Seconds of one evaluation, as the search makes it, and of inference alone."""
     model, data = model_of(rows)
     with working_precision():
-        search = Search(resolve("hybrid"), model, data, bucket(rows), None, None)
-        vector = np.asarray(search.trainable.to_vector(search.model))
-        first, _ = timed(lambda: search.evaluate(vector, search.first_sites))
-        cold, found = timed(lambda: search.evaluate(vector, search.first_sites))
-        warm, again = timed(lambda: search.evaluate(vector, found.solution.sites))
-        inference = search.pair.inference
-        first_sites, _ = timed(lambda: inference.solve(search.model, search.data, search.first_sites).sites)
-        sites, solution = timed(lambda: inference.solve(search.model, search.data, search.first_sites))
+        problem = Problem.of(resolve("hybrid"), model, data, size=bucket(rows))
+        vector = problem.start
+        first, _ = timed(lambda: problem.evaluate(vector, problem.first_sites))
+        cold, found = timed(lambda: problem.evaluate(vector, problem.first_sites))
+        warm, again = timed(lambda: problem.evaluate(vector, found.solution.sites))
+        inference = problem.pair.inference
+        first_sites, _ = timed(lambda: inference.solve(problem.model, problem.data, problem.first_sites).sites)
+        sites, solution = timed(lambda: inference.solve(problem.model, problem.data, problem.first_sites))
     return {
-        "rows": rows, "padded": search.data.rows, "compile": first - cold, "compile_sites": first_sites - sites,
+        "rows": rows, "padded": problem.data.rows, "compile": first - cold, "compile_sites": first_sites - sites,
         "sites": sites, "steps": int(solution.stats.steps), "value_and_gradient": cold, "gradient": warm,
         "steps_of_gradient": int(again.solution.stats.steps), "value": float(found.value),
         "gradient_at_start": np.asarray(found.gradient).tolist(), "outcome": found.solution.outcome.name,

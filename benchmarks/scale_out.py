@@ -31,7 +31,7 @@ def measure(rows: int, inducing: int, way: str) -> dict[str, Any]:
     from sitewise import Data, Model, kernels, likelihoods
     from sitewise.arrays.engine import traced
     from sitewise.learning.nested import Nested
-    from sitewise.learning.search import Search
+    from sitewise.learning.problem import Problem
     from sitewise.methods import resolve
     from sitewise.process.precision import working_precision
 
@@ -48,14 +48,13 @@ def measure(rows: int, inducing: int, way: str) -> dict[str, Any]:
         model = Model.sparse(kernels.Matern52(3.0, 2.0), likelihoods.BernoulliProbit(), X[:inducing])
         if way == "traced":
             with traced():
-                search = Search(learner, model, data, rows, None, None)
+                problem = Problem.of(learner, model, data, size=rows)
         else:
-            search = Search(learner, model, data, rows, None, None)
-        vector = search.starts(0, 0)[0].vector
+            problem = Problem.of(learner, model, data, size=rows)
         seconds = []
         for _ in range(3):
             wall, cpu = time.perf_counter(), time.process_time()
-            found = search.evaluate(vector, search.first_sites)
+            found = problem.evaluate(problem.start, problem.first_sites)
             value = float(found.value)
             seconds.append((time.perf_counter() - wall, time.process_time() - cpu))
     return {

@@ -17,7 +17,7 @@ import numpy as np
 from sitewise import VI, Data, Model, Nested, evidence, kernels, likelihoods
 from sitewise.arrays.spread import is_spread, whole
 from sitewise.errors import UserError
-from sitewise.learning.search import Search
+from sitewise.learning.problem import Problem
 from sitewise.methods import resolve
 from sitewise.parameters import values
 from sitewise.process.precision import working_precision
@@ -51,8 +51,8 @@ def found_with(data: Data, **settings: Any) -> dict[str, Any]:
     """Value, gradient and sites at the start, and everything that a fit has found, as lists."""
     counted = np.flatnonzero(whole(data.weight) > 0)
     with working_precision():
-        search = Search(learner(), model(), data, ROWS, None, None)
-        first = search.evaluate(search.starts(0, 0)[0].vector, search.first_sites)
+        problem = Problem.of(learner(), model(), data, size=ROWS)
+        first = problem.evaluate(problem.start, problem.first_sites)
         assert is_spread(first.solution.sites) == is_spread(data)
     fit = learner().fit(model(), data, **settings)
     found = {

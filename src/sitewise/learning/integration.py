@@ -129,7 +129,7 @@ def integrate(fit: SiteFit, design: str = "auto", final: Inference | None = None
     """
     if design not in DESIGNS:
         raise ValueError(f"design must be {', '.join(map(repr, DESIGNS))}, got {design!r}.")
-    _taught_by_all(fit)
+    _require_all_rows(fit)
     curvature, problem = fit.curvature, fit.problem
     assert problem is not None  # else `curvature` has raised
     free = np.flatnonzero(curvature.free)
@@ -236,7 +236,7 @@ def laplace_evidence(fit: SiteFit) -> float:
 
     The fit must have maximised the density of the vector (`jacobian`), or have flat priors.
     """
-    _taught_by_all(fit)
+    _require_all_rows(fit)
     curvature = fit.curvature
     free = np.flatnonzero(curvature.free)
     values, _ = eigen(-curvature.hessian[np.ix_(free, free)])
@@ -244,11 +244,11 @@ def laplace_evidence(fit: SiteFit) -> float:
     return fit.objective + 0.5 * len(free) * np.log(2 * np.pi) - 0.5 * float(np.sum(np.log(values)))
 
 
-def _taught_by_all(fit: SiteFit) -> None:
+def _require_all_rows(fit: SiteFit) -> None:
     if fit.learned_from is not None:
         raise ValueError(
-            f"{fit.learned_from.rows} of the {fit.data.rows} rows taught the hyperparameters, and the integral needs "
-            "the optimum for all; train with all rows."
+            f"The hyperparameters were learned from {fit.learned_from.rows} of the {fit.data.rows} rows, and the "
+            "integral needs the optimum for all rows; train with all rows."
         )
 
 

@@ -1,4 +1,6 @@
-"""Hyperparameters of some rows, sites of all."""
+"""Hyperparameters learned from a subset, sites of all rows."""
+
+import dataclasses
 
 import numpy as np
 import pytest
@@ -6,29 +8,33 @@ import pytest
 from sitewise import EP, Data, Model, kernels, likelihoods, resolve
 from sitewise.hyperpriors import LogNormal
 from sitewise.learning.integration import integrate
-from sitewise.learning.some_rows import some_of, with_all_rows
+from sitewise.learning.subset import sampled
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(300, 2))
 DATA = Data.of(X, np.where(np.sin(2 * X[:, 0]) + 0.5 * RNG.normal(size=300) > 0, 1.0, -1.0))
+MODEL = Model.sparse(kernels.Matern52(), likelihoods.BernoulliProbit(), X[:15])
 
 
 @pytest.fixture(scope="module")
 def fits():
     learner = resolve("hybrid")
-    some = some_of(DATA, 100)
-    first = learner.fit(Model.sparse(kernels.Matern52(), likelihoods.BernoulliProbit(), X[:15]), some)
-    return first, with_all_rows(learner, first, DATA)
+    return learner.fit(MODEL, sampled(DATA, 100, 0)), dataclasses.replace(learner, learning_rows=100).fit(MODEL, DATA)
 
 
 def test_rows_are_drawn_without_repeats_and_always_the_same():
-    some = some_of(DATA, 100)
+    some = sampled(DATA, 100, 0)
     assert some.rows == 100 and len(np.unique(some.X, axis=0)) == 100
-    np.testing.assert_array_equal(some.X, some_of(DATA, 100).X)
-    assert some_of(DATA, 300) is DATA
+    np.testing.assert_array_equal(some.X, sampled(DATA, 100, 0).X)
+    assert sampled(DATA, 300, 0) is DATA
 
 
-def test_sites_are_those_of_all_rows_at_what_some_have_taught(fits):
+def test_samples_of_one_seed_contain_each_other():
+    small, large = ({tuple(row) for row in sampled(DATA, rows, 7).X} for rows in (50, 150))
+    assert small < large and small != {tuple(row) for row in sampled(DATA, 50, 8).X}
+
+
+def test_sites_are_those_of_all_rows_at_the_hyperparameters_of_the_subset(fits):
     first, fit = fits
     assert fit.parameters == first.parameters and fit.converged
     assert fit.sites.prec.shape == (300,) and "100 of the 300 rows" in fit.report()
@@ -39,25 +45,24 @@ def test_sites_are_those_of_all_rows_at_what_some_have_taught(fits):
 
 def test_a_rare_class_is_not_lost():
     y = np.where(np.arange(50_000) < 4, 1.0, -1.0)
-    some = some_of(Data.of(np.arange(50_000.0)[:, None], y), 1_000)
+    some = sampled(Data.of(np.arange(50_000.0)[:, None], y), 1_000, 0)
     assert np.sum(some.y == 1) == 4 and 1_000 <= some.rows <= 1_004
 
 
-def test_the_integral_is_not_around_the_optimum_of_some_rows(fits):
-    with pytest.raises(ValueError, match="100 of the 300 rows taught"):
+def test_the_integral_is_not_around_the_optimum_of_a_subset(fits):
+    with pytest.raises(ValueError, match="learned from 100 of the 300 rows"):
         integrate(fits[1])
 
 
 def test_the_objective_has_the_prior_of_the_hyperparameters():
     learner = resolve("hybrid", priors={"kernel.variance": LogNormal(0.0, 0.5)})
-    some = some_of(DATA, 100)
-    first = learner.fit(Model.sparse(kernels.Matern52(), likelihoods.BernoulliProbit(), X[:15]), some)
-    fit = with_all_rows(learner, first, DATA)
+    first = learner.fit(MODEL, sampled(DATA, 100, 0))
+    fit = dataclasses.replace(learner, learning_rows=100).fit(MODEL, DATA)
     prior = first.objective - first.evidences["ep"]
     assert abs(prior) > 0.1 and fit.objective == pytest.approx(fit.evidences["ep"] + prior, abs=1e-6)
 
 
-def test_standard_errors_are_those_of_the_rows_that_taught(fits):
+def test_standard_errors_are_those_of_the_subset(fits):
     first, fit = fits
     for name, error in first.curvature.standard_errors.items():
         assert fit.curvature.standard_errors[name] == pytest.approx(error, rel=1e-3)
