@@ -27,7 +27,7 @@ def gmres(matvec: Callable[[Array], Array], rhs: Array, tol: float | Array, max_
     # On the host rows that are not set are never read, and filling them would take longer than solving most systems.
     blank = np.empty if is_host(rhs) else jnp.zeros
     basis = put(blank((size + 1, rhs.size), rhs.dtype), 0, rhs / xp.maximum(norm, tiny))
-    triangle = xp.eye(size, dtype=rhs.dtype)  # columns not reached stay those of the identity: the solution is 0 there
+    triangle = xp.eye(size, dtype=rhs.dtype)  # columns not reached stay unit vectors: the solution is 0 there
     rotations = xp.eye(size + 1, dtype=rhs.dtype)
 
     def keep_going(state: _State) -> Array:

@@ -44,7 +44,7 @@ class Lower:
         return out
 
     def pack_sum(self, cotangent: np.ndarray) -> np.ndarray:
-        """Return the cotangent of the packed entries, given the (not necessarily symmetric) one of the matrix."""
+        """Return the cotangent of the packed entries, given the cotangent of the matrix, symmetric or not."""
         pieces = []
         for a, b in self._blocks:
             piece = cotangent[a:b, :b].copy()

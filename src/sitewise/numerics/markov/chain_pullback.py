@@ -1,6 +1,6 @@
 """Derivatives with respect to a chain's A and Q of a function of its posterior marginals and log Z_q.
 
-In the notation of `filtering`, a dash marks the state after its site, and r, N and S = r rᵀ − N belong to the end of
+In the notation of `filtering`, a prime marks the state after its site, and r, N and S = r rᵀ − N belong to the end of
 the next step, which has A and Q.  The derivatives of log Z_q are
 
     Q̄ = ½ S,        Ā = r m′ᵀ + S A P′
