@@ -25,9 +25,9 @@ from sitewise.priors.base import Factor
 from sitewise.sites import Sites
 
 _NEWTON_TOL = 1e-2  # relative tolerance of the linear system of a Newton step, far from the fixed point
-_MAX_NEWTON_STEPS = 40  # GMRES steps per Newton step
+_NEWTON_GMRES_STEPS = 40  # at most, per Newton step
 _MAX_STEP_RATIO = 1e6  # a larger ratio of Newton step to gap T(λ) − λ means that the linear system is singular
-_MAX_ADJOINT_STEPS = 150  # GMRES steps per gradient
+_ADJOINT_GMRES_STEPS = 150  # at most, per gradient
 
 Slopes = list[tuple[Array, Array] | None]  # derivatives of (nat1, prec) in mean, var, nat1, prec; None if unused
 
@@ -151,7 +151,7 @@ def newton_direction(method: SiteUpdate, gram: Gram, data: Data, point: Point, f
     tol = xp.asarray(_NEWTON_TOL, rhs.dtype)
     if gram.newton_is_cheap:
         tol = xp.clip(0.1 * method.tolerance(rhs.dtype) / point.residual, xp.minimum(point.residual, tol), tol)
-    step = gmres(lambda x: x - jac.times(x), rhs, tol, _MAX_NEWTON_STEPS)
+    step = gmres(lambda x: x - jac.times(x), rhs, tol, _NEWTON_GMRES_STEPS)
     # A step that is millions of times the gap comes from a singular system and does not lead to a fixed point.  A NaN
     # fails this comparison too.
     regular = xp.max(xp.abs(step)) < _MAX_STEP_RATIO * xp.max(xp.abs(rhs))
@@ -165,5 +165,5 @@ def adjoint(
     jac = linearise(method, data, point, cov, by)
     sd, var = namespace(point.q.var).sqrt(point.q.var), point.q.var
     rhs = _flat(cotangent.nat1 / sd, cotangent.prec / var)
-    x1, x2 = _halves(gmres(lambda x: x - jac.transposed_times(x), rhs, tol, _MAX_ADJOINT_STEPS), sd.shape)
+    x1, x2 = _halves(gmres(lambda x: x - jac.transposed_times(x), rhs, tol, _ADJOINT_GMRES_STEPS), sd.shape)
     return Sites(x1 * sd, x2 * var)

@@ -23,7 +23,7 @@ _BLOCK_ELEMENTS = 32768  # entries of a block of the matrix, whose temporaries t
 
 @module
 class Additive(Kernel):
-    """offset + Σ_j κ_j + interaction · Σ_{i<j} κ_i κ_j; without the pairs if `interaction` is None.
+    """Additive kernel offset + Σ_j κ_j + interaction · Σ_{i<j} κ_i κ_j; without pairs if `interaction` is None.
 
     κ_j is the kernel `base` on column j alone, conditioned on f having mean 0 over the rows (Durrande et al. 2012),
 
@@ -254,7 +254,7 @@ def _mean(
 
 
 def _blocks(rows: int, columns: int, same: bool) -> Iterator[tuple[slice, int]]:
-    """Return the rows and the number of columns of each block; of a symmetric matrix, blocks end at the diagonal."""
+    """Yield the rows and the number of columns of each block; of a symmetric matrix, blocks end at the diagonal."""
     size = max(1, _BLOCK_ELEMENTS // max(columns, 1))
     for start in range(0, rows, size):
         end = min(start + size, rows)

@@ -190,7 +190,7 @@ def _each_with_pull(parts: tuple[Kernel, ...], A: np.ndarray, B: np.ndarray) -> 
 
 
 def inner_names(kernel: Kernel) -> Iterator[tuple[str, Kernel]]:
-    """Return the direct parts of a composite kernel, each with its path, such as "base" or "parts.1"."""
+    """Yield the direct parts of a composite kernel, each with its path, such as "base" or "parts.1"."""
     for f in dataclasses.fields(kernel):
         value = getattr(kernel, f.name)
         if isinstance(value, Kernel):
@@ -222,7 +222,7 @@ def _parts(kernel: Kernel, kind: type[Sum] | type[Product]) -> tuple[Kernel, ...
 
 @module
 class Sum(Kernel):
-    """Σ_k κ_k(x, x')."""
+    """Sum of kernels, Σ_k κ_k(x, x')."""
 
     parts: tuple[Kernel, ...] = ()
 
@@ -243,7 +243,7 @@ class Sum(Kernel):
 
 @module
 class Product(Kernel):
-    """Π_k κ_k(x, x')."""
+    """Product of kernels, Π_k κ_k(x, x')."""
 
     parts: tuple[Kernel, ...] = ()
 
@@ -273,7 +273,7 @@ class Product(Kernel):
 
 @module
 class Scaled(Kernel):
-    """variance · κ(x, x')."""
+    """Kernel multiplied by a positive number, variance · κ(x, x')."""
 
     base: Kernel = fixed(default=None)
     variance: ArrayField = positive(default=1.0)

@@ -16,7 +16,7 @@ from sitewise.types import ArrayField, fixed, module, replace
 
 @module
 class Centred(Kernel):
-    """`base` conditioned on Σ_k weight_k f(node_k) = 0:
+    """Kernel with zero mean over `nodes`: `base` conditioned on Σ_k weight_k f(node_k) = 0.
 
         κ(x, x') − m(x) m(x') / M,    m(x) = Σ_k weight_k κ(x, node_k),    M = Σ_k weight_k m(node_k)
 

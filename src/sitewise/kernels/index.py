@@ -12,7 +12,7 @@ from sitewise.types import ArrayField, module, positive, real, replace, static
 
 @module
 class Index(Kernel):
-    """B[x, x'] with B = W Wᵀ + diag(κ), where x is the level of a row: the number in `column`.
+    """Kernel of levels, B[x, x'] with B = W Wᵀ + diag(κ), where x is the level of a row: the number in `column`.
 
     rank = 0   B = κ I: every level has an independent offset of variance `kappa` (a random intercept).  Any number is a
                level, and `levels` is not needed.  A new level has the prior of the known levels.

@@ -14,7 +14,7 @@ _BLOCK_ROWS = 32  # the diagonal is read from covariance matrices of this number
 
 @module
 class Pairwise(Kernel):
-    """The covariance of g(a, b) = f(a) − f(b), where f has the kernel `base`:
+    """Kernel of pairwise comparisons g(a, b) = f(a) − f(b), where f has the kernel `base`:
 
         κ((a, b), (a', b')) = κ(a, a') − κ(a, b') − κ(b, a') + κ(b, b')
 

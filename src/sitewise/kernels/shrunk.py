@@ -14,7 +14,7 @@ from sitewise.types import ArrayField, fixed, module, positive, real, replace
 
 @module
 class Shrunk(Kernel):
-    """The stationary kernel `base` with the lengthscales ℓ_j = ℓ s_j exp(τ z_j), z_j ~ N(0, 1).
+    """ARD kernel: the stationary kernel `base` with the lengthscales ℓ_j = ℓ s_j exp(τ z_j), z_j ~ N(0, 1).
 
     ℓ is the lengthscale of `base`, z are the `deviations`, τ is the `spread`, and s are the `units` of the columns,
     which are held fixed.  At τ = 0 the kernel is isotropic in these units.  As τ grows, the lengthscales of the columns

@@ -13,7 +13,7 @@ from sitewise.types import ArrayField, fixed, module, positive
 
 @module
 class Slopes(Kernel):
-    """The covariance of f and c·∂f, where f has the kernel `base`, an RBF.
+    """Kernel of a function and its slopes: the covariance of f and c·∂f, where f has the kernel `base`, an RBF.
 
     The last active column marks the kind of each row: 0 for f at the other columns, j + 1 for c ∂f/∂x_j there.  With
     k = κ(x, x') and u = (x − x')/ℓ²,

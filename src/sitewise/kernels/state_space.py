@@ -37,7 +37,7 @@ from sitewise.kernels.stationary import Matern12, Matern32, Matern52, Periodic
 from sitewise.kernels.terms import terms
 from sitewise.numerics.quadrature.special_functions import gamma_rest, gamma_term, harmonic_shares, share_beyond
 
-_MAX_STEP = 1000.0  # steps in (scaled) lengthscales are clipped to this length, over which the state is forgotten
+_MAX_STEP = 1000.0  # largest r, in the units above; longer steps are clipped, as nothing of the state remains
 
 
 class Form(NamedTuple):

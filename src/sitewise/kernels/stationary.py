@@ -33,7 +33,7 @@ def _distance(d2: Array) -> Array:
 
 @module
 class Stationary(Kernel):
-    """variance · shape(d²).  Subclasses define `shape`, with shape(0) = 1.
+    """Base class of stationary kernels, variance · shape(d²).  Subclasses define `shape`, with shape(0) = 1.
 
     A kernel that has no further parameters, and whose `shape` also takes NumPy arrays, may define `slope`.  It is then
     evaluated on the host without a compiled program.

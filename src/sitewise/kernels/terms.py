@@ -56,7 +56,7 @@ def level_columns(kernel: Kernel, columns: Sequence[int]) -> set[int]:
 
 
 def _split(kernel: Kernel) -> Iterator[tuple[Kernel, tuple[int, ...] | None]]:
-    """Kernels that add up to this one, in the order of its parts, each with the columns that it sees."""
+    """Yield the terms of a kernel in order, each with its columns in the whole table."""
     own = kernel.active_dims
     for part, columns in _parts(kernel):
         if own is None:
@@ -67,7 +67,7 @@ def _split(kernel: Kernel) -> Iterator[tuple[Kernel, tuple[int, ...] | None]]:
 
 
 def _parts(kernel: Kernel) -> Iterator[tuple[Kernel, tuple[int, ...] | None]]:
-    """Return the terms of a kernel and their columns, numbered within the kernel's active columns."""
+    """Yield the terms of a kernel and their columns, numbered within the kernel's active columns."""
     if isinstance(kernel, Sum):
         for part in kernel.parts:
             yield from _split(part)
@@ -95,7 +95,7 @@ def _columns_used(kernel: Kernel) -> tuple[int, ...] | None:
 
 
 def _effects(kernel: Additive) -> Iterator[tuple[Kernel, tuple[int, ...] | None]]:
-    """Return the offset, the main effects and the interactions of an additive kernel, with their columns."""
+    """Yield the offset, the main effects and the interactions of an additive kernel, with their columns."""
     yield replace(Constant(), variance=kernel.offset), ()
     for part in kernel.effects:
         yield part, part.active_dims

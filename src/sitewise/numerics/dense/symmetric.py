@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-_RIDGE = 1e-10  # added to the diagonal of a least-squares system, as a share of it
+_RIDGE = 1e-10  # added to the diagonal of a least-squares system, as a share of the diagonal
 
 
 def absolute_inverse(A: np.ndarray, least: float) -> np.ndarray:

@@ -37,7 +37,7 @@ _MIN_COLUMNS_TO_SPLIT = 128  # from this number of columns on, products of two b
 
 
 def _half(columns: int) -> int:
-    """Where to split into two blocks: about half of the columns, or all of them if splitting does not pay."""
+    """Return the size of the first of two blocks: about half of the columns, or all if splitting is slower."""
     return -(-columns // 32) * 16 if columns >= _MIN_COLUMNS_TO_SPLIT else columns
 
 
