@@ -166,7 +166,7 @@ def test_shapes_of_what_a_user_defines():
     with pytest.raises(ValueError, match="one number per row"):
         VI().solve(Model.full(kernels.RBF(), likelihoods.BernoulliProbit(), _Column()), Data.of(X, Y))
     refuses("it must be elementwise", Model.full(kernels.RBF(), _Total()))
-    refuses("the shape of pairs must be", classes(_Vector()))
+    refuses("pairs must have the shape", classes(_Vector()))
 
 
 def test_likelihoods_and_priors_that_do_not_belong_together():

@@ -41,7 +41,7 @@ Terms = Callable[[Likelihood, Data, Marginals, Sites, float], Array]
 
 
 def share(data: Data, power: float) -> float | Array:
-    """The power a at which row i's likelihood is left out: `power`, or less for a row of weight below 1."""
+    """Return the power a at which the likelihood of a row is left out: `power`, or less if its weight is below 1."""
     if not data.fractional:
         return power
     return power * jnp.where(data.mask, jnp.minimum(data.weight, 1.0), 1.0)
@@ -56,22 +56,22 @@ def _elbo(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power:
 
 
 def narrowed(data: Data, q: Marginals, sites: Sites) -> tuple[Array, Array]:
-    """The residual variance r̃ = v·r that row i's site leaves of r, and what it costs: (v − 1 − log v)/2.
+    """Return the narrowed residual variances r̃ = v·r of a sparse prior, and their costs (v − 1 − log v)/2.
 
-    The ELBO lets f given the inducing variables have the variance r that it has before y is seen.  A Gaussian of the
-    variance v·r about the same mean is also allowed, and pays its divergence from N(0, r) (Titsias 2025; Bui, Ashman
-    & Turner 2025).  With W = −E[∂² log p], which is the row's site precision at a fixed point, the best is
+    The ELBO gives f, conditioned on the inducing variables, its prior variance r.  A Gaussian of the variance v·r about
+    the same mean is also allowed, at the cost of its divergence from N(0, r) (Titsias 2025; Bui, Ashman & Turner 2025).
+    With W = −E[∂² log p], which is the row's site precision at a fixed point, the optimum is
 
         v = 1/(1 + r W)          (W = 1/σ² for Gaussian noise: tr(K − Q)/(2σ²) becomes ½ Σ log(1 + r/σ²))
 
-    This counts residuals as if they were independent.  They have the covariance D = K − Q, and a Gaussian of the
-    covariance (D⁻¹ + W)⁻¹ costs more, by Hadamard's inequality, but leaves smaller variances Σ_ii ≤ v_i r_i:
+    This treats residuals as independent.  Their covariance is D = K − Q, and a Gaussian of the covariance
+    (D⁻¹ + W)⁻¹ costs more, by Hadamard's inequality, but has smaller variances Σ_ii ≤ v_i r_i:
 
         Σ [E_(Σ_ii) log p + ½ W Σ_ii] − ½ log|I + W½DW½|  ≥  Σ [E_(v r) log p + ½ W v r − ½ log(1 + W r)]
 
-    where E log p as a function of the variance lies above its tangent at v·r: always for Gaussian noise.  Where it
-    does not, the sum remains a bound of the evidence for independent residuals (FITC's).  With one v for all rows it
-    would be a bound in any case.  A row of weight a < 1 is narrowed by a share a of its site.
+    if E log p as a function of the variance lies above its tangent at v·r, which always holds for Gaussian noise.
+    Otherwise the sum is still a bound on the evidence for independent residuals (as in FITC).  With one v for all rows
+    it would be a bound on the evidence in every case.  A row of weight a < 1 is narrowed by a share a of its site.
     """
     a = share(data, 1.0)
     v = 1 / (1 + a * q.resid * jnp.maximum(sites.prec, 0.0))
@@ -89,13 +89,13 @@ def _ep(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: f
     return (likelihood.log_expected_prob(data.y, left.mean, left.f_var, a) - left.log_site) / a
 
 
-# The number of rows for which the nested quadrature is computed at a time, on a processor and on an accelerator: its
-# temporaries are thousands of numbers per row.
+# Rows per batch of the nested quadrature, on a CPU and on an accelerator: its temporaries are thousands of numbers per
+# row.
 _CPU_ROWS, _ACCELERATOR_ROWS = 1024, 4096
 
 
 def _collapsed(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> Array:
-    """As `_ep`, with the residual treated variationally: log p ≥ log ∫ p(u) Π p̃_i(s_i) du (Jensen), and `_ep` of that.
+    """Return the EP terms of the bound log p ≥ log ∫ p(u) Π p̃_i(s_i) du (Jensen), with the residual variational.
 
     `_ep` itself averages the residual inside the logarithm, which rewards residual variance (the bias of FITC).
     """
@@ -122,29 +122,29 @@ def _loo(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: 
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """An evidence as a function of sites.  Call it: `elbo(model, data, sites)`."""
+    """An evidence as a function of sites, called as `elbo(model, data, sites)`."""
 
     name: str
-    terms: Terms = dataclasses.field(repr=False)  # the text of a function differs between processes
+    terms: Terms = dataclasses.field(repr=False)  # the repr of a function differs between processes
     with_log_z: bool = True
     power: float = 1.0
-    piece: int = dataclasses.field(default=0, repr=False)  # rows of a program on the host, where the default is slower
+    piece: int = dataclasses.field(default=0, repr=False)  # rows per compiled program on the host; 0 for the default
 
     def rows(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Array:
-        """The term of each row, counted once (not times its weight); 0 for padding."""
+        """Return the term of each row, not multiplied by its weight; 0 for padding."""
         return jnp.where(data.mask, self.terms(likelihood, data, q, sites.masked(data.mask), self.power), 0.0)
 
     def read(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Array:
-        """The evidence, given q = prior × sites already conditioned."""
+        """Return the evidence, given the marginals q of prior × sites."""
         return self.total(data, q, self.terms(likelihood, data, q, sites.masked(data.mask), self.power))
 
     def total(self, data: Data, q: Marginals, terms: Array) -> Array:
-        """The evidence, given the terms of the rows."""
+        """Return the evidence, given the terms of the rows."""
         total = jnp.sum(data.weight * jnp.where(data.mask, terms, 0.0))
         return total + q.log_z if self.with_log_z else total
 
     def __call__(self, model: Model, data: Data, sites: Sites) -> Array:
-        """The evidence; a NumPy number on a processor, where it is computed in double precision."""
+        """Return the evidence; on a CPU it is computed in double precision and is a NumPy number."""
         check(model, data, sites, needs_sites=True)
         if model.prior.host and on_host(model, data, sites):
             with working_precision():
@@ -155,12 +155,12 @@ class Evidence:
         return self.on_marginals(*conditioned(model, jax.tree.map(jnp.asarray, data), sites))
 
     def on_marginals(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Array:
-        """`read` for either kind of arrays."""
+        """Return `read` for NumPy or JAX arrays."""
         return on_rows(_read, self, likelihood, data, q, sites, piece=self.piece)[1][0]
 
 
 def conditioned(model: Model, data: Data, sites: Sites) -> tuple[Likelihood, Data, Marginals, Sites]:
-    """What `Evidence.read` takes."""
+    """Condition the model on its sites: the arguments of `Evidence.read`."""
     gram = model.prior.gram(data.X)
     if not model.likelihood.log_concave:  # Laplace's sites may have negative precisions
         gram = gram.signed()
@@ -179,18 +179,18 @@ def _on_devices(evidence: Evidence, model: Model, data: Data, sites: Sites) -> A
 laplace = Evidence("laplace", _laplace)
 elbo = Evidence("elbo", _elbo)
 ep = Evidence("ep", _ep)
-collapsed = Evidence("collapsed", _collapsed, piece=128)  # its nested quadrature then fits in a processor's cache
+collapsed = Evidence("collapsed", _collapsed, piece=128)  # its nested quadrature then fits in the CPU cache
 tight = Evidence("tight", _tight)
 loo = Evidence("loo", _loo, with_log_z=False)
 
 ALL = {e.name: e for e in (laplace, elbo, ep, collapsed, tight, loo)}
-# The nested quadrature of `collapsed` takes longer than all the others together: it is computed where it is asked for.
+# The nested quadrature of `collapsed` takes longer than all other evidences together: it is computed on request only.
 QUICK = tuple(name for name in ALL if name != "collapsed")
-FOR_RESIDUALS = ("collapsed", "tight")  # without residual variance they are `ep`, at many times the cost, and `elbo`
+FOR_RESIDUALS = ("collapsed", "tight")  # without residual variance they equal `ep` (at many times the cost) and `elbo`
 
 
 def power_ep(power: float) -> Evidence:
-    """EP evidence at a power in (0, 1], named "ep(0.5)" and the like; power → 0 is the ELBO."""
+    """Return the EP evidence at a power in (0, 1], named for example "ep(0.5)"; power → 0 is the ELBO."""
     if not 0 < power <= 1:
-        raise ValueError(f"power must lie in (0, 1], got {power}; power → 0 is evidence.elbo.")
+        raise ValueError(f"power must lie in (0, 1], got {power}; for power → 0 use evidence.elbo.")
     return ep if power == 1 else dataclasses.replace(ep, name=f"{ep.name}({power:g})", power=float(power))

@@ -41,7 +41,7 @@ def test_every_effect_has_the_mean_zero_over_the_rows():
 def test_blocks_do_not_change_the_matrix(monkeypatch):
     kernel, bar = kernels.Additive.of(X), RNG.normal(size=(40, 40))
     whole, pull = kernel.matrix_with_pull(X)
-    monkeypatch.setattr("sitewise.kernels.additive._ELEMENTS", 130)
+    monkeypatch.setattr("sitewise.kernels.additive._BLOCK_ELEMENTS", 130)
     parts, pull_parts = kernel.matrix_with_pull(X)
     np.testing.assert_allclose(parts, whole, rtol=1e-14)
     np.testing.assert_allclose(pull_parts(bar).base.lengthscale, pull(bar).base.lengthscale, rtol=1e-10)
@@ -50,7 +50,7 @@ def test_blocks_do_not_change_the_matrix(monkeypatch):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: kernels.Additive.of(X, order=3), "order of an additive kernel"),
+        (lambda: kernels.Additive.of(X, order=3), "order must be 1 "),
         (lambda: kernels.Additive.of(X[:, :2]).check(3), "tables of 3 columns"),
         (lambda: kernels.Additive.of(X, base=kernels.RationalQuadratic()).check(3), "cannot be its base"),
         (lambda: kernels.Additive.of(X, base=kernels.RBF([1.0, 2.0])).check(3), "one for each of the 3"),

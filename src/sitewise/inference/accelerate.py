@@ -1,11 +1,12 @@
-"""Anderson's acceleration of the iteration λ ← T(λ) (Anderson 1965; Walker & Ni 2011), on NumPy arrays.
+"""Anderson acceleration of the fixed-point iteration λ ← T(λ) (Anderson 1965; Walker & Ni 2011), on NumPy arrays.
 
-With g = T(λ) − λ, in units of the marginal, the next point combines the last updates as their gaps cancel best:
+With the gap g = T(λ) − λ in units of the marginal, the next point is the combination of the last updates whose gap is
+smallest:
 
     λ⁺ = T(λ_k) − Σ_j γ_j (T(λ_{j+1}) − T(λ_j)),    γ = argmin |g_k − Σ_j γ_j (g_{j+1} − g_j)|²
 
-It is a secant method for g = 0: without a derivative, and without a product with the covariance, which costs as much as
-a conditioning on a sparse prior.
+This is a secant method for g = 0.  It needs no derivatives and no products with the covariance, each of which costs as
+much as conditioning a sparse prior.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from sitewise.inference.update import Point
 from sitewise.numerics.dense.symmetric import least_squares
 from sitewise.sites import Sites
 
-_DEPTH = 4  # points that are combined
-_PATIENCE = 4  # steps in which the residual is to be halved
+_MAX_POINTS = 4  # points that are combined
+_HALVING_STEPS = 4  # acceleration ends unless the residual is halved within this number of steps
 
 
 class Seen(NamedTuple):
-    """What is kept of a point: T(λ), T(λ) − λ and the residual."""
+    """The stored values of a point: T(λ), T(λ) − λ and the residual."""
 
     target: Sites
     gap: Sites
@@ -32,15 +33,15 @@ class Seen(NamedTuple):
 
 
 def with_point(seen: tuple[Seen, ...], point: Point) -> tuple[Seen, ...] | None:
-    """The points to combine, this one the last; None where combining them has not helped."""
-    if len(seen) >= _PATIENCE and point.residual > 0.5 * seen[-_PATIENCE].residual:
+    """Return the points to combine, ending with this point; None if acceleration has not halved the residual."""
+    if len(seen) >= _HALVING_STEPS and point.residual > 0.5 * seen[-_HALVING_STEPS].residual:
         return None
     gap = Sites(*(t - s for t, s in zip(point.target, point.sites, strict=True)))
-    return (*seen[1 - _DEPTH :], Seen(point.target, gap, point.residual))
+    return (*seen[1 - _MAX_POINTS :], Seen(point.target, gap, point.residual))
 
 
 def direction(seen: tuple[Seen, ...], unit: np.ndarray) -> Sites:
-    """The step from the last of these points to λ⁺; `unit` is a variance for each row (`SiteUpdate.unit`)."""
+    """Return the step from the last point to λ⁺; `unit` is a variance per row (`SiteUpdate.unit`)."""
     last, scales = seen[-1], (np.sqrt(unit), unit)
     if len(seen) == 1:
         return last.gap

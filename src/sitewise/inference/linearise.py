@@ -1,9 +1,9 @@
-"""Derivatives of a method's update T(λ), for Newton steps and for the implicit gradient of the learners.
+"""Jacobian of the site update T(λ), for Newton steps and for implicit gradients of the evidence.
 
     J = ∂T/∂λ = T_λ + T_(m,v) · ∂(m,v)/∂λ,     ∂m = Σ(w δ1 − m w δ2),   ∂v = −(Σ∘Σ)(w δ2)
 
-T is elementwise, so that four directional derivatives (`slopes`) give all of T_λ and T_(m,v); the rest is products
-with Σ and Σ∘Σ.  Vectors are in units of the marginal, (δnat1·√v, δprec·v).
+T acts elementwise, so four directional derivatives (`slopes`) give all of T_λ and T_(m,v).  The remaining factors are
+products with Σ and Σ∘Σ.  Vectors are in units of the marginal, (δnat1·√v, δprec·v).
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from sitewise.priors import Covariance, Gram, Marginals
 from sitewise.priors.base import Factor
 from sitewise.sites import Sites
 
-_NEWTON_TOL = 1e-2  # tolerance of the linear system, far from the solution
-_NEWTON_STEPS = 40
-_SINGULAR = 1e6  # a step of this many times the gap shows that the linear system is singular
-_ADJOINT_STEPS = 150
+_NEWTON_TOL = 1e-2  # relative tolerance of the linear system of a Newton step, far from the fixed point
+_NEWTON_GMRES_STEPS = 40  # at most, per Newton step
+_MAX_STEP_RATIO = 1e6  # a larger ratio of Newton step to gap T(λ) − λ means that the linear system is singular
+_ADJOINT_GMRES_STEPS = 150  # at most, per gradient
 
-Slopes = list[tuple[Array, Array] | None]
+Slopes = list[tuple[Array, Array] | None]  # derivatives of (nat1, prec) in mean, var, nat1, prec; None if unused
 
 
 def scaled_gap(target: Sites, sites: Sites, point_var: Array, data: Data) -> Sites:
-    """T(λ) − λ in units of the marginal."""
+    """Return T(λ) − λ in units of the marginal."""
     xp = namespace(point_var)
     gap1 = xp.where(data.mask, (target.nat1 - sites.nat1) * xp.sqrt(point_var), 0.0)
     gap2 = xp.where(data.mask, (target.prec - sites.prec) * point_var, 0.0)
@@ -41,14 +41,17 @@ def scaled_gap(target: Sites, sites: Sites, point_var: Array, data: Data) -> Sit
 
 
 def _flat(nat1: Array, prec: Array) -> Array:
-    """One vector of both; traced, with the two numbers of a row side by side, so that they stay on the row's device."""
+    """Join nat1 and prec into one vector.
+
+    In a traced program the two numbers of a row are adjacent, so that they stay on the device of the row.
+    """
     if is_host(nat1, prec):
         return np.concatenate([nat1.ravel(), prec.ravel()])
     return jnp.stack([nat1, prec], axis=-1).ravel()
 
 
 def _halves(x: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """The inverse of `_flat`."""
+    """Split a vector of `_flat` into nat1 and prec."""
     if is_host(x):
         half = x.shape[0] // 2
         return x[:half].reshape(shape), x[half:].reshape(shape)
@@ -57,7 +60,7 @@ def _halves(x: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
 
 
 class Linearised(NamedTuple):
-    """J and Jᵀ at a point, which act on vectors in units of the marginal, and the map from such vectors to sites."""
+    """Products with J and Jᵀ at a point, for vectors in units of the marginal, and the map from vectors to sites."""
 
     times: Callable[[Array], Array]
     transposed_times: Callable[[Array], Array]
@@ -65,19 +68,19 @@ class Linearised(NamedTuple):
 
 
 def has_slopes(method: SiteUpdate) -> tuple[bool, bool, bool, bool]:
-    """On which of (mean, var, nat1, prec) the update of this method depends."""
+    """Return on which of (mean, var, nat1, prec) the update of this method depends."""
     return True, not method.mean_only, method.uses_sites, method.uses_sites
 
 
 def slopes(method: SiteUpdate, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Slopes:
-    """The derivatives of T in (mean, var, nat1, prec): pairs of arrays, None for what the method does not use."""
+    """Return the derivatives of T in (mean, var, nat1, prec): pairs of arrays, or None for unused arguments."""
 
     def update(mean: Array, var: Array, nat1: Array, prec: Array) -> tuple[Array, Array]:
         moved = q._replace(mean=mean, var=var)
         target = method.propose(likelihood, data, moved, Sites(nat1, prec))
         return tuple(target.masked(data.mask))
 
-    # `update` is elementwise: a directional derivative per argument gives the whole (block-diagonal) Jacobian.
+    # `update` is elementwise: one directional derivative per argument gives the whole (block-diagonal) Jacobian.
     arguments = (q.mean, q.var, sites.nat1, sites.prec)
     which = [i for i, has in enumerate(has_slopes(method)) if has]
     tangents = tuple(jnp.stack([jnp.full(q.var.shape, float(i == k), q.var.dtype) for k in which]) for i in range(4))
@@ -89,23 +92,23 @@ def slopes(method: SiteUpdate, likelihood: Likelihood, data: Data, q: Marginals,
 
 
 def listed(by: Slopes) -> tuple[Array, ...]:
-    """The slopes that there are, one array after the other."""
+    """Return all slopes except None as a flat tuple of arrays."""
     return tuple(part for pair in by if pair is not None for part in pair)
 
 
 def paired(method: SiteUpdate, arrays: tuple[Array, ...]) -> Slopes:
-    """The inverse of `listed`."""
+    """Rebuild the slopes from the flat tuple of `listed`."""
     pairs = iter(zip(arrays[::2], arrays[1::2], strict=True))
     return [next(pairs) if has else None for has in has_slopes(method)]
 
 
 def linearise(method: SiteUpdate, data: Data, point: Point, cov: Covariance, by: Slopes) -> Linearised:
-    """The derivative of T, from its `slopes` and the covariance Σ."""
+    """Return the Jacobian of T as products, from its `slopes` and the covariance Σ."""
     q, w = point.q, data.weight
     sd = namespace(q.var).sqrt(q.var)
     by_mean, by_var, by_nat1, by_prec = by
     assert by_mean is not None
-    # A method that uses the mean only needs a few products with Σ; the others need many, also with Σ∘Σ.
+    # A method that uses the mean only needs a few products with Σ; other methods need many, also with Σ∘Σ.
     cov_times = cov.times_once if method.mean_only else cov.times
 
     def unpack(x: Array) -> Sites:
@@ -139,28 +142,28 @@ def linearise(method: SiteUpdate, data: Data, point: Point, cov: Covariance, by:
 
 
 def newton_direction(method: SiteUpdate, gram: Gram, data: Data, point: Point, factor: Factor, by: Slopes) -> Sites:
-    """δ of (I − J) δ = T(λ) − λ, by GMRES; the plain update where that system is singular."""
+    """Return δ with (I − J) δ = T(λ) − λ by GMRES, or the plain update T(λ) − λ if this system is singular."""
     xp = namespace(point.q.var)
     cov = gram.covariance(point.sites.scaled(data.weight), factor)
     jac = linearise(method, data, point, cov, by)
     rhs = _flat(*scaled_gap(point.target, point.sites, point.q.var, data))
-    # As accurate as the linearisation (inexact Newton, Dembo et al. 1982), but not more accurate than the end requires.
+    # As accurate as the linearisation (inexact Newton, Dembo et al. 1982), but not beyond the final tolerance.
     tol = xp.asarray(_NEWTON_TOL, rhs.dtype)
     if gram.newton_is_cheap:
         tol = xp.clip(0.1 * method.tolerance(rhs.dtype) / point.residual, xp.minimum(point.residual, tol), tol)
-    step = gmres(lambda x: x - jac.times(x), rhs, tol, _NEWTON_STEPS)
-    # A step that is millions of times the gap comes from a singular system and does not lead to a fixed point.  A step
-    # that is not finite fails this comparison too.
-    sound = xp.max(xp.abs(step)) < _SINGULAR * xp.max(xp.abs(rhs))
-    return jac.unpack(xp.where(sound, step, rhs))
+    step = gmres(lambda x: x - jac.times(x), rhs, tol, _NEWTON_GMRES_STEPS)
+    # A step that is millions of times the gap comes from a singular system and does not lead to a fixed point.  A NaN
+    # fails this comparison too.
+    regular = xp.max(xp.abs(step)) < _MAX_STEP_RATIO * xp.max(xp.abs(rhs))
+    return jac.unpack(xp.where(regular, step, rhs))
 
 
 def adjoint(
     method: SiteUpdate, data: Data, point: Point, cov: Covariance, by: Slopes, cotangent: Sites, tol: float
 ) -> Sites:
-    """(I − Jᵀ)⁻¹ applied to ∂evidence/∂λ."""
+    """Return (I − Jᵀ)⁻¹ ∂evidence/∂λ, where `cotangent` is ∂evidence/∂λ."""
     jac = linearise(method, data, point, cov, by)
     sd, var = namespace(point.q.var).sqrt(point.q.var), point.q.var
     rhs = _flat(cotangent.nat1 / sd, cotangent.prec / var)
-    x1, x2 = _halves(gmres(lambda x: x - jac.transposed_times(x), rhs, tol, _ADJOINT_STEPS), sd.shape)
+    x1, x2 = _halves(gmres(lambda x: x - jac.transposed_times(x), rhs, tol, _ADJOINT_GMRES_STEPS), sd.shape)
     return Sites(x1 * sd, x2 * var)

@@ -1,4 +1,4 @@
-"""Variational inference in the dual parameterisation (Khan & Lin 2017; the paper's E-step)."""
+"""Variational inference (VI) in the dual parameterisation (Khan & Lin 2017; the paper's E-step)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from sitewise.sites import Sites, expected_log_site
 
 @dataclasses.dataclass(frozen=True)
 class VI(Inference):
-    """With a(m, v) = E_{N(m, v)}[log p]:  prec = −2 ∂a/∂v,  nat1 = ∂a/∂m + prec·m.
+    """Variational inference.  With a(m, v) = E_{N(m, v)}[log p]:  prec = −2 ∂a/∂v,  nat1 = ∂a/∂m + prec·m.
 
     This is λ = ∇_μ E_q[log p] in expectation parameters (paper, below eq. 12); −2 ∂a/∂v = −E[∂² log p].
     λ ← (1−ρ)λ + ρ·T(λ) is a natural-gradient step of size ρ on the ELBO, also on an ELBO whose
     expectations are computed by a coarse quadrature.
 
-    tight   on a sparse prior, narrow the residual of each row by its own site, r̃ = r/(1 + r·prec): the sites then
-            maximise `evidence.tight`.  For T(λ) − λ is a direction of ascent in r̃ too: with prec = −2 ∂a/∂v the bound
-            is stationary in r̃, and else ∂bound/∂prec · (T(λ) − λ) = ½ r̃² (−2 ∂a/∂v − prec)².  The name is "vi(tight)".
+    tight   on a sparse prior, narrow the residual variance of each row by its site, r̃ = r/(1 + r·prec).  The sites
+            then maximise `evidence.tight`: T(λ) − λ remains a direction of ascent, because the bound is stationary in
+            r̃ where prec = −2 ∂a/∂v, and elsewhere ∂bound/∂prec · (T(λ) − λ) = ½ r̃² (−2 ∂a/∂v − prec)².  The name is
+            "vi(tight)".
     """
 
     tight: bool = dataclasses.field(default=False, kw_only=True)
@@ -55,14 +56,14 @@ class VI(Inference):
         return target, evidence.elbo.total(data, q, expected - expected_log_site(sites, q.mean, q.var))
 
     def _expectations(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> tuple[Sites, jax.Array]:
-        """T(λ), and for each row a, less the cost of a narrowed residual."""
+        """Return T(λ), and a of each row minus the cost of its narrowed residual."""
         resid, cost = evidence.narrowed(data, q, sites) if self.tight else (q.resid, 0.0)
 
         def total(mean: jax.Array, var: jax.Array) -> tuple[jax.Array, jax.Array]:
             rows = likelihood.expected_log_prob(data.y, mean, var)
             return jnp.sum(rows), rows
 
-        # One reverse pass: forward passes, one for each argument, would evaluate the likelihood twice.
+        # One reverse pass: one forward pass per argument would evaluate the likelihood twice.
         (by_mean, by_var), rows = jax.grad(total, argnums=(0, 1), has_aux=True)(q.mean, q.var + resid)
         prec = jnp.maximum(-2 * by_var, self.min_prec)
         return Sites(by_mean + prec * q.mean, prec), rows - cost

@@ -1,4 +1,4 @@
-"""Covariance functions, combined with `+`, `*` and by scaling: `2.0 * RBF() + Linear()`."""
+"""Kernels (covariance functions), combined by `+`, `*` and scaling: `2.0 * RBF() + Linear()`."""
 
 from sitewise.kernels.additive import Additive
 from sitewise.kernels.base import Kernel, Product, Scaled, Sum

@@ -1,4 +1,4 @@
-"""A sum of effects of single columns and of pairs of them, identified: every effect has the mean 0 over the rows."""
+"""Additive kernel: main effects and pairwise interactions of columns, each with mean 0 over the training rows."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from sitewise.kernels.centred import Centred
 from sitewise.kernels.stationary import Matern52, Stationary
 from sitewise.types import ArrayField, fixed, module, positive, replace
 
-_NODES = 32  # of a column with more values: as many quantiles
-_ELEMENTS = 32768  # of a block: all that is computed for it stays in the cache
+_NODES = 32  # per column; a column with more distinct values is represented by this number of quantiles
+_BLOCK_ELEMENTS = 32768  # entries of a block of the matrix, whose temporaries then stay in the CPU cache
 
 
 @module
 class Additive(Kernel):
-    """offset + Σ_j κ_j + interaction · Σ_{i<j} κ_i κ_j; without pairs where `interaction` is None.
+    """Additive kernel offset + Σ_j κ_j + interaction · Σ_{i<j} κ_i κ_j; without pairs if `interaction` is None.
 
-    κ_j is the kernel `base` on column j alone, given that f has the mean 0 over the rows (Durrande et al. 2012),
+    κ_j is the kernel `base` on column j alone, conditioned on f having mean 0 over the rows (Durrande et al. 2012),
 
         κ_j(x, x') = σ_j² [κ(x, x') − m(x) m(x') / M],     m(x) = ∫ κ(x, s) dμ_j(s),   M = ∬ κ(s, s') dμ_j(s) dμ_j(s'),
 
-    and a product κ_i κ_j belongs to functions whose mean over either column is 0, whatever the other is.  So no part
-    can take what belongs to another (orthogonal additive kernels: Lu, Boukouvalas & Hensman 2022).  μ_j has the values
-    of column j in the rows (`nodes`, with their shares `weight`): it suits columns of a few values as well as others.
+    and a product κ_i κ_j describes functions whose mean over either column is 0 for every value of the other column.
+    The terms are therefore identified: no term can represent another (orthogonal additive kernels: Lu, Boukouvalas &
+    Hensman 2022).  μ_j is the distribution of column j over the rows (`nodes` with the shares `weight`), which suits
+    columns of a few distinct values as well as continuous columns.
 
-    The lengthscale of `base`, in `units` of the columns, and its variance σ² are one number for all columns or one for
-    each.  The pairs cost no matrices of their own, as Σ_{i<j} κ_i κ_j = ½ [(Σ κ_j)² − Σ κ_j²].
+    The lengthscale of `base`, in `units` of the columns, and its variance σ² are one number for all columns or one
+    number per column.  The pairs need no matrices of their own, because Σ_{i<j} κ_i κ_j = ½ [(Σ κ_j)² − Σ κ_j²].
     """
 
     base: Stationary = fixed()
@@ -52,12 +53,12 @@ class Additive(Kernel):
         base: Stationary | None = None,
         weight: Array | None = None,
     ) -> Additive:
-        """For the rows X: main effects of all or of some columns (order 1), and their pairs (order 2).
+        """Return the kernel for the rows X: main effects of all or some columns (order 1), and their pairs (order 2).
 
-        The lengthscale of `base` is in standard deviations of the columns; `weight` is how often each row counts.
+        The lengthscale of `base` is in standard deviations of the columns; `weight` is the weight of each row.
         """
         if order not in (1, 2) or isinstance(order, bool):
-            raise ValueError(f"The order of an additive kernel is 1 (main effects) or 2 (and pairs), got {order!r}.")
+            raise ValueError(f"order must be 1 (main effects) or 2 (main effects and pairs), got {order!r}.")
         X = np.asarray(X, float)
         X = X if columns is None else X[:, list(columns)]
         count, spread = X.shape[1], np.std(X, axis=0)
@@ -93,17 +94,17 @@ class Additive(Kernel):
 
     @property
     def lengthscale(self) -> Array:
-        """ℓ_j of every column, in its own units."""
+        """The lengthscale ℓ_j of every column, in the units of the data."""
         return self.base.lengthscale * self.units * np.ones(np.shape(self.nodes)[1])
 
     @property
     def variance(self) -> Array:
-        """σ_j² of every column."""
+        """The variance σ_j² of every column."""
         return self.base.variance * np.ones(np.shape(self.nodes)[1])
 
     @property
     def effects(self) -> tuple[Centred, ...]:
-        """The κ_j as kernels of their own, on the columns that this kernel sees."""
+        """The main effects κ_j as separate kernels, on the active columns of this kernel."""
         return tuple(
             Centred(
                 replace(self.base, lengthscale=self.lengthscale[j], variance=self.variance[j]),
@@ -135,6 +136,7 @@ class Additive(Kernel):
         return self._combined(total, squares)
 
     def _combined(self, total: Array, squares: Array) -> Array:
+        """Return the kernel, given Σ κ_j and Σ κ_j²."""
         pairs = 0.0 if self.interaction is None else 0.5 * self.interaction * (total * total - squares)
         return self.offset + total + pairs
 
@@ -189,6 +191,7 @@ class Additive(Kernel):
         return K, pull
 
     def _column(self, A: np.ndarray, B: np.ndarray, j: int) -> _Column:
+        """Return κ_j between A and B, ready to be computed in blocks."""
         a, b, s, w, length = A[:, j], B[:, j], self.nodes[:, j], self.weight[:, j], self.lengthscale[j]
         left, right, whole = (_mean(self.base, x, s, w, length) for x in (a, b, s))
         return _Column(
@@ -208,7 +211,10 @@ class Additive(Kernel):
 
 
 class _Column(NamedTuple):
-    """One κ_j between two tables, in blocks; `left`, `right`, `whole` are m, m and M, with their slopes in log ℓ."""
+    """One κ_j between two tables, computed in blocks.
+
+    `left`, `right` and `whole` are m at the rows of A, m at the rows of B, and M, each with its derivative in log ℓ.
+    """
 
     base: Stationary
     a: np.ndarray
@@ -220,13 +226,14 @@ class _Column(NamedTuple):
     whole: tuple[float, float]
 
     def values(self, rows: slice, stop: int) -> np.ndarray:
+        """Return κ_j of a block: these rows, and the columns before `stop`."""
         found = self.base.shape(self._distances(rows, stop))
         found -= np.multiply.outer(self.left[0][rows] / self.whole[0], self.right[0][:stop])
         found *= self.variance
         return found
 
     def slope(self, rows: slice, stop: int, bar: np.ndarray) -> float:
-        """Σ bar · ∂κ_j / ∂log ℓ, with ∂d²/∂log ℓ = −2 d²."""
+        """Return Σ bar · ∂κ_j / ∂log ℓ of a block, with ∂d²/∂log ℓ = −2 d²."""
         d2 = self._distances(rows, stop)
         (m, dm), (n, dn), (M, dM) = (self.left[0][rows], self.left[1][rows]), self.right, self.whole
         right, slope_right = bar @ n[:stop], bar @ dn[:stop]
@@ -241,26 +248,29 @@ class _Column(NamedTuple):
 def _mean(
     base: Stationary, x: np.ndarray, s: np.ndarray, w: np.ndarray, length: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """m at the values x, and its slope in log ℓ."""
+    """Return m at the values x, and its derivative in log ℓ."""
     d2 = (np.subtract.outer(x, s) / length) ** 2
     return base.shape(d2) @ w, (-2 * d2 * base.slope(d2)) @ w
 
 
 def _blocks(rows: int, columns: int, same: bool) -> Iterator[tuple[slice, int]]:
-    """Rows and the number of columns of each block; of a symmetric matrix those up to the diagonal."""
-    size = max(1, _ELEMENTS // max(columns, 1))
+    """Yield the rows and the number of columns of each block; of a symmetric matrix, blocks end at the diagonal."""
+    size = max(1, _BLOCK_ELEMENTS // max(columns, 1))
     for start in range(0, rows, size):
         end = min(start + size, rows)
         yield slice(start, end), end if same else columns
 
 
 def _measure(column: np.ndarray, weight: Array | None) -> tuple[np.ndarray, np.ndarray]:
-    """The values of a column with their shares; of many values so many quantiles.  Spare places have the share 0."""
+    """Return `_NODES` values of a column and their shares.
+
+    A column with more distinct values is represented by quantiles.  With fewer, unused places have the share 0.
+    """
     nodes, place = np.unique(column, return_inverse=True)
     total = np.bincount(np.ravel(place), None if weight is None else np.asarray(weight, float))
     share = total / np.sum(total)
     if len(nodes) > _NODES:
         at = np.searchsorted(np.cumsum(share), (np.arange(_NODES) + 0.5) / _NODES)
         return nodes[at], np.full(_NODES, 1 / _NODES)
-    spare = _NODES - len(nodes)
-    return np.pad(nodes, (0, spare), mode="edge"), np.pad(share, (0, spare))
+    unused = _NODES - len(nodes)
+    return np.pad(nodes, (0, unused), mode="edge"), np.pad(share, (0, unused))

@@ -1,4 +1,4 @@
-"""A kernel whose functions have the mean 0 over given values of a column."""
+"""Stationary kernel conditioned on zero mean over given inputs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from sitewise.types import ArrayField, fixed, module, replace
 
 @module
 class Centred(Kernel):
-    """`base` given that the mean of f over `nodes` is 0; `weight` has their shares, which add up to 1.
+    """Kernel with zero mean over `nodes`: `base` conditioned on Σ_k weight_k f(node_k) = 0.
 
-    nodes   a table of the active columns, (nodes, columns)
+        κ(x, x') − m(x) m(x') / M,    m(x) = Σ_k weight_k κ(x, node_k),    M = Σ_k weight_k m(node_k)
+
+    nodes    a table of the active columns, (nodes, columns)
+    weight   the share of each node; the shares add up to 1
     """
 
     base: Stationary = fixed()
@@ -32,14 +35,14 @@ class Centred(Kernel):
         count = len(np.atleast_1d(self.weight))
         if np.shape(self.weight) != (count,) or np.shape(self.nodes) != (count, self.seen(columns)):
             raise ValueError(
-                f"Centred: nodes must be a table of {self.seen(columns)} columns and weight one share for each, got "
-                f"the shapes {np.shape(self.nodes)} and {np.shape(self.weight)}."
+                f"Centred: nodes must be a table of {self.seen(columns)} columns and weight must have one share per "
+                f"node, got the shapes {np.shape(self.nodes)} and {np.shape(self.weight)}."
             )
 
     def _means(self, A: Array) -> tuple[Array, Array]:
-        """m at the rows, and M."""
+        """Return m at the rows of A, and M."""
         xp = namespace(A, self.nodes, self.base.lengthscale)
-        # The measure is held: it is no parameter, and the host engine has no derivative in the inputs of a kernel.
+        # Nodes and weights are held fixed: the host engine has no derivatives in the inputs of a kernel.
         nodes, weight = stop_gradient((xp.asarray(self.nodes, A.dtype), xp.asarray(self.weight, A.dtype)))
         return self.base.matrix(A, nodes) @ weight, weight @ self.base.matrix(nodes) @ weight
 
@@ -56,7 +59,7 @@ class Centred(Kernel):
         at_nodes, pull_nodes = self.base.matrix_with_pull(nodes)
         left, right, whole = at_a @ w, at_b @ w, w @ at_nodes @ w
 
-        def back(bar: np.ndarray) -> Centred:
+        def pull_all(bar: np.ndarray) -> Centred:
             by_left, by_right = -(bar @ right) / whole, -(left @ bar) / whole
             by_whole = -(by_left @ left) / whole
             if same:
@@ -68,7 +71,7 @@ class Centred(Kernel):
                 nodes=np.zeros_like(nodes), weight=np.zeros_like(w),
             )  # fmt: skip
 
-        return K - left[:, None] * right / whole, back
+        return K - left[:, None] * right / whole, pull_all
 
     def diag(self, A: Array) -> Array:
         mean, whole = self._means(A)
@@ -76,5 +79,5 @@ class Centred(Kernel):
 
 
 def _sum(kernels: list[Any]) -> Any:
-    """The sum of cotangents of one kernel."""
+    """Return the sum of several cotangents of one kernel."""
     return jax.tree.map(lambda *leaves: sum(leaves[1:], leaves[0]), *kernels)

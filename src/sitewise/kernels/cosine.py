@@ -1,4 +1,4 @@
-"""An undamped oscillation; times a Matérn kernel it is a damped one."""
+"""Cosine kernel: an undamped oscillation, or a damped oscillation when multiplied by a Matérn kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class Cosine(Kernel):
-    """variance · cos(2π Σ_k (x_k − x'_k)/p_k)."""
+    """Cosine kernel, variance · cos(2π Σ_k (x_k − x'_k)/p_k)."""
 
     period: ArrayField = positive(default=1.0)
     variance: ArrayField = positive(default=1.0)
@@ -23,7 +23,7 @@ class Cosine(Kernel):
         one_number(self, "variance")
 
     def pairs(self, A: Array, B: Array) -> Array:
-        """cos(u − u') = cos u cos u' + sin u sin u'."""
+        """Return the matrix by cos(u − u') = cos u cos u' + sin u sin u'."""
         xp = namespace(A, B)
         u, v = ((2 * np.pi * X / self.period).sum(axis=1) for X in (A, B))
         return self.variance * (xp.outer(xp.cos(u), xp.cos(v)) + xp.outer(xp.sin(u), xp.sin(v)))

@@ -1,4 +1,4 @@
-"""Squared distances between rows, for NumPy and for JAX arrays."""
+"""Squared Euclidean distances between rows, accurate for NumPy and JAX arrays."""
 
 from __future__ import annotations
 
@@ -17,53 +17,53 @@ from sitewise.arrays.engine import Array, cond, is_host, namespace, stop_gradien
 
 # Squared distances below this share of the squared norms are rounding errors and are set to zero.
 _ROUNDING_SHARE = 1e-13
-# Coordinates, in lengthscales, are clipped to this size: larger ones have squares that overflow, and infinity minus
-# infinity would make the farthest rows the nearest.
-_LARGEST = {8: 1e150, 4: 1e17}
-# Where the squared norm of one row, in lengthscales, is this large, or this many times the median, subtracting norms
-# leaves too few digits for the other rows.
-_UNEVEN = {8: 1e6, 4: 1e3}
+# Coordinates in lengthscales are clipped to this size, per bytes of a number: squares of larger coordinates overflow,
+# and infinity minus infinity would make the farthest rows the nearest.
+_MAX_COORDINATE = {8: 1e150, 4: 1e17}
+# If the largest squared norm, in lengthscales, exceeds this number, or this multiple of the median, subtracting norms
+# leaves too few digits for the other rows; per bytes of a number.
+_MAX_NORM_RATIO = {8: 1e6, 4: 1e3}
 
 
 def squared_distances(A: Array, B: Array) -> Array:
-    """|a_i − b_j|² of rows in lengthscales; exactly 0 for equal rows.
+    """Return |a_i − b_j|² of rows in lengthscales; exactly 0 for equal rows.
 
-    They are computed by one matrix product, with the median of B as the origin.  That loses digits where rows are far
-    from the origin and near each other, or differ in a narrow column only: with one entry of 10⁸ in the table, clusters
-    a million lengthscales apart, or a column of 10⁹ beside one of 1, different rows would become equal.  In these cases
-    differences are taken column by column.  B alone decides which formula is used, so that a prediction does not depend
-    on the other rows of A.
+    The distances are computed by one matrix product, with the median of B as the origin.  The product loses digits
+    where rows are far from the origin and near each other, or differ only in a narrow column: with one entry of 10⁸ in
+    the table, clusters a million lengthscales apart, or a column of size 10⁹ beside a column of size 1, different rows
+    would become equal.  In these cases differences are taken column by column.  The choice depends on B alone, so a
+    prediction for one row of A does not depend on the other rows of A.
     """
     size = A.dtype.itemsize
     xp = namespace(A, B)
     same = B is A
-    A = xp.clip(A, -_LARGEST[size], _LARGEST[size])
-    B = A if same else xp.clip(B, -_LARGEST[size], _LARGEST[size])
+    A = xp.clip(A, -_MAX_COORDINATE[size], _MAX_COORDINATE[size])
+    B = A if same else xp.clip(B, -_MAX_COORDINATE[size], _MAX_COORDINATE[size])
     centre, uneven = _centre(B, 1.0)
     return cond(uneven, lambda: _by_column(A, B), lambda: _by_product(A - centre, B - centre))
 
 
 def _centre(B: Array, unit: Array | float) -> tuple[Array, Array]:
-    """The origin of the matrix product, and whether the product would lose digits that count for this lengthscale."""
+    """Return the origin of the matrix product, and whether the product is too inaccurate for this lengthscale."""
     xp = namespace(B)
-    # Medians of about a hundred rows: sorting all of them would take longer than the product.
-    some = slice(None, None, max(1, B.shape[0] // 100))
-    centre = stop_gradient(xp.median(B[some], axis=0))
+    # Medians of about a hundred rows: sorting all rows would take longer than the product.
+    sample = slice(None, None, max(1, B.shape[0] // 100))
+    centre = stop_gradient(xp.median(B[sample], axis=0))
     squares = stop_gradient((B - centre) ** 2)
     norms, columns = xp.sum(squares, axis=1), xp.max(squares, axis=0)
     narrowest = xp.min(xp.where(columns > 0, columns, xp.inf))
-    typical = xp.minimum(xp.median(norms[some]), 100 * narrowest)
-    return centre, xp.max(norms) > _UNEVEN[B.dtype.itemsize] * xp.minimum(typical, unit**2)
+    typical = xp.minimum(xp.median(norms[sample]), 100 * narrowest)
+    return centre, xp.max(norms) > _MAX_NORM_RATIO[B.dtype.itemsize] * xp.minimum(typical, unit**2)
 
 
 def _by_product(A: Array, B: Array) -> Array:
-    """|a|² + |b|² − 2ab.  Values below rounding are set to 0, else a row would have a distance of 1e-8 to its copy."""
+    """Return |a|² + |b|² − 2ab.  Values below rounding are set to 0; else a row and its copy would be 1e-8 apart."""
     rows, columns = (A * A).sum(axis=1), (B * B).sum(axis=1)
     if is_host(A, B):
         d2 = (-2 * A) @ B.T
         d2 += rows[:, None]
         d2 += columns
-        # Few entries are small, in most matrices none, and each pass over the matrix counts.
+        # Few entries are small, in most matrices none; a pass over the whole matrix is avoided.
         least = _ROUNDING_SHARE * (rows.max(initial=0.0) + columns.max(initial=0.0))
         if not d2.min(initial=np.inf) > least:
             i, j = np.nonzero(d2 <= least)
@@ -73,11 +73,11 @@ def _by_product(A: Array, B: Array) -> Array:
     norms = rows[:, None] + columns
     d2 = norms - 2 * A @ B.T
     tolerance = _ROUNDING_SHARE if d2.dtype == jnp.float64 else 1e-5
-    return jnp.where(d2 <= tolerance * norms, 0.0, d2)  # a NaN stays one
+    return jnp.where(d2 <= tolerance * norms, 0.0, d2)  # NaN stays NaN
 
 
 def _by_column(A: Array, B: Array) -> Array:
-    """Σ (a − b)².  A difference in the last digits counts as 0, since equal entries may be divided by ℓ in two ways."""
+    """Return Σ (a − b)².  Differences in the last digits count as 0: dividing by ℓ may round equal entries apart."""
     xp = namespace(A, B)
     tolerance = 4 * xp.finfo(A.dtype).eps
 
@@ -93,28 +93,30 @@ def _by_column(A: Array, B: Array) -> Array:
     return lax.scan(jax.checkpoint(add), none, (A.T, B.T))[0]
 
 
-_rows: contextvars.ContextVar[tuple[Any, dict[bool, np.ndarray]]] = contextvars.ContextVar("rows", default=(None, {}))
+_shared_rows: contextvars.ContextVar[tuple[Any, dict[bool, np.ndarray]]] = contextvars.ContextVar(
+    "rows", default=(None, {})
+)
 
 
 @contextlib.contextmanager
 def same_rows(X: Any) -> Iterator[None]:
-    """Distances between the rows of X are computed once until the end of the `with` block, in which X must not change.
+    """Compute the distances between the rows of X only once within the `with` block, in which X must not change.
 
-    A kernel with one lengthscale only divides them.
+    A kernel with a single lengthscale divides these distances by it.
     """
-    token = _rows.set((X, {}))
+    token = _shared_rows.set((X, {}))
     try:
         yield
     finally:
-        _rows.reset(token)
+        _shared_rows.reset(token)
 
 
 def distances_of(X: np.ndarray, lengthscale: np.ndarray) -> np.ndarray | None:
-    """Squared distances between the rows of X in units of its one lengthscale, if X is that of `same_rows`."""
-    rows, found = _rows.get()
+    """Return squared distances between the rows of X in units of one lengthscale, or None outside `same_rows(X)`."""
+    rows, found = _shared_rows.get()
     if rows is not X:
         return None
-    limit = _LARGEST[X.dtype.itemsize]
+    limit = _MAX_COORDINATE[X.dtype.itemsize]
     clipped = np.clip(X, -limit, limit)
     centre, uneven = _centre(clipped, float(np.ravel(lengthscale)[0]))
     if bool(uneven) not in found:

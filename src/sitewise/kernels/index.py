@@ -1,4 +1,4 @@
-"""Levels of a column: groups of rows, or outputs of one model."""
+"""Kernel of a categorical column: random intercepts of groups, or outputs of a multi-output model."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from sitewise.types import ArrayField, module, positive, real, replace, static
 
 @module
 class Index(Kernel):
-    """B[x, x'] with B = W Wᵀ + diag(κ), where x is the level of a row: the number in `column`.
+    """Kernel of levels, B[x, x'] with B = W Wᵀ + diag(κ), where x is the level of a row: the number in `column`.
 
-    rank = 0   B = κ I: every level has an offset of its own, of variance `kappa` (a random intercept).  Any numbers
-               are levels, equal or not, so that nothing has to be told and a new level is like the old ones were.
-    rank ≥ 1   the levels are 0 … `levels` − 1; `loadings` is W, (levels, rank), and `kappa` one number, or one each.
-               Any other number is a new level: independent of the known ones and of other new ones, with the mean of
-               the diagonal of B as its variance.
+    rank = 0   B = κ I: every level has an independent offset of variance `kappa` (a random intercept).  Any number is a
+               level, and `levels` is not needed.  A new level has the prior of the known levels.
+    rank ≥ 1   the levels are 0 … `levels` − 1; `loadings` is W, (levels, rank), and `kappa` is one number, or one per
+               level.  Any other number is a new level: independent of the known levels and of other new levels, with
+               the mean of the diagonal of B as its variance.
 
-    A product with another kernel gives every level a function of its own (varying slopes, coregionalisation); a sum of
-    such products mixes functions of several lengthscales; a product of two Index kernels has a level for every pair.
-    In a product the scale of B and the variance of the other kernel are one number: hold one of them.
+    A product with another kernel gives every level a separate function (varying slopes, coregionalisation).  A sum of
+    such products combines functions of several lengthscales.  A product of two Index kernels has a level for every pair
+    of levels.  In a product only the product of the scale of B and the other kernel's variance is identified: hold one
+    of them fixed.
     """
 
     column: int = static(default=0)
@@ -37,7 +38,9 @@ class Index(Kernel):
         if at_least("Index: rank", self.rank, 0) and self.loadings is None:
             if self.levels is None:
                 raise ValueError("Index: a rank above 0 needs the number of levels, as in Index(2, rank=1, levels=5).")
-            object.__setattr__(self, "loadings", _start(at_least("Index: levels", self.levels, 1), self.rank))
+            object.__setattr__(
+                self, "loadings", _starting_loadings(at_least("Index: levels", self.levels, 1), self.rank)
+            )
         super().__post_init__()
 
     def check(self, columns: int) -> None:
@@ -65,17 +68,17 @@ class Index(Kernel):
 
     @property
     def matrix_of_levels(self) -> np.ndarray:
-        """B, for a rank of at least 1."""
+        """The matrix B, for a rank of at least 1."""
         W = np.asarray(self.loadings)
         return W @ W.T + np.diag(np.broadcast_to(self.kappa, len(W)))
 
     def _known(self, level: Array) -> tuple[Array, Array]:
-        """Each row's place in W, and whether it has one."""
+        """Return each row's index in W (clipped), and whether its level is known."""
         place = namespace(level).clip(level, 0, len(self.loadings) - 1).astype(int)
         return place, place == level
 
     def _of_rows(self, level: Array) -> tuple[Array, Array]:
-        """Each row's loadings, 0 for a new level, and what it has in common with the rows of its level alone."""
+        """Return each row's loadings (0 for a new level), and the variance shared only with rows of the same level."""
         xp = namespace(level, self.kappa, self.loadings)
         (place, old), W = self._known(level), xp.asarray(self.loadings)
         kappa = xp.broadcast_to(xp.asarray(self.kappa), (len(W),))
@@ -97,7 +100,7 @@ class Index(Kernel):
         levels, W = len(self.loadings), self.loadings
 
         def pull(bar: np.ndarray) -> Index:
-            # Sums of `bar` over the pairs of rows of every pair of levels: all that W sees.
+            # Sums of `bar` over the pairs of rows of every pair of levels; the derivative in W depends on them alone.
             by_pair = np.zeros((levels, levels))
             np.add.at(by_pair, (i[:, None], j), bar * (old[:, None] & too))
             own = np.sum(bar * same, axis=1)
@@ -118,7 +121,7 @@ class Index(Kernel):
         return own + (loadings**2).sum(axis=1)
 
 
-def _start(levels: int, rank: int) -> np.ndarray:
-    """Loadings to start from: all levels alike, then waves over the levels; at 0 the evidence has no slope."""
+def _starting_loadings(levels: int, rank: int) -> np.ndarray:
+    """Return starting loadings: a constant column, then cosine waves.  (At W = 0 the derivative would vanish.)"""
     waves = np.cos(np.pi * (np.arange(levels)[:, None] + 0.5) * np.arange(rank) / levels)
     return waves / np.sqrt(rank)

@@ -1,4 +1,4 @@
-"""Kernels without a lengthscale: linear and constant."""
+"""Linear and constant kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sitewise.types import ArrayField, module, positive, replace
 
 @module
 class Linear(Kernel):
-    """Σ_k variance_k x_k x'_k."""
+    """Linear kernel Σ_k variance_k x_k x'_k."""
 
     variance: ArrayField = positive(default=1.0)
 
@@ -37,7 +37,7 @@ class Linear(Kernel):
 
 @module
 class Constant(Kernel):
-    """variance: one unknown offset shared by all rows."""
+    """Constant kernel: one unknown offset of this variance, shared by all rows."""
 
     variance: ArrayField = positive(default=1.0)
 

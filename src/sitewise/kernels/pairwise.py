@@ -1,4 +1,4 @@
-"""Comparisons: a row is a pair of items, and its latent value the difference of their utilities."""
+"""Kernel of pairwise comparisons: the latent value of a pair of items is the difference of their utilities."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from sitewise.arrays.engine import Array, is_host, namespace
 from sitewise.kernels.base import Kernel, Pull, check_parts
 from sitewise.types import fixed, module, replace
 
-_BLOCK = 32  # rows whose covariances are computed together for their diagonal
+_BLOCK_ROWS = 32  # the diagonal is read from covariance matrices of this number of rows
 
 
 @module
 class Pairwise(Kernel):
-    """The covariance of g(a, b) = f(a) − f(b), where f has the kernel `base`:
+    """Kernel of pairwise comparisons g(a, b) = f(a) − f(b), where f has the kernel `base`:
 
         κ((a, b), (a', b')) = κ(a, a') − κ(a, b') − κ(b, a') + κ(b, b')
 
-    A row has the columns of a, then those of b.  g(a, b) = −g(b, a), g(a, a) = 0, and a constant that is added to f
-    changes nothing.  With y = 1 where a was preferred, a two-class likelihood makes this a model of duels; the choice
-    of one among k items is k − 1 duels (`duels.best_of`).  `Posterior.utility` has f at single items.
+    A row holds the columns of item a, then the columns of item b.  g(a, b) = −g(b, a), g(a, a) = 0, and g does not
+    change if a constant is added to f.  With y = 1 where a was preferred and a two-class likelihood, this is a model of
+    preferences.  The choice of one among k items is k − 1 comparisons (`duels.best_of`).  `Posterior.utility` predicts
+    the utility f of single items.
     """
 
     base: Kernel = fixed()
@@ -29,14 +30,14 @@ class Pairwise(Kernel):
         super().check(columns)
         if self.seen(columns) % 2:
             raise ValueError(
-                f"Pairwise: a row holds the columns of one item, then those of the other, but {self.seen(columns)} is "
-                "no even number of columns."
+                "Pairwise: a row holds the columns of one item, then the same columns of the other item; give an even "
+                f"number of columns, got {self.seen(columns)}."
             )
         check_parts(self, (self.base,), self.seen(columns) // 2)
 
     @staticmethod
     def both(A: Array) -> Array:
-        """The first items of all rows, then the second ones."""
+        """Return the first items of all rows, then the second items of all rows."""
         half = A.shape[1] // 2
         return namespace(A).concatenate([A[:, :half], A[:, half:]])
 
@@ -56,11 +57,11 @@ class Pairwise(Kernel):
         )
 
     def diag(self, A: Array) -> Array:
-        """κ(a, a) + κ(b, b) − 2 κ(a, b), row by row."""
+        """Return κ(a, a) + κ(b, b) − 2 κ(a, b) of every row."""
         rows, both = A.shape[0], self.both(A)
         first, second, own = both[:rows], both[rows:], self.base.variances(both)
         if is_host(A, *jax.tree.leaves(self)):
-            blocks = [slice(at, at + _BLOCK) for at in range(0, rows, _BLOCK)]
+            blocks = [slice(at, at + _BLOCK_ROWS) for at in range(0, rows, _BLOCK_ROWS)]
             cross = np.concatenate([np.diagonal(self.base.matrix(first[at], second[at])) for at in blocks])
         else:
             cross = jax.vmap(lambda a, b: self.base.matrix(a[None], b[None])[0, 0])(first, second)
@@ -68,14 +69,14 @@ class Pairwise(Kernel):
 
 
 def _differences(K: Array) -> Array:
-    """The first half of the rows minus the second."""
+    """Return the first half of the rows minus the second half."""
     half = K.shape[0] // 2
     return K[:half] - K[half:]
 
 
 @module
 class Items(Kernel):
-    """f at single items, given duels: what `Posterior.utility` looks through."""
+    """Kernel of the utility f at single items, given pairwise comparisons (for `Posterior.utility`)."""
 
     duels: Pairwise = fixed()
 
@@ -83,7 +84,7 @@ class Items(Kernel):
         return self.duels.base.matrix(A, B)
 
     def cross(self, X: Array, rows: Array) -> Array:
-        """The covariances of f at the items X with the differences of f in the duels."""
+        """Return the covariances of f at the items X with the differences of f in the comparisons."""
         return _differences(self.duels.base.matrix(X, Pairwise.both(self.duels._active(rows))).T).T
 
     def diag(self, A: Array) -> Array:

@@ -1,4 +1,4 @@
-"""One lengthscale per column, drawn towards a common one."""
+"""Kernel with one lengthscale per column (ARD), shrunk towards a common lengthscale."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from sitewise.types import ArrayField, fixed, module, positive, real, replace
 
 @module
 class Shrunk(Kernel):
-    """The stationary kernel `base` with the lengthscales ℓ_j = ℓ s_j exp(τ z_j), z_j ~ N(0, 1).
+    """ARD kernel: the stationary kernel `base` with the lengthscales ℓ_j = ℓ s_j exp(τ z_j), z_j ~ N(0, 1).
 
-    ℓ is the lengthscale of `base`, z are the `deviations`, τ is the `spread` and s are the `units` of the columns,
-    which are held.  At τ = 0 the kernel is isotropic (in these units); as τ grows it becomes a kernel with a free
-    lengthscale for every column.  The deviations have a standard normal prior without being asked: with it a column
-    gets a lengthscale of its own as far as the rows speak for it.
+    ℓ is the lengthscale of `base`, z are the `deviations`, τ is the `spread`, and s are the `units` of the columns,
+    which are held fixed.  At τ = 0 the kernel is isotropic in these units.  As τ grows, the lengthscales of the columns
+    become free.  The deviations have a standard normal prior by default: a lengthscale moves away from the common
+    lengthscale only where the data support it.
 
-    The spread is held unless it is trained by name.  The maximum over both is no estimate of it: a larger spread needs
-    smaller deviations for the same kernel, so that the density keeps rising with it.  Compare spreads by the evidence
-    with the deviations integrated out (`learning.integration`).
+    The spread is held fixed unless it is trained by name.  It cannot be estimated by maximising over spread and
+    deviations together: a larger spread gives the same kernel with smaller deviations, whose prior density is higher.
+    Compare spreads by the evidence with the deviations integrated out (`learning.integration`).
     """
 
     base: Stationary = fixed()
@@ -41,13 +41,13 @@ class Shrunk(Kernel):
             raise ValueError("Shrunk: the base must have one lengthscale, which all columns share; got several.")
         if np.shape(self.deviations) != (seen,) or np.shape(self.units) not in ((), (seen,)):
             raise ValueError(
-                f"Shrunk: deviations must have one entry for each of the {seen} columns, and units one or as many; got "
-                f"shapes {np.shape(self.deviations)} and {np.shape(self.units)}."
+                f"Shrunk: deviations must have one entry for each of the {seen} columns, and units one number or one "
+                f"per column; got the shapes {np.shape(self.deviations)} and {np.shape(self.units)}."
             )
 
     @property
     def lengthscale(self) -> Array:
-        """ℓ_j of every column."""
+        """The lengthscale ℓ_j of every column."""
         xp = namespace(self.deviations, self.base.lengthscale)
         return self.base.lengthscale * self.units * xp.exp(self.spread * self.deviations)
 
@@ -56,6 +56,7 @@ class Shrunk(Kernel):
         return self.base.variance
 
     def _plain(self) -> Stationary:
+        """Return the base kernel with the lengthscales of all columns."""
         return replace(self.base, lengthscale=self.lengthscale)
 
     def pairs(self, A: Array, B: Array) -> Array:

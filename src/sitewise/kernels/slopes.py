@@ -1,4 +1,4 @@
-"""A function and its slopes in one model: rows that observe f, and rows that observe ∂f."""
+"""Kernel of a function and its partial derivatives: rows that observe f, and rows that observe ∂f."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from sitewise.types import ArrayField, fixed, module, positive
 
 @module
 class Slopes(Kernel):
-    """The covariance of f and c·∂f, where f has the kernel `base`, an RBF.
+    """Kernel of a function and its slopes: the covariance of f and c·∂f, where f has the kernel `base`, an RBF.
 
-    The last active column says what a row is about: 0 for f at the other columns, j + 1 for c ∂f/∂x_j there.  With
+    The last active column marks the kind of each row: 0 for f at the other columns, j + 1 for c ∂f/∂x_j there.  With
     k = κ(x, x') and u = (x − x')/ℓ²,
 
         cov(f, f') = k,   cov(∂_i f, f') = −u_i k,   cov(f, ∂_j f') = u_j k
         cov(∂_i f, ∂_j f') = (δ_ij/ℓ_i² − u_i u_j) k
 
-    A label 1 at a row j + 1 says that f rises in column j there, the surer the larger c, the `sharpness`, is: the
-    probit of a slope s is Φ(c s).  c is held.  `monotone.rows` makes such rows.
+    With a probit likelihood, a label 1 at a row of kind j + 1 states that f increases in column j there: the label
+    has the probability Φ(c s) at a slope s.  The larger c (`sharpness`) is, the sharper is this statement.  c is held
+    fixed.  `monotone.rows` makes such rows.
     """
 
     base: RBF = fixed()
@@ -32,9 +33,13 @@ class Slopes(Kernel):
         super().check(columns)
         must_be(self.base, RBF, "The base of Slopes", "RBF(), whose functions have slopes everywhere")
         if self.base.active_dims is not None:
-            raise ValueError("Slopes: give active_dims to Slopes itself, its last column being the one that says what.")
+            raise ValueError(
+                "Slopes: give active_dims to Slopes itself, not to its base; the last of them marks values and slopes."
+            )
         if self.seen(columns) < 2:
-            raise ValueError("Slopes needs columns of inputs and a last one that says what a row is about.")
+            raise ValueError(
+                "Slopes needs input columns and a last column that is 0 for values and 1, 2, … for slopes."
+            )
         self.base.check(self.seen(columns) - 1)
         one_number(self, "sharpness")
 
@@ -43,23 +48,23 @@ class Slopes(Kernel):
         odd = A[~np.isin(A[:, -1], np.arange(A.shape[1])), -1]
         if len(odd):
             raise ValueError(
-                f"Slopes: the last column must be 0 for a value, or 1 to {A.shape[1] - 1} for the slope in a column; "
-                f"a row has {odd[0]:g}."
+                f"Slopes: the last column must be 0 for a value, or 1 to {A.shape[1] - 1} for the slope in an input "
+                f"column; a row has {odd[0]:g}."
             )
 
-    def _chosen(self, A: Array) -> Array:
-        """One row per row: c at the column whose slope it is about, 0 elsewhere."""
+    def _slope_columns(self, A: Array) -> Array:
+        """Return a matrix (rows, inputs) with c at the column whose slope a row observes, and 0 elsewhere."""
         xp, inputs = namespace(A, self.sharpness), A.shape[1] - 1
         return self.sharpness * (A[:, -1:] == xp.arange(1, inputs + 1)).astype(A.dtype)
 
     def _lengths(self, A: Array) -> Array:
-        """ℓ of every column."""
+        """Return the lengthscale ℓ of every input column."""
         length: Array = self.base.lengthscale
         xp = namespace(length)
         return xp.broadcast_to(xp.asarray(length), (A.shape[1] - 1,))
 
     def pairs(self, A: Array, B: Array) -> Array:
-        a, b, left, right = A[:, :-1], B[:, :-1], self._chosen(A), self._chosen(B)
+        a, b, left, right = A[:, :-1], B[:, :-1], self._slope_columns(A), self._slope_columns(B)
         k = self.base.matrix(a, b)
         xp = namespace(k, left, right)
         value_a, value_b = (A[:, -1] == 0).astype(A.dtype), (B[:, -1] == 0).astype(A.dtype)
@@ -72,5 +77,5 @@ class Slopes(Kernel):
         return k * (one + both)
 
     def diag(self, A: Array) -> Array:
-        slopes = self._chosen(A) / self._lengths(A)
+        slopes = self._slope_columns(A) / self._lengths(A)
         return self.base.variances(A[:, :-1]) * ((A[:, -1] == 0) + (slopes**2).sum(axis=1))

@@ -20,11 +20,11 @@ from sitewise.kernels.distances import distances_of, squared_distances
 from sitewise.numerics.dense import triangle
 from sitewise.types import ArrayField, module, positive, precedes, replace
 
-_ELEMENTS = 16384  # of a matrix that are computed at once
+_PIECE_ELEMENTS = 16384  # entries of a matrix that are computed at once, within the CPU cache
 
 
 def _distance(d2: Array) -> Array:
-    """√d², with derivative 0 at 0."""
+    """Return √d², with derivative 0 at 0."""
     if is_host(d2):
         return np.sqrt(d2)
     apart = d2 > 0
@@ -33,26 +33,27 @@ def _distance(d2: Array) -> Array:
 
 @module
 class Stationary(Kernel):
-    """variance · shape(d²).  Subclasses define `shape`, with shape(0) = 1.
+    """Base class of stationary kernels, variance · shape(d²).  Subclasses define `shape`, with shape(0) = 1.
 
-    A kernel without further parameters whose `shape` also takes NumPy arrays may define `slope`; on the host it then
-    needs no compiled program.
+    A kernel that has no further parameters, and whose `shape` also takes NumPy arrays, may define `slope`.  It is then
+    evaluated on the host without a compiled program.
     """
 
     lengthscale: ArrayField = positive(default=1.0)
     variance: ArrayField = positive(default=1.0)
 
     def shape(self, d2: Array) -> Array:
+        """Return the correlation at the scaled squared distance d²."""
         raise NotImplementedError(f"{type(self).__name__} must define shape(d2).")
 
     def slope(self, d2: np.ndarray) -> np.ndarray:
-        """The derivative of `shape` in d², on NumPy arrays; 0 where it has none."""
+        """Return the derivative of `shape` in d², on NumPy arrays; 0 where it does not exist."""
         raise NotImplementedError(f"{type(self).__name__} does not define slope(d2).")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if precedes(cls, "shape", "slope"):
-            cls.slope = Stationary.slope  # type: ignore[method-assign] # that of a base class is not its derivative
+            cls.slope = Stationary.slope  # type: ignore[method-assign] # the inherited slope is not its derivative
 
     def check(self, columns: int) -> None:
         super().check(columns)
@@ -64,6 +65,7 @@ class Stationary(Kernel):
         return self.variance * self.shape(squared_distances(A, B))
 
     def _scaled(self, A: Array, B: Array) -> tuple[Array, Array]:
+        """Return A and B in units of the lengthscale."""
         one_per_column(self, A.shape[1], "lengthscale")
         scaled = A / self.lengthscale
         return scaled, scaled if B is A else B / self.lengthscale
@@ -72,28 +74,29 @@ class Stationary(Kernel):
         known = distances_of(A, self.lengthscale) if B is A and np.size(self.lengthscale) == 1 else None
         A, B = self._scaled(A, B)
         d2 = squared_distances(A, B) if known is None else known
-        some = triangle.Lower(len(A)) if B is A else triangle.All(d2.shape)
-        distances = some.pack(d2)
-        # Outside of a square matrix they are computed again when they are needed: to write another matrix of this
-        # size to new memory takes longer.
+        packing = triangle.Lower(len(A)) if B is A else triangle.All(d2.shape)
+        distances = packing.pack(d2)
+        # If B is not A, the values overwrite the distances, and the pullback computes the distances again: writing
+        # another matrix of this size to new memory takes longer.
         values = self._values(distances, None if B is A else distances)
 
         def pull(bar: np.ndarray) -> Stationary:
             shared = np.size(self.lengthscale) == 1
             entries = distances if B is A else squared_distances(A, B).ravel()
             out = None if B is A or shared else entries
-            kernel, by_d2 = self._pull_values(entries, values, some.pack_sum(bar), out)
-            # d² = Σ_k (x_k − x'_k)²/ℓ_k², so that ∂d²/∂ℓ_k = −2 (its term k)/ℓ_k.
-            terms = by_d2 @ entries if shared else _weighted_terms(some.unpack_sum(by_d2), A, B)
+            kernel, by_d2 = self._pull_values(entries, values, packing.pack_sum(bar), out)
+            # d² = Σ_k (x_k − x'_k)²/ℓ_k², so ∂d²/∂ℓ_k = −2 (term k of d²)/ℓ_k.
+            terms = by_d2 @ entries if shared else _weighted_terms(packing.unpack_sum(by_d2), A, B)
             by_lengthscale = -2 * terms / self.lengthscale
             return replace(kernel, lengthscale=np.reshape(by_lengthscale, np.shape(self.lengthscale)))
 
-        return some.unpack(values), pull
+        return packing.unpack(values), pull
 
     def pairs_pull_rows(self, A: np.ndarray, B: np.ndarray, bar: np.ndarray) -> np.ndarray:
-        """d² = Σ_k (a_k − b_k)²/ℓ_k², so that ∂d²_ij/∂b_jk = −2 (a_ik − b_jk)/ℓ_k²; two products with the weights.
+        """Return the cotangent of B by two matrix products.
 
-        Rows are centred first: far from the origin the two products would cancel.
+        d² = Σ_k (a_k − b_k)²/ℓ_k² and ∂d²_ij/∂b_jk = −2 (a_ik − b_jk)/ℓ_k².  Rows are centred first: far from the
+        origin the two products would cancel.
         """
         A, B = self._scaled(A, B)
         centre = np.median(B, axis=0)
@@ -105,31 +108,32 @@ class Stationary(Kernel):
 
     @property
     def _has_slope(self) -> bool:
+        """Whether the kernel is evaluated on NumPy arrays by `shape` and `slope`."""
         return type(self).slope is not Stationary.slope and len(jax.tree.leaves(self)) == 2
 
     def _without_lengthscale(self) -> Stationary:
-        """Without its shape the lengthscale does not make a program depend on the number of columns."""
+        """Return the kernel with a scalar lengthscale, so that programs do not depend on the number of columns."""
         return replace(self, lengthscale=np.float64(1.0))
 
     def _values(self, d2: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """variance · shape(d²) of a vector, which may be in the place of the result."""
+        """Return variance · shape(d²) of a vector d²; `out` may be d² itself."""
         if self._has_slope:
             return _in_pieces(lambda d2: self.variance * self.shape(d2), d2, out=out)
-        return rowwise.apply(_shape, None, self._without_lengthscale(), (d2,), _ELEMENTS)[0][0]
+        return rowwise.apply(_shape, None, self._without_lengthscale(), (d2,), _PIECE_ELEMENTS)[0][0]
 
     def _pull_values(
         self, d2: np.ndarray, values: np.ndarray, bar: np.ndarray, out: np.ndarray | None = None
     ) -> tuple[Any, np.ndarray]:
-        """The cotangents of the kernel, the lengthscale apart, and of d², given that of `values` = `_values(d2)`.
+        """Return the cotangents of the kernel without its lengthscale, and of d², given the cotangent of `values`.
 
-        That of d² may be in its place, `out`.
+        `values` is `_values(d2)`.  `out`, for the cotangent of d², may be d² itself.
         """
         if self._has_slope:
             by_variance = np.reshape(bar @ values / self.variance, np.shape(self.variance))
             by_d2 = _in_pieces(lambda bar, d2: self.variance * bar * self.slope(d2), bar, d2, out=out)
             return replace(self, variance=by_variance), by_d2
         plain = self._without_lengthscale()
-        (by_d2,), sums = rowwise.apply(_shape_pull, None, plain, (bar, d2), _ELEMENTS)
+        (by_d2,), sums = rowwise.apply(_shape_pull, None, plain, (bar, d2), _PIECE_ELEMENTS)
         return jax.tree.unflatten(jax.tree.structure(plain), sums), by_d2
 
     def diag(self, A: Array) -> Array:
@@ -137,28 +141,29 @@ class Stationary(Kernel):
 
 
 def _in_pieces(function: Callable[..., np.ndarray], *vectors: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """function(*vectors), elementwise: temporaries of a piece stay in the processor's cache, in memory used before."""
+    """Apply an elementwise function piece by piece: the temporaries of a piece stay in the CPU cache."""
     size = len(vectors[0])
     out = np.empty(size) if out is None else out
-    for at in range(0, size, _ELEMENTS):
-        piece = slice(at, at + _ELEMENTS)
+    for at in range(0, size, _PIECE_ELEMENTS):
+        piece = slice(at, at + _PIECE_ELEMENTS)
         out[piece] = function(*(vector[piece] for vector in vectors))
     return out
 
 
 def _shape(_: None, kernel: Stationary, rows: tuple[Array]) -> tuple[tuple[Array, ...], tuple[()]]:
+    """Return variance · shape(d²)."""
     return (kernel.variance * kernel.shape(rows[0]),), ()
 
 
 def _shape_pull(_: None, kernel: Stationary, rows: tuple[Array, Array]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """The cotangents of d² and of the kernel."""
+    """Return the cotangents of d² and of the kernel."""
     bar, d2 = rows
     by_kernel, by_d2 = jax.vjp(lambda kernel, d2: kernel.variance * kernel.shape(d2), kernel, d2)[1](bar)
     return (by_d2,), tuple(jax.tree.leaves(by_kernel))
 
 
 def _weighted_terms(weights: np.ndarray, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Σ_ij weights_ij (a_ik − b_jk)² for each column k."""
+    """Return Σ_ij weights_ij (a_ik − b_jk)² of every column k."""
     rows, columns = weights.sum(axis=1), weights.sum(axis=0)
     centre = np.median(B, axis=0)
     A, B = A - centre, B - centre
@@ -168,7 +173,7 @@ def _weighted_terms(weights: np.ndarray, A: np.ndarray, B: np.ndarray) -> np.nda
 
 @module
 class RBF(Stationary):
-    """exp(−½ d²)."""
+    """Squared exponential (Gaussian) kernel, exp(−½ d²)."""
 
     def shape(self, d2: Array) -> Array:
         return namespace(d2).exp(-0.5 * d2)
@@ -179,7 +184,7 @@ class RBF(Stationary):
 
 @module
 class Matern12(Stationary):
-    """exp(−d)."""
+    """Matérn kernel of smoothness ½ (exponential kernel), exp(−d)."""
 
     def shape(self, d2: Array) -> Array:
         return namespace(d2).exp(-_distance(d2))
@@ -191,7 +196,7 @@ class Matern12(Stationary):
 
 @module
 class Matern32(Stationary):
-    """(1 + √3 d) exp(−√3 d)."""
+    """Matérn kernel of smoothness 3/2, (1 + √3 d) exp(−√3 d)."""
 
     def shape(self, d2: Array) -> Array:
         r = np.sqrt(3.0) * _distance(d2)
@@ -203,7 +208,7 @@ class Matern32(Stationary):
 
 @module
 class Matern52(Stationary):
-    """(1 + √5 d + 5/3 d²) exp(−√5 d)."""
+    """Matérn kernel of smoothness 5/2, (1 + √5 d + 5/3 d²) exp(−√5 d)."""
 
     def shape(self, d2: Array) -> Array:
         r = np.sqrt(5.0) * _distance(d2)
@@ -216,7 +221,7 @@ class Matern52(Stationary):
 
 @module
 class RationalQuadratic(Stationary):
-    """(1 + d²/(2α))^(−α), α = mixture."""
+    """Rational quadratic kernel, (1 + d²/(2α))^(−α), α = mixture."""
 
     mixture: ArrayField = positive(default=1.0)
 
@@ -230,9 +235,9 @@ class RationalQuadratic(Stationary):
 
 @module
 class Periodic(Kernel):
-    """variance · exp(−2 Σ_k sin²(π(x_k − x'_k)/p)/ℓ_k²).
+    """Periodic kernel, variance · exp(−2 Σ_k sin²(π(x_k − x'_k)/p)/ℓ_k²).
 
-    On the circle u(x) = (cos 2πx/p, sin 2πx/p), |u − u'|² = 4 sin²(π(x−x')/p), so that this is an RBF kernel in u.
+    On the circle u(x) = (cos 2πx/p, sin 2πx/p), |u − u'|² = 4 sin²(π(x−x')/p): this is an RBF kernel in u.
     """
 
     lengthscale: ArrayField = positive(default=1.0)

@@ -1,4 +1,4 @@
-"""The terms of a kernel: f = Σ_p f_p with independent f_p of the kernels κ_p, so that κ = Σ_p κ_p."""
+"""Split a kernel into the terms of its sum: κ = Σ_p κ_p, so f = Σ_p f_p with independent f_p of the kernels κ_p."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sitewise.types import replace
 
 
 class Term(NamedTuple):
-    """`columns` are those that it sees, by their numbers in the whole table; None for all."""
+    """One term of a kernel; `columns` are the numbers of the columns it uses in the whole table, None for all."""
 
     name: str
     kernel: Kernel
@@ -24,28 +24,28 @@ class Term(NamedTuple):
 
 
 def terms(kernel: Kernel, names: Sequence[str] | None = None) -> list[Term]:
-    """The parts of a sum, those of sums within it, and the effects of `Additive`; one for any other kernel.
+    """Return the terms of a kernel: the parts of sums, also of nested sums, and the effects of `Additive`.
 
-    A term has the `name` of its kernel, or else that of its columns, from `names` or x0, x1, …; a constant is
-    "offset".  Of terms with equal names the second gets "#2", and so on.
+    Any other kernel is a single term.  A term is called by the `name` of its kernel, or else by the names of its
+    columns (from `names`, or x0, x1, …); a constant is called "offset".  Repeated names are numbered: "x0", "x0 #2", ….
     """
-    found = [Term(_called(one, columns, names), one, columns) for one, columns in _split(kernel)]
+    found = [Term(_term_name(one, columns, names), one, columns) for one, columns in _split(kernel)]
     count: Counter[str] = Counter()
     out = []
     for term in found:
         count[term.name] += 1
-        again = count[term.name]
-        out.append(term if again == 1 else term._replace(name=f"{term.name} #{again}"))
+        number = count[term.name]
+        out.append(term if number == 1 else term._replace(name=f"{term.name} #{number}"))
     return out
 
 
 def together(chosen: Sequence[Term]) -> Kernel:
-    """The kernel of the sum of some terms."""
+    """Return the kernel of the sum of the chosen terms."""
     return chosen[0].kernel if len(chosen) == 1 else Sum(tuple(term.kernel for term in chosen))
 
 
 def level_columns(kernel: Kernel, columns: Sequence[int]) -> set[int]:
-    """Which of these columns hold levels, of an `Index` anywhere in the kernel."""
+    """Return the columns among `columns` that an `Index` anywhere in the kernel reads as levels."""
     seen = list(columns) if kernel.active_dims is None else [columns[j] for j in kernel.active_dims]
     if isinstance(kernel, Index):
         return set(seen)
@@ -56,7 +56,7 @@ def level_columns(kernel: Kernel, columns: Sequence[int]) -> set[int]:
 
 
 def _split(kernel: Kernel) -> Iterator[tuple[Kernel, tuple[int, ...] | None]]:
-    """Kernels that add up to this one, in the order of its parts, each with the columns that it sees."""
+    """Yield the terms of a kernel in order, each with its columns in the whole table."""
     own = kernel.active_dims
     for part, columns in _parts(kernel):
         if own is None:
@@ -67,7 +67,7 @@ def _split(kernel: Kernel) -> Iterator[tuple[Kernel, tuple[int, ...] | None]]:
 
 
 def _parts(kernel: Kernel) -> Iterator[tuple[Kernel, tuple[int, ...] | None]]:
-    """As `_split`, in the columns that the kernel itself sees."""
+    """Yield the terms of a kernel and their columns, numbered within the kernel's active columns."""
     if isinstance(kernel, Sum):
         for part in kernel.parts:
             yield from _split(part)
@@ -79,22 +79,23 @@ def _parts(kernel: Kernel) -> Iterator[tuple[Kernel, tuple[int, ...] | None]]:
     elif isinstance(kernel, Additive):
         yield from _effects(kernel)
     else:
-        yield kernel, _seen(kernel)
+        yield kernel, _columns_used(kernel)
 
 
-def _seen(kernel: Kernel) -> tuple[int, ...] | None:
-    """The columns of a product or another kernel of kernels, where its parts say; in its own columns."""
+def _columns_used(kernel: Kernel) -> tuple[int, ...] | None:
+    """Return the columns that a kernel uses, numbered within its active columns; None for all, or if unknown."""
     if isinstance(kernel, Constant):
         return ()
     if not isinstance(kernel, Product):
         return None
-    each = [tuple(p.active_dims) if p.active_dims is not None else _seen(p) for p in inner(kernel)]
+    each = [tuple(p.active_dims) if p.active_dims is not None else _columns_used(p) for p in inner(kernel)]
     if any(columns is None for columns in each):
         return None
     return tuple(sorted({j for columns in each for j in columns or ()}))
 
 
 def _effects(kernel: Additive) -> Iterator[tuple[Kernel, tuple[int, ...] | None]]:
+    """Yield the offset, the main effects and the interactions of an additive kernel, with their columns."""
     yield replace(Constant(), variance=kernel.offset), ()
     for part in kernel.effects:
         yield part, part.active_dims
@@ -104,19 +105,20 @@ def _effects(kernel: Additive) -> Iterator[tuple[Kernel, tuple[int, ...] | None]
             yield pair, (*(one.active_dims or ()), *(other.active_dims or ()))
 
 
-def _called(kernel: Kernel, columns: tuple[int, ...] | None, names: Sequence[str] | None) -> str:
+def _term_name(kernel: Kernel, columns: tuple[int, ...] | None, names: Sequence[str] | None) -> str:
+    """Return the name of a term: its own name, "offset", the names of its columns, or its class."""
     if kernel.name is not None:
         return kernel.name
     if columns == ():
         return "offset"
     if columns is None:
-        return _kind(kernel)
+        return _class_name(kernel)
     shown = [names[j] if names is not None and j < len(names) else f"x{j}" for j in columns]
     return " × ".join(dict.fromkeys(shown))
 
 
-def _kind(kernel: Kernel) -> str:
-    """The class of a kernel, without its scale and the wrapper of its columns."""
+def _class_name(kernel: Kernel) -> str:
+    """Return the class name of a kernel below scalings and wrappers of a single part."""
     while isinstance(kernel, Scaled | Pairwise) or (isinstance(kernel, Sum) and len(kernel.parts) == 1):
         kernel = inner(kernel)[0]
     return type(kernel).__name__

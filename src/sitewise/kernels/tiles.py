@@ -1,4 +1,4 @@
-"""Any kernel on the host engine: its `pairs` in compiled tiles, whose shape depends on the number of columns only."""
+"""Evaluate any kernel on NumPy arrays in compiled tiles, whose shapes depend only on the number of columns."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from sitewise.arrays import programs
 
-_TILE = 64  # rows and columns
+_TILE = 64  # rows and columns of a tile
 
 
 def pairs_with_pull(kernel: Any, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
-    """κ(a_i, b_j), and the function from the cotangent of that matrix to the cotangent of the kernel."""
+    """Return the matrix of κ(a_i, b_j), and the function from its cotangent to the cotangent of the kernel."""
     K = np.empty((len(A), len(B)))
     for at, (tile,) in _run(_tile, kernel, A, B):
         K[at] = tile[: K[at].shape[0], : K[at].shape[1]]
@@ -31,7 +31,7 @@ def pairs_with_pull(kernel: Any, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarr
 
 
 def pull_rows(kernel: Any, A: np.ndarray, B: np.ndarray, bar: np.ndarray) -> np.ndarray:
-    """The cotangent of B, given that of κ(a_i, b_j)."""
+    """Return the cotangent of B, given the cotangent `bar` of the matrix of κ(a_i, b_j)."""
     out = np.zeros(B.shape)
     for (_, at), (tile,) in _run(_tile_pull_rows, kernel, A, B, bar):
         out[at] += tile[: len(out[at])]
@@ -41,7 +41,7 @@ def pull_rows(kernel: Any, A: np.ndarray, B: np.ndarray, bar: np.ndarray) -> np.
 def _run(
     function: Any, kernel: Any, A: np.ndarray, B: np.ndarray, *extra: np.ndarray
 ) -> Iterator[tuple[tuple[slice, slice], list[np.ndarray]]]:
-    """The places of the tiles, and what the function returns for each."""
+    """Yield the position of each tile, and the results of the function on it."""
     leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(kernel)]
     A, B = np.asarray(A, np.float64), np.asarray(B, np.float64)
     program = _program(function, kernel, (A.shape[1], B.shape[1]), len(extra))
@@ -54,11 +54,12 @@ def _run(
 
 
 def _filled(part: np.ndarray) -> np.ndarray:
-    """The rows with copies of the first one, up to a whole tile."""
+    """Pad the rows to a whole tile with copies of the first row."""
     return part if len(part) == _TILE else np.concatenate([part, np.repeat(part[:1], _TILE - len(part), axis=0)])
 
 
 def _zero_filled(part: np.ndarray) -> np.ndarray:
+    """Pad a matrix to a whole tile with zeros."""
     return np.pad(part, [(0, _TILE - size) for size in part.shape])
 
 
@@ -75,6 +76,7 @@ def _tile_pull_rows(kernel: Any, A: jax.Array, B: jax.Array, bar: jax.Array) -> 
 
 
 def _program(function: Any, kernel: Any, columns: tuple[int, int], matrices: int) -> programs.Program:
+    """Return the compiled program of a function of one tile."""
     leaves, tree = jax.tree.flatten(kernel)
     shapes = tuple(np.shape(leaf) for leaf in leaves)
     tables = tuple((_TILE, d) for d in columns) + ((_TILE, _TILE),) * matrices

@@ -1,1 +1,1 @@
-"""Factorisations, Gaussian conditioning, quadrature and special functions.  Nothing here depends on a model."""
+"""Matrix factorisations, Gaussian conditioning, quadrature and special functions, independent of any model."""

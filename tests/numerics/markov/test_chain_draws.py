@@ -33,7 +33,7 @@ def unit_noise(monkeypatch):
         return found
 
     normal.used = None
-    monkeypatch.setattr(chain_draws, "_normal", normal)
+    monkeypatch.setattr(chain_draws, "_standard_normal", normal)
     return normal
 
 

@@ -1,7 +1,7 @@
-"""Cholesky factors, and the sequence of jitters that every factorisation uses.
+"""Cholesky factors with the smallest jitter that suffices, and symmetric eigenvalue problems.
 
 A matrix that rounding has made indefinite is factorised with the smallest jitter of `JITTERS` that suffices, and that
-jitter is part of the result.  Where none suffices the result is NaN, which callers turn into an `Outcome`.
+jitter is part of the result.  Where no jitter suffices the result is NaN, which callers turn into an `Outcome`.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _Result = TypeVar("_Result", bound=tuple[Array, ...])
 
 
 def cholesky(a: Array) -> Array:
-    """Lower Cholesky factor; NaN where `a` is not positive definite.  A NumPy matrix is overwritten."""
+    """Return the lower Cholesky factor; NaN if `a` is not positive definite.  A NumPy matrix is overwritten."""
     if is_host(a):
         return lapack.cholesky(a)
     return lax.linalg.cholesky(a, symmetrize_input=False)
 
 
-JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # jitters, as shares of the diagonal
+JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # as shares of each diagonal entry
 
 
 def with_least_jitter(attempt: Callable[[Array], _Result], like: Array, first: int = 0) -> tuple[_Result, Array]:
-    """attempt(jitter) with the smallest jitter of `JITTERS` for which its first number is finite, and that jitter.
+    """Return attempt(jitter) for the smallest jitter that makes the first number of the result finite, and the jitter.
 
-    `like` is an array of the kind that `attempt` works on.  The program holds one copy of `attempt`, and only what it
-    returns passes through the loop: a factor that is used only inside `attempt` is neither copied nor converted to
-    another layout.
+    Jitters are those of `JITTERS` from position `first` on.  `like` is an array of the kind that `attempt` works on.  A
+    compiled program holds one copy of `attempt`, and only its results pass through the loop: a factor that is used
+    inside `attempt` alone is neither copied nor converted to another layout.
     """
     if is_host(like):
         for jitter in JITTERS[first:]:
@@ -46,7 +46,7 @@ def with_least_jitter(attempt: Callable[[Array], _Result], like: Array, first: i
                 break
         return result, np.float64(jitter)
     jitters = jnp.asarray(JITTERS, like.dtype)
-    nothing = jax.tree.map(lambda a: jnp.full(a.shape, jnp.nan, a.dtype), jax.eval_shape(attempt, jitters[0]))
+    not_found = jax.tree.map(lambda a: jnp.full(a.shape, jnp.nan, a.dtype), jax.eval_shape(attempt, jitters[0]))
 
     def failed(state: tuple[Array, _Result]) -> Array:
         position, (found, *_) = state
@@ -55,16 +55,16 @@ def with_least_jitter(attempt: Callable[[Array], _Result], like: Array, first: i
     def again(state: tuple[Array, _Result]) -> tuple[Array, _Result]:
         return state[0] + 1, attempt(jitters[state[0]])
 
-    position, result = lax.while_loop(failed, again, (jnp.full((), first, jnp.int32), nothing))
+    position, result = lax.while_loop(failed, again, (jnp.full((), first, jnp.int32), not_found))
     return result, jitters[position - 1]
 
 
 def jittered_cholesky(a: Array, first: int = 0) -> tuple[Array, Array]:
-    """Cholesky factor of `a` plus the smallest jitter of `JITTERS` with which it factorises, and that jitter.
+    """Return the Cholesky factor of `a` plus the smallest jitter of `JITTERS` that suffices, and that jitter.
 
-    Jitters are shares of the diagonal, entry by entry, so that a row of large numbers does not dominate the others.
-    The first one is 0, or with first=1 it is 1e-12, which is about the rounding error of the factorisation itself.
-    The factor is NaN if the last one (1e-4) does not suffice.
+    A jitter is a share of each diagonal entry, so a row of large numbers does not dominate the other rows.  The first
+    jitter tried is 0, or with first=1 it is 1e-12, about the rounding error of the factorisation itself.  The factor is
+    NaN if the last jitter (1e-4) does not suffice.
     """
     return _least_jittered(a, first) if is_host(a) else _jittered_cholesky(a, first)
 
@@ -88,7 +88,7 @@ _jittered_cholesky = jax.custom_jvp(_least_jittered, nondiff_argnums=(1,))
 def _jittered_cholesky_jvp(
     first: int, primals: tuple[Array], tangents: tuple[Array]
 ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """dL = L Φ(L⁻¹ dA L⁻ᵀ), where Φ keeps the lower triangle and halves the diagonal; the jitter is held constant."""
+    """Return dL = L Φ(L⁻¹ dA L⁻ᵀ), where Φ keeps the lower triangle and halves the diagonal; jitter is held fixed."""
     L, jitter = _jittered_cholesky(primals[0], first)
     half = solve_triangular(L, tangents[0], lower=True)
     inner = solve_triangular(L, half.T, lower=True).T
@@ -97,32 +97,32 @@ def _jittered_cholesky_jvp(
 
 
 def safe_root(w: Array) -> Array:
-    """√w with a finite derivative at w = 0 (padded rows)."""
+    """Return √w with a finite derivative at w = 0 (padded rows)."""
     xp = namespace(w)
     return xp.where(w > 0, xp.sqrt(xp.where(w > 0, w, 1.0)), 0.0)
 
 
 def whitener(K: Array) -> tuple[Array, Array]:
-    """T = L⁻ᵀ with L Lᵀ = K, so that Tᵀ K T = I, and the jitter that was needed."""
+    """Return T = L⁻ᵀ with L Lᵀ = K, for which Tᵀ K T = I, and the jitter that was needed."""
     L, jitter = jittered_cholesky(K)
     return lower_inverse(L).T, jitter
 
 
 def inverse_root(A: Array) -> tuple[Array, Array, Array]:
-    """(L⁻¹, ½ log|A|, jitter) with L Lᵀ = A.  Multiplying by L⁻¹ is a matrix product, which is faster than a solve."""
+    """Return (L⁻¹, ½ log|A|, jitter) with L Lᵀ = A.  A matrix product with L⁻¹ is faster than a solve."""
     L, jitter = jittered_cholesky(A)
     xp = namespace(L)
     return lower_inverse(L), xp.sum(xp.log(xp.diagonal(L))), jitter
 
 
 def eigen(a: Array) -> tuple[Array, Array]:
-    """Eigenvalues of a symmetric matrix, in increasing order, and its eigenvectors as columns."""
+    """Return the eigenvalues of a symmetric matrix in increasing order, and its eigenvectors as columns."""
     values, vectors = namespace(a).linalg.eigh(a)
     return values, vectors
 
 
 def semidefinite_root(a: Array) -> Array:
-    """A matrix R with R Rᵀ = a for a positive semi-definite `a`; eigenvalues that rounding made negative count as 0."""
+    """Return R with R Rᵀ = a for a positive semi-definite `a`; eigenvalues that rounding made negative count as 0."""
     xp = namespace(a)
     values, vectors = eigen(a)
     return vectors * xp.sqrt(xp.maximum(values, 0.0))

@@ -1,4 +1,4 @@
-"""Conditioning a Gaussian on Gaussian sites, and its pullback.
+"""Conditioning of a Gaussian N(0, K) on Gaussian sites, and its derivatives (pullback).
 
 `gaussian_sites` conditions a zero-mean Gaussian N(0, K) on Gaussian sites exp(b_i g_i − ½ w_i g_i²).  With w ≥ 0
 
@@ -6,21 +6,21 @@
     mean = Σ b,   var = diag Σ,   log_z = log ∫ N(g; 0, K) exp(bᵀg − ½ gᵀWg) dg = −½ log|B| + ½ bᵀ mean
 
 (R&W eqs. 3.26–3.27 and 3.32.)  The eigenvalues of B are at least one, so no jitter is needed however
-singular K is.  A row with w = 0 drops out exactly, so that padding changes no result.  The pullback is
+singular K is.  A row with w = 0 has exactly no effect, so padding changes no result.  The pullback is
 analytic and reuses L; with R = W½ B⁻¹ W½, G = I − K R, α = b − W mean:
 
     dlog_z = −½ tr(R dK) + ½ αᵀ dK α − ½ Σ (var_i + mean_i²) dw_i + meanᵀ db
     dmean  = G dK α + Σ (db − mean ∘ dw),    dvar_i = (G dK Gᵀ)_ii − Σ_j Σ_ij² dw_j
 
 Rounding can still make B indefinite, where sites are precise and K is huge: eps·w·K > 1.  Every factorisation
-is therefore one of `jittered_cholesky`, and the jitter that was needed is part of the result (`Marginals.jitter`,
+therefore uses `jittered_cholesky`, and the jitter that was needed is part of the result (`Marginals.jitter`,
 `Stats.jitter`).  Where no jitter suffices the result is NaN, which the callers turn into an `Outcome`.
 
 Where precisions are negative the same formulas hold with signs (`signed_sites`), and the result is NaN unless
-K⁻¹ + W is positive definite.  Known values decide which algebra is used.  A program that does not know them is compiled
-for w ≥ 0, and gives NaN otherwise, unless the caller announces negative ones by `signed`.
+K⁻¹ + W is positive definite.  Where the values of w are known they decide which algebra is used.  A traced program is
+compiled for w ≥ 0 and returns NaN for negative precisions, unless the caller announces them by `signed`.
 
-Arrays are NumPy's or JAX's (`arrays.engine`).
+Arrays are NumPy or JAX arrays (`arrays.engine`).
 """
 
 from __future__ import annotations
@@ -49,21 +49,23 @@ from sitewise.types import fixed, module
 
 
 class Conditioned(NamedTuple):
+    """Posterior means and variances, and the log partition function, of N(0, K) times sites."""
+
     mean: Array
     var: Array
     log_z: Array
-    jitter: Array  # what `cholesky.jittered_cholesky` needed, usually 0
+    jitter: Array  # the jitter that the factorisation needed (`cholesky.jittered_cholesky`), usually 0
 
 
 def site_factor(K: Array, w: Array) -> tuple[Array, Array, Array]:
-    """(L, √w, jitter) with L Lᵀ = I + W½ K W½."""
+    """Return (L, √w, jitter) with L Lᵀ = I + W½ K W½."""
     root = _root(w)
     L, jitter = jittered_cholesky(_B(K, root))
     return L, root, jitter
 
 
 def _root(w: Array) -> Array:
-    """√w; NaN where a precision is negative, which on the host `may_be_negative` has excluded."""
+    """Return √w; NaN where a precision is negative, a case that `may_be_negative` excludes on the host."""
     return safe_root(w) if is_host(w) else jnp.where(w < 0, jnp.nan, safe_root(w))
 
 
@@ -72,28 +74,28 @@ def _B(K: Array, root: Array) -> Array:
 
 
 def _variances(K: Array, w: Array, left: Array, reduction: Array) -> Array:
-    """diag K − reduction, the diagonal of K − VᵀV; or where a site leaves little of the prior variance that of
-    W^{−½} (I − B⁻¹) W^{−½}, which is equal.
+    """Return the posterior variances: diag(K − VᵀV) = diag K − reduction.
 
-    K − VᵀV has an error of eps·K.  Where the posterior variance is 1e-9·K, dividing the site out (cavities, EP,
-    leave-one-out) would leave nothing but that error.  In 1 − w_i var_i = (B⁻¹)_ii = `left` nothing cancels.
+    Where the posterior variance is a small share of the prior variance, the equal diagonal of W^{−½} (I − B⁻¹) W^{−½}
+    is used instead.  K − VᵀV has an error of eps·K.  Where the posterior variance is 1e-9·K, dividing the site out
+    (cavities, EP, leave-one-out) would leave only that error.  1 − w_i var_i = (B⁻¹)_ii = `left` does not cancel.
     """
     xp = namespace(K, w)
     prior = xp.diagonal(K)
-    # Rounding can make a variance negative that is tiny compared with that of the prior.
+    # Rounding can make a variance negative if it is tiny compared with the prior variance.
     var = xp.maximum(prior - reduction, xp.finfo(K.dtype).eps * prior)
     return xp.where((w > 0) & (left < 0.5), (1 - left) / _nonzero(w), var)
 
 
 def _nonzero(w: Array) -> Array:
-    """w, and 1 where w is 0, for use as a divisor."""
+    """Return w, with 1 where w is not positive, for use as a divisor."""
     return namespace(w).where(w > 0, w, 1.0)
 
 
 class Weights(NamedTuple):
-    """What predictions need: the factor L of B, √|w|, α = K⁻¹ mean.
+    """The arrays that predictions need: the factor L of B, √|w| and α = K⁻¹ mean.
 
-    Where precisions may be negative the rows are in another order, and each has a sign (`signed_sites`).
+    Where precisions may be negative the rows are in the order `order`, and each row has a sign (`signed_sites`).
     """
 
     L: Array
@@ -104,10 +106,11 @@ class Weights(NamedTuple):
 
 
 def site_weights(K: Array, b: Array, w: Array) -> Weights:
-    """α = b − w·mean is written as √w B⁻¹ (b/√w) where w > 0.
+    """Compute the factor and the weights α that predictions need.
 
-    The difference loses log₁₀(K·w) digits, and predictions far from the data are K·α.  This is computed once, and not
-    in a loop: a program that does not know the precisions uses the algebra for any sign.
+    Where w > 0, α = b − w·mean is computed as √w B⁻¹ (b/√w): the difference loses log₁₀(K·w) digits, and predictions
+    far from the data are K·α.  The weights are computed once, not in a loop, so a traced program can afford the algebra
+    for precisions of any sign.
     """
     if may_be_negative(w, True):
         found = signed_factor(K, w)
@@ -122,7 +125,7 @@ def _weights(L: Array, root: Array, column: Array, rest: Array) -> Array:
 
 
 def _split_nat1(K: Array, b: Array, w: Array, root: Array) -> tuple[Array, Array]:
-    """W^{−½}(b − W K rest), and `rest`, which is b at the rows whose precision is 0."""
+    """Return W^{−½}(b − W K rest), and `rest`, which is b at the rows whose precision is 0 and else 0."""
     xp = namespace(K, b, w)
     seen = w > 0
     rest = xp.where(seen, 0.0, b)
@@ -131,14 +134,14 @@ def _split_nat1(K: Array, b: Array, w: Array, root: Array) -> tuple[Array, Array
 
 @module
 class Factors:
-    """The matrices that `condition_on_sites` computes: H = L⁻¹ W½, so that R = HᵀH; V = H K; α = K⁻¹ mean.
+    """The matrices that `condition_on_sites` computes: H = L⁻¹ W½ with R = HᵀH; V = H K; α = K⁻¹ mean.
 
-    Where the site of every row determines it well (`determined`, see `_well_determined`), everything follows from R
-    alone, and V is not computed (the field holds H).  R = (K + W⁻¹)⁻¹, so that with no other matrix product
+    Where every row is well determined by its site (`determined`, see `_well_determined`), everything follows from R
+    alone, and V is not computed (the field holds H).  R = (K + W⁻¹)⁻¹, so no other matrix product is needed for
 
         Σ = W⁻¹ − W⁻¹ R W⁻¹,    Gᵀ = I − R K = R W⁻¹.
 
-    These lose −log₁₀(w·var) digits, which is why V exists.
+    These formulas lose −log₁₀(w·var) digits; the formulas with V do not.
 
     Where precisions may be negative, each row of H and V has a sign: R = HᵀSH, Σ = K − VᵀSV.
     """
@@ -150,7 +153,7 @@ class Factors:
     sign: Array | None = fixed(default=None)
 
     def R(self) -> Array:
-        # A program may ask for it inside a branch, whose results do not exist outside; XLA finds equal expressions.
+        # A traced program may use R inside a branch, whose results must not be cached; XLA merges equal expressions.
         return self._computed_R if is_host(self.H) else self._R()
 
     @functools.cached_property
@@ -161,17 +164,18 @@ class Factors:
         return lower_gram(self.H) if self.sign is None else symmetric_product(self.H, self.signed(self.H))
 
     def R_times(self, x: Array) -> Array:
+        """Return R x."""
         return self.H.T @ self.signed(self.H @ x)
 
     def signed(self, x: Array) -> Array:
-        """S x."""
+        """Return S x."""
         return x if self.sign is None else (self.sign * x.T).T
 
 
 def _well_determined(w: Array, left: Array, mask: Array) -> Array:
-    """Whether w·var = 1 − left is above 64 √eps for every row that counts.
+    """Return whether w·var = 1 − left is above 64 √eps for every row of the mask.
 
-    That is 1e-6 in double precision, where the error of w·var is about 1e-14.
+    The threshold is 1e-6 in double precision, where the error of w·var is about 1e-14.
     """
     xp = namespace(w, left, mask)
     return xp.all(~mask | ((w > 0) & (1 - left > 64 * xp.sqrt(xp.finfo(left.dtype).eps))))
@@ -180,17 +184,17 @@ def _well_determined(w: Array, left: Array, mask: Array) -> Array:
 def condition_on_sites(
     K: Array, b: Array, w: Array, mask: Array | None = None, signed: bool = False
 ) -> tuple[Conditioned, Factors]:
-    """The formulas at the top of this file, and the factors that they use.
+    """Condition N(0, K) on sites (b, w), and return the factors for derivatives and covariances.
 
-    With a mask of the rows that count, the cheaper formulas of `Factors` are used if the numbers allow it; the
-    variances of the other rows are then wrong.
+    With a mask of the rows in use (not padding), the cheaper formulas of `Factors` are used where they are accurate;
+    the variances of rows outside the mask are then wrong.
     """
     if may_be_negative(w, signed):
         return _condition_on_signed_sites(K, b, w)
     xp = namespace(K, b, w)
     L, root, jitter = site_factor(K, w)
-    # Σb = K α.  K b − VᵀV b is equal to it, but where a site is a million times as precise as the prior (large counts)
-    # it loses six digits.
+    # Σb = K α.  The equal K b − VᵀV b loses six digits where a site is a million times as precise as the prior (large
+    # counts).
     column, rest = _split_nat1(K, b, w, root)
     alpha = _weights(L, root, lower_solve(L, column), rest)
     H = lower_inverse(L) * root
@@ -215,7 +219,7 @@ def condition_on_sites(
 
 
 def _condition_on_signed_sites(K: Array, b: Array, w: Array) -> tuple[Conditioned, Factors]:
-    """The same with the factor of `signed_sites`.  A variance may be larger than that of the prior."""
+    """Condition with the factor of `signed_sites`.  A variance may exceed the prior variance."""
     xp = namespace(K, b, w)
     found = signed_factor(K, w)
     L, order, root, sign, jitter = found
@@ -231,7 +235,7 @@ def _condition_on_signed_sites(K: Array, b: Array, w: Array) -> tuple[Conditione
 
 
 def covariance(K: Array, w: Array, factors: Factors) -> Array:
-    """Σ."""
+    """Return the posterior covariance Σ."""
 
     def from_precision() -> Array:
         inverse = 1 / _nonzero(w)
@@ -246,9 +250,10 @@ def covariance(K: Array, w: Array, factors: Factors) -> Array:
 
 
 def mean_on_sites(K: Array, b: Array, w: Array, signed: bool = False) -> tuple[Conditioned, Array]:
-    """As `condition_on_sites`, with w ≥ 0 at a third of the cost or less, and α; not for differentiation.
+    """Return the posterior mean and log_z without the variances, and α; not differentiable.
 
-    `var` holds min(K_ii, 1/w_i), which is an upper bound of the variance if w ≥ 0, and else the variance.
+    With w ≥ 0 it takes at most a third of the time of `condition_on_sites`, and `var` holds min(K_ii, 1/w_i), an upper
+    bound on the variance.  With negative precisions `var` holds the variance.
     """
     if may_be_negative(w, signed):
         out, factors = _condition_on_signed_sites(K, b, w)
@@ -274,7 +279,7 @@ _Residuals = tuple[Array, Array, Conditioned, Factors]
 
 
 def gaussian_sites(K: Array, b: Array, w: Array, signed: bool = False) -> Conditioned:
-    """Posterior mean, variances and log partition function of N(0, K) times Gaussian sites."""
+    """Return posterior means, variances and the log partition function of N(0, K) times Gaussian sites."""
     if is_host(K, b, w):
         return condition_on_sites(K, b, w)[0]
     return _differentiable(K, b, w, may_be_negative(w, signed))
@@ -290,13 +295,13 @@ def _forward(K: Array, b: Array, w: Array, signed: bool) -> tuple[Conditioned, _
     return out, (K, w, out, factors)
 
 
-# The pullback leaves out a derivative in the variances that is below this, in units of the variances and of the
-# derivative in log_z: it is then only the remaining error of an equation that was solved to 1e-8.
+# The pullback omits the derivative in the variances if it is below this share of the derivative in log_z, in units of
+# the variances: it is then only the remaining error of a fixed-point equation that was solved to 1e-8.
 NO_SLOPE = 1e-8
 
 
 def pull_prior(K: Array, w: Array, out: Conditioned, factors: Factors, bar: Conditioned) -> tuple[Array, Array]:
-    """The cotangents of K and b, given the cotangent `bar` of `out`."""
+    """Return the cotangents of K and b, given the cotangent `bar` of `out`."""
     xp = namespace(K, w, bar.mean)
     H, V, alpha, determined = factors.H, factors.V, factors.alpha, factors.determined
     R = factors.R()
@@ -311,8 +316,8 @@ def pull_prior(K: Array, w: Array, out: Conditioned, factors: Factors, bar: Cond
         Gt = from_prior() if determined is None else cond(determined, lambda: R / _nonzero(w), from_prior)
         return K_bar + symmetric_product(Gt.T, bar.var[:, None] * Gt.T)
 
-    steep = xp.max(xp.abs(bar.var) * out.var) > NO_SLOPE * xp.abs(bar.log_z)
-    K_bar = cond(steep, with_variances, lambda K_bar: K_bar, K_bar)
+    variances_matter = xp.max(xp.abs(bar.var) * out.var) > NO_SLOPE * xp.abs(bar.log_z)
+    K_bar = cond(variances_matter, with_variances, lambda K_bar: K_bar, K_bar)
     b_bar = K @ pulled + bar.log_z * out.mean
     return K_bar, b_bar
 

@@ -1,7 +1,7 @@
-"""Dense algebra of NumPy matrices in double precision by LAPACK and BLAS, in the order of C.
+"""LAPACK and BLAS calls for NumPy matrices in double precision and row-major (C) order, without copies.
 
-LAPACK reads columns where C stores rows: the transpose of a lower triangular matrix is passed as an upper triangular
-one, and nothing is copied.
+LAPACK expects column-major order.  A lower triangular row-major matrix is therefore passed as its transpose, an upper
+triangular column-major matrix in the same memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scipy.linalg import blas, lapack
 
 
 def cholesky(a: np.ndarray) -> np.ndarray:
-    """Lower Cholesky factor; NaN where `a` is not positive definite.  `a` is overwritten."""
+    """Return the lower Cholesky factor; NaN if `a` is not positive definite.  `a` is overwritten."""
     factor, info = lapack.dpotrf(np.ascontiguousarray(a).T, lower=0, clean=1, overwrite_a=1)
     if info != 0:
         return np.full(a.shape, np.nan)
@@ -21,31 +21,35 @@ def cholesky(a: np.ndarray) -> np.ndarray:
 
 
 def lower_solve(L: np.ndarray, x: np.ndarray, transposed: bool = False) -> np.ndarray:
-    """L⁻¹x, or L⁻ᵀx."""
+    """Return L⁻¹x, or L⁻ᵀx if `transposed`."""
     if x.ndim == 1:
         return blas.dtrsv(L.T, x, lower=0, trans=0 if transposed else 1)
-    # Xᵀ Lᵀ⁻¹ in C's order is what BLAS sees as a product from the right.
+    # In column-major order the system is Xᵀ Lᵀ⁻¹, a solve from the right.
     return blas.dtrsm(1.0, L.T, np.ascontiguousarray(x).T, side=1, lower=0, trans_a=1 if transposed else 0).T
 
 
 def upper_solve(U: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """U⁻¹x for a vector x."""
+    """Return U⁻¹x for a vector x."""
     return lower_solve(np.ascontiguousarray(U.T), x, True)
 
 
-_LEAF = 64  # rows of a triangle that is inverted directly
+_MAX_DIRECT_ROWS = 64  # triangles of at most this number of rows are inverted by LAPACK directly
 
 
 def lower_inverse(L: np.ndarray) -> np.ndarray:
-    """L⁻¹ by halves, [[A, 0], [C, D]]⁻¹ = [[A⁻¹, 0], [−D⁻¹CA⁻¹, D⁻¹]]: LAPACK's own takes twice as long at n = 281."""
+    """Return L⁻¹ by recursive halving, [[A, 0], [C, D]]⁻¹ = [[A⁻¹, 0], [−D⁻¹CA⁻¹, D⁻¹]].
+
+    LAPACK's inverse of the whole triangle takes twice as long at n = 281.
+    """
     out = np.zeros(L.shape)
     _invert(L, out)
     return out
 
 
 def _invert(L: np.ndarray, out: np.ndarray) -> None:
+    """Write L⁻¹ to `out`, which is zero above the diagonal."""
     n = len(L)
-    if n <= _LEAF:
+    if n <= _MAX_DIRECT_ROWS:
         out[:] = lapack.dtrtri(L.T, lower=0)[0].T
         return
     h = n // 2
@@ -56,22 +60,23 @@ def _invert(L: np.ndarray, out: np.ndarray) -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def _above(n: int) -> np.ndarray:
+def _above_diagonal(n: int) -> np.ndarray:
+    """Return the mask of the entries above the diagonal."""
     return np.triu(np.ones((n, n), bool), 1)
 
 
 def mirrored(a: np.ndarray) -> np.ndarray:
-    """`a` with its lower triangle copied to the upper one, in place."""
-    np.copyto(a, a.T, where=_above(len(a)))
+    """Copy the lower triangle of `a` to its upper triangle, in place."""
+    np.copyto(a, a.T, where=_above_diagonal(len(a)))
     return a
 
 
 def lower_gram(H: np.ndarray) -> np.ndarray:
-    """HᵀH for a lower triangular H."""
+    """Return HᵀH for a lower triangular H."""
     product, _ = lapack.dlauum(H.T, lower=0)
     return mirrored(product.T)
 
 
 def lower_times(H: np.ndarray, A: np.ndarray) -> np.ndarray:
-    """H A for a lower triangular H."""
+    """Return H A for a lower triangular H."""
     return blas.dtrmm(1.0, H.T, np.ascontiguousarray(A).T, side=1, lower=0).T

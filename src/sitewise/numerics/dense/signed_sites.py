@@ -27,12 +27,18 @@ from sitewise.numerics.dense.triangular import gram, lower_solve, lower_transpos
 
 
 def may_be_negative(w: Array, announced: bool) -> bool:
-    """Whether precisions may be negative: their values say so, or in a program that does not know them the caller."""
+    """Return whether precisions may be negative.
+
+    The values decide where they are known; in a traced program the caller's `announced` decides.
+    """
     return announced if isinstance(w, jax.core.Tracer) else bool((np.asarray(w) < 0).any())
 
 
 class SignedFactor(NamedTuple):
-    """L, and what belongs to its rows: their number in the data, √|w|, the sign; and the jitter that L₊ needed."""
+    """The factor L, and per row of L: its row number in the data (`order`), √|w| (`root`) and the sign of w.
+
+    `jitter` is the jitter that L₊ needed.
+    """
 
     L: Array
     order: Array
@@ -42,9 +48,9 @@ class SignedFactor(NamedTuple):
 
 
 def signed_factor(K: Array, w: Array) -> SignedFactor:
-    """L of the formulas above; no jitter is added to L₋, which decides whether there is a Gaussian at all."""
+    """Compute L of the formulas above.  No jitter is added to L₋, which decides whether the product is a Gaussian."""
     xp = namespace(K, w)
-    K, w = xp.asarray(K), xp.asarray(w)  # one may be known to a program where the other is not
+    K, w = xp.asarray(K), xp.asarray(w)  # one may be a NumPy array while the other is traced
     order = xp.argsort(w < 0, stable=True)
     w = w[order]
     root, sign = safe_root(xp.abs(w)), xp.where(w < 0, -1.0, 1.0).astype(w.dtype)
@@ -54,7 +60,7 @@ def signed_factor(K: Array, w: Array) -> SignedFactor:
 
 
 def _by_blocks(M: Array, first: int) -> tuple[Array, Array]:
-    """L where the number of rows with positive sign is known."""
+    """Compute L and the jitter where the number `first` of rows with positive sign is known."""
     L, jitter = np.zeros_like(M), np.float64(0.0)
     if first:
         L[:first, :first], jitter = jittered_cholesky(M[:first, :first])
@@ -65,7 +71,10 @@ def _by_blocks(M: Array, first: int) -> tuple[Array, Array]:
 
 
 def _by_masks(M: Array, plus: Array) -> tuple[Array, Array]:
-    """L in a program, whose shapes cannot depend on that number: matrices of all rows, with ones on the diagonal."""
+    """Compute L and the jitter in a traced program, whose shapes cannot depend on the number of positive signs.
+
+    Each block is embedded in a matrix of all rows, with ones on the rest of the diagonal.
+    """
     xp = namespace(M)
     eye, row, column = xp.eye(M.shape[0], dtype=M.dtype), plus[:, None], plus[None, :]
     upper, jitter = jittered_cholesky(xp.where(row & column, M, eye))
@@ -75,7 +84,10 @@ def _by_masks(M: Array, plus: Array) -> tuple[Array, Array]:
 
 
 def signed_weights(factor: SignedFactor, K: Array, b: Array, w: Array) -> Array:
-    """α = K⁻¹ mean = (I + WK)⁻¹ b in the order of the factor, as |W|½ M⁻¹ S|W|^{−½} b where w is not 0."""
+    """Return α = K⁻¹ mean = (I + WK)⁻¹ b in the row order of the factor.
+
+    Where w is not 0 it is computed as |W|½ M⁻¹ S|W|^{−½} b.
+    """
     xp = namespace(K, b, w)
     L, order, root, sign, _ = factor
     b, rest = xp.asarray(b), xp.where(w == 0, b, 0.0)

@@ -1,4 +1,4 @@
-"""Small matrices, many at once: Cholesky factors, triangular solves, principal axes, products."""
+"""Batches of small matrices: Cholesky factors, solves, products, principal axes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sitewise.arrays.engine import Array
 
 
 def small_cholesky(a: jax.Array) -> jax.Array:
-    """Lower factors of many small matrices, which are on the last two axes; computed for all at once, by columns."""
+    """Return the lower Cholesky factors of a batch of small matrices, which are on the last two axes."""
 
     def eliminate(a: jax.Array, j: jax.Array) -> tuple[jax.Array, jax.Array]:
         column = jnp.where(jnp.arange(a.shape[-1]) >= j, a[..., :, j], 0.0) / jnp.sqrt(a[..., j, j])[..., None]
@@ -21,23 +21,24 @@ def small_cholesky(a: jax.Array) -> jax.Array:
 
 
 def small_semidefinite_cholesky(a: jax.Array) -> jax.Array:
-    """As `small_cholesky`, of positive semi-definite matrices: a pivot that is no more than rounding counts as 0.
+    """Return lower factors of a batch of positive semi-definite matrices; pivots of the size of rounding count as 0.
 
-    Nothing changes but the digits if rows and columns are scaled, so that entries may have very different sizes.
+    The threshold is relative to each diagonal entry, so rows and columns may have very different scales.
     """
-    size, least = a.shape[-1], 8 * a.shape[-1] * jnp.finfo(a.dtype).eps * jnp.diagonal(a, axis1=-2, axis2=-1)
+    size, threshold = a.shape[-1], 8 * a.shape[-1] * jnp.finfo(a.dtype).eps * jnp.diagonal(a, axis1=-2, axis2=-1)
     columns = []
     for j in range(size):
-        sound = a[..., j, j] > least[..., j]
-        pivot = jnp.where(sound, a[..., j, j], 1.0)
-        column = jnp.where((jnp.arange(size) >= j) & sound[..., None], a[..., :, j] / jnp.sqrt(pivot)[..., None], 0.0)
+        positive = a[..., j, j] > threshold[..., j]
+        pivot = jnp.where(positive, a[..., j, j], 1.0)
+        used = (jnp.arange(size) >= j) & positive[..., None]
+        column = jnp.where(used, a[..., :, j] / jnp.sqrt(pivot)[..., None], 0.0)
         a = a - column[..., :, None] * column[..., None, :]
         columns.append(column)
     return jnp.stack(columns, axis=-1)
 
 
 def small_lower_solve(L: jax.Array, x: jax.Array) -> jax.Array:
-    """L⁻¹x for many small lower triangular L; x holds one matrix for each."""
+    """Return L⁻¹x for a batch of small lower triangular L; x holds one matrix per L."""
 
     def substitute(x: jax.Array, j: jax.Array) -> tuple[jax.Array, jax.Array]:
         row = x[..., j, :] / L[..., j, j][..., None]
@@ -47,7 +48,7 @@ def small_lower_solve(L: jax.Array, x: jax.Array) -> jax.Array:
 
 
 def small_solve(a: jax.Array, x: jax.Array) -> jax.Array:
-    """a⁻¹x for many small matrices a and x, by elimination with row pivots, as elementwise operations."""
+    """Return a⁻¹x for batches of small matrices, by Gaussian elimination with row pivots in elementwise operations."""
     size = a.shape[-1]
     both, rows = jnp.concatenate([a, x], axis=-1), jnp.arange(size)[:, None]
     for j in range(size):
@@ -61,29 +62,31 @@ def small_solve(a: jax.Array, x: jax.Array) -> jax.Array:
 
 
 def principal_axes(cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Standard deviations along the principal axes of a covariance matrix, and those axes as columns."""
+    """Return the standard deviations along the principal axes of a covariance matrix, and the axes as columns."""
     values, axes = np.linalg.eigh(cov)
     return np.sqrt(np.maximum(values, 0.0)), axes
 
 
 def times(A: Array, B: Array) -> Array:
-    """A B for small matrices.  As sums of products they are compiled into a loop; as dots they would be calls."""
+    """Return A B for batches of small matrices.  XLA compiles sums of products into a loop, but dots into calls."""
     return (A[..., :, :, None] * B[..., None, :, :]).sum(-2)
 
 
 def apply(A: Array, x: Array) -> Array:
-    """A x for a small matrix."""
+    """Return A x for batches of small matrices."""
     return (A * x[..., None, :]).sum(-1)
 
 
-def turned(A: Array) -> Array:
-    """Aᵀ."""
+def transpose(A: Array) -> Array:
+    """Return Aᵀ for a batch of matrices."""
     return A.swapaxes(-1, -2)
 
 
 def outer(x: Array, y: Array) -> Array:
+    """Return x yᵀ for batches of vectors."""
     return x[..., :, None] * y[..., None, :]
 
 
 def dot(x: Array, y: Array) -> Array:
+    """Return xᵀy for batches of vectors."""
     return (x * y).sum(-1)

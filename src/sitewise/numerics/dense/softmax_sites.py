@@ -1,6 +1,7 @@
-"""Gaussian algebra of softmax models: a vector per class, and sites that depend on differences between classes only.
+"""Conditioning of multi-class (softmax) Gaussian processes on sites that depend on differences between classes only.
 
-K is one matrix for all classes, or one for each on a leading axis.  See `priors.classes` and decision 008.
+Every class has one latent vector.  K is one matrix for all classes, or one matrix per class on a leading axis.  See
+`priors.classes` and decision 008.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from sitewise.numerics.dense.triangular import (
 
 
 class Conditioned(NamedTuple):
-    """One Gaussian vector per class, conditioned on sites that depend on differences between the classes only."""
+    """Posterior of one Gaussian vector per class, given sites that depend on differences between classes only."""
 
     mean: Array  # of g, (classes, n)
-    cross: Array  # covariance of the g of one row, (n, classes, classes)
+    cross: Array  # covariance between the classes' g within each row, (n, classes, classes)
     log_z: Array
     jitter: Array
 
 
 class Factors(NamedTuple):
-    """The matrices of `condition_on_sites`, one for each class except T, which is 0 at the rows without a site.
+    """The matrices of `condition_on_sites`: one per class, except T, which is 0 at rows without a site.
 
     E = HᵀH,   (Σ_c E_c)⁻¹ = T Tᵀ,   F = E T,   V = H K,   N = (I − K E) T,   α = K⁻¹ E[f],   noise = 1/Σ_c w_c, or 0
     """
@@ -51,14 +52,15 @@ class Factors(NamedTuple):
     noise: Array
 
 
-_LEAST = 1e-100  # a smaller precision is not divided by: its products with others have too few digits
+_MIN_DIVISOR = 1e-100  # smaller precisions are not divided by: their products would have too few digits
 
 
 def by_class(function: Callable[..., Any], K: Array, *each: Array) -> Any:
-    """function(K_c, …) of each class, the results on a leading axis; K is that of all classes, or has one for each.
+    """Return function(K_c, …) of each class, with the results on a leading axis.
 
-    One class after the other: factorisations in a batch wait for each other in XLA's threads, and two such batches at
-    the same time wait forever (seen in jaxlib 0.10.2 on two cores).
+    K is one matrix for all classes, or one matrix per class.  Classes are computed one after the other: batched
+    factorisations wait for each other in XLA's threads, and two batches at the same time deadlock (seen in jaxlib
+    0.10.2 on two cores).
     """
     if is_host(K, *each):
         classes = len(each[0])
@@ -74,8 +76,8 @@ def by_class(function: Callable[..., Any], K: Array, *each: Array) -> Any:
     return lax.map(lambda parts: function(*parts), (K, *each))
 
 
-class _Shifted(NamedTuple):
-    """What conditioning needs before any variance: H and E of each class, and LM LMᵀ = scale · Σ_c E_c · scale."""
+class _Means(NamedTuple):
+    """Posterior mean and log_z, and the factors for variances: H, E per class, and LM LMᵀ = scale · Σ_c E_c · scale."""
 
     H: Array
     E: Array
@@ -93,7 +95,7 @@ def _diagonal(K: Array) -> Array:
 
 
 def _times(matrices: Array, x: Array) -> Array:
-    """A_c x_c of each class, or A x_c."""
+    """Return A_c x_c of each class, or A x_c if all classes share one matrix."""
     return (matrices @ x[..., None])[..., 0]
 
 
@@ -102,17 +104,17 @@ def _transposed(matrices: Array) -> Array:
 
 
 def inverse(w: Array) -> tuple[Array, Array]:
-    """Where a precision can be divided by, and its inverse there, else 0."""
+    """Return the mask of precisions that can be divided by, and 1/w there, 0 elsewhere."""
     xp = namespace(w)
-    large = w > _LEAST
+    large = w > _MIN_DIVISOR
     return large, xp.where(large, 1 / xp.where(large, w, 1.0), 0.0)
 
 
-def _shrunk(K: Array, w: Array, X: Array, EX: Array) -> Array:
-    """(I − K E) X of each class, given E X.
+def _times_I_minus_KE(K: Array, w: Array, X: Array, EX: Array) -> Array:
+    """Return (I − K E) X of each class, given E X.
 
-    It is equal to W⁻¹ E X, in which nothing cancels: under a wide prior the rounding error of the difference exceeds
-    the last steps of an iteration.
+    It is computed as W⁻¹ E X, which is equal and does not cancel: under a wide prior the rounding error of the
+    difference exceeds the last steps of an iteration.
     """
     xp = namespace(K, w, EX)
     large, inverses = inverse(w)
@@ -120,14 +122,15 @@ def _shrunk(K: Array, w: Array, X: Array, EX: Array) -> Array:
     return cond(xp.all(large), lambda: divided, lambda: xp.where(large[..., None], divided, X - K @ EX))
 
 
-def _left(K: Array, w: Array, E: Array, x: Array) -> Array:
-    """(I − E K) x of each class, as `_shrunk`."""
+def _times_I_minus_EK(K: Array, w: Array, E: Array, x: Array) -> Array:
+    """Return (I − E K) x of each class, without cancellation as in `_times_I_minus_KE`."""
     large, inverses = inverse(w)
     rest = namespace(w, x).where(large, 0.0, x)
     return _times(E, inverses * x - _times(K, rest)) + rest
 
 
-def _shifted(K: Array, b: Array, w: Array) -> _Shifted:
+def _condition_means(K: Array, b: Array, w: Array) -> _Means:
+    """Compute the posterior mean and log_z, the part of `condition_on_sites` that needs no variances."""
     xp = namespace(K, b, w)
 
     def one_class(K: Array, w: Array) -> tuple[Array, ...]:
@@ -141,34 +144,35 @@ def _shifted(K: Array, b: Array, w: Array) -> _Shifted:
     M = plus_diagonal(scaled_by(xp.sum(E, axis=0), scale), xp.where(seen, 0.0, 1.0))
     LM, jitter = cholesky.jittered_cholesky(M)
 
-    left = _left(K, w, E, b)
+    left = _times_I_minus_EK(K, w, E, b)
     own = _times(K, left)
     white = -lower_solve(LM, scale * xp.sum(left, axis=0))
     s = scale * lower_transposed_solve(LM, white)
     pulled = E @ s
-    shift = _shrunk(K, w, s[:, None], pulled[..., None])[..., 0]
+    shift = _times_I_minus_KE(K, w, s[:, None], pulled[..., None])[..., 0]
     log_z = 0.5 * xp.sum(b * own) + 0.5 * white @ white - xp.sum(half_log_dets) - xp.sum(xp.log(xp.diagonal(LM)))
-    return _Shifted(H, E, LM, scale, noise, own - shift, left + pulled, log_z, xp.maximum(jitter, xp.max(jitters)))
+    return _Means(H, E, LM, scale, noise, own - shift, left + pulled, log_z, xp.maximum(jitter, xp.max(jitters)))
 
 
 def condition_on_sites(K: Array, b: Array, w: Array) -> tuple[Conditioned, Factors]:
-    """f_c ~ N(0, K_c) independent for each class c, times Π_i max_s Π_c exp(b_ci (f_ci − s) − ½ w_ci (f_ci − s)²).
+    """Condition independent f_c ~ N(0, K_c) on Π_i max_s Π_c exp(b_ci (f_ci − s) − ½ w_ci (f_ci − s)²).
 
-    The best s of a row is (Σ_c w_c f_c − Σ_c b_c)/Σ_c w_c, so that the site of a row has the precision matrix
-    diag(w) − wwᵀ/Σw (that of softmax, R&W eq. 3.38, if Σw = 1) and is invariant to a common shift; g = f − s.
-    With s integrated over instead, the sites are diagonal in h = f − s, which gives the algebra of R&W eqs. 3.43–3.47:
+    The maximising s of a row is (Σ_c w_c f_c − Σ_c b_c)/Σ_c w_c.  The site of a row is therefore invariant to a common
+    shift, and has the precision matrix diag(w) − wwᵀ/Σw (if Σw = 1, the precision matrix of softmax, R&W eq. 3.38);
+    g = f − s.  With s integrated over instead, the sites are diagonal in h = f − s, with the algebra of R&W
+    eqs. 3.43–3.47:
 
         E_c = W_c½ B_c⁻¹ W_c½,  M = Σ_c E_c,  Σ_c = K_c − K_c E_c K_c,   s ~ N(M⁻¹r, M⁻¹),  r = −Σ_c (I − E_c K_c) b_c
         f_c | s ~ N(Σ_c (b_c + w_c s), Σ_c),   Cov(h_c, h_e) = δ_ce Σ_c + N_c N_eᵀ,   N_c = (I − K_c E_c) M^{−½}
 
-    and maximising over s instead of integrating removes 1/Σw from every covariance within a row, and
-    ½ log(2π/Σw) from log_z.  A row with b = w = 0 drops out exactly.
+    Maximising over s instead of integrating removes 1/Σw from every covariance within a row, and ½ log(2π/Σw) from
+    log_z.  A row with b = w = 0 has exactly no effect.
     """
     xp = namespace(K, b, w)
-    found = _shifted(K, b, w)
+    found = _condition_means(K, b, w)
     T = found.scale[:, None] * lower_inverse(found.LM).T
     F = found.E @ T
-    N = _shrunk(K, w, T, F)
+    N = _times_I_minus_KE(K, w, T, F)
     (V,) = by_class(lambda K, H: (lower_times(H, K),), K, found.H)
     own = _diagonal(K) - xp.sum(V * V, axis=1)
     cross = xp.einsum("cij,eij->ice", N, N) - found.noise[:, None, None]
@@ -178,18 +182,18 @@ def condition_on_sites(K: Array, b: Array, w: Array) -> tuple[Conditioned, Facto
 
 
 def mean_on_sites(K: Array, b: Array, w: Array) -> Conditioned:
-    """As `condition_on_sites`, at about half the cost; `cross` holds `variance_bounds` alone."""
-    found = _shifted(K, b, w)
+    """Condition as `condition_on_sites`, at about half the cost; `cross` is the diagonal of `variance_bounds`."""
+    found = _condition_means(K, b, w)
     var = variance_bounds(_diagonal(K), w)
     cross = namespace(var).eye(w.shape[0], dtype=K.dtype) * var.T[:, :, None]
     return Conditioned(found.mean, cross, found.log_z, found.jitter)
 
 
 def variance_bounds(prior: Array, w: Array) -> Array:
-    """Upper bounds of the variances of g, given those of the prior, one for all classes or one for each.
+    """Return upper bounds on the posterior variances of g, given the prior variances, shared or one per class.
 
-    g_c = f_c − Σ_e p_e f_e + constant, p = w/Σw, has at most the variance (1 − p_c)² K_c + Σ_{e≠c} p_e² K_e that it has
-    under the prior; and h_c has at most the variance 1/w_c.
+    g_c = f_c − Σ_e p_e f_e + constant with p = w/Σw.  Its variance is at most its prior variance,
+    (1 − p_c)² K_c + Σ_{e≠c} p_e² K_e, and the variance of h_c is at most 1/w_c.
     """
     xp = namespace(prior, w)
     _, noise = inverse(xp.sum(w, axis=0))
@@ -200,13 +204,13 @@ def variance_bounds(prior: Array, w: Array) -> Array:
 
 
 def covariance(K: Array, factors: Factors) -> Array:
-    """Cov(h_c, h_e) of all rows and classes as one matrix, class after class."""
+    """Return Cov(h_c, h_e) of all rows and classes as one matrix, class after class."""
     flat = factors.N.reshape(-1, factors.N.shape[-1])
     return with_blocks(flat @ flat.T, by_class(lambda K, V: (K - gram(V),), K, factors.V)[0])
 
 
 def with_blocks(matrix: Array, blocks: Array) -> Array:
-    """`matrix` plus the block diagonal matrix of `blocks`.  A NumPy matrix is changed in place."""
+    """Return `matrix` plus the block diagonal matrix of `blocks`.  A NumPy matrix is changed in place."""
     classes, n = blocks.shape[:2]
     by_block = matrix.reshape(classes, n, classes, n)
     if not is_host(matrix, blocks):
@@ -218,27 +222,27 @@ def with_blocks(matrix: Array, blocks: Array) -> Array:
 
 
 def covariance_times(K: Array, w: Array, factors: Factors, x: Array) -> Array:
-    """`covariance` times x, (classes, n), without that matrix: Σ_c = K_c (I − E_c K_c)."""
+    """Return `covariance` times x, (classes, n), without forming that matrix: Σ_c = K_c (I − E_c K_c)."""
     shared = namespace(K, x).sum(_times(_transposed(factors.N), x), axis=0)
-    return _times(K, _left(K, w, factors.E, x)) + factors.N @ shared
+    return _times(K, _times_I_minus_EK(K, w, factors.E, x)) + factors.N @ shared
 
 
 def pull_prior(K: Array, w: Array, var: Array, factors: Factors, bar: Conditioned) -> Array:
-    """The cotangent of K, given the cotangent `bar` of the result, whose variances are `var`.
+    """Return the cotangent of K, given the cotangent `bar` of the result, whose variances are `var`.
 
     With G_c = I − K_c E_c and A_cd = δ_cd G_c − N_c F_dᵀ, which is Cov(h_c, f_d) K_d⁻¹,
 
         dlog_z = ½ Σ_d [α_dᵀ dK_d α_d − tr((E_d − F_d F_dᵀ) dK_d)]
         dmean_c = Σ_d A_cd dK_d α_d,    dCov(h_c, h_e) = Σ_d A_cd dK_d A_edᵀ.
 
-    With D_ce the diagonal matrix of the derivatives in the covariance of g_c and g_e, S_c = Σ_e D_ce N_e and
-    Q = Σ_c N_cᵀ S_c, the last is
+    Let D_ce be the diagonal matrix of the derivatives in the covariance of g_c and g_e, S_c = Σ_e D_ce N_e and
+    Q = Σ_c N_cᵀ S_c.  The contribution of the covariances to the cotangent of K_d is
 
         Σ_ce A_cdᵀ D_ce A_ed = G_dᵀ D_dd G_d − G_dᵀ S_d F_dᵀ − F_d S_dᵀ G_d + F_d Q F_dᵀ.
     """
     xp = namespace(K, bar.mean)
     E, T, F, N, alpha = factors.E, factors.T, factors.F, factors.N, factors.alpha
-    pulled = _left(K, w, E, bar.mean)
+    pulled = _times_I_minus_EK(K, w, E, bar.mean)
     pulled = pulled - F @ (T.T @ xp.sum(pulled, axis=0))  # Σ_c A_cdᵀ times the derivative in mean_c
     outer = 0.5 * (pulled + 0.5 * bar.log_z * alpha)[:, :, None] * alpha[:, None, :]
     K_bar = outer + _transposed(outer) - 0.5 * bar.log_z * (E - F @ _transposed(F))
@@ -246,7 +250,7 @@ def pull_prior(K: Array, w: Array, var: Array, factors: Factors, bar: Conditione
 
     def with_variances(K_bar: Array) -> Array:
         n = N.shape[-1]
-        G = _shrunk(K, w, xp.eye(n, dtype=K.dtype), E)
+        G = _times_I_minus_KE(K, w, xp.eye(n, dtype=K.dtype), E)
         S = xp.einsum("cei,eij->cij", D, N)
         Q = N.reshape(-1, n).T @ S.reshape(-1, n)
         own = xp.diagonal(D).T[:, :, None]
@@ -254,13 +258,13 @@ def pull_prior(K: Array, w: Array, var: Array, factors: Factors, bar: Conditione
         return K_bar + half + _transposed(half)
 
     sd = xp.sqrt(var)
-    steep = xp.max(xp.abs(D) * sd[:, None] * sd[None]) > gaussian_sites.NO_SLOPE * xp.abs(bar.log_z)
-    K_bar = cond(steep, with_variances, lambda K_bar: K_bar, K_bar)
+    variances_matter = xp.max(xp.abs(D) * sd[:, None] * sd[None]) > gaussian_sites.NO_SLOPE * xp.abs(bar.log_z)
+    K_bar = cond(variances_matter, with_variances, lambda K_bar: K_bar, K_bar)
     return xp.sum(K_bar, axis=0) if K.ndim == 2 else K_bar
 
 
 class LeftOut(NamedTuple):
-    """N(mean, cov) of one row with its site divided out, and log ∫ of it times that site."""
+    """The cavity of each row, N(mean, cov) without the row's site, and log ∫ cavity × site."""
 
     mean: Array
     cov: Array
@@ -268,10 +272,10 @@ class LeftOut(NamedTuple):
 
 
 def without_site(mean: Array, cross: Array, b: Array, w: Array) -> LeftOut:
-    """Divide the site (b, w) of each row out of its N(mean, cross); classes on the last axes, rows first.
+    """Divide the site (b, w) of each row out of its marginal N(mean, cross); rows first, classes on the last axes.
 
-    The site is exp(b̃ᵀf − ½ fᵀWf + (Σb)²/2Σw), W = diag(w) − wwᵀ/Σw, b̃ = b − wΣb/Σw.  The site and all that is computed
-    from the result are invariant to a common shift, which is given a variance here so that `cross` is invertible.
+    The site is exp(b̃ᵀf − ½ fᵀWf + (Σb)²/2Σw), W = diag(w) − wwᵀ/Σw, b̃ = b − wΣb/Σw.  The site and everything computed
+    from the result are invariant to a common shift.  The shift is given a variance here to make `cross` invertible.
     """
     classes = mean.shape[-1]
     eye = jnp.eye(classes, dtype=mean.dtype)

@@ -1,7 +1,7 @@
-"""Products of a block of rows with small square matrices, on NumPy or JAX arrays.
+"""Products of tall matrices (many rows) with small square matrices, on NumPy or JAX arrays.
 
-On NumPy arrays triangles and symmetric products cost half of what full products do, and temporaries of the size of the
-block are written to memory that is used again: memory that is new to the process costs more than the numbers in it.
+On NumPy arrays triangular and symmetric products cost half of a full product.  Temporaries of the size of the tall
+matrix are written to memory that is reused: obtaining new memory takes longer than computing its content.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ import numpy as np
 from sitewise.arrays.engine import Array, is_host
 from sitewise.numerics.dense import blas, triangular
 
-_MANY = 128  # columns, from which two triangles of a product take less time than one square
-_kept = threading.local()
-_LARGEST = 2**19  # numbers that a thread keeps room for
+_MIN_COLUMNS_TO_SPLIT = 128  # from this number of columns on, two symmetric products take less time than a full one
+_thread_memory = threading.local()
+_MAX_SCRATCH_SIZE = 2**19  # numbers per thread in memory that is reused; larger temporaries are allocated
 
 
 def _scratch(shape: tuple[int, ...]) -> np.ndarray:
-    """An array of this thread whose content lasts until the next call; it must not be returned to anybody."""
+    """Return a temporary array of this thread, which the next call overwrites; never return it from this module."""
     size = int(np.prod(shape))
-    if size > _LARGEST:
+    if size > _MAX_SCRATCH_SIZE:
         return np.empty(shape)
-    room = getattr(_kept, "room", None)
-    if room is None or room.size < size:
-        _kept.room = room = np.empty(size)
-    return room[:size].reshape(shape)
+    buffer = getattr(_thread_memory, "buffer", None)
+    if buffer is None or buffer.size < size:
+        _thread_memory.buffer = buffer = np.empty(size)
+    return buffer[:size].reshape(shape)
 
 
 def times_upper(A: Array, U: Array) -> Array:
-    """A U for an upper triangular U."""
+    """Return A U for an upper triangular U."""
     return blas.times_upper(A, U) if is_host(A, U) else triangular.times_upper(A, U)
 
 
 def times_transposed_upper(A: Array, U: Array) -> Array:
-    """A Uᵀ for an upper triangular U."""
+    """Return A Uᵀ for an upper triangular U."""
     return blas.times_upper(A, U, transposed=True) if is_host(A, U) else A @ U.T
 
 
 def plus_product(C: Array, A: Array, B: Array) -> Array:
-    """C + A B, in the place of C where arrays are NumPy's."""
+    """Return C + A B.  A NumPy matrix C is changed in place."""
     if not is_host(C, A, B):
         return C + A @ B
     C += np.matmul(A, B, out=_scratch(C.shape))
@@ -49,40 +49,40 @@ def plus_product(C: Array, A: Array, B: Array) -> Array:
 
 
 def weighted_gram(A: Array, w: Array) -> Array:
-    """Aᵀ diag(w) A."""
+    """Return Aᵀ diag(w) A."""
     if not is_host(A, w):
         return triangular.weighted_gram(A, w)
-    below = w < 0
-    if not np.any(below):
+    negative = w < 0
+    if not np.any(negative):
         half = np.multiply(np.sqrt(w)[:, None], A, out=_scratch(A.shape))
         return half.T @ half  # NumPy computes one triangle of the product of a matrix with its own transpose
-    if A.shape[1] < _MANY:
+    if A.shape[1] < _MIN_COLUMNS_TO_SPLIT:
         return A.T @ np.multiply(w[:, None], A, out=_scratch(A.shape))
-    return weighted_gram(A[~below], w[~below]) - weighted_gram(A[below], -w[below])
+    return weighted_gram(A[~negative], w[~negative]) - weighted_gram(A[negative], -w[negative])
 
 
 def row_products(A: Array, B: Array) -> Array:
-    """diag A Bᵀ."""
+    """Return diag A Bᵀ."""
     return np.einsum("ij,ij->i", A, B) if is_host(A, B) else jnp.sum(A * B, axis=1)
 
 
 def row_squares(A: Array, U: Array) -> Array:
-    """diag A U Uᵀ Aᵀ for an upper triangular U."""
-    C = _times_upper_here(A, U) if is_host(A, U) else triangular.times_upper(A, U)
+    """Return diag A U Uᵀ Aᵀ for an upper triangular U."""
+    C = _times_upper_in_scratch(A, U) if is_host(A, U) else triangular.times_upper(A, U)
     return row_products(C, C)
 
 
 def row_forms(A: Array, Q: Array) -> Array:
-    """diag A Q Aᵀ for a symmetric Q."""
+    """Return diag A Q Aᵀ for a symmetric Q."""
     if not is_host(A, Q):
         return row_products(A @ Q, A)
     upper = np.triu(Q)
     upper.ravel()[:: len(Q) + 1] *= 0.5
-    return 2 * row_products(_times_upper_here(A, upper), A)
+    return 2 * row_products(_times_upper_in_scratch(A, upper), A)
 
 
-def _times_upper_here(A: np.ndarray, U: np.ndarray) -> np.ndarray:
-    """A U in the room of this thread."""
-    room = _scratch(A.shape)
-    room[:] = A
-    return blas.times_upper_in_place(room, U)
+def _times_upper_in_scratch(A: np.ndarray, U: np.ndarray) -> np.ndarray:
+    """Return A U in a temporary array of this thread (`_scratch`)."""
+    product = _scratch(A.shape)
+    product[:] = A
+    return blas.times_upper_in_place(product, U)

@@ -1,6 +1,7 @@
-"""Products with triangular and symmetric matrices that skip the zeros, or the half that follows by symmetry.
+"""Triangular and symmetric matrix products, solves and inverses, without the entries known by structure.
 
-NumPy matrices go to LAPACK; for JAX matrices most of the work is written as matrix products.
+Entries that are zero in a triangle, or follow by symmetry, are not computed.  NumPy matrices are passed to LAPACK; for
+JAX matrices most of the work is written as matrix products.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from sitewise.numerics.dense import lapack
 
 
 def lower_inverse(L: Array, leaf: int = 0) -> Array:
-    """L⁻¹ by halves, [[A, 0], [C, D]]⁻¹ = [[A⁻¹, 0], [−D⁻¹CA⁻¹, D⁻¹]].
+    """Return L⁻¹ by recursive halving, [[A, 0], [C, D]]⁻¹ = [[A⁻¹, 0], [−D⁻¹CA⁻¹, D⁻¹]].
 
-    Nearly all of the work is matrix products, which run at about twice the rate of triangular solves.
+    Nearly all of the work is matrix products, which run at about twice the rate of triangular solves.  Blocks of at
+    most `leaf` rows are solved directly; 0 chooses the size.
     """
     if is_host(L):
         return lapack.lower_inverse(L)
@@ -31,15 +33,16 @@ def lower_inverse(L: Array, leaf: int = 0) -> Array:
     return jnp.block([[A, jnp.zeros((half, n - half), L.dtype)], [below, D]])
 
 
-_HALVES = 128  # the number of columns from which two products are faster than one
+_MIN_COLUMNS_TO_SPLIT = 128  # from this number of columns on, products of two blocks are faster than one product
 
 
 def _half(columns: int) -> int:
-    return -(-columns // 32) * 16 if columns >= _HALVES else columns
+    """Return the size of the first of two blocks: about half of the columns, or all if splitting is slower."""
+    return -(-columns // 32) * 16 if columns >= _MIN_COLUMNS_TO_SPLIT else columns
 
 
 def lower_times(H: Array, A: Array) -> Array:
-    """H A for a lower triangular H: the zeros above the diagonal are a quarter of the work."""
+    """Return H A for a lower triangular H; skipping the zeros above the diagonal saves a quarter of the work."""
     if is_host(H, A):
         return lapack.lower_times(H, A)
     h = _half(H.shape[0])
@@ -47,7 +50,7 @@ def lower_times(H: Array, A: Array) -> Array:
 
 
 def lower_gram(H: Array) -> Array:
-    """HᵀH for a lower triangular H, by the blocks [[A, 0], [C, D]]: half the work."""
+    """Return HᵀH for a lower triangular H, from the blocks [[A, 0], [C, D]] at half the work."""
     if is_host(H):
         return lapack.lower_gram(H)
     h = _half(H.shape[0])
@@ -59,7 +62,7 @@ def lower_gram(H: Array) -> Array:
 
 
 def times_upper(A: Array, U: Array) -> Array:
-    """A U for an upper triangular U: the zeros below the diagonal are a quarter of the work."""
+    """Return A U for an upper triangular U; skipping the zeros below the diagonal saves a quarter of the work."""
     if is_host(A, U):
         return A @ U
     h = _half(U.shape[0])
@@ -67,7 +70,7 @@ def times_upper(A: Array, U: Array) -> Array:
 
 
 def symmetric_product(A: Array, B: Array) -> Array:
-    """AᵀB where it is known to be symmetric: three of its four blocks are computed."""
+    """Return AᵀB where it is known to be symmetric; three of its four blocks are computed."""
     if is_host(A, B):
         return A.T @ B
     h = _half(A.shape[1])
@@ -76,32 +79,32 @@ def symmetric_product(A: Array, B: Array) -> Array:
 
 
 def weighted_gram(A: Array, w: Array) -> Array:
-    """Aᵀ diag(w) A."""
+    """Return Aᵀ diag(w) A."""
     return symmetric_product(A, w[:, None] * A)
 
 
 def gram(A: Array) -> Array:
-    """AᵀA."""
+    """Return AᵀA."""
     return A.T @ A if is_host(A) else symmetric_product(A, A)
 
 
 def lower_solve(L: Array, x: Array) -> Array:
-    """L⁻¹x for a lower triangular L."""
+    """Return L⁻¹x for a lower triangular L."""
     return lapack.lower_solve(L, x) if is_host(L, x) else solve_triangular(L, x, lower=True)
 
 
 def lower_transposed_solve(L: Array, x: Array) -> Array:
-    """L⁻ᵀx for a lower triangular L."""
+    """Return L⁻ᵀx for a lower triangular L."""
     return lapack.lower_solve(L, x, True) if is_host(L, x) else solve_triangular(L, x, lower=True, trans=1)
 
 
 def upper_solve(U: Array, x: Array) -> Array:
-    """U⁻¹x for an upper triangular U."""
+    """Return U⁻¹x for an upper triangular U."""
     return lapack.upper_solve(U, x) if is_host(U, x) else solve_triangular(U, x, lower=False)
 
 
 def scaled_by(A: Array, scale: Array) -> Array:
-    """diag(scale) A diag(scale)."""
+    """Return diag(scale) A diag(scale)."""
     out = A * scale
     if is_host(out):
         out *= scale[:, None]
@@ -110,7 +113,7 @@ def scaled_by(A: Array, scale: Array) -> Array:
 
 
 def plus_diagonal(A: Array, diagonal: ArrayLike) -> Array:
-    """A + diag(diagonal).  A NumPy matrix is changed in place."""
+    """Return A + diag(diagonal).  A NumPy matrix is changed in place."""
     if is_host(A, diagonal):
         np.einsum("ii->i", A)[...] += diagonal
         return A

@@ -1,4 +1,4 @@
-"""Prior times sites in whitened coordinates, for chains that move along the columns of the prior's factor."""
+"""Prior times Gaussian sites in whitened coordinates, for MCMC moves along the columns of the prior's factor."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ class Whitened(NamedTuple):
 
 
 def whitened_sites(A: jax.Array, b: jax.Array, w: jax.Array) -> Whitened:
-    """M = I + AᵀWA,  z_mean = M⁻¹Aᵀb,  log_z = −½ log|M| + ½ bᵀA z_mean.
+    """Condition z ~ N(0, I) on sites of g = A z, for a lower triangular A.
 
-    A is lower triangular.  This is as well conditioned as `gaussian_sites`, and A is never inverted:
-    g = A(z_mean + L⁻ᵀu), u ~ N(0, I).
+        M = I + AᵀWA,  z_mean = M⁻¹Aᵀb,  log_z = −½ log|M| + ½ bᵀA z_mean
+
+    This is as well conditioned as `gaussian_sites`, and A is never inverted: g = A(z_mean + L⁻ᵀu), u ~ N(0, I).
     """
     G = safe_root(w)[:, None] * A
     L, _ = jittered_cholesky(lower_gram(G) + jnp.eye(A.shape[0], dtype=A.dtype))
@@ -35,7 +36,7 @@ def whitened_sites(A: jax.Array, b: jax.Array, w: jax.Array) -> Whitened:
 
 
 class Split(NamedTuple):
-    """N(0, Q⁻¹) as the sum of a part a and independent noise of standard deviations sd: g = a + sd∘ε.
+    """N(0, Q⁻¹) split into a correlated part a and independent noise with standard deviations sd: g = a + sd∘ε.
 
     Given g, a ~ N(pull g, root rootᵀ).
     """
@@ -46,7 +47,7 @@ class Split(NamedTuple):
 
 
 def independent_part(A: jax.Array, w: jax.Array) -> Split:
-    """The split with as much independent noise as Q = (AAᵀ)⁻¹ + W allows, in proportion to 1/diag Q.
+    """Split off as much independent noise as Q = (AAᵀ)⁻¹ + W allows, with variances in proportion to 1/diag Q.
 
     With D = c/diag Q and S = D½ Q D½, Q⁻¹ − D is positive definite iff S < I, which sets c; then
     a | g has mean (I − DQ)g and covariance D − DQD = D½(I − S)D½.
@@ -56,7 +57,7 @@ def independent_part(A: jax.Array, w: jax.Array) -> Split:
     scale = 1 / jnp.sqrt(jnp.diagonal(Q))
     S = scale[:, None] * Q * scale[None, :]
     x = lax.fori_loop(0, 40, lambda _, x: (lambda y: y / jnp.linalg.norm(y))(S @ x), jnp.ones(A.shape[0], A.dtype))
-    share = 0.95 / (x @ S @ x / (x @ x))  # power iteration gives a lower bound of the largest eigenvalue
+    share = 0.95 / (x @ S @ x / (x @ x))  # power iteration gives a lower bound on the largest eigenvalue
 
     def too_large(state: tuple[jax.Array, jax.Array]) -> jax.Array:
         share, root = state

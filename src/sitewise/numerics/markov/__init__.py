@@ -1,1 +1,1 @@
-"""Markov chains in time: filter, smoother, products with the covariance, draws, derivatives."""
+"""Gaussian Markov chains in time: Kalman filter, smoother, covariance products, random draws, derivatives."""

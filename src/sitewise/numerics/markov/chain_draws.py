@@ -1,11 +1,11 @@
-"""Draws of a chain, and of a chain given sites, each by a few sweeps.
+"""Random draws of a Gaussian Markov chain, from the prior or conditioned on Gaussian sites, in O(n s³).
 
-A draw of the chain is z_{k+1} = A z_k + R ε with R Rᵀ = Q.  A draw given sites follows from one without (Matheron's
-rule): with Σ = (K⁻¹ + W)⁻¹, f ~ N(0, K) and ε ~ N(0, I)
+A draw from the prior is z_{k+1} = A z_k + R ε with R Rᵀ = Q.  A draw conditioned on sites is a draw from the prior plus
+a correction (Matheron's rule): with Σ = (K⁻¹ + W)⁻¹, f ~ N(0, K) and ε ~ N(0, I)
 
     f + Σ (b − W f − W^½ ε)        has the mean Σ b and the covariance        Σ K⁻¹ Σ + Σ W Σ = Σ
 
-so that Σ is needed in products only (`markov_products`).  It asks for w ≥ 0, and for no inverse.
+The correction needs products with Σ only (`chain_products`), and no inverse.  The precisions must satisfy w ≥ 0.
 """
 
 from __future__ import annotations
@@ -23,42 +23,45 @@ from sitewise.numerics.markov.filtering import Chain
 from sitewise.numerics.markov.recursions import vector_forward
 
 
-def _root(_: None, Q: Array) -> Array:
+def _noise_root(_: None, Q: Array) -> Array:
     return small_semidefinite_cholesky(Q)
 
 
-def _normal(key: Array, shape: tuple[int, ...], like: Array) -> Array:
-    found = jax.random.normal(key, shape, like.dtype)
-    return np.asarray(found) if is_host(like) else found
+def _standard_normal(key: Array, shape: tuple[int, ...], like: Array) -> Array:
+    """Draw standard normal numbers as an array of the same kind and precision as `like`."""
+    drawn = jax.random.normal(key, shape, like.dtype)
+    return np.asarray(drawn) if is_host(like) else drawn
 
 
-def _path(chain: Chain, root: Array, noise: Array) -> Array:
-    """f of the rows, of one draw."""
+def _draw_rows(chain: Chain, root: Array, noise: Array) -> Array:
+    """Return f at all rows of one draw, given the standard normal noise of each step."""
     ones = namespace(noise).ones(len(noise), noise.dtype)
     return vector_forward(chain.A, ones, apply(root, noise), chain.h)[1][1:]
 
 
-def _one_by_one(function: Any, *arrays: Array) -> Array:
-    """function of each entry of the first axis: a loop on the host, a batch in a traced program."""
+def _map_first_axis(function: Any, *arrays: Array) -> Array:
+    """Apply `function` along the first axis of all arrays: a loop on NumPy arrays, a vmap in a traced program."""
     if is_host(*arrays):
         return np.stack([function(*rows) for rows in zip(*arrays, strict=True)])
     return jax.vmap(function)(*arrays)
 
 
 def of_chain(chain: Chain, key: Array, samples: int) -> Array:
-    """Draws of f at the rows of a chain, in the order of time; one per row of the result."""
-    root = each(_root, None, chain.Q)
-    return _one_by_one(lambda e: _path(chain, root, e), _normal(key, (samples, *chain.h.shape), chain.h))
+    """Draw f at the rows of a chain from the prior, in the order of time; one draw per row of the result."""
+    root = each(_noise_root, None, chain.Q)
+    noise = _standard_normal(key, (samples, *chain.h.shape), chain.h)
+    return _map_first_axis(lambda one: _draw_rows(chain, root, one), noise)
 
 
 def given_sites(chain: Chain, b: Array, w: Array, key: Array, samples: int) -> Array:
-    """Draws of f given sites exp(b f − ½ w f²) with w ≥ 0."""
+    """Draw f conditioned on sites exp(b f − ½ w f²) with w ≥ 0; one draw per row of the result."""
     xp, (first, second) = namespace(b, w), jax.random.split(key)
-    root, sigma = each(_root, None, chain.Q), chain_products.Generators.of(filtering.condition(chain, b, w))
+    root, sigma = each(_noise_root, None, chain.Q), chain_products.Generators.of(filtering.condition(chain, b, w))
 
-    def one(states: Array, rows: Array) -> Array:
-        f = _path(chain, root, states)
-        return f + chain_products.product(sigma, b - w * f - xp.sqrt(w) * rows)
+    def one_draw(state_noise: Array, row_noise: Array) -> Array:
+        f = _draw_rows(chain, root, state_noise)
+        return f + chain_products.product(sigma, b - w * f - xp.sqrt(w) * row_noise)
 
-    noise = _normal(first, (samples, *chain.h.shape), chain.h), _normal(second, (samples, *b.shape), chain.h)
-    return _one_by_one(one, *noise)
+    state_noise = _standard_normal(first, (samples, *chain.h.shape), chain.h)
+    row_noise = _standard_normal(second, (samples, *b.shape), chain.h)
+    return _map_first_axis(one_draw, state_noise, row_noise)

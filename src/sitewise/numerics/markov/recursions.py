@@ -1,4 +1,7 @@
-"""Linear recursions of vectors and matrices of a few numbers along rows."""
+"""Linear recursions of small vectors and matrices along the rows of a chain, forwards and backwards.
+
+Every recursion adds x_j y_j (or x_j y_j y_jᵀ) at row j, and also returns its products with the vectors `probe`.
+"""
 
 from __future__ import annotations
 
@@ -31,22 +34,22 @@ def _matrix_backward(_: None, N: Array, row: Any) -> tuple[Array, Any]:
 
 
 def vector_forward(L: Array, x: Array, y: Array, probe: Array) -> tuple[Array, Array]:
-    """u_{j+1} = L_j u_j + x_j y_j from u_0 = 0, and probe_jᵀu_j."""
+    """Return all u_j of u_{j+1} = L_j u_j + x_j y_j, u_0 = 0, and all probe_jᵀu_j."""
     return _vectors(_vector_forward, L, x, y, probe, False)
 
 
 def vector_backward(L: Array, x: Array, y: Array, probe: Array) -> tuple[Array, Array]:
-    """r_{j+1} of r_j = L_jᵀ r_{j+1} + x_j y_j, which is 0 after the last row, and probe_jᵀr_{j+1}."""
+    """Return all r_{j+1} of r_j = L_jᵀ r_{j+1} + x_j y_j, which is 0 after the last row, and all probe_jᵀr_{j+1}."""
     return _vectors(_vector_backward, L, x, y, probe, True)
 
 
 def matrix_forward(L: Array, x: Array, y: Array, probe: Array) -> tuple[Array, Array]:
-    """U_{j+1} = L_j U_j L_jᵀ + x_j y_j y_jᵀ from U_0 = 0, and probe_jᵀU_j probe_j."""
+    """Return all U_j of U_{j+1} = L_j U_j L_jᵀ + x_j y_j y_jᵀ, U_0 = 0, and all probe_jᵀU_j probe_j."""
     return _matrices(_matrix_forward, L, x, y, probe, False)
 
 
 def matrix_backward(L: Array, x: Array, y: Array, probe: Array) -> tuple[Array, Array]:
-    """N_{j+1} of N_j = L_jᵀ N_{j+1} L_j + x_j y_j y_jᵀ, 0 after the last row, and probe_jᵀN_{j+1} probe_j."""
+    """Return all N_{j+1} of N_j = L_jᵀ N_{j+1} L_j + x_j y_j y_jᵀ, last of them 0, and all probe_jᵀN_{j+1} probe_j."""
     return _matrices(_matrix_backward, L, x, y, probe, True)
 
 

@@ -1,4 +1,4 @@
-"""Gaussian expectations by quadrature: the rules that a likelihood may be given, and what they compute."""
+"""Gaussian expectations by quadrature: the rules that a likelihood accepts, and the integrals computed with them."""
 
 from sitewise.numerics.quadrature.gaussian_rules import (
     GaussHermite,

@@ -1,4 +1,4 @@
-"""log Φ and its first four derivatives, accurate to about 1e-12 on the whole line.
+"""Logarithm of the standard normal CDF, log Φ, and its first four derivatives, to about 1e-12 on the whole line.
 
     z ≥ 0 :  log Φ(z) = log1p(−½ erfc(z/√2)),  h = φ/Φ,  h' = −h(z+h), ...
     z < 0 :  log Φ(z) = −z²/2 − log(x+2) + P(t),   x = −z,  t = (x−4)/(x+4)
@@ -21,7 +21,7 @@ from jax.scipy.special import erfc
 from jax.typing import ArrayLike
 from numpy.polynomial import chebyshev
 
-_SHIFT, _STRETCH = 2.0, 4.0
+_SHIFT, _STRETCH = 2.0, 4.0  # the constants in log(x+2) and t = (x−4)/(x+4)
 _SERIES = np.array(
     [
         -5.10990618854187284e-01,
@@ -60,12 +60,12 @@ _SERIES = np.array(
         -1.72730707160161659e-21,
     ]
 )
-_VALUE_TERMS = 27  # of the series, for the value itself: the others sum to less than 1e-17; derivatives need all terms
+_VALUE_TERMS = 27  # terms used for the value: the remaining terms sum to less than 1e-17; derivatives need all terms
 _DERIVATIVES = [_SERIES] + [chebyshev.chebder(_SERIES, k) for k in range(1, 5)]
 
 
 def _clenshaw(coefficients: np.ndarray, t: jax.Array) -> jax.Array:
-    """Σ c_k T_k(t) as an unrolled loop, which is fast: quadrature needs thousands of these values."""
+    """Return Σ c_k T_k(t) by an unrolled loop, for speed: quadrature needs thousands of these values."""
     b1 = b2 = jnp.zeros_like(t)
     for c in coefficients[:0:-1]:
         b1, b2 = 2 * t * b1 - b2 + c, b1
@@ -73,7 +73,7 @@ def _clenshaw(coefficients: np.ndarray, t: jax.Array) -> jax.Array:
 
 
 def _clenshaw_derivatives(order: int, t: jax.Array) -> jax.Array:
-    """P, P', … up to P^(order) as a loop of the compiled program, which makes the program ten times smaller."""
+    """Return P, P', … up to P^(order) by a loop in the compiled program, which is then ten times smaller."""
     rows = np.zeros((len(_SERIES), order + 1))
     for k in range(order + 1):
         rows[: len(_DERIVATIVES[k]), k] = _DERIVATIVES[k]
@@ -88,7 +88,7 @@ def _clenshaw_derivatives(order: int, t: jax.Array) -> jax.Array:
 
 
 def _left(order: int, z: jax.Array) -> jax.Array:
-    """d^order/dz^order of log Φ for z < 0."""
+    """Return d^order/dz^order of log Φ for z < 0."""
     x = -z
     s = x + _STRETCH
     t = (x - _STRETCH) / s
@@ -116,7 +116,7 @@ def _left(order: int, z: jax.Array) -> jax.Array:
 
 
 def _right(order: int, z: jax.Array) -> jax.Array:
-    """d^order/dz^order of log Φ for z ≥ 0."""
+    """Return d^order/dz^order of log Φ for z ≥ 0."""
     upper = 0.5 * erfc(z / np.sqrt(2.0))
     if order == 0:
         return jnp.log1p(-upper)
@@ -141,23 +141,23 @@ def _log_cdf(order: int, z: jax.Array) -> jax.Array:
 @_log_cdf.defjvp
 def _log_cdf_jvp(order: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
     if order == 4:
-        raise ValueError("log_cdf is differentiable four times.")
+        raise ValueError("log_cdf has four derivatives; do not differentiate it a fifth time.")
     return _log_cdf(order, primals[0]), _log_cdf(order + 1, primals[0]) * tangents[0]
 
 
 def log_cdf(z: jax.Array) -> jax.Array:
-    """log Φ(z), differentiable four times."""
+    """Return log Φ(z), differentiable four times."""
     return _log_cdf(0, jnp.asarray(z))
 
 
 def log_interval(low: ArrayLike, high: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> jax.Array:
-    """log P(low < N(mean, sd²) < high); each limit may be infinite.  Differentiable like `log_cdf`.
+    """Return log P(low < N(mean, sd²) < high); each limit may be infinite.  Differentiable like `log_cdf`.
 
-    It is computed in the left tail, where Φ has no cancellation, as log Φ(b) + log(1 − Φ(a)/Φ(b)), with (a, b) mirrored
-    if needed.
+    It is computed as log Φ(b) + log(1 − Φ(a)/Φ(b)) in the left tail, where Φ does not cancel; intervals on the right
+    are mirrored.
     """
     below, above = jnp.isneginf(low), jnp.isposinf(high)
-    # An infinite limit is replaced before it enters the arithmetic, where its derivative would be inf·0.
+    # An infinite limit is replaced before the arithmetic, in which its derivative would be inf·0.
     low = (jnp.where(below, 0.0, low) - mean) / sd
     high = (jnp.where(above, 0.0, high) - mean) / sd
     one_sided = log_cdf(jnp.where(below, high, -low))

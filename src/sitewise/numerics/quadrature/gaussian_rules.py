@@ -1,20 +1,20 @@
-"""Gaussian expectations of a function of one variable, for Gaussians of every width.
+"""Quadrature rules for Gaussian expectations of a function of one variable, for Gaussians of every width.
 
 A rule gives, for each Gaussian, nodes f_j and *log* weights c_j of the measure df:
 ∫ F(f) df ≈ Σ_j exp(c_j) F(f_j).  The Gaussian density is multiplied in afterwards, with the nodes
 held fixed, so that derivatives in mean and var are quadratures of the exact derivatives
 and the likelihood itself is never differentiated in f.
 
-`Landmark` is the default.  An integrand N(f; m, v)·g(f) has two scales, that of the Gaussian
-(width √v) and that of the likelihood (centre c, width s: its *landmark*), and either may be a
-thousand times the other.  The rule is the trapezoidal one in t, where f = f(t) is fine next to the landmark and never
-coarser than a fraction of √v (`node_map`).  E[p] has its own search for where N·p is not negligible, so that no node is
-spent elsewhere.  studies/quadrature_table.py measures the error: below 1e-8 for every likelihood of the library,
-variances 1e-6 … 1e6 and means up to 50 deviations from the observation.
+`Landmark` is the default.  An integrand N(f; m, v)·g(f) has two scales: the scale of the Gaussian
+(width √v) and the scale of the likelihood (centre c, width s: its *landmark*).  Either may be a thousand times the
+other.  The rule is the trapezoidal rule in t, where the map f(t) places nodes finely next to the landmark and never
+coarser than a fraction of √v (`node_map`).  For E[p] the region where N·p is not negligible is found first, and all
+nodes are placed there.  studies/quadrature_table.py measures the error: below 1e-8 for every likelihood of the library,
+variances 1e-6 … 1e6 and means up to 50 standard deviations from the observation.
 
-`GaussHermite(20)` is the rule of the published experiments; it is wrong for wide Gaussians and is
-kept so that published curves can be reproduced to the digit.  Its nodes move with the Gaussian, as published: the
-derivatives are then those of the coarse rule itself, and an iteration that maximises the coarse ELBO converges.
+`GaussHermite(20)` is the rule of the published experiments.  It is inaccurate for wide Gaussians and is kept to
+reproduce the published curves to the digit.  Its nodes move with the Gaussian, as published: the derivatives are then
+the exact derivatives of the coarse rule, and an iteration that maximises the coarse ELBO converges.
 """
 
 from __future__ import annotations
@@ -31,27 +31,28 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 from jax.scipy.special import logsumexp
 
-from sitewise.numerics.quadrature.node_map import Places
+from sitewise.numerics.quadrature.node_map import NodeMaps
 
 __all__ = ["GaussHermite", "Landmark", "Rule", "expect", "log_expect_exp", "tilted_moments"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
-_SPACING = 1.5  # of nodes on the scale of the Gaussian, in deviations per unit of t
-_BENT, _FLAT = 0.7, 0.3  # the β of `node_map` for an expectation of log p, and of p
+_SPACING = 1.5  # of nodes on the scale of the Gaussian, in standard deviations per unit of t
+_BETA_LOG_P, _BETA_P = 0.7, 0.3  # the β of `node_map` for an expectation of log p, and of p
 
-# The search for the mass of N·p: its spacing far from the landmark, how far beyond the mean and the landmark it goes
-# (both in deviations), and how many nats below the top a value is negligible.
-_COARSE, _MARGIN, _DEPTH = 16.0, 9.0, 26.0
+# The grid on which the mass of N·p is searched.
+_SEARCH_SPACING = 16.0  # far from the landmark, in standard deviations per unit of t
+_SEARCH_MARGIN = 9.0  # beyond the mean and the landmark, in standard deviations
+_NEGLIGIBLE_DEPTH = 26.0  # values this many nats below the largest value are negligible
 
 _Function = Callable[[jax.Array], jax.Array]  # elementwise, of nodes with a leading axis
 
 
 class Rule(Protocol):
-    """Nodes and log weights, each of shape (q, *mean.shape).
+    """A quadrature rule: nodes and log weights, each of shape (q, *mean.shape).
 
-    The mass lies within a few `sd` of `middle`; the likelihood varies most at `centre`, on the scale `width`: one such
-    landmark per row, or several on a leading axis.
+    The mass lies within a few `sd` of `middle`.  The likelihood varies most at its landmark, at `centre` on the scale
+    `width`: one landmark per row, or several on a leading axis.
     """
 
     def nodes(
@@ -61,7 +62,7 @@ class Rule(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class GaussHermite:
-    """The classical rule: exact for polynomials of degree 2·points − 1 times the Gaussian."""
+    """Gauss–Hermite quadrature, exact for polynomials of degree up to 2·points − 1 times the Gaussian."""
 
     points: int = 20
 
@@ -75,31 +76,32 @@ class GaussHermite:
 
 @dataclasses.dataclass(frozen=True)
 class Landmark:
-    """The trapezoidal rule after the substitution above: fine at the landmark, never coarser than √v."""
+    """Trapezoidal rule after the substitution f = f(t): fine at the landmark, never coarser than √v."""
 
     points: int = 56
     reach: float = 8.5
-    flat: float = _FLAT  # the β of `node_map` for E[p]
+    flat: float = _BETA_P  # the β of `node_map` for E[p]
 
     def nodes(
         self, middle: jax.Array, sd: jax.Array, centre: jax.Array, width: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         middle, sd = jnp.broadcast_arrays(middle, sd)
-        centre, width = _of_each_row(centre, width, sd)
+        centre, width = _landmarks_per_row(centre, width, sd)
         # A landmark outside the reach of the Gaussian needs no refinement and is moved next to that reach.
         centre = jnp.clip(centre, middle - 1.5 * self.reach * sd, middle + 1.5 * self.reach * sd)
-        place = Places.of(centre, width, _SPACING * sd, _BENT)
-        return _spread(place, middle - self.reach * sd, middle + self.reach * sd, self.points)
+        place = NodeMaps.of(centre, width, _SPACING * sd, _BETA_LOG_P)
+        return _trapezoid(place, middle - self.reach * sd, middle + self.reach * sd, self.points)
 
 
-def _of_each_row(centre: jax.Array, width: jax.Array, like: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """One landmark has the shape of the rows; several have one axis more."""
+def _landmarks_per_row(centre: jax.Array, width: jax.Array, like: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Broadcast a single landmark to the shape of the rows; several landmarks already have one axis more."""
     if jnp.ndim(centre) > like.ndim:
         return centre, width
     return jnp.broadcast_to(centre, like.shape), jnp.broadcast_to(width, like.shape)
 
 
-def _spread(place: Places, low: jax.Array, high: jax.Array, points: int) -> tuple[jax.Array, jax.Array]:
+def _trapezoid(place: NodeMaps, low: jax.Array, high: jax.Array, points: int) -> tuple[jax.Array, jax.Array]:
+    """Return nodes and log weights of the trapezoidal rule in t from f = low to f = high."""
     first, last = place.inverse(jnp.stack([low, high]))
     u = np.linspace(0.0, 1.0, points).reshape((-1,) + (1,) * jnp.ndim(first))
     f, slope = place(first + (last - first) * u)
@@ -113,18 +115,18 @@ def _log_gaussian(f: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
 def expect(
     function: _Function, mean: jax.Array, var: jax.Array, *, rule: Rule, centre: jax.Array, width: jax.Array
 ) -> jax.Array:
-    """E_{N(mean, var)}[function(f)], elementwise over mean and var."""
+    """Return E_{N(mean, var)}[function(f)], elementwise over mean and var."""
     if isinstance(rule, GaussHermite):
         f, logc = rule.nodes(mean, jnp.sqrt(var), centre, width)
         return jnp.sum(jnp.exp(logc + _log_gaussian(f, mean, var)) * function(f), axis=0)
     f, logc = rule.nodes(*lax.stop_gradient((mean, jnp.sqrt(var), centre, width)))
-    # Without the barrier XLA computes the likelihood again in each of the derivatives that use it.
+    # Without the barrier XLA evaluates the likelihood again for every derivative.
     return _moment(0, *lax.optimization_barrier((f, logc, function(f))), mean, var)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _moment(order: int, f: jax.Array, logc: jax.Array, values: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
-    """h_k = E_{N(mean, var)}[He_k(z) g(f)] / sd^k, z = (f − mean)/sd, with He_k the Hermite polynomials.
+    """Return h_k = E_{N(mean, var)}[He_k(z) g(f)] / sd^k, z = (f − mean)/sd, He_k the Hermite polynomials.
 
     ∂h_k/∂mean = h_{k+1} and ∂h_k/∂var = ½ h_{k+2}: the derivatives of an expectation are sums over the same values.
     """
@@ -166,11 +168,13 @@ def log_expect_exp(
     guide: _Function | None = None,
     start: jax.Array | None = None,
 ) -> jax.Array:
-    """log E_{N(mean, var)}[exp function(f)], elementwise, without under- or overflow.
+    """Return log E_{N(mean, var)}[exp function(f)], elementwise, without under- or overflow.
 
-    The mode of the tilted density and its width there are found first.  If the landmark's grid would be too coarse at
-    the mode, the mode replaces the landmark.  `guide` is a cheaper approximation of `function` with which the mode is
-    found; `start` is a point near the mass, for the case that the mass is not within reach of the Gaussian.
+    The mode and the width of the tilted density are found first.  If the landmark's grid would be too coarse at the
+    mode, the mode replaces the landmark.
+
+    guide    a cheaper approximation of `function` for the search of the mode
+    start    a point near the mass, for the case that the mass is not within reach of the Gaussian
     """
     f, logc = _nodes_of_mass(guide or function, mean, var, rule, centre, width, start)
     return logsumexp(logc + _log_gaussian(f, mean, var) + function(f), axis=0)
@@ -179,10 +183,11 @@ def log_expect_exp(
 def tilted_moments(
     function: _Function, mean: jax.Array, var: jax.Array, *, rule: Rule, centre: jax.Array, width: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Of the normalised density ∝ N(mean, var)·exp function(f): its mean minus `mean`, and its variance over `var`.
+    """Return the shift of the mean and the ratio of the variances of the tilted density ∝ N(mean, var)·exp function(f).
 
-    With constant nodes these are v·ℓ' and 1 + v·ℓ'' of ℓ = `log_expect_exp`, without the differences in which ℓ'' loses
-    its digits where the tilted density is much narrower than the Gaussian (large counts).
+    The shift is the tilted mean minus `mean`; the ratio is the tilted variance over `var`.  With constant nodes they
+    are v·ℓ' and 1 + v·ℓ'' of ℓ = `log_expect_exp`.  Differentiating ℓ twice would lose digits where the tilted density
+    is much narrower than the Gaussian (large counts).
     """
     f, logc = _nodes_of_mass(function, mean, var, rule, centre, width, None)
     mass = jax.nn.softmax(logc + _log_gaussian(f, mean, var) + function(f), axis=0)
@@ -199,10 +204,11 @@ def _nodes_of_mass(
     width: jax.Array,
     start: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array]:
+    """Return nodes and log weights for the tilted density, held constant in derivatives if the rule is `Landmark`."""
     if not isinstance(rule, Landmark):
         return rule.nodes(mean, jnp.sqrt(var), centre, width)
-    # The gradient is stopped before the search and not only after it: the search differentiates `guide` twice, and a
-    # likelihood need not be differentiable more often than inference requires.
+    # The gradient is stopped before the search, not only after it: the search differentiates `guide` twice, and a
+    # likelihood need not have more derivatives than inference requires.
     mean, var, centre, width, start = lax.stop_gradient((mean, var, centre, width, start))
     return lax.stop_gradient(_tilted_nodes(guide, mean, var, rule, centre, width, start))
 
@@ -216,8 +222,9 @@ def _tilted_nodes(
     width: jax.Array,
     start: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array]:
+    """Search the mode and the extent of N·exp function, and return nodes and log weights there."""
     mean, var = jnp.broadcast_arrays(mean, var)
-    centre, width = _of_each_row(centre, width, var)
+    centre, width = _landmarks_per_row(centre, width, var)
 
     def height(f: jax.Array) -> jax.Array:
         return function(f) - 0.5 * (f - mean) ** 2 / var
@@ -226,12 +233,12 @@ def _tilted_nodes(
         return jax.jvp(height, (f,), (jnp.ones_like(f),))
 
     sd = jnp.sqrt(var)
-    search = 3 * rule.points // 4
-    # N·p lies between the Gaussian and the likelihood, or next to them.
+    search_points = 3 * rule.points // 4
+    # The mass of N·p lies between the Gaussian and the likelihood, or next to one of them.
     lowest, highest = (centre, centre) if centre.ndim == sd.ndim else (jnp.min(centre, 0), jnp.max(centre, 0))
-    ends = jnp.minimum(mean, lowest) - _MARGIN * sd, jnp.maximum(mean, highest) + _MARGIN * sd
-    spacing = jnp.maximum(_COARSE * sd, 0.1 * (ends[1] - ends[0]))
-    grid, logc = _spread(Places.of(centre, width, spacing, rule.flat), *ends, search)
+    ends = jnp.minimum(mean, lowest) - _SEARCH_MARGIN * sd, jnp.maximum(mean, highest) + _SEARCH_MARGIN * sd
+    spacing = jnp.maximum(_SEARCH_SPACING * sd, 0.1 * (ends[1] - ends[0]))
+    grid, logc = _trapezoid(NodeMaps.of(centre, width, spacing, rule.flat), *ends, search_points)
     heights = height(grid)
     heights = jnp.where(jnp.isfinite(heights), heights, -jnp.inf)
     best, highest_seen = jnp.argmax(heights, axis=0), jnp.max(heights, axis=0)
@@ -242,7 +249,7 @@ def _tilted_nodes(
         at, gap = jnp.where(higher, start, at), jnp.where(higher, sd, gap)
 
     def newton(_: jax.Array, known: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        """A step from `at`; the best point so far, its height and its curvature."""
+        """Take a step from `at`; keep the best point so far, its height and its curvature."""
         at, *found = known
         (value, first), (_, second) = jax.jvp(slope, (at,), (jnp.ones_like(at),))
         curvature = jnp.maximum(-second, 1 / var)
@@ -255,12 +262,12 @@ def _tilted_nodes(
     _, mode, top, curvature = lax.fori_loop(0, 6, newton, known)
     tilted_sd = 1 / jnp.sqrt(curvature)
 
-    # The outermost points of the search at which N·p is not negligible, and their neighbours.
-    seen = heights > jnp.maximum(top, highest_seen) - _DEPTH
-    high_ones, none = seen | (heights == highest_seen), jnp.zeros_like(seen[:1])
-    near = high_ones | jnp.concatenate([high_ones[1:], none]) | jnp.concatenate([none, high_ones[:-1]])
-    low, lowest = (jnp.minimum(jnp.min(jnp.where(those, grid, jnp.inf), axis=0), mode) for those in (near, seen))
-    high, highest = (jnp.maximum(jnp.max(jnp.where(those, grid, -jnp.inf), axis=0), mode) for those in (near, seen))
+    # Range of the nodes: from the first to the last grid point at which N·p is not negligible, and their neighbours.
+    seen = heights > jnp.maximum(top, highest_seen) - _NEGLIGIBLE_DEPTH
+    kept_points, none = seen | (heights == highest_seen), jnp.zeros_like(seen[:1])
+    near = kept_points | jnp.concatenate([kept_points[1:], none]) | jnp.concatenate([none, kept_points[:-1]])
+    low, lowest = (jnp.minimum(jnp.min(jnp.where(points, grid, jnp.inf), axis=0), mode) for points in (near, seen))
+    high, highest = (jnp.maximum(jnp.max(jnp.where(points, grid, -jnp.inf), axis=0), mode) for points in (near, seen))
     reach = 1.3 * rule.reach * sd
     low, high = jnp.maximum(low, lowest - reach), jnp.minimum(high, highest + reach)
 
@@ -268,5 +275,5 @@ def _tilted_nodes(
     spacing = jnp.hypot(width, mode - centre)
     spacing = jnp.minimum(spacing if centre.ndim == sd.ndim else jnp.min(spacing, axis=0), _SPACING * sd)
     coarse = spacing > 2.0 * tilted_sd
-    place = Places.of(jnp.where(coarse, mode, centre), jnp.where(coarse, tilted_sd, width), _SPACING * sd, rule.flat)
-    return _spread(place, low, high, rule.points)
+    place = NodeMaps.of(jnp.where(coarse, mode, centre), jnp.where(coarse, tilted_sd, width), _SPACING * sd, rule.flat)
+    return _trapezoid(place, low, high, rule.points)

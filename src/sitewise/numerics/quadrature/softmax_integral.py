@@ -1,4 +1,4 @@
-"""E[softmax(f)_k] for a Gaussian vector f, as an integral over one variable.
+"""Expected softmax probability E[softmax(f)_k] of a Gaussian vector f, as a one-dimensional integral.
 
 softmax_k(f) is the probability that f_k plus Gumbel noise is the largest.  With u = e^{−s} in Γ(a) = ∫ u^{a−1}e^{−u}du,
 
@@ -8,8 +8,8 @@ so for independent f_c ~ N(m_c, v_c), with F(s; m, v) = E_{N(m,v)}[exp(−e^{f �
 
     E[softmax_k^a] = 1/Γ(a) ∫ e^{a(m_k − s) + a²v_k/2} F(s; m_k + a v_k, v_k) Π_{c≠k} F(s; m_c, v_c) ds.
 
-Both integrals are one-dimensional, of log-concave functions, and are computed on the log scale, so that nothing under-
-or overflows.  Softmax depends on differences only; a covariance V is therefore replaced by independent variances d with
+Both integrals are one-dimensional integrals of log-concave functions, computed on the log scale without under- or
+overflow.  Softmax depends on differences only.  A covariance V is therefore replaced by independent variances d with
 d_c + d_e ≈ Var(f_c − f_e) for all pairs (`independent_variances`).  This is exact for independent f plus any common
 part, always for two classes, and for three classes where the resulting variances are positive.
 """
@@ -25,14 +25,14 @@ from jax import lax
 from jax.scipy.special import gammaln, logsumexp
 from jax.typing import ArrayLike
 
-_INNER_POINTS, _INNER_REACH = 32, 6.0
-_OUTER_POINTS = 64
-_DEPTH = 28.0  # the outer rule ends where the integrand is e^−28 of its largest value
-_LEAST = 1e-6  # the smallest variance, as a share of the mean variance
+_INNER_POINTS, _INNER_REACH = 32, 6.0  # nodes in f, and their range around the mode in standard deviations
+_OUTER_POINTS = 64  # nodes in s
+_OUTER_DEPTH = 28.0  # the nodes in s end where the integrand is e^−28 of its largest value
+_MIN_VARIANCE_SHARE = 1e-6  # the smallest independent variance, as a share of the mean variance
 
 
 def wright_omega(x: jax.Array) -> jax.Array:
-    """The ω > 0 with ω + log ω = x, to about 1e-8.  It is used to place nodes and is never differentiated."""
+    """Return ω > 0 with ω + log ω = x, to about 1e-8; used to place nodes and never differentiated."""
     small = jnp.exp(jnp.minimum(x, 1.0))
     start = jnp.where(x < -1, small / (1 + small), jnp.where(x > 2, x - jnp.log(jnp.maximum(x, 2.0)), 0.55 + 0.4 * x))
     w = jnp.maximum(start, jnp.finfo(x.dtype).tiny)
@@ -45,7 +45,7 @@ def wright_omega(x: jax.Array) -> jax.Array:
 
 
 def _survival(s: jax.Array, mean: jax.Array, var: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """log F(s; m, v) and its derivatives in m and v.
+    """Return log F(s; m, v) and its derivatives in m and v.
 
     The integrand peaks at f = m − ω with curvature (1 + ω)/v, where ω + log ω = m − s + log v, and bends at f = s.
     """
@@ -70,7 +70,7 @@ def _survival(s: jax.Array, mean: jax.Array, var: jax.Array) -> tuple[jax.Array,
 
 @jax.custom_jvp
 def log_survival(s: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
-    """log F(s; m, v) = log E_{N(m,v)}[exp(−e^{f−s})], elementwise; differentiable once, in mean and var."""
+    """Return log F(s; m, v) = log E_{N(m,v)}[exp(−e^{f−s})], elementwise; differentiable once, in mean and var."""
     return _survival(s, mean, var)[0]
 
 
@@ -78,25 +78,25 @@ def log_survival(s: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
 def _log_survival_jvp(
     primals: tuple[jax.Array, jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array, jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
-    # `_survival` computes the derivatives with the value: differentiating the sum over nodes would repeat its work.
+    # `_survival` returns the derivatives with the value; differentiating the sum over nodes would repeat its work.
     value, by_mean, by_var = _survival(*primals)
     return value, by_mean * tangents[1] + by_var * tangents[2]
 
 
-def _guide(s: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
-    """log F by Laplace's method (Asmussen, Jensen & Rojas-Nandayapa 2016), accurate enough to place nodes."""
+def _approximate_log_survival(s: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
+    """Return log F by Laplace's method (Asmussen, Jensen & Rojas-Nandayapa 2016), accurate enough to place nodes."""
     omega = wright_omega(mean - s + jnp.log(var))
     return -0.5 * omega * (omega + 2) / var - 0.5 * jnp.log1p(omega)
 
 
 def _outer_nodes(power: jax.Array, mean: jax.Array, var: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Nodes and log weights in s, with the classes on the last axis of mean and var and a leading axis for the nodes.
+    """Return nodes and log weights in s on a leading axis; classes are on the last axis of mean and var.
 
-    The integrand is log-concave in s: its mode is found by bisection of the slope, the ends by bisection of the height.
+    The integrand is log-concave in s: its mode is found by bisection of the slope, its ends by bisection of the height.
     """
 
     def height(s: jax.Array) -> jax.Array:
-        return jnp.sum(_guide(s[..., None], mean, var), axis=-1) - power * s
+        return jnp.sum(_approximate_log_survival(s[..., None], mean, var), axis=-1) - power * s
 
     def slope(s: jax.Array) -> jax.Array:
         omega = wright_omega(mean - s[..., None] + jnp.log(var))
@@ -117,8 +117,8 @@ def _outer_nodes(power: jax.Array, mean: jax.Array, var: jax.Array) -> tuple[jax
     low = jnp.max(mean - var * power[..., None] - 12 * sd, axis=-1) - 12 - jnp.abs(log_power)
     high = jnp.max(mean + 12 * sd, axis=-1) + 12 + jnp.abs(log_power)
     mode = bisect(lambda s: slope(s) > 0, low, high)
-    top = height(mode) - _DEPTH
-    reach = _DEPTH / power + (high - low)
+    top = height(mode) - _OUTER_DEPTH
+    reach = _OUTER_DEPTH / power + (high - low)
     left = bisect(lambda s: height(s) < top, mode - reach, mode)
     right = bisect(lambda s: height(s) > top, mode, mode + reach)
     step = 1e-3 * (right - left)
@@ -131,14 +131,15 @@ def _outer_nodes(power: jax.Array, mean: jax.Array, var: jax.Array) -> tuple[jax
 def _nodes(
     centre: jax.Array, low: jax.Array, high: jax.Array, scale: jax.Array, width: jax.Array, points: int
 ) -> tuple[jax.Array, jax.Array]:
-    """The trapezoidal rule in t from low to high, x = centre + scale·asinh((width/scale) sinh t): nodes, log weights.
+    """Return nodes and log weights of the trapezoidal rule in t, x = centre + scale·asinh((width/scale) sinh t).
 
-    The spacing is ∝ width at the centre, grows geometrically and is never more than a fraction of the scale.
+    The nodes x lie between low and high.  Their spacing is proportional to `width` at the centre, grows geometrically
+    and never exceeds a fraction of `scale`.
     """
     ratio = width / scale
     first, last = (jnp.arcsinh(jnp.sinh((end - centre) / scale) / ratio) for end in (low, high))
     u = np.linspace(0.0, 1.0, points).reshape((-1,) + (1,) * centre.ndim)
-    # With exp and log for sinh, cosh and arcsinh this is several times as fast, and a node need not be accurate.
+    # exp and log instead of sinh, cosh and arcsinh are several times as fast, and nodes need not be accurate.
     up = jnp.exp(first + (last - first) * u)
     bent = 0.5 * ratio * (up - 1 / up)
     root = jnp.sqrt(1 + bent**2)
@@ -148,7 +149,7 @@ def _nodes(
 
 
 def log_win(winner: jax.Array, mean: jax.Array, var: jax.Array, power: ArrayLike = 1.0) -> jax.Array:
-    """log E[softmax_k(f)^power], f_c ~ N(mean_c, var_c) independent; `winner` is one-hot, classes on the last axis."""
+    """Return log E[softmax_k(f)^power], f_c ~ N(mean_c, var_c) independent; `winner` is one-hot, classes last."""
     power = jnp.broadcast_to(jnp.asarray(power, mean.dtype), mean.shape[:-1])
     moved = mean + winner * power[..., None] * var
     own_mean, own_var = jnp.sum(winner * mean, axis=-1), jnp.sum(winner * var, axis=-1)
@@ -158,17 +159,17 @@ def log_win(winner: jax.Array, mean: jax.Array, var: jax.Array, power: ArrayLike
         s, logc = node
         return logc - power * s + jnp.sum(log_survival(s[..., None], moved, var), axis=-1)
 
-    # One node at a time: the inner rule alone has temporaries of 40 numbers per row and class.
+    # One node in s at a time: the rule in f alone has temporaries of 40 numbers per row and class.
     heights = lax.map(at, (s, logc))
     return power * own_mean + 0.5 * power**2 * own_var - gammaln(power) + logsumexp(heights, axis=0)
 
 
 def independent_variances(cov: jax.Array) -> jax.Array:
-    """d with d_c + d_e ≈ Var(f_c − f_e), by least squares over all pairs; classes on the last two axes of `cov`."""
+    """Return d with d_c + d_e ≈ Var(f_c − f_e) by least squares over all pairs; classes on the last two axes."""
     classes = cov.shape[-1]
     diagonal = jnp.diagonal(cov, axis1=-2, axis2=-1)
     pairs = diagonal[..., :, None] + diagonal[..., None, :] - 2 * cov
     rows = jnp.sum(pairs, axis=-1)
     total = jnp.sum(rows, axis=-1, keepdims=True) / (2 * (classes - 1))
     d = 0.5 * rows if classes == 2 else (rows - total) / (classes - 2)
-    return jnp.maximum(d, jnp.maximum(_LEAST * total / classes, jnp.finfo(cov.dtype).tiny ** 0.5))
+    return jnp.maximum(d, jnp.maximum(_MIN_VARIANCE_SHARE * total / classes, jnp.finfo(cov.dtype).tiny ** 0.5))
