@@ -48,7 +48,7 @@ def test_what_is_advised_decides(gap):
     """With the advised number of steps, and se ∝ 1/√steps, the verdict is decided and right."""
     found = _certificate({"ep": gap})
     remark = found.remarks["ep"]
-    assert "would decide it" in remark and "± 0.002 nats a row" in remark
+    assert "would decide it" in remark and "± 0.002 nats per row" in remark
     times = int(re.search(r"about (\d+) times", remark)[1])
     steps = int(re.search(r"max_steps=(\d+)", remark)[1])
     per_row = float(re.search(r"se_per_row=([0-9.e-]+)", remark)[1])
