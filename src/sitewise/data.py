@@ -28,6 +28,8 @@ from sitewise.types import ArrayField, fixed, module, static
 
 @module
 class Data:
+    """Inputs X, observations y and weights of the rows; use `Data.of` to check and convert arrays."""
+
     X: ArrayField = fixed()
     y: ArrayField = fixed()
     weight: ArrayField = fixed()

@@ -20,6 +20,8 @@ _HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 
 
 class HyperPrior(Protocol):
+    """Prior of a hyperparameter: an object with the log density `log_prob`."""
+
     def log_prob(self, value: jax.Array) -> jax.Array: ...
 
 
@@ -61,6 +63,8 @@ class LogNormal:
 
 @dataclasses.dataclass(frozen=True)
 class Normal:
+    """θ ~ N(location, scale²)."""
+
     location: float = 0.0
     scale: float = 1.0
 
@@ -73,6 +77,8 @@ class Normal:
 
 @dataclasses.dataclass(frozen=True)
 class Gamma:
+    """θ ~ Gamma(shape, rate), with mean shape/rate."""
+
     shape: float = 2.0
     rate: float = 1.0
 

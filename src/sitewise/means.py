@@ -48,6 +48,8 @@ class Mean(Module):
 
 @module
 class Zero(Mean):
+    """Mean 0."""
+
     def __call__(self, X: Array) -> Array:
         return namespace(X).zeros(X.shape[0], X.dtype)
 
@@ -57,6 +59,8 @@ class Zero(Mean):
 
 @module
 class Constant(Mean):
+    """Constant mean with a learned value."""
+
     value: ArrayField = real(default=0.0)
 
     def check(self, columns: int) -> None:

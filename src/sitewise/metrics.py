@@ -13,8 +13,8 @@ def _checked(probability: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarr
     given, labels = np.asarray(probability, float), np.asarray(y)
     if given.ndim != 1 or given.shape != labels.shape:
         raise ValueError(
-            f"Probabilities of shape {given.shape} were given for y of shape {labels.shape}; give one probability per "
-            "row, as in predict_proba(X)[:, 1]."
+            f"Probabilities of shape {given.shape} were given for y of shape {labels.shape}; give one probability and "
+            "one label per row, as in predict_proba(X)[:, 1] and y."
         )
     check_labels("metrics", labels)
     return given, labels > 0

@@ -24,6 +24,8 @@ SPARSE_JITTER = 1e-9  # as a share of the mean variance of the inducing variable
 
 @module
 class Model:
+    """A prior over latent functions and a likelihood; use `Model.full`, `Model.sparse` or `Model.markov`."""
+
     prior: Prior = fixed()
     likelihood: Likelihood = fixed()
 

@@ -352,9 +352,8 @@ def posterior(model: Model, data: Data, sites: Sites) -> Posterior:
             return _posterior(*to_host((model, data, sites)))
     if is_spread(data):
         with working_precision():
-            return whole(
-                _traced_posterior(model, data, sites)
-            )  # small: every process holds a copy and predicts by itself
+            # The posterior is small: every process holds a copy and predicts by itself.
+            return whole(_traced_posterior(model, data, sites))
     return _posterior(model, jax.tree.map(jnp.asarray, data), sites)
 
 

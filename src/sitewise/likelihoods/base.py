@@ -66,6 +66,8 @@ SUPPORTS = ("real", "positive", "amounts", "shares", "counts", "ranks", "classes
 
 @module
 class Likelihood(Module):
+    """Base class of likelihoods; `quadrature` is None for closed forms and default rules, or a rule for everything."""
+
     quadrature: Rule | None = static(default=None, kw_only=True)
 
     # Estimators, commands, comparison, reports and documents derive their lists of likelihoods from these attributes.
@@ -143,12 +145,12 @@ class Likelihood(Module):
         return _SEARCHED_RULE if self._defines_no_landmark() else self.rule
 
     def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
-        """E_{N(mean, var)}[log p(y|f)]."""
+        """Return E_{N(mean, var)}[log p(y|f)]."""
         centre, width = self._log_prob_landmarks(y)
         return expect(lambda f: self.log_prob(y, f), mean, var, rule=self._rule(), centre=centre, width=width)
 
     def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
-        """log E_{N(mean, var)}[p(y|f)^power]; power is a number, or an array of one per row."""
+        """Return log E_{N(mean, var)}[p(y|f)^power]; `power` is one number, or an array with one number per row."""
         centre, width = self._prob_landmarks(y)
         return log_expect_exp(
             lambda f: power * self.log_prob(y, f),
@@ -176,7 +178,7 @@ class Likelihood(Module):
     def log_expected_smoothed_prob(
         self, y: Array, mean: Array, var: Array, resid: Array, power: Power = 1.0, start: Array | None = None
     ) -> Array:
-        """log E_{N(s; mean, var)}[p̃(y|s)^power],  log p̃(y|s) = E_{N(f; s, resid)}[log p(y|f)].
+        """Return log E_{N(s; mean, var)}[p̃(y|s)^power],  log p̃(y|s) = E_{N(f; s, resid)}[log p(y|f)].
 
         `start` is a guess of where the mass of N·p̃ lies.  The quadrature is nested.  The outer rule may be coarse,
         because p̃ varies on the scale √(width² + resid).

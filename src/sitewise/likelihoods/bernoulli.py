@@ -59,7 +59,7 @@ class _Bernoulli(Likelihood):
 
 @module
 class BernoulliProbit(_Bernoulli):
-    """p(y | f) = Φ(±f)."""
+    """Two classes with the probit link, p(y | f) = Φ(±f)."""
 
     name: ClassVar[str] = "probit"
     about: ClassVar[str] = "classes, with the probit link"
@@ -79,7 +79,7 @@ _PROBIT_VARIANCE = 1e6  # variance of f above which a probit link replaces the l
 
 @module
 class BernoulliLogit(_Bernoulli):
-    """p(y | f) = 1/(1 + exp(∓f))."""
+    """Two classes with the logit link, p(y | f) = 1/(1 + exp(∓f))."""
 
     name: ClassVar[str] = "logit"
     about: ClassVar[str] = "classes, with the logit link"

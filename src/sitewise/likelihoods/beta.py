@@ -17,7 +17,7 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class Beta(Likelihood):
-    """Var[y | f] = μ(1−μ)/(1 + precision).  Not log-concave for every y."""
+    """Beta distribution with Var[y | f] = μ(1−μ)/(1 + precision).  Not log-concave for every y."""
 
     precision: ArrayField = positive(default=10.0)
 

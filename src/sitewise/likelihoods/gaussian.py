@@ -18,6 +18,8 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 @module
 class Gaussian(Likelihood):
+    """Gaussian noise of standard deviation `scale`."""
+
     scale: ArrayField = positive(default=1.0)
 
     name: ClassVar[str] = "gaussian"

@@ -19,6 +19,8 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class LaplaceNoise(Likelihood):
+    """Laplace noise of standard deviation √2 · `scale`."""
+
     scale: ArrayField = positive(default=1.0)
 
     name: ClassVar[str] = "laplace_noise"

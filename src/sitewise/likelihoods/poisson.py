@@ -15,6 +15,8 @@ from sitewise.types import module
 
 @module
 class Poisson(Counts):
+    """Poisson counts with mean exposure · rate(f)."""
+
     name: ClassVar[str] = "poisson"
     about: ClassVar[str] = "counts"
     log_concave: ClassVar[bool] = True

@@ -45,6 +45,8 @@ def _numbers_of_pieces(centre: Array, sd: Array, count: int, reach: float) -> tu
 
 @module
 class Tweedie(Likelihood):
+    """Tweedie distribution with mean exp f and variance dispersion · exp(variance_power · f)."""
+
     dispersion: ArrayField = positive(default=1.0)
     variance_power: ArrayField = bounded(1.02, 1.98, default=1.5)
 

@@ -50,6 +50,8 @@ def _bessel_ratios(kappa: Array, highest: int) -> Array:
 
 @module
 class VonMises(Likelihood):
+    """Von Mises noise of angles in radians, with a learned concentration κ."""
+
     concentration: ArrayField = positive(default=1.0)
 
     name: ClassVar[str] = "von_mises"

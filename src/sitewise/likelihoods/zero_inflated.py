@@ -24,6 +24,8 @@ from sitewise.types import ArrayField, bounded, module
 
 @module
 class ZeroInflated(Counts):
+    """Zero-inflated counts; subclasses define the counts without inflation (`plain`)."""
+
     inflation: ArrayField = bounded(0.0, 1.0, default=0.2)
 
     rule: ClassVar[Rule] = Landmark(points=112)  # log p(0 | f) has a slope and a knee

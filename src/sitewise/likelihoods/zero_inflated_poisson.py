@@ -14,7 +14,10 @@ from sitewise.types import module
 
 @module
 class ZeroInflatedPoisson(ZeroInflated):
-    """p(0) = inflation + (1 − inflation) e^(−μ), p(y) = (1 − inflation) Poisson(y; μ), μ = exposure · exp f."""
+    """Poisson counts with excess zeros, μ = exposure · exp f:
+
+    p(0) = inflation + (1 − inflation) e^(−μ),  p(y) = (1 − inflation) Poisson(y; μ) for y > 0.
+    """
 
     name: ClassVar[str] = "zero_inflated_poisson"
     about: ClassVar[str] = "counts with excess zeros"
