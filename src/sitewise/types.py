@@ -217,8 +217,8 @@ _ADVICE: dict[Outcome, tuple[str, ...]] = {
         "inputs, and that the variance of the kernel is neither tiny nor huge.",
     ),
     Outcome.FRACTIONAL: (
-        "EP did not converge, not even with damped steps. Fractional EP with half the power converged, and its sites "
-        "are returned; they are usually a good approximation.",
+        "EP did not converge, not even with damped steps. The sites of fractional EP with half the power, which did "
+        "converge, are returned; they are usually a good approximation.",
         "Use VI for a method that converges for this model.",
         "Use method 'vi' or 'hybrid' for a method that converges for this model.",
     ),

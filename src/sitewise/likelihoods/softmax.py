@@ -5,8 +5,8 @@ log Σ_c e^{f_c} ≤ s + Σ_c e^{f_c − s} − 1 for every s, with equality at 
     log p(y = k | f) ≥ Σ_c [1(c = k)(g_c + 1) − e^{g_c}].
 
 The prior of these models (`priors.classes`) uses the linear s(f) that maximises the sites.
-- Laplace's method is exact for softmax: the bound is tight at the mode, and once s is eliminated its curvature at the
-  mode equals the curvature of softmax (R&W section 3.5).
+- Laplace's method is the same as for softmax itself: the bound is tight at the mode, and once s is eliminated its
+  curvature at the mode equals the curvature of softmax (R&W section 3.5).
 - VI maximises the tilted bound of Knowles & Minka (2011), with expectations in closed form, E e^g = e^{m + v/2}.
 - The EP-like evidence integrates softmax over each row's cavity (`numerics.quadrature.softmax_integral`).
 """

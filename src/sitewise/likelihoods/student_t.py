@@ -66,7 +66,7 @@ class StudentT(Likelihood):
             P(Y ≤ y) = E_w Φ((y − m) / √(v + scale²/w)).
 
         With a = df/2 and w = eᵘ, the density of u is exp(a (u − eᵘ) + a log a − log Γ(a)): smooth, 1/√a wide, falling
-        like e^{au} to the left.  The trapezoidal rule in t, where u = sinh(t)·width, has an error of 10⁻⁸ for df ≥ ½.
+        like e^{au} to the left.  The trapezoidal rule in t, where u = sinh(t)·width, is accurate to 10⁻⁸ for df ≥ ½.
         """
         a = jnp.asarray(self.df, mean.dtype) / 2
         width = 1 / jnp.sqrt(1 + a)

@@ -5,7 +5,7 @@ ellipse.  The new point lies on the ellipse, at an angle found by shrinking a br
 is no step size to set.
 
 All chains (columns) move at once: the bracket loop runs until the slowest chain has accepted, or `max_shrinks` times.
-A chain that has not accepted by then stays at its point, which leaves the target invariant as well.
+A chain that has not accepted by then stays at its point; the move remains reversible and leaves the target invariant.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ _COORDINATE_ROUNDS = 3  # latest rounds whose walkers determine the coordinates
 _TARGET_ERROR = 0.15  # nats, the error of the spline at new nodes at which learning ends
 _SHORT_WALK_ERROR = 0.5  # nats, the error of the spline above which half of the proposals are shorter walks
 _STEP_SCALES = (0.1, 3.0)  # range of the lengths of steps, in standard deviations
-_FIRST_SD = (0.02, 4.0)  # range of the standard deviations along the first axes
-_MAX_DIMENSIONS = 4  # parameters up to which walks become longer and nodes more numerous; more do not improve a spline
+_INITIAL_SD_RANGE = (0.02, 4.0)  # of the standard deviations along the initial axes
+_MAX_DIMENSIONS = 4  # number of parameters up to which longer walks and many more nodes improve the spline
 _BOX_NODES = {1: 8, 2: 5, 3: 3}  # by the number of parameters: nodes per parameter over the whole box
 
 Evaluate = Callable[[np.ndarray, Sites | None], tuple[float, Sites]]  # log p(θ) Z(θ) and sites, from a start
@@ -170,7 +170,7 @@ def learn(
     """Learn the emulator around a mode with a rough covariance; `progress` is called with the number of nodes."""
     size = len(mode.vector)
     spreads, directions = principal_axes(covariance) if size else (np.zeros(0), np.zeros((0, 0)))
-    axes = directions * np.clip(spreads, *_FIRST_SD)
+    axes = directions * np.clip(spreads, *_INITIAL_SD_RANGE)
     found = Emulator((mode,), mode.vector, axes, limits)
     if size == 0:
         return dataclasses.replace(found, error=0.0)

@@ -33,7 +33,7 @@ from sitewise.priors import FullPrior
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
-_UNKNOWN_SD = 2.0  # first standard deviation of unconstrained parameters without curvature at the mode
+_UNKNOWN_SD = 2.0  # initial standard deviation of unconstrained parameters without curvature at the mode
 
 
 def sample(

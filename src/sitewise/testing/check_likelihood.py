@@ -301,4 +301,4 @@ def _refuses(at: _Case, bad_y: Any) -> Iterator[str]:
             lik.check(bad[None])
         except ValueError:
             continue
-        yield f"check(y) accepts y = {bad.tolist()}, which is outside the support; raise a ValueError for it."
+        yield f"check(y) accepts y = {bad.tolist()}, which is outside the support; raise a ValueError that says so."
