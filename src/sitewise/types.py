@@ -203,7 +203,7 @@ _ADVICE: dict[Outcome, tuple[str, ...]] = {
     Outcome.CONVERGED: ("Converged: a full update changes no site by more than the tolerance.",),
     Outcome.STEP_CAP: (
         "Not converged: the sites were still changing after the maximum number of steps.",
-        "Increase max_steps, start from the sites of a similar model, or use a smaller damping.",
+        "Increase max_steps, start from the sites of a similar model, or use shorter steps, such as damping=0.2.",
         "Scale the inputs, set bounds or priors for the kernel parameters, or use another method.",
     ),
     Outcome.STALLED: (

@@ -61,7 +61,7 @@ class Counts(Likelihood):
     def _landmark_of_count(
         self, count: Array, log_exposure: Array | float, relative_width: Array
     ) -> tuple[Array, Array]:
-        """Return the f whose mean equals the count, and its width; for the softplus link and rates up to 1000, 0 and 1."""
+        """Return the f whose mean equals the count, and its width; 0 and 1 for a softplus and rates up to 1000."""
         if self.link == "log":
             return jnp.log(count) - log_exposure, relative_width
         rate = count * jnp.exp(-log_exposure)
