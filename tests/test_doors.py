@@ -136,7 +136,7 @@ def test_a_kernel_of_scikit_learn_and_one_without_module():
     class Plain(kernels.RBF):
         pass
 
-    for wrong, words in ((RBF(), "comes from scikit-learn"), (Plain(), "Plain is no module; put @module")):
+    for wrong, words in ((RBF(), "comes from scikit-learn"), (Plain(), "Plain is not a module; decorate")):
         with pytest.raises(ValueError, match=words):
             classes(wrong)
 

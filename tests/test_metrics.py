@@ -18,7 +18,11 @@ def test_scores():
 
 @pytest.mark.parametrize(
     ("probability", "y", "words"),
-    [(P, Y[:, None], "one of each per row"), (np.stack([1 - P, P], 1), Y, "predict_proba"), (P, Y + 3, "code the two")],
+    [
+        (P, Y[:, None], "one probability and one label"),
+        (np.stack([1 - P, P], 1), Y, "predict_proba"),
+        (P, Y + 3, "code the two"),
+    ],
 )
 def test_scores_of_other_shapes_and_labels_are_refused(probability, y, words):
     for score in (metrics.accuracy, metrics.brier, metrics.reliability, metrics.expected_calibration_error):

@@ -1,4 +1,4 @@
-"""Whether what a caller gave is the kind of object, and the shape of parameter, that is needed."""
+"""Checks of arguments: kinds of objects, shapes of parameters, whole numbers, and whether values are known."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from jax import dtypes
 
 from sitewise.types import Module
 
-_LONGEST = 60  # characters of a value that a message shows
+_MAX_SHOWN = 60  # characters of a value in an error message
 
 
 def must_be(value: Any, kind: type, name: str, example: str) -> Any:
-    """`value`, or a ValueError unless it is an object of a module class below `kind`."""
+    """Return `value` if it is an object of `kind` whose class is a module; else raise ValueError."""
     if isinstance(value, kind):
-        # A class that JAX does not know is a leaf of its own: it could be neither traced nor trained.
+        # Without @module the object is a leaf to JAX and could be neither traced nor trained.
         if jax.tree_util.all_leaves([value]):
-            raise ValueError(f"{type(value).__name__} is no module; put @module, of sitewise.types, above its class.")
+            raise ValueError(
+                f"{type(value).__name__} is not a module; decorate its class with @module from sitewise.types."
+            )
         return value
     if isinstance(value, type) and issubclass(value, kind):
         call = f"{value.__name__}()" if issubclass(value, Module) else example
@@ -29,9 +31,9 @@ def must_be(value: Any, kind: type, name: str, example: str) -> Any:
 
 
 def shown(value: Any) -> str:
-    """The value in a message, cut off where it is long."""
+    """Return the value as text for an error message, at most `_MAX_SHOWN` characters long."""
     text = " ".join(repr(value).split())
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
 def one_number(owner: Any, *names: str) -> None:
@@ -43,7 +45,7 @@ def one_number(owner: Any, *names: str) -> None:
 
 
 def one_per_column(owner: Any, columns: int, *names: str) -> None:
-    """Raise ValueError unless each of these parameters of `owner` is one number, or one for each of the columns."""
+    """Raise ValueError unless each of these parameters of `owner` is one number, or has one number per column."""
     for name in names:
         shape = np.shape(getattr(owner, name))
         if shape not in ((), (1,), (columns,)):
@@ -54,27 +56,29 @@ def one_per_column(owner: Any, columns: int, *names: str) -> None:
 
 
 def at_least(name: str, value: Any, low: int) -> int:
-    """The whole number `value`, or a ValueError where it is none or below `low`."""
+    """Return `value` if it is a whole number of at least `low`; else raise ValueError."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low:
         raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}.")
     return int(value)
 
 
 def outline(tree: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...]]:
-    """The form of a tree and the shapes of its arrays, without their values.  Hashable: the key of a cache."""
+    """Return the structure of a pytree and the shapes and dtypes of its arrays, as a hashable cache key."""
     leaves, form = jax.tree.flatten(tree)
     kinds = (dtypes.canonicalize_dtype(getattr(leaf, "dtype", float)) for leaf in leaves)
     return form, tuple(jax.ShapeDtypeStruct(np.shape(leaf), kind) for leaf, kind in zip(leaves, kinds, strict=True))
 
 
 def numbers_of(*shape: int) -> jax.ShapeDtypeStruct:
-    """The outline of an array of numbers."""
+    """Return the shape and default dtype of an array of numbers, without values."""
     return jax.ShapeDtypeStruct(shape, dtypes.canonicalize_dtype(float))
 
 
 def known(value: Any) -> bool:
-    """Whether the numbers of an array can be looked at: not while JAX traces them, nor where other processes have some
-    of them."""
+    """Return whether the numbers of an array can be read.
+
+    They cannot be read while JAX traces the array, or if part of the array is on other processes.
+    """
     if isinstance(value, jax.core.Tracer):
         return False
     return not isinstance(value, jax.Array) or value.is_fully_addressable

@@ -1,6 +1,7 @@
-"""Rows of comparisons, for the kernel `Pairwise`: the columns of one item, then those of the other.
+"""Pairwise comparisons of items, for the kernel `Pairwise`: rows hold the columns of the first, then the second item.
 
-y = 1 where the first item won and −1 where it lost, for a two-class likelihood; with ties 2, 1, 0, for `Ordinal`.
+For a two-class likelihood, y = 1 if the first item won and −1 if it lost.  With ties, y = 2 (won), 1 (tie) or 0 (lost)
+for `Ordinal`.
 """
 
 from __future__ import annotations
@@ -16,32 +17,32 @@ __all__ = ["best_of", "pairs", "symmetric"]
 
 
 def pairs(items: ArrayLike, first: Sequence[int], second: Sequence[int]) -> np.ndarray:
-    """One row for each duel between items that are given by the numbers of their rows."""
+    """Return one row per pairwise comparison; `first` and `second` are row numbers of `items`."""
     rows = np.asarray(table(items, "items"), float)
     return np.column_stack([rows[np.asarray(first, int)], rows[np.asarray(second, int)]])
 
 
 def best_of(items: ArrayLike, choices: Iterable[tuple[int, Sequence[int]]]) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and y of choices among several items: (the chosen one, all that were offered).
+    """Return rows and y of choices among several items; each choice is (chosen item, all offered items).
 
-    The choice of one among k is k − 1 duels, each won by it, as if they had been held one by one: a usual
-    approximation, with which a choice among many counts for more than one duel.
+    The choice of one among k items becomes k − 1 pairwise comparisons won by the chosen item, treated as independent.
+    This is a usual approximation; it gives a choice among many items more influence than one comparison.
     """
-    duels = [(chosen, other) for chosen, offered in choices for other in offered if other != chosen]
-    if not duels:
+    comparisons = [(chosen, other) for chosen, offered in choices for other in offered if other != chosen]
+    if not comparisons:
         raise ValueError("There is no choice between two items; give (chosen, offered) with at least two offered.")
-    first, second = zip(*duels, strict=True)
-    return pairs(items, first, second), np.ones(len(duels))
+    first, second = zip(*comparisons, strict=True)
+    return pairs(items, first, second), np.ones(len(comparisons))
 
 
 def symmetric(X: ArrayLike, rank: ArrayLike, highest: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Every duel in both orders, with half of the weight: rows, ranks and weights.
+    """Return every comparison in both orders with weight ½: rows, ranks and weights.
 
-    f(a, b) = −f(b, a), so that with cut points at ±c the likelihood is that of the duels as given, and the learned cut
-    points lie symmetrically: the order of the items does not matter.  With the duels as given, their asymmetry is the
-    advantage of the first item.
+    The order of the items then has no influence: because f(a, b) = −f(b, a), the likelihood with cut points ±c is
+    unchanged, and the learned cut points are symmetric.  Without this function, the asymmetry of the learned cut points
+    is the advantage of the first item.
     """
     rows, ranks = np.asarray(table(X, "X"), float), np.asarray(rank, float)
     half = rows.shape[1] // 2
-    turned = np.column_stack([rows[:, half:], rows[:, :half]])
-    return np.concatenate([rows, turned]), np.concatenate([ranks, highest - ranks]), np.full(2 * len(rows), 0.5)
+    swapped = np.column_stack([rows[:, half:], rows[:, :half]])
+    return np.concatenate([rows, swapped]), np.concatenate([ranks, highest - ranks]), np.full(2 * len(rows), 0.5)

@@ -1,7 +1,7 @@
-"""The one error class that the library, the application and the packages on top of them share."""
+"""Error class for mistakes of the user, shared by the library, the application and packages that build on them."""
 
 from __future__ import annotations
 
 
 class UserError(ValueError):
-    """Something that the user can put right: its message is one sentence that says what to do."""
+    """An error that the user can correct; its message is one sentence that says what to do."""

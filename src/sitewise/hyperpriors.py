@@ -1,7 +1,7 @@
 """Priors on hyperparameters, for MAP learning and for sampling.
 
-A density is that of the parameter itself and not of its logarithm.  Those that have an integral are normalised, so that
-evidences with the parameters integrated out can be compared.
+Densities are densities of the parameter, not of its logarithm.  All proper densities are normalised, such that
+evidences with integrated parameters can be compared.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ _HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 
 
 class HyperPrior(Protocol):
+    """Prior of a hyperparameter: an object with the log density `log_prob`."""
+
     def log_prob(self, value: jax.Array) -> jax.Array: ...
 
 
 def _check(prior: Any, *positive: str) -> None:
-    """Raise ValueError unless the numbers of a prior are finite, and those named here positive."""
+    """Raise ValueError unless all fields of a prior are finite numbers, and the fields `positive` are positive."""
     for name, given in dataclasses.asdict(prior).items():
         for value in given if isinstance(given, tuple) else (given,):
             if not (
@@ -38,7 +40,7 @@ def _check(prior: Any, *positive: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class LogNormal:
-    """log θ ~ N(location, scale²); a tuple of locations has one for each entry of θ, such as columns in other units."""
+    """log θ ~ N(location, scale²); `location` may be a tuple with one number per entry of θ."""
 
     location: float | tuple[float, ...] = 0.0
     scale: float = 1.0
@@ -52,7 +54,7 @@ class LogNormal:
             if location.size != np.size(value):
                 raise ValueError(
                     f"LogNormal has {location.size} locations, but the parameter has {np.size(value)} entries; give "
-                    "one number, or one for each entry."
+                    "one number, or one per entry."
                 )
             location = location.reshape(np.shape(value))
         z = jnp.log(value)
@@ -61,6 +63,8 @@ class LogNormal:
 
 @dataclasses.dataclass(frozen=True)
 class Normal:
+    """θ ~ N(location, scale²)."""
+
     location: float = 0.0
     scale: float = 1.0
 
@@ -73,6 +77,8 @@ class Normal:
 
 @dataclasses.dataclass(frozen=True)
 class Gamma:
+    """θ ~ Gamma(shape, rate), with mean shape/rate."""
+
     shape: float = 2.0
     rate: float = 1.0
 
@@ -86,7 +92,7 @@ class Gamma:
 
 @dataclasses.dataclass(frozen=True)
 class LogUniform:
-    """p(θ) ∝ 1/θ, flat in log θ, with no integral: as in the paper's MCMC baseline."""
+    """Improper prior p(θ) ∝ 1/θ, flat in log θ, as in the paper's MCMC baseline."""
 
     def log_prob(self, value: jax.Array) -> jax.Array:
         return -jnp.log(value)

@@ -1,4 +1,4 @@
-"""Mean functions μ(x)."""
+"""Mean functions μ(x) of Gaussian process priors."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["Constant", "Linear", "Mean", "Zero"]
 
 @module
 class Mean(Module):
-    """A mean function is called with a table of inputs and returns one number per row."""
+    """Base class of mean functions: called with a table of inputs, returns one number per row."""
 
     def __call__(self, X: Array) -> Array:
         raise NotImplementedError(f"{type(self).__name__} must define __call__(X).")
 
     def check(self, columns: int) -> None:
-        """Raise ValueError if tables of so many columns cannot be its inputs; the default has nothing to refuse."""
+        """Raise ValueError if the mean cannot take inputs with this number of columns; by default, it always can."""
 
     def at(self, X: Array) -> Array:
-        """Its values at the rows X: NumPy's for NumPy arrays."""
+        """Return the checked values at the rows X; a NumPy array if X and the parameters are NumPy arrays."""
         values = self(X)
         if np.shape(values) != X.shape[:1]:
             raise ValueError(
@@ -38,16 +38,18 @@ class Mean(Module):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if precedes(cls, "__call__", "pull"):
-            cls.pull = Mean.pull  # type: ignore[method-assign] # that of a base class is not its derivative
+            cls.pull = Mean.pull  # type: ignore[method-assign] # an inherited pull belongs to the inherited __call__
 
     def pull(self, X: np.ndarray, bar: np.ndarray) -> Mean:
-        """The cotangent of this mean, given that of its values at the rows X (NumPy arrays)."""
+        """Return the cotangent of this mean, given the cotangent `bar` of its values at the rows X (NumPy arrays)."""
         with jax.enable_x64(True):
             return jax.tree.map(np.asarray, jax.vjp(lambda mean: mean(X), self)[1](jnp.asarray(bar))[0])
 
 
 @module
 class Zero(Mean):
+    """Mean 0."""
+
     def __call__(self, X: Array) -> Array:
         return namespace(X).zeros(X.shape[0], X.dtype)
 
@@ -57,6 +59,8 @@ class Zero(Mean):
 
 @module
 class Constant(Mean):
+    """Constant mean with a learned value."""
+
     value: ArrayField = real(default=0.0)
 
     def check(self, columns: int) -> None:
@@ -71,10 +75,10 @@ class Constant(Mean):
 
 @module
 class Linear(Mean):
-    """offset + Σ_j slope_j x_j.
+    """Linear mean offset + Σ_j slope_j x_j.
 
-    `slope` has one number per column, Linear(np.zeros(columns)); a single number is shared by all columns, so that
-    Linear() learns one common slope.  The lengthscales of kernels follow the same rule.
+    `slope` has one number per column, as in Linear(np.zeros(columns)), or one number for all columns: Linear() learns
+    one common slope.  The lengthscales of kernels follow the same rule.
     """
 
     slope: ArrayField = real(default=0.0)

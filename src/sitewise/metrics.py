@@ -1,4 +1,4 @@
-"""Scores of probabilistic predictions."""
+"""Metrics of binary probabilistic predictions: accuracy, Brier score, reliability, calibration error."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from sitewise.likelihoods.bernoulli import check_labels
 
 
 def _checked(probability: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities of the positive class, and whether it was observed; y is coded as −1 and 1, or as 0 and 1."""
+    """Return the probabilities of the positive class and whether it was observed; y is coded −1, 1 or 0, 1."""
     given, labels = np.asarray(probability, float), np.asarray(y)
     if given.ndim != 1 or given.shape != labels.shape:
         raise ValueError(
-            f"Probabilities of shape {given.shape} were given for y of shape {labels.shape}; give one of each per row, "
-            "as predict_proba(X)[:, 1]."
+            f"Probabilities of shape {given.shape} were given for y of shape {labels.shape}; give one probability and "
+            "one label per row, as in predict_proba(X)[:, 1] and y."
         )
     check_labels("metrics", labels)
     return given, labels > 0
 
 
 def accuracy(probability: ArrayLike, y: ArrayLike) -> float:
-    """Share of rows whose more probable class is the observed one; y > 0 is the positive class."""
+    """Return the share of rows whose more probable class is the observed class; y > 0 is the positive class."""
     probability, hit = _checked(probability, y)
     return float(np.mean((probability > 0.5) == hit))
 
 
 def brier(probability: ArrayLike, y: ArrayLike) -> float:
-    """Mean squared difference between probability and outcome."""
+    """Return the Brier score: the mean squared difference between probability and outcome (0 or 1)."""
     probability, hit = _checked(probability, y)
     return float(np.mean((probability - hit) ** 2))
 
 
 def reliability(probability: ArrayLike, y: ArrayLike, bins: int = 10) -> dict[str, np.ndarray]:
-    """Per bin of predicted probability: mean prediction, observed share, and count (empty bins are left out)."""
+    """Return mean prediction, observed share and count per bin of predicted probability, without empty bins."""
     probability, hit = _checked(probability, y)
     index = np.clip((probability * bins).astype(int), 0, bins - 1)
     count = np.bincount(index, minlength=bins)
@@ -44,7 +44,7 @@ def reliability(probability: ArrayLike, y: ArrayLike, bins: int = 10) -> dict[st
 
 
 def expected_calibration_error(probability: ArrayLike, y: ArrayLike, bins: int = 10) -> float:
-    """Mean |observed − predicted| over the bins, weighted by their counts."""
+    """Return the mean |observed − predicted| over the bins, weighted by their counts."""
     curve = reliability(probability, y, bins)
     gap = np.abs(curve["observed"] - curve["predicted"])
     return float(np.sum(gap * curve["count"]) / np.sum(curve["count"]))

@@ -1,4 +1,4 @@
-"""Model: a prior over functions and a likelihood; and whether a model, data and sites belong together."""
+"""Model: a Gaussian process prior and a likelihood; and the check that a model, data and sites fit together."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from sitewise.priors import ClassPrior, FullPrior, MarkovPrior, Prior, SparseCla
 from sitewise.sites import Sites
 from sitewise.types import fixed, module
 
-SPARSE_JITTER = 1e-9  # a share of the mean variance of the inducing variables
+SPARSE_JITTER = 1e-9  # as a share of the mean variance of the inducing variables
 
 
 @module
 class Model:
+    """A prior over latent functions and a likelihood; use `Model.full`, `Model.sparse` or `Model.markov`."""
+
     prior: Prior = fixed()
     likelihood: Likelihood = fixed()
 
     @property
     def kernels(self) -> Kernel | list[Kernel]:
-        """The kernel, or the list of kernels where each class has its own."""
+        """The kernel, or a list with one kernel per class."""
         return self.prior.kernels
 
     @staticmethod
@@ -39,17 +41,17 @@ class Model:
         mean: means.Mean | None = None,
         jitter: float = 0.0,
     ) -> Model:
-        """A full GP: exact covariance between all rows, O(n³).
+        """Return a full GP: exact covariance between all rows, O(n³).
 
-        Softmax has one latent function per class; `kernel` is one for all, or a list of one for each.
+        Softmax has one latent function per class; `kernel` is one kernel for all classes, or a list of one per class.
         """
         _check_likelihood(likelihood)
         if likelihood.latents > 1:
             if mean is not None and not isinstance(mean, means.Zero):
-                raise ValueError("A mean common to all classes changes nothing in a softmax; leave mean at None.")
+                raise ValueError("A common mean of all classes has no effect in a softmax; leave mean at None.")
             return Model(ClassPrior.of(kernel, likelihood.latents, jitter), likelihood)
         if isinstance(kernel, list | tuple):
-            raise ValueError("A list of kernels is for the classes of a Softmax; give one kernel.")
+            raise ValueError("Only a Softmax takes a list of kernels, one per class; give one kernel.")
         return Model(FullPrior(_kernel(kernel), _mean(mean), jitter), likelihood)
 
     @staticmethod
@@ -61,13 +63,13 @@ class Model:
         jitter: float = SPARSE_JITTER,
         **storage: int,
     ) -> Model:
-        """A sparse GP with inducing inputs Z (see `priors.inducing.select`), O(nm²); `storage` as in `SparsePrior`.
+        """Return a sparse GP with inducing inputs Z (`priors.inducing.select`), O(nm²); `storage` as in `SparsePrior`.
 
-        The C classes of a Softmax share the kernel and Z; that is O(n(Cm)²).
+        The C classes of a Softmax share the kernel and Z, at a cost of O(n(Cm)²).
         """
         _check_likelihood(likelihood)
         if isinstance(kernel, list | tuple):
-            raise ValueError("A sparse GP has one kernel, which the classes of a Softmax share; give one kernel.")
+            raise ValueError("In a sparse GP the classes of a Softmax share one kernel; give no list.")
         kind = SparsePrior if likelihood.latents == 1 else SparseClassPrior
         return Model(kind(_kernel(kernel), table(Z, "Z"), _mean(mean), jitter, **storage), likelihood)
 
@@ -79,7 +81,7 @@ class Model:
         harmonics: int = 7,
         series: int | None = None,
     ) -> Model:
-        """A full GP of one column, time, as a Markov chain of a few states: O(n) where `full` is O(n³).
+        """Return a full GP of one input column, time, as a state-space model (Markov chain): O(n) instead of O(n³).
 
         `harmonics` and `series` as in `MarkovPrior`.
         """
@@ -101,10 +103,10 @@ def _mean(value: Any) -> means.Mean:
 
 
 def check(model: Model, data: Data, sites: Sites | None = None, needs_sites: bool = False) -> None:
-    """Raise ValueError, with a sentence that says what to do, where these do not belong together.
+    """Raise ValueError if a model, data and sites do not fit together; the message says what to do.
 
-    Everything that a user calls with a model and data calls this once, before it computes.  Shapes are checked always;
-    values only where they are known, which they are not under a caller's `jit`, `grad` or `vmap`.
+    Every public function of a model and data calls `check` once, before computing.  Shapes are always checked; values
+    are checked if they are known, which excludes calls inside `jit`, `grad` or `vmap`.
     """
     must_be(model, Model, "The model", "Model.full(RBF(), Gaussian())")
     must_be(data, Data, "The data", "Data.of(X, y)")
@@ -113,8 +115,8 @@ def check(model: Model, data: Data, sites: Sites | None = None, needs_sites: boo
     data.check()
     if model.prior.dense and is_spread(data):
         raise ValueError(
-            "These rows are spread over devices, and a full GP needs all of them on one; use Model.sparse, or do not "
-            "shard the data."
+            "The data are spread over several devices, but a full GP needs all rows on one device; use Model.sparse, "
+            "or do not shard the data."
         )
     for parameter, value in walk(model):
         if known(value):
@@ -136,7 +138,7 @@ def check(model: Model, data: Data, sites: Sites | None = None, needs_sites: boo
 def _check_sites(sites: Any, rows: int, latents: int) -> None:
     if not isinstance(sites, Sites):
         hint = "give its .sites" if isinstance(getattr(sites, "sites", None), Sites) else "give Sites(nat1, prec)"
-        raise ValueError(f"The sites of the rows are needed, got {shown(sites)}; {hint}.")
+        raise ValueError(f"The sites of the rows are needed, got {shown(sites)}; {hint} instead.")
     wanted = (rows,) if latents == 1 else (latents, rows)
     for name, shape in (("nat1", np.shape(sites.nat1)), ("prec", np.shape(sites.prec))):
         if shape != wanted:

@@ -1,7 +1,7 @@
-"""Labels whose probability rises or falls with a column: rows that observe the sign of a slope (`kernels.Slopes`).
+"""Monotonicity constraints for binary classification, by rows that observe the sign of a slope (`kernels.Slopes`).
 
-Riihimäki & Vehtari (2010): at chosen points the sign of ∂f/∂x_j is observed, with a probit.  Their likelihood is that
-of the labels, so that one two-class likelihood serves both.
+Riihimäki & Vehtari (2010): at chosen points, the sign of ∂f/∂x_j is observed through a probit.  Labels and signs share
+one two-class likelihood.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["rows", "values"]
 
 
 def values(X: ArrayLike) -> np.ndarray:
-    """Rows about f itself: the last column is 0."""
+    """Return X as rows that observe f: a last column of zeros is appended."""
     X = np.asarray(table(X, "X"), float)
     return np.column_stack([X, np.zeros(len(X))])
 
@@ -26,19 +26,20 @@ def values(X: ArrayLike) -> np.ndarray:
 def rows(
     X: ArrayLike, y: ArrayLike, signs: Mapping[int, int], points: int = 20, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of X and their labels, −1 and 1, with `points` rows for each column of `signs`: {0: 1, 2: −1}.
+    """Return the rows of X and their labels, −1 and 1, with `points` slope rows per column of `signs`.
 
-    A sign of 1 says that f rises with the column, −1 that it falls.  The points are rows of X, chosen at random.
+    `signs` maps column numbers to signs, as in {0: 1, 2: −1}: 1 if f rises with the column, −1 if f falls.  The slope
+    is observed at rows of X chosen at random.
     """
     X, y = np.asarray(table(X, "X"), float), np.asarray(y, float)
     at_least("points", points, 1)
     if not set(np.unique(y)) <= {-1.0, 1.0} or any(sign not in (-1, 1) for sign in signs.values()):
         raise ValueError("Labels and signs must be −1 or 1; write labels as np.where(y, 1, -1).")
     if not signs or any(column not in range(X.shape[1]) for column in signs):
-        raise ValueError(f"signs must have numbers of columns, from 0 to {X.shape[1] - 1}, got {dict(signs)!r}.")
+        raise ValueError(f"signs must map column numbers from 0 to {X.shape[1] - 1} to 1 or −1, got {dict(signs)!r}.")
     rng, out, labels = np.random.default_rng(seed), [values(X)], [y]
     for column, sign in signs.items():
-        some = X[rng.permutation(len(X))[:points]]
-        out.append(np.column_stack([some, np.full(len(some), column + 1.0)]))
-        labels.append(np.full(len(some), float(sign)))
+        chosen = X[rng.permutation(len(X))[:points]]
+        out.append(np.column_stack([chosen, np.full(len(chosen), column + 1.0)]))
+        labels.append(np.full(len(chosen), float(sign)))
     return np.concatenate(out), np.concatenate(labels)

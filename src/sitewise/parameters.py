@@ -1,8 +1,8 @@
-"""Hyperparameters by name, and as one unconstrained vector.
+"""Hyperparameters by name and as one unconstrained vector: fixed, trained and tied parameters, bounds and priors.
 
-A parameter is a field marked `positive`, `real`, `bounded`, `simplex` or `ordered`; its name is the path to it, as in
-`kernel.lengthscale`, `kernel.parts.0.variance`, `likelihood.scale`, `mean.value`.  `supports` has the maps to
-unconstrained numbers: positive parameters are trained on a log scale, or through softplus as in the published
+A parameter is a field declared by `positive`, `real`, `bounded`, `simplex` or `ordered`.  Its name is the path to the
+field, as in `kernel.lengthscale`, `kernel.parts.0.variance`, `likelihood.scale`, `mean.value`.  `supports` has the maps
+to unconstrained numbers: positive parameters are trained on a log scale, or through softplus as in the published
 procedure.
 """
 
@@ -23,24 +23,24 @@ from sitewise.supports import Positive, Support
 from sitewise.types import replace
 
 T = TypeVar("T")
-Groups = Sequence[str | Sequence[str]]  # of tied parameters: names or patterns
+Groups = Sequence[str | Sequence[str]]  # groups of tied parameters, each by names or patterns
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Parameter:
-    """A parameter of a model: `shape` is that of its values, `raw_shape` that of the numbers that are trained."""
+    """A parameter of a model; `shape` is the shape of its values, `raw_shape` of its unconstrained numbers."""
 
     name: str
     support: Support
     shape: tuple[int, ...]
     train: bool
-    prior: HyperPrior | None = None  # its own, for a learner that is given no other
+    prior: HyperPrior | None = None  # default prior
 
     def __repr__(self) -> str:
         notes = [
             repr(self.support),
             *([f"shape {self.shape}"] if self.shape else []),
-            *([] if self.train else ["held"]),
+            *([] if self.train else ["held fixed"]),
         ]
         return f"<{self.name}: {', '.join(notes)}>"
 
@@ -66,38 +66,38 @@ def _children(obj: Any) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
 
 @functools.cache
 def _fields(kind: Hashable) -> tuple[tuple[str, Mapping[str, Any]], ...]:
-    """Names and metadata of the fields that are not static."""
+    """Return names and metadata of the fields that are not static."""
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         return ()
     return tuple((f.name, f.metadata) for f in dataclasses.fields(kind) if not f.metadata.get("static"))
 
 
 def _join(prefix: str, name: str) -> str:
-    # `prior` holds kernel and mean; names leave it out, because a user would not write it.
+    # Names omit the field `prior` of a model: "kernel.variance", not "prior.kernel.variance".
     if name == "prior" and not prefix:
         return ""
     return f"{prefix}.{name}" if prefix else name
 
 
 def walk(obj: Any, prefix: str = "") -> Iterator[tuple[Parameter, Any]]:
-    """Every parameter below `obj` with its value; one that is None is absent."""
+    """Yield every parameter of `obj` and of its fields with its value; fields that are None are skipped."""
     for name, value, metadata in _children(obj):
         path = _join(prefix, name)
         if value is not None and "support" in metadata:
             train = metadata.get("train", True)
-            own = metadata.get("prior")
-            yield Parameter(path, metadata["support"], tuple(np.shape(value)), train, own), value
+            prior = metadata.get("prior")
+            yield Parameter(path, metadata["support"], tuple(np.shape(value)), train, prior), value
         else:
             yield from walk(value, path)
 
 
 def values(obj: Any) -> dict[str, np.ndarray]:
-    """All parameters by name."""
+    """Return the values of all parameters by name."""
     return {p.name: np.asarray(v) for p, v in walk(obj)}
 
 
 def with_values(obj: Any, new: Mapping[str, Any]) -> Any:
-    """`obj` with some parameters replaced; works under a JAX trace."""
+    """Return `obj` with new values of some parameters; works under a JAX trace."""
     names = [p.name for p, _ in walk(obj)]
     unknown = [name for name in new if name not in names]
     if unknown:
@@ -120,14 +120,15 @@ def _with_values(obj: Any, new: Mapping[str, Any], prefix: str = "") -> Any:
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Return whether a name equals or matches one of the patterns, as in `kernel.*`."""
     return any(isinstance(pattern, str) and fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 @dataclasses.dataclass(frozen=True)
 class Trainable:
-    """Which parameters are trained, and how they become one vector.  Hashable: a compilation key.
+    """The trained parameters and their map to one unconstrained vector; hashable, to serve as a compilation key.
 
-    tied   groups of names that share one value; `parameters` has the first of each group
+    tied   groups of names that share one value; `parameters` has the first parameter of each group
     """
 
     parameters: tuple[Parameter, ...]
@@ -141,18 +142,19 @@ class Trainable:
         transform: str = "log",
         tied: Groups = (),
     ) -> Trainable:
-        """All parameters, except those named in `fixed` and those that are held constant by default (a Student-t's df)
-        and not named in `train`.  Names may be patterns: `kernel.*`.
+        """Select the trained parameters of a model.
 
-        `tied` has groups of parameters that are one: they start from the value of the first.  A group is a list of
-        names or patterns, or one pattern.  `transform` is that of positive parameters.
+        `fixed` names parameters to hold fixed; `train` names parameters to train that are held fixed by default, such
+        as a Student-t's df.  Names may be patterns: `kernel.*`.  `tied` has groups of parameters that share one value,
+        which starts at the value of the first.  A group is a list of names or patterns, or one pattern.  `transform` is
+        the transform of positive parameters.
         """
         known = [p for p, _ in walk(model)]
         fixed, train = ((names,) if isinstance(names, str) else tuple(names) for names in (fixed, train))
         for pattern in fixed + train:
-            _named(known, pattern)
+            _parameters_named(known, pattern)
         chosen = [p for p in known if (p.train or matches(p.name, train)) and not matches(p.name, fixed)]
-        groups = _groups(known, chosen, tied)
+        groups = _tied_groups(known, chosen, tied)
         later = {name for group in groups for name in group[1:]}
         support = Positive(transform)
         return Trainable(
@@ -166,7 +168,7 @@ class Trainable:
 
     @property
     def size(self) -> int:
-        """The length of the vector."""
+        """Length of the vector."""
         return sum(p.raw_size for p in self.parameters)
 
     @property
@@ -176,20 +178,23 @@ class Trainable:
 
     @property
     def names(self) -> list[str]:
-        """Every parameter that is trained, with all of a tied group."""
+        """Names of all trained parameters, including every member of tied groups."""
         return [name for p in self.parameters for name in self._group(p)]
 
     def _group(self, p: Parameter) -> tuple[str, ...]:
         return next((group for group in self.tied if group[0] == p.name), (p.name,))
 
-    def _given(self, what: str, given: Mapping[str, T]) -> dict[str, T]:
-        """What was given by name or pattern, by the name of the parameter; an exact name wins over a pattern."""
+    def _by_parameter(self, what: str, given: Mapping[str, T]) -> dict[str, T]:
+        """Resolve `given`, bounds or priors by name or pattern, to parameter names; exact names override patterns."""
         if not isinstance(given, Mapping):
-            raise ValueError(f"Give every {what} by the name of its parameter, as {{name: {what}}}, got {given!r}.")
+            raise ValueError(
+                f"Give each {what} under the name of its parameter, as in {{name: {what}}}, got {given!r}."
+            )
         for pattern in given:
             if not any(matches(name, [pattern]) for name in self.names):
                 raise ValueError(
-                    f"A {what} was given for {pattern!r}; the trained parameters are {', '.join(self.names)}."
+                    f"There is no trained parameter {pattern!r} for this {what}; the trained parameters are "
+                    f"{', '.join(self.names)}."
                 )
         found = {}
         for p in self.parameters:
@@ -198,19 +203,19 @@ class Trainable:
             keys = keys or [key for key in given if any(matches(name, [key]) for name in group)]
             if len(keys) > 1:
                 raise ValueError(
-                    f"{p.name} gets a {what} from each of {' and '.join(map(repr, keys))}; leave one of them out, or "
-                    "give one for its exact name."
+                    f"{p.name} gets a {what} from each of {' and '.join(map(repr, keys))}; keep only one, or give a "
+                    f"{what} for the exact name."
                 )
             if keys:
                 found[p.name] = given[keys[0]]
         return found
 
     def limits(self, bounds: Mapping[str, tuple[float, float]], least: Mapping[str, float] | None = None) -> np.ndarray:
-        """(low, high) of every entry of the vector, from `bounds` of names or patterns in the parameters' own units.
+        """Return (low, high) per entry of the vector, from `bounds` by name or pattern, in units of the parameters.
 
-        `least` has for some names values below which none may go, whatever its bounds.
+        `least` has lower limits by name, which also apply where the bounds are lower.
         """
-        given = self._given("bound", bounds)
+        given = self._by_parameter("bound", bounds)
         pairs = [p.support.limits(p.name, p.shape, given.get(p.name)) for p in self.parameters]
         for p, pair in zip(self.parameters, pairs, strict=True):
             for low in ((least or {}).get(name) for name in self._group(p)):
@@ -219,16 +224,16 @@ class Trainable:
         return np.concatenate(pairs) if pairs else np.zeros((0, 2))
 
     def at_bound(self, vector: np.ndarray, limits: np.ndarray) -> tuple[str, ...]:
-        """The labels of the entries that are at a limit, or at an end of the values that they may take."""
+        """Return the labels of entries at a limit, or at an end of their support."""
         near = np.any(np.abs(vector[:, None] - limits) < 1e-6, axis=1)
         ends = [np.ravel(p.support.at_end(raw)) for p, raw in self._parts(vector)]
         near |= np.concatenate([*ends, np.zeros(0, bool)])
         return tuple(label for label, hit in zip(self.labels, near, strict=True) if hit)
 
     def priors(self, given: Mapping[str, HyperPrior]) -> tuple[tuple[str, HyperPrior], ...]:
-        """Pairs of a parameter and its prior, from priors of names or patterns.  Hashable: a compilation key."""
-        own = {p.name: p.prior for p in self.parameters if p.prior is not None}
-        found = own | self._given("prior", given)
+        """Return (name, prior) pairs, from priors by name or pattern; hashable, to serve as a compilation key."""
+        defaults = {p.name: p.prior for p in self.parameters if p.prior is not None}
+        found = defaults | self._by_parameter("prior", given)
         for name, prior in found.items():
             density = getattr(prior, "log_prob", None)
             if isinstance(prior, type) or density is None or len(inspect.signature(density).parameters) != 1:
@@ -236,7 +241,7 @@ class Trainable:
         return tuple(sorted(found.items(), key=lambda pair: pair[0]))
 
     def _parts(self, vector: Array) -> Iterator[tuple[Parameter, Array]]:
-        """The entries of the vector that belong to each parameter."""
+        """Yield each parameter with its entries of the vector."""
         at = 0
         for p in self.parameters:
             yield p, vector[at : at + p.raw_size].reshape(p.raw_shape)
@@ -249,7 +254,7 @@ class Trainable:
         return xp.concatenate(parts) if parts else xp.zeros(0)
 
     def constrained(self, vector: Array) -> dict[str, Array]:
-        """The values by name that `vector` represents."""
+        """Return the parameter values of `vector` by name."""
         found = ((p, p.support.backward(raw)) for p, raw in self._parts(vector))
         return {name: value for p, value in found for name in self._group(p)}
 
@@ -257,7 +262,7 @@ class Trainable:
         return _with_values(model, self.constrained(vector))
 
     def pull(self, vector: Array, bar: Any) -> Array:
-        """The cotangent of the vector, given that of `from_vector`."""
+        """Return the cotangent of the vector, given the cotangent `bar` of the model of `from_vector`."""
         xp, found = namespace(vector), {p.name: v for p, v in walk(bar)}
         out = []
         for p, raw in self._parts(vector):
@@ -266,9 +271,9 @@ class Trainable:
         return xp.concatenate(out) if out else xp.zeros_like(vector)
 
     def log_prior(self, vector: Array, priors: Iterable[tuple[str, HyperPrior]]) -> Array:
-        """Log density of the *vector*: log p(θ) plus log |∂θ/∂vector|, up to a constant.
+        """Return the log density of the *vector*, log p(θ) + log |∂θ/∂vector|, up to a constant.
 
-        A parameter without a prior is uniform; a positive one is log-uniform.
+        Parameters without a prior are uniform; positive parameters without a prior are log-uniform.
         """
         xp, given = namespace(vector), dict(priors)
         total = xp.zeros((), vector.dtype)
@@ -281,39 +286,38 @@ class Trainable:
         return total
 
 
-def _named(known: Sequence[Parameter], pattern: str) -> list[Parameter]:
-    """The parameters of this name or pattern, of which there must be one."""
+def _parameters_named(known: Sequence[Parameter], pattern: str) -> list[Parameter]:
+    """Return the parameters of this name or pattern; raise ValueError if there are none."""
     found = [p for p in known if matches(p.name, [pattern])]
     if not found:
         raise ValueError(f"There is no parameter {pattern!r}; this model has {', '.join(p.name for p in known)}.")
     return found
 
 
-def _groups(known: Sequence[Parameter], trained: Sequence[Parameter], tied: Groups) -> tuple[tuple[str, ...], ...]:
-    """The names of each group, after checks."""
+def _tied_groups(known: Sequence[Parameter], trained: Sequence[Parameter], tied: Groups) -> tuple[tuple[str, ...], ...]:
+    """Return the names of each group of tied parameters, after checks."""
     out: list[tuple[str, ...]] = []
     for given in tied:
         patterns = (given,) if isinstance(given, str) else tuple(given)
-        group = list(dict.fromkeys(p for pattern in patterns for p in _named(known, pattern)))
+        group = list(dict.fromkeys(p for pattern in patterns for p in _parameters_named(known, pattern)))
         names = tuple(p.name for p in group)
         shown = ", ".join(names)
         if len(group) < 2:
-            raise ValueError(f"A group of tied parameters has at least two, as in tied=((name, name),); got {given!r}.")
+            raise ValueError(f"Tie at least two parameters per group, as in tied=((name, name),); got {given!r}.")
         if len({(p.support, p.shape) for p in group}) > 1:
             raise ValueError(
-                f"Tied parameters must have the same shape and take the same values, but these differ: {_forms(group)}."
+                f"Tied parameters must have the same shape and take the same values, but these differ: "
+                f"{_described(group)}."
             )
         held = [p.name for p in group if p not in trained]
         if held:
-            raise ValueError(
-                f"{shown} are tied, but {', '.join(held)} is held constant; tie parameters that are trained."
-            )
+            raise ValueError(f"{shown} are tied, but {', '.join(held)} is held fixed; tie trained parameters only.")
         twice = {name for other in out for name in other} & set(names)
         if twice:
-            raise ValueError(f"{', '.join(sorted(twice))} is in two groups of tied parameters; make them one group.")
+            raise ValueError(f"{', '.join(sorted(twice))} is in two groups of tied parameters; merge these groups.")
         out.append(names)
     return tuple(out)
 
 
-def _forms(group: Sequence[Parameter]) -> str:
+def _described(group: Sequence[Parameter]) -> str:
     return ", ".join(f"{p.name} ({p.support!r}, shape {p.shape})" for p in group)

@@ -1,8 +1,8 @@
-"""Predictions of f and of y.
+"""Predictions of f and of y: moments, densities, quantiles, samples, and parts of f.
 
-The functions here depend on (likelihood, mean, variance) of f at some rows only, whatever the source of those moments
-is: a posterior, a cavity, a component of a mixture.  `Posterior` applies them to q(f), which is derived from
-(model, data, sites) whenever it is needed and is never stored.
+The functions depend only on the likelihood and on mean and variance of f at each row.  These moments may come from a
+posterior, a cavity or a component of a mixture.  `Posterior` applies the functions to q(f), which is computed from
+(model, data, sites) when needed and is never stored.
 """
 
 from __future__ import annotations
@@ -35,27 +35,30 @@ from sitewise.rows import of_each_row
 from sitewise.sites import Sites
 from sitewise.types import fixed, module
 
-_MOMENTS = Landmark(points=112, reach=16.0)  # the mass of E[e^{2f}] lies 2 sd² beyond the mean
-_LEAST, _TINY = 1e-30, 1e-100  # variance of f, as a share of mean² and beyond it
-_NARROW = 1e-10  # of a quantile, in units of the width of the distribution
-MEAN = "mean"  # the name of the mean function among the parts of f
-_QUANTILES = 16  # rows of a program for quantiles: each takes dozens of quadratures, and so would a row of padding
+_MOMENT_RULE = Landmark(points=112, reach=16.0)  # wide, because the mass of E[e^{2f}] lies 2 sd² beyond the mean
+_MIN_RELATIVE_VARIANCE = 1e-30  # smallest variance of f in quadrature, as a share of mean²
+_MIN_VARIANCE = 1e-100  # smallest variance of f in quadrature, for a mean of 0
+_QUANTILE_TOL = 1e-10  # relative to the width of the distribution
+MEAN = "mean"  # name of the mean function among the parts of f
+_QUANTILE_ROWS = (
+    16  # rows per program for quantiles; few, because each row costs dozens of quadratures, as does padding
+)
 
 
-def _positive(mean: Array, var: Array) -> Array:
-    """The variance, which at some rows of some kernels is 0; the quadrature needs a width."""
-    if var.ndim > mean.ndim:  # the covariance of several latent values
+def _positive_variance(mean: Array, var: Array) -> Array:
+    """Return the variance with a positive lower limit for quadrature; some kernels have variance 0 at some rows."""
+    if var.ndim > mean.ndim:  # covariances of several latent values
         return var
-    return jnp.maximum(var, _LEAST * mean * mean + _TINY)
+    return jnp.maximum(var, _MIN_RELATIVE_VARIANCE * mean * mean + _MIN_VARIANCE)
 
 
 def _expectation(function: Callable[[Array], Array], mean: Array, var: Array) -> Array:
-    var = _positive(mean, var)
-    return expect(function, mean, var, rule=_MOMENTS, centre=jnp.zeros_like(mean), width=jnp.ones_like(mean))
+    var = _positive_variance(mean, var)
+    return expect(function, mean, var, rule=_MOMENT_RULE, centre=jnp.zeros_like(mean), width=jnp.ones_like(mean))
 
 
 def y_mean(likelihood: Likelihood, mean: Array, var: Array) -> Array:
-    """E[y] for f ~ N(mean, var)."""
+    """Return E[y] for f ~ N(mean, var)."""
     return of_each_row(_y_mean, None, likelihood, mean, var)[0]
 
 
@@ -64,10 +67,10 @@ def _y_mean(_: None, likelihood: Likelihood, mean: Array, var: Array) -> tuple[A
 
 
 def y_moments(likelihood: Likelihood, mean: Array, var: Array, *side: Array) -> tuple[Array, Array]:
-    """E[y], and Var[y] = E[Var[y|f]] + Var[E[y|f]].
+    """Return E[y], and Var[y] = E[Var[y|f]] + Var[E[y|f]].
 
-    `side` is the second column of y at each row (its exposure, trials or variance), where the likelihood has one and it
-    is known; without it rows are plain, as `Likelihood.row` says.
+    `side` is the second column of y per row (exposure, trials or variance), if the likelihood has a second column and
+    it is known.  The default is the side information of `Likelihood.row`.
     """
     centre, spread = of_each_row(_y_moments, None, likelihood, mean, var, *side)
     return centre, spread
@@ -80,58 +83,58 @@ def _y_moments(_: None, likelihood: Likelihood, mean: Array, var: Array, *side: 
 
 
 def log_density(likelihood: Likelihood, mean: Array, var: Array, y: ArrayLike) -> Array:
-    """log p(y) = log ∫ p(y|f) N(f; mean, var) df."""
-    return of_each_row(_log_density, None, likelihood, mean, var, _like(y, mean))[0]
+    """Return log p(y) = log ∫ p(y|f) N(f; mean, var) df."""
+    return of_each_row(_log_density, None, likelihood, mean, var, _as_rows(y, mean))[0]
 
 
 def _log_density(_: None, likelihood: Likelihood, mean: Array, var: Array, y: Array) -> tuple[Array]:
     if likelihood.latents == 1:
         centre, width = likelihood.landmark(y)
-        var = jnp.maximum(var, _LEAST * (mean**2 + centre**2 + width**2))
+        var = jnp.maximum(var, _MIN_RELATIVE_VARIANCE * (mean**2 + centre**2 + width**2))
     return (likelihood.log_expected_prob(y, mean, var),)
 
 
 def probability(likelihood: Likelihood, mean: Array, var: Array) -> Array:
-    """P(y = 1) for a two-class likelihood."""
+    """Return P(y = 1) for a two-class likelihood."""
     xp = namespace(mean, var)
     return xp.exp(log_density(likelihood, mean, var, xp.ones_like(mean)))
 
 
 def y_cdf(likelihood: Likelihood, mean: Array, var: Array, y: ArrayLike) -> Array:
-    """P(Y ≤ y)."""
-    return of_each_row(_y_cdf, None, likelihood, mean, var, _like(y, mean))[0]
+    """Return P(Y ≤ y) for f ~ N(mean, var)."""
+    return of_each_row(_y_cdf, None, likelihood, mean, var, _as_rows(y, mean))[0]
 
 
 def _y_cdf(_: None, likelihood: Likelihood, mean: Array, var: Array, y: Array) -> tuple[Array]:
-    return (likelihood.expected_cdf(y, mean, _positive(mean, var)),)
+    return (likelihood.expected_cdf(y, mean, _positive_variance(mean, var)),)
 
 
-def _like(y: ArrayLike, mean: Array) -> Array:
-    """y as an array of the kind of `mean`; one number stands for every row."""
+def _as_rows(y: ArrayLike, mean: Array) -> Array:
+    """Return y as an array of the kind of `mean`; one number is repeated for every row."""
     xp = namespace(mean)
     values = xp.asarray(y, mean.dtype)
     return xp.broadcast_to(values, mean.shape) if values.ndim == 0 else values
 
 
 def y_quantile(likelihood: Likelihood, mean: Array, var: Array, level: ArrayLike, *side: Array) -> Array:
-    """The `level` quantile of y at each row: the smallest y with P(Y ≤ y) ≥ level.
+    """Return the `level` quantile of y per row: the smallest y with P(Y ≤ y) ≥ level.
 
-    `level` is one number, or an array of them: its axes then come first in the result, before the rows.  `side` is
-    as for `y_moments`.
+    `level` is one number or an array of numbers, whose axes come first in the result, before the rows.  `side` as in
+    `y_moments`.
     """
     if not isinstance(level, jax.core.Tracer) and not np.all((np.asarray(level) > 0) & (np.asarray(level) < 1)):
         raise ValueError(f"a quantile needs levels between 0 and 1 (both excluded), got {level}.")
     xp = namespace(mean, var)
     levels = xp.asarray(level, mean.dtype)
     shape = (*levels.shape, *mean.shape)
-    # Each pair of a level and a row is a row to the program, which serves any number of levels.
+    # Each pair of a level and a row is one row of the program: one program serves any number of levels.
     pairs = (mean, var, levels.reshape(*levels.shape, *[1] * mean.ndim), *side)
     rows = [xp.broadcast_to(a, shape).reshape(-1) for a in pairs]
-    return of_each_row(_y_quantile, None, likelihood, *rows, piece=_QUANTILES)[0].reshape(shape)
+    return of_each_row(_y_quantile, None, likelihood, *rows, piece=_QUANTILE_ROWS)[0].reshape(shape)
 
 
 def _y_quantile(_: None, likelihood: Likelihood, mean: Array, var: Array, level: Array, *side: Array) -> tuple[Array]:
-    var = _positive(mean, var)
+    var = _positive_variance(mean, var)
 
     def cdf(y: Array) -> Array:
         return likelihood.expected_cdf(likelihood.row(y, *side), mean, var)
@@ -142,10 +145,10 @@ def _y_quantile(_: None, likelihood: Likelihood, mean: Array, var: Array, level:
 def quantile_of(
     cdf: Callable[[Array], Array], likelihood: Likelihood, mean: Array, var: Array, level: Array, *side: Array
 ) -> Array:
-    """The root in t of cdf(y(t)) − level, where y(t) covers the support of the likelihood at every scale:
+    """Return the quantile y(t) at the root in t of cdf(y(t)) − level, where y(t) covers the support at every scale:
 
-    mean + sd·sinh t on the line, eᵗ for positive values and amounts, e^min(t, 0) for shares, ⌊eᵗ − 1⌋ for whole
-    numbers.  `cdf` is P(Y ≤ y) of each row; mean and var are those of f, or only near.
+    mean + sd·sinh t for real values, eᵗ for positive values and amounts, e^min(t, 0) for shares, ⌊eᵗ − 1⌋ for whole
+    numbers.  `cdf` is P(Y ≤ y) per row; `mean` and `var` are the moments of f, or approximations of them.
     """
     if isinstance(likelihood, Switched):
         return likelihood.quantile_by_output(lambda part: quantile_of(cdf, part, mean, var, level), *side)
@@ -158,7 +161,7 @@ def quantile_of(
 
     def excess(t: Array) -> Array:
         y = value(t)
-        # A likelihood need not define its distribution function outside of the support.
+        # The distribution function of a likelihood may be undefined outside the support.
         inside = y if support == "real" else jnp.maximum(y, 0.0)
         share = cdf(inside)
         share = jnp.where(y >= 1, 1.0, share) if support == "shares" else share
@@ -167,19 +170,19 @@ def quantile_of(
     start = jnp.zeros_like(mean) if support == "real" else jnp.clip(mean, -30.0, 30.0)
 
     def closed(low: Array, high: Array) -> Array:
-        return value(high) - value(low) <= 1 if whole else high - low <= _NARROW * (1 + jnp.abs(high))
+        return value(high) - value(low) <= 1 if whole else high - low <= _QUANTILE_TOL * (1 + jnp.abs(high))
 
     return value(crossing(excess, start, closed))
 
 
 @module
 class Process:
-    """A Gaussian process given sites: f, a part of it, or the utility of items.  Methods take a table of new inputs."""
+    """Posterior process given sites: f, a part of f, or the utility of items.  Methods take a table of new inputs."""
 
     latent: LatentPosterior = fixed()
 
     def f(self, X: ArrayLike) -> tuple[Array, Array]:
-        """Mean and variance of the latent function at each row; for several functions, their means and covariances."""
+        """Return mean and variance of f per row; for several latent functions, their means and covariances per row."""
         with self._computing(X):
             return self.latent.marginals(self._inputs(X))
 
@@ -196,12 +199,12 @@ class Process:
         return working_precision() if self._on_host(X) else contextlib.nullcontext()
 
     def f_joint(self, X: ArrayLike) -> tuple[Array, Array]:
-        """Mean and covariance matrix of the latent function."""
+        """Return the joint mean and covariance matrix of f."""
         with self._computing(X):
             return self.latent.joint(self._inputs(X))
 
     def f_samples(self, key: Array, X: ArrayLike, samples: int) -> Array:
-        """Joint draws of the latent function, one per row of the result; the functions of a softmax come first."""
+        """Draw joint samples of f, one per row of the result; for a softmax, classes are on the first axis."""
         with self._computing(X):
             draws = self.latent.draw(key, self._inputs(X), samples)
             latents = draws.shape[1] // self._inputs(X).shape[0]
@@ -210,7 +213,7 @@ class Process:
 
 @module
 class Posterior(Process):
-    """q(f) and the likelihood; every method takes a table of new inputs."""
+    """Predictions from q(f) and the likelihood; methods take a table of new inputs."""
 
     latent: LatentPosterior = fixed()
     likelihood: Likelihood = fixed()
@@ -222,15 +225,17 @@ class Posterior(Process):
     # -- parts of f ------------------------------------------------------------------------------------------
 
     def terms(self, names: Sequence[str] | None = None) -> list[str]:
-        """The names of the parts of f: "mean" where there is a mean function, then the terms of the kernel.
+        """Return the names of the parts of f: "mean" if there is a mean function, then the terms of the kernel.
 
-        `names` are those of the columns of X.
+        `names` are the names of the columns of X.
         """
         mean = [] if isinstance(self.mean, Zero) else [MEAN]
         return [*mean, *(term.name for term in terms(self.latent.kernel, names))]
 
-    def _chosen(self, which: int | str | Sequence[int | str], names: Sequence[str] | None) -> tuple[bool, list[int]]:
-        """Whether the mean is among the parts, and the numbers of the terms of the kernel."""
+    def _parts_named(
+        self, which: int | str | Sequence[int | str], names: Sequence[str] | None
+    ) -> tuple[bool, list[int]]:
+        """Return whether the parts include the mean, and the numbers of the terms of the kernel."""
         known_names = self.terms(names)
         first = len(known_names) - len(terms(self.latent.kernel))
         given = [which] if isinstance(which, int | np.integer | str) else list(which)
@@ -244,45 +249,46 @@ class Posterior(Process):
                 found.append(int(one))
             else:
                 raise ValueError(
-                    f"There is no part {one!r}; give one of {', '.join(map(repr, known_names))}, or the number of a "
+                    f"There is no part {one!r}; choose from {', '.join(map(repr, known_names))}, or the number of a "
                     f"term of the kernel, from 0 to {len(known_names) - first - 1}."
                 )
         if not found or len(set(found)) < len(found):
-            raise ValueError(f"Name at least one part, and each of them once; got {which!r}.")
+            raise ValueError(f"Name at least one part, and no part twice; got {which!r}.")
         return -1 in found, [i for i in found if i >= 0]
 
     def part(self, which: int | str | Sequence[int | str], names: Sequence[str] | None = None) -> Process:
-        """The posterior of a part of f, or of the sum of several: its mean, variance, covariances and draws.
+        """Return the posterior of a part of f, or of a sum of parts: mean, variance, covariances and draws.
 
-        `which` is the number of a term of the kernel, one of `terms()`, or a list of them.  Given the sites, f and its
-        parts are jointly Gaussian, so that this holds for every likelihood and inference.  "mean" is the mean function,
-        which is not uncertain.
+        `which` is the number of a term of the kernel, a name from `terms()`, or a list of numbers and names.  It works
+        for every likelihood and inference method, because f and its parts are jointly Gaussian given the sites.  "mean"
+        is the mean function, which has no uncertainty.
         """
-        with_mean, chosen = self._chosen(which, names)
+        with_mean, chosen = self._parts_named(which, names)
         mean = self.mean if with_mean else Zero()
         if not chosen:
             return Process(Certain(mean))
         return Process(self.latent.part(tuple(chosen), mean))
 
     def parts_joint(self, X: ArrayLike) -> tuple[Array, Array]:
-        """Means (P, n) and covariances (P, n, P, n) of all terms of the kernel at the rows of X.
+        """Return means (P, n) and covariances (P, n, P, n) of all P terms of the kernel at the n rows of X.
 
-        Summed over the parts they are those of f, less the mean function.  With a softmax n counts rows and classes.
+        Their sums over the parts are the moments of f minus the mean function.  For a softmax, n counts rows × classes.
         """
         with self._computing(X):
             count = len(terms(self.latent.kernel))
             return self.latent.parts_joint(self._inputs(X), [(i,) for i in range(count)])
 
     def parts_samples(self, key: Array, X: ArrayLike, samples: int) -> Array:
-        """Joint draws of all terms of the kernel: shape (samples, P, n)."""
+        """Draw joint samples of all terms of the kernel, of shape (samples, P, n)."""
         with self._computing(X):
             mean, cov = self.parts_joint(X)
             return gaussian_draws(key, mean.ravel(), cov.reshape(mean.size, -1), samples).reshape(samples, *mean.shape)
 
     def utility(self) -> Process:
-        """f at single items, for a model of duels (`kernels.Pairwise`): rows are items, with half of the columns.
+        """Return the utility of single items, for pairwise comparisons (`kernels.Pairwise`).
 
-        A constant that is added to f changes no duel, so that only differences between items are known from data.
+        Rows are items and have half of the columns.  Only differences of utility are determined by the data: adding a
+        constant to the utility changes no comparison.
         """
         kernel = self.latent.kernel
         if not isinstance(kernel, Pairwise):
@@ -292,32 +298,32 @@ class Posterior(Process):
     # -- y ---------------------------------------------------------------------------------------------------
 
     def _values(self, y: ArrayLike, rows: int) -> Array:
-        """Values of y for so many rows: one for each, or one for all."""
+        """Return y as numbers after checking its length: one value per row, or one value for all `rows` rows."""
         values = as_numbers(y, "y")
         if values.ndim and values.shape[0] != rows:
             raise ValueError(f"X has {rows} rows but y has shape {values.shape}; give one y per row, or one number.")
         return values
 
     def y_samples(self, key: Array, X: ArrayLike, samples: int) -> Array:
-        """Joint draws of observations."""
+        """Draw joint samples of y."""
         first, second = jax.random.split(key)
         with self._computing(X):
             return self.likelihood.sample(second, self.f_samples(first, X, samples))
 
     def y_mean(self, X: ArrayLike) -> Array:
-        """E[y | X]."""
+        """Return E[y | X] per row."""
         return y_mean(self.likelihood, *self.f(X))
 
     def y_var(self, X: ArrayLike) -> Array:
-        """Var[y | X]."""
+        """Return Var[y | X] per row."""
         return y_moments(self.likelihood, *self.f(X))[1]
 
     def probability(self, X: ArrayLike) -> Array:
-        """P(y = 1 | X) for a two-class likelihood."""
+        """Return P(y = 1 | X) per row for a two-class likelihood."""
         return probability(self.likelihood, *self.f(X))
 
     def log_density(self, X: ArrayLike, y: ArrayLike) -> Array:
-        """log p(y | X) of each row."""
+        """Return log p(y | X) per row."""
         mean, var = self.f(X)
         values = self._values(y, len(mean))
         if known(values):
@@ -325,28 +331,29 @@ class Posterior(Process):
         return log_density(self.likelihood, mean, var, values)
 
     def y_cdf(self, X: ArrayLike, y: ArrayLike) -> Array:
-        """P(Y ≤ y | X) of each row."""
+        """Return P(Y ≤ y | X) per row."""
         mean, var = self.f(X)
         return y_cdf(self.likelihood, mean, var, self._values(y, len(mean)))
 
     def quantile(self, X: ArrayLike, level: ArrayLike) -> Array:
-        """The `level` quantile of y at each row; for counts it is the smallest whole number that reaches the level.
+        """Return the `level` quantile of y per row; for counts, the smallest whole number that reaches the level.
 
-        For an array of levels the result has one row per level and one column per row of X.  The likelihood needs
-        `cdf`, and no more.
+        For an array of levels, the result has one row per level and one column per row of X.  The likelihood must
+        define `cdf`.
         """
         return y_quantile(self.likelihood, *self.f(X), level)
 
 
 def posterior(model: Model, data: Data, sites: Sites) -> Posterior:
-    """q(f) = prior × sites, ready for prediction.  On a processor it holds NumPy arrays, in double precision."""
+    """Return q(f) ∝ prior × sites for prediction; on the CPU it holds NumPy arrays in double precision."""
     check(model, data, sites, needs_sites=True)
     if model.prior.host and on_host(model, data, sites):
         with working_precision():
             return _posterior(*to_host((model, data, sites)))
     if is_spread(data):
         with working_precision():
-            return whole(_traced_posterior(model, data, sites))  # it is small: every process predicts by itself
+            # The posterior is small: every process holds a copy and predicts by itself.
+            return whole(_traced_posterior(model, data, sites))
     return _posterior(model, jax.tree.map(jnp.asarray, data), sites)
 
 

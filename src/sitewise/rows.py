@@ -1,6 +1,7 @@
-"""The elementwise part of inference, evidence and gradient: functions of (likelihood, data, q, sites) row by row.
+"""Row-wise evaluation of inference, evidence and gradient: functions of (likelihood, data, q, sites) per row.
 
-`on_rows` evaluates such a function: inline in a traced program, or by compiled programs of a fixed length (`rowwise`).
+`on_rows` evaluates a row-wise function: inline in a traced program, or by compiled programs for a fixed number of rows
+(`rowwise`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sitewise.priors import Marginals
 from sitewise.sites import Sites
 
 Values = tuple[Array, ...]
-# (settings, likelihood, data, q, sites, more rows) → arrays of rows, and sums over rows
+# (settings, likelihood, data, q, sites, further arrays of rows) → arrays of rows, and sums over rows
 Function = Callable[..., tuple[Values, Values]]
 
 
@@ -34,42 +35,42 @@ def on_rows(
     *more: Any,
     piece: int = 0,
 ) -> tuple[Values, Values]:
-    """function(settings, likelihood, data, q, sites, *more), which must be a function of rows.
+    """Return function(settings, likelihood, data, q, sites, *more) for a row-wise function.
 
-    All of its arrays have the rows on the last axis; each sum is the sum of what the rows contribute, and of q.log_z.
-    `piece` is that of `rowwise.apply`.
+    All arrays have the rows on the last axis.  Each sum is the sum of the contributions of the rows and of q.log_z.
+    `piece` is the number of rows per program, as in `rowwise.apply`.
     """
     if not is_host(q.mean, sites.nat1, data.weight, *jax.tree.leaves(likelihood)):
         return function(settings, likelihood, data, q, sites, *more)
-    # A sum over rows may contain log_z once: it is given to the first row, as the sum of all.
+    # A sum over rows may contain log_z once: log_z is assigned to the first row, and the other rows have 0.
     first = np.zeros((2, data.rows))
     first[0], first[1, 0] = data.weight, q.log_z
     rows = (first, np.moveaxis(data.y, 0, -1), q.rows(), tuple(sites), more)
-    return rowwise.apply(_inner, (function, settings, type(q), data.fractional), likelihood, rows, piece)
+    return rowwise.apply(_apply_to_rows, (function, settings, type(q), data.fractional), likelihood, rows, piece)
 
 
 def of_each_row(
     function: Callable[..., Values], settings: Hashable, shared: Any, *tables: Any, piece: int = 0
 ) -> Values:
-    """function(settings, shared, *tables): tables and results have the rows on their first axis."""
+    """Return function(settings, shared, *tables); tables and results have the rows on their first axis."""
     if not is_host(*tables, *jax.tree.leaves(shared)):
         return function(settings, shared, *tables)
     rows = tuple(np.moveaxis(table, 0, -1) for table in tables)
-    values, _ = rowwise.apply(_rows_first, (function, settings), shared, rows, piece)
+    values, _ = rowwise.apply(_apply_rows_first, (function, settings), shared, rows, piece)
     return tuple(np.moveaxis(value, -1, 0) for value in values)
 
 
-def _rows_first(settings: Any, shared: Any, rows: Any) -> tuple[Values, Values]:
+def _apply_rows_first(settings: Any, shared: Any, rows: Any) -> tuple[Values, Values]:
     function, own = settings
     values = function(own, shared, *(jnp.moveaxis(row, -1, 0) for row in rows))
     return tuple(jnp.moveaxis(value, 0, -1) for value in values), ()
 
 
-def _inner(settings: Any, likelihood: Likelihood, rows: Any) -> tuple[Values, Values]:
+def _apply_to_rows(settings: Any, likelihood: Likelihood, rows: Any) -> tuple[Values, Values]:
     function, own, kind, fractional = settings
     (weight, log_z), y, q_rows, sites, more = rows
     data = Data(jnp.zeros((weight.shape[0], 0)), jnp.moveaxis(y, -1, 0), weight, fractional=fractional)
     if fractional:
-        # `rowwise` fills up with copies of a row, of whose site q may hold less than a whole cavity takes away.
+        # `rowwise` pads with copies of a row.  Their site is set to 0, as q may not contain a whole site to divide out.
         sites = tuple(jnp.where(weight > 0, site, 0.0) for site in sites)
     return function(own, likelihood, data, kind.of_rows(q_rows, jnp.sum(log_z)), Sites(*sites), *more)

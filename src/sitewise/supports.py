@@ -1,12 +1,12 @@
-"""The values that a parameter may take, and how they become unconstrained numbers.
+"""Supports of parameters: possible values (positive, bounded, simplex, ordered) and maps to unconstrained numbers.
 
-A *support* is a set of values with a smooth one-to-one map to all real numbers, the *raw* values r.  With θ(r) its
-inverse (`backward`), the laws are
+A *support* is a set of values with a smooth one-to-one map to all real numbers, the *raw* values r.  With the inverse
+map θ(r) (`backward`), the laws are
 
     backward(forward(θ)) = θ,    pull(r, θ̄) = (∂θ/∂r)ᵀ θ̄,    log_volume(r) = log |det ∂θ/∂r|
 
-(a simplex has one raw value less than it has values; its volume is that of all values but the last).  Supports are
-plain values, so that they can be part of a compilation key; the maps take NumPy or JAX arrays.
+(A simplex of K values has K − 1 raw values; its volume is the volume of the first K − 1 values.)  Supports are hashable
+and can be part of a compilation key.  The maps take NumPy or JAX arrays.
 """
 
 from __future__ import annotations
@@ -22,60 +22,60 @@ from sitewise.arrays.engine import Array, namespace
 
 __all__ = ["Bounded", "Ordered", "Positive", "Real", "Simplex", "Support"]
 
-_POSITIVE = (1e-5, 1e6)  # limits of positive values, and of the gaps between ordered ones
-_RATIO = 1e6  # the largest between a value of a simplex and the last one
-_MARGIN = 1e-6  # of an interval, as a share of its width: how near its ends a bounded value may come
-_END = 1e-4  # the same, of what counts as having ended there
+_POSITIVE_BOUNDS = (1e-5, 1e6)  # default bounds of positive values, and of the gaps between ordered values
+_MAX_SIMPLEX_RATIO = 1e6  # of a value to the last value
+_BOUND_MARGIN = 1e-6  # smallest distance of a bounded value from an end of its interval, as a share of the width
+_END_MARGIN = 1e-4  # distance, as a share of the width, below which a bounded value counts as being at the end
 
 _TRANSFORMS = ("log", "softplus")
 
 
 class Support:
-    """What all supports have."""
+    """Base class of supports."""
 
     def problem(self, value: np.ndarray) -> str:
-        """What is wrong with these values, as in "must be positive"; empty if nothing is."""
+        """Describe what is wrong with values, as in "must be positive"; empty if they are valid."""
         raise NotImplementedError
 
     def raw_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of the raw values, given that of the values."""
+        """Return the shape of the raw values, given the shape of the values."""
         return shape
 
     def forward(self, value: Array) -> Array:
-        """The raw values."""
+        """Return the raw values r(θ)."""
         raise NotImplementedError
 
     def backward(self, raw: Array) -> Array:
-        """The values."""
+        """Return the values θ(r)."""
         raise NotImplementedError
 
     def pull(self, raw: Array, bar: Array) -> Array:
-        """The cotangent of the raw values, given that of the values."""
+        """Return the cotangent of the raw values, given the cotangent `bar` of the values."""
         raise NotImplementedError
 
     def log_volume(self, raw: Array) -> Array:
-        """log |det ∂θ/∂r|, one number."""
+        """Return log |det ∂θ/∂r|, one number."""
         raise NotImplementedError
 
     def log_flat(self, raw: Array) -> Array:
-        """The log density of the raw values where θ has no prior of its own: θ is uniform."""
+        """Return the log density of the raw values if θ has no prior: by default, θ is uniform."""
         return self.log_volume(raw)
 
     def limits(self, name: str, shape: tuple[int, ...], given: tuple[float, float] | None) -> np.ndarray:
-        """(low, high) of every raw value, from the bounds that a user gave for the values of the parameter `name`."""
+        """Return (low, high) per raw value, from the bounds `given` for the values of the parameter `name`."""
         raise NotImplementedError
 
     def labels(self, name: str, shape: tuple[int, ...]) -> list[str]:
-        """A name for every raw value."""
+        """Return one name per raw value."""
         return [name] if shape == () else [f"{name}[{i}]" for i in range(int(np.prod(shape, dtype=int)))]
 
     def at_end(self, raw: np.ndarray) -> np.ndarray:
-        """Which raw values are so large that θ is at an end of its support."""
+        """Return which raw values are so large that θ is at an end of its support."""
         return np.zeros(np.shape(raw), bool)
 
 
-def _pair(name: str, given: Any, default: tuple[float, float]) -> tuple[float, float]:
-    """Bounds as two numbers in the right order."""
+def _checked_bounds(name: str, given: Any, default: tuple[float, float]) -> tuple[float, float]:
+    """Return bounds as two numbers low < high; raise ValueError if they are not."""
     try:
         low, high = default if given is None else map(float, given)
     except (TypeError, ValueError):
@@ -85,19 +85,19 @@ def _pair(name: str, given: Any, default: tuple[float, float]) -> tuple[float, f
     return low, high
 
 
-def _rows(pair: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
-    """The same (low, high) for every raw value."""
+def _repeated(pair: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the same (low, high) for every raw value."""
     return np.tile(np.asarray(pair, float), (int(np.prod(shape, dtype=int)), 1))
 
 
 def _log_logistic(raw: Array) -> Array:
-    """log 1/(1 + e⁻ʳ), accurate and finite for all r."""
+    """Return log 1/(1 + e⁻ʳ), accurate and finite for all r."""
     return -namespace(raw).logaddexp(-raw, 0.0)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Real(Support):
-    """All numbers, as they are."""
+    """All real numbers: θ = r."""
 
     def __repr__(self) -> str:
         return "real"
@@ -118,12 +118,12 @@ class Real(Support):
         return namespace(raw).zeros(())
 
     def limits(self, name: str, shape: tuple[int, ...], given: tuple[float, float] | None) -> np.ndarray:
-        return _rows(_pair(name, given, (-np.inf, np.inf)), shape)
+        return _repeated(_checked_bounds(name, given, (-np.inf, np.inf)), shape)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Positive(Support):
-    """(0, ∞): θ = eʳ, or θ = log(1 + eʳ) with transform="softplus".  Without a prior log θ is uniform."""
+    """(0, ∞): θ = eʳ, or θ = log(1 + eʳ) with transform="softplus".  Without a prior, log θ is uniform."""
 
     transform: str = "log"
 
@@ -159,10 +159,10 @@ class Positive(Support):
         return xp.zeros(()) if self.transform == "log" else self.log_volume(raw) - xp.sum(xp.log(self.backward(raw)))
 
     def limits(self, name: str, shape: tuple[int, ...], given: tuple[float, float] | None) -> np.ndarray:
-        low, high = _pair(name, given, _POSITIVE)
+        low, high = _checked_bounds(name, given, _POSITIVE_BOUNDS)
         if low < 0 or high <= 0:
-            raise ValueError(f"{name} is positive, and its bounds are not logarithms; give positive ones, not {given}.")
-        return _rows(self.forward(np.array([max(low, 1e-300), high])), shape)
+            raise ValueError(f"{name} is positive; give bounds in its own units, not as logarithms; got {given}.")
+        return _repeated(self.forward(np.array([max(low, 1e-300), high])), shape)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -200,40 +200,40 @@ class Bounded(Support):
         return namespace(raw).sum(self._log_slope(raw))
 
     def limits(self, name: str, shape: tuple[int, ...], given: tuple[float, float] | None) -> np.ndarray:
-        low, high = _pair(name, given, (self.low, self.high))
-        margin = _MARGIN * (self.high - self.low)
+        low, high = _checked_bounds(name, given, (self.low, self.high))
+        margin = _BOUND_MARGIN * (self.high - self.low)
         low, high = max(low, self.low + margin), min(high, self.high - margin)
         if not low < high:
             raise ValueError(f"The bounds of {name} must overlap ({self.low:g}, {self.high:g}), got {given}.")
-        return _rows(self.forward(np.array([low, high])), shape)
+        return _repeated(self.forward(np.array([low, high])), shape)
 
     def at_end(self, raw: np.ndarray) -> np.ndarray:
-        # The slope in r vanishes at an end, so that a search that runs towards it settles before it arrives.
-        return np.abs(raw) > np.log(1 / _END)
+        # The slope in r vanishes at an end: a search towards the end stops before it arrives there.
+        return np.abs(raw) > np.log(1 / _END_MARGIN)
 
 
-class _Listed(Support):
-    """Supports of the values along the last axis, which take no bounds."""
+class _LastAxis(Support):
+    """Base class of supports that constrain the values along the last axis jointly; they take no bounds."""
 
     def _limits(self, shape: tuple[int, ...]) -> np.ndarray:
         raise NotImplementedError
 
     def limits(self, name: str, shape: tuple[int, ...], given: tuple[float, float] | None) -> np.ndarray:
         if given is not None:
-            raise ValueError(f"{name} is {self!r} and takes no bounds; give it a prior, or fix it.")
+            raise ValueError(f"{name} is {self!r} and takes no bounds; give it a prior, or hold it fixed.")
         return self._limits(shape)
 
-    def _each(self, name: str, shape: tuple[int, ...]) -> list[list[str]]:
-        """The names of the values, one list after the other."""
+    def _labels_by_list(self, name: str, shape: tuple[int, ...]) -> list[list[str]]:
+        """Return the names of the values, one list per last axis."""
         names = super().labels(name, shape)
         return [names[i : i + shape[-1]] for i in range(0, len(names), shape[-1])]
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Simplex(_Listed):
-    """Positive values that add up to one along the last axis: r_k = log(θ_k / θ_K), k < K.
+class Simplex(_LastAxis):
+    """Positive values that sum to one along the last axis: r_k = log(θ_k / θ_K), k < K.
 
-    |∂θ/∂r| is the product of all θ_k, so that the uniform distribution on the simplex has the density Π θ_k in r.
+    |∂θ/∂r| is the product of all θ_k: the uniform distribution on the simplex has the density Π θ_k in r.
     """
 
     def __repr__(self) -> str:
@@ -241,7 +241,7 @@ class Simplex(_Listed):
 
     def problem(self, value: np.ndarray) -> str:
         fine = value.ndim and np.all(value > 0) and np.allclose(value.sum(axis=-1), 1.0, rtol=0.0, atol=1e-6)
-        return "" if fine else "must be a list of positive numbers that add up to one"
+        return "" if fine else "must be a list of positive numbers that sum to one"
 
     def raw_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return (*shape[:-1], shape[-1] - 1)
@@ -267,14 +267,14 @@ class Simplex(_Listed):
         return namespace(raw).sum(self._logs(raw))
 
     def _limits(self, shape: tuple[int, ...]) -> np.ndarray:
-        return _rows(np.log([1 / _RATIO, _RATIO]), self.raw_shape(shape))
+        return _repeated(np.log([1 / _MAX_SIMPLEX_RATIO, _MAX_SIMPLEX_RATIO]), self.raw_shape(shape))
 
     def labels(self, name: str, shape: tuple[int, ...]) -> list[str]:
-        return [f"{value}/{row[-1]}" for row in self._each(name, shape) for value in row[:-1]]
+        return [f"{value}/{row[-1]}" for row in self._labels_by_list(name, shape) for value in row[:-1]]
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Ordered(_Listed):
+class Ordered(_LastAxis):
     """Increasing values along the last axis: r_1 = θ_1, r_k = log(θ_k − θ_{k−1})."""
 
     def __repr__(self) -> str:
@@ -301,10 +301,10 @@ class Ordered(_Listed):
         return namespace(raw).sum(raw[..., 1:])
 
     def _limits(self, shape: tuple[int, ...]) -> np.ndarray:
-        out = _rows(np.log(_POSITIVE), shape).reshape(*shape, 2)
+        out = _repeated(np.log(_POSITIVE_BOUNDS), shape).reshape(*shape, 2)
         out[..., 0, :] = -np.inf, np.inf
         return out.reshape(-1, 2)
 
     def labels(self, name: str, shape: tuple[int, ...]) -> list[str]:
-        rows = self._each(name, shape)
+        rows = self._labels_by_list(name, shape)
         return [label for row in rows for label in (row[0], *(f"{b}-{a}" for a, b in itertools.pairwise(row)))]

@@ -1,11 +1,12 @@
 """Evidence surfaces: an evidence at every point of a (lengthscale, magnitude) grid.
 
-Every point has its own outcome.  Where the likelihood
-is log-concave, Laplace and VI have one solution for every θ (and EP is not known to have others).  A point then starts
-from sites that are extrapolated from the three rows before it: log prec and nat1/√prec continue along a parabola in
-log σ (for large σ, where the posterior only grows with the prior, they are straight lines).  A point that does not
-converge from there starts again from the likelihood's own sites, as all points do where the likelihood is not
-log-concave: values do not depend on the grid.
+Every point has its own outcome, and its value does not depend on the grid.
+
+If the likelihood is log-concave, Laplace and VI have one solution for every θ (and EP is not known to have others).
+Each point then starts from sites extrapolated from the three rows before it: log prec and nat1/√prec continue along a
+parabola in log σ.  (For large σ, where the posterior only grows with the prior, they are straight lines.)  If this does
+not converge, the point starts again from the starting sites of the likelihood.  Points of likelihoods that are not
+log-concave always start from the starting sites.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from sitewise.types import Outcome
 
 
 class Surface(NamedTuple):
-    """Arrays of shape (len(log_sigma), len(log_lengthscale))."""
+    """Evidence, outcome code, steps and residual, of shape (len(log_sigma), len(log_lengthscale))."""
 
     evidence: np.ndarray
     code: np.ndarray
@@ -47,18 +48,18 @@ class Surface(NamedTuple):
     residual: np.ndarray
 
 
-# The ELBO at VI's sites and EP's evidence at its own are stationary in the sites: an error of 5e-4 in these, in units
-# of the marginal, is an error of 1e-9 per row in the evidence at most points, and of 1e-6 at the worst point
+# The ELBO at VI's sites and EP's evidence at EP's sites are stationary in the sites.  An error of 5e-4 in the sites, in
+# units of the marginal, causes an error of 1e-9 per row in the evidence at most points, and of 1e-6 at the worst point
 # (ionosphere's grid).
 _STATIONARY_TOL = 5e-4
-_MAX_CHANGE = 3.0  # the largest change of log prec by extrapolation
-_ROWS_USED = 3  # rows from which sites are extrapolated
+_MAX_LOG_PREC_CHANGE = 3.0  # by extrapolation
+_EXTRAPOLATED_ROWS = 3  # previous rows of the grid from which sites are extrapolated
 
 _Row = tuple[Any, Any, Any, Any]  # the fields of `Surface` for one σ
 
 
 def _with_tolerance(method: Inference, evidence: Evidence) -> Inference:
-    """The method with the tolerance that this evidence needs, unless the caller has set one."""
+    """Return the method with the tolerance that this evidence requires, unless the caller has set a tolerance."""
     if isinstance(method, EP):
         stationary = evidence.terms is ep.terms and evidence.power == method.power
     else:
@@ -76,11 +77,11 @@ def _point(
     log_l: Array,
     start: Sites,
 ) -> tuple[_Row, Sites]:
-    """The fields of `Surface` at one point, and its sites."""
+    """Return the fields of `Surface` at one point, and its sites."""
     xp = namespace(log_l, log_sigma)
     prior = FullPrior(kernel(lengthscale=xp.exp(log_l), variance=xp.exp(2 * log_sigma)))
     found, solution, *_ = iterate(method, likelihood, prior.gram(data.X), data, start, evidence is laplace)
-    # VI has computed its bound already.
+    # VI has already computed the ELBO.
     known = isinstance(method, VI) and evidence is elbo
     value = found.merit if known else evidence.on_marginals(likelihood, data, found.q, solution.sites)
     return (value, solution.code, solution.stats.steps, solution.stats.residual), solution.sites
@@ -111,7 +112,7 @@ def _row(
     log_ls: np.ndarray,
     starts: Sites,
 ) -> tuple[_Row, Sites]:
-    """One row of the grid."""
+    """Return the fields of `Surface` for one row of the grid, and its sites."""
     if not is_host(*jax.tree.leaves((likelihood, data))):
         return _traced_row(method, evidence, kernel, likelihood, data, log_sigma, jnp.asarray(log_ls), starts)
     point = functools.partial(_point, method, evidence, kernel, likelihood, data, np.float64(log_sigma))
@@ -120,18 +121,18 @@ def _row(
 
 
 def _lagrange_weights(known: np.ndarray, value: float) -> np.ndarray:
-    """Weights with which values at `known` give the value of their interpolating polynomial at `value`."""
+    """Return the weights of the values at `known` in their interpolating polynomial at `value`."""
     gaps = known[:, None] - known[None, :] + np.eye(len(known))
     return np.prod(np.where(np.eye(len(known), dtype=bool), 1.0, value - known[None, :]) / gaps, axis=1)
 
 
 def _extrapolated(previous: list[Sites], weights: np.ndarray) -> Sites:
-    """The sites of the next row, extrapolated from those of the last rows."""
+    """Return sites for the next row of the grid, extrapolated from the sites of the previous rows."""
     last = previous[-1]
     seen = np.all(np.stack([s.prec > 0 for s in previous]), axis=0)
     logs = [np.log(np.where(seen, s.prec, 1.0)) for s in previous]
     change = sum(w * log for w, log in zip(weights, logs, strict=True)) - logs[-1]
-    log_prec = logs[-1] + np.clip(change, -_MAX_CHANGE, _MAX_CHANGE)
+    log_prec = logs[-1] + np.clip(change, -_MAX_LOG_PREC_CHANGE, _MAX_LOG_PREC_CHANGE)
     ratio = sum(w * s.nat1 * np.exp(-0.5 * log) for w, s, log in zip(weights, previous, logs, strict=True))
     return Sites(np.where(seen, ratio * np.exp(0.5 * log_prec), last.nat1), np.where(seen, np.exp(log_prec), last.prec))
 
@@ -147,7 +148,7 @@ def evidence_surface(
     kernel: type[Stationary] = Matern52,
     done: Callable[[Surface], None] | None = None,
 ) -> Surface:
-    """θ ↦ evidence(θ, λ*(θ)) on the grid; `done` is called with each row of constant σ as it is finished."""
+    """Compute evidence(θ, λ*(θ)) on the grid; `done` is called with each finished row of constant σ."""
     likelihood = BernoulliProbit() if likelihood is None else likelihood
     if not (isinstance(kernel, type) and issubclass(kernel, Stationary)):
         raise ValueError(f"kernel must be the class of a stationary kernel, such as Matern52, got {kernel!r}.")
@@ -160,7 +161,7 @@ def evidence_surface(
         host = on_host(likelihood, data)
         likelihood = to_host(likelihood) if host else likelihood
         rows_of = to_host(data) if host else data.to_bucket()
-        own = jax.tree.map(lambda a: np.tile(a, (len(log_ls), 1)), first_sites(likelihood, rows_of))
+        default_starts = jax.tree.map(lambda a: np.tile(a, (len(log_ls), 1)), first_sites(likelihood, rows_of))
 
         def solve(value: float, starts: Sites) -> tuple[_Row, Sites]:
             found = _row(method, evidence, kernel, likelihood, rows_of, float(value), log_ls, starts)
@@ -170,22 +171,22 @@ def evidence_surface(
             for i, value in enumerate(log_sigma):
                 known = np.asarray(log_sigma[i - len(previous) : i], float)
                 if len(previous) < 2 or len(set(known)) < len(known):
-                    starts = previous[-1] if previous else own
+                    starts = previous[-1] if previous else default_starts
                 else:
                     starts = _extrapolated(previous, _lagrange_weights(known, value))
                 row, sites = solve(value, starts)
                 failed = np.asarray(row[1]) != Outcome.CONVERGED
                 if previous and np.any(failed):
                     pick = functools.partial(_where_first, failed)
-                    row, sites = jax.tree.map(pick, solve(value, own), (row, sites))
+                    row, sites = jax.tree.map(pick, solve(value, default_starts), (row, sites))
                 rows.append(row)
                 if likelihood.log_concave:
-                    previous = [*previous[1 - _ROWS_USED :], sites]
+                    previous = [*previous[1 - _EXTRAPOLATED_ROWS :], sites]
                 if done is not None:
                     done(Surface(*rows[-1]))
     return Surface(*(np.stack(column) for column in zip(*rows, strict=True)))
 
 
 def _where_first(flags: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a where the flag of the first axis is set, else b."""
+    """Return a where the flag of the first axis is set, else b."""
     return np.where(flags.reshape((-1,) + (1,) * (a.ndim - 1)), a, b)

@@ -1,9 +1,8 @@
-"""Immutable values that JAX can trace, and the outcomes a computation can have.
+"""Modules (frozen dataclasses registered as JAX pytrees), fields for parameters, and outcomes of iterations.
 
-The values that the library passes between its parts are frozen dataclasses registered as
-JAX pytrees (decision 001).  A field is either *data* (arrays, other modules: traced) or
-*static* (settings: part of the compilation key).  A data field may be a *parameter*; then
-its metadata says which values it may take (`supports`), and `parameters` can train it.
+Models, kernels, likelihoods and data are modules (decision 001).  A field is either *data* (arrays, other modules:
+traced) or *static* (settings: part of the compilation key).  A data field may be a *parameter*: its metadata holds the
+support, the set of its possible values (`supports`), and `parameters` can train it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ T = TypeVar("T")
 if TYPE_CHECKING:
 
     class ArrayField:
-        """The type of a data field: a caller may pass anything array-like, and whoever reads it gets an array."""
+        """Type of a data field: accepts any array-like value when set, and is an array when read."""
 
         def __get__(self, owner: object, kind: type | None = None) -> Any: ...
 
@@ -35,35 +34,35 @@ else:
 
 
 def static(default: Any = dataclasses.MISSING, **kwargs: Any) -> Any:
-    """A setting: hashable, fixed at compile time, never trained."""
+    """Declare a setting: hashable, fixed at compile time, never trained."""
     return dataclasses.field(default=default, metadata={"static": True}, **kwargs)
 
 
 def positive(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
-    """A parameter with values in (0, ∞); with train=False it is held constant unless it is trained by name."""
+    """Declare a parameter with values in (0, ∞); with train=False it is held fixed unless trained by name."""
     return _parameter(Positive(), default, train)
 
 
 def real(default: Any = dataclasses.MISSING, train: bool = True, prior: Any = None) -> Any:
-    """A parameter with real values; with train=False it is held constant unless it is trained by name.
+    """Declare a parameter with real values; `train` as for `positive`.
 
-    It is learned with the `prior`, if it has one, unless the learner is given another.
+    `prior` is the default prior of the parameter in learning.
     """
     return _parameter(Real(), default, train, prior)
 
 
 def bounded(low: float, high: float, default: Any = dataclasses.MISSING, train: bool = True) -> Any:
-    """A parameter with values in (low, high), the ends excluded; `train` as for `positive`."""
+    """Declare a parameter with values in (low, high), the ends excluded; `train` as for `positive`."""
     return _parameter(Bounded(float(low), float(high)), default, train)
 
 
 def simplex(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
-    """A list of positive parameters that add up to one, such as shares; `train` as for `positive`."""
+    """Declare a list of positive parameters that sum to one, such as shares; `train` as for `positive`."""
     return _parameter(Simplex(), default, train)
 
 
 def ordered(default: Any = dataclasses.MISSING, train: bool = True) -> Any:
-    """A list of parameters in increasing order, such as cut points; `train` as for `positive`."""
+    """Declare a list of parameters in increasing order, such as cut points; `train` as for `positive`."""
     return _parameter(Ordered(), default, train)
 
 
@@ -72,22 +71,22 @@ def _parameter(support: Support, default: Any, train: bool, prior: Any = None) -
 
 
 def fixed(default: Any = dataclasses.MISSING) -> Any:
-    """Arrays or modules that are data and not parameters."""
+    """Declare a field of arrays or modules that are data and not parameters."""
     return dataclasses.field(default=default, metadata={})
 
 
 class Module:
-    """Base of modules with parameters: numbers given for them are converted to float64 arrays.
+    """Base class of modules with parameters: numbers are checked and converted to float64 NumPy arrays.
 
-    These are NumPy arrays and not JAX arrays: a value keeps its sixteen digits whatever
-    precision the caller's program uses, and no compilation depends on it.
+    NumPy arrays, unlike JAX arrays, keep double precision in programs with single precision, and no compilation depends
+    on their values.
     """
 
     def __post_init__(self) -> None:
         for f in _fields(self):
             support = f.metadata.get("support")
             value = getattr(self, f.name)
-            # Under a caller's trace a value may be a tracer, which is not checked.
+            # Under a JAX trace a value may be a tracer, which cannot be checked.
             if support is None or not isinstance(value, int | float | list | tuple | np.ndarray | np.generic):
                 continue
             value = np.asarray(value, dtype=np.float64)
@@ -102,7 +101,7 @@ class Module:
 
 
 def _fields(obj: Any) -> tuple[dataclasses.Field[Any], ...]:
-    """The fields of a module, whose type does not say that it is a dataclass."""
+    """Return the fields of a module; its type does not show that it is a dataclass."""
     return dataclasses.fields(obj)
 
 
@@ -114,7 +113,7 @@ def _short(value: Any) -> str:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static, positive, real, bounded, simplex, ordered, fixed))
 def module(cls: type[T]) -> type[T]:
-    """Make `cls` a frozen dataclass and a pytree."""
+    """Class decorator: make `cls` a frozen dataclass and a JAX pytree."""
     cls = dataclasses.dataclass(frozen=True, eq=False, repr=not issubclass(cls, Module))(cls)
     names: dict[bool, list[str]] = {False: [], True: []}
     for f in _fields(cls):
@@ -124,10 +123,10 @@ def module(cls: type[T]) -> type[T]:
 
 
 def _register(cls: type, data: tuple[str, ...], settings: tuple[str, ...]) -> None:
-    """Make `cls` a pytree node whose structure differs from that of every other class.
+    """Register `cls` as a pytree node whose structure differs from the structure of every other class.
 
-    Not `jax.tree_util.register_dataclass`: the structures it makes compare equal for different classes with equal
-    settings (seen in jaxlib 0.10.2), so that a program compiled for one kernel may run for another without an error.
+    `jax.tree_util.register_dataclass` is not used: its structures compare equal for different classes with equal
+    settings (seen in jaxlib 0.10.2), and a program compiled for one kernel could run for another without an error.
     """
 
     def parts(obj: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -138,7 +137,7 @@ def _register(cls: type, data: tuple[str, ...], settings: tuple[str, ...]) -> No
         return tuple((jax.tree_util.GetAttrKey(n), v) for n, v in zip(data, values, strict=True)), aux
 
     def rebuild(aux: tuple[Any, ...], values: Iterable[Any]) -> Any:
-        # Without `__init__`: JAX puts tracers, cotangents and placeholders here, which need not be valid values.
+        # Without `__init__` and its checks: JAX passes tracers, cotangents and placeholders, which may be invalid.
         obj: Any = object.__new__(cls)
         for name, value in zip((*data, *settings), (*values, *aux), strict=True):
             object.__setattr__(obj, name, value)
@@ -148,7 +147,7 @@ def _register(cls: type, data: tuple[str, ...], settings: tuple[str, ...]) -> No
 
 
 def replace(obj: T, **changes: Any) -> T:
-    """`dataclasses.replace` without the checks of `__post_init__`, so that it works under a JAX trace."""
+    """Return a copy with changed fields, as `dataclasses.replace` without `__post_init__`; works under a JAX trace."""
     new = object.__new__(type(obj))
     for f in _fields(obj):
         object.__setattr__(new, f.name, changes.pop(f.name, getattr(obj, f.name)))
@@ -158,16 +157,16 @@ def replace(obj: T, **changes: Any) -> T:
 
 
 def precedes(cls: type, first: str, second: str) -> bool:
-    """Whether `first` is defined by a class that comes before the one that defines `second`.
+    """Return whether `first` is defined by a more derived class than `second` in the method resolution order.
 
-    Then `second`, which a base class wrote for its own `first`, does not belong to it.
+    If so, `second` was written for another implementation of `first` and does not match it.
     """
     order = [next(i for i, kind in enumerate(cls.__mro__) if name in kind.__dict__) for name in (first, second)]
     return order[0] < order[1]
 
 
 class Outcome(enum.IntEnum):
-    """How an iteration ended.  `advice` says what to do about it."""
+    """How an iteration ended; `advice` describes the outcome and what to do."""
 
     CONVERGED = 0
     STEP_CAP = 1
@@ -183,57 +182,56 @@ class Outcome(enum.IntEnum):
 
     @property
     def settled(self) -> bool:
-        """Whether the iteration ended at a fixed point, so that another attempt would change nothing."""
+        """Whether the iteration ended at a fixed point; another attempt would change nothing."""
         return self in (Outcome.CONVERGED, Outcome.IMPRECISE)
 
     @property
     def advice(self) -> str:
-        """What happened and what to do, in the terms of the library's functions."""
+        """Outcome and what to do, for users of the library's functions."""
         return self.advice_for("library")
 
     def advice_for(self, caller: str) -> str:
-        """The same for a caller of the "library" or of an "estimator", who sets other things."""
+        """Return the outcome and what to do, for users of the "library" or of an "estimator", whose settings differ."""
         what, *remedies = _ADVICE[self]
         return f"{what} {remedies[_CALLERS.index(caller)]}" if remedies else what
 
 
 _CALLERS = ("library", "estimator")
-# What happened; what to do about it with the library's functions, and with an estimator, which has no choice of
-# precision and whose settings have other names.
+# Outcome; what to do for users of the library's functions; what to do for users of an estimator, which always computes
+# in double precision and whose settings have other names.
 _ADVICE: dict[Outcome, tuple[str, ...]] = {
-    Outcome.CONVERGED: ("The undamped update moves no site by more than the tolerance.",),
+    Outcome.CONVERGED: ("Converged: a full update changes no site by more than the tolerance.",),
     Outcome.STEP_CAP: (
-        "The iteration ran out of steps before the sites settled.",
-        "Raise max_steps, start from the sites of a neighbouring model, or use a smaller damping.",
-        "Scale the inputs, set bounds or priors for the kernel, or use another method.",
+        "Not converged: the sites were still changing after the maximum number of steps.",
+        "Increase max_steps, start from the sites of a similar model, or use shorter steps, such as damping=0.2.",
+        "Scale the inputs, set bounds or priors for the kernel parameters, or use another method.",
     ),
     Outcome.STALLED: (
-        "No step in the search direction improved the sites any more.",
-        "In float32 the precision does not suffice (use float64); otherwise the sites may be at the limit of what the "
-        "likelihood allows: look at the clipped sites, or try another inference method.",
-        "They may be at the limit of what the likelihood allows: try another method, bound the variance of the kernel, "
-        "or look for rows that contradict all others.",
+        "Not converged: no step in the search direction improved the sites.",
+        "In float32, use float64. In float64, check the number of clipped sites, whose precision was set to its lower "
+        "limit, or use another inference method.",
+        "Use another method, set an upper bound on the variance of the kernel, or look for outliers.",
     ),
     Outcome.NON_FINITE: (
-        "The model gave a number that is not finite at its starting point. Check the scales of the inputs against the "
-        "lengthscale, and the variance of the kernel.",
+        "The starting point gave a number that is not finite. Check that the lengthscale matches the scale of the "
+        "inputs, and that the variance of the kernel is neither tiny nor huge.",
     ),
     Outcome.FRACTIONAL: (
-        "EP did not converge, not even with damped steps; these are the sites of fractional EP, at half the power, "
-        "which did converge. They are a fair approximation.",
-        "Use VI for a method that converges here.",
-        "Use method 'vi' or 'hybrid', which converge here.",
+        "EP did not converge, not even with damped steps. The sites of fractional EP with half the power, which did "
+        "converge, are returned; they are usually a good approximation.",
+        "Use VI for a method that converges for this model.",
+        "Use method 'vi' or 'hybrid' for a method that converges for this model.",
     ),
     Outcome.IMPRECISE: (
-        "The sites have settled, but they are so precise compared with the prior that rounding may have changed "
-        "evidence and leave-one-out densities by more than 0.001 nats.",
-        "Use float64; if this is float64: rescale inputs, bound the variance of the kernel, or bound the noise from "
-        "below.",
-        "Scale the inputs, bound the variance of the kernel, or bound the noise from below.",
+        "Converged, but with limited precision: the data are so precise compared with the variance of the kernel that "
+        "rounding may have changed evidence and leave-one-out densities by more than 0.001 nats.",
+        "In float32, use float64. In float64, scale the inputs, set an upper bound on the variance of the kernel, or a "
+        "lower bound on the noise.",
+        "Scale the inputs, set an upper bound on the variance of the kernel, or a lower bound on the noise.",
     ),
     Outcome.NO_MAXIMUM: (
-        "Laplace's method found a point where the posterior density has no slope but which is no maximum, so that the "
-        "method has no approximation there.",
+        "Laplace's method found a stationary point of the posterior density that is no maximum, where the method does "
+        "not apply.",
         "Use EP or VI, or start from other sites.",
         "Use method 'ep', 'vi' or 'hybrid'.",
     ),

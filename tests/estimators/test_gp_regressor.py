@@ -101,7 +101,7 @@ def test_side_information_without_a_keyword_is_refused_in_words(X, values):
     class Pairs(likelihoods.Binomial):
         name, keywords = "", ()
 
-    with pytest.raises(ValueError, match="wants the columns successes, trials; use Model and Data"):
+    with pytest.raises(ValueError, match="needs the columns successes, trials in y; use Model and Data"):
         GPRegressor(likelihood=Pairs()).fit(X, values)
 
 

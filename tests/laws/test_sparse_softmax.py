@@ -178,7 +178,7 @@ def test_an_estimator_of_joint_classes(fitted, tmp_path):
 def test_what_it_cannot_do_is_said(data):
     with pytest.raises(ValueError, match="class_kernels='shared' with inducing inputs"):
         GPClassifier(n_inducing=5, multi_class="joint", class_kernels="own").fit(X, Y)
-    with pytest.raises(ValueError, match="which the classes of a Softmax share"):
+    with pytest.raises(ValueError, match="classes of a Softmax share one kernel"):
         Model.sparse([KERNEL] * 3, likelihoods.Softmax(3), X)
     with pytest.raises(ValueError, match="one latent function per row"):
         MiniBatch().fit(SPARSE, (X, Y))

@@ -115,7 +115,7 @@ def test_draws_at_a_bound_are_told_of(regression):
     low, high = np.quantile(samples.vectors, [0.1, 0.9])
     pressed = dataclasses.replace(samples, vectors=np.clip(samples.vectors, low, high), limits=np.array([[low, high]]))
     assert pressed.at_bound == ("kernel.variance",)
-    assert "Give it a prior" in pressed.summary()
+    assert "Give the parameter a prior" in pressed.summary()
 
 
 def test_unknown_prior_is_an_error(regression):

@@ -28,7 +28,7 @@ def wrong(change):
 FAULTS = {
     "one finite number per row": wrong(lambda t, data, q, s: t * jnp.nan),
     "must be elementwise": wrong(lambda t, data, q, s: t + 0.01 * jnp.mean(data.y)),
-    "not two copies": wrong(lambda t, data, q, s: t / data.weight.clip(1)),
+    "not equivalent to two copies": wrong(lambda t, data, q, s: t / data.weight.clip(1)),
     "the derivative in": wrong(lambda t, data, q, s: wrong_slope(t)),
     "log p(y) is": wrong(lambda t, data, q, s: t - 0.1),
 }

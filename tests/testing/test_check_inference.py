@@ -60,7 +60,7 @@ def _weighs_itself(self, t, likelihood, data, q, sites):
 
 
 FAULTS = {
-    "at the solution propose gives": {"propose": _only_propose},
+    "at the solution, propose gives": {"propose": _only_propose},
     "rows of weight 0 change": propose(_counts_rows),
     "a row of weight 2 has": propose(_weighs_itself),
     "solve ends": propose(lambda self, t, lik, d, q, s: Sites(t.nat1 + jnp.nan, t.prec)),
@@ -72,10 +72,10 @@ FAULTS = {
         "propose_with_merit": lambda self, *a: (self.propose(*a), VI.merit(self, *a) * 0 - jnp.sum(a[3].prec ** 2)),
     },
     "the implicit gradient is": propose(lambda self, t, lik, d, q, s: Sites(t.nat1, wrong_slope(t.prec))),
-    "halves of the rows add up to": {
+    "halves of the rows sum to": {
         "merit": lambda self, *a: VI.merit(self, *a) - 1e-3 * VI.merit(self, *a) ** 2 / 100,
     },
-    "likelihood's own factors": propose(_wrong_for_gaussian),
+    "factors of the likelihood": propose(_wrong_for_gaussian),
 }
 
 

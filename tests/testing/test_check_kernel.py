@@ -27,8 +27,8 @@ FAULTS = {
     "not finite": {"shape": lambda self, d2: jnp.log(-d2)},
     "differ": {"pairs": lambda self, A, B: Matern52().pairs(A, B) * (1 + A[:, :1])},
     "not the diagonal": {"diag": lambda self, A: jnp.full(A.shape[0], 2.0)},
-    "stands alone": {"pairs": lambda self, A, B: Matern52().pairs(A - jnp.mean(A, 0), B - jnp.mean(B, 0))},
-    "no covariance matrix": {"shape": lambda self, d2: jnp.where(d2 < 4, 1.0, 0.0)},
+    "only row of A": {"pairs": lambda self, A, B: Matern52().pairs(A - jnp.mean(A, 0), B - jnp.mean(B, 0))},
+    "not a covariance matrix": {"shape": lambda self, d2: jnp.where(d2 < 4, 1.0, 0.0)},
     "differences give": {"shape": lambda self, d2: jnp.exp(-0.5 * wrong_slope(d2))},
 }
 

@@ -42,8 +42,8 @@ FAULTS = [
     (["elementwise"], {"log_prob": lambda self, y, f: right.log_prob(y, f) - jnp.mean(f)}),
     (["must be elementwise"], {"log_prob": lambda self, y, f: jnp.sum(right.log_prob(y, f))}),
     (["positive, finite widths"], {"landmark": lambda self, y: (y, 0 * y)}),
-    (["a centre and a width per row"], {"landmark": lambda self, y: (jnp.zeros(()), jnp.ones(()))}),
-    (["refuses the y that was given"], {"check": no}),
+    (["one centre and one width per row"], {"landmark": lambda self, y: (jnp.zeros(()), jnp.ones(()))}),
+    (["refuses the given y"], {"check": no}),
     (["support must be one of"], {"support": "count"}),
     (["expected_log_prob is", "log_expected_prob is", "with power 0.5 is", "accepts y = 11"], {
         "expected_log_prob": lambda self, y, m, v: right.log_prob(y, m), "check": lambda self, y: None,
@@ -84,7 +84,7 @@ def test_false_claims_and_wrong_derivatives_are_found():
     class Concave(likelihoods.StudentT):
         log_concave = True
 
-    with pytest.raises(AssertionError, match="bends upwards"):
+    with pytest.raises(AssertionError, match="is convex"):
         check_likelihood(Concave(0.5), [0.5])
 
 

@@ -1,6 +1,7 @@
-"""Likelihoods p(y | f).  A new one is a file with `log_prob` and the class attributes of `Likelihood`, imported here.
+"""Likelihoods p(y | f).
 
-`BY_NAME` holds those that estimators and commands offer by name.
+To add a likelihood, write a file with a subclass of `Likelihood` that defines `log_prob` and the class attributes, and
+import the subclass here.  `BY_NAME` holds the likelihoods that estimators and commands offer by name.
 """
 
 from sitewise.likelihoods.asymmetric_laplace import AsymmetricLaplace

@@ -2,9 +2,9 @@
 
     p(y | f) = τ(1 − τ)/scale · exp(−ρ(y − f)/scale),    ρ(d) = d (τ − [d < 0]),    τ = quantile
 
-so that the largest p is the smallest pinball loss ρ.  log p is concave, has a kink at f = y and no curvature elsewhere:
-use VI, EP or the hybrid.  The noise is a working assumption, as Gaussian noise is in least squares: the latent function
-is the quantile, and the distribution of y around it is only as good as the assumption.
+Maximising p minimises the pinball loss ρ.  log p is concave, with a kink at f = y and no curvature elsewhere: use VI,
+EP or the hybrid.  The latent function is the quantile.  The noise is a working assumption, as Gaussian noise is in
+least squares, and predictive distributions of y depend on this assumption.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ from sitewise.types import ArrayField, module, positive, static
 
 @module
 class AsymmetricLaplace(Likelihood):
-    """`quantile` is a setting between 0 and 1; the scale is learned.  For ½ it is Laplace noise of twice the scale."""
+    """Asymmetric Laplace noise with a given `quantile` between 0 and 1 and a learned scale.
+
+    For quantile = ½ this is Laplace noise with twice the scale.
+    """
 
     scale: ArrayField = positive(default=1.0)
     quantile: float = static(default=0.5, kw_only=True)
 
     name: ClassVar[str] = "asymmetric_laplace"
-    about: ClassVar[str] = "a quantile of the values, the median unless a likelihood object says which"
+    about: ClassVar[str] = "a quantile of the values: the median, or the quantile given in a likelihood object"
     location_scale: ClassVar[bool] = True
     robust: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
@@ -42,7 +45,7 @@ class AsymmetricLaplace(Likelihood):
             raise ValueError(f"AsymmetricLaplace: quantile must be between 0 and 1, as in 0.9; got {self.quantile!r}.")
 
     def _rates(self) -> tuple[Array, Array]:
-        """At which p falls above f and below it."""
+        """Exponential rates at which p falls for y above f and for y below f."""
         return self.quantile / self.scale, (1 - self.quantile) / self.scale
 
     def _log_height(self) -> Array:
@@ -57,7 +60,7 @@ class AsymmetricLaplace(Likelihood):
         return y, jnp.broadcast_to(jnp.asarray(self.scale, y.dtype), y.shape)
 
     def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
-        """E ρ(d) = sφ(d₀/s) + d₀(Φ(d₀/s) − (1 − τ)) for d ~ N(d₀, s²)."""
+        """Closed form by E ρ(d) = sφ(d₀/s) + d₀(Φ(d₀/s) − (1 − τ)) for d ~ N(d₀, s²)."""
         if self.quadrature is not None:
             return super().expected_log_prob(y, mean, var)
         sd, d = jnp.sqrt(var), y - mean
@@ -65,7 +68,7 @@ class AsymmetricLaplace(Likelihood):
         return self._log_height() - loss / self.scale
 
     def _halves(self, d: Array, var: Array, power: Power = 1.0) -> tuple[Array, Array]:
-        """log E[e^{−ad}; d > 0] and log E[e^{bd}; d < 0] for d ~ N(d₀, s²), with a and b the rates times the power:
+        """Return log E[e^{−ad}; d > 0] and log E[e^{bd}; d < 0], d ~ N(d₀, s²), where a, b are the rates times `power`:
 
         a²s²/2 − a d₀ + log Φ(d₀/s − as)    and    b²s²/2 + b d₀ + log Φ(−d₀/s − bs).
         """
@@ -99,7 +102,7 @@ class AsymmetricLaplace(Likelihood):
         return norm.cdf(d / jnp.sqrt(var)) - (1 - self.quantile) * jnp.exp(above) + self.quantile * jnp.exp(below)
 
     def sample(self, key: Array, f: Array) -> Array:
-        """The difference of two exponential variables with the two rates."""
+        """Add the difference of two exponential variables with the two rates to f."""
         up, down = self._rates()
         above, below = jax.random.exponential(key, (2, *f.shape), f.dtype)
         return f + above / up - below / down

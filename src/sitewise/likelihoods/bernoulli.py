@@ -1,4 +1,4 @@
-"""Two classes, y > 0 and y ≤ 0, through the probit (Φ) or the logit link."""
+"""Bernoulli likelihoods for two classes, y > 0 and y ≤ 0, with probit (Φ) or logit link."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ class _Bernoulli(Likelihood):
 
 @module
 class BernoulliProbit(_Bernoulli):
-    """p(y | f) = Φ(±f)."""
+    """Two classes with the probit link, p(y | f) = Φ(±f)."""
 
     name: ClassVar[str] = "probit"
-    about: ClassVar[str] = "classes, through the probit link"
+    about: ClassVar[str] = "classes, with the probit link"
 
     def log_prob(self, y: Array, f: Array) -> Array:
         return log_cdf(_sign(y) * f)
@@ -74,23 +74,23 @@ class BernoulliProbit(_Bernoulli):
         return log_cdf(_sign(y) * mean / jnp.sqrt(1 + var))
 
 
-_WIDE = 1e6  # variance of f above which the logit link is a step function on the scale of the Gaussian
+_PROBIT_VARIANCE = 1e6  # variance of f above which a probit link replaces the logit link
 
 
 @module
 class BernoulliLogit(_Bernoulli):
-    """p(y | f) = 1/(1 + exp(∓f))."""
+    """Two classes with the logit link, p(y | f) = 1/(1 + exp(∓f))."""
 
     name: ClassVar[str] = "logit"
-    about: ClassVar[str] = "classes, through the logit link"
+    about: ClassVar[str] = "classes, with the logit link"
 
     def log_prob(self, y: Array, f: Array) -> Array:
         return -jax.nn.softplus(-_sign(y) * f)
 
     def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
-        """By quadrature; for wide Gaussians Φ(±m/√(v + π²/3)), which is accurate to O(v⁻²)."""
+        """Quadrature; for large v the closed form Φ(±m/√(v + π²/3)), whose error is O(v⁻²)."""
         if self.quadrature is not None or not is_one(power):
             return super().log_expected_prob(y, mean, var, power)
-        wide = var > _WIDE
-        usual = super().log_expected_prob(y, mean, jnp.where(wide, _WIDE, var), power)
+        wide = var > _PROBIT_VARIANCE
+        usual = super().log_expected_prob(y, mean, jnp.where(wide, _PROBIT_VARIANCE, var), power)
         return jnp.where(wide, log_cdf(_sign(y) * mean / jnp.sqrt(var + jnp.pi**2 / 3)), usual)

@@ -1,4 +1,4 @@
-"""Shares in (0, 1): y ~ Beta(μ·precision, (1−μ)·precision) with mean μ = σ(f)."""
+"""Beta likelihood for shares in (0, 1): y ~ Beta(μ·precision, (1−μ)·precision) with mean μ = σ(f)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class Beta(Likelihood):
-    """Var[y | f] = μ(1−μ)/(1 + precision).  Not log-concave for every y."""
+    """Beta distribution with Var[y | f] = μ(1−μ)/(1 + precision).  Not log-concave for every y."""
 
     precision: ArrayField = positive(default=10.0)
 
@@ -26,7 +26,7 @@ class Beta(Likelihood):
     support: ClassVar[str] = "shares"
 
     def log_prob(self, y: Array, f: Array) -> Array:
-        """log Γ(a) is written log Γ(1+a) − log a, so that no digits are lost where a → 0 for large |f|."""
+        """log Γ(a) is written as log Γ(1+a) − log a, which loses no digits where a → 0 for large |f|."""
         p = self.precision
         log_a, log_b = jnp.log(p) + jax.nn.log_sigmoid(f), jnp.log(p) + jax.nn.log_sigmoid(-f)
         a, b = jnp.exp(log_a), jnp.exp(log_b)
@@ -37,12 +37,12 @@ class Beta(Likelihood):
         """The log odds of y; their standard deviation under Beta(a, b) is about √(1/a + 1/b)."""
         return jnp.log(y) - jnp.log1p(-y), jnp.minimum(1 / jnp.sqrt(self.precision * y * (1 - y)), 2.0)
 
-    def _bend(self, y: Array) -> tuple[Array, Array]:
+    def _log_prob_landmarks(self, y: Array) -> tuple[Array, Array]:
         """log p bends between log odds of ±log(precision), where one of the two parameters is 1."""
         return jnp.zeros_like(y), jnp.broadcast_to(jnp.asarray(1 + 0.2 * jnp.log1p(self.precision), y.dtype), y.shape)
 
-    def _mass(self, y: Array) -> tuple[Array, Array]:
-        """For shares next to 0 (or 1) p is a cliff where y^a falls, that is at a = 1/|log y|."""
+    def _prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        """For shares close to 0 or 1, p has a steep edge where y^a falls, at a = 1/|log y|."""
         centre, width = self.landmark(y)
         cliff = jnp.log(-0.5 * self.precision * jnp.log(jnp.minimum(y, 1 - y)))
         return jnp.sign(centre) * jnp.minimum(jnp.abs(centre), jnp.maximum(cliff, 0.0)), jnp.minimum(width, 1.5)

@@ -1,4 +1,7 @@
-"""Successes in trials whose probability differs from row to row: it is Beta(μ·precision, (1−μ)·precision), μ = σ(f)."""
+"""Beta-binomial likelihood: overdispersed successes in trials, probability ~ Beta(μ·precision, (1−μ)·precision).
+
+μ = σ(f) is the mean probability of success; the probability differs from row to row.
+"""
 
 from __future__ import annotations
 
@@ -19,47 +22,52 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class BetaBinomial(Likelihood):
-    """y has the columns successes and trials n.  Var[y | f] = n μ(1−μ) (n + precision)/(1 + precision): precision → ∞
-    is the binomial distribution.  Not log-concave for every y.
+    """Overdispersed successes; y has the columns successes and trials n.
+
+    Var[y | f] = n μ(1−μ) (n + precision)/(1 + precision); the limit precision → ∞ is the binomial distribution.  Not
+    log-concave for every y.
     """
 
     precision: ArrayField = positive(default=10.0)
 
     name: ClassVar[str] = "beta_binomial"
-    about: ClassVar[str] = "successes in a known number of trials, which scatter more than binomial ones"
+    about: ClassVar[str] = "successes in a known number of trials, overdispersed compared with binomial"
     support: ClassVar[str] = "counts"
     columns: ClassVar[tuple[str, ...]] = ("successes", "trials")
     keywords: ClassVar[tuple[str, ...]] = ("trials",)
     rule: ClassVar[Rule] = Landmark(points=96)
 
     def _logs(self, f: Array) -> tuple[Array, Array]:
-        """log a and log b of the Beta distribution."""
+        """Return log a and log b of the Beta(a, b) distribution of the probability."""
         p = jnp.log(self.precision)
         return p + jax.nn.log_sigmoid(f), p + jax.nn.log_sigmoid(-f)
 
     def log_prob(self, y: Array, f: Array) -> Array:
-        """log C(n, k) + log B(k + a, n − k + b) − log B(a, b), with Γ(a) = Γ(1 + a)/a where a may be next to 0."""
+        """log C(n, k) + log B(k + a, n − k + b) − log B(a, b), with Γ(a) = Γ(1 + a)/a where a may be close to 0."""
         k, n = y[..., 0], y[..., 1]
         log_a, log_b = self._logs(f)
         a, b = jnp.exp(log_a), jnp.exp(log_b)
         choose = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
         whole = gammaln(self.precision) - gammaln(n + self.precision)
-        return choose + whole + _rising(a, log_a, k) + _rising(b, log_b, n - k)
+        return choose + whole + _log_rising_factorial(a, log_a, k) + _log_rising_factorial(b, log_b, n - k)
 
     def landmark(self, y: Array) -> tuple[Array, Array]:
-        """Where μ is (k + ½)/(n + 1); the deviation of the log odds there is about √(1/k + 1/(n−k) + 1/a + 1/b)."""
+        """The f with μ = (k + ½)/(n + 1), and the standard deviation of the log odds there.
+
+        This standard deviation is about √(1/k + 1/(n−k) + 1/a + 1/b).
+        """
         total = y[..., 1] + 1.0
         share = (y[..., 0] + 0.5) / total
         centre = jnp.log(share) - jnp.log1p(-share)
         width = jnp.sqrt((1 / total + 1 / self.precision) / (share * (1 - share)))
         return centre, jnp.minimum(width, 2.0)
 
-    def _bend(self, y: Array) -> tuple[Array, Array]:
-        """Between the log odds ±log(precision), where a or b is 1; they turn there on a scale of 1."""
+    def _log_prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        """The log odds ±log(1 + precision): log p bends near a = 1 and b = 1, on a scale of 1."""
         turn = jnp.broadcast_to(jnp.log1p(jnp.asarray(self.precision, y.dtype)), y.shape[:-1])
         return jnp.stack([turn, -turn]), jnp.ones((2, *turn.shape), turn.dtype)
 
-    def _mass(self, y: Array) -> tuple[Array, Array]:
+    def _prob_landmarks(self, y: Array) -> tuple[Array, Array]:
         centre, width = self.landmark(y)
         return centre, jnp.minimum(width, 1.2)
 
@@ -79,7 +87,7 @@ class BetaBinomial(Likelihood):
         return one if side is None else side * one * (side + self.precision) / (1 + self.precision)
 
     def cdf(self, y: Array, f: Array) -> Array:
-        """Σ_{j ≤ k} p(j), by the ratio of neighbouring terms, from the end that is nearer."""
+        """Σ_{j ≤ k} p(j) by the ratio of neighbouring terms, starting from the nearer of 0 and n."""
         k, n = jnp.broadcast_arrays(jnp.floor(y[..., 0]), y[..., 1])
         inside = (k >= 0) & (k < n)
         k, n = jnp.where(inside, k, 0.0), jnp.where(inside, n, 1.0)
@@ -115,7 +123,7 @@ class BetaBinomial(Likelihood):
             )
 
 
-def _rising(a: Array, log_a: Array, k: Array) -> Array:
-    """log Γ(a + k)/Γ(a) for k = 0, 1, …, also for a next to 0."""
+def _log_rising_factorial(a: Array, log_a: Array, k: Array) -> Array:
+    """Return log Γ(a + k)/Γ(a) for k = 0, 1, …, accurate also for a close to 0."""
     some = k > 0
     return jnp.where(some, gammaln(a + jnp.where(some, k, 1.0)) - gammaln(1 + a) + log_a, 0.0)

@@ -1,4 +1,4 @@
-"""Successes in a given number of trials, each with probability σ(f) or Φ(f)."""
+"""Binomial likelihood: successes in a given number of trials, each with probability σ(f) or Φ(f)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sitewise.types import module, static
 
 @module
 class Binomial(Likelihood):
-    """y has the columns successes and trials; link is "logit" or "probit"."""
+    """Successes in trials: y has the columns successes and trials; link is "logit" or "probit"."""
 
     link: str = static(default="logit", kw_only=True)
 
@@ -44,23 +44,27 @@ class Binomial(Likelihood):
         return choose + k * self._log_success(f) + (n - k) * self._log_success(-f)
 
     def landmark(self, y: Array) -> tuple[Array, Array]:
-        """Where the probability is (k + ½)/(n + 1), and the width there; by p(1−p) ≤ (Φ')² · 2 also for the probit."""
-        return self._around(y, 0.5)
+        """The f with probability (k + ½)/(n + 1), and the width 1/√(n p(1−p)) there.
 
-    def _around(self, y: Array, more: float) -> tuple[Array, Array]:
-        total = y[..., 1] + 2 * more
-        p = (y[..., 0] + more) / total
+        The width serves for the probit link as well, because p(1−p) ≤ 2(Φ')².
+        """
+        return self._landmark_with_prior_counts(y, 0.5)
+
+    def _landmark_with_prior_counts(self, y: Array, added: float) -> tuple[Array, Array]:
+        """Return centre and width for the share of successes after adding `added` successes and failures."""
+        total = y[..., 1] + 2 * added
+        p = (y[..., 0] + added) / total
         width = 1 / jnp.sqrt(total * p * (1 - p))
         if self.link == "probit":
             return jax.scipy.stats.norm.ppf(p), jnp.minimum(width, 1.0)
         return jnp.log(p) - jnp.log1p(-p), width
 
-    def _mass(self, y: Array) -> tuple[Array, Array]:
-        """Without failures (or successes) p is a cliff exp(−n e^−f); this is in its middle."""
-        return self._around(y, 1.5)
+    def _prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        """The middle of the steep edge exp(−n e^−f) that p has without failures (or successes)."""
+        return self._landmark_with_prior_counts(y, 1.5)
 
-    def _bend(self, y: Array) -> tuple[Array, Array]:
-        """log σ and log Φ bend at 0, whatever the counts are."""
+    def _log_prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        """log σ and log Φ bend at 0 for all counts."""
         return jnp.zeros_like(y[..., 0]), jnp.ones_like(y[..., 0])
 
     def row(self, value: Array, side: Array | None = None) -> Array:
@@ -68,7 +72,7 @@ class Binomial(Likelihood):
         return jnp.stack([value, side], axis=-1)
 
     def level(self, y: np.ndarray, weight: np.ndarray) -> float:
-        """Where the probability is the share of all successes, with half a success and half a failure added."""
+        """The f whose probability is the overall share of successes, with half a success and half a failure added."""
         successes, trials = np.sum(weight * y[..., 0]) + 0.5, np.sum(weight * y[..., 1]) + 1.0
         p = float(successes / trials)
         return float(np.log(p) - np.log1p(-p)) if self.link == "logit" else float(ndtri(p))

@@ -1,4 +1,4 @@
-"""Gaussian noise, where some values are only known to lie below, above or between limits."""
+"""Censored Gaussian likelihood (Tobit): some values are only known to lie below, above or between limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class CensoredGaussian(Likelihood):
-    """y has the columns low and high, between which the value f + N(0, scale²) lies:
+    """Gaussian noise with censoring; the value f + N(0, scale²) lies between the columns low and high of y:
 
     low = high    observed                               N(low; f, scale²)
     low = −inf    left-censored: at most high            Φ((high − f)/scale)
@@ -32,12 +32,12 @@ class CensoredGaussian(Likelihood):
     about: ClassVar[str] = "values with Gaussian noise, some only known to lie beyond a bound"
     location_scale: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
-    rule: ClassVar[Rule] = Landmark(points=72)  # an interval has two ends
+    rule: ClassVar[Rule] = Landmark(points=72)  # more than the default, for the two ends of an interval
     keywords: ClassVar[tuple[str, ...]] = ("lower", "upper", "event", "until")
     columns: ClassVar[tuple[str, ...]] = ("low", "high")
 
     def _parts(self, y: Array) -> tuple[Array, Array, Array, Array]:
-        """Which rows were observed, and values and limits that are finite where each branch uses them."""
+        """Return which rows are observed, and values and limits that are finite in the branch that uses them."""
         low, high = y[..., 0], y[..., 1]
         seen = low == high
         return seen, jnp.where(seen, low, 0.0), jnp.where(seen, -jnp.inf, low), jnp.where(seen, 0.0, high)
@@ -52,19 +52,19 @@ class CensoredGaussian(Likelihood):
         low, high = jnp.where(jnp.isinf(low), high, low), jnp.where(jnp.isinf(high), low, high)
         return 0.5 * (low + high), self.scale + 0.25 * (high - low)
 
-    def _mass(self, y: Array) -> tuple[Array, Array]:
-        """Both ends, where p falls on the scale of the noise; one of them, and no other, if the other is infinite."""
+    def _prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        """Both finite limits, where p falls on the scale of the noise; a missing limit gets an infinite width."""
         low, high = y[..., 0], y[..., 1]
         below, above = jnp.isinf(low), jnp.isinf(high)
         centre = jnp.stack([jnp.where(below, high, low), jnp.where(above, low, high)])
         width = jnp.broadcast_to(jnp.asarray(self.scale, centre.dtype), low.shape)
         return centre, jnp.stack([width, jnp.where(below | above, jnp.inf, width)])
 
-    def _bend(self, y: Array) -> tuple[Array, Array]:
-        return self._mass(y)
+    def _log_prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        return self._prob_landmarks(y)
 
     def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
-        """For power 1, `log_prob` with noise of variance scale² + v."""
+        """Closed form for power 1: `log_prob` with noise of variance scale² + v."""
         if self.quadrature is not None or not is_one(power):
             return super().log_expected_prob(y, mean, var, power)
         return CensoredGaussian(jnp.sqrt(self.scale**2 + var)).log_prob(y, mean)
@@ -79,7 +79,7 @@ class CensoredGaussian(Likelihood):
         return jnp.broadcast_to(self.scale**2, f.shape)
 
     def cdf(self, y: Array, f: Array) -> Array:
-        """The distribution function of the value itself, at `high`."""
+        """Distribution function of the uncensored value, at `high`."""
         return jnp.exp(log_interval(-jnp.inf, y[..., 1], f, self.scale))
 
     def expected_cdf(self, y: Array, mean: Array, var: Array) -> Array:
@@ -92,4 +92,4 @@ class CensoredGaussian(Likelihood):
         super().check(y)
         low, high = np.asarray(y)[..., 0], np.asarray(y)[..., 1]
         if np.any(low > high) or np.any(np.isinf(low) & np.isinf(high)):
-            raise ValueError("CensoredGaussian: every row needs low ≤ high, and at least one of them finite.")
+            raise ValueError("CensoredGaussian: every row needs low ≤ high, and at least one finite limit.")

@@ -1,4 +1,4 @@
-"""Positive values whose deviation is proportional to their mean: y ~ Gamma(shape, mean exp f)."""
+"""Gamma likelihood for positive values, standard deviation proportional to the mean: y ~ Gamma(shape, mean exp f)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class Gamma(Likelihood):
-    """Var[y | f] = exp(2f)/shape; shape = 1 is the exponential distribution."""
+    """Gamma distribution with Var[y | f] = exp(2f)/shape; shape = 1 is the exponential distribution."""
 
     shape: ArrayField = positive(default=1.0)
 
@@ -36,7 +36,7 @@ class Gamma(Likelihood):
         return jnp.log(y), jnp.broadcast_to(1 / jnp.sqrt(jnp.asarray(self.shape, y.dtype)), y.shape)
 
     def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
-        """E[e^−f] = exp(−m + v/2)."""
+        """Closed form by E[e^−f] = exp(−m + v/2)."""
         if self.quadrature is not None:
             return super().expected_log_prob(y, mean, var)
         return self._constant(y) - self.shape * (mean + y * jnp.exp(0.5 * var - mean))

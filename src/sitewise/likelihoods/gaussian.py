@@ -1,4 +1,4 @@
-"""Gaussian noise: y = f + N(0, scale²).  Every method is exact here."""
+"""Gaussian likelihood: y = f + N(0, scale²).  Every inference method is exact."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 @module
 class Gaussian(Likelihood):
+    """Gaussian noise of standard deviation `scale`."""
+
     scale: ArrayField = positive(default=1.0)
 
     name: ClassVar[str] = "gaussian"
@@ -49,7 +51,7 @@ class Gaussian(Likelihood):
     def log_expected_smoothed_prob(
         self, y: Array, mean: Array, var: Array, resid: Array, power: Power = 1.0, start: Array | None = None
     ) -> Array:
-        """p̃ = p·exp(−½ resid/s²)."""
+        """Closed form by p̃ = p·exp(−½ resid/s²)."""
         if self.quadrature is not None:
             return super().log_expected_smoothed_prob(y, mean, var, resid, power, start)
         return self.log_expected_prob(y, mean, var, power) - 0.5 * power * resid / self.scale**2

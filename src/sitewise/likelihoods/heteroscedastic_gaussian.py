@@ -1,4 +1,4 @@
-"""Gaussian noise whose variance is given for every row: y = f + N(0, variance).  Every method is exact."""
+"""Gaussian likelihood with a known noise variance per row: y = f + N(0, variance).  Every method is exact."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sitewise.types import module
 
 @module
 class HeteroscedasticGaussian(Likelihood):
-    """y has the columns value and variance: the square of each measurement's error bar.
+    """Known noise variances: y has the columns value and variance, the square of the measurement's error bar.
 
-    It has no parameters.  Moments and draws of y are defined where the variance of the new rows is given (`side`);
-    those of f, and log densities, which are given y with its variance, always are.
+    There are no parameters.  Predictive moments and draws of y require the variance of the new rows (`side`).  Moments
+    and draws of f are always defined, as are log densities, whose y includes the variance.
     """
 
     name: ClassVar[str] = "heteroscedastic_gaussian"
-    about: ClassVar[str] = "values with a known error bar each"
+    about: ClassVar[str] = "values with a known error bar per row"
     location_scale: ClassVar[bool] = True
     conjugate: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
@@ -72,7 +72,7 @@ class HeteroscedasticGaussian(Likelihood):
     @staticmethod
     def _variance(side: Array | None) -> Array:
         if side is None:
-            raise NotImplementedError("HeteroscedasticGaussian: the variance of the noise of new rows is not known.")
+            raise NotImplementedError("HeteroscedasticGaussian: give the noise variance of the new rows to predict y.")
         return side
 
     def check(self, y: ArrayLike) -> None:

@@ -1,8 +1,8 @@
-"""Where an unknown log p(y|f) bends: the landmarks of a likelihood that gives nothing but `log_prob`.
+"""Search for the landmarks of a likelihood that defines only `log_prob`: the points of the f axis where log p bends.
 
-The first is the mode of log p − log(1 + f²/100) on a grid of |f| ≤ 10⁴, with the smaller of two widths: by curvature,
-and by the distance at which half a nat is lost (at the edge of a plateau there is no curvature).  The second is,
-outside of the first, the highest other mode, or else the steepest cliff of p.
+The first landmark is the mode of log p − log(1 + f²/100) on a grid of |f| ≤ 10⁴.  Its width is the smaller of two
+widths: from the curvature, and the distance at which log p has fallen by half a nat (the edge of a plateau has no
+curvature).  The second landmark is the highest other mode outside the first landmark, or else the steepest edge of p.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ import numpy as np
 from jax import Array, lax
 
 _GRID = 0.1 * np.sinh(np.linspace(-12.2, 12.2, 321))
-_WIDEST = 10.0  # width where log p has no curvature
-_HALVINGS = 40
-_DEPTH = 30.0  # nats below the top at which another mode is ignored
+_MAX_WIDTH = 10.0  # width of a landmark where log p has no curvature
+_BISECTIONS = 40
+_IGNORED_DEPTH = 30.0  # nats below the highest mode beyond which another mode is ignored
 
 
-def find(log_prob: Callable[[Array], Array], like: Array) -> tuple[Array, Array]:
-    """Centres and widths of two landmarks per row, on a leading axis; a second that is not needed is infinitely wide.
+def find_landmarks(log_prob: Callable[[Array], Array], like: Array) -> tuple[Array, Array]:
+    """Return the centres and widths of two landmarks per row, on a leading axis.
 
-    log_prob is elementwise, of f with a leading axis; `like` has the shape of the rows.
+    An unnecessary second landmark has infinite width.  log_prob is elementwise, for f with a leading axis; `like` has
+    the shape of the rows.
     """
     grid = jnp.asarray(_GRID, like.dtype).reshape((-1,) + (1,) * like.ndim) + jnp.zeros_like(like)
     values = log_prob(grid)
     values = jnp.where(jnp.isfinite(values), values, -jnp.inf)
-    heights = values - jnp.log1p((grid / _WIDEST) ** 2)
+    heights = values - jnp.log1p((grid / _MAX_WIDTH) ** 2)
     top, best = jnp.max(heights, axis=0), jnp.argmax(heights, axis=0)
     centre, width = _refine(log_prob, grid, best)
     lost = jnp.min(jnp.where(values < _take(values, best) - 0.5, jnp.abs(grid - centre), jnp.inf), axis=0)
@@ -39,7 +40,7 @@ def find(log_prob: Callable[[Array], Array], like: Array) -> tuple[Array, Array]
     before, after = jnp.concatenate([edge, heights[:-1]]), jnp.concatenate([heights[1:], edge])
     apart = jnp.abs(jnp.arange(len(_GRID)).reshape((-1,) + (1,) * like.ndim) - best) > 1
     modes = jnp.where((distance > 4) & apart & (heights >= before) & (heights >= after), heights, -jnp.inf)
-    modes = jnp.where(modes > top - _DEPTH, modes, -jnp.inf)
+    modes = jnp.where(modes > top - _IGNORED_DEPTH, modes, -jnp.inf)
     other, other_width = _refine(log_prob, grid, jnp.argmax(modes, axis=0))
 
     level = jnp.exp(values - jnp.max(values, axis=0))
@@ -60,7 +61,7 @@ def _take(values: Array, index: Array) -> Array:
 
 
 def _refine(log_prob: Callable[[Array], Array], grid: Array, index: Array) -> tuple[Array, Array]:
-    """The mode between the neighbours of a point of the grid, by bisection of the slope, and the width there."""
+    """Return the mode between the two neighbours of a grid point, by bisection of the slope, and its width."""
 
     def slope(f: Array) -> Array:
         return jax.jvp(log_prob, (f,), (jnp.ones_like(f),))[1]
@@ -72,7 +73,7 @@ def _refine(log_prob: Callable[[Array], Array], grid: Array, index: Array) -> tu
         return jnp.where(rising, middle, low), jnp.where(rising, high, middle)
 
     ends = _take(grid, jnp.maximum(index - 1, 0)), _take(grid, jnp.minimum(index + 1, len(_GRID) - 1))
-    low, high = lax.fori_loop(0, _HALVINGS, halve, ends)
+    low, high = lax.fori_loop(0, _BISECTIONS, halve, ends)
     mode = 0.5 * (low + high)
     curvature = -jax.jvp(slope, (mode,), (jnp.ones_like(mode),))[1]
-    return mode, 1 / jnp.sqrt(jnp.clip(jnp.nan_to_num(curvature), _WIDEST**-2, 1e12))
+    return mode, 1 / jnp.sqrt(jnp.clip(jnp.nan_to_num(curvature), _MAX_WIDTH**-2, 1e12))

@@ -1,7 +1,6 @@
-"""Laplace noise: y = f + Laplace(scale), p = exp(−|y − f|/scale) / (2 scale).
+"""Laplace noise, robust and log-concave: y = f + Laplace(scale), p = exp(−|y − f|/scale) / (2 scale).
 
-It is robust like Student-t noise, and log-concave.  log p has a kink at f = y and no curvature elsewhere, so Laplace's
-method, which needs curvature, does not apply: use VI, EP or the hybrid.
+Laplace's method does not apply, because log p has a kink at f = y and no curvature elsewhere: use VI, EP or the hybrid.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class LaplaceNoise(Likelihood):
+    """Laplace noise of standard deviation √2 · `scale`."""
+
     scale: ArrayField = positive(default=1.0)
 
     name: ClassVar[str] = "laplace_noise"
@@ -36,7 +37,7 @@ class LaplaceNoise(Likelihood):
         return y, jnp.broadcast_to(jnp.asarray(self.scale, y.dtype), y.shape)
 
     def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
-        """E|z| = 2sφ(d/s) + d(2Φ(d/s) − 1) for z ~ N(d, s²)."""
+        """Closed form by E|z| = 2sφ(d/s) + d(2Φ(d/s) − 1) for z ~ N(d, s²)."""
         if self.quadrature is not None:
             return super().expected_log_prob(y, mean, var)
         sd = jnp.sqrt(var)

@@ -1,4 +1,4 @@
-"""What Weibull and log-logistic lifetimes share: log T = f + noise/shape, and lifetimes that are only partly known."""
+"""Base class of survival likelihoods (Weibull, log-logistic): log T = f + noise/shape, with censored lifetimes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from sitewise.types import ArrayField, module, positive, static
 
 @module
 class Lifetime(Likelihood):
-    """u = shape · (log t − f) has one distribution for all rows, with P(U > u) = exp `_log_survival`(u).
+    """Accelerated failure times: u = shape · (log t − f) has the same distribution in all rows.
 
-    censored  False: y is one lifetime per row.  True: y has the columns low and high, between which it lies:
+    P(U > u) = exp `_log_survival`(u), which subclasses define.
+
+    censored  False: y is one lifetime per row.  True: the lifetime lies between the columns low and high of y:
               low = high observed;  high = inf right-censored;  low ≤ 0 left-censored;  else interval-censored
     """
 
@@ -29,7 +31,7 @@ class Lifetime(Likelihood):
 
     support: ClassVar[str] = "positive"
     log_concave: ClassVar[bool] = True
-    rule: ClassVar[Rule] = Landmark(points=96)  # an interval has two ends
+    rule: ClassVar[Rule] = Landmark(points=96)  # more than the default, for the two ends of an interval
     keywords: ClassVar[tuple[str, ...]] = ("lower", "upper", "event", "until")
 
     # -- the distribution of u ------------------------------------------------------------------------
@@ -48,11 +50,12 @@ class Lifetime(Likelihood):
 
     @staticmethod
     def _log_between(u: Array, gap: Array) -> Array:
-        """log P(u < U < u + gap)."""
+        """Return log P(u < U < u + gap)."""
         raise NotImplementedError
 
     @property
     def _k(self) -> Array:
+        """The shape, k in the formulas."""
         return self.shape
 
     # -- rows -----------------------------------------------------------------------------------------
@@ -69,7 +72,7 @@ class Lifetime(Likelihood):
         return jnp.stack([value, value], axis=-1) if self.censored else value
 
     def _ends(self, y: Array) -> tuple[Array, Array, Array, Array]:
-        """Which rows have no lower and no upper end, and the logarithms of both; a missing one is the other."""
+        """Return which rows lack a lower and an upper limit, and the log limits; a missing one repeats the other."""
         low, high = y[..., 0], y[..., 1]
         below, above = low <= 0, jnp.isinf(high)
         log_low = jnp.log(jnp.where(below, 1.0, low))
@@ -85,7 +88,7 @@ class Lifetime(Likelihood):
         below, above, low, high = self._ends(y)
         seen = low == high
         u = self.shape * (low - f)
-        # Every branch gets an argument at which it is finite, so that its derivative is, too.
+        # Every branch has an argument at which its value and derivative are finite.
         between = self._log_between(u, self.shape * jnp.where(seen, 1.0, high - low))
         observed = jnp.where(seen, self._value(low, f), between)
         return jnp.where(below, self._log_cdf(u), jnp.where(above, self._log_survival(u), observed))
@@ -97,21 +100,21 @@ class Lifetime(Likelihood):
         _, _, low, high = self._ends(y)
         return 0.5 * (low + high), width + 0.25 * (high - low)
 
-    def _mass(self, y: Array) -> tuple[Array, Array]:
-        """Both ends, where p falls on the scale of the noise; one of them, and no other, if they are one."""
+    def _prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        """Both limits, where p falls on the scale of the noise; a missing or equal limit gets an infinite width."""
         if not self.censored:
             return self.landmark(y)
         _, _, low, high = self._ends(y)
         width = jnp.broadcast_to(1 / jnp.asarray(self.shape, y.dtype), low.shape)
         return jnp.stack([low, high]), jnp.stack([width, jnp.where(low == high, jnp.inf, width)])
 
-    def _bend(self, y: Array) -> tuple[Array, Array]:
-        return self._mass(y)
+    def _log_prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        return self._prob_landmarks(y)
 
-    # -- the whole table ------------------------------------------------------------------------------
+    # -- starting values, prediction and checks --------------------------------------------------------
 
     def level(self, y: np.ndarray, weight: np.ndarray) -> float:
-        """log(total time / number of ends seen): the estimate for exponential lifetimes."""
+        """log(total time / number of events): the estimate for exponential lifetimes."""
         if not self.censored:
             return float(np.log(np.average(y, weights=weight)))
         low, high = np.maximum(y[..., 0], 0.0), y[..., 1]
@@ -124,13 +127,13 @@ class Lifetime(Likelihood):
         return positive_baseline(y)
 
     def cdf(self, y: Array, f: Array) -> Array:
-        """The distribution function of the lifetime itself, at `high`."""
+        """Distribution function of the uncensored lifetime, at `high`."""
         time = y[..., 1] if self.censored else y
         u = self.shape * (jnp.log(jnp.where(time > 0, time, 1.0)) - f)
         return jnp.where(time > 0, jnp.exp(self._log_cdf(u)), 0.0)
 
     def survival(self, time: Array, f: Array) -> Array:
-        """P(T > time | f)."""
+        """Return the survival function P(T > time | f)."""
         return jnp.exp(self._log_survival(self.shape * (jnp.log(time) - f)))
 
     def check(self, y: ArrayLike) -> None:
@@ -138,11 +141,10 @@ class Lifetime(Likelihood):
         name, y = type(self).__name__, np.asarray(y)
         if not self.censored:
             if np.any(y <= 0):
-                raise ValueError(f"{name}: lifetimes must be positive; give those below the resolution a small one.")
+                raise ValueError(
+                    f"{name}: lifetimes must be positive; replace zeros by a small time, such as half the resolution."
+                )
             return
         low, high = np.maximum(y[..., 0], 0.0), y[..., 1]
         if np.any(low > high) or np.any(high <= 0) or np.any(np.isinf(low)) or np.any((low == 0) & np.isinf(high)):
-            raise ValueError(
-                f"{name}: every row needs low ≤ high, high > 0, and one of them that says something: low > 0 or a "
-                "finite high."
-            )
+            raise ValueError(f"{name}: every row needs low ≤ high and high > 0, and either low > 0 or a finite high.")

@@ -1,4 +1,4 @@
-"""Log-logistic lifetimes: P(T > t) = 1/(1 + (t/eᶠ)^shape), observed or censored."""
+"""Log-logistic likelihood for lifetimes: P(T > t) = 1/(1 + (t/eᶠ)^shape), observed or censored."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from sitewise.types import module
 
 @module
 class LogLogistic(Lifetime):
-    """exp f is the median.  For a shape above 1 the hazard rises and then falls; the tail is that of t^(−shape), so
-    that the mean is infinite for a shape of at most 1, and the variance for one of at most 2.
+    """Log-logistic lifetimes with median exp f.
+
+    For a shape above 1 the hazard rises and then falls.  P(T > t) falls like t^(−shape): the mean is infinite for
+    shape ≤ 1, the variance for shape ≤ 2.
 
     In u = shape · (log t − f) the survival function is σ(−u), with σ the logistic function.
     """
@@ -37,19 +39,19 @@ class LogLogistic(Lifetime):
 
     @staticmethod
     def _log_between(u: Array, gap: Array) -> Array:
-        """σ(b) − σ(a) = σ(b) σ(−a) (1 − e^(a−b)), a product without cancellation."""
+        """By σ(b) − σ(a) = σ(b) σ(−a) (1 − e^(a−b)), a product without cancellation."""
         return jax.nn.log_sigmoid(u + gap) + jax.nn.log_sigmoid(-u) + jnp.log(-jnp.expm1(-gap))
 
-    def _half_turn(self, least: float) -> Array:
-        """π/shape, or a value that is not used where the moment is infinite."""
-        return jnp.pi / jnp.where(self._k > least, self._k, 2 * least)
+    def _pi_over_shape(self, order: float) -> Array:
+        """π/shape; an arbitrary finite value for shape ≤ order, where the moment of this order is infinite."""
+        return jnp.pi / jnp.where(self._k > order, self._k, 2 * order)
 
     def response_mean(self, f: Array) -> Array:
-        b = self._half_turn(1.0)
+        b = self._pi_over_shape(1.0)
         return jnp.where(self._k > 1, jnp.exp(f) * b / jnp.sin(b), jnp.inf)
 
     def response_var(self, f: Array) -> Array:
-        b = self._half_turn(2.0)
+        b = self._pi_over_shape(2.0)
         return jnp.where(self._k > 2, jnp.exp(2 * f) * (2 * b / jnp.sin(2 * b) - (b / jnp.sin(b)) ** 2), jnp.inf)
 
     def sample(self, key: Array, f: Array) -> Array:

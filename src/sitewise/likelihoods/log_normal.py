@@ -1,4 +1,4 @@
-"""Positive values: log y = f + N(0, scale²).  The noise on log y is Gaussian, so every method is exact."""
+"""Log-normal likelihood for positive values: log y = f + N(0, scale²).  Every inference method is exact."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class LogNormal(Likelihood):
-    """exp f is the median of y."""
+    """Log-normal distribution with median exp f."""
 
     scale: ArrayField = positive(default=1.0)
 

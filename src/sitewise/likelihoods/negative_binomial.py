@@ -1,4 +1,4 @@
-"""Counts that scatter more than Poisson's: mean μ = exposure · rate(f), variance μ + μ²/shape."""
+"""Negative binomial likelihood for overdispersed counts: mean μ = exposure · rate(f), variance μ + μ²/shape."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from sitewise.likelihoods.rate import Counts
 from sitewise.numerics.quadrature.gaussian_rules import Landmark, Rule
 from sitewise.types import ArrayField, module, positive
 
-_FINE = Landmark(points=80)  # for a softplus p is exp(−y·shape/f) f^−shape: a cliff, and a tail of any length
+# With the softplus link, p is like exp(−y·shape/f) f^−shape: a steep edge and a long tail.
+_SOFTPLUS_RULE = Landmark(points=80)
 
 
 @module
 class NegativeBinomial(Counts):
-    """A Poisson count whose rate is multiplied by Gamma(shape, shape); shape → ∞ is Poisson."""
+    """Poisson counts whose rate is multiplied by a Gamma(shape, shape) variable; the limit shape → ∞ is Poisson."""
 
     shape: ArrayField = positive(default=1.0)
 
     name: ClassVar[str] = "negative_binomial"
-    about: ClassVar[str] = "counts that scatter more than Poisson's"
+    about: ClassVar[str] = "overdispersed counts"
 
     def _rule(self) -> Rule:
-        return _FINE if self.quadrature is None and self.link == "softplus" else super()._rule()
+        return _SOFTPLUS_RULE if self.quadrature is None and self.link == "softplus" else super()._rule()
 
     @property
     def log_concave(self) -> bool:  # type: ignore[override]
@@ -36,7 +37,7 @@ class NegativeBinomial(Counts):
     def log_prob(self, y: Array, f: Array) -> Array:
         """With z = log(μ/shape):  log C(y + shape − 1, y) + y z − (y + shape) log(1 + eᶻ).
 
-        For z > 0, log(1 + eᶻ) = z + log(1 + e⁻ᶻ), and the term y z, which may be millions of times the rest, cancels.
+        For z > 0, log(1 + eᶻ) = z + log(1 + e⁻ᶻ) cancels the term y z, which may be millions of times the other terms.
         """
         y, log_exposure = self.split(y)
         r = self.shape
@@ -47,10 +48,10 @@ class NegativeBinomial(Counts):
 
     def landmark(self, y: Array) -> tuple[Array, Array]:
         y, log_exposure = self.split(y)
-        return self._landmark(y + 0.5, log_exposure, jnp.sqrt(1 / (y + 1.0) + 1 / self.shape))
+        return self._landmark_of_count(y + 0.5, log_exposure, jnp.sqrt(1 / (y + 1.0) + 1 / self.shape))
 
-    def _bend(self, y: Array) -> tuple[Array, Array]:
-        """Where the mean is `shape`, that is z = 0; a softplus bends at f = 0 as well."""
+    def _log_prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        """The f at which the mean equals `shape` (z = 0); the softplus link also bends at f = 0."""
         count, log_exposure = self.split(y)
         knee = jnp.broadcast_to(jnp.log(self.shape) - log_exposure, count.shape)
         if self.link == "log":
@@ -58,8 +59,8 @@ class NegativeBinomial(Counts):
         gap = jnp.maximum(-knee, 0.0)
         return -0.5 * gap, 1 + gap / 6
 
-    def _mass(self, y: Array) -> tuple[Array, Array]:
-        """For a shape below 1, at the cliff on the left, where y·shape/mean = 1."""
+    def _prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        """Log link: for a shape below 1, the edge at y·shape/mean = 1.  Softplus link: 0, and the mode."""
         centre, width = self.landmark(y)
         if self.link != "log":
             count, log_exposure = self.split(y)

@@ -1,4 +1,4 @@
-"""Ordered classes 0, 1, …, C−1: y counts how many learned cut points lie below f + N(0, 1)."""
+"""Ordinal likelihood for ordered classes 0, 1, …, C−1: y is the number of learned cut points below f + N(0, 1)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sitewise.types import ArrayField, module, positive, real
 
 @module
 class Ordinal(Likelihood):
-    """p(y = c | f) = Φ(b_{c+1} − f) − Φ(b_c − f), −∞ = b_0 < b_1 < … < b_C = ∞  (Chu & Ghahramani 2005).
+    """Ordered probit: p(y = c | f) = Φ(b_{c+1} − f) − Φ(b_c − f), −∞ = b_0 < … < b_C = ∞ (Chu & Ghahramani 2005).
 
     `first` is b_1, and `gaps` holds the C − 2 differences between neighbouring cut points.  The noise has standard
-    deviation 1: the kernel's variance sets the scale.
+    deviation 1; the kernel's variance sets the scale.
     """
 
     first: ArrayField = real(default=-0.5)
@@ -31,11 +31,11 @@ class Ordinal(Likelihood):
     about: ClassVar[str] = "ordered classes 0, 1, 2, …"
     support: ClassVar[str] = "ranks"
     log_concave: ClassVar[bool] = True
-    rule: ClassVar[Rule] = Landmark(points=72)  # an interval has two ends
+    rule: ClassVar[Rule] = Landmark(points=72)  # more than the default, for the two ends of an interval
 
     @staticmethod
     def of(classes: int) -> Ordinal:
-        """`classes` classes that are equally likely under a latent function of mean 0 and variance 1."""
+        """Return `classes` ordered classes, equally likely if the latent function has mean 0 and variance 1."""
         if classes < 3:
             raise ValueError(f"Ordinal needs at least three classes, got {classes}; use BernoulliProbit for two.")
         from scipy.stats import norm
@@ -65,7 +65,7 @@ class Ordinal(Likelihood):
         return np.shape(self.gaps)[0] + 2
 
     def cuts(self) -> Array:
-        """b_1, …, b_{C−1}."""
+        """Return the cut points b_1, …, b_{C−1}."""
         return self.first + jnp.concatenate([jnp.zeros(1), jnp.cumsum(jnp.asarray(self.gaps))])
 
     def _ends(self, y: Array) -> tuple[Array, Array]:
@@ -83,26 +83,26 @@ class Ordinal(Likelihood):
         low, high = jnp.where(jnp.isinf(low), high, low), jnp.where(jnp.isinf(high), low, high)
         return 0.5 * (low + high), 1 + 0.25 * (high - low)
 
-    def _mass(self, y: Array) -> tuple[Array, Array]:
-        """Both ends, where p falls on the scale of the noise; one of them, and no other, if the other is infinite."""
+    def _prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        """Both finite cut points, where p falls on the scale of the noise; a missing one gets an infinite width."""
         low, high = self._ends(y)
         below, above = jnp.isinf(low), jnp.isinf(high)
         centre = jnp.stack([jnp.where(below, high, low), jnp.where(above, low, high)])
         width = jnp.broadcast_to(jnp.asarray(1.0, centre.dtype), low.shape)
         return centre, jnp.stack([width, jnp.where(below | above, jnp.inf, width)])
 
-    def _bend(self, y: Array) -> tuple[Array, Array]:
-        return self._mass(y)
+    def _log_prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        return self._prob_landmarks(y)
 
     def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
-        """For power 1, `log_prob` with noise of variance 1 + v."""
+        """Closed form for power 1: `log_prob` with noise of variance 1 + v."""
         if self.quadrature is not None or not is_one(power):
             return super().log_expected_prob(y, mean, var, power)
         low, high = self._ends(y)
         return log_interval(low, high, mean, jnp.sqrt(1 + var))
 
     def _probabilities(self, f: Array) -> tuple[Array, Array]:
-        """One leading entry per class."""
+        """Return the class numbers and their probabilities, classes on the leading axis."""
         labels = jnp.arange(self.classes, dtype=f.dtype).reshape((-1,) + (1,) * f.ndim)
         return labels, jnp.exp(self.log_prob(labels + 0 * f, f))
 
@@ -120,7 +120,7 @@ class Ordinal(Likelihood):
         return jnp.where(y < 0, 0.0, inside)
 
     def expected_cdf(self, y: Array, mean: Array, var: Array) -> Array:
-        """`cdf` with noise of variance 1 + v."""
+        """Closed form: `cdf` with noise of variance 1 + v."""
         _, high = self._ends(jnp.maximum(y, 0.0))
         return jnp.where(y < 0, 0.0, jnp.exp(log_interval(-jnp.inf, high, mean, jnp.sqrt(1 + var))))
 

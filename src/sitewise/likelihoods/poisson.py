@@ -1,4 +1,4 @@
-"""Counts: y ~ Poisson(exposure · rate(f))."""
+"""Poisson likelihood for counts: y ~ Poisson(exposure · rate(f))."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from sitewise.types import module
 
 @module
 class Poisson(Counts):
+    """Poisson counts with mean exposure · rate(f)."""
+
     name: ClassVar[str] = "poisson"
     about: ClassVar[str] = "counts"
     log_concave: ClassVar[bool] = True
@@ -22,7 +24,7 @@ class Poisson(Counts):
     def log_prob(self, y: Array, f: Array) -> Array:
         """With d = log(mean/y):  log p = y log y − y − log y! − y (eᵈ − 1 − d), in which only d depends on f.
 
-        At a count of 10⁶, y log(mean) − mean would lose eight of the digits in which neighbouring values of f differ.
+        At a count of 10⁶, y log(mean) − mean would lose eight digits of differences between neighbouring values of f.
         """
         y, log_exposure = self.split(y)
         seen = y > 0
@@ -34,15 +36,15 @@ class Poisson(Counts):
 
     def landmark(self, y: Array) -> tuple[Array, Array]:
         y, log_exposure = self.split(y)
-        return self._landmark(y + 0.5, log_exposure, 1 / jnp.sqrt(y + 1.0))
+        return self._landmark_of_count(y + 0.5, log_exposure, 1 / jnp.sqrt(y + 1.0))
 
-    def _bend(self, y: Array) -> tuple[Array, Array]:
-        """log p = y log μ − μ of a softplus bends at 0."""
+    def _log_prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        """With the softplus link, log p = y log μ − μ bends at 0."""
         count, _ = self.split(y)
         return jnp.zeros_like(count), jnp.ones_like(count)
 
-    def _mass(self, y: Array) -> tuple[Array, Array]:
-        """In the middle of the cliff exp(−eᶠ); for a softplus 0, where it bends, unless the mass is far from there."""
+    def _prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        """Log link: the middle of the edge exp(−eᶠ).  Softplus link: its bend at 0, or the mode if it is far from 0."""
         count, log_exposure = self.split(y)
         if self.link == "log":
             return jnp.log(count + 1.5) - log_exposure, 1 / jnp.sqrt(count + 1.0)
@@ -52,7 +54,7 @@ class Poisson(Counts):
         return self._with_mode(jnp.where(far, centre, 0.0), jnp.where(far, width, 1.0), centre)
 
     def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
-        """E[e^f] = exp(m + v/2)."""
+        """Closed form for the log link, by E[e^f] = exp(m + v/2)."""
         if self.quadrature is not None or self.link != "log":
             return super().expected_log_prob(y, mean, var)
         y, log_exposure = self.split(y)

@@ -1,4 +1,4 @@
-"""What Poisson and negative binomial counts share: the mean count is exposure · rate(f)."""
+"""Base class of likelihoods for counts: the mean count is exposure · rate(f)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from sitewise.types import module, static
 
 @module
 class Counts(Likelihood):
-    """link      "log": rate = exp f;  "softplus": rate = log(1 + exp f), which grows only linearly
+    """Counts with mean exposure · rate(f).
+
+    link      "log": rate = exp f;  "softplus": rate = log(1 + exp f), which grows only linearly
     exposure  False: y is one count per row.  True: y has the columns count and exposure (time observed, area, people
               at risk), and the mean count is exposure · rate(f)
     """
@@ -43,11 +45,11 @@ class Counts(Likelihood):
         return dataclasses.replace(self, exposure=bool(names))
 
     def split(self, y: Array) -> tuple[Array, Array | float]:
-        """Counts and the logarithm of the exposure."""
+        """Return the counts and the logarithm of the exposure."""
         return (y[..., 0], jnp.log(y[..., 1])) if self.exposure else (y, 0.0)
 
     def log_rate(self, f: Array) -> Array:
-        """f, or log log(1 + eᶠ), which is f − eᶠ/2 + … for very negative f."""
+        """Return the log rate: f, or log log(1 + eᶠ), which is f − eᶠ/2 + … for very negative f."""
         if self.link == "log":
             return f
         left = f < -30
@@ -56,8 +58,10 @@ class Counts(Likelihood):
     def rate(self, f: Array) -> Array:
         return jnp.exp(f) if self.link == "log" else jax.nn.softplus(f)
 
-    def _landmark(self, count: Array, log_exposure: Array | float, relative_width: Array) -> tuple[Array, Array]:
-        """Where the rate equals the count; for a softplus and small counts it is 0, where the softplus bends."""
+    def _landmark_of_count(
+        self, count: Array, log_exposure: Array | float, relative_width: Array
+    ) -> tuple[Array, Array]:
+        """Return the f whose mean equals the count, and its width; 0 and 1 for a softplus and rates up to 1000."""
         if self.link == "log":
             return jnp.log(count) - log_exposure, relative_width
         rate = count * jnp.exp(-log_exposure)
@@ -66,13 +70,13 @@ class Counts(Likelihood):
 
     @staticmethod
     def _inverse_rate(rate: Array) -> tuple[Array, Array]:
-        """Of a softplus: the f that has this rate, and the slope of the rate there."""
+        """Return the f at which the softplus equals `rate`, and the slope of the softplus there."""
         f = rate + jnp.log(-jnp.expm1(-rate))
         return f, jax.nn.sigmoid(f)
 
     @staticmethod
     def _with_mode(centre: Array, width: Array, mode: Array) -> tuple[Array, Array]:
-        """A landmark, and the mode, which is only a place where mass may be: it is infinitely wide."""
+        """Stack a landmark and the mode; the mode gets infinite width, as it only marks a possible place of mass."""
         return jnp.stack([centre, mode]), jnp.stack([width, jnp.full_like(width, jnp.inf)])
 
     def row(self, value: Array, side: Array | None = None) -> Array:
@@ -82,7 +86,7 @@ class Counts(Likelihood):
     def level(self, y: np.ndarray, weight: np.ndarray) -> float:
         count, exposure = (y[..., 0], y[..., 1]) if self.exposure else (y, np.ones_like(y))
         rate = float(np.sum(weight * count) / np.sum(weight * exposure))
-        # Without a single count there is still a rate: a thousandth of a count at a typical exposure.
+        # Add a thousandth of a count at the mean exposure, such that the rate is positive if all counts are zero.
         rate += 1e-3 / float(np.average(exposure, weights=weight))
         return float(np.log(rate) if self.link == "log" else np.log(np.expm1(rate)) if rate < 30 else rate)
 

@@ -1,14 +1,14 @@
-"""Classes 0, 1, …, C−1 without order: p(y = k | f) = e^{f_k} / Σ_c e^{f_c}, one latent function per class.
+"""Softmax likelihood for unordered classes 0, 1, …, C−1: p(y = k | f) = e^{f_k} / Σ_c e^{f_c}, one f_c per class.
 
 log Σ_c e^{f_c} ≤ s + Σ_c e^{f_c − s} − 1 for every s, with equality at s = log Σ e^f.  So, class by class in g = f − s,
 
     log p(y = k | f) ≥ Σ_c [1(c = k)(g_c + 1) − e^{g_c}].
 
-The prior of these models (`priors.classes`) uses the linear s(f) that maximises the sites.  Laplace's method is then
-that of softmax itself, because the bound is tight at the mode, and its curvature there is that of softmax once s is
-eliminated (R&W section 3.5); VI maximises the tilted bound of Knowles & Minka (2011), whose expectations have a closed
-form, E e^g = e^{m + v/2}; and the EP-like evidence integrates softmax over each row's cavity
-(`numerics.quadrature.softmax_integral`).
+The prior of these models (`priors.classes`) uses the linear s(f) that maximises the sites.
+- Laplace's method is the same as for softmax itself: the bound is tight at the mode, and once s is eliminated its
+  curvature at the mode equals the curvature of softmax (R&W section 3.5).
+- VI maximises the tilted bound of Knowles & Minka (2011), with expectations in closed form, E e^g = e^{m + v/2}.
+- The EP-like evidence integrates softmax over each row's cavity (`numerics.quadrature.softmax_integral`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sitewise.types import module, static
 
 @module
 class Softmax(Likelihood):
-    """`classes` is C.  Arrays of latent values have the classes on their first axis."""
+    """Softmax of C = `classes` latent values per row; arrays of latent values have the classes on their first axis."""
 
     classes: int = static(default=3)
 
@@ -40,44 +40,44 @@ class Softmax(Likelihood):
         if not isinstance(self.classes, int) or self.classes < 2:
             raise ValueError(f"Softmax: classes must be a whole number of at least 2, got {self.classes!r}.")
         if self.quadrature is not None:
-            raise ValueError("Softmax has closed forms and rules of its own; leave quadrature at None.")
+            raise ValueError("Softmax has closed forms and its own quadrature; leave quadrature at None.")
 
     @property
     def latents(self) -> int:  # type: ignore[override]
         return self.classes
 
     def _observed(self, y: Array) -> Array:
-        """1(c = y), classes first."""
+        """Return the indicators 1(c = y), classes on the first axis."""
         return (y == jnp.arange(self.classes, dtype=y.dtype).reshape((-1,) + (1,) * jnp.ndim(y))).astype(y.dtype)
 
     def log_prob(self, y: Array, f: Array) -> Array:
-        """The terms of the bound, one per class; their sum is log softmax where Σ_c e^{g_c} = 1."""
+        """Return the terms of the bound, one per class; their sum is log softmax where Σ_c e^{g_c} = 1."""
         return self._observed(y) * (f + 1) - jnp.exp(f)
 
     def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
-        """E e^g = exp(m + v/2)."""
+        """Closed form by E e^g = exp(m + v/2)."""
         return self._observed(y) * (mean + 1) - jnp.exp(mean + 0.5 * var)
 
     def landmark(self, y: Array) -> tuple[Array, Array]:
-        """All classes equally likely; the width is small, so that q starts narrow."""
+        """The f at which all classes are equally likely, with width 1, a narrow start for q."""
         level = jnp.zeros((self.classes, *jnp.shape(y)), y.dtype)
         return level - jnp.log(float(self.classes)), level + 1.0
 
-    # -- softmax itself, for the correlated latent values of a row: means (n, C), covariances (n, C, C) ----
+    # -- softmax without the bound, for correlated latent values per row: means (n, C), covariances (n, C, C) ----
 
     def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
-        """log E[p(y | f)^power] for f ~ N(mean_i, var_i), where var_i is a matrix; one number per row."""
+        """Return log E[p(y | f)^power] per row for f ~ N(mean_i, var_i), where var_i is a matrix."""
         return softmax_integral.log_win(self._observed(y).T, mean, softmax_integral.independent_variances(var), power)
 
     def log_probabilities(self, mean: Array, cov: Array) -> Array:
-        """log P(y = c) of every class; their exponentials sum to one."""
+        """Return log P(y = c) for every class, normalised to probabilities that sum to one."""
         d = softmax_integral.independent_variances(cov)
         each = jnp.eye(self.classes, dtype=mean.dtype)
         logs = jax.lax.map(lambda k: softmax_integral.log_win(jnp.broadcast_to(k, mean.shape), mean, d), each).T
         return jax.nn.log_softmax(logs, axis=-1)
 
     def sample(self, key: Array, f: Array) -> Array:
-        """Labels for latent values with the classes on the first axis."""
+        """Draw labels, given latent values with the classes on the first axis."""
         return jax.random.categorical(key, f, axis=0).astype(f.dtype)
 
     def check(self, y: ArrayLike) -> None:

@@ -1,10 +1,10 @@
-"""Angles in radians: y = f + von Mises noise, of which only the direction is seen, so that y and y + 2π are the same.
+"""Von Mises likelihood for angles in radians: y = f + von Mises noise, where y and y + 2π are the same angle.
 
     p(y | f) = exp(κ cos(y − f)) / (2π I₀(κ)),    κ = concentration
 
-f is an angle on the line, not on the circle: it may pass ±π without a jump.  p has a mode in every turn, so log p is
-not concave, and which turn the posterior is in is decided by the mean of the prior, which starts at the mean
-direction.  Predictions of y are on the line, too: near f, and beyond ±π where f is.
+f is an angle on the line, not on the circle: it may pass ±π without a jump.  log p is not concave, because p has a mode
+in every turn.  The turn of the posterior is determined by the prior mean, which starts at the mean direction.
+Predictions of y are on the line as well: near f, and beyond ±π if f is beyond ±π.
 
     E[log p] = κ e^(−v/2) cos(y − m) − log 2πI₀(κ)
     E[p]     = (1 + 2 Σ_n (I_n/I₀) e^(−n²v/2) cos n(y − m)) / 2π
@@ -26,28 +26,32 @@ from sitewise.likelihoods.base import Likelihood, Power
 from sitewise.numerics.quadrature.gaussian_rules import Landmark, Rule
 from sitewise.types import ArrayField, module, positive
 
-_WIDE = 0.5  # variance of f above which the series for E[p] needs no more than `_HARMONICS` terms
+_SERIES_VARIANCE = 0.5  # variance of f above which `_HARMONICS` terms of the series for E[p] suffice
 _HARMONICS = 14
-_SERIES = 60  # of the distribution function, enough up to `_SHARP`
-_SHARP = 80.0
+_CDF_TERMS = 60  # of the series for the distribution function, enough for concentrations up to `_MAX_CDF_CONCENTRATION`
+_MAX_CDF_CONCENTRATION = 80.0
 _TURN = 2 * np.pi
-_MORE = 40  # orders beyond the last, from which the ratios of Bessel functions follow downwards
+_EXTRA_ORDERS = 40  # above the highest wanted order, where the downward recursion of Bessel ratios starts
 
 
-def _ratios(kappa: Array, highest: int) -> Array:
-    """I_n(κ)/I₀(κ) for n = 1, …, highest on a leading axis, by I_n/I_{n−1} = κ/(2n + κ I_{n+1}/I_n): a loop of the
-    program, not an unrolled one, which would take a minute to compile."""
+def _bessel_ratios(kappa: Array, highest: int) -> Array:
+    """Return I_n(κ)/I₀(κ) for n = 1, …, highest on a leading axis, by I_n/I_{n−1} = κ/(2n + κ I_{n+1}/I_n).
+
+    The recursion is a `scan`, because an unrolled loop would take a minute to compile.
+    """
 
     def down(ratio: Array, n: Array) -> tuple[Array, Array]:
         ratio = kappa / (2 * n + kappa * ratio)
         return ratio, ratio
 
-    orders = jnp.arange(highest + _MORE, 0, -1, dtype=kappa.dtype)
+    orders = jnp.arange(highest + _EXTRA_ORDERS, 0, -1, dtype=kappa.dtype)
     return jnp.cumprod(lax.scan(down, jnp.zeros_like(kappa), orders)[1][::-1], axis=0)[:highest]
 
 
 @module
 class VonMises(Likelihood):
+    """Von Mises noise of angles in radians, with a learned concentration κ."""
+
     concentration: ArrayField = positive(default=1.0)
 
     name: ClassVar[str] = "von_mises"
@@ -56,7 +60,7 @@ class VonMises(Likelihood):
     rule: ClassVar[Rule] = Landmark(points=120)
 
     def _log_height(self) -> Array:
-        """log p at f = y."""
+        """log p at its maximum f = y."""
         return -jnp.log(_TURN * i0e(self.concentration))
 
     def log_prob(self, y: Array, f: Array) -> Array:
@@ -67,8 +71,8 @@ class VonMises(Likelihood):
         width = jnp.minimum(1 / jnp.sqrt(jnp.asarray(self.concentration, y.dtype)), 1.0)
         return y, jnp.broadcast_to(width, y.shape)
 
-    def _mass(self, y: Array) -> tuple[Array, Array]:
-        """The modes of this turn and of its neighbours."""
+    def _prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        """The modes of this turn and of the two neighbouring turns."""
         centre, width = self.landmark(y)
         return jnp.stack([centre, centre - _TURN, centre + _TURN]), jnp.stack([width] * 3)
 
@@ -80,16 +84,16 @@ class VonMises(Likelihood):
         return self._log_height() - self.concentration * lost
 
     def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
-        """By quadrature in the turn of the mean; for wide Gaussians by the series, with power · κ in the place of κ."""
+        """Quadrature in the turn of the mean; for large variances the series, with power · κ in place of κ."""
         if self.quadrature is not None:
             return super().log_expected_prob(y, mean, var, power)
         near = y + _TURN * lax.stop_gradient(jnp.round((mean - y) / _TURN))
-        wide = var > _WIDE
-        usual = super().log_expected_prob(near, mean, jnp.where(wide, _WIDE, var), power)
+        wide = var > _SERIES_VARIANCE
+        usual = super().log_expected_prob(near, mean, jnp.where(wide, _SERIES_VARIANCE, var), power)
         kappa = power * jnp.asarray(self.concentration, near.dtype)
         column = (-1,) + (1,) * near.ndim
         n = jnp.arange(1, _HARMONICS + 1, dtype=near.dtype).reshape(column)
-        ratios = _ratios(kappa, _HARMONICS)
+        ratios = _bessel_ratios(kappa, _HARMONICS)
         ratios = ratios.reshape(column) if kappa.ndim == 0 else ratios
         damped = ratios * jnp.exp(-0.5 * n**2 * jnp.where(wide, var, 1.0)) * jnp.cos(n * (near - mean))
         total = i0e(kappa) * jnp.maximum(1 + 2 * jnp.sum(damped, axis=0), 1e-300)
@@ -103,29 +107,29 @@ class VonMises(Likelihood):
         return f
 
     def response_var(self, f: Array) -> Array:
-        """E[d²] = π²/3 + 4 Σ_n (−1)ⁿ I_n/(I₀ n²), or for sharp angles that of a Gaussian, corrected."""
-        kappa = jnp.minimum(jnp.asarray(self.concentration, f.dtype), _SHARP)
-        n = jnp.arange(1, _SERIES + 1, dtype=f.dtype)
-        series = jnp.pi**2 / 3 + 4 * jnp.sum((-1) ** n * _ratios(kappa, _SERIES) / n**2)
+        """E[d²] = π²/3 + 4 Σ_n (−1)ⁿ I_n/(I₀ n²); for high concentrations (1 + 1/2κ)/κ, nearly Gaussian."""
+        kappa = jnp.minimum(jnp.asarray(self.concentration, f.dtype), _MAX_CDF_CONCENTRATION)
+        n = jnp.arange(1, _CDF_TERMS + 1, dtype=f.dtype)
+        series = jnp.pi**2 / 3 + 4 * jnp.sum((-1) ** n * _bessel_ratios(kappa, _CDF_TERMS) / n**2)
         sharp = (1 + 0.5 / self.concentration) / self.concentration
-        return jnp.broadcast_to(jnp.where(self.concentration > _SHARP, sharp, series), f.shape)
+        return jnp.broadcast_to(jnp.where(self.concentration > _MAX_CDF_CONCENTRATION, sharp, series), f.shape)
 
     def cdf(self, y: Array, f: Array) -> Array:
         """½ + d/2π + Σ_n I_n/(I₀ nπ) sin(nd) for |d| = |y − f| ≤ π.
 
-        For sharp angles Φ(b sin(d/2)) with b = √(2/π) e^κ/I₀(κ), which is off by less than 1e-5 there.
+        For high concentrations Φ(b sin(d/2)) with b = √(2/π) e^κ/I₀(κ), with an error below 1e-5.
         """
         d = jnp.clip(y - f, -jnp.pi, jnp.pi)
-        kappa = jnp.minimum(jnp.asarray(self.concentration, d.dtype), _SHARP)
-        n = jnp.arange(1, _SERIES + 1, dtype=d.dtype)
-        weight = _ratios(kappa, _SERIES) / (jnp.pi * n)
+        kappa = jnp.minimum(jnp.asarray(self.concentration, d.dtype), _MAX_CDF_CONCENTRATION)
+        n = jnp.arange(1, _CDF_TERMS + 1, dtype=d.dtype)
+        weight = _bessel_ratios(kappa, _CDF_TERMS) / (jnp.pi * n)
         column = (-1,) + (1,) * d.ndim
         series = 0.5 + d / _TURN + jnp.sum(weight.reshape(column) * jnp.sin(n.reshape(column) * d), axis=0)
         sharp = norm.cdf(np.sqrt(2 / np.pi) / i0e(self.concentration) * jnp.sin(0.5 * d))
-        return jnp.clip(jnp.where(self.concentration > _SHARP, sharp, series), 0.0, 1.0)
+        return jnp.clip(jnp.where(self.concentration > _MAX_CDF_CONCENTRATION, sharp, series), 0.0, 1.0)
 
     def sample(self, key: Array, f: Array) -> Array:
-        """By rejection from a wrapped Cauchy distribution (Best & Fisher 1979)."""
+        """Draw by rejection from a wrapped Cauchy distribution (Best & Fisher 1979)."""
         kappa = jnp.asarray(self.concentration, f.dtype)
         root = jnp.sqrt(1 + 4 * kappa**2)
         rho = (root - jnp.sqrt(2 * (1 + root))) / (2 * kappa)
@@ -151,5 +155,5 @@ class VonMises(Likelihood):
         super().check(y)
         if np.any(np.abs(np.asarray(y)) > _TURN + 1e-6):
             raise ValueError(
-                "VonMises: y must hold angles in radians, at most a turn from 0; for degrees np.radians(y)."
+                "VonMises: y must hold angles in radians between −2π and 2π; convert degrees by np.radians(y)."
             )

@@ -1,4 +1,4 @@
-"""Weibull lifetimes: P(T > t) = exp(−(t/eᶠ)^shape), observed or censored."""
+"""Weibull likelihood for lifetimes: P(T > t) = exp(−(t/eᶠ)^shape), observed or censored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from sitewise.types import module
 
 @module
 class Weibull(Lifetime):
-    """The hazard shape · t^(shape−1) · e^(−shape·f) rises for a shape above 1 and is constant for 1 (exponential).
+    """Weibull lifetimes with hazard shape · t^(shape−1) · e^(−shape·f).
+
+    The hazard rises for shape > 1, falls for shape < 1, and is constant for shape = 1 (exponential lifetimes).
 
     In u = shape · (log t − f) the survival function is exp(−eᵘ).
     """
@@ -34,20 +36,21 @@ class Weibull(Lifetime):
 
     @staticmethod
     def _log_cdf(u: Array) -> Array:
-        """log(1 − exp(−eᵘ)), which is u − eᵘ/2 + … for very negative u."""
+        """Return log(1 − exp(−eᵘ)), which is u − eᵘ/2 + … for very negative u."""
         far = u < -30
         x = jnp.exp(jnp.where(far, 0.0, u))
         return jnp.where(far, u, jnp.log(-jnp.expm1(-x)))
 
     @classmethod
     def _log_between(cls, u: Array, gap: Array) -> Array:
-        """−eᵘ + log(1 − exp(−eᵘ(e^gap − 1)))."""
+        """Return −eᵘ + log(1 − exp(−eᵘ(e^gap − 1)))."""
         return -jnp.exp(u) + cls._log_cdf(u + gap + jnp.log(-jnp.expm1(-gap)))
 
     def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
-        """E[eᵘ] = exp(shape (log t − m) + shape² v/2), for lifetimes that were observed or are right-censored.
+        """Closed form by E[eᵘ] = exp(shape (log t − m) + shape² v/2) for observed and right-censored lifetimes.
 
-        An interval adds E[log(1 − exp(−e^w))], with w = shape (edge − f); a left-censored lifetime has this part alone.
+        An interval adds E[log(1 − exp(−e^w))], w = shape (edge − f), by quadrature; a left-censored lifetime has only
+        this term.
         """
         if self.quadrature is not None:
             return super().expected_log_prob(y, mean, var)
@@ -56,7 +59,7 @@ class Weibull(Lifetime):
             return self._closed(jnp.log(y), mean, var, jnp.ones_like(y, bool))
         below, above, low, high = self._ends(y)
         open_ended = ~below & (above | (low == high))
-        # What overflows is not computed where it is not used.
+        # Rows that discard the closed form get an argument at which it does not overflow.
         start = self._closed(jnp.where(below, mean - k * var, low), mean, var, ~above & open_ended)
         gap = k * jnp.where(open_ended | below, 1.0, high - low)
         edge = low + jnp.where(below, 0.0, (gap + jnp.log(-jnp.expm1(-gap))) / k)
@@ -65,6 +68,7 @@ class Weibull(Lifetime):
         return jnp.where(below, end, jnp.where(open_ended, start, start + end))
 
     def _closed(self, log_y: Array, mean: Array, var: Array, seen: Array) -> Array:
+        """E[log density] of observed rows (`seen`), E[log survival] of right-censored rows."""
         u = self._k * (log_y - mean)
         value = jnp.where(seen, jnp.log(self._k) - log_y + u, 0.0)
         return value - jnp.exp(u + 0.5 * self._k**2 * var)

@@ -1,9 +1,9 @@
-"""What zero-inflated counts share: with probability `inflation` a row has no events at all, whatever its rate is.
+"""Base class of zero-inflated counts: with probability `inflation` a count is zero, independently of its rate.
 
     p(0 | f) = π + (1 − π) q(0 | f),    p(y | f) = (1 − π) q(y | f) for y > 0
 
-with π = inflation and q the counts without inflation.  log p(0 | f) falls like log q(0 | f) down to log π and is flat
-beyond: it is not concave.
+π is the inflation and q the distribution of counts without inflation.  log p(0 | f) is not concave: it falls like
+log q(0 | f) down to log π and is flat beyond.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from sitewise.types import ArrayField, bounded, module
 
 @module
 class ZeroInflated(Counts):
+    """Zero-inflated counts; subclasses define the counts without inflation (`plain`)."""
+
     inflation: ArrayField = bounded(0.0, 1.0, default=0.2)
 
-    rule: ClassVar[Rule] = Landmark(points=112)  # of no events log p has a knee and, before it, a slope
+    rule: ClassVar[Rule] = Landmark(points=112)  # log p(0 | f) has a slope and a knee
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,62 +40,63 @@ class ZeroInflated(Counts):
         return jnp.log(self.inflation)
 
     def plain(self) -> Poisson | NegativeBinomial:
-        """The counts without inflation."""
+        """Return the likelihood q of the counts without inflation."""
         raise NotImplementedError
 
     def _knee(self) -> tuple[Array, Array]:
-        """log of the mean count at which q(0) = π, at least 0, and the width of the knee there."""
+        """Return the log mean count, at least 0, at which q(0) = π, and the width of the knee there."""
         raise NotImplementedError
 
     @classmethod
     def for_targets(cls, y: np.ndarray) -> ZeroInflated:
-        """Half of the zeros are taken to be due to inflation."""
+        """Start with an inflation of half the share of zeros."""
         return cls(inflation=float(np.clip(0.5 * np.mean(np.asarray(y) == 0), 0.05, 0.9)))
 
     def level(self, y: np.ndarray, weight: np.ndarray) -> float:
         return super().level(y, weight) - float(np.log1p(-np.asarray(self.inflation)))
 
-    def _seen(self, y: Array) -> tuple[Array, Array]:
-        """Which rows have events, and the table with one event in place of none."""
+    def _positive(self, y: Array) -> tuple[Array, Array]:
+        """Return which counts are positive, and the table with zero counts replaced by 1."""
         count, _ = self.split(y)
         seen = count > 0
         if not self.exposure:
             return seen, jnp.where(seen, y, 1.0)
         return seen, jnp.stack([jnp.where(seen, count, 1.0), y[..., 1]], axis=-1)
 
-    def _none(self, y: Array) -> Array:
+    def _zeros(self, y: Array) -> Array:
+        """Return the table with all counts replaced by 0."""
         count, _ = self.split(y)
         return jnp.stack([jnp.zeros_like(count), y[..., 1]], axis=-1) if self.exposure else jnp.zeros_like(y)
 
     def log_prob(self, y: Array, f: Array) -> Array:
-        seen, events = self._seen(y)
+        seen, events = self._positive(y)
         plain, share = self.plain(), jnp.log1p(-self.inflation)
-        none = jnp.logaddexp(self._log_inflation, share + plain.log_prob(self._none(y), f))
+        none = jnp.logaddexp(self._log_inflation, share + plain.log_prob(self._zeros(y), f))
         return jnp.where(seen, share + plain.log_prob(events, f), none)
 
     def landmark(self, y: Array) -> tuple[Array, Array]:
         return self.plain().landmark(y)
 
-    def _mass(self, y: Array) -> tuple[Array, Array]:
-        return self.plain()._mass(y)
+    def _prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        return self.plain()._prob_landmarks(y)
 
-    def _bend(self, y: Array) -> tuple[Array, Array]:
-        """Of no events: the knee, and where the mean count is 1.  Events have a closed form, or the landmark of q."""
-        seen, events = self._seen(y)
+    def _log_prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        """For zero counts the knee and the f with mean count 1; for positive counts the landmarks of q."""
+        seen, events = self._positive(y)
         _, log_exposure = self.split(y)
-        centre, width = self.plain()._bend(events)
+        centre, width = self.plain()._log_prob_landmarks(events)
         knee, sharp = self._knee()
         first = jnp.where(seen, centre, knee - log_exposure), jnp.where(seen, width, sharp)
         second = jnp.where(seen, centre, -log_exposure), jnp.where(seen, jnp.inf, 1.0)
         return jnp.stack([first[0], second[0]]), jnp.stack([first[1], second[1]])
 
     def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
-        """log(1 − π) + E[log q] where there are events, which may have a closed form."""
+        """Return log(1 − π) + E[log q] for positive counts, in closed form if q has one; quadrature for zero counts."""
         if self.quadrature is not None:
             return super().expected_log_prob(y, mean, var)
-        seen, events = self._seen(y)
+        seen, events = self._positive(y)
         with_events = jnp.log1p(-self.inflation) + self.plain().expected_log_prob(events, mean, var)
-        return jnp.where(seen, with_events, super().expected_log_prob(self._none(y), mean, var))
+        return jnp.where(seen, with_events, super().expected_log_prob(self._zeros(y), mean, var))
 
     def response_mean(self, f: Array, side: Array | float | None = None) -> Array:
         return (1 - self.inflation) * super().response_mean(f, side)

@@ -1,4 +1,4 @@
-"""Negative binomial counts of rows of which some can have no events."""
+"""Zero-inflated negative binomial likelihood for overdispersed counts with excess zeros."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class ZeroInflatedNegativeBinomial(ZeroInflated):
-    """As `ZeroInflatedPoisson`, with counts of variance μ + μ²/shape."""
+    """As `ZeroInflatedPoisson`, with counts of variance μ + μ²/shape before inflation."""
 
     shape: ArrayField = positive(default=1.0)
 
     name: ClassVar[str] = "zero_inflated_negative_binomial"
-    about: ClassVar[str] = "counts that scatter more than Poisson's, where some rows cannot have any"
+    about: ClassVar[str] = "overdispersed counts with excess zeros"
 
     def plain(self) -> NegativeBinomial:
         return NegativeBinomial(self.shape, exposure=self.exposure, quadrature=self.quadrature)
 
     def _knee(self) -> tuple[Array, Array]:
-        """(1 + μ/r)^(−r) = π at μ = r (π^(−1/r) − 1); there the slope in f is r μ/(r + μ)."""
+        """(1 + μ/r)^(−r) = π at μ = r (π^(−1/r) − 1), where the slope in f is r μ/(r + μ)."""
         r = self.shape
         depth = jnp.maximum(-self._log_inflation, 1.0) / r
         log_mean = jnp.log(r) + depth + jnp.log(-jnp.expm1(-depth))

@@ -1,4 +1,4 @@
-"""Poisson counts of rows of which some can have no events."""
+"""Zero-inflated Poisson likelihood for counts with excess zeros."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from sitewise.types import module
 
 @module
 class ZeroInflatedPoisson(ZeroInflated):
-    """p(0) = inflation + (1 − inflation) e^(−μ), p(y) = (1 − inflation) Poisson(y; μ), μ = exposure · exp f."""
+    """Poisson counts with excess zeros, μ = exposure · exp f:
+
+    p(0) = inflation + (1 − inflation) e^(−μ),  p(y) = (1 − inflation) Poisson(y; μ) for y > 0.
+    """
 
     name: ClassVar[str] = "zero_inflated_poisson"
-    about: ClassVar[str] = "counts, where some rows cannot have any"
+    about: ClassVar[str] = "counts with excess zeros"
 
     def plain(self) -> Poisson:
         return Poisson(exposure=self.exposure, quadrature=self.quadrature)
 
     def _knee(self) -> tuple[Array, Array]:
-        """e^(−μ) = π at μ = −log π; there the slope in f is μ."""
+        """e^(−μ) = π at μ = −log π, where the slope in f is μ."""
         mean = jnp.maximum(-self._log_inflation, 1.0)
         return jnp.log(mean), 1 / mean

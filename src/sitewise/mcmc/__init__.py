@@ -1,8 +1,8 @@
-"""The gold standard: samples of the latent function and of hyperparameters, and log Z with an error bar.
+"""Markov chain Monte Carlo: samples of latent values and hyperparameters, and log Z with a standard error.
 
 log_evidence          log Z ± standard error, from below and above
-evidence_certificate  which approximations can be trusted here
-sample                posterior of hyperparameters and latent values
+evidence_certificate  comparison of the approximate evidences with log Z
+sample                samples from the posterior of hyperparameters and latent values
 sample_points         log Z and predictive density on a whole grid, resumable
 """
 

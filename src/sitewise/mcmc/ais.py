@@ -1,22 +1,22 @@
-"""Annealed importance sampling (Neal 2001): log Z of a GP model with an error bar, from both sides.
+"""Annealed importance sampling (Neal 2001): log Z of a GP model with a standard error, from below and above.
 
 Between the Gaussian q = prior × sites (τ = 0) and the posterior (τ = 1) lie the densities q(f) exp(τ·r(f)), which is
 prior · Π t_i^{1−τ} p_i^τ.  A chain drawn from q and moved once at each of T temperatures has the weight
 
     log w = Σ_t (τ_t − τ_{t−1}) r(f_{t−1}),     E[w] = Z / Z_q
 
-so log Z_q + log mean w estimates log Z, low on average by about half its variance; a chain that starts at the
-posterior and runs backwards gives 1/w, and log Z_q − log mean 1/w is high on average.  The closer q is to the
-posterior, the shorter T may be: EP's sites make most problems easy.  With zero sites and τ = (t/T)⁴ it is the
-estimator of Kuss & Rasmussen (2005) that the paper used.
+log Z_q + log mean w estimates log Z; on average it is too low by about half its variance.  A chain that starts at the
+posterior and runs backwards gives 1/w, and log Z_q − log mean 1/w is too high on average.  The closer q is to the
+posterior, the smaller T may be: with EP's sites, few temperatures suffice for most problems.  With zero sites and
+τ = (t/T)⁴ this is the estimator of Kuss & Rasmussen (2005) that the paper used.
 
-The two sides together give Bennett's (1976) estimate, ℓ = log Z − log Z_q that solves
+Both directions together give Bennett's (1976) estimate: the solution ℓ = log Z − log Z_q of
 
     Σ_forward σ(log w − ℓ) = Σ_backward σ(log 1/w + ℓ),     σ(x) = 1/(1 + e^{−x}).
 
-It sums bounded terms, whereas the mean of w may depend on one large weight that is rarely drawn, and the standard error
-does not show its absence.  All standard errors are widened so that three of them cover 99.7 % also with few (effective)
-chains.
+Its terms are bounded.  In contrast, the mean of w may depend on one large weight that is rarely drawn, and the standard
+error is too small without this draw.  All standard errors are widened, such that three standard errors cover 99.7 %
+also with few (effective) chains.
 
 The default temperatures are spaced evenly in ∫ sd_τ(r) dτ, measured by a short pilot run.
 """
@@ -37,24 +37,24 @@ from scipy import stats
 from sitewise.mcmc import elliptical, independence_move
 from sitewise.mcmc.reference import Target, draw
 
-KNOTS = 65
-_POWER = 4.0
-_THREE_SIGMA = 0.5 + 0.5 * 0.9973
-_ONE_OVER_DF = np.linspace(0.0, 2.0, 401)
-_HALVINGS = 60
+KNOTS = 65  # points between which temperatures are interpolated linearly
+_SCHEDULE_POWER = 4.0  # τ = (t/T)⁴ without a pilot run
+_THREE_SIGMA_LEVEL = 0.5 + 0.5 * 0.9973  # of the distribution function
+_INVERSE_DF_GRID = np.linspace(0.0, 2.0, 401)  # 1/df at which the widening is tabulated
+_BISECTIONS = 60
 
 
 @dataclasses.dataclass(frozen=True)
 class Annealing:
-    """Settings of one estimate that do not change with its length.
+    """Settings of annealed importance sampling, except its number of steps.
 
-    path      "ep", "vi" or "laplace": anneal from that approximation; "prior": from the prior
-    pilot     steps of the pilot run that sets the temperatures; 0: τ = (t/T)⁴
+    path      "ep", "vi" or "laplace": anneal from this approximation; "prior": from the prior
+    pilot     number of steps of the pilot run that sets the temperatures; 0: τ = (t/T)⁴
     combine   "mean": log of the mean weight; "geometric": mean of the log weights (the paper's three runs)
-    rowwise   also move every row on its own at each temperature (see `rowwise`)
+    rowwise   also move each row independently at each temperature (see `independence_move`)
     reverse   also anneal backwards from the posterior
-    max_shrinks  a chain that has not accepted after so many shrinks of its bracket stays where it is; chains in one
-              batch on a GPU all wait for the slowest
+    max_shrinks  number of shrinks of the bracket after which a chain stays at its point; limits the waiting of all
+              chains of a batch for the slowest chain
     """
 
     path: str = "ep"
@@ -71,17 +71,17 @@ class Annealing:
         if self.combine not in ("mean", "geometric"):
             raise ValueError(f"combine must be mean or geometric, got {self.combine!r}.")
         if self.chains < 2:
-            raise ValueError("chains must be at least 2: the error bar comes from their spread.")
+            raise ValueError("chains must be at least 2, because the standard error is computed from several chains.")
 
 
 PAPER = Annealing(path="prior", chains=3, pilot=0, combine="geometric", rowwise=False, reverse=False)
 
 
 class Estimate(NamedTuple):
-    """log Z ± se from both sides together (forwards only without a reverse run), and each side by itself.
+    """log Z ± se from both directions together (forward only without a reverse run), and from each direction alone.
 
-    `lower` is low on average and `upper` is high; `ess` is the effective number of forward chains, `upper_ess` that of
-    backward ones.
+    On average `lower` is too low and `upper` is too high.  `ess` and `upper_ess` are the effective numbers of forward
+    and of backward chains.
     """
 
     log_z: jax.Array
@@ -97,19 +97,22 @@ class Estimate(NamedTuple):
 
 
 def widening(ess: jax.Array) -> jax.Array:
-    """t(ess − 1)/3: three standard errors from `ess` values, times this, cover as much as three of a normal law."""
-    df = 1 / np.maximum(_ONE_OVER_DF, 1e-9)
-    table = np.log(stats.t.ppf(_THREE_SIGMA, df) / stats.norm.ppf(_THREE_SIGMA))
-    return jnp.exp(jnp.interp(1 / jnp.maximum(ess - 1, 0.5), _ONE_OVER_DF, table))
+    """Return the factor with which three standard errors from `ess` values cover as much as 3σ of a normal law.
+
+    This is the ratio of quantiles of t with ess − 1 degrees of freedom and of the normal law.
+    """
+    df = 1 / np.maximum(_INVERSE_DF_GRID, 1e-9)
+    table = np.log(stats.t.ppf(_THREE_SIGMA_LEVEL, df) / stats.norm.ppf(_THREE_SIGMA_LEVEL))
+    return jnp.exp(jnp.interp(1 / jnp.maximum(ess - 1, 0.5), _INVERSE_DF_GRID, table))
 
 
 def effective(log_w: jax.Array) -> jax.Array:
-    """(Σw)²/Σw²."""
+    """Return the effective number of weights, (Σw)²/Σw²."""
     return jnp.exp(2 * logsumexp(log_w) - logsumexp(2 * log_w))
 
 
 def bennett(forward: jax.Array, backward: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """ℓ (see above) and its standard error, from equally many log weights of each direction."""
+    """Return Bennett's estimate ℓ and its standard error, from equally many log weights of each direction."""
     chains = forward.shape[0]
 
     def halve(_: jax.Array, bounds: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -119,7 +122,7 @@ def bennett(forward: jax.Array, backward: jax.Array) -> tuple[jax.Array, jax.Arr
         return jnp.where(too_low, middle, low), jnp.where(too_low, high, middle)
 
     both = jnp.concatenate([forward, -backward])
-    low, high = lax.fori_loop(0, _HALVINGS, halve, (jnp.min(both), jnp.max(both)))
+    low, high = lax.fori_loop(0, _BISECTIONS, halve, (jnp.min(both), jnp.max(both)))
     value = 0.5 * (low + high)
     variance, ess = jnp.zeros((), forward.dtype), jnp.asarray(float(chains), forward.dtype)
     for log_odds in (forward - value, backward + value):
@@ -130,13 +133,16 @@ def bennett(forward: jax.Array, backward: jax.Array) -> tuple[jax.Array, jax.Arr
 
 
 def summary(log_w: jax.Array, combine: str) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """log mean w, its standard error (jackknife, widened) and (Σw)²/Σw²; "geometric": mean log w and its plain one."""
+    """Return log mean w, its standard error and (Σw)²/Σw².
+
+    The standard error is a widened jackknife estimate.  "geometric": mean log w and its usual standard error.
+    """
     chains = log_w.shape[0]
     ess = effective(log_w)
     if combine == "geometric":
         return jnp.mean(log_w), jnp.std(log_w, ddof=1) / jnp.sqrt(chains), ess
     total = logsumexp(log_w)
-    # log Σ_{j≠i} w_j, without the cancellation of Σ − w_i when one weight is nearly the whole sum.
+    # log Σ_{j≠i} w_j; Σ − w_i would cancel if one weight is nearly the whole sum.
     others = jnp.where(jnp.eye(chains, dtype=bool), -jnp.inf, log_w[None, :])
     left_out = logsumexp(others, axis=1) - jnp.log(chains - 1)
     se = jnp.sqrt((chains - 1) / chains * jnp.sum((left_out - jnp.mean(left_out)) ** 2))
@@ -144,7 +150,7 @@ def summary(log_w: jax.Array, combine: str) -> tuple[jax.Array, jax.Array, jax.A
 
 
 class Tally(NamedTuple):
-    """Counts over all chains and steps: bracket shrinks, and moves that were given up."""
+    """Counts over all chains and steps: bracket shrinks, and moves that ended at `max_shrinks`."""
 
     shrinks: jax.Array
     stuck: jax.Array
@@ -153,7 +159,7 @@ class Tally(NamedTuple):
 def move(
     settings: Annealing, key: jax.Array, target: Target, state: elliptical.State, tau: float | jax.Array, tally: Tally
 ) -> tuple[elliptical.State, Tally]:
-    """One transition of every chain at temperature τ."""
+    """Make one transition of every chain at temperature τ."""
     key, key_rows = jax.random.split(key)
     ref = target.ref
     state, info = elliptical.step(
@@ -166,7 +172,7 @@ def move(
 
 
 def _power_knots(dtype: DTypeLike) -> jax.Array:
-    return jnp.linspace(0.0, 1.0, KNOTS, dtype=dtype) ** _POWER
+    return jnp.linspace(0.0, 1.0, KNOTS, dtype=dtype) ** _SCHEDULE_POWER
 
 
 def _tau(knots: jax.Array, t: jax.Array, steps: ArrayLike) -> jax.Array:
@@ -177,9 +183,9 @@ def _tau(knots: jax.Array, t: jax.Array, steps: ArrayLike) -> jax.Array:
 
 
 def pilot_knots(settings: Annealing, key: jax.Array, target: Target, steps: int | jax.Array) -> jax.Array:
-    """Temperatures evenly spaced in ∫ sd_τ(r) dτ, from one run along τ = (t/T)⁴.
+    """Return temperatures that are evenly spaced in ∫ sd_τ(r) dτ, from a pilot run along τ = (t/T)⁴.
 
-    A tenth of the spacing is that of the starting schedule, because the measured sd is noisy.
+    A tenth of the spacing comes from the schedule of the pilot run, because the measured sd is noisy.
     """
     dtype = target.ref.mean.dtype
     base = _power_knots(dtype)
@@ -196,7 +202,7 @@ def pilot_knots(settings: Annealing, key: jax.Array, target: Target, steps: int 
 
     zeros = jnp.zeros(KNOTS - 1, dtype)
     _, spread, count = lax.fori_loop(1, steps + 1, body, (state, zeros, zeros))
-    # Cells that no step fell into take the average sd of their neighbours.
+    # Average the sd over neighbouring cells, as some cells may contain no step.
     near = jnp.abs(jnp.arange(KNOTS - 1)[:, None] - jnp.arange(KNOTS - 1)[None, :]) <= 3
     sd = (near @ spread) / jnp.maximum(near @ count, 1.0)
     length = jnp.concatenate([jnp.zeros(1, dtype), jnp.cumsum(sd * jnp.diff(base))])
@@ -213,7 +219,7 @@ Run = tuple[elliptical.State, jax.Array, Tally]  # chains, their log weights, an
 
 
 def forward(settings: Annealing, key: jax.Array, target: Target, knots: jax.Array, steps: int | jax.Array) -> Run:
-    """The run from q to the posterior."""
+    """Anneal from q to the posterior."""
     key_start, key_run = jax.random.split(key)
     state = elliptical.init(draw(key_start, target.ref, settings.chains), target.residual)
 
@@ -236,7 +242,7 @@ def backward(
     knots: jax.Array,
     steps: int | jax.Array,
 ) -> jax.Array:
-    """Log weights of the reverse run, which starts at posterior draws."""
+    """Return the log weights of the reverse run, which starts at posterior draws."""
 
     def body(i: jax.Array, carry: Run) -> Run:
         state, log_w, tally = carry
@@ -251,7 +257,7 @@ def backward(
 
 
 def resample(key: jax.Array, state: elliptical.State, log_w: jax.Array) -> elliptical.State:
-    """Chains drawn in proportion to their weights, which makes them draws from the posterior."""
+    """Resample chains in proportion to their weights, which gives draws from the posterior."""
     pick = jax.random.categorical(key, log_w, shape=log_w.shape)
     return elliptical.State(state.position[:, pick], state.residual[pick])
 
@@ -259,7 +265,7 @@ def resample(key: jax.Array, state: elliptical.State, log_w: jax.Array) -> ellip
 def settle(
     settings: Annealing, key: jax.Array, target: Target, state: elliptical.State, steps: int | jax.Array
 ) -> elliptical.State:
-    """Move at the posterior, so that the chains no longer depend on where the annealing ended."""
+    """Make `steps` transitions at the posterior, to forget the state at the end of annealing."""
 
     def body(t: jax.Array, state: elliptical.State) -> elliptical.State:
         return move(settings, jax.random.fold_in(key, t), target, state, 1.0, _no_tally())[0]
@@ -270,7 +276,7 @@ def settle(
 def anneal(
     settings: Annealing, key: jax.Array, target: Target, steps: int | jax.Array, pilot: int | jax.Array
 ) -> tuple[Estimate, elliptical.State]:
-    """The estimate and the chains at the posterior.  `steps` and `pilot` may be traced: one program for all lengths."""
+    """Return the estimate and the chains at the posterior; `steps` and `pilot` may be traced, for one program."""
     key_pilot, key_forward, key_resample, key_settle, key_back = jax.random.split(key, 5)
     ref = target.ref
     knots = _power_knots(ref.mean.dtype)

@@ -1,4 +1,4 @@
-"""log Z with an error bar for one model, and a verdict on the approximations beside it."""
+"""Evidence certificate: log Z of one model with a standard error, and verdicts on the approximate evidences."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sitewise.parameters import Trainable
 from sitewise.process.precision import WORKING_DTYPE, working_precision
 
 WORDS = ("good", "rough", "poor")
-LIMITS = (0.01, 0.05)  # nats a row, between one word and the next
-SE_PER_ROW = 0.002
-_LARGEST_SE = 0.3  # nats: with thousands of rows, a share of each would allow a log Z that compares no two models
-_SIGMAS = 2.0
-_TOO_LONG = 1000  # times the steps
+LIMITS = (0.01, 0.05)  # nats per row: from good to rough, and from rough to poor
+SE_PER_ROW = 0.002  # nats per row
+_MAX_SE = 0.3  # nats: for thousands of rows, SE_PER_ROW alone would be too coarse to compare models
+_SIGMAS = 2.0  # half the width of intervals, in standard errors
+_MAX_STEP_FACTOR = 1000  # times the present steps, beyond which a longer run is not recommended
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,10 +47,10 @@ class LogEvidence:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """log Z ± 2 se, and beyond that to where a side that disagrees would still be within its own two.
+        """log Z ± 2 se, extended to lower + 2 lower_se and to upper − 2 upper_se if these lie outside.
 
-        lower ≤ log Z ≤ upper on average, by an amount that falls with the number of steps.  Sides that stay apart say
-        that the chains have not come to rest, which `se` cannot say.
+        On average lower ≤ log Z ≤ upper, with differences that fall with the number of steps.  If lower and upper stay
+        apart, the chains have not converged, which `se` does not show.
         """
         low, high = self.log_z - _SIGMAS * self.se, self.log_z + _SIGMAS * self.se
         low = np.fmin(low, self.lower + _SIGMAS * self.lower_se)
@@ -69,23 +69,23 @@ def log_evidence(
     seed: int = 0,
     done: Callable[[str], None] | None = None,
 ) -> LogEvidence:
-    """log Z by annealing, with four times the steps until the target is met or `max_steps` is spent.
+    """Estimate log Z by annealing; the steps are multiplied by four until the target or `max_steps` is reached.
 
-    The target is a standard error of `se_per_row` nats times the rows (the sum of the weights), and at most 0.3 nats.
-    `done` is called after every step with a few words that say what was done.
+    The target is a standard error of `se_per_row` nats times the number of rows (the sum of the weights), but at most
+    0.3 nats.  `done` is called after every step with a short description of the step.
     """
     check(model, data)
     settings = Annealing() if annealing is None else annealing
     with working_precision():
         trainable = Trainable.of(model)
         vector = np.asarray(trainable.to_vector(model), WORKING_DTYPE)[None]
-    target = min(se_per_row * float(np.sum(np.asarray(data.weight))), _LARGEST_SE)
+    target = min(se_per_row * float(np.sum(np.asarray(data.weight))), _MAX_SE)
     found = points.sample_points(
         model, data, vector, trainable=trainable, annealing=settings, steps=steps, max_steps=max_steps,
         target_se=target, draws=1, seed=seed, block=1, done=done,
     )  # fmt: skip
     tight, used = bool(found.tight[0]), int(found.steps[0])
-    reason = f"target met with {used} steps" if tight else f"budget of {max_steps} steps spent above the target"
+    reason = f"target met with {used} steps" if tight else f"target not met with the maximum of {max_steps} steps"
     names = ("log_z", "se", "ess", "lower", "lower_se", "upper", "upper_se")
     numbers = {name: float(getattr(found, name)[0]) for name in names}
     return LogEvidence(**numbers, steps=used, tight=tight, reason=reason)
@@ -93,7 +93,7 @@ def log_evidence(
 
 @dataclasses.dataclass(frozen=True)
 class Certificate:
-    """The approximations' evidences beside log Z, all in nats; `verdicts` and `remarks` by name of the evidence."""
+    """Approximate evidences compared with log Z, all in nats; `verdicts` and `remarks` by name of the evidence."""
 
     mcmc: LogEvidence
     evidences: dict[str, float]
@@ -102,18 +102,18 @@ class Certificate:
 
     @property
     def bound_holds(self) -> bool:
-        """ELBO ≤ log Z, up to three standard errors."""
+        """Whether ELBO ≤ log Z, up to three standard errors."""
         return self.evidences["vi (elbo)"] <= self.mcmc.log_z + 3 * self.mcmc.se + 1e-6
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where log Z lies: what the annealing says, and never below the ELBO, which is a bound."""
+        """Interval of log Z: from annealing, and not below the ELBO, which is a lower bound."""
         low, high = self.mcmc.interval
         floor = self.evidences["vi (elbo)"]
         return (max(low, floor), max(high, floor)) if self.bound_holds else (floor, math.inf)
 
     def possible(self, name: str) -> tuple[str, ...]:
-        """The words that an evidence may deserve, wherever in the interval log Z lies."""
+        """Return the verdicts that are possible for an evidence, over all log Z in the interval."""
         low, high = (self.evidences[name] - end for end in self.interval)
         nearest = 0.0 if high <= 0 <= low else min(abs(low), abs(high))
         farthest = max(abs(low), abs(high))
@@ -122,36 +122,37 @@ class Certificate:
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """good: within 0.01 nats a row of log Z; rough: within 0.05; poor: beyond; undecided: more than one may be."""
+        """good: within 0.01 nats per row of log Z; rough: within 0.05; poor: beyond; undecided: several possible."""
         words = {name: self.possible(name) for name in self.evidences}
         return {name: found[0] if len(found) == 1 else "undecided" for name, found in words.items()}
 
     @property
     def remarks(self) -> dict[str, str]:
-        """What would decide an undecided verdict, and which sites did not converge; "" where nothing is to be said."""
+        """How to decide an undecided verdict, and whether the sites did not converge; "" if neither applies."""
         out = {}
         for name, word in self.verdicts.items():
-            parts = [self._deciding(name)] if word == "undecided" else []
+            parts = [self._how_to_decide(name)] if word == "undecided" else []
             parts += [] if self.converged[name] else ["its sites did not converge"]
-            parts += [] if math.isfinite(self.evidences[name]) else ["on these sites it has no value"]
+            parts += [] if math.isfinite(self.evidences[name]) else ["it is not finite at these sites"]
             out[name] = "; ".join(parts)
         return out
 
-    def _deciding(self, name: str) -> str:
+    def _how_to_decide(self, name: str) -> str:
         between = " and ".join(self.possible(name)[:: len(self.possible(name)) - 1])
-        wanted = self._wanted(name)
+        wanted = self._precision_to_decide(name)
         if wanted is None:
-            return f"between {between}: the annealing does not say where log Z is"
+            return f"between {between}: annealing did not determine log Z"
         error, away, times = wanted
-        text = f"between {between}: the error bar is ± {error:.2g} nats a row, and the limit lies {away:.2g} away"
-        if times > _TOO_LONG:
+        text = f"between {between}: the error is ± {error:.2g} nats per row, and the limit is {away:.2g} away"
+        if times > _MAX_STEP_FACTOR:
             return f"{text}, too close to decide"
         return f"{text}; about {math.ceil(times)} times the steps ({self._settings(away, times)}) would decide it"
 
-    def _wanted(self, name: str) -> tuple[float, float, float] | None:
-        """Half the width of the interval, the distance to the nearest limit (nats a row), and how many times the steps.
+    def _precision_to_decide(self, name: str) -> tuple[float, float, float] | None:
+        """Return half the width of the interval and the distance to the nearest limit, in nats per row, and the factor
+        of the steps that decides the verdict.
 
-        se ∝ 1/√steps, so that an error of e shrinks to a distance of d with (e/d)² times the steps.
+        se ∝ 1/√steps: (e/d)² times the steps reduce an error e to a distance d.
         """
         low, high = self.interval
         if not math.isfinite(high - low):
@@ -168,13 +169,13 @@ class Certificate:
 
     @property
     def conclusion(self) -> str:
-        """One sentence that follows from the verdicts."""
+        """Recommendation that follows from the verdicts."""
 
-        def called(word: str) -> str:
-            everyone = word == "undecided"
-            return ", ".join(n for n, said in self.verdicts.items() if said == word and (everyone or self.converged[n]))
+        def names_of(word: str) -> str:
+            any_sites = word == "undecided"
+            return ", ".join(n for n, v in self.verdicts.items() if v == word and (any_sites or self.converged[n]))
 
-        good, rough, undecided = called("good"), called("rough"), called("undecided")
+        good, rough, undecided = names_of("good"), names_of("rough"), names_of("undecided")
         rest = f" Undecided: {undecided}." if undecided else ""
         if good:
             return f"Trust {good} here.{rest}"
@@ -184,7 +185,7 @@ class Certificate:
         return f"None of the approximations is {what} here: use mcmc.{f' Rough: {rough}.' if rough else ''}"
 
     def to_plain(self) -> dict[str, Any]:
-        """The same as numbers, text and maps, for reports and JSON."""
+        """Return the certificate as plain numbers, strings and dictionaries, for reports and JSON."""
         return {
             "mcmc": dataclasses.asdict(self.mcmc),
             "evidences": self.evidences,
@@ -204,19 +205,19 @@ class Certificate:
         for name, word in self.verdicts.items():
             gap, remark = self.evidences[name] - m.log_z, self.remarks[name]
             lines.append(
-                f"  {name:12s} {self.evidences[name]:12.3f}  off by {gap:9.3f} ({gap / self.rows:8.5f} a row): {word}"
+                f"  {name:12s} {self.evidences[name]:12.3f}  off by {gap:9.3f} ({gap / self.rows:8.5f} per row): {word}"
                 f"{', ' if remark else ''}{remark}"
             )
         lines.append(
             "ELBO ≤ log Z holds."
             if self.bound_holds
-            else "ELBO > log Z: the annealing missed part of the posterior. Raise chains or max_steps."
+            else "ELBO > log Z: the annealing missed part of the posterior. Increase chains or max_steps."
         )
         return "\n".join([*lines, self.conclusion])
 
 
 def evidence_certificate(model: Model, data: Data, **settings: Any) -> Certificate:
-    """Which evidences can be trusted for this model and these data; `settings` go to `log_evidence`."""
+    """Compare approximate evidences of a model and data with log Z; `settings` are passed to `log_evidence`."""
     check(model, data)
     pairs = {
         "vi (elbo)": (VI(), evidence.elbo),

@@ -1,4 +1,4 @@
-"""Convergence of Markov chains: rank-normalised split R-hat, bulk and tail effective sample size.
+"""Convergence diagnostics of Markov chains: rank-normalised split R-hat, bulk and tail effective sample size (ESS).
 
 Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021).  Arrays are (chains, draws).
 """
@@ -19,7 +19,7 @@ def _rank_normal(x: np.ndarray) -> np.ndarray:
 
 
 def _variances(x: np.ndarray) -> tuple[float, float]:
-    """Within-chain variance and the pooled estimate of the marginal variance."""
+    """Return the within-chain variance and the pooled estimate of the marginal variance."""
     draws = x.shape[1]
     within = float(np.mean(np.var(x, axis=1, ddof=1)))
     between = float(np.var(np.mean(x, axis=1), ddof=1)) if len(x) > 1 else 0.0
@@ -32,7 +32,7 @@ def _plain_rhat(x: np.ndarray) -> float:
 
 
 def rhat(x: np.ndarray) -> float:
-    """The larger of the R-hats of the ranks and of the ranks folded about the median; 1 when chains agree."""
+    """Return the larger of the R-hats of the ranks and of the folded ranks; 1 if the chains agree."""
     x = _split(np.asarray(x, float))
     if np.ptp(x) == 0:
         return np.inf
@@ -40,7 +40,7 @@ def rhat(x: np.ndarray) -> float:
 
 
 def _plain_ess(x: np.ndarray) -> float:
-    """Geyer's initial monotone sequence on the autocorrelations pooled over chains."""
+    """Effective sample size by Geyer's initial monotone sequence, from autocorrelations pooled over chains."""
     chains, draws = x.shape
     within, pooled = _variances(x)
     if not within > 0:
@@ -57,12 +57,12 @@ def _plain_ess(x: np.ndarray) -> float:
 
 
 def bulk_ess(x: np.ndarray) -> float:
-    """Effective sample size of the middle of the distribution."""
+    """Return the effective sample size of the bulk of the distribution."""
     x = _split(np.asarray(x, float))
     return _plain_ess(_rank_normal(x)) if np.ptp(x) > 0 else 0.0
 
 
 def tail_ess(x: np.ndarray) -> float:
-    """The smaller of the effective sample sizes of the 5 % and 95 % quantiles."""
+    """Return the smaller of the effective sample sizes of the 5 % and 95 % quantiles."""
     x = _split(np.asarray(x, float))
     return min(_plain_ess((x <= np.quantile(x, q)).astype(float)) for q in (0.05, 0.95))

@@ -1,9 +1,11 @@
 """Elliptical slice sampling (Murray, Adams & MacKay 2010).
 
-A step leaves N(f; mean, root rootᵀ) · exp(τ·r(f)) invariant.  ν ~ N(0, root rootᵀ) and the present point span an
-ellipse; the new point is on it, at an angle found by shrinking a bracket around the present one.  There is no step
-size to set.  All chains (columns) move at once: the bracket loop runs until the slowest has accepted, or `max_shrinks`
-times; a chain that has not accepted by then stays (the move is its own reverse, so the target is still left invariant).
+A step leaves N(f; mean, root rootᵀ) · exp(τ·r(f)) invariant.  ν ~ N(0, root rootᵀ) and the current point span an
+ellipse.  The new point lies on the ellipse, at an angle found by shrinking a bracket around the current point.  There
+is no step size to set.
+
+All chains (columns) move at once: the bracket loop runs until the slowest chain has accepted, or `max_shrinks` times.
+A chain that has not accepted by then stays at its point; the move remains reversible and leaves the target invariant.
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ Residual = Callable[[jax.Array], jax.Array]  # r of every column: (n, chains) to
 
 
 class State(NamedTuple):
-    """`position` is (n, chains); `residual` is r at each chain."""
+    """State of all chains: `position` is (n, chains), `residual` is r per chain."""
 
     position: jax.Array
     residual: jax.Array
 
 
 class Info(NamedTuple):
-    """Per chain: the accepted angle (0 if the chain stayed) and how often the bracket shrank."""
+    """Per chain: the accepted angle (0 if the chain stayed) and the number of shrinks of the bracket."""
 
     angle: jax.Array
     shrinks: jax.Array
@@ -47,7 +49,7 @@ def step(
     tau: float | jax.Array = 1.0,
     max_shrinks: int = 40,
 ) -> tuple[State, Info]:
-    """One transition of every chain."""
+    """Make one transition of every chain."""
     n, chains = state.position.shape
     dtype = state.position.dtype
     key_nu, key_height, key_angle, key_shrink = jax.random.split(key, 4)

@@ -1,10 +1,10 @@
-"""Sampling from the posterior of hyperparameters and latent values.
+"""MCMC sampling from the posterior of hyperparameters and latent values.
 
     samples = sample(model, data, priors={"kernel.lengthscale": LogNormal(0, 1)})
     print(samples.summary());  samples.log_density(X_new, y_new)
 
-First a spline of EP's evidence is learned around its mode (`emulator`); then chains propose θ by walks on the spline
-and accept it by an unbiased estimate of p(θ | y), which comes with draws of the latent values (`marginal`).  Positive
+First a spline of EP's evidence is learned around its mode (`emulator`).  Then chains propose θ by walks on the spline
+and accept θ by an unbiased estimate of p(θ | y), which also yields draws of the latent values (`marginal`).  Positive
 parameters without a prior are log-uniform within their bounds, as in the paper.
 """
 
@@ -33,7 +33,7 @@ from sitewise.priors import FullPrior
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
-_WIDE = 2.0  # standard deviation of a first direction of which the mode says nothing
+_UNKNOWN_SD = 2.0  # initial standard deviation of unconstrained parameters without curvature at the mode
 
 
 def sample(
@@ -54,10 +54,10 @@ def sample(
 ) -> HyperSamples:
     """Draw from p(θ, f | y) of a full GP with one latent function.
 
-    `priors`, `bounds`, `fixed`, `train` and `tied` are as in `Nested`; without a prior a positive parameter is
-    log-uniform and any other uniform, within its bounds.  Every chain starts from the spline, drops `warmup` draws and
-    keeps `draws`, `thin` proposals apart.  Each proposal costs some factorisations, and learning the spline some
-    hundred.  `callback` is called with the share that is done, as two whole numbers.
+    `priors`, `bounds`, `fixed`, `train` and `tied` are as in `Nested`.  Without a prior, a positive parameter is
+    log-uniform and any other parameter uniform within its bounds.  Every chain starts from the spline, discards
+    `warmup` draws and keeps `draws` draws, `thin` proposals apart.  A proposal costs a few Cholesky factorisations,
+    learning the spline a few hundred.  `callback` is called with the finished and the total number of steps.
     """
     check(model, data)
     for name, value, low in (("chains", chains, 1), ("warmup", warmup, 0), ("draws", draws, 1), ("thin", thin, 1)):
@@ -99,7 +99,7 @@ def _sample(
         if callback is not None:
             callback(done, before + proposals)
 
-    spline = _learned(rng, target, learner, progress)
+    spline = _learn_spline(rng, target, learner, progress)
     starts = np.repeat(spline.nodes[0].vector[None], PILOTS, axis=0)
     starts = spline.walk(rng, starts, 5 * spline.length())
     key_pilot, key_start, key_run = jax.random.split(key, 3)
@@ -131,12 +131,12 @@ def _sample(
     )
 
 
-def _learned(
+def _learn_spline(
     rng: np.random.Generator, target: Marginal, learner: Nested, progress: Callable[[int], None]
 ) -> emulator.Emulator:
-    """The spline around the mode of EP's p(θ | y)."""
+    """Learn the spline around the mode of EP's p(θ | y)."""
     trainable = target.trainable
-    limits, covariance = target.limits, _WIDE**2 * np.eye(trainable.size)
+    limits, covariance = target.limits, _UNKNOWN_SD**2 * np.eye(trainable.size)
     vector, start = np.asarray(trainable.to_vector(target.model)), None
     if trainable.size:
         fit = learner.fit(target.model, target.data)

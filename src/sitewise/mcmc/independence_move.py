@@ -1,13 +1,13 @@
-"""A move of every row on its own, for all rows at once: an exact complement of elliptical slice sampling.
+"""Metropolis move that accepts or rejects each row independently, a complement of elliptical slice sampling.
 
-Write q's deviation f − m = a + sd∘ε with a Gaussian and ε independent noise (`whitened_sites.independent_part`).
-Given a, the rows are independent: f_i ~ N(m_i + a_i, sd_i²) · exp(τ r_i(f_i)).  So
+Under q, f − m = a + sd∘ε with Gaussian a and independent noise ε (`whitened_sites.independent_part`).  Given a, the
+rows are independent: f_i ~ N(m_i + a_i, sd_i²) · exp(τ r_i(f_i)).  The move
 
     draw a given f,  propose f_i' = m_i + a_i + sd_i ε_i,  accept row i with probability min(1, exp τ[r_i(f') − r_i(f)])
 
-leaves q(f) exp(τ r(f)) invariant.  Where rows hardly depend on each other (short lengthscales) this is nearly an
-independent draw of all of them, while a move on the ellipse must suit all rows with one angle and is therefore small;
-where they are strongly correlated the reverse holds.  The cost is two O(n²) products a chain, with no inner loop.
+leaves q(f) exp(τ r(f)) invariant.  If the rows are nearly independent (short lengthscales), the move is nearly an
+independent draw of all rows, whereas a move on the ellipse is small, because one angle must suit all rows.  If the rows
+are strongly correlated, the ellipse is better.  The cost is two O(n²) products per chain, without an inner loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sitewise.mcmc.reference import Target
 
 
 def step(key: jax.Array, state: State, target: Target, tau: float | jax.Array) -> State:
-    """One transition of every chain."""
+    """Make one transition of every chain."""
     split, centre = target.ref.split, target.ref.mean[:, None]
     n, chains = state.position.shape
     dtype = state.position.dtype

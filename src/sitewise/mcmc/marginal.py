@@ -1,13 +1,13 @@
-"""Unbiased estimates of p(θ | y), with draws of the latent values that belong to them.
+"""Unbiased estimates of p(θ | y) by annealing, with draws of the latent values (pseudo-marginal MCMC).
 
-At θ, chains are annealed from EP's q_θ to the posterior of f (`ais`); with weights w_j they give
+At θ, chains are annealed from EP's q_θ to the posterior of f (`ais`).  With their weights w_j,
 
     p̂(θ) = p(θ) Z_q(θ) (1/J) Σ_j w_j,     E p̂(θ) = p(θ) p(y | θ),     and  f = f_j with probability ∝ w_j.
 
-A Metropolis chain of θ that uses p̂ in the place of p and keeps the estimate of the θ it is at leaves p(θ, f | y)
-invariant: the random numbers behind p̂ are part of its state (Andrieu, Doucet & Holenstein 2010).  This is so for any
-q_θ, any number of temperatures and any temperatures that do not depend on the weights.  The better they are, the less
-noise there is in log p̂, and the more proposals are accepted: with a standard deviation of 0.5 some 70 %.
+A Metropolis chain of θ leaves p(θ, f | y) invariant if it uses p̂ in place of p and keeps the estimate of its current
+θ, because the random numbers of p̂ are part of the state (Andrieu, Doucet & Holenstein 2010).  This holds for any q_θ
+and any temperatures that do not depend on the weights.  Better q_θ and temperatures reduce the noise of log p̂ and
+increase the acceptance rate: about 70 % for a standard deviation of 0.5.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from sitewise.numerics.dense.triangular import lower_solve
 from sitewise.parameters import Trainable
 from sitewise.sites import Sites
 
-# Any sites are exact, and those that have nearly settled are as good as those that have.
-_EP = EP(tol=1e-4, max_steps=20)
-_VI = VI(tol=1e-3, max_steps=30)
+# The estimates are unbiased for any sites, and approximate sites are nearly as good as converged sites.
+_APPROXIMATE_EP = EP(tol=1e-4, max_steps=20)
+_APPROXIMATE_VI = VI(tol=1e-3, max_steps=30)
 _ANNEALED = ais.Annealing(chains=16, reverse=False)
-_PLAIN = ais.Annealing(chains=16, reverse=False, rowwise=False)  # of one step: weights of draws from q itself
-PILOTS = 16  # θ at which temperatures are set; any other takes those of the nearest
+_ONE_STEP = ais.Annealing(chains=16, reverse=False, rowwise=False)  # importance weights of draws from q, without moves
+PILOTS = 16  # number of θ at which temperatures are set; any other θ takes the temperatures of the nearest pilot
 _FIRST_STEPS = 4
-_MOST_STEPS = 512
-_EFFECTIVE = 5.0  # weights, (Σw)²/Σw²: the log of the mean of 16 has then a standard deviation of about 0.4
-_NEIGHBOURS = 4  # of a pilot: it has at least the steps of half of them, as its own number came of a single run
+_MAX_STEPS = 512
+_MIN_ESS = 5.0  # (Σw)²/Σw² of 16 weights, for which the log of their mean has a standard deviation of about 0.4
+_NEIGHBOURS = 4  # neighbouring pilots; a pilot has at least their median number of steps, as its own number is noisy
 
 
 class Weighed(NamedTuple):
-    """One estimate: log p̂(θ), the log weights of its chains, and the whitened latent values of each."""
+    """An estimate: log p̂(θ), the log weights of its chains, and the whitened latent values of its chains."""
 
     vector: np.ndarray
     log_density: float
@@ -59,13 +59,13 @@ class Weighed(NamedTuple):
     z: np.ndarray
 
     def pick(self, rng: np.random.Generator) -> np.ndarray:
-        """The latent values of one chain, with a probability in proportion to its weight."""
+        """Return the latent values of one chain, drawn in proportion to the weights."""
         share = np.exp(self.log_w - logsumexp(self.log_w))
         return self.z[rng.choice(len(share), p=share / np.sum(share))]
 
 
 class Schedule(NamedTuple):
-    """Temperatures at some θ: how many steps, and how they are spaced."""
+    """Temperatures at the pilots θ (`vectors`): number of steps and their spacing (`knots`)."""
 
     vectors: np.ndarray
     knots: np.ndarray
@@ -73,7 +73,7 @@ class Schedule(NamedTuple):
 
 
 def _settings(steps: int) -> ais.Annealing:
-    return _ANNEALED if steps > 1 else _PLAIN
+    return _ANNEALED if steps > 1 else _ONE_STEP
 
 
 @functools.partial(programs.jit, static_argnums=0)
@@ -93,7 +93,7 @@ def _anneal(
     knots: jax.Array,
     steps: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """log Z_q, the log weights, and the whitened latent values (chains, rows)."""
+    """Return log Z_q, the log weights, and the whitened latent values (chains, rows)."""
     ref = reference(model, data, sites)
     state, log_w, _ = ais.forward(settings, key, Target(ref, model.likelihood, data), knots, steps)
     return ref.log_z, log_w, lower_solve(ref.prior_root, state.position - ref.prior_mean[:, None]).T
@@ -101,7 +101,7 @@ def _anneal(
 
 @dataclasses.dataclass(frozen=True)
 class Marginal:
-    """p(θ | y) of a model with one latent function.  `data` are NumPy arrays, `padded` the same for the programs."""
+    """p(θ | y) of a model with one latent function; `data` are NumPy arrays, `padded` for compiled programs."""
 
     trainable: Trainable
     priors: tuple[tuple[str, HyperPrior], ...]
@@ -111,7 +111,7 @@ class Marginal:
     limits: np.ndarray
 
     def log_prior(self, vector: np.ndarray) -> float:
-        """The log density of the vector; −∞ outside of its limits."""
+        """Return the log prior density of the vector; −∞ outside its limits."""
         if np.any(vector < self.limits[:, 0]) or np.any(vector > self.limits[:, 1]):
             return -np.inf
         return float(self.trainable.log_prior(vector, self.priors))
@@ -120,21 +120,21 @@ class Marginal:
         return to_host(self.trainable.from_vector(self.model, vector))
 
     def sites(self, model: Model, start: Sites | None) -> tuple[Sites, Evidence]:
-        """EP's, from this start or from VI's sites; VI's where EP does not settle.  And the evidence to read there."""
+        """Return EP's sites, or VI's sites if EP does not converge, and the evidence to compute at these sites."""
         gram, first = model.prior.gram(self.data.X), start or first_sites(model.likelihood, self.data)
 
         def run(method: Inference, first: Sites) -> Solution:
             return iterate(method, model.likelihood, gram, self.data, first, True).solution
 
-        found = run(_EP, first)
+        found = run(_APPROXIMATE_EP, first)
         if found.outcome.settled:
             return found.sites, evidence.ep
-        other = run(_VI, first)
-        again = run(_EP, other.sites)
-        return (again.sites, evidence.ep) if again.outcome.settled else (other.sites, evidence.elbo)
+        by_vi = run(_APPROXIMATE_VI, first)
+        again = run(_APPROXIMATE_EP, by_vi.sites)
+        return (again.sites, evidence.ep) if again.outcome.settled else (by_vi.sites, evidence.elbo)
 
     def approximate(self, vector: np.ndarray, start: Sites | None) -> tuple[float, Sites]:
-        """log p(θ) Z(θ) by EP, or by VI where EP does not settle, and the sites."""
+        """Return log p(θ) Z(θ) by EP, or by VI if EP does not converge, and the sites."""
         model = self.at(vector)
         sites, read = self.sites(model, start)
         value = float(read(model, self.data, sites)) + self.log_prior(vector)
@@ -146,30 +146,30 @@ class Marginal:
         return model, self.padded, Sites(*(np.pad(a, (0, missing)) for a in self.sites(model, start)[0]))
 
     def temperatures(self, key: jax.Array, emulator: Emulator, vectors: np.ndarray) -> Schedule:
-        """Knots at each of these θ, and the number of steps with which it is estimated well."""
+        """Return the temperatures at each row θ of `vectors`, with enough steps for an ESS of `_MIN_ESS`."""
         given = [self._for_programs(vector, emulator.nearest(vector).sites) for vector in vectors]
         keys = jax.random.split(key, len(given))
-        knots = np.linspace(0.0, np.ones(len(given)), ais.KNOTS).T  # any spacing, of one step
+        knots = np.linspace(0.0, np.ones(len(given)), ais.KNOTS).T  # irrelevant for one step
         steps = np.ones(len(given), int)
 
         def effective(i: int) -> float:
             own = jax.random.fold_in(keys[i], steps[i])
             return float(ais.effective(_anneal(_settings(steps[i]), *given[i], own, knots[i], steps[i])[1]))
 
-        short = [i for i in range(len(given)) if not effective(i) > _EFFECTIVE]
+        short = [i for i in range(len(given)) if not effective(i) > _MIN_ESS]
         if short:
             knots = np.array(
                 [_pilot(_ANNEALED, *parts, k, _ANNEALED.pilot) for parts, k in zip(given, keys, strict=True)]
             )
             steps[short] = _FIRST_STEPS
-        while short := [i for i in short if steps[i] < _MOST_STEPS and not effective(i) > _EFFECTIVE]:
+        while short := [i for i in short if steps[i] < _MAX_STEPS and not effective(i) > _MIN_ESS]:
             steps[short] += steps[short] // 2
         x = emulator.standard(vectors)
         near = np.argsort(cdist(x, x), axis=1)[:, 1 : 1 + _NEIGHBOURS]
         return Schedule(vectors, knots, np.maximum(steps, np.median(steps[near], axis=1).astype(int)))
 
     def estimate(self, key: jax.Array, emulator: Emulator, schedule: Schedule, vector: np.ndarray) -> Weighed:
-        """log p̂ at θ.  The sites start from those of the nearest node, so that they are a function of θ."""
+        """Estimate log p̂ at θ; the sites are a function of θ, because they start from the sites of the nearest node."""
         parts = self._for_programs(vector, emulator.nearest(vector).sites)
         x = emulator.standard(vector[None]) - emulator.standard(schedule.vectors)
         nearest = int(np.argmin(np.sum(x**2, axis=1)))

@@ -1,12 +1,12 @@
-"""The latent function at new rows, given draws of the latent values at the training rows.
+"""Predictions from MCMC: the latent function at new rows, given draws of the latent values at the training rows.
 
 Given a draw f = μ + A z at the training rows, f* at a new row is Gaussian with
 
     mean μ* + Vᵀz,   variance k** − Σ V²,   V = A⁻¹ k*
 
-Over the draws it is a mixture of such Gaussians, so that p(y*|X*) is averaged over the draws with the Gaussian
-integrated out (closed form for the probit): no draw of f* is needed.  `log_density` takes draws at fixed
-hyperparameters; the other functions take draws (θ, z) of both.
+Over all draws, f* is a mixture of these Gaussians.  p(y*|X*) is averaged over the draws, with f* integrated out per
+draw (in closed form for the probit); no draw of f* is needed.  `log_density` takes draws at fixed hyperparameters; the
+other functions take draws (θ, z) of hyperparameters and latent values.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from sitewise.parameters import Trainable
 
 
 def conditional(model: Model, data: Data, A: jax.Array, X_new: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(V, μ*, variance) of f* given z."""
+    """Return (V, μ*, variance) of f* given z."""
     prior = model.prior
-    # New rows first: distances are centred on the second table, and a prediction must not depend on its neighbours.
+    # New rows first: distances are centred on the second table, and predictions must not depend on other new rows.
     cross = jnp.where(data.mask[:, None], prior.kernel.matrix(X_new, data.X).T, 0.0)
     V = triangular.lower_solve(A, cross)
     full = prior.kernel.variances(X_new)
@@ -50,7 +50,7 @@ def log_density(
     draws: int | jax.Array,
     thin: int,
 ) -> jax.Array:
-    """log p(y*|X*) of every new row, averaged over `draws` states of each chain, `thin` moves apart."""
+    """Return log p(y*|X*) per new row, averaged over `draws` states per chain, `thin` moves apart."""
     ref = target.ref
     V, mu, var = conditional(model, target.data, ref.prior_root, X_new)
 
@@ -67,10 +67,10 @@ def log_density(
     return total - jnp.log(jnp.asarray(draws * settings.chains, total.dtype))
 
 
-def _given(
+def _conditional_at(
     trainable: Trainable, model: Model, data: Data, vector: jax.Array, X_new: jax.Array
 ) -> tuple[Model, jax.Array, jax.Array, jax.Array]:
-    """The model at θ = vector, and (V, μ*, variance) of f* under it."""
+    """Return the model at θ = vector, and (V, μ*, variance) of f* under this model."""
     here = trainable.from_vector(model, vector)
     _, A, _ = prior_root(here, data)
     return here, *conditional(here, data, A, X_new)
@@ -80,11 +80,11 @@ def _given(
 def marginals(
     trainable: Trainable, model: Model, data: Data, vectors: jax.Array, z: jax.Array, X_new: jax.Array
 ) -> tuple[Likelihood, jax.Array, jax.Array]:
-    """(likelihood, mean, var) of every draw: parameters with a leading axis of draws, and two (draws, rows) tables."""
+    """Return (likelihood, mean, var) of f* per draw; arrays have a leading axis of draws."""
 
     def one(draw: tuple[jax.Array, jax.Array]) -> tuple[Likelihood, jax.Array, jax.Array]:
         vector, z = draw
-        here, V, mu, var = _given(trainable, model, data, vector, X_new)
+        here, V, mu, var = _conditional_at(trainable, model, data, vector, X_new)
         return here.likelihood, mu + V.T @ z, var
 
     return lax.map(one, (vectors, z))
@@ -94,11 +94,14 @@ def marginals(
 def joint(
     trainable: Trainable, model: Model, data: Data, vectors: jax.Array, z: jax.Array, X_new: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Mean and covariance matrix of f over all draws: the mean of the covariances plus the covariance of the means."""
+    """Return the mean and covariance matrix of f* over all draws.
+
+    The covariance is the mean of the covariances plus the covariance of the means.
+    """
 
     def one(total: jax.Array, draw: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         vector, z = draw
-        here, V, mu, _ = _given(trainable, model, data, vector, X_new)
+        here, V, mu, _ = _conditional_at(trainable, model, data, vector, X_new)
         return total + here.prior.kernel.matrix(X_new) - V.T @ V, mu + V.T @ z
 
     rows = X_new.shape[0]
@@ -117,11 +120,11 @@ def functions(
     key: jax.Array,
     X_new: jax.Array,
 ) -> tuple[Likelihood, jax.Array]:
-    """(likelihood, f) of every draw: the function drawn jointly at all new rows, one for each (θ, z)."""
+    """Return (likelihood, f*) per draw (θ, z), where f* is drawn jointly at all new rows."""
 
     def one(arguments: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[Likelihood, jax.Array]:
         vector, z, key = arguments
-        here, V, mu, _ = _given(trainable, model, data, vector, X_new)
+        here, V, mu, _ = _conditional_at(trainable, model, data, vector, X_new)
         root = cholesky.semidefinite_root(here.prior.kernel.matrix(X_new) - V.T @ V)
         return here.likelihood, mu + V.T @ z + root @ jax.random.normal(key, mu.shape, mu.dtype)
 

@@ -1,9 +1,9 @@
-"""The Gaussian q = prior × sites as a distribution to draw from, and what separates it from the posterior.
+"""Reference distribution of MCMC: the Gaussian q = prior × sites, and its log ratio r to the posterior.
 
     p(f) Π p_i(f_i)^{w_i} = Z_q · q(f) · exp r(f),    r(f) = Σ w_i [log p_i(f_i) − log t_i(f_i)]
 
-With zero sites q is the prior and r the log-likelihood.  Chains are the columns of an (n, chains) matrix, so that
-one matrix product draws for all of them.
+With zero sites, q is the prior and r is the log-likelihood.  Chains are the columns of an (n, chains) matrix: one
+matrix product serves all chains.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from sitewise.numerics.dense import cholesky, triangular, whitened_sites
 from sitewise.priors.full import FullGram
 from sitewise.sites import Sites, log_site
 
-_LOWEST = -1e30  # a lower log density (Poisson, far from y) means zero density; this stays finite when tempered
+_MIN_LOG_DENSITY = -1e30  # lower limit of a term of r, which keeps tempered terms finite (Poisson, far from y)
 
 
 class Reference(NamedTuple):
-    """q(f) = N(mean, root rootᵀ), log Z_q, the sites of single copies, the prior N(prior_mean, A Aᵀ),
-    and q's independent part (for `rowwise`)."""
+    """q(f) = N(mean, root rootᵀ), log Z_q, sites of single copies, the prior N(prior_mean, A Aᵀ), and `split`.
+
+    `split` is the independent part of q, for `independence_move`.
+    """
 
     mean: jax.Array
     root: jax.Array
@@ -38,25 +40,26 @@ class Reference(NamedTuple):
 
 
 def prior_root(model: Model, data: Data) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Prior mean, A with A Aᵀ = K + jitter, and the jitter.
+    """Return the prior mean, A with A Aᵀ = K + jitter, and the jitter.
 
-    Rows of weight 0 are made independent of the others, so that they change nothing.
+    Rows of weight 0 are made independent of all other rows and have no influence.
     """
     gram = model.prior.as_full().gram(data.X)
     if not isinstance(gram, FullGram):
-        raise TypeError("mcmc needs a full GP: its samples are of the latent value of every row.")
+        raise TypeError("mcmc needs a full GP, because it samples the latent value of every row; use Model.full.")
     both = data.mask[:, None] & data.mask[None, :]
     variance = jnp.sum(jnp.where(data.mask, jnp.diagonal(gram.K), 0.0)) / jnp.sum(data.mask)
     K = jnp.where(both, gram.K, 0.0) + jnp.diag(jnp.where(data.mask, 0.0, variance))
-    # Never without jitter: A is inverted, and the chains move along its columns.
+    # Always with jitter: A is inverted, and the chains move along its columns.
     A, share = cholesky.jittered_cholesky(K, 1)
     return gram.mean, A, share * variance
 
 
 def reference(model: Model, data: Data, sites: Sites) -> Reference:
-    """prior × sites; a site that is not finite counts as zero, which leaves the prior itself.
+    """Return q = prior × sites; sites that are not finite are replaced by zero.
 
-    So does one of negative precision (Laplace's at an outlier), whose powers need not have a Gaussian as product.
+    So are sites of negative precision (Laplace's method at an outlier), as their powers times the prior may not be
+    Gaussian densities.
     """
     good = data.mask & jnp.isfinite(sites.nat1) & jnp.isfinite(sites.prec) & (sites.prec >= 0)
     sites = Sites(jnp.where(good, sites.nat1, 0.0), jnp.where(good, sites.prec, 0.0))
@@ -70,26 +73,26 @@ def reference(model: Model, data: Data, sites: Sites) -> Reference:
 
 
 class Target(NamedTuple):
-    """What a chain needs: q, and the factors that separate it from the posterior."""
+    """Target of a chain: q, and the factors of the ratio of posterior and q."""
 
     ref: Reference
     likelihood: Likelihood
     data: Data
 
     def rows(self, f: jax.Array) -> jax.Array:
-        """The term of r of every row (and column) of f."""
+        """Return the terms of r, one per row and column of f."""
         data, sites = self.data, self.ref.sites
         columns = Sites(sites.nat1[:, None], sites.prec[:, None])
         terms = self.likelihood.log_prob(data.y[:, None], f) - log_site(columns, f)
         terms = jnp.where(data.mask[:, None], data.weight[:, None] * terms, 0.0)
-        return jnp.where(terms > _LOWEST, terms, _LOWEST)
+        return jnp.where(terms > _MIN_LOG_DENSITY, terms, _MIN_LOG_DENSITY)
 
     def residual(self, f: jax.Array) -> jax.Array:
-        """r(f) of every column of f."""
+        """Return r(f) per column of f."""
         return jnp.sum(self.rows(f), axis=0)
 
 
 def draw(key: jax.Array, ref: Reference, chains: int) -> jax.Array:
-    """Columns f ~ q.  Row i gets the same random numbers, however many rows of padding follow it."""
+    """Draw columns f ~ q; the random numbers of row i do not depend on the number of padding rows."""
     noise = jax.random.normal(key, (ref.mean.shape[0], chains), ref.mean.dtype)
     return ref.mean[:, None] + ref.root @ noise

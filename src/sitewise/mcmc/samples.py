@@ -1,4 +1,4 @@
-"""Draws of hyperparameters and latent values: diagnostics of the chains, and predictions averaged over the draws."""
+"""MCMC samples of hyperparameters and latent values: chain diagnostics, and predictions averaged over the draws."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from sitewise.model import Model
 from sitewise.parameters import Trainable
 from sitewise.process.precision import WORKING_DTYPE, working_precision
 
-_LEAST_ACCEPTED = 0.05
-PREDICT_FROM = 1000  # draws; neighbours in a chain are similar, and each costs a Cholesky factorisation
+_MIN_ACCEPTED = 0.05  # share of proposals below which a chain is reported
+PREDICT_FROM = 1000  # draws; more are hardly better, as neighbouring draws are similar, and each costs a Cholesky
 
 
 @programs.jit
 def _log_density(likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax.Array) -> jax.Array:
-    """log p(y) averaged over the components, as log-mean-exp."""
+    """Return the log of the mean of p(y) over the components."""
 
     def component(total: jax.Array, part: tuple[Likelihood, jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         likelihood, mean, var = part
@@ -39,7 +39,7 @@ def _log_density(likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax
 class HyperSamples:
     """Draws of the hyperparameters, `vectors` (chains, draws, parameters), and of the whitened latent values `z`.
 
-    `limits` are the bounds of the vector, `accepted` is the share of its proposals that each chain accepted.
+    `limits` are the bounds of the vector, `accepted` is the share of accepted proposals per chain.
     """
 
     model: Model
@@ -68,7 +68,7 @@ class HyperSamples:
         return {k: np.asarray(v).reshape(*self.vectors.shape[:2], *v.shape[1:]) for k, v in named.items()}
 
     def diagnostics(self) -> dict[str, dict[str, float]]:
-        """Mean and standard deviation (of the unconstrained value), R-hat, bulk and tail ESS of every parameter."""
+        """Return mean and standard deviation (of the unconstrained value), R-hat, bulk and tail ESS per parameter."""
         out = {}
         for label, x in zip(self.trainable.labels, np.moveaxis(self.vectors, -1, 0), strict=True):
             out[label] = {
@@ -79,16 +79,16 @@ class HyperSamples:
 
     @property
     def at_bound(self) -> tuple[str, ...]:
-        """Parameters with more than a hundredth of the draws in the outermost hundredths between their bounds."""
+        """Parameters with more than 1 % of the draws within 1 % of the range from a bound."""
         flat = self.flat
         low, high = self.limits.T
         share = np.mean(np.minimum(flat - low, high - flat) < 0.01 * (high - low), axis=0)
         return tuple(label for label, s in zip(self.trainable.labels, share, strict=True) if s > 0.01)
 
     def problems(self, rhat: float = 1.01, ess: float = 100) -> list[str]:
-        """Reasons not to trust these chains, one sentence each; empty if there are none.
+        """Return the problems of the chains, each with its remedy; empty if there are none.
 
-        The limits of R-hat and of the effective draws a chain are those of Vehtari et al. (2021).
+        The default limits of R-hat and of the effective draws per chain follow Vehtari et al. (2021).
         """
         found = []
         for label, d in self.diagnostics().items():
@@ -98,18 +98,21 @@ class HyperSamples:
                     f"{label}: the chains disagree, R-hat {d['rhat']:.3f} is above {rhat}. Draw longer chains."
                 )
             if least < ess * self.vectors.shape[0]:
-                found.append(f"{label}: {least:.0f} effective draws are below {ess} a chain. Draw longer chains.")
+                found.append(f"{label}: {least:.0f} effective draws are below {ess} per chain. Draw longer chains.")
         for label in self.at_bound:
-            found.append(f"{label}: draws accumulate at a bound, so that the bound determines them. Give it a prior.")
-        for chain in np.flatnonzero(self.accepted < _LEAST_ACCEPTED):
+            found.append(
+                f"{label}: draws accumulate at a bound, which determines the result. Give the parameter a prior."
+            )
+        for chain in np.flatnonzero(self.accepted < _MIN_ACCEPTED):
             share = self.accepted[chain]
             found.append(
-                f"Chain {chain} accepted {share:.1%} of its proposals: EP's evidence is far from the true one here."
+                f"Chain {chain} accepted {share:.1%} of its proposals: EP's evidence is inaccurate here. Draw longer "
+                "chains."
             )
         return found
 
     def summary(self) -> str:
-        """`diagnostics` as a table, followed by `problems`."""
+        """Return `diagnostics` as a table, followed by `problems`."""
         lines = [f"{'':28s} {'mean':>9s} {'sd':>8s} {'R-hat':>7s} {'bulk':>7s} {'tail':>7s}   (log scale if positive)"]
         for label, d in self.diagnostics().items():
             moments = f"{d['mean']:9.3f} {d['sd']:8.3f} {d['rhat']:7.3f}"
@@ -117,28 +120,28 @@ class HyperSamples:
         return "\n".join(lines + (self.problems() or ["No problems found."]))
 
     def given(self, pick: np.ndarray) -> tuple[Trainable, Model, Data, np.ndarray, np.ndarray]:
-        """The first arguments of the functions in `new_rows`, for the draws numbered `pick` among those of `flat`."""
+        """Return the first arguments of the functions in `new_rows`, for the rows `pick` of `flat`."""
         z = self.z.reshape(len(self.flat), -1)
         return self.trainable, self.model, self.data, self.flat[pick], z[pick]
 
     def spaced(self, draws: int = PREDICT_FROM) -> np.ndarray:
-        """Numbers of at most `draws` draws, evenly spaced over all chains."""
+        """Return the row numbers of at most `draws` draws, evenly spaced over all chains."""
         total = len(self.flat)
         return np.unique(np.linspace(0, total - 1, min(draws, total)).astype(int))
 
     def log_density(self, X: ArrayLike, y: ArrayLike, draws: int = PREDICT_FROM) -> np.ndarray:
-        """log p(y|X) of each row, averaged over (at most `draws`) draws of hyperparameters and latent values."""
+        """Return log p(y|X) per row, averaged over at most `draws` draws of hyperparameters and latent values."""
         with working_precision():
             new = jnp.asarray(X, WORKING_DTYPE)
             parts = new_rows.marginals(*self.given(self.spaced(draws)), new)
             return np.asarray(_log_density(*parts, jnp.asarray(y, WORKING_DTYPE)))
 
     def probability(self, X: ArrayLike, draws: int = PREDICT_FROM) -> np.ndarray:
-        """P(y = 1 | X) for a two-class likelihood."""
+        """Return P(y = 1 | X) per row for a two-class likelihood."""
         return np.exp(self.log_density(X, np.ones(np.shape(X)[0]), draws))
 
     def to_arviz(self) -> Any:
-        """The draws as ArviZ InferenceData (needs arviz)."""
+        """Return the draws as ArviZ InferenceData (needs arviz)."""
         try:
             import arviz
         except ImportError as problem:

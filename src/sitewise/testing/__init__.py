@@ -1,10 +1,11 @@
-"""Conformance suites for parts that users write themselves; the library's own parts pass the same ones.
+"""Conformance tests for user-defined likelihoods, kernels, inference methods, evidences and priors.
 
     from sitewise.testing import check_likelihood
     check_likelihood(MyLikelihood(), y=[0.0, 1.0, 5.0])
 
-Each runs its checks in order and raises one AssertionError with the sentences of the first check that fails: later ones
-would fail with it.  `check_prior` is for priors of one latent function per row.
+Each function runs its checks in order and raises one AssertionError with the messages of the first failed check; later
+checks would fail for the same reason.  The library's own parts pass the same tests.  `check_prior` is for priors of one
+latent function per row.
 """
 
 from sitewise.testing.check_evidence import check_evidence

@@ -1,4 +1,4 @@
-"""Checks that an evidence is a sum over rows that learners can maximise."""
+"""Conformance test of an evidence: a sum over rows with correct derivatives, which learners can maximise."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.testing.common import close, problem, report, slopes_by_differences, worst
 
-_NOISE = 0.4
+_NOISE_SD = 0.4
 
 
 class _Case:
-    """The evidence, on a small problem with VI's sites."""
+    """The evidence on a small problem with VI's sites."""
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence, self.data = evidence, problem("classes")
@@ -33,9 +33,9 @@ class _Case:
 
 
 def check_evidence(evidence: Evidence, *, exact: bool | None = None) -> None:
-    """Check an evidence on a small problem of two classes with VI's sites, and one with Gaussian noise.
+    """Check an evidence on a small problem of two classes with VI's sites, and on a problem with Gaussian noise.
 
-    `exact` says that with Gaussian noise it is log p(y) itself; by default this holds for an evidence with log Z_q.
+    With `exact`, the evidence must equal log p(y) for Gaussian noise; the default is True for evidences with log Z_q.
     """
     with working_precision():
         case = _Case(evidence)
@@ -60,7 +60,7 @@ def _elementwise(case: _Case) -> Iterator[str]:
 
 
 def _weights(case: _Case) -> Iterator[str]:
-    """Padding changes nothing, and a row of weight two equals two copies of it."""
+    """Padding has no influence, and a row of weight 2 is equivalent to two copies of the row."""
     X, y = np.asarray(case.data.X), np.asarray(case.data.y)
     nat1, prec = (np.asarray(a) for a in case.sites)
     read, traced = case.evidence, jax.jit(case.evidence.__call__)
@@ -74,11 +74,11 @@ def _weights(case: _Case) -> Iterator[str]:
     copies = Sites(np.append(nat1, nat1[0]), np.append(prec, prec[0]))
     found = read(case.model, Data.of(X, y, weight), case.sites), read(case.model, twice, copies)
     if not close(*found, 1e-8, 1e-9):
-        yield f"a row of weight 2 is not two copies of it, {worst(*found)}."
+        yield f"a row of weight 2 is not equivalent to two copies of the row, {worst(*found)}."
 
 
 def _derivatives(case: _Case) -> Iterator[str]:
-    """Derivatives in the marginals and the sites, by JAX, against differences."""
+    """Derivatives in the marginals and the sites, by JAX, compared with finite differences."""
     lik, data, q, sites = case.model.likelihood, case.data, case.q, case.sites
 
     def read(mean: jax.Array, var: jax.Array, nat1: jax.Array, prec: jax.Array) -> jax.Array:
@@ -95,15 +95,16 @@ def _derivatives(case: _Case) -> Iterator[str]:
 
         differences = slopes_by_differences(along, start[k])
         if not close(exact[k], differences, 1e-4, 1e-6):
-            yield f"the derivative in {name} is not what differences give, {worst(exact[k], differences)}."
+            yield f"the derivative in {name} differs from finite differences, {worst(exact[k], differences)}."
 
 
 def _gaussian(evidence: Evidence) -> Iterator[str]:
+    """The evidence equals log p(y) for Gaussian noise."""
     data, prior = problem("values"), kernels.Matern52(0.9, 1.3)
-    model = Model.full(prior, Gaussian(_NOISE))
+    model = Model.full(prior, Gaussian(_NOISE_SD))
     found = float(evidence(model, data, VI().solve(model, data).sites))
     y = np.asarray(data.y)
-    C = np.asarray(prior.matrix(data.X)) + _NOISE**2 * np.eye(len(y))
+    C = np.asarray(prior.matrix(data.X)) + _NOISE_SD**2 * np.eye(len(y))
     want = -0.5 * (y @ np.linalg.solve(C, y) + np.linalg.slogdet(2 * np.pi * C)[1])
     if not close(found, want, 1e-8, 1e-8):
         yield f"with Gaussian noise it is {found:.8g}, but log p(y) is {want:.8g}."

@@ -1,4 +1,4 @@
-"""Checks that an inference method is a site update that can be solved and differentiated."""
+"""Conformance test of an inference method: a site update that can be solved and differentiated."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.testing.common import close, problem, report, slopes_by_differences, worst
 
-_NOISE = 0.4
-_ROWS = 16  # of the padded data: one shape, one program
+_NOISE_SD = 0.4
+_ROWS = 16  # of the padded data; one shape, to compile one program
 
 
 class _Case:
-    """A small model with its data, of which the first `rows` are not padding, and the solution of the method."""
+    """A small model, its data with padding after the first `rows` rows, and the solution of the method."""
 
     def __init__(self, method: Inference, likelihood: Likelihood, data: Data) -> None:
         self.method, self.data, self.rows = method, data.pad(_ROWS), data.rows
@@ -50,26 +50,24 @@ def _evaluate(method: Inference, model: Model, data: Data, sites: Sites) -> Poin
 def check_inference(
     method: Inference, likelihood: Likelihood | None = None, data: Data | None = None, *, exact: bool = True
 ) -> None:
-    """Check a method on a small problem: two classes through the probit, unless a likelihood and data are given.
+    """Check a method on a small problem, by default two classes with the probit likelihood.
 
-    Of the data the first dozen rows are used.
-
-    `exact` says that with Gaussian noise its sites are the likelihood's own factors, as they are for any method that
-    is exact there.
+    The first twelve rows of the data are used.  With `exact`, the sites for Gaussian noise must equal the factors of
+    the likelihood, as for any method that is exact for Gaussian noise.
     """
     with working_precision():
         first = jax.tree.map(lambda a: a[: _ROWS - 4], data or problem("classes"))
         case = _Case(method, likelihood or BernoulliProbit(), first)
         checks = (
-            _converges, _what_it_uses, _elementwise, _padding, _fixed_point, _merit, _additive, _copies, _gradient,
+            _converges, _declared_inputs, _elementwise, _padding, _fixed_point, _merit, _additive, _copies, _gradient,
         )  # fmt: skip
         report(type(method).__name__, (check(case) for check in checks))
         if exact:
             report(type(method).__name__, [_gaussian(method)])
 
 
-def _agree(case: _Case, one: Sites, other: Sites, rtol: float = 1e-12) -> Iterator[tuple[str, str]]:
-    """The fields in which the rows differ, padding apart, and by how much."""
+def _differences(case: _Case, one: Sites, other: Sites, rtol: float = 1e-12) -> Iterator[tuple[str, str]]:
+    """Yield the fields in which the sites differ in rows other than padding, and the size of the difference."""
     for name, a, b in zip(Sites._fields, one, other, strict=True):
         if not close(a[: case.rows], b[: case.rows], rtol, rtol):
             yield name, worst(a[: case.rows], b[: case.rows])
@@ -84,12 +82,12 @@ def _converges(case: _Case) -> Iterator[str]:
 
 def _fixed_point(case: _Case) -> Iterator[str]:
     target = case.propose(case.data, case.q, case.solution.sites)
-    for name, gap in _agree(case, target, case.solution.sites, 1e-6):
-        yield f"at the solution propose gives a different {name}, {gap}."
+    for name, gap in _differences(case, target, case.solution.sites, 1e-6):
+        yield f"at the solution, propose gives a different {name}, {gap}."
 
 
 def _elementwise(case: _Case) -> Iterator[str]:
-    """The target of a row may depend on that row alone, given the marginals."""
+    """Given the marginals, the proposed site of a row depends on this row alone."""
     y = np.array(case.data.y)
     y[0] = -y[0]
     other = dataclasses.replace(case.data, y=y)
@@ -98,16 +96,17 @@ def _elementwise(case: _Case) -> Iterator[str]:
         yield "propose changes the site of a row with the observation of another row; it must be elementwise."
 
 
-def _what_it_uses(case: _Case) -> Iterator[str]:
+def _declared_inputs(case: _Case) -> Iterator[str]:
+    """`mean_only` and `uses_sites` declare correctly on which inputs `propose` depends."""
     sites = case.solution.sites
     here = case.propose(case.data, case.q, sites)
     if case.method.mean_only:
         wider = case.q._replace(var=1.5 * case.q.var)
-        if any(_agree(case, here, case.propose(case.data, wider, sites))):
+        if any(_differences(case, here, case.propose(case.data, wider, sites))):
             yield "mean_only is True, but propose changes with the variances."
     if not case.method.uses_sites:
         other = Sites(sites.nat1 + 0.1, 1.1 * sites.prec)
-        if any(_agree(case, here, case.propose(case.data, case.q, other))):
+        if any(_differences(case, here, case.propose(case.data, case.q, other))):
             yield "uses_sites is False, but propose changes with the present sites."
 
 
@@ -126,7 +125,7 @@ def _merit(case: _Case) -> Iterator[str]:
 
 
 def _additive(case: _Case) -> Iterator[str]:
-    """The merit is a sum over rows, which may be computed in pieces; log_z counts in one of them."""
+    """The merit is a sum over rows that may be computed in pieces; log_z is part of one piece."""
     if not case.method.has_merit:
         return
     likelihood, method, half = case.model.likelihood, case.method, _ROWS // 2
@@ -145,7 +144,7 @@ def _additive(case: _Case) -> Iterator[str]:
         )
     )  # fmt: skip
     if not close(first + second, whole, 1e-9, 1e-9):
-        yield f"merit is {whole:.10g}, but the merits of two halves of the rows add up to {first + second:.10g}."
+        yield f"merit is {whole:.10g}, but the merits of two halves of the rows sum to {first + second:.10g}."
 
 
 def _padding(case: _Case) -> Iterator[str]:
@@ -153,29 +152,29 @@ def _padding(case: _Case) -> Iterator[str]:
         lambda a: a[: case.rows] if np.ndim(a) else a, (case.data, case.q, case.solution.sites)
     )
     whole = case.propose(case.data, case.q, case.solution.sites)
-    for name, gap in _agree(case, whole, case.propose(cut, q, sites), 1e-9):
-        yield f"rows of weight 0 change what propose gives for {name} of the others, {gap}."
-    for name, gap in _agree(case, case.solution.sites, case.method.solve(case.model, cut).sites, 1e-6):
-        yield f"rows of weight 0 change {name} of the others, {gap}."
+    for name, gap in _differences(case, whole, case.propose(cut, q, sites), 1e-9):
+        yield f"rows of weight 0 change the {name} that propose gives for other rows, {gap}."
+    for name, gap in _differences(case, case.solution.sites, case.method.solve(case.model, cut).sites, 1e-6):
+        yield f"rows of weight 0 change the {name} of other rows, {gap}."
 
 
 def _copies(case: _Case) -> Iterator[str]:
-    """A row of weight two equals two copies of it."""
+    """A row of weight 2 is equivalent to two copies of the row."""
     n = case.rows
     X, y = np.asarray(case.data.X)[:n], np.asarray(case.data.y)[:n]
     weight = np.ones(n)
     weight[0] = 2.0
     twice = Data.of(np.concatenate([X, X[:1]]), np.concatenate([y, y[:1]]))
     weighted, copied = (case.method.solve(case.model, d.pad(_ROWS)).sites for d in (Data.of(X, y, weight), twice))
-    for name, gap in _agree(case, weighted, copied, 1e-5):
-        yield f"a row of weight 2 has a different {name} from each of two copies of it, {gap}."
+    for name, gap in _differences(case, weighted, copied, 1e-5):
+        yield f"a row of weight 2 has a different {name} from each of two copies of the row, {gap}."
 
 
 def _gradient(case: _Case) -> Iterator[str]:
     """The implicit gradient of θ ↦ evidence(θ, sites(θ)), which uses every derivative of propose."""
     method = dataclasses.replace(case.method, tol=1e-10)
     trainable = Trainable.of(case.model)
-    # No method makes this evidence stationary in its sites, so that every derivative of propose counts.
+    # This evidence is not stationary in the sites of any method: every derivative of propose contributes.
     objective = Objective(method, evidence.loo, "implicit", trainable)
     start, vector = first_sites(case.model.likelihood, case.data), np.asarray(trainable.to_vector(case.model))
 
@@ -186,15 +185,16 @@ def _gradient(case: _Case) -> Iterator[str]:
     differences = slopes_by_differences(lambda v: at(v).value, vector)
     if not close(exact, differences, 1e-4, 1e-5):
         yield (
-            f"the implicit gradient is {exact} where differences give {differences}: a derivative of propose is wrong, "
-            "or it is not elementwise."
+            f"the implicit gradient is {exact}, but finite differences give {differences}: a derivative of propose is "
+            "wrong, or propose is not elementwise."
         )
 
 
 def _gaussian(method: Inference) -> Iterator[str]:
+    """The sites for Gaussian noise equal the factors of the likelihood."""
     data = problem("values", rows=_ROWS)
-    sites = method.solve(Model.full(kernels.Matern52(0.9, 1.3), Gaussian(_NOISE)), data).sites
-    prec = np.full(data.rows, 1 / _NOISE**2)
+    sites = method.solve(Model.full(kernels.Matern52(0.9, 1.3), Gaussian(_NOISE_SD)), data).sites
+    prec = np.full(data.rows, 1 / _NOISE_SD**2)
     for name, found, want in (("prec", sites.prec, prec), ("nat1", sites.nat1, prec * np.asarray(data.y))):
         if not close(found, want, 1e-6, 1e-7):
-            yield f"with Gaussian noise the sites must be the likelihood's own factors: {name} is {worst(found, want)}."
+            yield f"for Gaussian noise sites must equal the factors of the likelihood: {name} is {worst(found, want)}."

@@ -1,4 +1,4 @@
-"""Checks that a kernel is a covariance function, and that it can be learned."""
+"""Conformance test of a kernel: a covariance function with correct derivatives in its parameters."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from sitewise.process.precision import working_precision
 from sitewise.testing.common import close, inputs, report, slopes_by_differences, worst
 
 _ROWS = 9
-_NEGATIVE = 1e-9  # a share of the largest eigenvalue: the most that rounding may subtract from zero
+_EIGENVALUE_TOL = 1e-9  # largest negative eigenvalue by rounding, as a share of the largest eigenvalue
 
 
 def check_kernel(kernel: Kernel, X: Any = None) -> None:
-    """Check a kernel at the inputs X, by default nine rows of two columns; one row is repeated."""
+    """Check a kernel at the inputs X, by default nine random rows of two columns; one row is repeated."""
     with working_precision():
         X = inputs(_ROWS) if X is None else np.asarray(X, float)
         X = jnp.asarray(np.concatenate([X, X[:1]]))
-        checks = (_shapes, _symmetric, _diagonal, _rows_alone, _semidefinite, _derivatives, _on_host)
+        checks = (_shapes, _symmetric, _diagonal, _independent_of_batch, _semidefinite, _derivatives, _on_host)
         report(type(kernel).__name__, (check(kernel, X) for check in checks))
 
 
-# Compiled, these take a tenth of the time.
+# Compiled functions take a tenth of the time.
 _matrix = jax.jit(lambda kernel, A, B: kernel.matrix(A, B))
 _own_matrix = jax.jit(lambda kernel, X: kernel.matrix(X))
 _variances = jax.jit(lambda kernel, X: kernel.variances(X))
@@ -58,22 +58,22 @@ def _diagonal(kernel: Kernel, X: jax.Array) -> Iterator[str]:
         yield f"diag(A) is not the diagonal of pairs(A, A), {worst(own, diagonal)}."
 
 
-def _rows_alone(kernel: Kernel, X: jax.Array) -> Iterator[str]:
-    """A prediction must not depend on which other rows are predicted with it."""
+def _independent_of_batch(kernel: Kernel, X: jax.Array) -> Iterator[str]:
+    """Covariances of a row do not depend on the other rows of the table, such that predictions do not either."""
     K = np.asarray(_own_matrix(kernel, X))
     alone = np.concatenate([np.asarray(_matrix(kernel, X[i : i + 1], X)) for i in range(len(X))])
     if not close(alone, K, 1e-10, 1e-12):
-        yield f"a row has different covariances with the others when it stands alone, {worst(alone, K)}."
+        yield f"a row has different covariances if it is the only row of A, {worst(alone, K)}."
 
 
 def _semidefinite(kernel: Kernel, X: jax.Array) -> Iterator[str]:
     values = np.linalg.eigvalsh(np.asarray(_own_matrix(kernel, X)))
-    if values.min() < -_NEGATIVE * max(values.max(), 0.0):
-        yield f"pairs(A, A) has the eigenvalue {values.min():.3g}: it is no covariance matrix."
+    if values.min() < -_EIGENVALUE_TOL * max(values.max(), 0.0):
+        yield f"pairs(A, A) has the eigenvalue {values.min():.3g}: it is not a covariance matrix."
 
 
 def _derivatives(kernel: Kernel, X: jax.Array) -> Iterator[str]:
-    """Derivatives in the parameters (on a log scale if positive) against differences; two of the rows are equal."""
+    """Derivatives in the parameters (on a log scale if positive) equal finite differences, also for equal rows."""
     trainable = Trainable.of(kernel, train=("*",)) if _has_parameters(kernel) else None
     if trainable is None:
         return
@@ -85,11 +85,11 @@ def _derivatives(kernel: Kernel, X: jax.Array) -> Iterator[str]:
     start = np.asarray(trainable.to_vector(kernel))
     exact, differences = np.asarray(jax.jit(jax.grad(total))(start)), slopes_by_differences(jax.jit(total), start)
     if not close(exact, differences, 1e-5, 1e-6 * (1 + float(np.max(np.abs(differences))))):
-        yield f"derivatives in {', '.join(trainable.labels)} are {exact}, but differences give {differences}."
+        yield f"derivatives in {', '.join(trainable.labels)} are {exact}, but finite differences give {differences}."
 
 
 def _on_host(kernel: Kernel, X: jax.Array) -> Iterator[str]:
-    """The same numbers on NumPy arrays as in a traced program, and the same derivatives."""
+    """NumPy arrays give the same values and derivatives as a traced program."""
     own, rows = to_host(kernel), np.asarray(X)
     bar = np.random.default_rng(2).normal(size=(len(X), len(X)))
     K, pull = own.matrix_with_pull(rows)

@@ -1,10 +1,10 @@
-"""Checks that a likelihood is correct at given observations.
+"""Conformance test of a likelihood at given observations.
 
     from sitewise.testing import check_likelihood
     check_likelihood(MyLikelihood(), y=[0.0, 1.0, 5.0])
 
-This call runs every check below and raises one AssertionError with a sentence per failure.  Checks of methods that a
-likelihood does not define are left out: only `log_prob` is required.
+This call runs every check below and raises one AssertionError with one message per failure.  Only `log_prob` is
+required; checks of other methods are skipped if the likelihood does not define them.
 """
 
 from __future__ import annotations
@@ -19,48 +19,48 @@ import numpy as np
 
 from sitewise.likelihoods import Likelihood
 from sitewise.likelihoods.base import SUPPORTS
-from sitewise.likelihoods.landmarks import find
+from sitewise.likelihoods.landmarks import find_landmarks
 from sitewise.process.precision import working_precision
 from sitewise.testing.expectations import brute_force, brute_force_of_angles, unresolved
 
-# Places on the f axis, in widths from the landmark; odd numbers, so that no place is at a kink.
-_PLACES = np.array([-3.3, -1.71, -0.63, -0.17, 0.29, 1.13, 2.21, 3.7])
+# Points of the f axis, in widths from the landmark; uneven numbers, such that no point is at a kink.
+_F_POINTS = np.array([-3.3, -1.71, -0.63, -0.17, 0.29, 1.13, 2.21, 3.7])
 _DRAWS = 10_000
-# Gaussians, narrower and wider than the likelihood: mean and deviation, in widths and for wide ones in deviations.
+# Gaussians narrower and wider than the likelihood: mean in units of the larger of width and sd, and sd in widths.
 _GAUSSIANS = (
     (0.4, 0.05), (-1.3, 1.0), (2.9, 1.0), (-1.3, 10.0), (0.4, 10.0), (2.9, 10.0),
     (-5.7, 30.0), (0.4, 100.0), (-2.1, 100.0), (6.1, 100.0), (0.4, 1000.0), (-2.1, 1000.0),
 )  # fmt: skip
-_PROBES = (-1.0, 0.0, 0.5, 1.0, 2.0)
+_SUPPORT_PROBES = (-1.0, 0.0, 0.5, 1.0, 2.0)  # observations that may lie outside the support
 
 
 def check_likelihood(likelihood: Likelihood, y: Any, *, bad_y: Any = ()) -> None:
-    """Check a likelihood at the observations `y`: numbers, or rows of a table if it has more than one column.
+    """Check a likelihood at the observations `y`: numbers, or rows of a table if the likelihood has several columns.
 
-    `bad_y` are observations that `check` must refuse, besides those at which log_prob itself is not a number.
+    `bad_y` are observations that `check` must refuse, in addition to observations at which log_prob is not finite.
     """
     with working_precision():
-        at = _Place(likelihood, jnp.asarray(y, jnp.float64))
-        checks: tuple[Callable[[_Place], Iterator[str]], ...] = (
+        at = _Case(likelihood, jnp.asarray(y, jnp.float64))
+        checks: tuple[Callable[[_Case], Iterator[str]], ...] = (
             _accepts, _landmark, _finite, _vectorised, _derivatives, _expectations, _learnable, _concave,
             _distribution, _draws,
         )  # fmt: skip
         found: list[str] = []
         for check in checks:
-            # A value that is not finite or has the wrong shape makes every later check fail as well: report it once.
+            # A value that is not finite or has the wrong shape makes every later check fail: report only the first.
             if not found:
                 found += check(at)
         found += _refuses(at, bad_y)
     if found:
-        raise AssertionError("\n".join(f"{type(likelihood).__name__}: {sentence}" for sentence in found))
+        raise AssertionError("\n".join(f"{type(likelihood).__name__}: {message}" for message in found))
 
 
-class _Place:
-    """A likelihood with its observations, and f around the landmark of each: one row per observation."""
+class _Case:
+    """A likelihood and its observations, with values of f around the landmark of each observation."""
 
     def __init__(self, likelihood: Likelihood, y: jax.Array) -> None:
         self.likelihood = likelihood
-        self.log_prob = jax.jit(likelihood.log_prob)  # compiled, it takes a tenth of the time
+        self.log_prob = jax.jit(likelihood.log_prob)  # compiled: a tenth of the time
         self.cdf = jax.jit(likelihood.cdf)
         self._landmark = jax.jit(likelihood.landmark)
         self.table = len(likelihood.columns) > 1
@@ -74,10 +74,10 @@ class _Place:
         return self._landmark(self.y)
 
     def grid(self) -> tuple[jax.Array, jax.Array]:
-        """(y, f), one column per place, y repeated."""
+        """Return (y, f) with one row per observation and one column per point of f; y is repeated."""
         centre, width = self.landmark
-        f = centre[:, None] + width[:, None] * _PLACES
-        return jnp.repeat(self.y[:, None], len(_PLACES), axis=1), f
+        f = centre[:, None] + width[:, None] * _F_POINTS
+        return jnp.repeat(self.y[:, None], len(_F_POINTS), axis=1), f
 
     def show(self, i: int) -> str:
         return f"y = {np.asarray(self.y[i]).tolist()}"
@@ -88,23 +88,23 @@ def _close(a: Any, b: Any, rtol: float, atol: float) -> np.ndarray:
 
 
 def _defined(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The value, or None where the likelihood does not define the method."""
+    """Return the value of the function, or None if the likelihood does not define the method."""
     try:
         return function(*arguments)
     except NotImplementedError:
         return None
 
 
-def _accepts(at: _Place) -> Iterator[str]:
+def _accepts(at: _Case) -> Iterator[str]:
     if at.likelihood.support not in SUPPORTS:
         yield f"support must be one of {', '.join(SUPPORTS)}, got {at.likelihood.support!r}."
     try:
         at.likelihood.check(np.asarray(at.y))
     except ValueError as problem:
-        yield f"check(y) refuses the y that was given ({problem})"
+        yield f"check(y) refuses the given y ({problem})"
 
 
-def _finite(at: _Place) -> Iterator[str]:
+def _finite(at: _Case) -> Iterator[str]:
     y, f = at.grid()
     values = np.asarray(at.log_prob(y, f))
     if values.shape != f.shape:
@@ -114,28 +114,30 @@ def _finite(at: _Place) -> Iterator[str]:
         yield f"log_prob is not finite for {at.show(i)} near f = {float(at.landmark[0][i]):.4g}."
 
 
-def _vectorised(at: _Place) -> Iterator[str]:
+def _vectorised(at: _Case) -> Iterator[str]:
     y, f = at.grid()
     whole = np.asarray(at.log_prob(y, f))
     single = np.array([[at.log_prob(y[i, j], f[i, j]) for j in (0, -1)] for i in range(len(f))])
     if not np.all(_close(whole[:, [0, -1]], single, 1e-12, 1e-12)):
-        yield "log_prob gives a row a different value when it stands alone; it must be elementwise."
+        yield "log_prob gives a different value for a row alone than in a table; it must be elementwise."
     turned = np.asarray(at.log_prob(at.y, f.T))
     if turned.shape != f.T.shape or not np.all(_close(turned.T, whole, 1e-12, 1e-12)):
         yield "log_prob(y, f) does not broadcast y against an f with a leading axis, which quadrature needs."
 
 
-def _landmark(at: _Place) -> Iterator[str]:
+def _landmark(at: _Case) -> Iterator[str]:
     centre, width = (np.asarray(a) for a in at.landmark)
     rows = at.y.shape[:1]
     if centre.shape != rows or width.shape != rows:
-        yield f"landmark(y) must give a centre and a width per row, shape {rows}; got {centre.shape} and {width.shape}."
+        yield (
+            f"landmark(y) must give one centre and one width per row, shape {rows}, got {centre.shape}, {width.shape}."
+        )
     elif not (np.all(np.isfinite(centre)) and np.all(np.isfinite(width)) and np.all(width > 0)):
         yield "landmark(y) must give finite centres and positive, finite widths."
 
 
-def _derivatives(at: _Place) -> Iterator[str]:
-    """First and second derivative in f, by JAX, against differences."""
+def _derivatives(at: _Case) -> Iterator[str]:
+    """First and second derivative in f, by JAX, compared with finite differences."""
     y, f = at.grid()
     step = 1e-3 * jnp.broadcast_to(at.landmark[1][:, None], f.shape)
 
@@ -150,7 +152,7 @@ def _derivatives(at: _Place) -> Iterator[str]:
         if not np.all(np.isfinite(exact)):
             yield f"the {name} derivative of log_prob in f is not finite."
             continue
-        # Fourth-order central differences: their own error is far below the limit unless there is a kink.
+        # Fourth-order central differences, whose error is far below the limit except at a kink.
         wide = (function(f + 2 * step) - function(f - 2 * step)) / (4 * step)
         near = (function(f + step) - function(f - step)) / (2 * step)
         differences = np.asarray((4 * near - wide) / 3)
@@ -159,12 +161,12 @@ def _derivatives(at: _Place) -> Iterator[str]:
         for i, j in np.argwhere(wrong)[:1]:
             yield (
                 f"the {name} derivative of log_prob in f is {float(exact[i, j]):.6g} for {at.show(i)}, "
-                f"f = {float(f[i, j]):.4g}, but differences give {differences[i, j]:.6g}."
+                f"f = {float(f[i, j]):.4g}, but finite differences give {differences[i, j]:.6g}."
             )
 
 
-def _expectations(at: _Place) -> Iterator[str]:
-    """expected_log_prob and log_expected_prob, for Gaussians narrower and wider than the likelihood."""
+def _expectations(at: _Case) -> Iterator[str]:
+    """expected_log_prob and log_expected_prob equal brute force for Gaussians of all widths."""
     lik = at.likelihood
     readings = {
         "expected_log_prob": jax.jit(lik.expected_log_prob),
@@ -172,7 +174,7 @@ def _expectations(at: _Place) -> Iterator[str]:
         "log_expected_prob with power 0.5": jax.jit(lambda y, m, v: lik.log_expected_prob(y, m, v, 0.5)),
     }
     shift, spread = np.array(_GAUSSIANS).T
-    found = np.asarray(jax.jit(lambda y: find(lambda f: lik.log_prob(y, f), at.landmark[0]))(at.y)[0])
+    found = np.asarray(jax.jit(lambda y: find_landmarks(lambda f: lik.log_prob(y, f), at.landmark[0]))(at.y)[0])
     for i, (centre, width) in enumerate(zip(*(np.asarray(a) for a in at.landmark), strict=True)):
         mean, sd = centre + shift * width * np.maximum(1.0, spread), spread * width
         y = jnp.repeat(at.y[i : i + 1], len(mean), axis=0)
@@ -187,8 +189,8 @@ def _expectations(at: _Place) -> Iterator[str]:
             yield from unresolved(f"{name} is", at.show(i), mean, sd**2, got, want)
 
 
-def _learnable(at: _Place) -> Iterator[str]:
-    """Learning differentiates the expectations, in the Gaussian and in the likelihood's own parameters."""
+def _learnable(at: _Case) -> Iterator[str]:
+    """The expectations have finite derivatives in the Gaussian and in the parameters, as learning requires."""
     centre, width = at.landmark
 
     def total(likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> jax.Array:
@@ -200,7 +202,7 @@ def _learnable(at: _Place) -> Iterator[str]:
             yield f"the derivatives of the expectations in {name} are not finite."
 
 
-def _concave(at: _Place) -> Iterator[str]:
+def _concave(at: _Case) -> Iterator[str]:
     if not at.likelihood.log_concave:
         return
     y, f = at.grid()
@@ -210,11 +212,11 @@ def _concave(at: _Place) -> Iterator[str]:
     values = [np.asarray(at.log_prob(y, far + k * step)) for k in (-1, 0, 1)]
     bend = values[0] + values[2] - 2 * values[1]
     for i, j in np.argwhere(bend > 1e-9 * (1 + np.abs(values[1])))[:1]:
-        yield f"log_concave is True, but log_prob bends upwards for {at.show(i)} near f = {float(far[i, j]):.4g}."
+        yield f"log_concave is True, but log_prob is convex for {at.show(i)} near f = {float(far[i, j]):.4g}."
 
 
-def _distribution(at: _Place) -> Iterator[str]:
-    """P(Y ≤ y) jumps by p(y) where y is discrete, and grows at the rate p(y) where it is continuous."""
+def _distribution(at: _Case) -> Iterator[str]:
+    """P(Y ≤ y) jumps by p(y) if y is discrete, and rises at the rate p(y) if y is continuous."""
     lik, (centre, width) = at.likelihood, at.landmark
     value = at.y[..., 0] if at.table else at.y
     value = jnp.where(jnp.isfinite(value), value, centre)
@@ -222,7 +224,7 @@ def _distribution(at: _Place) -> Iterator[str]:
     f = centre + 0.31 * width
 
     def rows(value: jax.Array) -> jax.Array:
-        """y with plain side information, or with its own where `row` is not defined."""
+        """y with default side information, or with the given side information if `row` is not defined."""
         return at.y.at[..., 0].set(value) if plain is None else lik.row(value)
 
     here = _defined(at.cdf, rows(value), f)
@@ -239,11 +241,11 @@ def _distribution(at: _Place) -> Iterator[str]:
     for i in np.flatnonzero(~fits)[:1]:
         yield (
             f"cdf and log_prob disagree for {at.show(i)}, f = {float(f[i]):.4g}: the probability is {p[i]:.6g}, but "
-            f"the cdf jumps by {jump[i]:.6g} and rises at the rate {rate[i]:.6g} there."
+            f"the cdf jumps by {jump[i]:.6g} and rises at the rate {rate[i]:.6g}."
         )
 
 
-def _draws(at: _Place) -> Iterator[str]:
+def _draws(at: _Case) -> Iterator[str]:
     """Draws agree with the cdf, the moments and log_prob: E_{y ~ p(·|f)}[p(y|f')/p(y|f)] = 1 for every f'."""
     lik, (centre, width) = at.likelihood, at.landmark
     for i in (0, len(centre) - 1):
@@ -282,11 +284,11 @@ def _draws(at: _Place) -> Iterator[str]:
                     )
 
 
-def _refuses(at: _Place, bad_y: Any) -> Iterator[str]:
-    """`check` must raise ValueError for `bad_y`, and wherever log_prob is not a number."""
+def _refuses(at: _Case, bad_y: Any) -> Iterator[str]:
+    """`check` raises ValueError for `bad_y`, and for observations at which log_prob is not finite."""
     lik = at.likelihood
     candidates = [np.asarray(bad, float) for bad in bad_y]
-    for probe in _PROBES:
+    for probe in _SUPPORT_PROBES:
         row = np.array(at.y[0])
         if at.table:
             row[0] = probe

@@ -1,4 +1,4 @@
-"""Expectations of a likelihood under Gaussians, by brute force: slow, and independent of the library's quadrature."""
+"""Brute-force expectations of a likelihood under Gaussians: slow, and independent of the library's quadrature."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp
 
-_RESOLVED = 1e-8  # by which an expectation may be off, relative to the larger of 1 and itself
+_MAX_ERROR = 1e-8  # of an expectation, relative to the larger of 1 and its absolute value
 
 
 def brute_force(
     log_prob: Callable[[jax.Array], jax.Array], mean: np.ndarray, sd: np.ndarray, centres: np.ndarray, width: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """E[log p], log E[p] and log E[√p] under each N(mean, sd²).
+    """Return E[log p], log E[p] and log E[√p] under each N(mean, sd²).
 
-    Gauss–Legendre on panels that are fine around the Gaussian and around each centre; panels beyond 30 sd are empty.
+    Gauss–Legendre quadrature on panels that are fine around the Gaussian and around each centre, up to 30 sd.
     """
     mean, sd = mean[:, None], sd[:, None]
     graded = np.append(width * 0.02 * np.sinh(np.linspace(-15, 15, 401)), 0.0)
@@ -31,7 +31,7 @@ def brute_force(
     values = np.asarray(log_prob(jnp.asarray(f)))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         first = np.sum(np.where(weight > 0, weight * values, 0.0), axis=1)
-        # The mass of N·p may be far in the tail of N, where its weight underflows: only logarithms are used.
+        # Only logarithms are used: the mass of N·p may be far in the tail of N, where the weight of N underflows.
         log_weight = (
             np.log((half[..., None] * w).reshape(f.shape) / (sd * np.sqrt(2 * np.pi))) - 0.5 * ((f - mean) / sd) ** 2
         )
@@ -42,9 +42,10 @@ def brute_force(
 def brute_force_of_angles(
     log_prob: Callable[[jax.Array], jax.Array], mean: np.ndarray, sd: np.ndarray, period: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same for a log p that has this period in f: an integral over one turn, with the Gaussian wrapped around it.
+    """Return the expectations of `brute_force` for a log p with this period in f.
 
-    The wrapped density is the sum over its turns where it is narrow, and its Fourier series where it is wide.
+    The integral is over one period of the wrapped Gaussian density.  The wrapped density is computed as a sum over
+    turns for narrow Gaussians, and as a Fourier series for wide Gaussians.
     """
     turns, harmonics = np.arange(-60, 61)[:, None], np.arange(1, 61)[:, None]
     found = []
@@ -70,12 +71,12 @@ def brute_force_of_angles(
 def unresolved(
     name: str, y: str, mean: np.ndarray, var: np.ndarray, got: np.ndarray, want: np.ndarray
 ) -> Iterator[str]:
-    """A sentence about the Gaussian with the largest error and the region in which there are such errors, if any."""
-    # The rule does not cover a million nats from one row, and no posterior has them.
+    """Yield a message with the largest error and the region of errors above `_MAX_ERROR`, if there are any."""
+    # Values beyond a million nats per row are not covered by the quadrature and do not occur in posteriors.
     counts = np.isfinite(want) & (np.abs(want) < 1e6)
     error = np.where(counts, np.abs(got - want) / np.maximum(1.0, np.abs(want)), 0.0)
     error = np.where(counts & ~np.isfinite(got), np.inf, error)
-    wrong = np.flatnonzero(error > _RESOLVED)
+    wrong = np.flatnonzero(error > _MAX_ERROR)
     if len(wrong):
         j = int(np.argmax(error))
         ends = wrong[np.argmin(var[wrong])], wrong[np.argmax(var[wrong])]
