@@ -1,4 +1,4 @@
-"""Tables in the dialects that other tools write; what can be read in two ways is asked about."""
+"""CSV dialects, and columns that can be parsed in two ways."""
 
 import sys
 
@@ -99,13 +99,13 @@ def test_numbers():
     ("content", "words"),
     [
         ("a,b\n1,2\n3\n", "row 2 has 1 fields"),
-        ("a,b,c\n1,2\n3,4\n", "row 1 has 2 fields where the header names 3"),
-        ("a,b\n1\n2\n", "row 1 has 1 fields where the header names 2"),
+        ("a,b,c\n1,2\n3,4\n", "row 1 has 2 fields, but the header names 3"),
+        ("a,b\n1\n2\n", "row 1 has 1 fields, but the header names 2"),
         ("1,2\n3,4\n", "must name the columns"),
         ("a,b\n", "no rows"),
         ("", "empty"),
         ("a\n1,5\n2,5\n", "names one column, but its rows have two fields"),
-        ("a\ngood\nbad, late\nfair\n", "row 2 has 2 fields where the header names 1"),
+        ("a\ngood\nbad, late\nfair\n", "row 2 has 2 fields, but the header names 1"),
         (b"PK\x03\x04 zipped", "not a text table"),
     ],
 )
