@@ -1,4 +1,4 @@
-"""What a report says about the columns of a table."""
+"""Importance and effects of the columns of a table, as in a report."""
 
 import numpy as np
 import pytest
