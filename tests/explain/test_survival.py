@@ -112,7 +112,7 @@ def test_the_curve_of_pieces_is_that_of_its_hazard(lifetimes):
     np.testing.assert_allclose(found.mean, np.exp([[-0.2, -0.5, -1.25]]), atol=1e-4)
     with pytest.raises(ValueError, match="between the cuts"):
         survival_curve(flat, [[0.0]], [4.0], cuts=cuts)
-    with pytest.raises(ValueError, match="A survival curve is of lifetimes"):
+    with pytest.raises(ValueError, match="A survival curve needs a model of lifetimes"):
         survival_curve(flat, [[0.0]], [1.0])
 
 
