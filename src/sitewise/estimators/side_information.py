@@ -26,7 +26,7 @@ Side = Mapping[str, np.ndarray]
 
 
 class _Keyword(NamedTuple):
-    """Rules of a keyword: `default` for new rows (None: required); valid values exceed `above` and are named `about`."""
+    """Rules of a keyword: `default` for new rows (None: required), valid values exceed `above`, `about` names them."""
 
     default: float | None
     above: float
