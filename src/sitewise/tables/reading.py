@@ -130,8 +130,8 @@ def understand(
     for name, texts in found.items():
         before = (known or {}).get(name)
         if texts.numbers:
-            mark, sure = _chosen(texts.numbers, decimal, marks.usual(name))
-            if not sure and any("," in t for t in texts.texts):
+            mark, unambiguous = _chosen(texts.numbers, decimal, marks.usual(name))
+            if not unambiguous and any("," in t for t in texts.texts):
                 open_marks.append(name)
             if (unexpected := _unexpected_unit(table, name, texts, mark, before)) is not None:
                 problems += [unexpected] if known is None else []
@@ -144,8 +144,8 @@ def understand(
             elif reading is not None and known is None and many_levels(len(texts.texts), texts.count(texts.texts)):
                 problems.append(reading)
         elif texts.dates:
-            order, sure = _chosen(texts.dates, asked_order, before.order if before else None)
-            if not sure or (
+            order, unambiguous = _chosen(texts.dates, asked_order, before.order if before else None)
+            if not unambiguous or (
                 asked_order is None and not (before and before.order) and any(map(has_ambiguous_year, texts.texts))
             ):
                 open_orders.append(name)

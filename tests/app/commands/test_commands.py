@@ -74,7 +74,7 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(run, table, tmp_path
 
     def interrupted(*arguments):
         calls.append(1)
-        if len(calls) == 4:  # after two methods and two rivals of the first fold, and one method of the second
+        if len(calls) == 4:  # after two methods and two baseline models of the first fold, and one method of the second
             raise KeyboardInterrupt
         return score(*arguments)
 

@@ -18,7 +18,7 @@ def test_calibrated_probabilities_are_cheapest_at_their_own_threshold():
         assert own["saved"] > 0.0
 
 
-def test_shares_are_those_of_a_count_by_hand():
+def test_shares_equal_a_count_by_hand():
     p, hit = np.array([0.9, 0.6, 0.4, 0.1]), np.array([True, False, True, False])
     half = next(r for r in thresholds(p, hit) if r["threshold"] == 0.5)
     assert (half["acted_on"], half["found"], half["precision"]) == (0.5, 0.5, 0.5)

@@ -54,7 +54,7 @@ def test_every_dialect_gives_the_same_table(tmp_path, content):
         ("a,b,c\n1,,\n2,,\n3,4,x\n", ["a", "b", "c"], 3),
     ],
 )
-def test_titles_and_remarks_are_no_rows(tmp_path, content, names, rows):
+def test_titles_and_remarks_are_skipped(tmp_path, content, names, rows):
     table = read(tmp_path, content)
     assert list(table.columns) == names and table.rows == rows and list(table.lines) == list(range(1, rows + 1))
 
@@ -109,12 +109,12 @@ def test_numbers():
         (b"PK\x03\x04 zipped", "not a text table"),
     ],
 )
-def test_what_cannot_be_read_is_a_sentence(tmp_path, content, words):
+def test_unreadable_files_raise_one_sentence(tmp_path, content, words):
     with pytest.raises(UserError, match=words):
         read(tmp_path, content)
 
 
-def test_the_answer_to_the_question_about_decimals_is_taken(tmp_path):
+def test_the_decimal_option_resolves_an_ambiguous_comma(tmp_path):
     content = 'a,b\n"1,234",x\n"2,345",y\n'
     (problem,) = read(tmp_path, content).problems
     assert "say --decimal . if it groups thousands, or --decimal ," in problem.sentence(spell)

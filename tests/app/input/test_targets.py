@@ -90,7 +90,7 @@ def test_columns_that_may_surprise_are_noted():
         ({"x": [1] * 6, "y": Y}, "no column besides 'y'"),
     ],
 )
-def test_what_cannot_be_decided_is_a_sentence(columns, words):
+def test_undecidable_columns_raise_one_sentence(columns, words):
     with pytest.raises(UserError, match=words):
         describe(table(**columns), "y", "auto", impute=False)
 
