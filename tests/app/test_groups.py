@@ -41,7 +41,7 @@ def test_compare_and_predict_with_groups(table, tmp_path):
     result = json.loads(found.stdout[found.stdout.index("{") :])
     assert {"dose", "age", "dose × age", "clinic"} >= {t["term"] for t in result["terms"]} and result["terms"]
     page = out.read_text()
-    assert "What the function is made of" in page and "clinic 3" in page
+    assert "Terms of the additive model" in page and "clinic 3" in page
     model = tmp_path / "m.sitewise"
     assert (
         CliRunner().invoke(app, ["fit", str(table), "-t", "cured", "--groups", "clinic", "-o", str(model)]).exit_code
@@ -58,6 +58,6 @@ def test_a_column_that_names_no_groups(table, tmp_path):
     assert found.exit_code != 0 and "groups of rows" in found.output
 
 
-def test_a_fit_with_effects_has_no_magnitude_of_its_own():
+def test_an_additive_kernel_has_no_single_magnitude():
     X = np.random.default_rng(0).normal(size=(9, 2))
     assert _scales([kernels.Additive.of(X, base=kernels.Matern52([1.0, 2.0], [0.3, 0.4]))], 2) == {"lengthscales": None}

@@ -24,7 +24,7 @@ def test_start_is_one_unless_rows_would_be_strangers(columns, scale, expected):
 
 
 def test_equal_rows_become_one_with_their_weights_in_the_order_of_unique(monkeypatch):
-    monkeypatch.setattr(distinct_rows, "_BLOCK", 7)
+    monkeypatch.setattr(distinct_rows, "ROWS_PER_BLOCK", 7)
     rng = np.random.default_rng(0)
     X, y = rng.integers(-1, 2, (60, 2)) * 1.0, rng.integers(0, 2, 60) * 1.0
     weight = rng.integers(0, 3, 60) * 1.0

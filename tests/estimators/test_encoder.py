@@ -80,7 +80,7 @@ def test_later_tables_are_read_by_name_and_as_the_first_one():
     assert not found[1, at("shop=north") : at("shop=west") + 1].any()  # none of the shops that are known
     month = [datetime.datetime.strptime(r["when"], "%d/%m/%Y %H:%M").month for r in RECORDS]
     assert found[1, at("when (month)")] == pytest.approx((6 - np.mean(month)) / np.std(month))
-    with pytest.raises(UserError, match=r"(?s)2 things.*lacks the column 'rate'.*row 2 of X has 'soon'"):
+    with pytest.raises(UserError, match=r"(?s)2 problems.*lacks the column 'rate'.*row 2 of X has 'soon'"):
         encoder.transform([{k: v for k, v in r.items() if k != "rate"} for r in (RECORDS[0], {**row, "when": "soon"})])
 
 
@@ -113,7 +113,7 @@ def test_missing_values_and_what_is_no_cell():
         "list": [[1], [2], [3], [4]],
     })  # fmt: skip
     with pytest.raises(
-        UserError, match=r"(?s)^2 things.*'list' holds list.*'n' \(1 of 4 rows\), 'd' \(1.*'s' \(2.*'b' \(1"
+        UserError, match=r"(?s)^2 problems.*'list' holds list.*'n' \(1 of 4 rows\), 'd' \(1.*'s' \(2.*'b' \(1"
     ):
         TableEncoder().fit(frame)
     encoder = TableEncoder(drop=["list"], impute=True).fit(frame)

@@ -79,7 +79,7 @@ def test_reliability_has_bins_of_equal_mass_and_binomial_intervals() -> None:
     p = np.linspace(0.01, 0.99, 200)
     hit = np.random.default_rng(0).uniform(size=200) < p
     shown = ReliabilityDisplay(p, hit, "yes", "new rows", bins=5).plot()
-    assert shown.count.tolist() == [40] * 5 and "40 a point" in shown.caption
+    assert shown.count.tolist() == [40] * 5 and "40 per point" in shown.caption
     np.testing.assert_allclose(shown.observed, [hit[k * 40 : k * 40 + 40].mean() for k in range(5)])
     k, n, z = hit[:40].sum(), 40, stats.norm.ppf(0.95)
     centre, reach = (k + z**2 / 2) / (n + z**2), z * np.sqrt(k * (n - k) / n + z**2 / 4) / (n + z**2)

@@ -27,7 +27,7 @@ def test_wrong_values_are_found_among_ordinary_ones(likelihood):
     y[wrong] += np.tile([3.0, -3.0], len(wrong))[: len(wrong)]
     model = GPRegressor(likelihood=likelihood).fit(X, y)
     assert set(wrong) <= set(model.outliers_.rows) and len(model.outliers_.rows) <= len(wrong) + 3
-    assert "About 3 would be without any wrong value." in model.fit_report_
+    assert "About 3 would be expected without any wrong value." in model.fit_report_
 
 
 def test_rows_of_weight_zero_are_not_counted():

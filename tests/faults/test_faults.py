@@ -89,7 +89,7 @@ def test_no_decision_depends_on_the_clock(tmp_path: Path) -> None:
     clock = r"time\.time\(|\.now\(|\.today\(|st_mtime|getmtime"
     # Only which stored programs are removed first, where there are too many, follows from when they were used; and a
     # report says when it was made.
-    but = [ROOT / "src" / "sitewise" / part for part in ("arrays/program_store.py", "app/report/made_by.py")]
+    but = [ROOT / "src" / "sitewise" / part for part in ("arrays/program_store.py", "app/report/page.py")]
     asks = [p for s in sources for p in s.rglob("*.py") if p not in but and re.search(clock, p.read_text())]
     assert asks == []
     log, journal = open_log(tmp_path / "log"), Journal.beside(tmp_path / "out", "key")

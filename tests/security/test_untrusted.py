@@ -67,7 +67,7 @@ def test_a_parquet_table_says_how_large_it_is_before_it_is_read(
     parquet.write_table(pyarrow.table({"a": np.zeros(200_000)}), path, compression="zstd")
     assert path.stat().st_size < 10_000
     monkeypatch.setenv("SITEWISE_MEMORY", "0.01")
-    with pytest.raises(UserError, match="unpacks to 200000 rows of 1 columns, which do not fit"):
+    with pytest.raises(UserError, match="has 200000 rows of 1 columns, which do not fit"):
         read_table(path)
 
 

@@ -1,4 +1,4 @@
-"""Numbers and dates as people write them, and what a date becomes."""
+"""Parsing of numbers and dates, and the parts of a date."""
 
 import datetime
 
@@ -61,13 +61,13 @@ def test_cells_are_numbers_with_units(text, decimal, number, unit):
         "1,2,3",
     ],
 )
-def test_other_cells_are_none(text):
+def test_cells_that_are_not_numbers(text):
     assert parse_cell(text, ".") is None
 
 
 @pytest.mark.parametrize(("decimal", "group"), [(".", ","), (",", "."), (".", "'"), (",", " ")])
 def test_grouped_numbers_come_back(decimal, group):
-    """What a formatter writes is read as the number that it was given; a leading zero groups nothing."""
+    """Parsing inverts formatting; a leading zero does not start a group of thousands."""
     swap = str.maketrans({",": group, ".": decimal})
     for number in np.random.default_rng(0).uniform(-1e7, 1e7, size=50).round(2):
         assert parse_number(f"{number:,.2f}".translate(swap), decimal) == number
@@ -115,7 +115,7 @@ def test_months_and_what_is_no_date():
         assert parse_date(text, "dmy") is None and parse_date(text, "mdy") is None
 
 
-def test_parts_of_a_date_are_those_of_the_calendar():
+def test_parts_of_a_date_equal_the_calendar():
     seconds = np.random.default_rng(2).integers(-(10**9), 2 * 10**9, size=200)
     dates = seconds.astype("datetime64[s]")
     origin = dates.min()
@@ -143,7 +143,7 @@ def table(**columns):
         ("5", ("", "."), ",", None),  # the model and the kind of file contradict each other
     ],
 )
-def test_a_mark_that_is_open_follows_the_file_or_the_model(x, known, likely, number):
+def test_an_ambiguous_decimal_mark_follows_the_file_or_the_model(x, known, likely, number):
     seen = dict(zip(("x", "n"), (Reading("number", decimal=mark) for mark in known), strict=True))
     found = understand(table(x=[x, x], n=["1.234", "1.234"]), known=seen, likely=likely)
     if number is None:
@@ -153,7 +153,7 @@ def test_a_mark_that_is_open_follows_the_file_or_the_model(x, known, likely, num
         assert found.columns["n"][0] == number and not found.problems
 
 
-def test_orders_of_dates_are_those_that_fit_all_cells():
+def test_the_order_of_day_and_month_fits_all_cells():
     found = understand(table(a=["31/12/2024", "1/2/2024"], b=["12/31/2024", "1/2/2024"]), dayfirst=True)
     assert [found.readings[n].order for n in "ab"] == ["dmy", "mdy"] and not found.problems
     assert found.columns["a"][1] == np.datetime64("2024-02-01") and found.columns["b"][1] == np.datetime64("2024-01-02")

@@ -1,4 +1,4 @@
-"""Columns of times and of eight digits: what is read as a time or a date, and what merely looks like one."""
+"""Columns of times and of eight-digit dates, and columns that only look like them."""
 
 import datetime
 
@@ -70,7 +70,7 @@ def test_times_of_day_are_hours(cells, hours):
         ["14:30", "25:00", "61:20"],  # minutes and seconds
     ],
 )
-def test_ratios_and_scores_are_texts(cells):
+def test_ratios_and_scores_are_categories(cells):
     assert kind("x", cells) == "text"
 
 
@@ -89,7 +89,7 @@ def test_eight_digits_are_dates_where_all_are_and_there_are_many(make):
 
 
 @pytest.mark.parametrize("name", ["date", "Order Date", "orderdate", "OrderDate", "day", "start_dt", "date_2", "ymd"])
-def test_a_name_makes_few_of_them_dates(name):
+def test_a_column_name_makes_few_numbers_dates(name):
     assert kind(name, ["20240229", "", "20231231"]) == "date"
     assert kind("code", ["20240229", "", "20231231"]) == "number"
 
@@ -126,7 +126,7 @@ def test_a_model_reads_eight_digits_as_it_did_before():
     assert "held dates when the model was fitted, but row 2 of X has '20241301'" in problem.what
 
 
-def test_a_unit_in_few_cells_is_no_unit():
+def test_a_unit_in_few_cells_is_a_problem():
     (problem,) = read("x", ["10", "1O", "12", "13", "0"]).problems
     assert "holds numbers, but also '1O' (row 2)" in problem.what
     assert read("x", ["0", "0", "5 kg"]).readings["x"].unit == "kg"
@@ -141,13 +141,13 @@ def test_a_unit_in_few_cells_is_no_unit():
     assert "row 2 of X has '12'" in problem.what
 
 
-def test_ways_that_are_not_offered_are_not_named():
+def test_settings_that_are_not_available_are_not_suggested():
     (problem,) = table_of({"x": [1, [2]]}, "t").problems
     assert "drop" in str(explain([problem], str, None))
     error = explain([problem], str, str, offered=("missing",))
     assert isinstance(error, UserError) and str(error).endswith("numbers, dates and text; convert it.")
 
 
-def test_a_table_has_a_place_for_every_kind():
+def test_times_and_dates_without_readings_are_parsed():
     table = Table("t", {"at": np.array(["14:30"], object), "day": np.array([20240101.0])}, np.array([1]))
     assert [v.dtype.kind for v in understand(table).columns.values()] == ["f", "M"]

@@ -1,16 +1,16 @@
-"""The application: tables, columns, comparison, reports and the `sitewise` command, on top of the library."""
+"""The `sitewise` command: read tables, fit and compare models, predict, write reports."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
 
-_NEEDED = ("typer", "rich", "matplotlib")  # the extra `app`
+_REQUIRED_PACKAGES = ("typer", "rich", "matplotlib")  # of the extra `app`
 
 
 def main() -> None:
-    """Run the console command `sitewise`; without the extra `app` it ends with one sentence."""
-    if any(importlib.util.find_spec(name) is None for name in _NEEDED):
+    """Run the console command `sitewise`; without the extra `app`, print what to install and exit."""
+    if any(importlib.util.find_spec(name) is None for name in _REQUIRED_PACKAGES):
         print("error: the command line needs `pip install 'sitewise[app]'`.", file=sys.stderr)
         sys.exit(1)
     from sitewise.app.commands import app

@@ -1,7 +1,8 @@
-"""Training rows in a canonical form: distinct rows, sorted, with the number of times each counts.
+"""Merge duplicate training rows: distinct rows, sorted, with the sum of their weights.
 
-Copies of a row and a row with an integer weight are the same data, so both become the same table: the fit does not
-depend on the order of the rows, weights equal copies to the last digit, and repeated rows cost nothing.
+Copies of a row and one row with an integer weight are the same data and give the same merged table.  The fit therefore
+does not depend on the order of the rows, an integer weight is exactly equivalent to duplicating the row, and duplicate
+rows take no additional time.
 """
 
 from __future__ import annotations
@@ -14,40 +15,42 @@ from sitewise.data import Data
 
 
 class Merged(NamedTuple):
-    """`place` gives, for every row of the given table, its place among the distinct ones; −1 for a row of weight 0."""
+    """The distinct rows, and `place`: the index of each given row among the distinct rows, −1 for a row of weight 0."""
 
     data: Data
     place: np.ndarray
 
 
-_BLOCK = 2**14  # rows that are compared at a time
-_SAMPLE = 256  # rows, evenly spaced among the sorted ones, whose distances represent those of all rows
-_COMMON = 5.0  # inputs within this factor of standardised ones start from a lengthscale of 1
-_UNCORRELATED = 10.0  # the distance, in lengthscales, beyond which rows are practically uncorrelated
+ROWS_PER_BLOCK = 2**14  # rows that are compared at a time
+DISTANCE_SAMPLE_ROWS = 256  # evenly spaced among the sorted rows; their distances represent the distances of all rows
+STANDARDISED_FACTOR = 5.0  # inputs whose scale is within this factor of 1 start from a lengthscale of 1
+UNCORRELATED_LENGTHSCALES = 10.0  # distance in lengthscales above which rows are practically uncorrelated
 
 
 def start_lengthscale(X: np.ndarray) -> float:
-    """The lengthscale from which a search without a given kernel starts.
+    """Return the starting value of the lengthscale for the default kernel.
 
-    It is 1, or the typical distance of rows divided by √(2·columns) if that is far from 1.  Where the typical distance
-    is more than ten of these (from about 50 columns on), it is the typical distance itself.  With distances of 10⁻³ or
-    10² a start of 1 is on a plateau of the evidence, where only a constant is learned.
+    The starting value is 1, or the typical distance of rows divided by √(2·columns) if this ratio is far from 1.  If
+    the typical distance exceeds ten starting values (from about 50 columns on), the starting value is the typical
+    distance.  With distances of 10⁻³ or 10², a lengthscale of 1 is on a plateau of the evidence, and the fit would
+    learn only a constant.
     """
     typical = typical_distance(X, otherwise=0.0)
     if typical == 0:
         return 1.0
     scale = typical / np.sqrt(2 * X.shape[1])
-    start = 1.0 if 1 / _COMMON <= scale <= _COMMON else float(np.clip(scale, 1e-4, 1e5))
-    return start if typical <= _UNCORRELATED * start else float(np.clip(typical, 1e-4, 1e5))
+    standardised = 1 / STANDARDISED_FACTOR <= scale <= STANDARDISED_FACTOR
+    start = 1.0 if standardised else float(np.clip(scale, 1e-4, 1e5))
+    return start if typical <= UNCORRELATED_LENGTHSCALES * start else float(np.clip(typical, 1e-4, 1e5))
 
 
 def sample(X: np.ndarray) -> np.ndarray:
-    """The rows whose distances represent those of all; or themselves, of a sample."""
-    return X[np.unique(np.linspace(0, len(X) - 1, _SAMPLE).astype(int))]
+    """Return evenly spaced rows whose distances represent the distances of all rows; all rows of a small table."""
+    return X[np.unique(np.linspace(0, len(X) - 1, DISTANCE_SAMPLE_ROWS).astype(int))]
 
 
 def typical_distance(X: np.ndarray, otherwise: float = 1.0) -> float:
-    """The median distance of rows that differ; `otherwise` where none do."""
+    """Return the median distance of rows that differ; `otherwise` if all rows are equal."""
     some = sample(X)
     middle = some - np.median(some, axis=0)
     squares = np.sum(middle**2, axis=1)
@@ -57,14 +60,14 @@ def typical_distance(X: np.ndarray, otherwise: float = 1.0) -> float:
 
 
 def refuse_dates(X: Any) -> None:
-    """Raise ValueError where X has dates: scikit-learn would take them for nanoseconds since 1970."""
-    found: Any = getattr(X, "dtypes", getattr(X, "dtype", None))  # of every column, or of all
+    """Raise ValueError if X contains dates, which scikit-learn would convert to nanoseconds since 1970."""
+    found: Any = getattr(X, "dtypes", getattr(X, "dtype", None))  # per column, or of the whole array
     if any(getattr(kind, "kind", "") == "M" for kind in (found if hasattr(found, "__iter__") else [found])):
         raise ValueError("X holds dates; give numbers, such as the days since the first: (d - d.min()).dt.days.")
 
 
 def refuse_tables(y: Any) -> None:
-    """Raise ValueError where y has several columns, and say where the others belong."""
+    """Raise ValueError if y has several columns, and name the keywords for side information."""
     shape: tuple[int, ...] = getattr(y, "shape", None) or np.shape(y[:1] if isinstance(y, list | tuple) else 0.0)
     if len(shape) > 1 and shape[1] > 1:
         raise ValueError(
@@ -74,19 +77,21 @@ def refuse_tables(y: Any) -> None:
 
 
 def _sorted(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The order of the rows, and which of the sorted ones are the first of their kind: `np.unique`, without its copies
-    of the table."""
+    """Return the order that sorts the rows, and a mask of the first of each set of equal rows in this order.
+
+    This is `np.unique` without its copies of the table.
+    """
     rows = np.ascontiguousarray(table).view([("", table.dtype)] * table.shape[1]).ravel()
     order = np.argsort(rows, kind="stable")
     first = np.ones(len(order), bool)
-    for at in range(1, len(order), _BLOCK):
-        here = order[at - 1 : at + _BLOCK]
-        first[at : at + _BLOCK] = np.any(table[here[1:]] != table[here[:-1]], axis=1)
+    for at in range(1, len(order), ROWS_PER_BLOCK):
+        here = order[at - 1 : at + ROWS_PER_BLOCK]
+        first[at : at + ROWS_PER_BLOCK] = np.any(table[here[1:]] != table[here[:-1]], axis=1)
     return order, first
 
 
 def merge(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Merged:
-    """The distinct rows (x, y), with the weights of equal rows added."""
+    """Merge equal rows (x, y) and add their weights; rows of weight 0 are left out."""
     kept = weight > 0
     if not np.any(kept):
         raise ValueError("All weights are zero: there is no row to learn from.")

@@ -1,4 +1,4 @@
-"""Tables with text, dates and units as the inputs of an estimator."""
+"""TableEncoder: a scikit-learn transformer for tables with numbers, units, categories and dates."""
 
 from __future__ import annotations
 
@@ -17,42 +17,45 @@ from sitewise.tables.table import has_names
 
 
 def _spell(settings: Settings) -> str:
+    """Return settings as arguments of Python."""
     return ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Turn a table into numbers: what `sitewise fit` does with a file, as a transformer of scikit-learn.
+    """Encode a table as numeric inputs, like `sitewise fit` does with a file, as a scikit-learn transformer.
 
-    A table is a data frame, a list of dicts, a dict of columns, a structured array, or an array of rows.  Its columns
+    A table is a data frame, a list of dicts, a dict of columns, a structured array, or an array of rows.
 
-    - of numbers are centred and scaled; text such as "1,234.50", "12.5 %" (0.125), "€ 99" or "70 kg" is a number too,
-      and so is a time of day ("14:30" is 14.5);
-    - of texts become one column of 0 and 1 for each text (a single one for two texts);
-    - of dates become year, month, weekday (Monday is 1), hour, and days since the first date, as far as they change;
-      eight digits such as 20240331 are a date where the column is named as one or has ten different ones, all dates;
-    - that are empty, have one value only, or are identifiers (another text in every row; whole numbers that count the
-      rows, under a name such as "id") are left out.
+    - Numbers are standardised.  Strings such as "1,234.50", "12.5 %" (0.125), "€ 99", "70 kg" or a time of day ("14:30"
+      is 14.5) are numbers too.
+    - A categorical column becomes one column of 0 and 1 per category, or a single column for two categories.
+    - Dates become year, month, weekday (Monday is 1), hour, and days since the first date, except parts that are
+      constant.  Numbers of eight digits such as 20240331 are dates if all are valid dates and the name of the column
+      says so, or if the column has at least ten distinct dates.
+    - Columns that are empty, constant, or identifiers are left out.  Identifiers are strings that differ in every row,
+      and whole numbers that differ in every row under a name such as "id".
 
-    What can be read in two ways, and missing values, raise one `UserError` with all questions and the parameters that
-    answer them.  Later tables are read in the same way, by the names of their columns: others may be there, in any
-    order.  A text that did not occur in `fit` is none of those that did.
+    Ambiguous columns and missing values raise one `UserError` that lists all problems and the parameters that solve
+    them.  Later tables are encoded in the same way, by the names of their columns; they may have further columns, in
+    any order.  An unseen category has 0 in all columns of its feature; if the feature has two known categories, this
+    is the encoding of the first.
 
     Parameters
     ----------
     drop : columns to leave out.
     use : columns to use although they look like identifiers.
-    impute : fill missing values with medians and most frequent texts.
-    missing : texts that mean a missing value, besides blanks, "NA", "n/a", "NaN", "null", "none" and "?".
-    decimal : the decimal mark, "." or ",", of numbers such as "1,234"; None finds it out.
-    dayfirst : whether "3/4/2024" is the 3rd of April; None finds it out.
-    groups : columns whose values, texts or numbers, name groups of rows; each becomes one column of the same name with
-        the number of the group, for `groups` of an estimator.  A value that did not occur in `fit` is a new group.
+    impute : fill missing values with medians and most frequent categories.
+    missing : codes for a missing value, in addition to blanks, "NA", "n/a", "NaN", "null", "none" and "?".
+    decimal : the decimal mark, "." or ",", of numbers such as "1,234"; None detects it.
+    dayfirst : whether "3/4/2024" is the 3rd of April; None detects it.
+    groups : columns whose values, strings or numbers, name groups of rows; each becomes one column of the same name
+        with the number of the group, for `groups` of an estimator.  A value that did not occur in `fit` is a new group.
 
     Attributes
     ----------
-    notes_ : list of sentences on what was left out and how columns were read.
-    recipe_ : the columns that are used, as plain values.
-    n_features_in_, feature_names_in_ : the columns of the table; the names only where it has some.
+    notes_ : list of sentences on columns that were left out and on how columns were parsed.
+    recipe_ : the encoding of the columns, as plain values.
+    n_features_in_, feature_names_in_ : the columns of the table; names only if the table has column names.
 
     Examples
     --------
@@ -82,7 +85,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.groups = groups
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn what the columns of the table X hold, their scales and fills; y is not looked at."""
+        """Learn the types, scales and fill values of the columns of the table X; y is ignored."""
         if self.decimal not in (None, ".", ","):
             raise UserError(f"decimal must be '.', ',' or None, got {self.decimal!r}.")
         table = table_of(X, missing=self._list("missing"))
@@ -100,7 +103,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not recipe.columns:
             raise UserError(
                 f"the table has no column to learn from (n_samples = {table.rows}): "
-                + (" ".join(notes) or "all are dropped.")
+                + (" ".join(notes) or "all columns are dropped.")
             )
         self.recipe_, self.notes_, self.n_features_in_ = recipe, [*table.notes, *notes], len(names)
         if has_names(X):
@@ -110,7 +113,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """The inputs, one row for each row of the table X, one column for each of `get_feature_names_out()`."""
+        """Return the inputs of the table X, with one column per entry of `get_feature_names_out()`."""
         check_is_fitted(self)
         table = table_of(X, missing=[*self.recipe_.missing, *self._list("missing")])
         _refuse_empty(table)
@@ -129,7 +132,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self.recipe_.inputs(table)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the columns that `transform` makes: "x", "colour=red", "when (month)"."""
+        """Return the names of the columns that `transform` returns: "x", "colour=red", "when (month)"."""
         check_is_fitted(self)
         default = [f"x{k}" for k in range(self.n_features_in_)]
         own = list(getattr(self, "feature_names_in_", default))
@@ -147,7 +150,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ], object)  # fmt: skip
 
     def _units(self) -> tuple[np.ndarray, np.ndarray]:
-        """What was subtracted from each feature, and by what it was divided: 0 and 1 for those of texts."""
+        """Return centre and scale per feature: 0 and 1 for categories."""
 
         def each(name: str, plain: float) -> np.ndarray:
             columns = self.recipe_.columns
@@ -160,19 +163,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return [given] if isinstance(given, str) else list(given)
 
     def _ready(self, settings: Settings) -> str:
-        """This encoder with further settings: lists are joined, others replaced."""
+        """Return the code of this encoder with further settings: lists are joined, other values replaced."""
         default = type(self)().get_params()
         given = {k: v for k, v in self.get_params().items() if v != default[k]}
         added = {k: [*self._list(k), *v] if isinstance(v, list) else v for k, v in settings.items()}
         return f"{type(self).__name__}({_spell({**given, **added})})"
 
     def _state(self) -> dict[str, Any]:
-        """What `fit` found, as plain data for a model file."""
+        """Return the fitted state as plain data for a model file."""
         names = list(getattr(self, "feature_names_in_", ()))
         return {"recipe": self.recipe_.to_plain(), "notes": self.notes_, "names": names, "columns": self.n_features_in_}
 
     def _restore(self, state: dict[str, Any]) -> Self:
-        """The encoder that `_state` described."""
+        """Restore the fitted state from `_state`."""
         self.recipe_, self.notes_ = Recipe.from_plain(state["recipe"]), [str(n) for n in state["notes"]]
         self.n_features_in_ = int(state["columns"])
         if state["names"]:

@@ -1,4 +1,4 @@
-"""Quantiles and intervals of predictions."""
+"""Predictive quantiles and prediction intervals."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ from numpy.typing import ArrayLike
 
 
 class Intervals:
-    """predict_quantiles and predict_interval, from `_quantiles`."""
+    """Mixin with predict_quantiles and predict_interval, based on `_quantiles`."""
 
     def _quantiles(self, X: Any, levels: np.ndarray, given: Mapping[str, Any]) -> np.ndarray:
-        """The smallest y with P(Y ≤ y) ≥ level: one row for each level, one column for each row of X."""
+        """Return the smallest y with P(Y ≤ y) ≥ level, shape (levels, rows of X)."""
         raise NotImplementedError
 
     def predict_quantiles(self, X: Any, levels: ArrayLike = (0.05, 0.5, 0.95), **side: Any) -> np.ndarray:
-        """Quantiles of y at each row, noise included.
+        """Predict quantiles of y per row, noise included.
 
         Parameters
         ----------
         X : array of shape (n_rows, n_columns)
-            New rows, with the columns of fit.
+            New rows, with the same columns as in fit.
         levels : sequence of numbers between 0 and 1
             0.5 is the median.
         **side
-            exposure, trials or noise of these rows, as in predict; noise is needed where fit had it.
+            exposure, trials or noise of these rows, as in predict; noise is required if fit had it.
 
         Returns
         -------
         quantiles : array of shape (n_rows, n_levels)
-            The smallest y that Y does not exceed with at least this probability; whole numbers for counts.  With
-            bounds, Y is the value itself, before it is cut off.
+            The smallest y with P(Y ≤ y) ≥ level; whole numbers for counts.  With bounds, Y is the uncensored value.
 
         Examples
         --------
@@ -50,21 +49,21 @@ class Intervals:
         return self._quantiles(X, wanted, side).T
 
     def predict_interval(self, X: Any, level: float = 0.9, **side: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The central interval that holds y with probability `level`, noise included.
+        """Predict the central interval that contains y with probability `level`, noise included.
 
         Parameters
         ----------
         X : array of shape (n_rows, n_columns)
-            New rows, with the columns of fit.
+            New rows, with the same columns as in fit.
         level : number between 0 and 1, default 0.9
         **side
-            exposure, trials or noise of these rows, as in predict; noise is needed where fit had it.
+            exposure, trials or noise of these rows, as in predict; noise is required if fit had it.
 
         Returns
         -------
         low, high : arrays of shape (n_rows,)
-            The quantiles of (1 − level)/2 and (1 + level)/2, both ends included.  For whole numbers P(low ≤ Y ≤ high)
-            is at least `level`: P(Y < low) < (1 − level)/2 and P(Y ≤ high) ≥ (1 + level)/2.
+            The quantiles of levels (1 − level)/2 and (1 + level)/2, both ends included.  For discrete targets
+            P(low ≤ Y ≤ high) is at least `level`: P(Y < low) < (1 − level)/2 and P(Y ≤ high) ≥ (1 + level)/2.
 
         Examples
         --------

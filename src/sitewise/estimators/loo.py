@@ -1,7 +1,7 @@
-"""Leave-one-out predictions, as the attribute `loo_` of an estimator holds them.
+"""Leave-one-out predictions of the training rows: the attribute `loo_` of an estimator.
 
-The hyperparameters and the sites of the other rows are those of the fit with all rows.  With Gaussian noise the
-predictions are exact at these hyperparameters, otherwise near (docs/explanation/leave-one-out.md).
+Hyperparameters and the sites of all other rows are held fixed at the fit to all rows.  With Gaussian noise the
+predictions are exact at these hyperparameters, otherwise approximate (docs/explanation/leave-one-out.md).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 
 class ClassLoo(NamedTuple):
-    """Leave-one-out predictions of the training rows, from the cavities of the fitted sites: nothing is refitted.
+    """Leave-one-out class probabilities of the training rows, from the cavities of the fitted sites, without refits.
 
     log_density  log p(y_i | all other rows)
     probability  p(class | all other rows), one column per entry of `classes_`
@@ -23,13 +23,13 @@ class ClassLoo(NamedTuple):
 
 
 class ValueLoo(NamedTuple):
-    """Leave-one-out predictions of the training rows, in the units of y: nothing is refitted.
+    """Leave-one-out predictions of the training rows, in the units of y, without refits.
 
     log_density    log p(y_i | all other rows)
-    probability    P(Y ≤ y_i | all other rows), uniform on (0, 1) if the model is calibrated (counts: the upper end)
-    mean, std      of Y given all other rows
+    probability    P(Y ≤ y_i | all other rows); uniform on (0, 1) if y is continuous and the model is calibrated
+    mean, std      mean and standard deviation of Y given all other rows
 
-    NaN stands for what the likelihood does not define (its cdf, or its moments).
+    Values that the likelihood does not define (its cdf or its moments) are NaN.
     """
 
     log_density: np.ndarray

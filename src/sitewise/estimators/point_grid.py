@@ -1,7 +1,8 @@
-"""Points in an area as counts in the cells of a grid: a log-Gaussian Cox process, with the area of a cell as exposure.
+"""Log-Gaussian Cox process: count points in the cells of a grid, with the area of a cell as exposure.
 
-Points with the intensity exp f(x) have, in a cell of area a and middle x, about Poisson(a · exp f(x)) points; the finer
-the grid, the less f varies within a cell (Møller, Syversveen & Waagepetersen 1998).
+If points have the intensity exp f(x), the number of points in a cell of area a with centre x is approximately
+Poisson(a · exp f(x)).  A finer grid improves the approximation, because f varies less within a cell (Møller,
+Syversveen & Waagepetersen 1998).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike
 
 
 class GridCells(NamedTuple):
-    """The middle of each cell, how many points are in it, and its length, area or volume; the last axis is fastest."""
+    """Centre, number of points, and size (length, area or volume) per grid cell; the last axis varies fastest."""
 
     X: np.ndarray
     counts: np.ndarray
@@ -22,15 +23,15 @@ class GridCells(NamedTuple):
 
 
 def gridded_points(points: ArrayLike, cells: int | Sequence[int], extent: Sequence[tuple[float, float]]) -> GridCells:
-    """Counts per cell, for likelihood="poisson" with exposure: predictions at exposure 1 are the intensity.
+    """Count points per grid cell, for likelihood="poisson" with exposure; predictions at exposure 1 are the intensity.
 
     Parameters
     ----------
     points : array of shape (n_points, n_columns)
-        Where the events were, such as places on a map; none at all is an array of shape (0, n_columns).
-    cells : number of cells along each axis, or one number for all
+        Locations of the events, such as coordinates on a map; without events, an array of shape (0, n_columns).
+    cells : number of cells along each axis, or one number for all axes
     extent : (low, high) of each axis
-        The area that was watched; it must contain every point, as an empty cell says that nothing happened there.
+        The observed area.  It must contain every point; an empty cell means that no event happened there.
 
     Examples
     --------
@@ -44,9 +45,9 @@ def gridded_points(points: ArrayLike, cells: int | Sequence[int], extent: Sequen
         raise ValueError(f"points must have one column per axis of the extent, {len(extent)}; got {places.shape}.")
     numbers = [cells] * len(extent) if isinstance(cells, int) else list(cells)
     if len(numbers) != len(extent) or any(n < 1 for n in numbers):
-        raise ValueError("cells must be one positive number, or one for each axis.")
+        raise ValueError("cells must be one positive number, or one per axis.")
     if any(not low < high for low, high in extent):
-        raise ValueError("extent must hold (low, high) with low < high for each axis.")
+        raise ValueError("extent must hold (low, high) with low < high per axis.")
     for axis, (low, high) in enumerate(extent):
         if not np.all((places[:, axis] >= low) & (places[:, axis] <= high)):
             raise ValueError(f"A point lies outside of the extent of axis {axis}, {low:g} to {high:g}; widen it.")

@@ -1,4 +1,4 @@
-"""Models written to files and read from them."""
+"""Save fitted estimators and pipelines to files, and load them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ KINDS = {kind.__name__: kind for kind in (GPClassifier, GPOrdinal, GPRegressor, 
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator, or a pipeline of TableEncoder or StandardScaler and one, to a file for `load`."""
+    """Write a fitted estimator, or a pipeline of TableEncoder or StandardScaler and an estimator, to a file.
+
+    The file is replaced as a whole: a reader never sees a half-written model.
+    """
     check_is_fitted(model)
     files.write_whole(Path(path), model_file.to_bytes(model))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that `save` has written.  No code in the file is ever run: it holds none."""
+    """Read a model written by `save`.  The file contains data only; loading it runs no code from it."""
     return model_file.load(path, KINDS)

@@ -1,7 +1,7 @@
-"""Calibration of class probabilities, and decisions from them, on leave-one-out predictions or on test data.
+"""Calibration scores of class probabilities and decisions by cost, from leave-one-out predictions or test data.
 
-The models may be Pipelines that end in an estimator of sitewise.  The plot functions return matplotlib axes; matplotlib
-is imported when one is called.
+A model may be a Pipeline that ends in an estimator of sitewise.  Plot functions return matplotlib axes and import
+matplotlib only when called.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 class Calibration:
     """Scores of probabilistic classifications.
 
-    log_loss  mean of −log p(observed class), in nats        brier  mean squared error of the probability
-    accuracy  share of rows whose class was the likeliest    ece    mean |observed − predicted| over bins
-    curve     reliability curve: predicted, observed, count, one entry per bin that is not empty
+    log_loss  mean of −log p(observed class), in nats             brier  mean squared error of the probability
+    accuracy  share of rows whose most probable class is correct  ece    mean |observed − predicted| over bins
+    curve     calibration curve: predicted, observed, count, one entry per bin that is not empty
 
-    With two classes the probability is that of `classes_[1]`; with more, that of the predicted class being right.
+    With two classes, brier, ece and curve describe the probability of `classes_[1]`; with more classes, the probability
+    of the predicted class.
     """
 
     log_loss: float
@@ -41,9 +42,9 @@ class Calibration:
 
 
 def calibration(model: GPClassifier, X: Any = None, y: Any = None, bins: int = 10) -> Calibration:
-    """The scores on test data, or, without X and y, on the leave-one-out predictions of the training rows."""
+    """Return calibration scores on test data, or without X and y on leave-one-out predictions of the training rows."""
     if not hasattr(model, "predict_proba"):
-        raise ValueError(f"calibration is about class probabilities, which {type(model).__name__} does not have.")
+        raise ValueError(f"calibration needs class probabilities, which {type(model).__name__} does not predict.")
     table, codes, source = _predictions(model, X, y)
     if len(model.classes_) == 2:
         probability, hit = table[:, 1], codes == 1
@@ -62,6 +63,7 @@ def calibration(model: GPClassifier, X: Any = None, y: Any = None, bins: int = 1
 
 
 def _predictions(model: GPClassifier, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return class probabilities, observed class indices, and the source of the rows."""
     if (X is None) != (y is None):
         raise ValueError("Give both X and y for test data, or neither for the leave-one-out predictions.")
     last = _last(model)
@@ -71,15 +73,15 @@ def _predictions(model: GPClassifier, X: Any, y: Any) -> tuple[np.ndarray, np.nd
 
 
 def _last(model: Any) -> Any:
-    """The estimator itself, where it is the last step of a Pipeline."""
+    """Return the last step of a Pipeline, or the estimator itself."""
     return model.steps[-1][1] if hasattr(model, "steps") else model
 
 
 def decide(probability: ArrayLike, cost: ArrayLike) -> np.ndarray:
-    """The number of the decision with the least expected cost, for each row of class probabilities.
+    """Return the index of the decision with the least expected cost, per row of class probabilities.
 
-    `cost[d, c]` is what decision d costs where the class is c; there may be more decisions than classes, such as
-    "ask an expert".
+    `cost[d, c]` is the cost of decision d for a row of class c.  There may be more decisions than classes, such as "ask
+    an expert".
     """
     probability, cost = np.asarray(probability, float), np.asarray(cost, float)
     if cost.ndim != 2 or probability.ndim != 2 or cost.shape[1] != probability.shape[1]:
@@ -103,7 +105,10 @@ def plot_cost(
     y: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Mean cost of predicting `classes_[1]` above a threshold, for all thresholds; the best one in theory is marked."""
+    """Plot the mean cost of predicting `classes_[1]` above a threshold, for all thresholds.
+
+    The grey line marks the optimal threshold for calibrated probabilities.
+    """
     table, codes, source = _predictions(model, X, y)
     if table.shape[1] != 2:
         raise ValueError("plot_cost is for two classes; use decide for more.")
@@ -119,7 +124,7 @@ def plot_cost(
 
 
 def plot_loo(model: GPClassifier | GPRegressor, ax: Axes | None = None) -> Axes:
-    """Influence of each training row against its leave-one-out log density: unexpected, influential rows stand out."""
+    """Plot the influence of each training row against its leave-one-out log density, to find influential outliers."""
     ax = _axes(ax)
     last = _last(model)
     ax.scatter(last.loo_.log_density, last.influence_, s=12)

@@ -1,4 +1,4 @@
-"""A picture of calibration: how often an event happened where its probability was said to be so and so."""
+"""Plot a calibration curve (reliability diagram) of a classifier, with binomial intervals."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 class ReliabilityDisplay:
-    """Observed shares against predicted probabilities, in bins of about equally many rows, with binomial intervals.
+    """Observed shares against predicted probabilities, in bins with about the same number of rows.
 
-    The interval of a share k/n is Wilson's, at the given level: where the model is calibrated, about that part of the
-    intervals cross the diagonal.
+    The interval of a share k/n is Wilson's, at the given level: if the model is calibrated, about this share of the
+    intervals crosses the diagonal.
 
     Attributes
     ----------
-    predicted, observed, low, high, count : of each bin, the lowest probabilities first
-    probability, hit : of each row: what was predicted, and whether it happened
-    event : whose probability it is: a class, or "the predicted class is right" where there are more than two
-    caption : what is drawn, in words
+    predicted, observed, low, high, count : per bin, in order of increasing probability
+    probability, hit : per row: predicted probability of the event, and whether the event happened
+    event : the class whose probability is drawn, or "the predicted class" for more than two classes
+    caption : description of the figure
     figure_, ax_ : the matplotlib objects, after `plot`
     """
 
@@ -42,7 +42,7 @@ class ReliabilityDisplay:
         at_least("bins", bins, 1)
         self.probability, self.hit = np.asarray(probability, float), np.asarray(hit, bool)
         self.event, self.source, self.level = event, source, level
-        # Rows of one probability stay together.
+        # Rows of equal probability are in the same bin.
         edges = np.unique(np.quantile(self.probability, np.arange(1, bins) / bins))
         bin_of = np.searchsorted(edges, self.probability, side="right")
         every = np.bincount(bin_of, minlength=len(edges) + 1)
@@ -59,8 +59,8 @@ class ReliabilityDisplay:
         least, most = self.count.min(), self.count.max()
         each = f"{least}" if least == most else f"{least} to {most}"
         self.caption = (
-            f"{len(self.probability)} rows ({source}), {each} a point; bars: {100 * level:.0f} % intervals of the "
-            "observed share. Grey bars at the bottom: where the rows are. On the diagonal the probabilities are right."
+            f"{len(self.probability)} rows ({source}), {each} per point; bars: {100 * level:.0f} % intervals of the "
+            "observed share. Grey bars at the bottom: number of rows. Calibrated probabilities lie on the diagonal."
         )
 
     @classmethod
@@ -68,15 +68,15 @@ class ReliabilityDisplay:
         cls, model: Any, X: Any = None, y: Any = None, *, bins: int = 10, level: float = 0.9, positive: Any = None,
         ax: Any = None,
     ) -> Self:  # fmt: skip
-        """Compute and draw the calibration of a fitted classifier with `predict_proba`, also of a Pipeline.
+        """Compute and plot the calibration curve of a fitted classifier or Pipeline with `predict_proba`.
 
         Parameters
         ----------
-        X, y : rows that the model has not seen; without them, the leave-one-out predictions of the training rows
-        bins : how many points, each of about equally many rows
-        level : of the intervals
-        positive : the class whose probability is drawn; None is the second of two, and "the predicted class is right"
-            for more
+        X, y : test rows; without them, leave-one-out predictions of the training rows are used
+        bins : number of bins, each with about the same number of rows
+        level : level of the intervals
+        positive : the class whose probability is drawn; None means the second of two classes, or the predicted class
+            for more than two classes
 
         Examples
         --------
@@ -84,7 +84,7 @@ class ReliabilityDisplay:
         """
         check_is_fitted(model)
         if not hasattr(model, "predict_proba"):
-            raise ValueError(f"Calibration is about class probabilities, which {type(model).__name__} does not have.")
+            raise ValueError(f"Calibration needs class probabilities, which {type(model).__name__} does not predict.")
         table, labels, source = _predictions(model, X, y)
         classes = np.asarray(model.classes_)
         if positive is None and len(classes) > 2:
@@ -99,7 +99,7 @@ class ReliabilityDisplay:
         ).plot(ax)  # fmt: skip
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw, on an Axes or in a figure of its own."""
+        """Draw the calibration curve on the given Axes, or in a new figure."""
         from matplotlib import pyplot
 
         own = ax is None
@@ -125,7 +125,7 @@ class ReliabilityDisplay:
 
 
 def _predictions(model: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, str]:
-    """Class probabilities, observed labels, and what kind of rows they are of."""
+    """Return class probabilities, observed labels, and the source of the rows."""
     if (X is None) != (y is None):
         raise ValueError("Give both X and y for new rows, or neither for the leave-one-out predictions.")
     if X is not None:

@@ -1,12 +1,13 @@
-"""Survival as rows of counts, and survival curves with bands from a fit of lifetimes or of such rows.
+"""Survival curves with credible bands, and piecewise exponential survival data as Poisson counts.
 
 A hazard that is constant between cut points, h(t, x) = exp f(x, t_j) for c_j < t ≤ c_{j+1}, has the likelihood of
-Poisson counts: subject i, who was at risk in piece j for the time e_ij and had d_ij ∈ {0, 1} events there, contributes
+Poisson counts: subject i, who was at risk in time interval j for the time e_ij and had d_ij ∈ {0, 1} events in it,
+contributes
 
     d_ij f(x_i, t_j) − e_ij exp f(x_i, t_j),    that is, d_ij ~ Poisson(e_ij exp f(x_i, t_j)).
 
-A Gaussian process of (x, t) is then a hazard of any shape that may depend on x in another way at every time: no
-proportional hazards are assumed.  S(t | x) = exp(−Σ_j e_j(t) exp f(x, t_j)), with e_j(t) the part of piece j before t.
+A Gaussian process of (x, t) is then a hazard of any shape, and its dependence on x may change with time: proportional
+hazards are not assumed.  S(t | x) = exp(−Σ_j e_j(t) exp f(x, t_j)), with e_j(t) the part of interval j before t.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from sitewise.process.precision import working_precision
 
 
 class PieceRows(NamedTuple):
-    """A row for every subject and piece of time in which it was at risk.
+    """One row per subject and time interval in which the subject was at risk.
 
-    X         inputs of the subject, with the middle of the piece as last column
-    counts    1 if its event was in this piece, else 0
-    exposure  for how long it was at risk in it
-    subject   its row in the table that was given
+    X         inputs of the subject, with the centre of the interval as last column
+    counts    1 if the subject's event was in this interval, else 0
+    exposure  time at risk in this interval
+    subject   row of the subject in the given table
     """
 
     X: np.ndarray
@@ -40,8 +41,10 @@ class PieceRows(NamedTuple):
 
 
 class SurvivalCurve(NamedTuple):
-    """P(T > t | x): `mean`, and the ends `low` and `high` of its band, with a row for each x and a column for each of
-    `times`.  The band is about what the data leave open; it is not the scatter of lifetimes."""
+    """Survival probability P(T > t | x): `mean`, and the ends `low` and `high` of its band, shape (rows, times).
+
+    The band is the uncertainty of the survival probability; it is not the spread of lifetimes.
+    """
 
     times: np.ndarray
     mean: np.ndarray
@@ -50,6 +53,7 @@ class SurvivalCurve(NamedTuple):
 
 
 def _checked_cuts(cuts: ArrayLike) -> np.ndarray:
+    """Return the cut points as an array; raise ValueError unless they increase."""
     found = np.asarray(cuts, float)
     if found.ndim != 1 or len(found) < 2 or found[0] < 0 or not np.all(np.diff(found) > 0):
         raise ValueError("cuts must be increasing times, as in [0, 1, 2, 5], from the start to the end of observation.")
@@ -57,17 +61,17 @@ def _checked_cuts(cuts: ArrayLike) -> np.ndarray:
 
 
 def piecewise_exponential(X: ArrayLike, time: ArrayLike, event: ArrayLike, cuts: ArrayLike) -> PieceRows:
-    """The rows of counts of these lifetimes, for likelihood="poisson" with exposure.
+    """Convert lifetimes to counts per subject and time interval, for likelihood="poisson" with exposure.
 
     Parameters
     ----------
     X : array of shape (n_rows, n_columns)
     time : array of shape (n_rows,)
-        When the event was, or until when the subject was observed.
+        Time of the event, or end of the observation.
     event : array of shape (n_rows,)
-        1 where the event was seen, 0 where the subject was still without it.
+        1 for an observed event, 0 for a right-censored subject.
     cuts : increasing times, from the start to the end of observation
-        What is beyond the last is cut off: those subjects count as observed until then.
+        Subjects with a later time are right-censored at the last cut.
 
     Examples
     --------
@@ -82,7 +86,7 @@ def piecewise_exponential(X: ArrayLike, time: ArrayLike, event: ArrayLike, cuts:
     if table.ndim != 2 or when.shape != table.shape[:1] or seen.shape != when.shape:
         raise ValueError(f"X must be a table with one time and one event per row, got {table.shape}, {when.shape}.")
     if not np.all(np.isin(seen, (0.0, 1.0))):
-        raise ValueError("event must hold 1 where the event was seen and 0 where it was not.")
+        raise ValueError("event must hold 1 for an observed event and 0 for a right-censored row.")
     if not np.all(np.isfinite(when) & (when > ends[0])):
         raise ValueError("time must hold finite times after the first of the cuts.")
     low, high = ends[:-1], ends[1:]
@@ -103,16 +107,17 @@ def survival_curve(
     n_samples: int = 1000,
     random_state: Any = 0,
 ) -> SurvivalCurve:
-    """P(T > t | x) at `times`, with a band that holds it with probability `level`, from draws of the latent function.
+    """Return the survival probability P(T > t | x) with a credible band, from draws of the latent function.
 
     Parameters
     ----------
     model : a fitted GPRegressor
-        Of lifetimes ("weibull", "log_logistic"), or of the counts of `piecewise_exponential`.
+        Fitted to lifetimes ("weibull", "log_logistic"), or to the counts of `piecewise_exponential`.
     X : array of shape (n_rows, n_columns)
         The subjects, without the column of times.
     times : array of shape (n_times,)
-    cuts : the cuts of `piecewise_exponential`, where the model is of its rows
+    cuts : the cuts of `piecewise_exponential`, if the model was fitted to its counts
+    level : probability that the band contains P(T > t | x)
     """
     wanted = np.atleast_1d(np.asarray(times, float))
     seed = int(check_random_state(random_state).randint(2**31 - 1))
@@ -128,7 +133,7 @@ def survival_curve(
         share = _of_pieces(model, np.atleast_2d(np.asarray(X, float)), wanted, _checked_cuts(cuts), n_samples, seed)
     else:
         raise ValueError(
-            "A survival curve is of lifetimes, likelihood='weibull' or 'log_logistic', or of the counts of "
+            "A survival curve needs a model of lifetimes, likelihood='weibull' or 'log_logistic', or of the counts of "
             "piecewise_exponential, with its cuts."
         )
     low, high = np.quantile(share, [(1 - level) / 2, (1 + level) / 2], axis=0)
@@ -136,6 +141,7 @@ def survival_curve(
 
 
 def _draw(model: GPRegressor, X: Any, n_samples: int, seed: int) -> Any:
+    """Draw the latent function at new rows, with its likelihood."""
     (latent,) = model._latents
     return latent.draw(seed, model._new_rows(X), n_samples)
 
@@ -143,10 +149,11 @@ def _draw(model: GPRegressor, X: Any, n_samples: int, seed: int) -> Any:
 def _of_pieces(
     model: GPRegressor, X: np.ndarray, times: np.ndarray, ends: np.ndarray, n_samples: int, seed: int
 ) -> np.ndarray:
-    """Survival of every draw, row and time; the draws of a row are joint over the pieces of time."""
+    """Return survival probabilities, shape (draws, rows, times); draws of a row are joint over the time intervals."""
     if np.any(times < ends[0]) or np.any(times > ends[-1]):
         raise ValueError(
-            f"times must lie between the cuts, {ends[0]:g} and {ends[-1]:g}: the hazard is not known beyond."
+            f"times must lie between the first and the last cut, {ends[0]:g} and {ends[-1]:g}: no hazard was fitted "
+            "outside."
         )
     low, high = ends[:-1], ends[1:]
     middle, at_risk = 0.5 * (low + high), np.clip(times[:, None] - low, 0.0, high - low)

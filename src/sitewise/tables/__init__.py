@@ -1,7 +1,8 @@
-"""Tables as people keep them, and the numbers that a model takes: cells, dates, columns, and what must be asked.
+"""Encode tables with numbers, dates and categories as the numeric inputs of a model.
 
-`Table` holds columns; `understand` reads text as numbers and dates; `describe` makes a `Recipe`, which turns this table
-and later ones into inputs in the same way.  What cannot be decided is a `Problem`; all of them are told at once.
+`Table` holds columns; `understand` parses strings as numbers and dates; `describe` makes a `Recipe`, which encodes this
+table and later tables in the same way.  A question that only the user can answer is a `Problem`; one error lists all
+problems of a table.
 """
 
 from sitewise.tables.describe import describe

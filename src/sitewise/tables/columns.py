@@ -1,8 +1,8 @@
-"""One column as features of a model: numbers, texts of a fixed list, or dates.
+"""Encode one column of a table as features of a model: numbers, categories, groups or dates.
 
-Numbers, also the hours of a time of day, are centred and scaled, (x − mean) / standard deviation; texts become one
-feature of 0 and 1 each (two texts a single one); a date becomes year, month, ISO weekday (Monday is 1), hour, and days
-since the first date, scaled alike.
+Numbers, including the hours of a time of day, are standardised: (x − mean) / standard deviation.  Each category becomes
+one feature of 0 and 1; two categories share a single feature.  A date becomes year, month, ISO weekday (Monday is 1),
+hour, and days since the first date, each standardised.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sitewise.tables.table import Reading, Table
 
 @dataclasses.dataclass(frozen=True)
 class Column(abc.ABC):
-    """How a column is encoded; `fill` replaces missing values, unless it is None."""
+    """The encoding of one column; `fill` replaces missing values, unless it is None."""
 
     kind: ClassVar[str]
     name: str
@@ -35,28 +35,28 @@ class Column(abc.ABC):
     @property
     @abc.abstractmethod
     def reading(self) -> Reading:
-        """How texts of this column are read in later tables."""
+        """How strings of this column are parsed in later tables."""
 
     @abc.abstractmethod
     def learn(self, table: Table, impute: bool) -> Column:
-        """The column with fill and scale from these rows; the features stay, so that all folds have the same."""
+        """Learn fill value and scale from the rows of the table; the list of features is the same for all folds."""
 
     @abc.abstractmethod
     def apply(self, table: Table) -> np.ndarray:
-        """The values of the features, one row for each."""
+        """Return the values of the features, shape (features, rows)."""
 
     def unreadable(self, table: Table, impute: bool) -> Problem | None:
-        """What is in the column of this table that was not there when the model was fitted."""
+        """Return the problem of a later table whose column cannot be parsed as in the training table, or None."""
         return None
 
     def to_plain(self) -> dict[str, Any]:
-        """The same as numbers, text, lists and maps, which a model file can hold."""
+        """Return the encoding as numbers, strings, lists and dicts, for a model file."""
         fields = {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
         return {"kind": self.kind, **fields}
 
 
-def _stranger(table: Table, name: str, held: str, odd: list[str], impute: bool) -> Problem:
-    """Cells of a later table that cannot be read as the earlier ones were."""
+def _unparsable_cells(table: Table, name: str, held: str, odd: list[str], impute: bool) -> Problem:
+    """The problem of a later table whose cells `odd` cannot be parsed as in the training table."""
     row = int(table.lines[int(np.argmax(table.text(name) == odd[0]))])
     what = f"column {name!r} held {held} when the model was fitted, but row {row} of {table.name} has {odd[0]!r}"
     if not impute:
@@ -64,14 +64,15 @@ def _stranger(table: Table, name: str, held: str, odd: list[str], impute: bool) 
     return Problem(what, (({"missing": odd}, "if that means a missing value"),))
 
 
-def _scale(values: np.ndarray) -> tuple[float, float]:
+def _mean_and_scale(values: np.ndarray) -> tuple[float, float]:
+    """Return mean and standard deviation; a constant column is divided by 1."""
     spread = float(np.std(values)) if len(values) else 0.0
     return (float(np.mean(values)) if len(values) else 0.0), (spread if spread > 0 else 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
 class Number(Column):
-    """A column of numbers; `unit` is what its texts had beside them, and `decimal` their decimal mark."""
+    """A column of numbers; `unit` and `decimal` are the unit and the decimal mark of its strings."""
 
     kind = "number"
     centre: float = 0.0
@@ -90,7 +91,7 @@ class Number(Column):
     def learn(self, table: Table, impute: bool) -> Number:
         values, absent = table.column(self.name), table.missing(self.name)
         middle = float(np.median(values[~absent])) if not np.all(absent) else 0.0
-        centre, scale = _scale(np.where(absent, middle, values))
+        centre, scale = _mean_and_scale(np.where(absent, middle, values))
         return dataclasses.replace(self, fill=middle if impute else None, centre=centre, scale=scale)
 
     def apply(self, table: Table) -> np.ndarray:
@@ -103,22 +104,24 @@ class Number(Column):
         if values is None:
             texts = [str(t) for t in dict.fromkeys(table.text(self.name)[~absent])]
             held = "times of day" if self.unit == CLOCK else "numbers"
-            return _stranger(table, self.name, held, self.odd(texts), impute) if texts else None
+            return _unparsable_cells(table, self.name, held, self.odd(texts), impute) if texts else None
         if np.any(np.isinf(values)):
             row = int(table.lines[int(np.argmax(np.isinf(values)))])
             return Problem(f"column {self.name!r} holds infinity in row {row} of {table.name}; replace it")
         unit = table.readings.get(self.name, Reading()).unit
-        mixed = unit != self.unit and (unit or self.unit in ("%", CLOCK))  # without a unit it may well be the same one
+        mixed = unit != self.unit and (
+            unit or self.unit in ("%", CLOCK)
+        )  # cells without a unit may still have the old one
         if mixed and np.any(values[~absent] != 0):
             words = [f"the unit {u!r}" if u else "no unit" for u in (self.unit, unit)]
             return Problem(
                 f"column {self.name!r} had {words[0]} when the model was fitted and has {words[1]} in {table.name}; "
-                "write it as it was"
+                "write it as in the training table"
             )
         return None
 
     def odd(self, texts: list[str]) -> list[str]:
-        """The texts that keep the others from being numbers with the unit that the column had."""
+        """Return the strings that are not numbers with the unit of the training table."""
         best = texts
         for mark in ".,":
             cells = [parse_cell(t, mark) for t in texts]
@@ -130,18 +133,19 @@ class Number(Column):
 
 @dataclasses.dataclass(frozen=True)
 class Levels(Column):
-    """A column of texts from a list; another text is none of them."""
+    """A categorical column; an unseen category has 0 in every feature."""
 
     kind = "levels"
     levels: tuple[str, ...] = ()
 
     @property
-    def _shown(self) -> tuple[str, ...]:
+    def _encoded_levels(self) -> tuple[str, ...]:
+        """The categories with a feature of their own: the second of two, otherwise all."""
         return self.levels if len(self.levels) != 2 else self.levels[1:]
 
     @property
     def features(self) -> list[str]:
-        return [f"{self.name}={level}" for level in self._shown]
+        return [f"{self.name}={level}" for level in self._encoded_levels]
 
     @property
     def reading(self) -> Reading:
@@ -154,14 +158,14 @@ class Levels(Column):
 
     def apply(self, table: Table) -> np.ndarray:
         texts = np.where(table.missing(self.name), np.asarray(self.fill, object), table.text(self.name))
-        return np.stack([(texts == level).astype(float) for level in self._shown])
+        return np.stack([(texts == level).astype(float) for level in self._encoded_levels])
 
 
 @dataclasses.dataclass(frozen=True)
 class Group(Column):
-    """A column whose values, numbers or texts, name groups of rows: one feature, the number of the group.
+    """A column whose values, numbers or strings, name groups of rows: one feature, the number of the group.
 
-    A value that is not in `levels` gets a number of its own beyond them: a new group.
+    A value that is not in `levels` is a new group, with a number beyond the known groups.
     """
 
     kind = "group"
@@ -188,7 +192,10 @@ PARTS = ("year", "month", "weekday", "hour", "days")
 
 
 def date_parts(dates: np.ndarray, origin: np.datetime64) -> dict[str, np.ndarray]:
-    """Year, month 1–12, weekday 1–7 (Monday is 1), hour 0–24 and days since the origin, all with fractions of a day."""
+    """Return year, month 1–12, weekday 1–7 (Monday is 1), hour 0–24 and days since the origin.
+
+    Hours and days have fractions.
+    """
     days, months = dates.astype("datetime64[D]"), dates.astype("datetime64[M]")
     seconds = (dates - days) / np.timedelta64(1, "s")
     return {
@@ -202,7 +209,7 @@ def date_parts(dates: np.ndarray, origin: np.datetime64) -> dict[str, np.ndarray
 
 @dataclasses.dataclass(frozen=True)
 class Date(Column):
-    """A column of dates; `parts` are those that change from row to row, `origin` is the first training day."""
+    """A column of dates; `parts` lists the parts that vary, `origin` is the first day of the training set."""
 
     kind = "date"
     order: str = ""
@@ -230,7 +237,7 @@ class Date(Column):
         new = dataclasses.replace(
             self, fill=str(middle) if impute else None, origin=str(there.min().astype("datetime64[D]"))
         )
-        centre, scale = zip(*(_scale(v) for v in new._values(np.where(absent, middle, dates))), strict=True)
+        centre, scale = zip(*(_mean_and_scale(v) for v in new._values(np.where(absent, middle, dates))), strict=True)
         return dataclasses.replace(new, centre=centre, scale=scale)
 
     def apply(self, table: Table) -> np.ndarray:
@@ -244,14 +251,14 @@ class Date(Column):
             return None
         texts = [str(t) for t in dict.fromkeys(there)]
         odd = [t for t in texts if parse_date(t, self.order or "dmy") is None and parse_digits(t) is None] or texts
-        return _stranger(table, self.name, "dates", odd, impute)
+        return _unparsable_cells(table, self.name, "dates", odd, impute)
 
 
 KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Number, Levels, Group, Date)}
 
 
 def from_plain(plain: dict[str, Any]) -> Column:
-    """The column that `to_plain` described; files of version 0.1 name no kind, and their numbers have no levels."""
+    """Restore a column from `to_plain`; files of version 0.1 have no kind, and their numeric columns no levels."""
     fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()}
     kind = fields.pop("kind", None)
     if kind is None:

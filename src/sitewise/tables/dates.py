@@ -1,9 +1,9 @@
-"""Dates as people write them: 2024-03-31, 31/03/2024, 3/31/24, 31 March 2024, Mar 31, 2024, each perhaps with a time.
+"""Parse dates: 2024-03-31, 31/03/2024, 3/31/24, 31 March 2024, Mar 31, 2024, each with or without a time.
 
-Where day and month may change places, the order says which comes first: "dmy" or "mdy".  A time zone is read over, as
-the month, the weekday and the hour that a date stands for are those of its place.
+Where day and month are both numbers, the order says which comes first: "dmy" or "mdy".  Time zones are ignored: month,
+weekday and hour are local.
 
-Eight digits, as in 20240331, may as well be a number: `eight_digits` has the rule.
+Eight digits, as in 20240331, may be a date or a number: `eight_digits` decides.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import datetime
 import re
 from collections.abc import Collection
 
-from sitewise.tables.cells import MOST_CHARACTERS
+from sitewise.tables.cells import MAX_CELL_CHARACTERS
 
 ORDERS = ("dmy", "mdy")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_LONG = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-         "december")  # fmt: skip
-_NUMBER_OF = {name: k for names in (_MONTHS, _LONG) for k, name in enumerate(names, 1)} | {"sept": 9}
+_MONTH_NAMES = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+                "november", "december")  # fmt: skip
+_MONTH_NUMBER = {name: k for names in (_MONTHS, _MONTH_NAMES) for k, name in enumerate(names, 1)} | {"sept": 9}
 _DAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?[.,]?\s+)?"
 _TIME = (
     r"(?:[T\s,]\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,]\d+)?)?\s*(?P<half>[ap]\.?m\.?)?"
@@ -40,34 +40,36 @@ _FORMS = [
 ]
 _DIGITS = re.compile(r"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)")
 _DATE_NAME = re.compile(r"(?:.*[\W_])?(?:date|day|datum|dt|ymd|yyyymmdd)(?:[\W_\d].*)?|.*date", re.IGNORECASE)
-_MANY = 10  # different numbers that are all dates: of other eight-digit numbers from 1900 to 2099, one in 27 is
+# Ten distinct numbers that are all valid dates are dates: of random numbers from 19000101 to 20991231, one in 27 is.
+MIN_DISTINCT_DATES = 10
 _SHORT_YEAR = re.compile(r"\d{1,2}-\d{1,2}-\d{2}(\D.*)?")
 
 
-def unclear(text: str) -> bool:
-    """Whether even the place of the year is open, as in 24-01-31."""
+def has_ambiguous_year(text: str) -> bool:
+    """Whether the year may come first or last, as in 24-01-31."""
     return _SHORT_YEAR.fullmatch(text) is not None
 
 
 def parse_date(text: str, order: str) -> datetime.datetime | None:
-    """The date, at midnight if it has no time, or None; without a day it is the first of the month."""
-    for form in _FORMS if len(text) <= MOST_CHARACTERS else ():
+    """Return the date of a string, or None; the default time is midnight, the default day the first of the month."""
+    for form in _FORMS if len(text) <= MAX_CELL_CHARACTERS else ():
         if found := form.fullmatch(text):
             return _date(found.groupdict(), order)
     return None
 
 
 def parse_digits(text: str) -> datetime.datetime | None:
-    """The date of eight digits, year, month and day, from 1900 to 2099, or None."""
-    found = _DIGITS.fullmatch(text.removesuffix(".0"))  # as a column of floating-point numbers is written
+    """Return the date of eight digits (year, month, day; 1900 to 2099), or None."""
+    found = _DIGITS.fullmatch(text.removesuffix(".0"))  # data frames write a float column with ".0"
     return None if found is None else _date({**found.groupdict(), "hour": "", "half": ""}, "")
 
 
 def eight_digits(name: str, texts: Collection[str]) -> dict[str, datetime.datetime]:
-    """The dates of a column of eight-digit numbers, or nothing if they may be mere numbers.
+    """Return the dates of a column of eight-digit numbers, or an empty dict if the numbers are not dates.
 
-    They are dates if each is one, from 1900-01-01 to 2099-12-31, and the column is named as one (date, day, datum, dt,
-    ymd or yyyymmdd is a word of its name, or date is its end) or has at least ten different ones.
+    The column holds dates if all values are valid dates from 1900-01-01 to 2099-12-31, and if its name says so (date,
+    day, datum, dt, ymd or yyyymmdd is a word of the name, or the name ends in date) or it has at least ten distinct
+    values.
     """
     dates = {}
     for text in texts:
@@ -75,7 +77,7 @@ def eight_digits(name: str, texts: Collection[str]) -> dict[str, datetime.dateti
         if date is None:
             return {}
         dates[text] = date
-    return dates if _DATE_NAME.fullmatch(name) or len(dates) >= _MANY else {}
+    return dates if _DATE_NAME.fullmatch(name) or len(dates) >= MIN_DISTINCT_DATES else {}
 
 
 def _date(part: dict[str, str | None], order: str) -> datetime.datetime | None:
@@ -83,7 +85,7 @@ def _date(part: dict[str, str | None], order: str) -> datetime.datetime | None:
     if len(part["year"] or "") == 2:
         year += 1900 if year >= 70 else 2000
     if part.get("name"):
-        month, day = _NUMBER_OF.get(str(part["name"]).lower(), 0), part.get("day")
+        month, day = _MONTH_NUMBER.get(str(part["name"]).lower(), 0), part.get("day")
     elif part.get("first"):
         day, number = (part["first"], part["then"]) if order == "dmy" else (part["then"], part["first"])
         month = int(number or 0)

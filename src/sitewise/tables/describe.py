@@ -1,4 +1,7 @@
-"""What the columns of a table are: used as they are, left out with a note, or asked about."""
+"""Detect the type of each column of a table: numeric, categorical, date, group, constant or identifier.
+
+Each column is encoded, left out with a note, or reported as a problem that the user has to decide.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,17 @@ from sitewise.tables.reading import about_units, many_levels
 from sitewise.tables.recipe import Recipe, missing_values
 from sitewise.tables.table import Reading, Table
 
-_MOSTLY_ALONE = 0.8  # groups for each row above which rows do not belong together
-_FEW_ROWS = 5  # in fewer rows, whole numbers that follow each other are no sign of an index
-_ID = re.compile(
+MAX_GROUPS_PER_ROW = 0.8  # a column with more groups per row does not name groups
+MIN_ROWS_FOR_INDEX = 5  # with fewer rows, distinct values do not indicate an identifier
+_ID_NAME = re.compile(
     r"unnamed.*|index|idx|rows?|(.*[\W_])?(ids?|uuid|guid)([\W_].*)?|(.*[\W_])?(nr|no|number|key)", re.IGNORECASE
 )
-_CAMEL = re.compile(r".*[a-z]I[dD]")
+_CAMEL_CASE_ID_NAME = re.compile(r".*[a-z]I[dD]")
 
 
 def named_as_id(name: str) -> bool:
-    """Whether the name is that of an identifier, or stands for none."""
-    return bool(_ID.fullmatch(name) or _CAMEL.fullmatch(name))
+    """Whether the column name indicates an identifier ("id", "CustomerID"), or the column was unnamed."""
+    return bool(_ID_NAME.fullmatch(name) or _CAMEL_CASE_ID_NAME.fullmatch(name))
 
 
 def describe(
@@ -35,10 +38,10 @@ def describe(
     missing: Collection[str] = (),
     groups: Collection[str] = (),
 ) -> tuple[Recipe, list[str], list[Problem]]:
-    """The recipe for this table, learned from all its rows; notes on what it leaves out; and what must be asked.
+    """Return the recipe of this table, learned from all its rows, notes on columns left out, and open problems.
 
-    `skip` names columns that are no inputs, such as the target, and `use` those that are, although they look like
-    identifiers; `groups` those that name groups of rows.
+    `skip` lists columns that are no inputs, such as the target.  `use` lists columns to use although they look like
+    identifiers.  `groups` lists columns that name groups of rows.
     """
     names = [name for name in table.columns if name not in skip]
     troubled = {name for p in table.problems for name in p.columns}
@@ -51,7 +54,7 @@ def describe(
             columns.append(found)
             if isinstance(found, Levels):
                 many = f"{len(found.features)} columns" if len(found.features) > 1 else "one column"
-                notes.append(f"column {name!r} holds {len(found.levels)} texts and became {many} of 0 and 1.")
+                notes.append(f"column {name!r} holds {len(found.levels)} categories and became {many} of 0 and 1.")
             elif isinstance(found, Date):
                 notes.append(f"column {name!r} holds dates and became {', '.join(found.parts)}.")
         elif isinstance(found, Problem):
@@ -63,7 +66,7 @@ def describe(
     if holes and not impute:
         named = [c.name for c in columns if np.any(table.missing(c.name))]
         problems.append(Problem(holes, (
-            ({"impute": True}, "to fill them with medians and most frequent texts"),
+            ({"impute": True}, "to fill them with medians and most frequent categories"),
             ({"drop": named}, "to leave the column out" if len(named) == 1 else "to leave these columns out"),
         )))  # fmt: skip
     elif impute:
@@ -74,7 +77,7 @@ def describe(
 
 
 def _column(table: Table, name: str, use: bool) -> Column | Problem | str:
-    """The column, or a problem with it, or why it is left out."""
+    """Return the column's encoding, or a problem, or the reason for leaving the column out."""
     there = ~table.missing(name)
     if not np.any(there):
         return f"column {name!r} is empty and left out."
@@ -91,28 +94,34 @@ def _column(table: Table, name: str, use: bool) -> Column | Problem | str:
 
 
 def _group(table: Table, name: str) -> Column | Problem:
+    """Return the encoding of a column that names groups of rows, or a problem."""
     there = [str(text) for text in table.text(name)[~table.missing(name)]]
     levels = tuple(sorted(set(there)))
-    if len(levels) < 2 or len(levels) > _MOSTLY_ALONE * len(there):
-        what = "one group only" if len(levels) < 2 else f"{len(levels)} values in {len(there)} rows"
-        return Problem(f"column {name!r} is to name groups of rows, but it has {what}; name another column")
+    if len(levels) < 2 or len(levels) > MAX_GROUPS_PER_ROW * len(there):
+        what = "only one group" if len(levels) < 2 else f"{len(levels)} groups in {len(there)} rows"
+        return Problem(f"column {name!r} should name groups of rows, but it has {what}; name another column")
     return Group(name, levels=levels)
 
 
 def _number(table: Table, name: str, values: np.ndarray, use: bool) -> Column | Problem | str:
+    """Return the encoding of a numeric column, or a problem, or the reason for leaving the column out."""
     if np.any(np.isinf(values)):
         return Problem(
             f"column {name!r} holds infinity; replace it, or", (({"drop": [name]}, "to leave the column out"),), (name,)
         )
-    whole = len(values) >= _FEW_ROWS and bool(np.all(np.mod(values, 1) == 0)) and len(np.unique(values)) == len(values)
+    whole = (
+        len(values) >= MIN_ROWS_FOR_INDEX
+        and bool(np.all(np.mod(values, 1) == 0))
+        and len(np.unique(values)) == len(values)
+    )
     runs = whole and len(values) == table.rows and np.ptp(values) == len(values) - 1
     if whole and named_as_id(name) and not use:
-        how = "counts the rows" if runs else "has another number in every row"
+        how = "counts the rows" if runs else "has a different number in every row"
         return f"column {name!r} {how} and is left out, as an identifier."
     if runs and not use:
         return Problem(
             f"column {name!r} counts the rows, from {values.min():.0f} to {values.max():.0f}",
-            (({"use": [name]}, "if it says something about the target"), ({"drop": [name]}, "to leave it out")),
+            (({"use": [name]}, "if it carries information on the target"), ({"drop": [name]}, "to leave it out")),
             (name,),
         )
     reading = table.readings.get(name, Reading())
@@ -120,14 +129,15 @@ def _number(table: Table, name: str, values: np.ndarray, use: bool) -> Column | 
 
 
 def _levels(name: str, texts: np.ndarray, use: bool) -> Column | Problem | str:
+    """Return the encoding of a categorical column, or a problem, or the reason for leaving the column out."""
     levels = tuple(sorted(set(texts)))
-    if not use and len(levels) == len(texts) >= _FEW_ROWS:
-        return f"column {name!r} has another text in every row, such as {texts[0]!r}, and is left out."
+    if not use and len(levels) == len(texts) >= MIN_ROWS_FOR_INDEX:
+        return f"column {name!r} has a different text in every row, such as {texts[0]!r}, and is left out."
     if not use and many_levels(len(levels), len(texts)):
         return Problem(
-            f"column {name!r} holds {len(levels)} different texts in {len(texts)} rows, such as {levels[0]!r}, which "
-            "are too many to tell apart",
-            (({"drop": [name]}, "to leave it out"), ({"use": [name]}, "to make a column of each")),
+            f"column {name!r} has {len(levels)} categories in {len(texts)} rows, such as {levels[0]!r}, too many to "
+            "learn from",
+            (({"drop": [name]}, "to leave it out"), ({"use": [name]}, "to make one column per category")),
             (name,),
         )
     return Levels(name, levels=levels)

@@ -1,6 +1,6 @@
-"""What a table leaves open: a sentence, and the settings that would answer it.
+"""Problems of a table that the user has to decide: a sentence each, and the settings that solve it.
 
-The library says `drop=['note']` and the command line `--drop note`, so a problem keeps settings, not their spelling.
+A problem holds settings, not their spelling: the library writes `drop=['note']`, the command line `--drop note`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Settings = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """`what` is wrong with which `columns`, and the `ways` to go on: settings, and when or why to choose them.
+    """A sentence `what` on some `columns`, and the `ways` to solve the problem: settings, and when to choose them.
 
-    The first way is the one that a ready line takes.
+    The first way is the recommended setting, which enters the suggested command.
     """
 
     what: str
@@ -30,7 +30,7 @@ class Problem:
         return self.ways[0][0] if self.ways else {}
 
     def sentence(self, spell: Callable[[Settings], str]) -> str:
-        """One sentence, with the settings in the words of a front end."""
+        """Return one sentence; `spell` writes settings as options of the command or arguments of the library."""
         ways = [f"{spell(settings)} {words}" for settings, words in self.ways]
         if not ways:
             return f"{self.what.removesuffix(', or')}."
@@ -40,11 +40,11 @@ class Problem:
 
 
 class TableError(UserError):
-    """A table that leaves something open; the message lists all of it."""
+    """Error for a table that cannot be encoded without further settings; the message lists all problems."""
 
 
 def merged(problems: Sequence[Problem]) -> dict[str, Any]:
-    """The recommended settings of all problems together: lists are joined, without repetitions."""
+    """Return the recommended settings of all problems; lists are joined without repetitions."""
     found: dict[str, Any] = {}
     for problem in problems:
         for name, value in problem.fix.items():
@@ -59,9 +59,9 @@ def explain(
     ready: Callable[[Settings], str] | None,
     offered: Collection[str] | None = None,
 ) -> TableError:
-    """The error that lists all problems, and the line `ready(settings)` that solves those which settings can solve.
+    """Return an error that lists all problems and the line `ready(settings)`, which applies the recommended settings.
 
-    `offered` are the names of the settings that there are; ways that need others are not named.
+    `offered` names the available settings; other ways to solve a problem are not listed.
     """
     if offered is not None:
         problems = [
@@ -72,9 +72,10 @@ def explain(
         lines = sentences
     else:
         numbered = [f"  {k}. {sentence}" for k, sentence in enumerate(sentences, 1)]
-        lines = [f"{len(sentences)} things stand in the way:", *numbered]
+        lines = [f"{len(sentences)} problems with the table:", *numbered]
     fix = merged(problems)
     if fix and ready is not None:
-        when = "To go on:" if all(problem.ways for problem in problems) else "When the rest is corrected, go on with:"
+        solved = all(problem.ways for problem in problems)
+        when = "To continue:" if solved else "After correcting the other problems, continue with:"
         lines += [when, f"  {ready(fix)}"]
     return TableError("\n".join(lines))

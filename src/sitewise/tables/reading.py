@@ -1,9 +1,9 @@
-"""Text columns as numbers, times and dates, where all of their cells are.
+"""Parse string columns as numbers, times of day and dates, where all cells of the column allow it.
 
-Marks and orders are found column by column: 1,5 can only have a decimal comma, 31/3/2024 only the day first.  A column
-that can be read in two ways follows the other columns, or what a model has seen before, or it is asked about.  Times of
-day are numbers of hours, unless all of them could be ratios (1:20); numbers of eight digits are dates by the rule of
-`dates.eight_digits`.
+Decimal mark and order of day and month are detected per column: 1,5 can only have a decimal comma, 31/3/2024 only the
+day first.  An ambiguous column is parsed like the other columns of the table, or like the training table of the model;
+otherwise it is a problem for the user.  Times of day become hours, unless all of them could be ratios (1:20).  Numbers
+of eight digits are dates by the rule of `dates.eight_digits`.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sitewise.tables.cells import CLOCK, is_money, parse_cell, surely_a_time
-from sitewise.tables.dates import ORDERS, eight_digits, parse_date, unclear
+from sitewise.tables.cells import CLOCK, is_money, is_unambiguous_time, parse_cell
+from sitewise.tables.dates import ORDERS, eight_digits, has_ambiguous_year, parse_date
 from sitewise.tables.problems import Problem
 from sitewise.tables.table import Reading, Table, listed
 
 T = TypeVar("T")
-MOST_LEVELS = 30
+MAX_CATEGORIES = 30  # per column
 _MARKS = (".", ",")
-_MOST_UNITS = 3
-_MOST_CODES = 5  # odd texts in a column of numbers that may be codes for a missing value
+MAX_UNITS = 3  # a column of numbers with more units holds categories, such as "3 eggs"
+MAX_MISSING_CODES = 5  # non-numbers in a column of numbers that are suggested as codes for a missing value
 
 
 def many_levels(distinct: int, rows: int) -> bool:
-    """Whether so many different texts in so many rows are too many to tell apart."""
-    return distinct > MOST_LEVELS or 2 * distinct > rows > 4
+    """Whether a column has too many categories to learn from: above 30, or above half the number of rows."""
+    return distinct > MAX_CATEGORIES or 2 * distinct > rows > 4
 
 
 @dataclasses.dataclass
-class _Texts:
-    """The texts of a column, each once, as numbers with units by decimal mark, and as dates by order.
+class _Strings:
+    """The distinct strings of a column, as numbers with units by decimal mark, and as dates by order of day and month.
 
-    A mark or an order is there only if all texts can be read with it.
+    A decimal mark or an order is a key only if all strings can be parsed with it.
     """
 
     cells: np.ndarray
@@ -45,19 +45,19 @@ class _Texts:
     dates: dict[str, dict[str, datetime.datetime]]
 
     @staticmethod
-    def of(cells: np.ndarray) -> _Texts:
+    def of(cells: np.ndarray) -> _Strings:
         texts = list(dict.fromkeys(c for c in cells if c is not None))
         numbers = _all_read(texts, _MARKS, parse_cell)
-        return _Texts(cells, texts, numbers, {} if numbers else _all_read(texts, ORDERS, parse_date))
+        return _Strings(cells, texts, numbers, {} if numbers else _all_read(texts, ORDERS, parse_date))
 
     def count(self, texts: list[str]) -> int:
-        """The number of cells with one of these texts."""
+        """Return the number of cells that hold one of these strings."""
         wanted = set(texts)
         return sum(c in wanted for c in self.cells if c is not None)
 
 
 def _all_read(texts: list[str], ways: Sequence[str], read: Callable[[str, str], T | None]) -> dict[str, dict[str, T]]:
-    """What the texts are when read in each of the ways that fit all of them; nothing if there are no texts."""
+    """Return the parsed strings for each of the `ways` that can parse all of them; empty without strings."""
     found: dict[str, dict[str, T]] = {}
     for way in ways if texts else ():
         values: dict[str, T] = {}
@@ -72,7 +72,10 @@ def _all_read(texts: list[str], ways: Sequence[str], read: Callable[[str, str], 
 
 
 def _chosen(readings: Mapping[str, Any], *wishes: str | None) -> tuple[str, bool]:
-    """The first wish that can be met, and whether it is sure: wished for, or without a reading that differs."""
+    """Return the first possible wish, or else the first reading, and whether the choice is unambiguous.
+
+    A choice is unambiguous if it was wished for, or if all readings give the same values.
+    """
     first, *others = readings
     differs = any(readings[other] != readings[first] for other in others)
     return next(((wish, True) for wish in wishes if wish and wish in readings), (first, not differs))
@@ -80,16 +83,17 @@ def _chosen(readings: Mapping[str, Any], *wishes: str | None) -> tuple[str, bool
 
 @dataclasses.dataclass
 class _Marks:
-    """The decimal marks of a file: in columns that leave no doubt, in those of a model, and by the kind of file."""
+    """Decimal marks of a table: `clear` in unambiguous columns, `known` from a model, `likely` for the file's type."""
 
     clear: dict[str, str]
     known: dict[str, str]
     likely: str | None
 
     def usual(self, name: str) -> str | None:
-        """The mark of a column that can be read in two ways, or None if that is open.
+        """Return the decimal mark of an ambiguous column, or None if the user has to decide.
 
-        A model's mark holds unless the file has changed it in another column, or is of a kind that suggests another.
+        The mark of the training table applies unless another column of the file has changed its mark, or the type of
+        the file suggests a different mark.
         """
         before, marks = self.known.get(name), set(self.clear.values())
         changed = any(self.known.get(n, mark) != mark for n, mark in self.clear.items())
@@ -108,14 +112,16 @@ def understand(
     known: Mapping[str, Reading] | None = None,
     likely: str | None = None,
 ) -> Table:
-    """The table with its text columns as numbers and dates where they are; what is open is added to its problems.
+    """Return the table with its string columns parsed as numbers and dates; ambiguous columns become problems.
 
-    `decimal` and `dayfirst` are the user's answers, `known` the readings of a model's columns (others are left alone),
-    and `likely` is the mark that the kind of file suggests.
+    `decimal` and `dayfirst` are the user's settings.  `known` holds the readings of a model's columns; other columns
+    are not parsed.  `likely` is the decimal mark that the type of the file suggests.
     """
     names = table.columns if known is None else [n for n, r in known.items() if n in table.columns and r.kind != "text"]
     troubled = {n for p in table.problems for n in p.columns}
-    found = {n: _Texts.of(table.columns[n]) for n in names if table.columns[n].dtype.kind == "O" and n not in troubled}
+    found = {
+        n: _Strings.of(table.columns[n]) for n in names if table.columns[n].dtype.kind == "O" and n not in troubled
+    }
     clear = {n: next(iter(t.numbers)) for n, t in found.items() if len(t.numbers) == 1}
     marks = _Marks(clear, {n: r.decimal for n, r in (known or {}).items() if r.decimal}, likely)
     asked_order = None if dayfirst is None else ORDERS[0] if dayfirst else ORDERS[1]
@@ -124,11 +130,11 @@ def understand(
     for name, texts in found.items():
         before = (known or {}).get(name)
         if texts.numbers:
-            mark, sure = _chosen(texts.numbers, decimal, marks.usual(name))
-            if not sure and any("," in t for t in texts.texts):
+            mark, unambiguous = _chosen(texts.numbers, decimal, marks.usual(name))
+            if not unambiguous and any("," in t for t in texts.texts):
                 open_marks.append(name)
-            if (stray := _stray(table, name, texts, mark, before)) is not None:
-                problems += [stray] if known is None else []
+            if (unexpected := _unexpected_unit(table, name, texts, mark, before)) is not None:
+                problems += [unexpected] if known is None else []
                 continue
             reading = _units(table, name, texts, mark, before)
             if isinstance(reading, Reading):
@@ -138,14 +144,16 @@ def understand(
             elif reading is not None and known is None and many_levels(len(texts.texts), texts.count(texts.texts)):
                 problems.append(reading)
         elif texts.dates:
-            order, sure = _chosen(texts.dates, asked_order, before.order if before else None)
-            if not sure or (asked_order is None and not (before and before.order) and any(map(unclear, texts.texts))):
+            order, unambiguous = _chosen(texts.dates, asked_order, before.order if before else None)
+            if not unambiguous or (
+                asked_order is None and not (before and before.order) and any(map(has_ambiguous_year, texts.texts))
+            ):
                 open_orders.append(name)
             dates = texts.dates[order]
             columns[name] = np.array([None if c is None else dates[c] for c in texts.cells], "datetime64[s]")
             matters = len(texts.dates) == 1 or texts.dates["dmy"] != texts.dates["mdy"]
             readings[name] = Reading("date", order=order if matters else "")
-        elif known is None and (problem := _odd(table, name, texts)) is not None:
+        elif known is None and (problem := _mostly_parsable(table, name, texts)) is not None:
             problems.append(problem)
     compact = []
     for name in names:
@@ -161,7 +169,9 @@ def understand(
         ))  # fmt: skip
     if open_orders:
         example = next(
-            t for t in found[open_orders[0]].texts if unclear(t) or parse_date(t, "dmy") != parse_date(t, "mdy")
+            t
+            for t in found[open_orders[0]].texts
+            if has_ambiguous_year(t) or parse_date(t, "dmy") != parse_date(t, "mdy")
         )
         problems.append(Problem(
             f"{_columns(open_orders)} dates such as {example!r}, in which the day or the month may come first",
@@ -170,16 +180,16 @@ def understand(
     commas = [n for n in found if n in readings and readings[n].decimal == "," and "," in "".join(found[n].texts)]
     notes = list(table.notes)
     if commas:
-        notes.append(f"decimal commas were read in {listed(commas)}.")
+        notes.append(f"commas were read as decimal marks in {listed(commas)}.")
     if compact:
         notes.append(f"the eight digits of each number in {listed(compact)} were read as a date: year, month, day.")
     return dataclasses.replace(table, columns=columns, readings=readings, notes=tuple(notes), problems=tuple(problems))
 
 
-def _eight_digits(name: str, values: np.ndarray, texts: _Texts | None, before: Reading | None) -> np.ndarray | None:
-    """The dates of a column of eight-digit numbers, or None; a column that a model knows is what the model took it for.
+def _eight_digits(name: str, values: np.ndarray, texts: _Strings | None, before: Reading | None) -> np.ndarray | None:
+    """Return the dates of a column of eight-digit numbers, or None; a column of a model keeps its type.
 
-    Thousands that are grouped, as in 20,240,331, are those of a number.
+    Numbers with grouped thousands, as in 20,240,331, are not dates.
     """
     there = ~np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, bool)
     if not np.any(there) or np.any((values[there] < 19000101) | (values[there] > 20991231)):
@@ -195,33 +205,38 @@ def _eight_digits(name: str, values: np.ndarray, texts: _Texts | None, before: R
 
 
 def _columns(names: list[str]) -> str:
+    """Begin a sentence on these columns."""
     return f"column {names[0]!r} has" if len(names) == 1 else f"columns {listed(names)} have"
 
 
 def _row(table: Table, name: str, text: str) -> int:
-    """The row of the first cell with this text."""
+    """Return the row of the first cell with this string."""
     return int(table.lines[int(np.argmax(table.columns[name] == text))])
 
 
 def _drop(name: str) -> tuple[dict[str, Any], str]:
+    """Return the setting that leaves this column out, and its description."""
     return {"drop": [name]}, "to leave the column out"
 
 
-def _stray(table: Table, name: str, texts: _Texts, mark: str, before: Reading | None) -> Problem | None:
-    """A column of numbers with a unit in some cells that it did not have `before`, or in few: 1O, where 10 is meant."""
+def _unexpected_unit(table: Table, name: str, texts: _Strings, mark: str, before: Reading | None) -> Problem | None:
+    """Return the problem of a column of numbers with a unit in few cells ("1O" instead of 10), or None.
+
+    For a column of a model, any unit is unexpected that the column did not have `before`.
+    """
     cells = texts.numbers[mark].items()
     odd = [t for t, (_, unit) in cells if unit and unit != "%" and not is_money(unit)]
     plain = [t for t, (value, unit) in cells if not unit and value != 0]
     few = texts.count(odd) < texts.count(plain) if before is None else bool(plain) and not before.unit
-    return _but_also(table, name, "numbers", odd) if odd and few else None
+    return _mixed_values(table, name, "numbers", odd) if odd and few else None
 
 
 def _units(
-    table: Table, name: str, texts: _Texts, mark: str, before: Reading | None = None
+    table: Table, name: str, texts: _Strings, mark: str, before: Reading | None = None
 ) -> Reading | Problem | None:
-    """The reading of a column of numbers, or what is wrong with its units; None if they are words after all.
+    """Return the reading of a column of numbers, or a problem with its units, or None if the column is categorical.
 
-    Those are numbers with many units, and ratios; a column that was one of times `before` is so again.
+    Numbers with many units and ratios are categorical; a column that held times of day `before` still holds times.
     """
     cells = texts.numbers[mark]
     units: dict[str, str] = {}
@@ -229,25 +244,27 @@ def _units(
         units.setdefault(unit, text)
     real = [u for u in units if u]
     plain = next((t for t, (value, unit) in cells.items() if not unit and value != 0), None)
-    ratios = real == [CLOCK] and not (before and before.unit == CLOCK) and not any(map(surely_a_time, texts.texts))
-    if len(real) > _MOST_UNITS or ratios:
+    ratios = (
+        real == [CLOCK] and not (before and before.unit == CLOCK) and not any(map(is_unambiguous_time, texts.texts))
+    )
+    if len(real) > MAX_UNITS or ratios:
         return None
     if len(real) > 1:
         a, b = units[real[0]], units[real[1]]
         what = f"column {name!r} has several units, such as {a!r} and {b!r} (row {_row(table, name, b)})"
-        return Problem(f"{what}; convert them to one, or", (_drop(name),), (name,))
+        return Problem(f"{what}; convert them to one unit, or", (_drop(name),), (name,))
     if real == ["%"] and plain is not None:
         what = f"column {name!r} has percent signs, but not in row {_row(table, name, plain)} ({plain!r})"
-        return Problem(f"{what}; write it in every row or in none, or", (_drop(name),), (name,))
+        return Problem(f"{what}; write the sign in every row or in none, or", (_drop(name),), (name,))
     if real == [CLOCK] and plain is not None:
         what = f"column {name!r} has times of day, but not in row {_row(table, name, plain)} ({plain!r})"
-        return Problem(f"{what}; write them in every row, or", (_drop(name),), (name,))
+        return Problem(f"{what}; write a time in every row, or", (_drop(name),), (name,))
     marked = any(m in t for t in texts.texts for m in _MARKS)
     return Reading("number", decimal=mark if marked else "", unit=real[0] if real else "")
 
 
-def _odd(table: Table, name: str, texts: _Texts) -> Problem | None:
-    """A column that would be one of numbers or dates but for a few cells."""
+def _mostly_parsable(table: Table, name: str, texts: _Strings) -> Problem | None:
+    """Return the problem of a column in which more than half of the cells are numbers or dates, or None."""
     ways: tuple[tuple[Sequence[str], Callable[[str, str], Any], str], ...] = (
         (_MARKS, parse_cell, "numbers"),
         (ORDERS, parse_date, "dates"),
@@ -263,24 +280,24 @@ def _odd(table: Table, name: str, texts: _Texts) -> Problem | None:
                 "decimal points and decimal commas" if word == "numbers" else "dates with the day and the month first"
             )
             return Problem(
-                f"column {name!r} mixes {both}, see {where}; write all in one way, or", (_drop(name),), (name,)
+                f"column {name!r} mixes {both}, see {where}; use one format in all rows, or", (_drop(name),), (name,)
             )
-        return _but_also(table, name, word, odd)
+        return _mixed_values(table, name, word, odd)
     return None
 
 
-def _but_also(table: Table, name: str, word: str, odd: list[str]) -> Problem:
-    """A column that holds what the word says, but for these texts."""
+def _mixed_values(table: Table, name: str, word: str, odd: list[str]) -> Problem:
+    """The problem of a column of numbers or dates (`word`) with some other strings, `odd`."""
     what = f"column {name!r} holds {word}, but also {odd[0]!r} (row {_row(table, name, odd[0])})"
-    if len(odd) > _MOST_CODES:
-        return Problem(f"{what} and {len(odd) - 1} other texts; correct them, or", (_drop(name),), (name,))
+    if len(odd) > MAX_MISSING_CODES:
+        return Problem(f"{what} and {len(odd) - 1} other values; correct them, or", (_drop(name),), (name,))
     more = f" and {listed(odd[1:])}" if len(odd) > 1 else ""
     missing = {"missing": odd, "impute": True}
     return Problem(what + more, ((missing, "if that means a missing value, to be filled"), _drop(name)), (name,))
 
 
 def about_units(readings: Mapping[str, Reading]) -> list[str]:
-    """Notes on what was read beside the numbers."""
+    """Return notes on the units of numeric columns."""
     notes = []
     for name, reading in readings.items():
         if reading.unit == "%":

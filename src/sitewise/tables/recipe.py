@@ -1,4 +1,4 @@
-"""How a table becomes the inputs of a model, as plain data that a model file keeps."""
+"""The recipe that encodes a table as the inputs of a model; a model file stores it as plain data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sitewise.tables.table import Reading, Table, listed
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """The columns in order; `impute` fills missing values; `missing` are further texts that mean a missing value."""
+    """The encoded columns in order; `impute` fills missing values; `missing` lists codes for a missing value."""
 
     columns: tuple[Column, ...]
     impute: bool = False
@@ -31,11 +31,11 @@ class Recipe:
         return {column.name: column.reading for column in self.columns}
 
     def learn(self, table: Table) -> Recipe:
-        """The same columns, filled and scaled by these rows."""
+        """Return the same columns with fill values and scales learned from these rows."""
         return dataclasses.replace(self, columns=tuple(c.learn(table, self.impute) for c in self.columns))
 
     def problems(self, table: Table) -> list[Problem]:
-        """All that keeps this table from becoming inputs."""
+        """Return all problems that prevent encoding this table."""
         lacking = [c.name for c in self.columns if c.name not in table.columns]
         there = [c for c in self.columns if c.name in table.columns]
         own = {c.name for c in self.columns}
@@ -51,11 +51,11 @@ class Recipe:
         return found
 
     def inputs(self, table: Table) -> np.ndarray:
-        """The inputs of a model, one row for each row of a table without `problems`."""
+        """Return the inputs of a model, shape (rows, features); the table must be without `problems`."""
         return np.concatenate([c.apply(table) for c in self.columns]).T
 
     def unknown_levels(self, table: Table) -> list[str]:
-        """Notes on texts that did not occur when the model was fitted."""
+        """Return notes on categories and groups that do not occur in the training table."""
         notes = []
         for column in self.columns:
             if not isinstance(column, Levels | Group):
@@ -64,22 +64,31 @@ class Recipe:
             new = [i for i, v in enumerate(texts) if v is not None and v not in column.levels]
             if new:
                 others = len({texts[i] for i in new}) - 1
-                more = f" (and {others} other new texts)" if others else ""
+                group = isinstance(column, Group)
+                word = "group" if group else "category"
+                more = f" and {others} other unseen {'groups' if group else 'categories'}" if others else ""
+                two = not group and len(column.levels) == 2  # the single feature is then 0, as for the first category
+                treated = (
+                    "as a new group"
+                    if group
+                    else f"as {column.levels[0]!r}"
+                    if two
+                    else "as none of the known categories"
+                )
                 notes.append(
-                    f"column {column.name!r} has {texts[new[0]]!r} in row {int(table.lines[new[0]])}{more}, which the "
-                    "model does not know; it counts as "
-                    + ("a new group." if isinstance(column, Group) else "none of the texts that it knows.")
+                    f"column {column.name!r} has the unseen {word} {texts[new[0]]!r} in row "
+                    f"{int(table.lines[new[0]])}{more}; the model treats it {treated}."
                 )
         return notes
 
     def to_plain(self) -> dict[str, Any]:
-        """The same as numbers, text, lists and maps."""
+        """Return the recipe as numbers, strings, lists and dicts."""
         columns = [column.to_plain() for column in self.columns]
         return {"columns": columns, "impute": self.impute, "missing": list(self.missing)}
 
     @staticmethod
     def from_plain(plain: Any) -> Recipe:
-        """The recipe that `to_plain` described."""
+        """Restore a recipe from `to_plain`."""
         try:
             columns = tuple(kinds.from_plain(c) for c in plain["columns"])
             return Recipe(columns, bool(plain["impute"]), tuple(plain.get("missing", ())))
@@ -88,7 +97,7 @@ class Recipe:
 
 
 def missing_values(table: Table, names: list[str]) -> str:
-    """The beginning of a sentence on the columns with missing values; empty if there are none."""
+    """Begin a sentence that lists the columns with missing values; empty without missing values."""
     holes = {name: int(np.sum(table.missing(name))) for name in names}
     shown = [f"{name!r} ({count} of {table.rows} rows)" for name, count in holes.items() if count]
     more = f" and {len(shown) - 8} more columns" if len(shown) > 8 else ""

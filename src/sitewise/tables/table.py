@@ -1,4 +1,4 @@
-"""A table: columns by name, whatever it came from."""
+"""A table of named columns, made from a data frame, dicts, records, or an array."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?"})
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """How the texts of a column are read: as a "number" (decimal mark, unit), a "date" (order), or "text".
+    """How the strings of a column are parsed: as a "number" (decimal mark, unit), a "date" (order), or "text".
 
-    A mark or an order that no text needed is empty.
+    A decimal mark or an order that no string depends on is empty.
     """
 
     kind: str = "text"
@@ -32,10 +32,10 @@ class Reading:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Columns by name: numbers (NaN is missing), dates (datetime64[s], NaT is missing) or text (None is missing).
+    """Columns by name: numbers (NaN is missing), dates (datetime64[s], NaT is missing) or strings (None is missing).
 
-    `lines` are the places of the rows in the file, counted from 1 without the header; `readings` tell how columns that
-    were text became numbers or dates; `problems` are what that left open.
+    `lines` are the row numbers in the file, counted from 1 without the header.  `readings` describe how strings were
+    parsed as numbers or dates.  `problems` are questions that only the user can answer.
     """
 
     name: str
@@ -50,23 +50,23 @@ class Table:
         return len(next(iter(self.columns.values()), ()))
 
     def column(self, name: str) -> np.ndarray:
-        """The column of this name; raises if there is none."""
+        """Return the column of this name; raise if it does not exist."""
         if name not in self.columns:
             raise UserError(f"{self.name} has no column {name!r}; it has {listed(self.columns)}.")
         return self.columns[name]
 
     def numbers(self, name: str) -> np.ndarray | None:
-        """The column as numbers, or None if it holds something else."""
+        """Return a numeric column, or None if the column is not numeric."""
         values = self.column(name)
         return values if values.dtype.kind == "f" else None
 
     def dates(self, name: str) -> np.ndarray | None:
-        """The column as dates, or None if it holds something else."""
+        """Return a column of dates, or None if the column holds no dates."""
         values = self.column(name)
         return values if values.dtype.kind == "M" else None
 
     def text(self, name: str) -> np.ndarray:
-        """The column as text; equal numbers become equal text, however the file writes them."""
+        """Return the column as strings; equal numbers become equal strings, independent of their format in the file."""
         values = self.column(name)
         if values.dtype.kind == "O":
             return values
@@ -75,19 +75,19 @@ class Table:
         return np.array([None if gone else str(v) for v, gone in zip(shown, absent, strict=True)], object)
 
     def missing(self, name: str) -> np.ndarray:
-        """Which entries of the column are missing."""
+        """Return a mask of the missing entries of the column."""
         values = self.column(name)
         if values.dtype.kind == "O":
             return np.array([v is None for v in values], bool)
         return np.isnat(values) if values.dtype.kind == "M" else np.isnan(values)
 
     def take(self, index: np.ndarray) -> Table:
-        """The rows with these numbers."""
+        """Return the table with only these rows."""
         cut = {name: values[index] for name, values in self.columns.items()}
         return dataclasses.replace(self, columns=cut, lines=self.lines[index])
 
     def named(self, given: Sequence[str]) -> list[str]:
-        """The columns that a user names one by one or separated by commas; raises if there is no such column."""
+        """Return the column names in `given`, where one item may list several, separated by commas."""
         found: list[str] = []
         for item in given:
             parts = [item] if item in self.columns else [part.strip() for part in item.split(",") if part.strip()]
@@ -97,7 +97,7 @@ class Table:
         return list(dict.fromkeys(found))
 
     def drop(self, names: Iterable[str]) -> Table:
-        """The table without these columns and their problems."""
+        """Return the table without these columns and their problems."""
         gone = set(names)
         left = {k: v for k, v in self.columns.items() if k not in gone}
         problems = tuple(p for p in self.problems if not gone.intersection(p.columns))
@@ -105,35 +105,35 @@ class Table:
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:
-    """The names in quotes, for a sentence."""
+    """Return the names in quotes and separated by commas, for a sentence; at most `most` names."""
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(repr(n) for n in names[:most]) + more
 
 
 def table_of(X: Any, name: str = "X", missing: Sequence[str] = ()) -> Table:
-    """The table in a data frame, a list of dicts, a dict of columns, a structured array or an array of rows.
+    """Make a table from a data frame, a list of dicts, a dict of columns, a structured array or an array of rows.
 
-    Nothing is imported to recognise them: a data frame is what has `columns` and gives a column by its name.
+    No library is imported for that: a data frame is any object with `columns` and access to a column by its name.
     """
     columns = _columns(X)
     lengths = {len(values) for values in columns.values()}
     if len(lengths) > 1:
-        raise UserError(f"the columns of {name} differ in length; give each one value for every row.")
+        raise UserError(f"the columns of {name} differ in length; give one value per row in every column.")
     absent = MISSING | {m.strip().lower() for m in missing}
     found, problems = {}, []
     for label, values in columns.items():
         found[str(label)], other = _typed(values, absent)
         if other is not None:
             problems.append(Problem(
-                f"column {str(label)!r} holds {other}, where a table holds numbers, dates and text; convert it, or",
+                f"column {str(label)!r} holds {other}, but a table holds numbers, dates and text; convert it, or",
                 (({"drop": [str(label)]}, "to leave the column out"),), (str(label),),
             ))  # fmt: skip
     return Table(name, found, np.arange(1, max(lengths, default=0) + 1), problems=tuple(problems))
 
 
 def has_names(X: Any) -> bool:
-    """Whether the columns of these data have names of their own."""
+    """Whether the columns of these data have names."""
     if isinstance(X, np.ndarray):
         return X.dtype.names is not None
     return hasattr(X, "columns") or isinstance(X, Mapping) or _is_records(X)
@@ -167,7 +167,7 @@ def _columns(X: Any) -> dict[Any, Any]:
 
 
 def _typed(values: Any, absent: frozenset[str]) -> tuple[np.ndarray, str | None]:
-    """One column as numbers, dates or text, and the name of a type that it holds which is none of them."""
+    """Return one column as numbers, dates or strings, and the name of an unsupported type in it, or None."""
     kind = values.dtype.kind if isinstance(getattr(values, "dtype", None), np.dtype) else "O"
     if kind in "iuf":
         return np.asarray(values, float), None
@@ -186,7 +186,7 @@ def _typed(values: Any, absent: frozenset[str]) -> tuple[np.ndarray, str | None]
 
 
 def _cell(value: Any, absent: frozenset[str]) -> Any:
-    """A value as a number, a date, text or None; others stay what they are."""
+    """Convert a value to a number, a date, a string or None; values of other types are returned unchanged."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(value, bool | np.bool_):
@@ -200,7 +200,7 @@ def _cell(value: Any, absent: frozenset[str]) -> Any:
     if isinstance(value, datetime.time):
         return value.strftime("%H:%M:%S")
     if isinstance(value, complex):
-        raise UserError("Complex data not supported: give the real and the imaginary part as columns of their own.")
+        raise UserError("Complex data not supported: give the real and the imaginary part in separate columns.")
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if not isinstance(value, str):

@@ -74,7 +74,7 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(run, table, tmp_path
 
     def interrupted(*arguments):
         calls.append(1)
-        if len(calls) == 4:  # after two methods and two rivals of the first fold, and one method of the second
+        if len(calls) == 4:  # after two methods and two baseline models of the first fold, and one method of the second
             raise KeyboardInterrupt
         return score(*arguments)
 
@@ -181,7 +181,7 @@ def test_ordered_classes_are_asked_about(run, rows, write, tmp_path):
     ranked = [(*row[:3], int(np.clip(np.round(row[0] + 1), 0, 2))) for row in rows]
     table = write(tmp_path / "ranks.csv", ranked)
     found = run("compare", table, "-t", "label", "--out", tmp_path / "c.html")
-    assert found.exit_code == 1 and "ordinal if these are in order" in found.stderr
+    assert found.exit_code == 1 and "ordinal for ordered classes" in found.stderr
 
 
 def test_an_interrupted_surface_keeps_its_finished_rows(run, table, tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 def fails(found, *words, code=1):
     assert found.exit_code == code, (found.exit_code, found.output)
     assert found.stdout == ""
-    sentence, *ready = found.stderr.split("\nTo go on:\n")
+    sentence, *ready = found.stderr.split("\nTo continue:\n")
     assert not ready or ready[0].startswith("  sitewise ")
     errors = [line for line in sentence.splitlines() if not line.startswith("note: ")]
     assert len(errors) == 1 and errors[0].startswith("error: ") and errors[0].endswith((".", "?")), found.stderr
@@ -40,7 +40,7 @@ def test_tables_that_cannot_be_used(run, table, rows, write, tmp_path, command):
     fails(run(command, table, "-t", "labl", "-o", out), "no column 'labl'", "'label'")
     fails(run(command, table, "-t", "label", "--drop", "colour", "-o", out), "no column 'colour'")
     fails(run(command, table, "-t", "label", "--drop", "label", "-o", out), "is the target")
-    fails(run(command, one_class, "-t", "label", "-o", out), "one class only")
+    fails(run(command, one_class, "-t", "label", "-o", out), "only one class")
     fails(run(command, with_holes, "-t", "label", "-o", out), "'width' (1 of 64 rows)", "--impute")
     fails(run(command, no_target, "-t", "label", "-o", out), "'label' is missing in one row of", "row 4")
     fails(run(command, table, "-t", "width", "-l", "poisson", "-o", out))

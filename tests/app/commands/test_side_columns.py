@@ -81,7 +81,7 @@ def test_lifetimes_from_fit_to_report(run, claims, tmp_path):
     scores = {row["name"]: row for row in json.loads(found.stdout)["methods"]}
     assert scores["laplace"]["log_density"] > scores["baseline"]["log_density"] > -5
     found = run("fit", data, "-t", "weeks", "--event", "age", "-o", out)
-    assert found.exit_code == 1 and "event must hold 1 where the end was seen" in found.stderr
+    assert found.exit_code == 1 and "event must hold 1 for an observed event" in found.stderr
 
 
 def test_trials_and_error_bars_are_compared_with_a_fair_baseline(run, claims, tmp_path):

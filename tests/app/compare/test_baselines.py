@@ -1,10 +1,10 @@
-"""The rivals: right where the truth is theirs, with distributions that hold what they promise."""
+"""Baseline models: good fits where the truth is linear, calibrated predictive distributions, invalid targets."""
 
 import numpy as np
 import pytest
 from scipy import special, stats
 
-from sitewise.app.compare.baselines import score_rival, task_of
+from sitewise.app.compare.baselines import score_baseline_model, task_of
 from sitewise.errors import UserError
 from sitewise.likelihoods import BY_NAME
 
@@ -31,7 +31,7 @@ KINDS = {
 def _scored(name, likelihood, rows=TRAIN):
     y, side = KINDS[likelihood]
     sides = ({k: v[r] for k, v in side.items()} for r in (rows, TEST))
-    return score_rival(name, likelihood, X[rows], y[rows], X[TEST], y[TEST], *sides)
+    return score_baseline_model(name, likelihood, X[rows], y[rows], X[TEST], y[TEST], *sides)
 
 
 @pytest.mark.parametrize("likelihood", KINDS)
@@ -49,7 +49,7 @@ def test_a_linear_truth_is_found_by_the_linear_model(likelihood):
 
 
 @pytest.mark.parametrize("likelihood", ["probit", "gaussian", "poisson"])
-def test_trees_learn_too(likelihood):
+def test_boosted_trees_find_a_linear_truth(likelihood):
     found = _scored("trees", likelihood)
     if likelihood == "probit":
         assert np.mean(found["right"]) > 0.65
@@ -58,7 +58,7 @@ def test_trees_learn_too(likelihood):
     assert found["seconds"] > 0 and found["evidence"] is None
 
 
-def test_bounds_have_no_rival():
+def test_censored_targets_have_no_baseline_model():
     assert task_of("censored_gaussian", {"upper": NOISE}) is None
     assert task_of("weibull", {"event": NOISE}) is task_of("tweedie", {}) is task_of("von_mises", {}) is None
     assert [task_of(k, KINDS[k][1]) for k in ("probit", "binomial", "poisson", "gamma")] == [
@@ -68,25 +68,25 @@ def test_bounds_have_no_rival():
 
 @pytest.mark.parametrize(("name", "likelihood"), [("trees", "gaussian"), ("linear", "poisson")])
 def test_the_order_of_the_rows_does_not_matter(name, likelihood):
-    """Tables come sorted; folds of neighbours would make every left-out row an extrapolation."""
+    """With folds of consecutive rows, every held-out row of a sorted table would be an extrapolation."""
     y = KINDS[likelihood][0]
     order = np.argsort(F[TRAIN])
-    mixed = score_rival(name, likelihood, X[TRAIN], y[TRAIN], X[TEST], y[TEST], {}, {})
-    ordered = score_rival(name, likelihood, X[TRAIN][order], y[TRAIN][order], X[TEST], y[TEST], {}, {})
+    mixed = score_baseline_model(name, likelihood, X[TRAIN], y[TRAIN], X[TEST], y[TEST], {}, {})
+    ordered = score_baseline_model(name, likelihood, X[TRAIN][order], y[TRAIN][order], X[TEST], y[TEST], {}, {})
     assert np.mean(ordered["crps"]) < 1.1 * np.mean(mixed["crps"])
     inside = (np.array(ordered["up_to"]) >= 0.05) & (np.array(ordered["below"]) <= 0.95)
     assert 0.8 < np.mean(inside) < 0.99
 
 
-def test_rows_that_leave_nothing_to_learn():
+def test_rare_classes_and_constant_targets():
     few = np.where(np.arange(160) == 0, "rare", np.where(F[TRAIN] > 0, "yes", "no"))
-    found = score_rival("linear", "probit", X[TRAIN], few, X[TEST], KINDS["probit"][0][TEST], {}, {})
+    found = score_baseline_model("linear", "probit", X[TRAIN], few, X[TEST], KINDS["probit"][0][TEST], {}, {})
     assert np.mean(found["right"]) > 0.7
     side = {"trials": TRIALS[TRAIN]}
     for name in ("linear", "trees"):  # every trial succeeded
-        found = score_rival(
+        found = score_baseline_model(
             name, "binomial", X[TRAIN], TRIALS[TRAIN], X[TEST], TRIALS[TEST], side, {"trials": TRIALS[TEST]}
         )
         assert np.mean(found["log_density"]) > -0.1
-    with pytest.raises(UserError, match="boosted trees cannot learn these rows"):
-        score_rival("trees", "poisson", X[TRAIN], np.zeros(160), X[TEST], np.zeros(80), {}, {})
+    with pytest.raises(UserError, match="boosted trees cannot be fitted to these rows"):
+        score_baseline_model("trees", "poisson", X[TRAIN], np.zeros(160), X[TEST], np.zeros(80), {}, {})

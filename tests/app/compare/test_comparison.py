@@ -16,7 +16,7 @@ def test_the_corrected_test_is_wider_than_the_plain_one_by_the_known_factor():
     assert comparison.corrected_t_test(np.zeros(5), 5) == 1.0
 
 
-def test_folds_share_out_every_class():
+def test_folds_are_stratified_by_class():
     y = np.array(["a"] * 12 + ["b"] * 6)
     parts = comparison.split(y, 3, 0, classes=True)
     assert sorted(np.concatenate([test for _, test in parts])) == list(range(18))
@@ -42,7 +42,7 @@ def _classes(y, p):
     return [scoring.without_evidence(found)]
 
 
-def test_scores_of_classes_are_those_of_scikit_learn():
+def test_class_scores_equal_scikit_learn():
     from sklearn import metrics
 
     rng = np.random.default_rng(0)
@@ -58,7 +58,7 @@ def test_scores_of_classes_are_those_of_scikit_learn():
         assert base["auc"] == 0.5 and base["brier"] == 0.25
 
 
-def test_error_bars_hold_calibrated_shares_and_not_others():
+def test_error_bars_contain_calibrated_shares_only():
     rng = np.random.default_rng(1)
     p = rng.uniform(0.02, 0.98, 4000)
     y = np.where(rng.uniform(size=4000) < p, "yes", "no")
@@ -69,7 +69,7 @@ def test_error_bars_hold_calibrated_shares_and_not_others():
     assert off[0] <= 1 and off[1] >= 5
 
 
-def test_a_row_that_was_left_out_in_every_repeat_counts_once():
+def test_a_row_held_out_in_every_repeat_counts_once():
     rng = np.random.default_rng(3)
     p = rng.uniform(0.05, 0.95, 200)
     y = np.where(rng.uniform(size=200) < p, "yes", "no")
@@ -79,7 +79,7 @@ def test_a_row_that_was_left_out_in_every_repeat_counts_once():
         np.testing.assert_allclose(thrice[name], values)
 
 
-def test_coverage_of_counts_is_that_of_their_interval():
+def test_coverage_of_counts_equals_the_share_inside_the_interval():
     rng = np.random.default_rng(4)
     y, law = rng.poisson(0.5, 3000).astype(float), stats.poisson(0.5)
     scores = {"vi": [scoring.without_evidence(scoring.of_law(law, True, y))]}
@@ -88,7 +88,7 @@ def test_coverage_of_counts_is_that_of_their_interval():
     assert row["coverage"] == np.mean((y >= law.ppf(0.05)) & (y <= law.ppf(0.95)))
 
 
-def test_coverage_is_that_of_the_interval():
+def test_coverage_of_values_equals_the_share_inside_the_interval():
     rng = np.random.default_rng(2)
     y = rng.normal(size=2000)
     scores = {}

@@ -1,4 +1,4 @@
-"""Thresholds and their costs, and who is taken for whom."""
+"""Decision thresholds, their costs, and the confusion matrix."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from sitewise.app.compare.decisions import confusion, thresholds
 
 
 def test_calibrated_probabilities_are_cheapest_at_their_own_threshold():
-    """At the price that a threshold is right for, no other threshold costs less, up to noise."""
+    """At the cost ratio for which a threshold is optimal, no other threshold costs less, up to noise."""
     rng = np.random.default_rng(0)
     p = rng.uniform(size=40_000)
     hit = rng.uniform(size=40_000) < p
@@ -18,7 +18,7 @@ def test_calibrated_probabilities_are_cheapest_at_their_own_threshold():
         assert own["saved"] > 0.0
 
 
-def test_shares_are_those_of_a_count_by_hand():
+def test_shares_equal_a_count_by_hand():
     p, hit = np.array([0.9, 0.6, 0.4, 0.1]), np.array([True, False, True, False])
     half = next(r for r in thresholds(p, hit) if r["threshold"] == 0.5)
     assert (half["acted_on"], half["found"], half["precision"]) == (0.5, 0.5, 0.5)

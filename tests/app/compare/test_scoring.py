@@ -1,4 +1,4 @@
-"""The scores of one contestant on one fold."""
+"""The scores of one model on one fold."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_a_prediction_without_spread_has_the_absolute_error_as_its_score():
     np.testing.assert_allclose(found, [1.0, 1.0], atol=1e-6)
 
 
-def test_rows_beyond_a_bound_have_no_ranked_probability_score():
+def test_censored_rows_have_no_ranked_probability_score():
     y, upper = np.array([1.0, 5.0, 2.0]), np.array([5.0, 5.0, 5.0])
     found = scoring.of_law(stats.norm(2.0, 1.0), False, y, {"upper": upper})
     assert len(found["crps"]) == 2 and found["up_to"][1] == 1.0
@@ -52,9 +52,9 @@ def test_a_row_between_two_ends_has_their_probabilities():
 
 
 def test_amounts_have_a_baseline_with_zeros():
-    """It is a distribution: a jump at 0, and a density that adds up to the rest."""
+    """The distribution has a jump at 0 and a density that integrates to the remaining probability."""
     y = np.array([0.0, 0.0, 1.0, 2.0, 5.0])
-    found = scoring.baseline("tweedie", y, np.array([0.0, 2.0]))
+    found = scoring.score_without_inputs("tweedie", y, np.array([0.0, 2.0]))
     assert found["below"][0] == 0 and found["up_to"][0] == pytest.approx(2.5 / 6) and found["below"][1] > 0.5
     law = BY_NAME["hurdle_gamma"].baseline(y)
     grid = np.linspace(1e-4, 60, 200_001)
@@ -67,18 +67,18 @@ def test_a_class_that_was_not_trained_on_has_probability_0():
     assert found["log_density"] == [-np.inf] and found["right"] == [False]
 
 
-def test_baselines_know_the_targets_only():
-    classes = scoring.baseline("probit", np.array(["a", "a", "b", "a"]), np.array(["a", "b"]))
+def test_scores_without_inputs_use_the_training_targets_only():
+    classes = scoring.score_without_inputs("probit", np.array(["a", "a", "b", "a"]), np.array(["a", "b"]))
     assert np.allclose(classes["log_density"], np.log([0.75, 0.25])) and classes["right"] == [True, False]
-    values = scoring.baseline("gaussian", np.array([0.0, 2.0]), np.array([1.0]))
+    values = scoring.score_without_inputs("gaussian", np.array([0.0, 2.0]), np.array([1.0]))
     assert np.isclose(values["log_density"][0], stats.norm.logpdf(0)) and values["up_to"] == [0.5]
-    counts = scoring.baseline("poisson", np.array([1.0, 3.0]), np.array([0.0]))
+    counts = scoring.score_without_inputs("poisson", np.array([1.0, 3.0]), np.array([0.0]))
     assert np.isclose(counts["log_density"][0], -2) and counts["below"] == [0.0]
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial", "ordinal", "gamma", "log_normal", "beta"])
-def test_baselines_are_distributions(likelihood):
-    """Their densities add up to one where the targets can be, and to their distribution functions on the way."""
+def test_predictions_without_inputs_are_distributions(likelihood):
+    """Densities sum to one over the support, and partial sums equal the distribution function."""
     rng = np.random.default_rng(0)
     if likelihood in ("poisson", "negative_binomial", "ordinal"):
         y, grid = rng.poisson(rng.gamma(2.0, 1.0, 200)).astype(float), np.arange(200.0)
@@ -87,7 +87,7 @@ def test_baselines_are_distributions(likelihood):
         y, end = rng.beta(2.0, 3.0, 200), 1.0 if likelihood == "beta" else 10.0
         width = end / 20000
         grid = np.arange(0.5 * width, end, width)
-    found = scoring.baseline(likelihood, y, grid)
+    found = scoring.score_without_inputs(likelihood, y, grid)
     p = width * np.exp(found["log_density"])
     assert np.isclose(p.sum(), 1, atol=1e-3)
     if likelihood == "ordinal":  # labels have no distribution function
@@ -105,5 +105,5 @@ def test_ordered_classes_are_scored_as_steps():
     found = scoring.score(model, X[:30], y[:30], X[30:], y[30:])
     step = np.subtract(found["up_to"], found["below"])
     np.testing.assert_allclose(step, np.exp(found["log_density"]), rtol=1e-6)
-    base = scoring.baseline("ordinal", y[:30], y[30:])
+    base = scoring.score_without_inputs("ordinal", y[:30], y[30:])
     assert np.mean(found["log_density"]) > np.mean(base["log_density"])

@@ -1,4 +1,4 @@
-"""The words of a comparison say how sure it is, and name a rival that wins."""
+"""The conclusions of a comparison: significance, a baseline model that is best, calibration."""
 
 import numpy as np
 import pytest
@@ -37,60 +37,62 @@ def test_a_clear_winner_and_an_unclear_one():
     )
     words = _words(_row("vi", -0.2, None), _row("ep", -0.3, 0.01), BASE)
     assert "significantly better than ep (by 0.1000, p = 0.01)" in words and "no significant" not in words
-    assert "converged in 3 of 5" in _words(_row("vi", -0.2, None, converged=3), BASE)
+    assert "converged in only 3 of 5" in _words(_row("vi", -0.2, None, converged=3), BASE)
 
 
-def test_a_rival_may_win():
+def test_a_baseline_model_may_be_best():
     words = _words(_row("vi", -0.3, 0.01), _row("trees", -0.2, None), BASE)
-    assert words.startswith("Boosted trees of scikit-learn predict significantly better") and "use that" in words
+    assert (
+        words.startswith("Boosted trees of scikit-learn predict significantly better") and "use boosted trees" in words
+    )
     words = _words(_row("vi", -0.21, 0.5), _row("linear", -0.2, None), BASE)
-    assert "The linear model of scikit-learn predicts better, if not significantly" in words
+    assert "The linear model of scikit-learn predicts better than the best Gaussian process, but not" in words
     assert "use --method vi" in words
 
 
-def test_columns_that_say_nothing():
+def test_columns_without_information():
     words = _words(_row("vi", -0.2, None, gain=0.1), BASE)
-    assert words.startswith("Nothing here surely predicts better than ignoring the inputs") and "Use" not in words
+    assert words.startswith("No model predicts reliably better than ignoring the inputs") and "Use" not in words
     assert _words(_row("vi", -0.2, None, gain=0.2), BASE).startswith("Use")
 
 
-def test_a_class_that_is_not_found():
+def test_a_class_that_is_not_predicted():
     row = _row("vi", -0.2, None, auc=0.4, brier=0.03)
     words = _words(row, {**BASE, "brier": 0.03}, positive="rare")
-    assert "for 'rare' alone nothing is gained" in words
+    assert "for 'rare' alone the model is no better than ignoring the inputs" in words
 
 
-def test_warnings_of_the_winner_are_told():
+def test_warnings_of_the_best_model_are_reported():
     words = _words(_row("laplace", -0.2, None, warning="Not to be trusted."), BASE, best="laplace")
-    assert "But its fits warned: Not to be trusted." in words
+    assert "Warning from its fits: Not to be trusted." in words
 
 
 @pytest.mark.parametrize(
     ("curve", "words"),
     [
-        ({"observed": [0.2, 0.8]}, "can be taken at their word"),
-        ({"observed": [0.35, 0.65]}, "too sure of themselves"),
-        ({"observed": [0.05, 0.95]}, "too cautious"),
+        ({"observed": [0.2, 0.8]}, "are calibrated"),
+        ({"observed": [0.35, 0.65]}, "overconfident"),
+        ({"observed": [0.05, 0.95]}, "underconfident"),
         ({"observed": [0.4, 0.95]}, "too low"),
         # One group is enough if it is far off and large; a tiny group is not.
         ({"predicted": [0.03, 0.8], "observed": [0.105, 0.8], "count": [1000, 300]}, "too low"),
-        ({"predicted": [0.03, 0.8], "observed": [0.5, 0.8], "count": [2, 300]}, "can be taken at their word"),
+        ({"predicted": [0.03, 0.8], "observed": [0.5, 0.8], "count": [2, 300]}, "are calibrated"),
     ],
 )
 def test_calibration_in_words(curve, words):
     found = _words(_row("vi", -0.2, None), BASE, curve={**CURVE, **curve}, positive="yes")
-    assert words in found and "'yes' gets the higher probability in 90 of 100 cases" in found
+    assert words in found and "ranks a random 'yes' row above a random other row in 90 % of cases (AUC 0.900)" in found
 
 
 def test_the_most_probable_of_several_classes_may_be_improbable():
     curve = {**CURVE, "predicted": [0.32, 0.43], "observed": [0.59, 0.68]}
-    assert "too cautious" in _words(_row("vi", -0.2, None), BASE, curve=curve)
+    assert "underconfident" in _words(_row("vi", -0.2, None), BASE, curve=curve)
 
 
 @pytest.mark.parametrize(
     ("gap", "coverage", "words"),
     [
-        (lambda p: 0 * p, 0.9, "can be taken at their word"),
+        (lambda p: 0 * p, 0.9, "are calibrated"),
         (lambda p: 0.15 + 0 * p, 0.8, "too high"),
         (lambda p: -0.15 + 0 * p, 0.95, "too low"),
         (lambda p: 0.3 * (0.5 - p), 0.8, "too narrow"),
@@ -105,13 +107,13 @@ def test_calibration_of_values_in_words(gap, coverage, words):
     assert words in _words(row, {**BASE, "mae": 2.0}, curve=curve)
 
 
-def test_calibrated_predictions_are_rarely_accused():
-    """As often as the level of the test says, however many rows there are."""
+def test_calibrated_predictions_are_rarely_rejected():
+    """The false positive rate is the level of the test, for any number of rows."""
     rng = np.random.default_rng(0)
-    accused = 0
+    rejected = 0
     for _ in range(200):
         p = rng.beta(0.5, 2.0, 300)
         y = np.where(rng.uniform(size=300) < p, "yes", "no")
         curve = reliability([of_classes(np.column_stack([1 - p, p]), np.array(["no", "yes"]), y)], y, "yes")
-        accused += "Do not take" in _words(_row("vi", -0.2, None), BASE, curve=curve, positive="yes")
-    assert accused < 22  # 5 % of 200, and three deviations
+        rejected += "not calibrated" in _words(_row("vi", -0.2, None), BASE, curve=curve, positive="yes")
+    assert rejected < 22  # 5 % of 200, and three standard deviations

@@ -1,4 +1,4 @@
-"""Twelve tables as they come: what the command says, and that one corrected command line suffices for each."""
+"""Twelve untidy tables: the messages of the command, and one corrected command line that suffices for each."""
 
 import json
 import re
@@ -54,19 +54,19 @@ TABLES = {
     "currencies": (
         csv("price,cost,fee,y", MONEY, EUROS, [f"€ {k * k}" for k in range(ROWS)], Y),
         ["'price' holds amounts of money in '$'", "'cost' holds amounts of money in '€'",
-         "decimal commas were read in 'cost'"], ""),
+         "commas were read as decimal marks in 'cost'"], ""),
     "thousands": (
         csv("n,x,y", THOUSANDS, np.rint(100 * X).astype(int), Y),
         ["numbers such as '1,100', whose comma may group thousands"], "--decimal ."),
     "titles above the header": (
         "Sales of the north,,\nprinted on 3 May\n\n" + csv("shop,x,y", ["a", "b"] * 15, X, Y),
-        ["skipped 2 lines above the header: 'Sales of the north'", "'shop' holds 2 texts"], ""),
+        ["skipped 2 lines above the header: 'Sales of the north'", "'shop' holds 2 categories"], ""),
     "an index without a name": (
         csv(",x,y", range(ROWS), X, Y), ["'unnamed 1' counts the rows and is left out"], ""),
     "identifiers and notes": (
         csv("CustomerID,name,note,x,y", RNG.permutation(ROWS) + 7001, [f"N{k}b" for k in range(ROWS)], NOTES, X, Y),
-        ["'CustomerID' counts the rows and is left out", "'name' has another text in every row",
-         "20 different texts in 30 rows, such as 'call 0'"], "--drop note"),
+        ["'CustomerID' counts the rows and is left out", "'name' has a different text in every row",
+         "20 categories in 30 rows, such as 'call 0'"], "--drop note"),
     "constants": (
         csv("country,zero,x,y", ["CH"] * ROWS, [0] * ROWS, X, Y),
         ["'country' has the same value in every row", "'zero' has the same value in every row"], ""),
@@ -75,11 +75,11 @@ TABLES = {
         ["skipped one line below the table: 'Source: the office'", "is called 'x (2)' here", "'unnamed 1' counts"], ""),
     "odd cells and targets that are missing": (
         csv("x;z;y", ODD, [str(v).replace(".", ",") for v in X[::-1]], GAPS, separator=";"),
-        ["2 things stand in the way", "but also 'n.d.' (row 8) and '<5'", "missing in 2 rows"],
+        ["2 problems with the table", "but also 'n.d.' (row 8) and '<5'", "missing in 2 rows"],
         "--impute --missing n.d. --missing '<5' --skip-missing-target"),
     "a counter, a copy of the target, two units": (
         csv("week,again,weight,x,y", range(ROWS), Y, WEIGHTS, X, Y),
-        ["3 things stand in the way", "counts the rows, from 0 to 29", "'again' tells the target",
+        ["3 problems with the table", "counts the rows, from 0 to 29", "'again' determines the target",
          "several units, such as '60 kg' and '64 lb' (row 5)"], "--drop weight,again --use week"),
 }  # fmt: skip
 
@@ -181,7 +181,7 @@ BAD = {  # place of the cell, what stands there, what the command says
     "an odd time": (1, "25:99", "row 2 of new.csv has '25:99'"),
     "an odd date": (0, "2024-02-30", "row 2 of new.csv has '2024-02-30'"),
     "infinity": (4, "inf", "holds infinity in row 2"),
-    "a new text": (3, "west", "'west' in row 2, which the model does not know"),
+    "a new category": (3, "west", "the unseen category 'west' in row 2; the model treats it as 'north'"),
     "an odd exposure": (5, "3O", "(--exposure) must hold numbers, but has '3O' in row 2"),
     "no exposure": (5, "", "(--exposure) is empty in row 2"),
     "no target": (6, "", "1 of 2 rows have a target; only they are scored"),
@@ -213,7 +213,7 @@ def test_predict_recommends_only_what_it_has(name, counts, run, tmp_path):
     found = run("predict", counts, tmp_path / "new.csv", "--json")
     filled = name == "a hole" and load(counts).table_["impute"]
     assert filled or said in found.stderr, found.stderr
-    assert found.exit_code == (0 if filled or "target" in name or "text" in name else 1)
+    assert found.exit_code == (0 if filled or "target" in name or "category" in name else 1)
     options = {o for p in get_command(app).commands["predict"].params for o in (*p.opts, *p.secondary_opts)}
     assert set(re.findall(r"--\w[\w-]*", found.stderr)) <= {*options, "--exposure"}  # that says where it comes from
     if "--missing" in found.stderr:

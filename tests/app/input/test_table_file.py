@@ -1,4 +1,4 @@
-"""Tables in the dialects that other tools write; what can be read in two ways is asked about."""
+"""CSV dialects, and columns that can be parsed in two ways."""
 
 import sys
 
@@ -54,7 +54,7 @@ def test_every_dialect_gives_the_same_table(tmp_path, content):
         ("a,b,c\n1,,\n2,,\n3,4,x\n", ["a", "b", "c"], 3),
     ],
 )
-def test_titles_and_remarks_are_no_rows(tmp_path, content, names, rows):
+def test_titles_and_remarks_are_skipped(tmp_path, content, names, rows):
     table = read(tmp_path, content)
     assert list(table.columns) == names and table.rows == rows and list(table.lines) == list(range(1, rows + 1))
 
@@ -99,22 +99,22 @@ def test_numbers():
     ("content", "words"),
     [
         ("a,b\n1,2\n3\n", "row 2 has 1 fields"),
-        ("a,b,c\n1,2\n3,4\n", "row 1 has 2 fields where the header names 3"),
-        ("a,b\n1\n2\n", "row 1 has 1 fields where the header names 2"),
+        ("a,b,c\n1,2\n3,4\n", "row 1 has 2 fields, but the header names 3"),
+        ("a,b\n1\n2\n", "row 1 has 1 fields, but the header names 2"),
         ("1,2\n3,4\n", "must name the columns"),
         ("a,b\n", "no rows"),
         ("", "empty"),
         ("a\n1,5\n2,5\n", "names one column, but its rows have two fields"),
-        ("a\ngood\nbad, late\nfair\n", "row 2 has 2 fields where the header names 1"),
+        ("a\ngood\nbad, late\nfair\n", "row 2 has 2 fields, but the header names 1"),
         (b"PK\x03\x04 zipped", "not a text table"),
     ],
 )
-def test_what_cannot_be_read_is_a_sentence(tmp_path, content, words):
+def test_unreadable_files_raise_one_sentence(tmp_path, content, words):
     with pytest.raises(UserError, match=words):
         read(tmp_path, content)
 
 
-def test_the_answer_to_the_question_about_decimals_is_taken(tmp_path):
+def test_the_decimal_option_resolves_an_ambiguous_comma(tmp_path):
     content = 'a,b\n"1,234",x\n"2,345",y\n'
     (problem,) = read(tmp_path, content).problems
     assert "say --decimal . if it groups thousands, or --decimal ," in problem.sentence(spell)

@@ -1,4 +1,4 @@
-"""From a table to numbers, and the same way again."""
+"""Encoding of a table's target and columns, for the training table and for later tables."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def describe(table, *arguments, **options):
 
 def table(**columns):
     made = {}
-    for name, values in targets.items():
+    for name, values in columns.items():
         numbers = all(v is None or isinstance(v, int | float) for v in values)
         made[name] = (
             np.array([np.nan if v is None else v for v in values], float) if numbers else np.array(values, object)
@@ -32,14 +32,14 @@ SIZES = ["S", "L", "S", "L", "S", "S"]
 Y = ["a", "b", "a", "b", "a", "b"]
 
 
-def test_numbers_are_scaled_and_texts_become_zeros_and_ones():
+def test_numbers_are_scaled_and_categories_become_zeros_and_ones():
     t = table(x=[1, 2, 3, 4, 5, 9], colour=COLOURS, size=SIZES, y=Y)
     encoding, notes = describe(t, "y", "auto", impute=False)
     X = encoding.inputs(t)
     assert encoding.features == ["x", "colour=blue", "colour=green", "colour=red", "size=S"]
     assert abs(X[:, 0].mean()) < 1e-12 and abs(X[:, 0].std() - 1) < 1e-12
     assert np.array_equal(X[:, 1:4].sum(1), np.ones(6)) and np.array_equal(X[:, 4], [1, 0, 1, 0, 1, 1])
-    assert any("'colour' holds 3 texts" in n for n in notes)
+    assert any("'colour' holds 3 categories" in n for n in notes)
     again = Encoding.from_plain(encoding.to_plain())
     assert np.array_equal(again.inputs(t), X) and list(again.targets(t)) == Y
 
@@ -54,7 +54,7 @@ def test_missing_values_are_refused_by_name_or_filled_from_the_training_rows():
     assert train.inputs(t)[1, 0] == 0  # (median − mean) of 1, 2 (filled), 3
 
 
-def test_a_level_that_was_not_there_is_none_of_them():
+def test_an_unseen_category_has_zero_in_every_feature():
     t = table(x=[1, 2, 3, 4, 5, 7], colour=COLOURS, y=Y)
     encoding, _ = describe(t, "y", "auto", impute=False)
     new = table(x=[1, 2], colour=["red", "pink"])
@@ -80,17 +80,17 @@ def test_columns_that_may_surprise_are_noted():
     ("columns", "words"),
     [
         ({"x": ["1", "2", "3", "4", "5", "?!"], "y": Y}, "--missing '\\?!'"),
-        ({"x": ["p", "q", "r", "s", "t", "t"], "y": Y}, "5 different texts.*--drop x"),
+        ({"x": ["p", "q", "r", "s", "t", "t"], "y": Y}, "5 categories.*--drop x"),
         ({"week": [1, 2, 3, 4, 5, 6], "y": Y}, "counts the rows, from 1 to 6: say --use week .* or --drop week"),
-        ({"x": Y, "y": Y}, "'x' tells the target.*--drop x"),
+        ({"x": Y, "y": Y}, "'x' determines the target.*--drop x"),
         ({"x": [1, 2, 3, 4, 5, np.inf], "y": Y}, "infinity"),
-        ({"x": [1, 2, 3, 4, 5, 7], "y": ["a"] * 6}, "one class only"),
+        ({"x": [1, 2, 3, 4, 5, 7], "y": ["a"] * 6}, "only one class"),
         ({"x": [1, 2, 3, 4, 5, 7], "y": [2.5] * 6}, "nothing to learn"),
         ({"x": [1, 2, 3, 4, 5, 7], "y": [1, 2, 3, 1, 2, 3]}, "3 different whole numbers: say --likelihood"),
         ({"x": [1] * 6, "y": Y}, "no column besides 'y'"),
     ],
 )
-def test_what_cannot_be_decided_is_a_sentence(columns, words):
+def test_undecidable_columns_raise_one_sentence(columns, words):
     with pytest.raises(UserError, match=words):
         describe(table(**columns), "y", "auto", impute=False)
 
@@ -138,7 +138,7 @@ def test_a_recoded_target_is_a_copy_and_chance_is_not():
     labels = ["no", "yes", "no", "yes", "yes"] * 5
     coded = [int(v == "yes") for v in labels]
     other = [1 - c if k == 3 else c for k, c in enumerate(coded)]
-    with pytest.raises(UserError, match="'x' tells the target 'y' in every row"):
+    with pytest.raises(UserError, match="'x' determines the target 'y' in every row"):
         describe(table(x=coded, z=[0.1, 0.7, 0.5, 0.2, 0.9] * 5, y=labels), "y", "auto", False)
     describe(table(x=other, z=[0.1, 0.7, 0.5, 0.2, 0.9] * 5, y=labels), "y", "auto", False)
 

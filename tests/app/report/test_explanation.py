@@ -1,4 +1,4 @@
-"""What a report says about the columns of a table."""
+"""Importance and effects of the columns of a table, as in a report."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def _explained(tmp_path, target, likelihood, model, positive=None):
     return explain(model.fit(X, encoding.targets(table)), encoding, X, positive)
 
 
-def test_effects_are_those_of_columns_in_their_own_units(tmp_path):
+def test_effects_have_the_units_of_the_table(tmp_path):
     found = _explained(tmp_path, SIGNAL + 0.05 * RNG.normal(size=ROWS), "gaussian", GPRegressor())
     effects = {e["column"]: e for e in found["effects"]}
     age, shop = effects["age"], effects["shop"]

@@ -1,4 +1,4 @@
-"""The reports: self-contained, escaped, and right in a real browser."""
+"""The reports: self-contained, escaped, and working in a browser."""
 
 import json
 import re
@@ -115,7 +115,7 @@ REPORTS = {
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_report_needs_nothing_else_and_trusts_nobody(name):
+def test_a_report_is_self_contained_and_escaped(name):
     page = REPORTS[name]()
     assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page
     assert not re.search(r"(src|href|url|@import|https?:)\s*[=(/]", page)
@@ -129,7 +129,7 @@ FLAGS = (
     "--disable-sync", "--no-first-run", "--enable-logging=stderr", "--virtual-time-budget=2000",
 )  # fmt: skip
 
-# Runs after the page's own script: presses every switch, hovers over marks, changes the theme, and leaves what it saw.
+# Runs after the script of the page: selects every tab, hovers over marks, changes the theme, and records the result.
 PROBE = """
 <script>
 const seen = { panels: [], tips: [], errors: window.problems, wide: null, theme: [] };

@@ -92,7 +92,7 @@ def compare(
     from sitewise.app.compare.baselines import task_of
     from sitewise.app.input.load_table import load
     from sitewise.app.report import comparison_report
-    from sitewise.app.report.made_by import made_by
+    from sitewise.app.report.page import date_and_versions
     from sitewise.process.journal import Journal, key_of
 
     began = time.monotonic()
@@ -133,7 +133,7 @@ def compare(
         key_of(__version__, loaded.digest(), loaded.encoding.to_plain(), folds, settings, plan.sampling),
     )
     result = run(loaded, plan, journal, chosen)
-    result["made"] = {**made_by(), "seconds": time.monotonic() - began, "typed": command_line(context)({})}
+    result["made"] = {**date_and_versions(), "seconds": time.monotonic() - began, "typed": command_line(context)({})}
     save(out, comparison_report(result).encode())
     journal.done()
     if as_json:
@@ -197,8 +197,8 @@ def scores_of(
 ) -> dict[str, list[Score]]:
     """Every contestant on every fold; finished ones are kept in the journal.  A rival that cannot learn is left out."""
     from sitewise.app.compare import scoring
-    from sitewise.app.compare.baselines import score_rival
-    from sitewise.app.compare.comparison import BASELINE, LABELS
+    from sitewise.app.compare.baselines import score_baseline_model
+    from sitewise.app.compare.comparison import LABELS, NO_INPUTS
     from sitewise.process.progress import bar
 
     table, encoding, y, side = loaded.table, loaded.encoding, loaded.y, loaded.side
@@ -219,7 +219,7 @@ def scores_of(
                         found = (
                             scoring.score(made(name, loaded, plan, X.shape[1]), *given)
                             if name in METHODS
-                            else score_rival(name, encoding.likelihood, *_without(given, encoding.groups))
+                            else score_baseline_model(name, encoding.likelihood, *_without(given, encoding.groups))
                         )
                     except UserError as problem:
                         if name in METHODS:
@@ -233,8 +233,8 @@ def scores_of(
                     scores[name].append(journal.pieces[piece])
     except KeyboardInterrupt:
         raise journal.interrupted(len(pieces)) from None
-    scores[BASELINE] = [
-        scoring.baseline(encoding.likelihood, y[train], y[test], _of(side, train), _of(side, test))
+    scores[NO_INPUTS] = [
+        scoring.score_without_inputs(encoding.likelihood, y[train], y[test], _of(side, train), _of(side, test))
         for train, test in parts
     ]
     return scores

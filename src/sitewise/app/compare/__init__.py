@@ -1,1 +1,1 @@
-"""Compare models on one table: folds, scores, paired tests, conclusions."""
+"""Compare models on one table by cross-validation: folds, scores, paired tests, conclusions in words."""

@@ -1,11 +1,11 @@
-"""Comparison of contestants: folds, paired tests, and the scores of all folds as tables and curves.
+"""Comparison of models by cross-validation: folds, corrected paired t-test, score tables and calibration curves.
 
-Paired test: the difference of two contestants' mean log densities has one value per fold, d_1 … d_J.  The folds share
-training rows, so their variance s²/J is too small; the corrected t statistic of Nadeau & Bengio (2003),
+Paired test: the difference of two models' mean log densities has one value per fold, d_1 … d_J.  The folds share
+training rows, which makes the variance s²/J too small; the corrected t statistic of Nadeau & Bengio (2003) is
 
-    t = mean(d) / √((1/J + n_test/n_train) s²),    J − 1 degrees of freedom,
+    t = mean(d) / √((1/J + n_test/n_train) s²),    J − 1 degrees of freedom.
 
-corrects for that.  With r repeats of k folds J = r k and n_test/n_train = 1/(k − 1).
+With r repeats of k folds, J = r k and n_test/n_train = 1/(k − 1).
 """
 
 from __future__ import annotations
@@ -23,31 +23,30 @@ from sitewise.app.compare import baselines
 from sitewise.app.compare.scoring import Score
 from sitewise.methods import METHODS
 
-BASELINE = "baseline"
+NO_INPUTS = "baseline"  # the prediction that ignores the inputs
 LABELS = {
     **{name: method.label for name, method in METHODS.items()},
     **baselines.LABELS,
-    BASELINE: "inputs ignored",
+    NO_INPUTS: "inputs ignored",
 }
-_LEVELS = np.linspace(0.05, 0.95, 19)
-_COVER = 0.9  # level of the interval whose coverage is told
-_BINS = 8
-_SURPRISING = 0.2  # chance of a row below which it is told
-_MOST_NATS = 50.0  # between two log densities of a row; a class that was not trained on has none
+_QUANTILE_LEVELS = np.linspace(0.05, 0.95, 19)
+INTERVAL_LEVEL = 0.9  # of the intervals whose coverage is reported
+CALIBRATION_BINS = 8
+MAX_OUTLIER_PROBABILITY = 0.2  # rows with a higher probability of their target are no outliers
+MAX_GAIN_NATS = 50.0  # per row; the log density of a class that is absent from the training set is −∞
 Found = Sequence[Mapping[str, Any]]
 
 
 def split(
     y: np.ndarray, folds: int, seed: int, classes: bool, repeats: int = 1, groups: np.ndarray | None = None
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(training rows, test rows) of every fold of every repeat; each class is spread evenly over the folds.
+    """Return (training rows, test rows) per fold and repeat; folds are stratified by class.
 
-    Rows of one of the `groups` stay together, so that those of a fold are new to the model.
+    Rows of the same group stay together: all groups in the test set of a fold are new to the model.
     """
     if groups is not None and len(np.unique(groups)) < folds:
         raise ValueError(
-            f"There are {len(np.unique(groups))} groups, fewer than the {folds} folds; use fewer folds, of which there "
-            "are at least 2."
+            f"There are {len(np.unique(groups))} groups, fewer than the {folds} folds; use fewer folds, at least 2."
         )
     if folds < 2 or folds > len(y):
         raise ValueError(f"There must be at least 2 folds and at most one per row ({len(y)}), got {folds}.")
@@ -56,8 +55,7 @@ def split(
         if counts.min() < folds:
             raise ValueError(
                 f"Class {str(names[counts.argmin()])!r} has {counts.min()} row{'s' if counts.min() > 1 else ''}, fewer "
-                f"than the {folds} folds; use fewer folds, of which there are at least 2, or take its rows out of the "
-                "table."
+                f"than the {folds} folds; use fewer folds, at least 2, or remove this class from the table."
             )
     kind: Any = StratifiedKFold if classes else KFold
     if groups is not None:
@@ -70,7 +68,7 @@ def split(
 
 
 def corrected_t_test(differences: np.ndarray, folds: int) -> float:
-    """Two-sided p-value of the mean of the differences, one for each fold of each repeat; see the head of this file."""
+    """Return the two-sided p-value of the mean of differences per fold and repeat; see the head of this file."""
     d = np.asarray(differences, float)
     spread = float(np.var(d, ddof=1))
     if spread == 0:
@@ -86,11 +84,11 @@ def summary(
     folds: int,
     positive: str | None = None,
 ) -> dict[str, Any]:
-    """`scores[name][part]` as tables, curves and tests, all of them plain data.
+    """Summarise `scores[name][part]` as score tables, calibration curves and tests, all of them plain data.
 
-    The parts are those of `split`: this number of folds, perhaps repeated.  `winner` is the contestant with the highest
-    mean log density, `best_gp` the best of the Gaussian processes.  With a `positive` class, AUC, Brier score and
-    calibration are those of its probability; else of all classes.
+    `parts` comes from `split` with this number of folds.  `winner` is the model with the highest mean log density,
+    `best_gp` the best Gaussian process.  With a `positive` class, AUC, Brier score and calibration refer to its
+    probability; otherwise to the probabilities of all classes.
     """
     repeats = len(parts) / folds
     tests = [test for _, test in parts]
@@ -98,7 +96,7 @@ def summary(
     means = {name: np.array([np.mean(s["log_density"]) for s in found]) for name, found in scores.items()}
     order = sorted(scores, key=lambda name: -float(np.mean(joined(scores[name], "log_density"))))
     best_gp = next(name for name in order if name in METHODS)
-    winner = next(name for name in order if name != BASELINE)
+    winner = next(name for name in order if name != NO_INPUTS)
     rows, curves = [], {}
     for name, found in scores.items():
         curves[name] = reliability(found, truth, positive, repeats)
@@ -110,7 +108,7 @@ def summary(
             "seconds": float(np.median([s["seconds"] for s in found])),
             "converged": int(sum(s["converged"] for s in found)),
             "difference_to_winner": float(np.mean(means[name] - means[winner])),
-            **_gain(found, scores[BASELINE], repeats),
+            **_gain(found, scores[NO_INPUTS], repeats),
             "p_value": None if name == winner else corrected_t_test(means[name] - means[winner], folds),
             "warning": _warning(found),
         }
@@ -125,12 +123,12 @@ def summary(
 
 
 def joined(scores: Found, name: str) -> np.ndarray:
-    """One array of the entries of all folds."""
+    """Return the entries of all folds as one array."""
     return np.concatenate([np.asarray(s[name]) for s in scores])
 
 
 def probability_of(scores: Found, positive: str) -> np.ndarray:
-    """The probability of one class in every test row; 0 in folds that were trained without it."""
+    """Return the probability of one class per test row; 0 in folds whose training set lacks this class."""
     each = [
         np.asarray(s["proba"])[:, np.array(s["classes"]) == positive].sum(axis=1)  # one column, or none
         for s in scores
@@ -139,7 +137,7 @@ def probability_of(scores: Found, positive: str) -> np.ndarray:
 
 
 def _class_scores(found: Found, truth: np.ndarray, positive: str | None) -> dict[str, float]:
-    """Accuracy, AUC and Brier score; without a positive class, mean AUC of the classes and Σ over all of them."""
+    """Return accuracy, AUC and Brier score; without a positive class, the mean AUC and the summed Brier score."""
     labels = truth.astype(str)
     classes = [positive] if positive is not None else list(np.unique(labels))
     hits = [labels == c for c in classes]
@@ -160,10 +158,10 @@ def _class_scores(found: Found, truth: np.ndarray, positive: str | None) -> dict
 
 
 def _value_scores(found: Found, truth: np.ndarray, positive: str | None) -> dict[str, float | None]:
-    """Errors of the expected value, CRPS, and the share of rows inside the 90 % interval."""
+    """Return RMSE, mean absolute error, mean CRPS, and the coverage of the 90 % interval."""
     error, crps = joined(found, "prediction") - truth, joined(found, "crps")
-    # Both ends of the interval belong to it: P(Y ≤ y) reaches the lower level, P(Y < y) not the upper one.
-    inside = (joined(found, "up_to") >= 0.5 - _COVER / 2) & (joined(found, "below") < 0.5 + _COVER / 2)
+    # The interval is closed: y is inside if P(Y ≤ y) reaches the lower level and P(Y < y) is below the upper level.
+    inside = (joined(found, "up_to") >= 0.5 - INTERVAL_LEVEL / 2) & (joined(found, "below") < 0.5 + INTERVAL_LEVEL / 2)
     return {
         "rmse": float(np.sqrt(np.mean(error**2))),
         "mae": float(np.mean(np.abs(error))),
@@ -173,9 +171,9 @@ def _value_scores(found: Found, truth: np.ndarray, positive: str | None) -> dict
 
 
 def _share_below(found: Found, level: float) -> np.ndarray:
-    """Whether y is below its predicted quantile of this level, one number for each row.
+    """Return 1 per row if y is below its predicted quantile of this level, and 0 otherwise.
 
-    For counts, whose distribution function jumps, a row counts in part (Czado, Gneiting & Held 2009).
+    For discrete targets the value is a fraction where the distribution function jumps (Czado, Gneiting & Held 2009).
     """
     low, high = joined(found, "below"), joined(found, "up_to")
     if not np.any(high > low):
@@ -186,39 +184,41 @@ def _share_below(found: Found, level: float) -> np.ndarray:
 def reliability(
     found: Found, truth: np.ndarray, positive: str | None = None, repeats: float = 1.0
 ) -> dict[str, list[float]]:
-    """Classes: observed share per bin of predicted probability.  Values: share of rows below each predicted level.
+    """Return a calibration curve: observed share per bin of predicted probability, or of rows below each quantile.
 
-    Without a positive class the probability is that of the predicted class being right.  `error` is the standard error
-    of the observed share if the prediction were right, √(p (1 − p)/count); a row that was left out in every repeat
-    counts once.
+    Without a positive class the curve describes the probability of the predicted class.  `error` is the standard error
+    of the observed share under calibrated predictions, √(p (1 − p)/count); `count` is the number of distinct rows,
+    independent of the number of repeats.
     """
     if "proba" not in found[0]:
-        shares = [_share_below(found, level) for level in _LEVELS]
+        shares = [_share_below(found, level) for level in _QUANTILE_LEVELS]
         observed, count = [float(np.mean(s)) for s in shares], len(shares[0])
-        curve = {"predicted": _LEVELS, "observed": np.array(observed), "count": np.full(len(_LEVELS), count)}
+        counts = np.full(len(_QUANTILE_LEVELS), count)
+        curve = {"predicted": _QUANTILE_LEVELS, "observed": np.array(observed), "count": counts}
     else:
         if positive is not None:
             p, hit = probability_of(found, positive), truth.astype(str) == positive
         else:
             p = np.concatenate([np.max(s["proba"], axis=1) for s in found])
             hit = joined(found, "right")
-        curve = metrics.reliability(p, hit, _BINS)
+        curve = metrics.reliability(p, hit, CALIBRATION_BINS)
     curve["count"] = curve["count"] / repeats
     curve["error"] = np.sqrt(curve["predicted"] * (1 - curve["predicted"]) / curve["count"])
     return {k: v.tolist() for k, v in curve.items()}
 
 
 def _calibration_error(curve: Mapping[str, list[float]]) -> float:
+    """Return the mean absolute difference of observed and predicted shares, weighted by the number of rows."""
     gap = np.abs(np.subtract(curve["observed"], curve["predicted"]))
     return float(np.average(gap, weights=curve["count"]))
 
 
 def _gain(found: Found, base: Found, repeats: float) -> dict[str, float]:
-    """Mean gain in log density over ignoring the inputs, and its standard error over the rows.
+    """Return the mean gain in log density over ignoring the inputs, and its standard error over the rows.
 
-    Rows say more than folds here: with three folds no difference between folds is significant.
+    The standard error is taken over rows, not folds: with three folds, hardly any difference is significant.
     """
-    gap = np.clip(joined(found, "log_density") - joined(base, "log_density"), -_MOST_NATS, _MOST_NATS)
+    gap = np.clip(joined(found, "log_density") - joined(base, "log_density"), -MAX_GAIN_NATS, MAX_GAIN_NATS)
     return {"gain": float(np.mean(gap)), "gain_error": float(np.std(gap) / np.sqrt(len(gap) / repeats))}
 
 
@@ -227,22 +227,22 @@ def _lacks_evidence(found: Found) -> bool:
 
 
 def _warning(found: Found) -> str | None:
-    """What the fits warned of, in the words of the first, and in how many folds."""
+    """Return the first warning of the fits, and the number of folds with a warning; None without warnings."""
     warned = [s["warnings"][0] for s in found if s["warnings"]]
     return f"{warned[0]} (In {len(warned)} of {len(found)} folds.)" if warned else None
 
 
 def _outliers(found: Found, y: np.ndarray, tests: list[np.ndarray], most: int = 10) -> list[dict[str, Any]]:
-    """The rows that the best method expected least; `chance` is that of a value as extreme, or of the class."""
+    """Return the most surprising rows; `chance` is the probability of the class, or of a value at least as extreme."""
     index = np.concatenate(tests)
     density, prediction = joined(found, "log_density"), joined(found, "prediction")
     if "proba" in found[0]:
         chance = np.exp(density)
     else:
         chance = np.minimum(1.0, 2 * np.minimum(joined(found, "up_to"), 1 - joined(found, "below")))
-    order = np.lexsort([density, chance])  # the density of an expected count is small where the count is large
-    once = np.sort(np.unique(index[order], return_index=True)[1])  # a row once, however often it was left out
-    chosen = [i for i in order[once][:most] if chance[i] < _SURPRISING]
+    order = np.lexsort([density, chance])  # not by density alone, which is small for large counts
+    once = np.sort(np.unique(index[order], return_index=True)[1])  # each row once, with repeats too
+    chosen = [i for i in order[once][:most] if chance[i] < MAX_OUTLIER_PROBABILITY]
     return [
         {
             "index": int(index[i]), "target": _plain(y[index[i]]), "prediction": _plain(prediction[i]),

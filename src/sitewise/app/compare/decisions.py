@@ -1,11 +1,9 @@
-"""From probabilities to decisions: which rows to act on, at which threshold, at what cost.
+"""Decision thresholds by cost, and confusion matrices.
 
-Acting on a row of probability p costs one false alarm with probability 1 − p; not acting costs one miss with
-probability p.  If a miss costs as much as r false alarms, acting is the cheaper choice from
+Acting on a row of probability p causes a false alarm with probability 1 − p; not acting causes a miss with probability
+p.  If a miss costs as much as r false alarms and the probabilities are calibrated, acting is cheaper if
 
-    p > 1 / (1 + r),     that is, the threshold t is the right one for r = (1 − t)/t,
-
-as far as the probabilities are calibrated.
+    p > 1 / (1 + r),     that is, the threshold t is optimal for r = (1 − t)/t.
 """
 
 from __future__ import annotations
@@ -20,10 +18,11 @@ THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 def thresholds(probability: np.ndarray, hit: np.ndarray) -> list[dict[str, Any]]:
-    """What acting from each probability on would have done; all but `precision` are shares of the rows or of the hits.
+    """Return one dict per threshold: share of rows acted on, precision, recall (`found`), false alarms, misses, cost.
 
-    `saved` compares its cost at the ratio r that it is the right one for with the cheaper of two simple rules, act
-    always and never act: 0 is no better than that, 1 would be free of cost.
+    `acted_on`, `false_alarms` and `missed` are shares of all rows; `found` is a share of the positive rows.  `saved`
+    compares the cost at the ratio r for which the threshold is optimal with the cheaper of acting always and acting
+    never: 0 is no better, 1 means no cost at all.
     """
     found = []
     for t in THRESHOLDS:
@@ -40,14 +39,14 @@ def thresholds(probability: np.ndarray, hit: np.ndarray) -> list[dict[str, Any]]
 
 
 def confusion(predicted: np.ndarray, observed: np.ndarray, repeats: int = 1) -> dict[str, Any]:
-    """How many rows of each class (a row of counts) were taken for each other one, on average over the repeats."""
+    """Return the confusion matrix, observed classes by predicted classes, as numbers of rows averaged over repeats."""
     classes = np.unique(np.concatenate([predicted, observed]))
     counts = [[np.sum((observed == a) & (predicted == b)) / repeats for b in classes] for a in classes]
     return {"classes": classes.tolist(), "counts": counts}
 
 
 def decisions(scores: Found, observed: np.ndarray, positive: str | None, repeats: int) -> dict[str, Any]:
-    """For one class, what each threshold would have done; else who was taken for whom; nothing for values."""
+    """Return decision thresholds for a positive class, a confusion matrix for several classes, nothing for values."""
     if positive is not None:
         return {"thresholds": thresholds(probability_of(scores, positive), observed == positive)}
     if "proba" in scores[0]:

@@ -1,4 +1,4 @@
-"""Distributions of SciPy around predicted means, for contestants that have no distribution of their own."""
+"""Predictive distributions of SciPy around predicted means, for models that predict a number only."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sitewise.estimators.side_information import Side, ends
 
 
 def side_law(y: np.ndarray, side: Side, side_test: Side, support: str) -> tuple[Any, bool]:
-    """A distribution of SciPy for the test rows, from one rate, share or value for all; and whether y is whole.
+    """Return a distribution of the test rows from one rate, share or mean of all rows, and whether it is discrete.
 
-    exposure   counts of mean rate · exposure: Poisson, or negative binomial if they scatter more, by moments
+    exposure   counts of mean rate · exposure: Poisson, or negative binomial if overdispersed, by moments
     trials     binomial with the share of all successes
-    noise      Gaussian with the spread that the error bars leave to the values, plus the row's own
-    bounds     Gaussian with mean and deviation of the targets as they are; exponential for lifetimes, with the total
-               time over the number of ends seen as mean
+    noise      Gaussian; variance of the targets beyond the known noise, plus the known noise of the row
+    bounds     Gaussian with mean and standard deviation of the targets, censoring ignored; for lifetimes exponential
+               with the mean (total time) / (number of observed events)
     """
     if "exposure" in side:
         rate = np.sum(y) / np.sum(side["exposure"])
@@ -35,13 +35,16 @@ def side_law(y: np.ndarray, side: Side, side_test: Side, support: str) -> tuple[
 
 
 def counts_law(y: np.ndarray, expected: np.ndarray, mean: np.ndarray) -> Any:
-    """Poisson with these means, or negative binomial, Var y = μ + μ²/shape, if y scatters more about `expected`."""
+    """Return a Poisson distribution with these means, or negative binomial (Var y = μ + μ²/shape) if overdispersed.
+
+    Overdispersion is estimated from the training targets y and their predictions `expected`.
+    """
     mean = np.maximum(mean, 1e-12)
     excess = float(np.sum((y - expected) ** 2 - expected) / np.sum(expected**2)) if np.any(y) else 0.0
     return stats.nbinom(1 / excess, 1 / (1 + excess * mean)) if excess > 1e-6 else stats.poisson(mean)
 
 
 def noisy_law(residual: np.ndarray, noise: np.ndarray, mean: np.ndarray, side_test: Side) -> Any:
-    """Gaussian with these means: the variance that the error bars leave to the residuals, plus that of each row."""
+    """Return Gaussians with these means; variance of the residuals beyond the known noise, plus the noise per row."""
     rest = max(float(np.mean(residual**2) - np.mean(noise**2)), 0.0)
     return stats.norm(mean, np.sqrt(rest + side_test["noise"] ** 2))

@@ -1,15 +1,16 @@
-"""The score of one contestant on one fold: plain numbers and lists, one entry for each test row, kept in a file.
+"""Score one model on one fold: log density, class probabilities, distribution function and CRPS per test row.
 
-    classes   log_density, proba (a row for each test row, a column for each class), prediction, right
+A score is plain data, kept in a file:
+
+    classes   log_density, proba (shape: test rows × classes), prediction, right
     values    log_density, prediction, below = P(Y < y), up_to = P(Y ≤ y), crps
 
 The continuous ranked probability score is the mean pinball loss over all quantiles, taken here over `LEVELS`:
 
     crps = 2 ∫ ρ_τ(y − q(τ)) dτ,    ρ_τ(r) = r (τ − [r < 0]).
 
-It has the unit of y, and for a prediction without spread it is the absolute error.  Successes of up to `_FEW_TRIALS`
-trials have it as the sum Σ_k (P(Y ≤ k) − [y ≤ k])², k < n, as their quantiles take long.  A row whose value is known to
-lie beyond a bound has none.
+It has the unit of y and equals the absolute error for a point prediction.  For up to `MAX_TRIALS_SUMMED` trials it is
+the sum Σ_k (P(Y ≤ k) − [y ≤ k])², k < n, because binomial quantiles are slow.  Censored rows have no CRPS.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ from sitewise.methods import METHODS
 
 Score = dict[str, Any]
 LEVELS = (np.arange(16) + 0.5) / 16
-_FEW_TRIALS = 64
+MAX_TRIALS_SUMMED = 64
 _WITHOUT_EVIDENCE: Score = {"evidence": None, "converged": True, "warnings": []}
 
 
 def own_evidence(model: GPBase) -> float | None:
-    """The evidence that the model learned from, in nats.
+    """Return the evidence that the fit maximised, in nats, or None.
 
-    None for mcmc, which has none, and for the hybrid of joint classes, whose sites are not those it learned from.
+    mcmc maximises no evidence; the hybrid of joint classes has other sites after learning than during learning.
     """
     structure = model.models_[0][0].prior.structure
     name = METHODS[model.method].objective_on(structure)
@@ -55,7 +56,7 @@ def score(
     side: Side | None = None,
     side_test: Side | None = None,
 ) -> Score:
-    """Fit an estimator on (X, y) and predict (X_test, y_test)."""
+    """Fit an estimator on (X, y) and score its predictions of (X_test, y_test)."""
     side, side_test = side or {}, side_test or {}
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
@@ -84,10 +85,10 @@ def score(
     return {**found, **_of_values(density, model.predict(X_test, **known), below, up_to, crps, y_test, side_test)}
 
 
-def baseline(
+def score_without_inputs(
     likelihood: str, y: np.ndarray, y_test: np.ndarray, side: Side | None = None, side_test: Side | None = None
 ) -> Score:
-    """The score of predictions from the training targets alone: class shares, or one distribution for all rows."""
+    """Score predictions that ignore the inputs: class frequencies, or the same distribution for all rows."""
     kind = BY_NAME[likelihood]
     if kind.support in ("classes", "ranks"):
         classes, counts = np.unique(y, return_counts=True)
@@ -99,12 +100,12 @@ def baseline(
 
 
 def without_evidence(found: Score, seconds: float = 0.0) -> Score:
-    """The score of a contestant that is not a Gaussian process."""
+    """Complete the score of a model that is not a Gaussian process and has no evidence."""
     return {**_WITHOUT_EVIDENCE, "seconds": seconds, **found}
 
 
 def of_classes(proba: np.ndarray, classes: np.ndarray, y: np.ndarray) -> Score:
-    """The score of class probabilities; a class of y that is not among `classes` has probability 0."""
+    """Score class probabilities; a class of y that is not in `classes` has probability 0."""
     best = np.argmax(proba, axis=1)
     place = np.argmax(classes[None] == y[:, None], axis=1)
     known = classes[place] == y
@@ -117,7 +118,7 @@ def of_classes(proba: np.ndarray, classes: np.ndarray, y: np.ndarray) -> Score:
 
 
 def of_law(law: Any, whole: bool, y: np.ndarray, side: Side | None = None) -> Score:
-    """The score of a distribution of SciPy, one for all rows or one for each; `whole` says that y is a whole number."""
+    """Score a distribution of SciPy, common to all rows or one per row; `whole` means that y is discrete."""
     side = side or {}
     support = "counts" if whole else "amounts" if isinstance(law, AmountsLaw) else "real"
     below, up_to = _limits(law.cdf, support, y, side)
@@ -138,6 +139,7 @@ def _of_values(
     density: np.ndarray, mean: np.ndarray, below: np.ndarray, up_to: np.ndarray, crps: np.ndarray, y: np.ndarray,
     side: Side,
 ) -> Score:  # fmt: skip
+    """Return the score of predictive distributions; censored rows have no CRPS."""
     return {
         **_listed(density),
         "prediction": within_bounds(mean, y, side).tolist(),
@@ -150,7 +152,7 @@ def _of_values(
 def _limits(
     cdf: Callable[[np.ndarray], np.ndarray], support: str, y: np.ndarray, side: Side
 ) -> tuple[np.ndarray, np.ndarray]:
-    """P(Y < y) and P(Y ≤ y); of a censored row the probabilities of its two ends."""
+    """Return P(Y < y) and P(Y ≤ y); for a censored row, the distribution function at both ends of its interval."""
     if support in ("counts", "ranks"):
         return cdf(y - 1) * (y > 0), cdf(y)
     low, high = ends(y, side)
@@ -162,15 +164,17 @@ def _limits(
 
 
 def _pinball(y: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+    """Return the CRPS per row as twice the mean pinball loss over `LEVELS`."""
     gap = y[:, None] - quantiles
     return 2 * np.mean(gap * (LEVELS - (gap < 0)), axis=1)
 
 
 def _few_trials(side: Side) -> bool:
-    return "trials" in side and np.max(side["trials"]) <= _FEW_TRIALS
+    return "trials" in side and np.max(side["trials"]) <= MAX_TRIALS_SUMMED
 
 
 def _sum_of_squares(cdf: Callable[[int], np.ndarray], y: np.ndarray, side: Side) -> np.ndarray:
+    """Return the CRPS per row of successes in few trials: Σ_k (P(Y ≤ k) − [y ≤ k])²."""
     found = np.zeros(len(y))
     for k in range(int(np.max(side["trials"]))):
         found += (k < side["trials"]) * (cdf(k) - (y <= k)) ** 2

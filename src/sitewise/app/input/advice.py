@@ -1,4 +1,4 @@
-"""The settings that solve a table's problems as options, and as one command line that can be pasted."""
+"""Write the settings that solve a table's problems as command-line options and as a complete command to paste."""
 
 from __future__ import annotations
 
@@ -10,28 +10,31 @@ import typer
 
 from sitewise.tables.problems import Settings
 
-_SPECIAL = {("dayfirst", False): "--monthfirst"}
-_OF_COLUMNS = ("drop", "use")
+_FLAG_OF_VALUE = {("dayfirst", False): "--monthfirst"}
+_COLUMN_LISTS = ("drop", "use")
 
 
 def _words(name: str, value: Any, flag: str = "") -> list[str]:
-    """One setting as words of a command line; columns are joined by commas where none is in a name."""
+    """Return one setting as words of a command line; column names without a comma are joined by commas."""
     flag = flag or f"--{name.replace('_', '-')}"
     if isinstance(value, bool):
-        return [_SPECIAL.get((name, value), flag)]
+        return [_FLAG_OF_VALUE.get((name, value), flag)]
     values = value if isinstance(value, list) else [value]
-    if name in _OF_COLUMNS and not any("," in v for v in values):
+    if name in _COLUMN_LISTS and not any("," in v for v in values):
         values = [",".join(values)]
     return [word for v in map(str, values) for word in ([f"{flag}={v}"] if v.startswith("-") else [flag, v])]
 
 
 def spell(settings: Settings) -> str:
-    """Settings as options, for a sentence."""
+    """Return settings as command-line options, for a sentence."""
     return shlex.join(word for name, value in settings.items() for word in _words(name, value))
 
 
 def command_line(context: typer.Context) -> Callable[[Settings], str]:
-    """What was typed, with further settings: those of several values are added to what was given, others replace it."""
+    """Return a function that repeats the typed command with further settings.
+
+    A setting with several values is added to the given values; a setting with a single value replaces the given value.
+    """
 
     def ready(settings: Settings) -> str:
         words = ["sitewise", str(context.info_name)]

@@ -1,4 +1,4 @@
-"""The first step of fit, compare and surface: a file becomes numbers, with notes, or the command stops."""
+"""Load and encode a table for the commands fit, compare and surface, or stop with a list of problems."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sitewise.app.process import note
 from sitewise.errors import UserError
 from sitewise.tables import Problem, Table, explain
 
-# Above this the user has to choose: the time of an exact fit grows with the cube of the rows.
+# With more rows the user has to choose a method: the time of an exact fit grows with the cube of the number of rows.
 EXACT_ROWS = 2000
 
 
 class Loaded(NamedTuple):
-    """A table and its encoding, learned from all rows; cross-validation learns it again on the rows of each fold."""
+    """A table and its encoding, learned from all rows; cross-validation learns the encoding per fold again."""
 
     table: Table
     encoding: Encoding
@@ -41,11 +41,11 @@ class Loaded(NamedTuple):
 
     @property
     def side(self) -> dict[str, np.ndarray]:
-        """Side information of the rows, by the estimator's keywords."""
+        """Side information per row, by the estimator's keywords."""
         return side_columns.values(self.table, self.encoding.side)
 
     def facts(self) -> dict[str, Any]:
-        """The description of the data for reports."""
+        """Return the description of the data for reports."""
         y = self.y
         return {
             "file": self.table.name,
@@ -59,7 +59,7 @@ class Loaded(NamedTuple):
         }
 
     def digest(self) -> str:
-        """A text that changes when any number that enters a fit changes."""
+        """Return a hash of all values that enter a fit."""
         content = hashlib.sha256(np.ascontiguousarray(self.X).tobytes())
         content.update("\n".join(map(str, self.y)).encode())
         for name, column in self.side.items():
@@ -86,10 +86,10 @@ def load(
     groups: str | None = None,
     context: typer.Context | None = None,
 ) -> Loaded:
-    """Read the file, choose rows, and describe the columns; notes are printed.
+    """Read the file, select rows, encode the columns, and print notes.
 
-    All problems of the table are raised together, with a command line that solves them, made from the `context`.
-    `inducing` is the requested number of inducing inputs, or False where the command takes none.
+    One error lists all problems of the table, with a command line that solves them, made from the `context`.
+    `inducing` is the requested number of inducing inputs, or False if the command has no such option.
     """
     if any(target in (item, *map(str.strip, item.split(","))) for item in drop or ()):
         raise UserError(f"column {target!r} is the target and cannot be dropped.")
@@ -113,11 +113,11 @@ def load(
     )
     rows = table.rows
     if max_rows is None and not inducing and rows > EXACT_ROWS:
-        sparse = () if inducing is False else (({"inducing": "auto"}, "to summarise all rows by some points"),)
+        sparse = () if inducing is False else (({"inducing": "auto"}, "to fit a sparse approximation to all rows"),)
         problems.append(Problem(
-            f"{table.name} has {rows} rows, and the time of an exact fit grows with their cube",
-            (*sparse, ({"max_rows": EXACT_ROWS}, f"to use {EXACT_ROWS} of them chosen at random"),
-             ({"max_rows": rows}, "to use all and wait")),
+            f"{table.name} has {rows} rows, and the time of an exact fit grows with the cube of the number of rows",
+            (*sparse, ({"max_rows": EXACT_ROWS}, f"to use {EXACT_ROWS} random rows"),
+             ({"max_rows": rows}, "to fit all rows exactly and wait")),
         ))  # fmt: skip
     if max_rows is not None and max_rows < rows:
         chosen = np.sort(np.random.default_rng(seed).permutation(rows)[:max_rows])
@@ -125,7 +125,7 @@ def load(
         encoding = encoding.learn(table)
         notes.append(f"{max_rows} of {rows} rows were chosen at random (--seed {seed}).")
     loaded = Loaded(table, encoding, notes + found)
-    _ = loaded.side  # numbers that cannot be used are reported before any work
+    _ = loaded.side  # report invalid side information before any fit
     for sentence in loaded.notes:
         note(sentence)
     if problems:
@@ -142,7 +142,7 @@ def load_new(
     dayfirst: bool | None = None,
     context: typer.Context | None = None,
 ) -> Table:
-    """A table that a saved model is used on, read as the model's own table was; notes are printed."""
+    """Read a table for a saved model, in the same way as its training table, and print notes."""
     codes = (*encoding.recipe.missing, *(missing or ()))
     table = read_table(path, decimal=decimal, dayfirst=dayfirst, missing=codes, known=encoding.readings)
     for sentence in table.notes:
@@ -156,7 +156,7 @@ def load_new(
 
 
 def load_model(path: Path) -> Any:
-    """A model that `sitewise fit` has written, or a pipeline with a `TableEncoder` that was saved from Python."""
+    """Load a model written by `sitewise fit`, or a pipeline with a `TableEncoder` saved from Python."""
     if not path.exists():
         raise UserError(f"there is no file {path}.")
     if path.is_dir():
@@ -168,7 +168,7 @@ def load_model(path: Path) -> Any:
         found.table_ = Encoding("", kind, encoder.recipe_).to_plain()  # the name of the target is not known
     if not hasattr(found, "table_"):
         raise UserError(
-            f"{path} was saved from Python and does not say how a table becomes its inputs; use sitewise.load there, "
+            f"{path} was saved from Python without the encoding of its table; load it in Python with sitewise.load, "
             "save a pipeline with sitewise.TableEncoder, or fit it with `sitewise fit`."
         )
     return found

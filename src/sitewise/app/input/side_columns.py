@@ -1,4 +1,4 @@
-"""Columns of a table that are neither inputs nor the target: exposure, trials, bounds and error bars of the rows."""
+"""Columns with side information per row: exposure, trials, censoring bounds, events and known noise."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from sitewise.likelihoods import BY_NAME
 from sitewise.tables import Table
 from sitewise.tables.columns import Number
 
-_MEANS = {
-    "exposure": "the exposure of each row (time observed, area, people at risk): counts are exposure times rate",
-    "trials": "the number of trials of each row, of which the target succeeded",
-    "lower": "a lower bound of each row: a target at or below it means somewhere below; an empty cell is no bound",
-    "upper": "an upper bound of each row: a target at or above it means somewhere above; an empty cell is no bound",
-    "event": "1 where the end was seen at the target, and 0 where it was still to come",
-    "until": "the end of the span in which the value lies, which begins at the target; an empty cell is no end",
-    "noise": "the standard deviation of the error of each row's target",
+_MEANING = {
+    "exposure": "the exposure per row: counts are exposure (time observed, area, people at risk) times rate",
+    "trials": "the number of trials per row, of which the target is the number of successes",
+    "lower": "a lower limit per row: a target at or below the limit is left-censored; an empty cell means no limit",
+    "upper": "an upper limit per row: a target at or above the limit is right-censored; an empty cell means no limit",
+    "event": "1 where the event was observed at the target time, 0 where the time is right-censored",
+    "until": "the end of the interval that contains the value; the target is its start; an empty cell means no end",
+    "noise": "the standard deviation of the measurement error per row",
 }
-_BOUNDS = {"lower": -np.inf, "upper": np.inf, "until": np.inf}
+_NO_BOUND = {"lower": -np.inf, "upper": np.inf, "until": np.inf}
 
 
 def _option(name: str) -> typer.models.OptionInfo:
+    """Return the command-line option that names the column of this side information."""
     takers = ", ".join(kind.name for kind in BY_NAME.values() if name in kind.keywords)
     return typer.Option(
-        f"--{name}", metavar="COLUMN", help=f"For {takers}: column with {_MEANS[name]}.", show_default=False
+        f"--{name}", metavar="COLUMN", help=f"For {takers}: column with {_MEANING[name]}.", show_default=False
     )
 
 
@@ -44,14 +45,14 @@ Noise = Annotated[str | None, _option("noise")]
 Order = Annotated[
     str | None,
     typer.Option(
-        "--order", metavar="LABELS", help="For ordinal: the labels from lowest to highest, with commas between.",
+        "--order", metavar="LABELS", help="For ordinal: the labels from lowest to highest, separated by commas.",
         show_default=False,
     ),
 ]  # fmt: skip
 
 
 def likelihood_for(likelihood: str, side: Mapping[str, str], order: str | None) -> str:
-    """The likelihood that the options ask for: what side information is for, if auto; else that it takes it."""
+    """Return the likelihood, for "auto" the usual choice; raise if it does not take the side information."""
     if order is not None and likelihood not in ("auto", "ordinal"):
         raise UserError(f"--order is for ordered labels; say --likelihood ordinal instead of {likelihood}.")
     if likelihood == "auto":
@@ -70,7 +71,7 @@ def likelihood_for(likelihood: str, side: Mapping[str, str], order: str | None) 
 
 
 def settings(table: Table, encoding: Encoding, order: str | None) -> dict[str, Any]:
-    """Settings of the estimator that follow from the labels; raises where a column is needed that was not named."""
+    """Return the estimator's setting `order` for ordinal targets; raise if a required column was not named."""
     _check_complete(encoding.likelihood, encoding.side)
     if BY_NAME[encoding.likelihood].support != "ranks":
         return {}
@@ -78,6 +79,7 @@ def settings(table: Table, encoding: Encoding, order: str | None) -> dict[str, A
 
 
 def _check_complete(likelihood: str, side: Mapping[str, str]) -> None:
+    """Raise if the likelihood requires side information and none was given."""
     kind = BY_NAME[likelihood]
     always = isinstance(kind.columns, tuple) and len(kind.columns) > 1  # else its columns depend on the options
     if always and not side:
@@ -85,12 +87,12 @@ def _check_complete(likelihood: str, side: Mapping[str, str]) -> None:
 
 
 def values(table: Table, side: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """The numbers of these columns, by the estimator's keywords."""
+    """Return the side information of these columns, by the estimator's keywords."""
     return {name: _numbers(table, name, column) for name, column in side.items()}
 
 
 def known(table: Table, side: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """Those that a prediction needs: bounds say nothing about a new value."""
+    """Return the side information that a prediction needs: all except censoring bounds."""
     found = {}
     for name, column in side.items():
         if name in CENSORING:
@@ -98,7 +100,7 @@ def known(table: Table, side: Mapping[str, str]) -> dict[str, np.ndarray]:
         if column not in table.columns:
             plain = "; 1 in every row gives rates or shares" if name != "noise" else ""
             raise UserError(
-                f"{table.name} lacks the column {column!r}, which holds {_MEANS[name].split(':')[0].split(',')[0]} "
+                f"{table.name} lacks the column {column!r}, which holds {_MEANING[name].split(':')[0].split(',')[0]} "
                 f"(--{name} of `sitewise fit`); add it{plain}."
             )
         found[name] = _numbers(table, name, column)
@@ -106,6 +108,7 @@ def known(table: Table, side: Mapping[str, str]) -> dict[str, np.ndarray]:
 
 
 def _numbers(table: Table, name: str, column: str) -> np.ndarray:
+    """Return a column of side information as numbers; raise if a cell is not a number."""
     numbers, absent = table.numbers(column), table.missing(column)
     if numbers is None:
         odd = Number(column).odd([str(t) for t in table.text(column) if t is not None])[0]
@@ -113,8 +116,8 @@ def _numbers(table: Table, name: str, column: str) -> np.ndarray:
         raise UserError(
             f"column {column!r} of {table.name} (--{name}) must hold numbers, but has {odd!r} in row {row}; correct it."
         )
-    if name in _BOUNDS:
-        return np.where(absent, _BOUNDS[name], numbers)
+    if name in _NO_BOUND:
+        return np.where(absent, _NO_BOUND[name], numbers)
     if np.any(absent):
         raise UserError(
             f"column {column!r} (--{name}) is empty in row {int(table.lines[np.argmax(absent)])} of {table.name}; fill "
@@ -124,14 +127,14 @@ def _numbers(table: Table, name: str, column: str) -> np.ndarray:
 
 
 def labels_in_order(table: Table, target: str, order: str | None) -> list[str]:
-    """The labels of the target from the lowest to the highest: as given, or numbers by their size."""
+    """Return the labels of the target from lowest to highest: in the given order, or numbers sorted."""
     found = sorted({str(v) for v in table.text(target) if v is not None})
     if order is None:
         if table.numbers(target) is None:
             shown = ",".join(found[:6])
             raise UserError(
-                f"the target {target!r} holds texts, which have no order of their own: say --order {shown!r}, from the "
-                "lowest to the highest."
+                f"the target {target!r} holds categories without a known order: say --order {shown!r}, from the lowest "
+                "to the highest."
             )
         return sorted(found, key=float)
     wanted = [label.strip() for label in order.split(",") if label.strip()]
@@ -145,10 +148,10 @@ def labels_in_order(table: Table, target: str, order: str | None) -> list[str]:
 
 
 def named(**columns: str | None) -> dict[str, str]:
-    """The columns that were named, by keyword."""
+    """Return the columns that were named, by keyword."""
     return {name: column for name, column in columns.items() if column is not None}
 
 
 def kept(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
-    """Columns that go into the output as they are in the table."""
+    """Return columns as strings, to copy them from the table into the output."""
     return {name: ["" if v is None else str(v) for v in table.text(name)] for name in names}

@@ -1,7 +1,7 @@
-"""Tables from files: CSV in the dialects that other tools write, and Parquet.
+"""Read a table from a CSV or Parquet file; separator, encoding, header and decimal mark are detected.
 
-The dialect is detected from the file.  Lines above the header and below the last row are skipped, with a note; what
-can be read in two ways is left open, as a problem of the table.
+Lines above the header and below the last row are skipped, with a note.  A column that can be parsed in two ways becomes
+a problem of the table.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from sitewise.tables.table import MISSING
 
 _SEPARATORS = ",;\t|"
 _BOMS = (("utf-8-sig", codecs.BOM_UTF8), ("utf-16", codecs.BOM_UTF16_LE), ("utf-16", codecs.BOM_UTF16_BE))
-_CELL = 100  # bytes of memory for an entry of a table while it is read
-_SAMPLE = 50  # lines that decide how columns are separated
+BYTES_PER_CELL = 100  # memory for one cell of a table during reading
+SEPARATOR_SAMPLE_LINES = 50  # lines from which the separator is detected
 
 
 def read_table(
@@ -37,9 +37,9 @@ def read_table(
     drop: Sequence[str] = (),
     known: Mapping[str, Reading] | None = None,
 ) -> Table:
-    """The table in a file; `missing` are further texts that stand for a missing value, `drop` columns to leave out.
+    """Read a table; `missing` lists additional codes for a missing value, `drop` lists columns to leave out.
 
-    `known` are the readings of a model's columns, for a table that the model is used on.
+    `known` holds the readings of a model's columns, for a table that is predicted by this model.
     """
     if decimal not in (None, ".", ","):
         raise UserError(f"--decimal must be '.' or ',', got {decimal!r}.")
@@ -56,7 +56,7 @@ def read_table(
 
 
 def _csv(path: Path, missing: Sequence[str]) -> tuple[Table, str | None]:
-    """The table, all text, and the decimal mark that goes with its separator."""
+    """Return the table, with strings in all columns, and the decimal mark that its separator suggests."""
     text, notes = _decode(path)
     separator = _separator(path, text)
     try:
@@ -76,6 +76,7 @@ def _csv(path: Path, missing: Sequence[str]) -> tuple[Table, str | None]:
 
 
 def _decode(path: Path) -> tuple[str, list[str]]:
+    """Return the content of a text file and notes on its encoding."""
     content = path.read_bytes()
     encoding = next((name for name, bom in _BOMS if content.startswith(bom)), "utf-8")
     try:
@@ -90,8 +91,9 @@ def _decode(path: Path) -> tuple[str, list[str]]:
 
 
 def _separator(path: Path, text: str) -> str:
-    """The separator that cuts most lines into the same number of fields; of several, the one with most fields."""
-    lines = [line for line in text.splitlines()[: 2 * _SAMPLE] if line.strip()][:_SAMPLE]
+    """Return the separator that splits most lines into the same number of fields; ties go to the most fields."""
+    sample = text.splitlines()[: 2 * SEPARATOR_SAMPLE_LINES]
+    lines = [line for line in sample if line.strip()][:SEPARATOR_SAMPLE_LINES]
     best, most = "", (0, 1)
     for separator in _SEPARATORS:
         widths = [len(record) for record in csv.reader(lines[:-1] or lines, delimiter=separator)]
@@ -100,12 +102,12 @@ def _separator(path: Path, text: str) -> str:
             best, most = separator, (count, width)
     if best:
         return best
-    # The lines have different lengths, or all one field: the header decides, and `_header` names a wrong line.
+    # The lines differ in their number of fields, or all have one field: the header decides; `_header` reports errors.
     return max(_SEPARATORS, key=lambda separator: len(next(csv.reader(lines, delimiter=separator))))
 
 
 def _records(text: str, separator: str) -> list[list[str]]:
-    """The lines as fields, without blank ones; among the rows of a single column a blank line is a missing value."""
+    """Return the fields per line, without blank lines; in a table of one column a blank line is a missing value."""
     records = list(csv.reader(io.StringIO(text), delimiter=separator))
     full = [k for k, record in enumerate(records) if any(c.strip() for c in record)]
     if all(len(records[k]) == 1 for k in full):
@@ -114,18 +116,18 @@ def _records(text: str, separator: str) -> list[list[str]]:
 
 
 def _without_titles(records: list[list[str]], notes: list[str]) -> list[list[str]]:
-    """The records from the header to the last row: titles above and remarks below have other numbers of fields.
+    """Return the records from the header to the last row, without titles above and remarks below the table.
 
-    Spreadsheets pad such lines, so one that has a single entry counts too where the table has more than two columns.
-    A first line that is longer than the rows, or shorter by the name of an index, is the header all the same if the
-    next one holds values.
+    Titles and remarks differ from the rows in the number of fields.  Spreadsheets pad them with empty fields; in a
+    table of more than two columns, a line with a single entry is therefore a title too.  A first line with more fields
+    than the rows, or with one field fewer (an unnamed index), is the header if the next line holds values.
     """
     width = collections.Counter(map(len, records)).most_common(1)[0][0]
 
-    def beside(record: list[str]) -> bool:
+    def is_title(record: list[str]) -> bool:
         return len(record) != width or (width > 2 and sum(bool(c.strip()) for c in record) == 1)
 
-    first = next((k for k, record in enumerate(records) if not beside(record)), 0)
+    first = next((k for k, record in enumerate(records) if not is_title(record)), 0)
     values = _values(records[first])
     uneven = len(records[0]) > width or (len(records[0]) == width - 1 and all(c.strip() for c in records[0]))
     if width == 1 or len(values) == width or (uneven and values):
@@ -150,13 +152,13 @@ def _shown(record: list[str]) -> str:
 
 
 def _values(record: list[str]) -> list[str]:
-    """The cells that are numbers or dates, which names of columns seldom are."""
+    """Return the cells that are numbers or dates and therefore hardly column names."""
     read = (*((parse_number, mark) for mark in ".,"), *((parse_date, order) for order in ORDERS))
     return [c for c in record if any(parse(c.strip(), way) is not None for parse, way in read)]
 
 
 def _header(path: Path, records: list[list[str]], notes: list[str]) -> tuple[list[str], list[list[str]]]:
-    """The names of the columns, each once, and the rows."""
+    """Return the column names, made unique, and the rows."""
     header, body = [name.strip() for name in records[0]], records[1:]
     if not body:
         raise UserError(f"{path} has column names but no rows.")
@@ -174,7 +176,7 @@ def _header(path: Path, records: list[list[str]], notes: list[str]) -> tuple[lis
     for number, record in enumerate(body, 1):
         if len(record) != len(header):
             raise UserError(
-                f"{path}: row {number} has {len(record)} fields where the header names {len(header)} columns; "
+                f"{path}: row {number} has {len(record)} fields, but the header names {len(header)} columns; "
                 "correct that row, or quote fields that contain the separator."
             )
     names: list[str] = []
@@ -182,12 +184,13 @@ def _header(path: Path, records: list[list[str]], notes: list[str]) -> tuple[lis
         shown = name or f"unnamed {place}"
         if shown in names:
             shown = next(f"{shown} ({k})" for k in range(2, len(header) + 2) if f"{shown} ({k})" not in header + names)
-            notes.append(f"more than one column is named {name!r}; the one at place {place} is called {shown!r} here.")
+            notes.append(f"several columns are named {name!r}; column {place} of the file is called {shown!r} here.")
         names.append(shown)
     return names, body
 
 
 def _parquet(path: Path, missing: Sequence[str]) -> Table:
+    """Read a Parquet file, if its size fits into the memory budget."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -197,10 +200,10 @@ def _parquet(path: Path, missing: Sequence[str]) -> Table:
         announced = pyarrow.parquet.read_metadata(path)
         cells = announced.num_rows * announced.num_columns
         size = sum(announced.row_group(i).total_byte_size for i in range(announced.num_row_groups))
-        if _CELL * cells > budget() or size > budget():
+        if BYTES_PER_CELL * cells > budget() or size > budget():
             raise UserError(
-                f"{path} unpacks to {announced.num_rows} rows of {announced.num_columns} columns, which do not fit "
-                f"into the {budget() / 1e9:.3g} GB that may be used; save fewer rows, or raise SITEWISE_MEMORY."
+                f"{path} has {announced.num_rows} rows of {announced.num_columns} columns, which do not fit into the "
+                f"memory limit of {budget() / 1e9:.3g} GB; save fewer rows, or raise SITEWISE_MEMORY."
             )
         found = pyarrow.parquet.read_table(path)
     except (pyarrow.ArrowException, OSError) as problem:

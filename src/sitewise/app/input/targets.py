@@ -1,6 +1,6 @@
-"""The target of a table beside its inputs, and new tables in the same way.
+"""Encode the target and the input columns of a table, and choose the likelihood for "auto".
 
-The result is plain data, kept in the model file (`table_`), so that `sitewise predict` does what `sitewise fit` did.
+The encoding is plain data in the model file (`table_`): `sitewise predict` encodes tables like `sitewise fit`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from sitewise.tables.columns import Column, Group
 from sitewise.tables.problems import Settings
 
 CLASS_LIKELIHOODS = tuple(name for name, kind in BY_NAME.items() if kind.support in ("classes", "ranks"))
-AUTO_CLASSES, AUTO_VALUES = "probit", "gaussian"  # what the likelihood auto stands for
-_MOST_CLASSES = 20
-_FEW_VALUES = 10
-_SOME_ZEROS = 0.05  # share of the rows of a target that is otherwise positive
-_SKEWED = 1.25  # mean of a positive target, in medians, above which it has a long tail
+AUTO_CLASSES, AUTO_VALUES = "probit", "gaussian"  # likelihoods that "auto" chooses
+MAX_CLASSES = 20
+MAX_AMBIGUOUS_VALUES = 10  # up to this number of distinct whole numbers the target may be classes, ratings or counts
+MIN_ZERO_SHARE = 0.05  # share of zero rows from which a non-negative target suggests a likelihood for amounts
+MIN_MEAN_OVER_MEDIAN = 1.25  # ratio from which a positive target has a long tail
 
 
 @dataclasses.dataclass(frozen=True)
 class Encoding:
-    """How a table becomes inputs and targets; `reading` is how the texts of the target are read.
+    """The encoding of a table as inputs and targets; `reading` describes how the target is parsed.
 
     `side` names the columns of side information by the estimator's keywords: {"exposure": "months"}.
     """
@@ -51,7 +51,7 @@ class Encoding:
 
     @property
     def readings(self) -> dict[str, Reading]:
-        """How the columns of a later table are read; a target of classes is left as it is written."""
+        """How the columns of a later table are parsed; class labels are not parsed."""
         numbers = self.reading.kind == "number"
         side = dict.fromkeys(self.side.values(), Reading("number"))
         return {**self.recipe.readings, **side, **({self.target: self.reading} if numbers else {})}
@@ -62,26 +62,26 @@ class Encoding:
 
     @property
     def groups(self) -> list[int]:
-        """The numbers of the features that name groups of rows."""
+        """The indices of the features that name groups of rows."""
         places = [column for column in self.columns for _ in column.features]
         return [k for k, column in enumerate(places) if isinstance(column, Group)]
 
     def learn(self, table: Table) -> Encoding:
-        """The same columns, filled and scaled by these rows."""
+        """Return the same columns with fill values and scales learned from these rows."""
         return dataclasses.replace(self, recipe=self.recipe.learn(table))
 
     def inputs(self, table: Table) -> np.ndarray:
-        """The inputs of a model, one row for each row of the table."""
+        """Return the inputs of a model, shape (rows, features)."""
         if problems := self.recipe.problems(table):
             raise explain(problems, spell, None, offered=())
         return self.recipe.inputs(table)
 
     def unknown_levels(self, table: Table) -> list[str]:
-        """Notes on texts that did not occur when the model was fitted."""
+        """Return notes on categories and groups that do not occur in the training table."""
         return self.recipe.unknown_levels(table)
 
     def targets(self, table: Table) -> np.ndarray:
-        """The target column: text for classes, numbers otherwise."""
+        """Return the target column: strings for classes, numbers otherwise."""
         if problems := _target_problems(table, self.target, self.likelihood):
             raise explain(problems, spell, None, offered=())
         if self.classifies:
@@ -89,14 +89,14 @@ class Encoding:
         return table.column(self.target)
 
     def to_plain(self) -> dict[str, Any]:
-        """The same as numbers, text, lists and maps, which a model file can hold."""
+        """Return the encoding as numbers, strings, lists and dicts, for a model file."""
         reading = dataclasses.asdict(self.reading)
         own = {"target": self.target, "likelihood": self.likelihood, "reading": reading, "side": dict(self.side)}
         return {**own, **self.recipe.to_plain()}
 
     @staticmethod
     def from_plain(plain: Any) -> Encoding:
-        """The encoding that `to_plain` described; files of version 0.1 do not tell how the target was read."""
+        """Restore an encoding from `to_plain`; files of version 0.1 have no reading of the target."""
         recipe = Recipe.from_plain(plain)
         try:
             likelihood = plain["likelihood"]
@@ -107,10 +107,10 @@ class Encoding:
             raise UserError(f"the model's description of its table cannot be read ({problem}); fit it again.") from None
 
 
-def _names(support: str) -> list[str]:
-    """The two usual likelihoods for targets of this kind that need nothing beside the target, the usual one first."""
+def _usual_likelihoods(support: str) -> list[str]:
+    """Return two likelihoods for this kind of target that need no side information, the more usual one first."""
     plain = [name for name, kind in BY_NAME.items() if not isinstance(kind.columns, tuple) or len(kind.columns) == 1]
-    # Lifetimes are for those who ask for them: what they add is censoring.
+    # Likelihoods of lifetimes are not suggested: without censoring they have no advantage.
     names = [name for name in plain if BY_NAME[name].support == support and "event" not in BY_NAME[name].keywords]
     return sorted(names, key=lambda name: name not in (AUTO_CLASSES, AUTO_VALUES, "poisson"))[:2]
 
@@ -126,7 +126,7 @@ def describe(
     side: Mapping[str, str] | None = None,
     groups: Sequence[str] = (),
 ) -> tuple[Encoding, list[str], list[Problem]]:
-    """The encoding of this table, learned from all its rows; notes on what the user may not expect; what is open."""
+    """Return the encoding of this table, learned from all its rows, notes for the user, and open problems."""
     problems = [_of_target(p) if p.columns == (target,) else p for p in table.problems]
     asked, likelihood, found = likelihood, *_likelihood(table, target, likelihood)
     notes = list(table.notes)
@@ -140,17 +140,17 @@ def describe(
         if np.all(np.mod(values, 1) == 0) and np.all(values >= 0):
             notes.append(
                 f"the target {target!r} holds whole numbers; if they are counts, say --likelihood "
-                f"{' or '.join(_names('counts'))}."
+                f"{' or '.join(_usual_likelihoods('counts'))}."
             )
-        elif np.all(values >= 0) and np.mean(values == 0) > _SOME_ZEROS:
+        elif np.all(values >= 0) and np.mean(values == 0) > MIN_ZERO_SHARE:
             notes.append(
-                f"the target {target!r} is zero in {int(np.sum(values == 0))} rows and positive in the others; "
-                f"--likelihood {' or '.join(_names('amounts'))} is for such amounts."
+                f"the target {target!r} is zero in {int(np.sum(values == 0))} rows and positive in the other rows; "
+                f"--likelihood {' or '.join(_usual_likelihoods('amounts'))} models amounts with zeros."
             )
-        elif np.all(values > 0) and np.mean(values) > _SKEWED * np.median(values):
+        elif np.all(values > 0) and np.mean(values) > MIN_MEAN_OVER_MEDIAN * np.median(values):
             notes.append(
                 f"the target {target!r} holds positive values with a long tail; --likelihood "
-                f"{' or '.join(_names('positive'))} may suit it better."
+                f"{' or '.join(_usual_likelihoods('positive'))} may suit it better."
             )
     side = dict(side or {})
     skip = [target, *side.values()]
@@ -161,8 +161,8 @@ def describe(
     copies = [c.name for c in recipe.columns if c.name not in use and _same(table, c.name, target)]
     for name in copies:
         problems.append(Problem(
-            f"column {name!r} tells the target {target!r} in every row, so the model would learn nothing else",
-            (({"drop": [name]}, "to leave it out"), ({"use": [name]}, "to use it all the same")), (name,),
+            f"column {name!r} determines the target {target!r} in every row, so the model would use no other column",
+            (({"drop": [name]}, "to leave it out"), ({"use": [name]}, "to use it anyway")), (name,),
         ))  # fmt: skip
     if not recipe.columns and not open_columns:
         problems.append(Problem(f"{table.name} has no column besides {target!r} to predict from"))
@@ -173,7 +173,7 @@ def describe(
 
 
 def _same(table: Table, name: str, target: str) -> bool:
-    """Whether the column is the target, or has another name for each of its few values, as 0 and 1 for no and yes."""
+    """Whether the column equals the target or recodes its classes one to one, as 0 and 1 for no and yes."""
     one, other = table.column(name), table.column(target)
     if one.dtype.kind == other.dtype.kind and np.all(one == other):
         return True
@@ -183,11 +183,11 @@ def _same(table: Table, name: str, target: str) -> bool:
     if any(a is None or b is None for a, b in pairs):
         return False
     kinds = [len(set(column)) for column in (*zip(*pairs, strict=True), pairs)]
-    return len(set(kinds)) == 1 and kinds[0] <= _MOST_CLASSES < len(pairs)
+    return len(set(kinds)) == 1 and kinds[0] <= MAX_CLASSES < len(pairs)
 
 
 def _of_target(problem: Problem) -> Problem:
-    """A problem of the target column: it cannot be dropped, and its missing values cannot be filled."""
+    """Adapt a problem to the target column, which cannot be dropped and whose missing values cannot be filled."""
     ways: list[tuple[Settings, str]] = []
     for settings, words in problem.ways:
         if "missing" in settings:
@@ -199,7 +199,7 @@ def _of_target(problem: Problem) -> Problem:
 
 
 def _target_problems(table: Table, target: str, likelihood: str) -> list[Problem]:
-    """What keeps the target column from being learned or scored."""
+    """Return the problems of the target column: missing values, strings where numbers are required, infinity."""
     numbers, absent = table.numbers(target), table.missing(target)
     found = []
     if np.any(absent):
@@ -213,14 +213,14 @@ def _target_problems(table: Table, target: str, likelihood: str) -> list[Problem
         return found
     if numbers is None:
         what = f"the target {target!r} holds text, but {likelihood} needs numbers"
-        found.append(Problem(what, (({"likelihood": AUTO_CLASSES}, "if they are classes"),)))
+        found.append(Problem(what, (({"likelihood": AUTO_CLASSES}, "if the values are classes"),)))
     elif np.any(np.isinf(numbers)):
         found.append(Problem(f"the target {target!r} holds infinity; remove those rows"))
     return found
 
 
 def _likelihood(table: Table, target: str, likelihood: str) -> tuple[str, Problem | None]:
-    """The name of the likelihood; for "auto" classes or values, and a problem where the column may hold either."""
+    """Return the likelihood's name and, for "auto", a problem if the target may be classes, ratings or counts."""
     if likelihood != "auto" and likelihood not in BY_NAME:
         raise UserError(f"--likelihood must be auto, {', '.join(BY_NAME)}, got {likelihood!r}.")
     if table.dates(target) is not None:
@@ -230,23 +230,23 @@ def _likelihood(table: Table, target: str, likelihood: str) -> tuple[str, Proble
     distinct = len({v for v in table.text(target) if v is not None})
     if likelihood == "auto":
         whole = numbers is not None and np.all(np.mod(numbers[np.isfinite(numbers)], 1) == 0)
-        if numbers is not None and 2 < distinct <= _FEW_VALUES and whole:
-            whens = {"classes": "if they are classes", "ranks": "if these are in order", "real": "if they are values",
-                     "counts": "if they are counts"}  # fmt: skip
-            # The likeliest first, as the command line that is offered takes it: 0, 1, 2, … are counts, 1 … 5 ratings.
+        if numbers is not None and 2 < distinct <= MAX_AMBIGUOUS_VALUES and whole:
+            whens = {"classes": "for classes", "ranks": "for ordered classes", "real": "for real values",
+                     "counts": "for counts"}  # fmt: skip
+            # The suggested command uses the first way: counts for 0, 1, 2, …; ratings for 1 … 5.
             lowest, highest = np.nanmin(numbers), np.nanmax(numbers)
             gaps = highest - lowest + 1 > distinct
             likeliest = "counts" if lowest == 0 else "classes" if gaps else "ranks"
             order = sorted(whens, key=lambda support: support != likeliest)
-            ways = tuple(({"likelihood": _names(support)[0]}, whens[support]) for support in order)
+            ways = tuple(({"likelihood": _usual_likelihoods(support)[0]}, whens[support]) for support in order)
             return AUTO_CLASSES, Problem(f"the target {target!r} holds {distinct} different whole numbers", ways)
         likelihood = AUTO_CLASSES if numbers is None or distinct <= 2 else AUTO_VALUES
     if distinct < 2:
-        what = "one class only" if likelihood in CLASS_LIKELIHOODS else "the same value in every row"
+        what = "only one class" if likelihood in CLASS_LIKELIHOODS else "the same value in every row"
         return likelihood, Problem(f"the target {target!r} holds {what}; there is nothing to learn")
-    if likelihood in CLASS_LIKELIHOODS and distinct > _MOST_CLASSES:
+    if likelihood in CLASS_LIKELIHOODS and distinct > MAX_CLASSES:
         return likelihood, Problem(
-            f"the target {target!r} holds {distinct} different labels, and at most {_MOST_CLASSES} classes are "
-            "supported; choose another column, or correct the texts between its numbers"
+            f"the target {target!r} holds {distinct} different labels, and at most {MAX_CLASSES} classes are "
+            "supported; choose another column, or correct the cells that are not numbers"
         )
     return likelihood, None

@@ -1,6 +1,6 @@
-"""Results as one HTML file that needs no network and no external script, in light and dark, at any width.
+"""Write reports as single HTML files without network access or external scripts, in light and dark, at any width.
 
-Every report is a function of plain data, the same that `--json` prints.
+Every report is a function of the plain data that `--json` prints.
 """
 
 from sitewise.app.report.comparison_page import comparison_report

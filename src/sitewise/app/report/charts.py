@@ -1,6 +1,6 @@
-"""Charts as SVG.
+"""SVG charts of the reports: calibration curves, evidence surfaces, bars.
 
-Colours are those of the page.  Every mark has its numbers in `data-tip`, which the page shows on hover, tap and focus.
+Colours come from the style of the page.  Every mark has its numbers in `data-tip`, shown on hover, tap and focus.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _VIRIDIS = np.array([[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], 
 
 
 def colour(share: float) -> str:
-    """The colour of a share: 0 is the dark end, 1 the bright one."""
+    """Return the colour of a number in [0, 1]: 0 is the dark end of the colour map, 1 the bright end."""
     at = float(np.clip(share, 0, 1)) * (len(_VIRIDIS) - 1)
     low = min(int(at), len(_VIRIDIS) - 2)
     r, g, b = _VIRIDIS[low] + (at - low) * (_VIRIDIS[low + 1] - _VIRIDIS[low])
@@ -26,7 +26,7 @@ def colour(share: float) -> str:
 
 
 def tag(name: str, inside: str = "", /, **attributes: Any) -> str:
-    """An element.  Hyphens are written as underscores, `class` as kind, `data-tip` as tip; numbers get two decimals."""
+    """Return an SVG element; hyphens of attributes are passed as underscores, `class` as kind, `data-tip` as tip."""
     names = {"kind": "class", "tip": "data-tip"}
     shown = {
         names.get(key, key.replace("_", "-")): f"{v:.2f}" if isinstance(v, float) else text(v)
@@ -38,27 +38,27 @@ def tag(name: str, inside: str = "", /, **attributes: Any) -> str:
 
 
 def words(x: float, y: float, content: str, anchor: str = "middle", **attributes: Any) -> str:
-    """Text at a point."""
+    """Return text at a point."""
     return tag("text", text(content), x=float(x), y=float(y), text_anchor=anchor, **attributes)
 
 
 def upright(x: float, y: float, content: str) -> str:
-    """Text that reads upwards."""
+    """Return text that is rotated by 90 degrees and reads upwards."""
     return words(x, y, content, transform=f"rotate(-90 {x} {y})")
 
 
 def svg(width: float, height: float, parts: Sequence[str], label: str) -> str:
-    """A drawing of this size, at most a quarter larger on the page, so that all texts are about equally large."""
+    """Return a drawing of this size; it is enlarged by at most 25 %, to keep the text size equal in all charts."""
     size = {"viewBox": f"0 0 {width:g} {height:g}", "style": f"max-width:{1.25 * width:.0f}px"}
     return tag("svg", "".join(parts), role="img", aria_label=label, **size)
 
 
-# Lines differ by dashes and marks as well as by colour.
+# Lines differ in dashes and marks, not only in colour.
 DASHES = ("", "7 4", "2 3", "9 3 2 3", "14 4")
 
 
 def dot(kind: int, x: float, y: float, radius: float, **attributes: Any) -> str:
-    """A mark of a line: circle, square, triangle, diamond or star."""
+    """Return the mark of line number `kind`: circle, square, triangle, diamond or star."""
     if kind % 5 == 0:
         return tag("circle", cx=x, cy=y, r=radius, **attributes)
     if kind % 5 == 4:
@@ -70,7 +70,7 @@ def dot(kind: int, x: float, y: float, radius: float, **attributes: Any) -> str:
 
 
 def legend(names: Sequence[str]) -> str:
-    """The names with the marks, dashes and colours of their lines."""
+    """Return a legend: the names with the marks, dashes and colours of their lines."""
     marks = ""
     for k, name in enumerate(names):
         paint = f"var(--c{k % 5})"
@@ -82,13 +82,13 @@ def legend(names: Sequence[str]) -> str:
 
 
 def reliability(curves: Mapping[str, Mapping[str, Sequence[float]]], x_label: str, y_label: str) -> str:
-    """Observed share against predicted probability, one line per method; on the diagonal predictions are calibrated.
+    """Return a calibration chart: observed share against predicted probability, one line per method.
 
-    A curve with `error` has bars of two standard errors to either side.
+    A curve with `error` has bars of ± two standard errors.
     """
     left, top, size = 52.0, 12.0, 360.0
     bottom = top + size
-    # Probabilities of a rare class would be in one corner.
+    # The axes end at the largest value, because probabilities of a rare class would fill only a corner.
     most = max(max(*curve["predicted"], *curve["observed"]) for curve in curves.values())
     end = next(end for end in (0.1, 0.2, 0.4, 1.0) if most <= end)
 
@@ -123,7 +123,7 @@ def reliability(curves: Mapping[str, Mapping[str, Sequence[float]]], x_label: st
 
 
 class Mark(NamedTuple):
-    """A method's optimum on a surface."""
+    """The optimum of a method on an evidence surface; `own` if the surface belongs to this method."""
 
     name: str
     x: float
@@ -134,7 +134,7 @@ class Mark(NamedTuple):
 def heat(
     values: np.ndarray, x: np.ndarray, y: np.ndarray, marks: Sequence[Mark], span: tuple[float, float], label: str
 ) -> str:
-    """values[j, i] at (x[i], y[j]) as cells; NaN is blank.  `span` maps to the colours; values outside are clipped."""
+    """Return a heat map of values[j, i] at (x[i], y[j]); NaN is blank, values outside `span` are clipped."""
     left, top, width, height = 52.0, 12.0, 460.0, 380.0
     bottom, dx, dy = top + height, width / len(x), height / len(y)
     low, high = span
@@ -149,9 +149,9 @@ def heat(
         for i, a in enumerate(x):
             if not np.isfinite(values[j, i]):
                 continue
-            tip = f"{label}: {number(values[j, i])} nats a row\nlog ℓ {number(a, 2)}, log σ {number(b, 2)}"
+            tip = f"{label}: {number(values[j, i])} nats per row\nlog ℓ {number(a, 2)}, log σ {number(b, 2)}"
             paint = colour((values[j, i] - low) / (high - low))
-            # A little wider than the cell, so that no gap is visible between neighbours.
+            # Slightly wider than the cell, to avoid visible gaps between neighbours.
             box = {"x": left + i * dx, "y": bottom - (j + 1) * dy, "width": dx + 0.3, "height": dy + 0.3}
             parts.append(tag("rect", kind="cell", tip=tip, fill=paint, **box))
     for tick in np.linspace(x[0], x[-1], 5):
@@ -160,7 +160,7 @@ def heat(
         parts.append(words(left - 8, place(x[0], tick)[1] + 4, number(tick, 1), "end"))
     parts += [words(left + width / 2, bottom + 38, "log ℓ (lengthscale)")]
     parts += [upright(14, top + height / 2, "log σ (magnitude)")]
-    # The method's own optimum comes last, so that it is on top.
+    # The optimum of this surface's method is drawn last, on top of the other marks.
     for mark in sorted(marks, key=lambda m: m.own):
         px, py = place(mark.x, mark.y)
         tip = f"optimum of {mark.name}\nℓ {short(float(np.exp(mark.x)))}, σ {short(float(np.exp(mark.y)))}"
@@ -190,14 +190,14 @@ def bars(
     errors: Mapping[str, float] | None = None,
     filled: Mapping[str, float] | None = None,
 ) -> str:
-    """Horizontal bars from zero, negative ones to the left; an error is a thin line of two standard errors.
+    """Return horizontal bars from zero, negative bars to the left, with thin lines of ± two standard errors.
 
-    `filled` is the part of each bar that is filled; the rest is open.
+    `filled` is the length of the filled part of each bar; the rest is open.
     """
     errors = errors or {}
     left, width, row = min(260.0, 12 + 7.2 * max(len(name) for name in values)), 300.0, 26.0
     reach = [v + s * 2 * errors.get(n, 0.0) for n, v in values.items() for s in (-1, 1)]
-    # A share has no place below zero or above the whole, whatever its error.
+    # The axis of shares is limited to [0, 1], even if error bars are longer.
     low, high = (0.0, min(1.0, max(reach))) if filled else (min(0.0, *reach), max(0.0, *reach))
     scale = width / (high - low or 1.0)
     zero, bottom = left - low * scale, 8 + len(values) * row

@@ -1,4 +1,4 @@
-"""The report of `sitewise compare`: plain words first, then what they rest on, and the technical part folded."""
+"""HTML report of `sitewise compare`: conclusions first, then scores, calibration, effects; technical details folded."""
 
 from __future__ import annotations
 
@@ -7,66 +7,69 @@ from typing import Any
 
 import numpy as np
 
-from sitewise.app.compare.comparison import BASELINE, LABELS
+from sitewise.app.compare.comparison import LABELS, NO_INPUTS
 from sitewise.app.compare.score_table import cells, columns_of, explained, has_classes, number, short, value
 from sitewise.app.report import charts, effect_charts
 from sitewise.app.report.page import figure, folded, notes, page, panels, paragraph, section, table, text
 from sitewise.methods import METHODS
 
 Plain = Mapping[str, Any]
-_MOST_BARS = 15
-_UNITS = {"exposure": "Counts are those of one unit of exposure.", "trials": "Shares are those of one trial."}
+MAX_BARS = 15  # in one chart
+_UNITS = {"exposure": "Counts are per unit of exposure.", "trials": "Predictions are the share of successes per trial."}
 
 
 def comparison_report(result: Plain) -> str:
-    """The page, from the data that `--json` prints."""
+    """Return the report, from the data that `--json` prints."""
     data = result["data"]
     winner = [row["name"] for row in result["methods"]].index(result["winner"])
     rows = [cells(row, result) for row in result["methods"]]
+    calibrated = "Are the probabilities calibrated?" if has_classes(result) else "Are the intervals calibrated?"
     parts = [
         "<div class=lead>" + "".join(map(paragraph, result["verdict"])) + "</div>",
         section(
-            "How well each predicts", table(columns_of(result), rows, winner),
+            "Scores of all models", table(columns_of(result), rows, winner),
             paragraph(explained(result), "soft small"),
         ),
-        section("Can the numbers be taken at their word?", *_reliability(result)),
+        section(calibrated, *_reliability(result)),
         *_decisions(result),
         *(_columns(result) if "effects" in result else ()),
-        section("Least expected rows", _outliers(result)),
+        section("Outliers: the most surprising rows", _outliers(result)),
         *notes(data),
         folded("Technical details", _methods(result), *_lengthscales(result["fit"], data["features"]), _fit(result)),
     ]  # fmt: skip
     subtitle = f"{data['rows']} rows, {len(data['features'])} inputs, target {data['target']}; {result['made']['date']}"
-    return page(f"{data['target']} in {data['file']}: what can be predicted?", subtitle, parts, _made(result))
+    return page(f"Model comparison: {data['target']} in {data['file']}", subtitle, parts, _made(result))
 
 
 def _reliability(result: Plain) -> list[str]:
-    """The best Gaussian process, and beside it the best rival."""
+    """Return the calibration curves of the best Gaussian process and the best baseline model."""
     if has_classes(result):
         axes = "predicted probability", "observed share"
         of = (
-            f"Rows in groups by the predicted probability of {result['positive']!r}, against how many of them were"
+            f"Rows are grouped by their predicted probability of {result['positive']!r}; the vertical axis shows the "
+            f"share of {result['positive']!r} rows per group"
             if result["positive"] is not None
-            else "Rows in groups by the probability of the predicted class, against how often it was right"
+            else "Rows are grouped by the probability of the predicted class; the vertical axis shows the share of "
+            "correct predictions per group"
         )
     else:
-        axes, of = ("predicted level", "share of rows below it"), "Share of the values below each predicted quantile"
-    rivals = [row["name"] for row in result["methods"] if row["name"] not in METHODS and row["name"] != BASELINE]
+        axes, of = ("quantile level", "share of rows below it"), "Share of the values below each predicted quantile"
+    baselines = [row["name"] for row in result["methods"] if row["name"] not in METHODS and row["name"] != NO_INPUTS]
     score = {row["name"]: row["log_density"] for row in result["methods"]}
-    shown = [result["best_gp"], *sorted(rivals, key=lambda name: -score[name])[:1]]
+    shown = [result["best_gp"], *sorted(baselines, key=lambda name: -score[name])[:1]]
     drawn = [
         figure(charts.reliability({LABELS[name]: result["reliability"][name]}, *axes), title=LABELS[name])
         for name in shown
     ]
     words = (
-        f"{of}. On the dashed line predictions are calibrated; bars are two standard errors to either side, so that "
-        "about one bar in twenty misses the line by chance."
+        f"{of}. Calibrated predictions lie on the dashed line. Bars are ± two standard errors: about one bar in twenty "
+        "misses the line by chance."
     )
     return [panels(*drawn), paragraph(words, "soft small")]
 
 
 def _decisions(result: Plain) -> list[str]:
-    """For one class, a table of thresholds; for several, how often each was taken for each other."""
+    """Return a table of decision thresholds for a positive class, or a confusion matrix for several classes."""
     if "thresholds" in result:
         what, data = result["positive"], result["data"]
         rows = [
@@ -79,17 +82,18 @@ def _decisions(result: Plain) -> list[str]:
             for t in result["thresholds"]
         ]  # fmt: skip
         columns = (
-            "act from", "acted on, of 100 rows", f"of these {what}", f"of all {what} found",
-            "false alarms, of 100 rows", f"{what} missed, of 100 rows",
-            "right if a miss costs … false alarms", "cost saved",
+            "threshold", "acted on, per 100 rows", "precision", "recall",
+            "false alarms, per 100 rows", f"{what} missed, per 100 rows",
+            "optimal if a miss costs … false alarms", "cost saved",
         )  # fmt: skip
         words = (
-            f"What would have happened on the {data['rows']} rows, each predicted by {result['best_gp']} without "
-            f"having seen it, if you act on every row whose probability of {what!r} is at least that of the first "
-            f"column. Choose the line by cost: how many false alarms are as bad as one missed {what!r}? Cost saved: "
-            "compared with the cheaper of acting on all rows and on none, at that price."
+            f"Acting on every row whose probability of {what!r} reaches the threshold would have had these results on "
+            f"the {data['rows']} rows, predicted by {result['best_gp']} in cross-validation. Choose the threshold by "
+            f"cost: how many false alarms are as bad as one missed {what!r}? Precision: share of {what!r} among the "
+            f"rows acted on. Recall: share of all {what!r} rows that are acted on. Cost saved: compared with the "
+            "cheaper of acting on all rows and acting on none, at this cost ratio."
         )
-        return [section(f"When to act on {what}", paragraph(words), table(columns, rows))]
+        return [section(f"Decision thresholds: when to act on {what}", paragraph(words), table(columns, rows))]
     if "confusion" in result:
         classes, counts = result["confusion"]["classes"], result["confusion"]["counts"]
         rows = [
@@ -97,54 +101,53 @@ def _decisions(result: Plain) -> list[str]:
             for k, (name, row) in enumerate(zip(classes, counts, strict=True))
         ]
         words = (
-            f"Rows by their class, columns by the class that {result['best_gp']} predicts. --positive CLASS adds a "
-            "table of thresholds."
+            f"Numbers of rows. Lines: observed class; columns: class predicted by {result['best_gp']} in "
+            "cross-validation. --positive CLASS adds a table of decision thresholds for this class."
         )
-        return [
-            section("Which classes are confused", table(("", *classes, "right"), rows), paragraph(words, "soft small"))
-        ]
+        shown = table(("observed", *classes, "correct"), rows)
+        return [section("Confusion matrix: which classes are confused", shown, paragraph(words, "soft small"))]
     return []
 
 
 def _columns(result: Plain) -> list[str]:
-    """What the best Gaussian process says about the columns; nothing is said of columns that predict nothing."""
+    """Return importance, effects and interactions of the columns in the best Gaussian process."""
     return [
         section("Which columns matter", *_importance(result)),
-        section("How the prediction changes with each column", *_effects(result)),
+        section("Effects: how the prediction changes with each column", *_effects(result)),
         *_together(result),
         *_terms(result),
     ]
 
 
 def _terms(result: Plain) -> list[str]:
-    """The parts of a model that is a sum: their shares of the variation."""
+    """Return the shares of variance of the terms of an additive model."""
     if not result.get("terms"):
         return []
-    shown = result["terms"][:_MOST_BARS]
+    shown = result["terms"][:MAX_BARS]
     drawn = charts.bars(
-        {t["term"]: t["share"] for t in shown}, "of the variation", {t["term"]: t["error"] for t in shown}
+        {t["term"]: t["share"] for t in shown}, "of the variance", {t["term"]: t["error"] for t in shown}
     )
     left = len(result["terms"]) - len(shown)
-    more = f" {left} smaller ones are not shown." if left else ""
+    more = f" {left} smaller terms are not shown." if left else ""
     words = (
-        "The fitted function is a sum. Share of its variation that each part makes: a column is what it does alone, "
-        f"a × b what two columns do together beyond that. Thin lines are two standard errors.{more}"
+        "The fitted function is a sum of terms. Bars are the share of its variance per term: the main effect of a "
+        f"column, or the interaction a × b of two columns. Thin lines are two standard errors.{more}"
     )
-    return [section("What the function is made of", figure(drawn, words))]
+    return [section("Terms of the additive model", figure(drawn, words))]
 
 
 def _importance(result: Plain) -> list[str]:
-    shares = result["importance"][:_MOST_BARS]
+    shares = result["importance"][:MAX_BARS]
     total, alone = ({r["column"]: r[key] for r in shares} for key in ("total", "alone"))
     error = {r["column"]: r["total_error"] for r in shares if r["total_error"] is not None}
-    drawn = charts.bars(total, "of the variation", error, alone)
+    drawn = charts.bars(total, "of the variance", error, alone)
     left = len(result["importance"]) - len(shares)
-    more = f" {left} weaker columns are not shown." if left else ""
+    more = f" {left} less important columns are not shown." if left else ""
     return [figure(
         drawn,
-        f"Share of the variation of the fitted function ({LABELS[result['best_gp']]}) in which a column takes part; "
-        "the filled part is what it explains alone, the open part is its share in interactions with others. Thin lines "
-        "are two standard errors. They describe the model; they do not say what would happen if a column were changed."
+        f"Share of the variance of the fitted function ({LABELS[result['best_gp']]}) per column. The filled part is "
+        "the main effect of the column, the open part is its share in interactions. Thin lines are two standard "
+        "errors. Importance describes the model; it does not predict what would happen if a column were changed."
         + more,
     )]  # fmt: skip
 
@@ -168,9 +171,9 @@ def _effects(result: Plain) -> list[str]:
     one = [words for key, words in _UNITS.items() if key in result["data"]["side"]]
     side = f" {one[0]}" if one else ""
     words = (
-        f"Average {label} as one column moves and the others stay as they are in {found[0]['rows']} rows; all charts "
-        "have the same scale. Band or bar: 90 % of the functions that fit the data. "
-        f"Small strokes on the lower axis are the deciles of the rows: where there are none, the model guesses.{side}"
+        f"Average {label} over {found[0]['rows']} rows if one column is varied and all other columns keep their values "
+        "(partial dependence). All charts have the same scale. Band or bar: 90 % credible interval. Small strokes on "
+        f"the lower axis are the deciles of the column: outside them the model extrapolates from few rows.{side}"
     )
     return [panels(*drawn), paragraph(words, "soft small")]
 
@@ -181,13 +184,13 @@ def _together(result: Plain) -> list[str]:
         return []
     first, second = found["columns"]
     words = (
-        f"Average {_predicted(result, found['of'])} along {first}, one line for each "
-        + ("text" if isinstance(found["lines"][0]["at"], str) else "of a low, a middle and a high value")
-        + f" of {second}. Parallel lines show no interaction; "
-        "near the ends of a scale, as 0 and 1 for probabilities, lines come together without one."
+        f"Average {_predicted(result, found['of'])} along {first}, one line "
+        + ("per category" if isinstance(found["lines"][0]["at"], str) else "each for a low, a middle and a high value")
+        + f" of {second}. Parallel lines mean no interaction. "
+        "Near the ends of a scale, such as 0 and 1 for probabilities, lines approach each other without an interaction."
     )
     chart = effect_charts.together(found, _predicted(result, found["of"]))
-    return [section("The two strongest columns together", panels(figure(chart, words)))]
+    return [section("Joint effect of the two most important columns", panels(figure(chart, words)))]
 
 
 def _outliers(result: Plain) -> str:
@@ -195,9 +198,12 @@ def _outliers(result: Plain) -> str:
         (str(o["row"]), value(o["target"]), value(o["prediction"]), _per_cent(o["chance"])) for o in result["outliers"]
     ]
     if not rows:
-        return paragraph("No row is surprising.")
-    chance = "probability of what was observed" if has_classes(result) else "chance of a value as extreme"
-    words = "Rows that the best Gaussian process did not expect, without having seen them: errors in the data, or news."
+        return paragraph("No row is surprising under the best Gaussian process.")
+    chance = "probability of the observed class" if has_classes(result) else "probability of a value as extreme"
+    words = (
+        "Held-out rows whose observed target is improbable under the best Gaussian process: check them for errors in "
+        "the data."
+    )
     return table(("row", "observed", "predicted", chance), rows) + paragraph(words, "soft small")
 
 
@@ -214,14 +220,14 @@ def _methods(result: Plain) -> str:
         )
         for row in result["methods"]
     ]  # fmt: skip
-    columns = ("method", "log density", "to the best", "evidence / row", "converged")
+    columns = ("method", "log density", "difference to best", "evidence / row", "converged")
     words = (
-        "Log density: mean log probability (density) of left-out rows, in nats. Evidence: what the method maximised on "
-        "the training rows, which differs from method to method. "
+        "Log density: mean log probability (density) of held-out rows, in nats. Evidence: the objective that the "
+        "method maximised on the training set; it differs between methods. "
     )
     if result["rivals"]:
         listed = ", ".join(f"{LABELS[name]} is {model}" for name, model in result["rivals"].items())
-        words += f"Rivals: {listed}, tuned within the training rows of each fold."
+        words += f"Baseline models of scikit-learn: {listed}, tuned within the training set of each fold."
     return table(columns, rows) + paragraph(words, "soft small")
 
 
@@ -232,7 +238,7 @@ def _lengthscales(fit: Plain, features: list[str]) -> list[str]:
     if fit["one_lengthscale"]:
         found = ", ".join(short(lengths[0]) for lengths in fit["lengthscales"])
         words = (
-            f"One lengthscale for all {len(features)} inputs: {found}; magnitude σ {sigma}. --ard gives each its own."
+            f"One lengthscale for all {len(features)} inputs: {found}; magnitude σ {sigma}. --ard learns one per input."
         )
         return [paragraph(words)]
     parts = [paragraph(f"Lengthscales in standard deviations of each input, the shortest first; magnitude σ {sigma}.")]
@@ -251,6 +257,6 @@ def _made(result: Plain) -> str:
     made = result["made"]
     versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
     return (
-        f"{made['date']}, {made['seconds']:.0f} seconds in all, {result['folds']} folds, seed {result['seed']}, "
+        f"{made['date']}, {made['seconds']:.0f} seconds in total, {result['folds']} folds, seed {result['seed']}, "
         f"{result['data']['likelihood']} likelihood; {versions}. Command: {made['typed']}"
     )

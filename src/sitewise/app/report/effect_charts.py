@@ -1,4 +1,4 @@
-"""Charts of effects: the average prediction along one column, alone or at some values of another one."""
+"""SVG charts of effects: the average prediction along one column, or per value of a second column."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sitewise.app.report.charts import DASHES, dot, legend, svg, tag, upright, w
 Plain = Mapping[str, Any]
 _LEFT, _TOP, _WIDTH, _HEIGHT = 64.0, 12.0, 360.0, 220.0
 _BOTTOM = _TOP + _HEIGHT
-_LONG = 14  # characters of a text below the axis
-_SLANTED = 5  # from so many texts on they are written at a slant
+MAX_LABEL_CHARACTERS = 14  # of a category below the axis
+MIN_SLANTED_LABELS = 5  # with this number of categories or more, labels are slanted
 
 
 def ticks(low: float, high: float, most: int = 6) -> np.ndarray:
-    """Round numbers between low and high: multiples of 1, 2 or 5 times a power of ten."""
+    """Return round numbers between low and high: multiples of 1, 2 or 5 times a power of ten."""
     if not high > low:
         return np.array([low])
     raw = (high - low) / (most - 1)
@@ -28,7 +28,7 @@ def ticks(low: float, high: float, most: int = 6) -> np.ndarray:
 
 
 class _Axes:
-    """Where values are drawn; a text column has one place for each text."""
+    """Axes of an effect chart; a categorical column (`text`) has one position per category."""
 
     def __init__(self, x: Sequence[Any], text: bool, low: float, high: float) -> None:
         self.text, self.labels = text, [str(v) for v in x] if text else []
@@ -48,7 +48,7 @@ class _Axes:
         return " ".join(f"{self.across(a):.1f},{self.up(b):.1f}" for a, b in zip(self.x, y, strict=True))
 
     def drawn(self, parts: Sequence[str], x_label: str, y_label: str) -> str:
-        """The chart, with its axes below and beside these parts."""
+        """Return the chart of these parts with its axes."""
         frame = [tag("rect", kind="axis", x=_LEFT, y=_TOP, width=_WIDTH, height=_HEIGHT)]
         for tick in ticks(self.low, self.high):
             y = self.up(tick)
@@ -57,7 +57,7 @@ class _Axes:
         below = 38.0
         if not self.text:
             frame += [words(self.across(t), _BOTTOM + 20, short(float(t), 5)) for t in ticks(self.start, self.end)]
-        elif len(self.labels) < _SLANTED:
+        elif len(self.labels) < MIN_SLANTED_LABELS:
             frame += [words(self.across(k), _BOTTOM + 20, _cut(name)) for k, name in enumerate(self.labels)]
         else:
             below = 86.0
@@ -70,11 +70,15 @@ class _Axes:
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= _LONG else name[: _LONG - 1] + "…"
+    """Return a label of at most `MAX_LABEL_CHARACTERS` characters."""
+    return name if len(name) <= MAX_LABEL_CHARACTERS else name[: MAX_LABEL_CHARACTERS - 1] + "…"
 
 
 def effect(found: Plain, y_label: str, span: tuple[float, float]) -> str:
-    """The average prediction with its band; for texts, dots with bars.  `span` is that of all effects of a report."""
+    """Return a chart of the average prediction with its band; for categories, dots with bars.
+
+    `span` is the common range of all effects of a report.
+    """
     axes = _Axes(found["x"], found["text"], *span)
     parts = []
     rows = list(zip(axes.x, found["x"], found["mean"], found["low"], found["high"], strict=True))
@@ -99,7 +103,7 @@ def effect(found: Plain, y_label: str, span: tuple[float, float]) -> str:
 
 
 def together(found: Plain, y_label: str) -> str:
-    """The average prediction along the first column, one line for each value of the second."""
+    """Return a chart of the average prediction along the first column, one line per value of the second column."""
     first, second = found["columns"]
     values = [line["mean"] for line in found["lines"]]
     axes = _Axes(found["x"], found["text"], float(np.min(values)), float(np.max(values)))

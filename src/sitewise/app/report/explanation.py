@@ -1,7 +1,7 @@
-"""What a fitted model says about the columns of its table, as plain data for a report.
+"""Importance, effects and interactions of the table's columns in a fitted model, as plain data for a report.
 
-Effects are average predictions (see `sitewise.explain.effects`) as one column of the *table* moves: a number or a
-part of a date along its values, in its own units, and a text column from text to text, all of its 0/1 features at once.
+An effect is the average prediction (see `sitewise.explain.effects`) as one column of the *table* varies: a number or a
+part of a date in its original units, or a categorical column over its categories, with all of its 0/1 features at once.
 """
 
 from __future__ import annotations
@@ -17,50 +17,53 @@ from sitewise.explain.effects import average, background, grid_of, moved, output
 from sitewise.methods import METHODS
 from sitewise.tables.columns import Group, Levels
 
-_DRAWN = 6  # columns whose effects are drawn
-_POINTS, _ROWS = 15, 100  # of each, and over how many rows it is averaged
-_OF_DRAWS = 7, 30  # the same for mcmc, where every draw has an effect of its own
-_LINES = (0.1, 0.5, 0.9)  # quantiles of the second column at which the first one is drawn
-_MOST_LINES = 5  # of a text column, its most frequent texts
-_GROUPS = 20  # the largest, whose levels are drawn
-_ACROSS = 7  # points along each of these lines
+MAX_EFFECTS = 6  # columns with an effect chart
+EFFECT_POINTS, EFFECT_ROWS = 15, 100  # points per chart, and rows over which the prediction is averaged
+MCMC_EFFECT_POINTS, MCMC_EFFECT_ROWS = 7, 30  # fewer, because every draw has an effect
+INTERACTION_QUANTILES = (0.1, 0.5, 0.9)  # of the second column, one line each
+MAX_INTERACTION_CATEGORIES = 5  # the most frequent categories of the second column, one line each
+INTERACTION_POINTS = 7  # along each line
+MAX_GROUPS = 20  # the largest groups are drawn
 
 
 class Movable(NamedTuple):
-    """A column, or a part of a date: the numbers of its features, and their values at the points of a picture."""
+    """A column or a part of a date that an effect varies: its features, and their values at the points of a chart."""
 
     name: str
     features: list[int]
-    labels: list[str] | None  # of a text column
+    labels: list[str] | None  # categories or groups; None for numbers
     centre: float = 0.0
     scale: float = 1.0
     group: bool = False
 
     def points(self, model: GPBase, most: int) -> np.ndarray:
-        """Values of its features, one row for each point."""
+        """Return the values of the features, one row per point of the chart."""
         if self.labels is None:
             return grid_of(model, self.features[0], most)[0][:, None]
         if self.group:
             values, counts = np.unique(model._X[:, self.features[0]], return_counts=True)
-            return np.sort(values[np.argsort(-counts, kind="stable")][:_GROUPS])[:, None]
-        # Two texts share one feature, 0 and 1; more have one each.
+            return np.sort(values[np.argsort(-counts, kind="stable")][:MAX_GROUPS])[:, None]
+        # Two categories share one feature, 0 and 1; otherwise each category has a feature.
         return np.array([[0.0], [1.0]]) if len(self.labels) == 2 else np.eye(len(self.labels))
 
     def shown(self, points: np.ndarray) -> list[Any]:
-        """The points in the units of the table."""
+        """Return the points in the units of the table."""
         if self.labels is not None:
             return [self.labels[int(k)] for k in points[:, 0]] if self.group else list(self.labels)
         return (self.centre + self.scale * points[:, 0]).tolist()
 
 
 def strongest(model: GPBase, encoding: Encoding, most: int = 5) -> dict[str, float]:
-    """The columns with the largest shares of the variation of the fitted function."""
+    """Return the most important columns: the largest shares of the variance of the fitted function."""
     found = model.importance(groups={part.name: part.features for part in _movable(encoding)})
     return {found.names[j]: float(found.total[j]) for j in found.order[:most]}
 
 
 def explain(model: GPBase, encoding: Encoding, X: np.ndarray, positive: str | None) -> dict[str, Any]:
-    """Importances of all columns, effects of the strongest, and the two strongest together; X are the training rows."""
+    """Return the importance of all columns, effects of the most important columns, and their interaction.
+
+    X are the training inputs.
+    """
     parts = {part.name: part for part in _movable(encoding)}
     found = model.importance(groups={name: part.features for name, part in parts.items()})
     order = [parts[found.names[j]] for j in found.order]
@@ -73,14 +76,14 @@ def explain(model: GPBase, encoding: Encoding, X: np.ndarray, positive: str | No
     ]  # fmt: skip
     return {
         "importance": shares,
-        "effects": [_effect(model, part, X, positive) for part in order[:_DRAWN]],
+        "effects": [_effect(model, part, X, positive) for part in order[:MAX_EFFECTS]],
         "terms": _terms(model, encoding.features),
         "together": _together(model, order[:2], X, positive) if len(parts) > 1 else None,
     }
 
 
 def _terms(model: GPBase, names: list[str]) -> list[dict[str, Any]]:
-    """Shares of the parts of a kernel that is a sum, the largest first; none for others, and for several kernels."""
+    """Return the shares of variance of the terms of an additive kernel, largest first; empty for other kernels."""
     if hasattr(model, "kernel_weights_") or len(model.predict_terms(model._X[:1]).names) <= 2:
         return []
     found = term_shares(model, names=names)
@@ -90,10 +93,12 @@ def _terms(model: GPBase, names: list[str]) -> list[dict[str, Any]]:
 
 
 def _known(error: float) -> float | None:
+    """Return a finite error, or None."""
     return float(error) if np.isfinite(error) else None
 
 
 def _movable(encoding: Encoding) -> list[Movable]:
+    """Return the columns and parts of dates whose effects can be drawn."""
     found: list[Movable] = []
     at = 0
     for column in encoding.columns:
@@ -113,7 +118,7 @@ def _movable(encoding: Encoding) -> list[Movable]:
 
 
 def _output(model: GPBase, positive: str | None) -> tuple[int, bool, str]:
-    """Which output is drawn, whether as one minus it, and of what it is the probability ("" for values and ranks)."""
+    """Return the index of the output to draw, whether to draw one minus it, and its class ("" for values and ranks)."""
     outputs = outputs_of(model)
     if outputs == ("",):
         return 0, False, ""
@@ -124,10 +129,14 @@ def _output(model: GPBase, positive: str | None) -> tuple[int, bool, str]:
 
 
 def _size(model: GPBase) -> tuple[int, int]:
-    return _OF_DRAWS if METHODS[model.method].samples else (_POINTS, _ROWS)
+    """Return the number of points of an effect, and of rows over which it is averaged."""
+    if METHODS[model.method].samples:
+        return MCMC_EFFECT_POINTS, MCMC_EFFECT_ROWS
+    return EFFECT_POINTS, EFFECT_ROWS
 
 
 def _effect(model: GPBase, part: Movable, X: np.ndarray, positive: str | None) -> dict[str, Any]:
+    """Return the effect of one column with its 90 % interval."""
     most, rows = _size(model)
     points, over = part.points(model, most), background(model, None, rows)
     which, flip, of = _output(model, positive)
@@ -143,7 +152,7 @@ def _effect(model: GPBase, part: Movable, X: np.ndarray, positive: str | None) -
 
 
 def _deciles(part: Movable, X: np.ndarray) -> list[float]:
-    """Where the rows are: the deciles of a column of numbers."""
+    """Return the deciles of a numeric column; empty for categories."""
     if part.labels is not None:
         return []
     values = np.quantile(X[:, part.features[0]], np.arange(1, 10) / 10)
@@ -151,16 +160,16 @@ def _deciles(part: Movable, X: np.ndarray) -> list[float]:
 
 
 def _together(model: GPBase, pair: list[Movable], X: np.ndarray, positive: str | None) -> dict[str, Any]:
-    """The first column along the axis, one line for each of some values of the second."""
+    """Return the joint effect of two columns: the first along the axis, one line per value of the second."""
     along, lines = sorted(pair, key=lambda part: part.labels is not None)
-    across = along.points(model, _ACROSS)
+    across = along.points(model, INTERACTION_POINTS)
     if lines.labels is None:
-        values = np.unique(np.quantile(X[:, lines.features[0]], _LINES))[:, None]
+        values = np.unique(np.quantile(X[:, lines.features[0]], INTERACTION_QUANTILES))[:, None]
         names = lines.shown(values)
     else:
-        every = lines.points(model, _ACROSS)
+        every = lines.points(model, INTERACTION_POINTS)
         rows = [int(np.sum(np.all(X[:, lines.features] == point, axis=1))) for point in every]
-        common = np.sort(np.argsort(rows)[::-1][:_MOST_LINES])
+        common = np.sort(np.argsort(rows)[::-1][:MAX_INTERACTION_CATEGORIES])
         values, names = every[common], [lines.shown(every)[k] for k in common]
     over = background(model, None, _size(model)[1])
     which, flip, of = _output(model, positive)

@@ -1,13 +1,16 @@
-"""The page: markup, style and script.  All text from outside is escaped here."""
+"""HTML building blocks of the reports: markup, style, script, date and versions.  All text is escaped here."""
 
 from __future__ import annotations
 
 import html
+import importlib.metadata
+import platform
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-# The page may fetch nothing, even if a section has an error.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+# The page may load nothing from outside, even if a section contains an error.
+_CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 _LIGHT = """--ground: #ffffff; --card: #f6f7f9; --ink: #1c2430; --soft: #5b6675; --line: #d9dee5; --accent: #2f6fd6;
   --c0: #2f6fd6; --c1: #d9822b; --c2: #2a9d6f; --c3: #b5478f; --c4: #7a8699;"""
@@ -114,12 +117,12 @@ theme.addEventListener('click', () => {
 
 
 def text(value: Any) -> str:
-    """The value as text that is safe inside an element and inside a quoted attribute."""
+    """Escape a value for use inside an element or a quoted attribute."""
     return html.escape(str(value), quote=True)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], best: int | None = None) -> str:
-    """A table whose cells are text, escaped here; row `best` is highlighted."""
+    """Return an HTML table; cells are escaped, row `best` is highlighted."""
     head = "".join(f"<th scope=col>{text(c)}</th>" for c in columns)
     body = "".join(
         f"<tr{' class=best' if k == best else ''}>" + "".join(f"<td>{text(c)}</td>" for c in row) + "</tr>"
@@ -129,7 +132,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], best: int | Non
 
 
 def tabs(name: str, panels: Mapping[str, str]) -> str:
-    """A switch between panels; without scripts all of them are shown.  Titles are text, panels are HTML."""
+    """Return tabs that switch between panels; without scripts all panels are shown.  Titles are text, panels HTML."""
     buttons = "".join(
         f"<button role=tab id={name}-{k} aria-controls={name}-panel-{k}>{text(title)}</button>"
         for k, title in enumerate(panels)
@@ -142,45 +145,52 @@ def tabs(name: str, panels: Mapping[str, str]) -> str:
 
 
 def section(title: str, *parts: str) -> str:
-    """A section; the title is text, the parts are HTML."""
+    """Return a section; the title is text, the parts are HTML."""
     return f"<section><h2>{text(title)}</h2>{''.join(parts)}</section>"
 
 
 def paragraph(words: str, kind: str = "") -> str:
-    """A paragraph of text, with a CSS class if one is given."""
+    """Return a paragraph of text, with the CSS class `kind` if given."""
     return f'<p class="{kind}">{text(words)}</p>' if kind else f"<p>{text(words)}</p>"
 
 
 def figure(chart: str, caption: str = "", title: str = "") -> str:
-    """A drawing with its title and caption, both of them text."""
+    """Return a chart with its title and caption, both of them text."""
     above = f"<div class=title>{text(title)}</div>" if title else ""
     return f"<figure>{above}{chart}{f'<figcaption>{text(caption)}</figcaption>' if caption else ''}</figure>"
 
 
 def panels(*parts: str) -> str:
-    """Parts beside each other where there is room."""
+    """Return parts side by side, if the page is wide enough."""
     return f"<div class=panels>{''.join(parts)}</div>"
 
 
 def folded(title: str, *parts: str) -> str:
-    """A part that is shown on demand."""
+    """Return a part that is folded until the reader opens it."""
     return f"<details><summary>{text(title)}</summary>{''.join(parts)}</details>"
 
 
 def notes(data: Mapping[str, Any]) -> list[str]:
-    """The notes on a table, if there are any."""
+    """Return a section with the notes on a table; an empty list without notes."""
     if not data["notes"]:
         return []
     return [section("Notes on the data", "<ul>" + "".join(f"<li>{text(n)}</li>" for n in data["notes"]) + "</ul>")]
 
 
+def date_and_versions() -> dict[str, Any]:
+    """Return the current date and the versions of Python and the main libraries.  No decision depends on the date."""
+    libraries = {name: importlib.metadata.version(name) for name in ("jax", "numpy", "scipy", "scikit-learn")}
+    now = datetime.now().astimezone().isoformat(sep=" ", timespec="minutes")
+    return {"date": now, "versions": {"Python": platform.python_version(), **libraries}}
+
+
 def page(title: str, subtitle: str, sections: Iterable[str], made: str = "") -> str:
-    """The whole file; sections are HTML, `made` says when and how."""
+    """Return the whole HTML file; sections are HTML, `made` is a sentence on date, versions and command."""
     from sitewise import __version__
 
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_CONTENT_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{text(title)}</title><style>{STYLE}</style></head><body><main>"
         f"<header><div><h1>{text(title)}</h1><p class=soft>{text(subtitle)}</p></div>"

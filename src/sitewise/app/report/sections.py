@@ -1,4 +1,4 @@
-"""The reports of surface, certificate and demo, from the plain data of each command."""
+"""HTML reports of the commands surface, certificate and demo, from the plain data of each command."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sitewise.methods import DEFAULT
 
 Plain = Mapping[str, Any]
 
-_DARKEST = 20  # per cent of all values of the surfaces have the darkest colour
+DARKEST_PERCENT = 20  # percentile of all surface values below which cells have the darkest colour
 
 
 def surface_report(result: Plain) -> str:
-    """The report of `sitewise surface`."""
+    """Return the report of `sitewise surface`."""
     data = result["data"]
     return page(
         f"{data['file']}: evidence surfaces",
@@ -29,14 +29,15 @@ def surface_report(result: Plain) -> str:
 
 
 def certificate_report(result: Plain) -> str:
-    """The report of `sitewise certificate`."""
-    parts = [_certificate(part, part["which"] or "Against the gold standard") for part in result["certificates"]]
-    title = f"{result['model']}: which evidence can be trusted?"
+    """Return the report of `sitewise certificate`."""
+    parts = [_certificate(part, part["which"] or "Comparison with MCMC") for part in result["certificates"]]
+    title = f"{result['model']}: accuracy of the evidence approximations"
     subtitle = f"Target {result['target']}, {result['likelihood']} likelihood, fitted by {result['method']}"
     return page(title, subtitle, [*parts, _fit(result["report"], LABELS[result["method"]])])
 
 
 def _certificate(part: Plain, title: str) -> str:
+    """Return a section that compares evidence approximations with log Z from MCMC."""
     m = part["mcmc"]
     gaps = {name: (value - m["log_z"]) / part["rows"] for name, value in part["evidences"].items()}
     rows = [
@@ -51,22 +52,23 @@ def _certificate(part: Plain, title: str) -> str:
         title,
         f"<p class=lead>{text(part['words'].splitlines()[-1])}</p>",
         paragraph(truth),
-        table(("evidence", "nats", "off by, a row", "verdict"), rows),
+        table(("evidence", "nats", "error per row (nats)", "verdict"), rows),
         *(
             paragraph(f"{name}: {part['verdicts'][name]}, {remark}.")
             for name, remark in part["remarks"].items()
             if remark
         ),
         figure(
-            charts.bars(gaps, "nats a row off log Z", dict.fromkeys(gaps, m["se"] / part["rows"])),
-            "Distance to log Z, in nats a row; the thin line is two standard errors of log Z to either side. "
-            "good: within 0.01 a row; rough: within 0.05; poor: beyond; undecided: the error bar crosses a limit.",
+            charts.bars(gaps, "nats per row above log Z", dict.fromkeys(gaps, m["se"] / part["rows"])),
+            "Error of each evidence approximation: its difference from log Z, in nats per row. The thin line is ± two "
+            "standard errors of log Z. good: error at most 0.01 per row; rough: at most 0.05; poor: above 0.05; "
+            "undecided: the error bar crosses a limit.",
         ),
     )
 
 
 def demo_report(result: Plain) -> str:
-    """The report of `sitewise demo`: the comparison on one split, with its surfaces."""
+    """Return the report of `sitewise demo`: a comparison of methods on one hold-out set, with evidence surfaces."""
     rows = [
         (
             LABELS[name], number(row["evidence_per_row"]), short(row["lengthscale"]), short(row["sigma"]),
@@ -79,14 +81,14 @@ def demo_report(result: Plain) -> str:
     curves = {LABELS[k]: v for k, v in result["reliability"].items()}
     parts = [
         f"<p class=lead>{text(result['words'])}</p>",
-        section("The methods", table(columns, rows, best)),
+        section("Scores of the methods on the test set", table(columns, rows, best)),
         section("Evidence over lengthscale and magnitude", *_surfaces(result)[:-1]),
-        _certificate(result["certificate"], "The gold standard at the hybrid's optimum"),
+        _certificate(result["certificate"], "Comparison with MCMC at the hybrid's optimum"),
         section(
-            "Are the probabilities right?",
+            "Are the probabilities calibrated?",
             figure(charts.reliability(curves, "predicted probability", "observed share") + charts.legend(list(curves))),
         ),
-        section("Least expected test rows", _outliers(result["outliers"])),
+        section("Outliers: test rows with the lowest predictive density", _outliers(result["outliers"])),
         _fit(result["report"], LABELS[DEFAULT]),
     ]
     return page(result["title"], result["subtitle"], parts)
@@ -98,11 +100,11 @@ def _outliers(outliers: list[Plain]) -> str:
 
 
 def _surfaces(result: Plain) -> list[str]:
-    """One panel per method, all on one colour scale, each with its own optimum as a star and the others as dots."""
+    """Return one panel per method on a common colour scale: the method's optimum is a star, other optima are dots."""
     x, y = np.array(result["log_lengthscale"]), np.array(result["log_sigma"])
     surfaces = {k: np.array(v, float) for k, v in result["surfaces"].items()}
     everything = np.concatenate([v[np.isfinite(v)] for v in surfaces.values()])
-    span = float(np.percentile(everything, _DARKEST)), float(np.max(everything))
+    span = float(np.percentile(everything, DARKEST_PERCENT)), float(np.max(everything))
     panels = {}
     for name, values in surfaces.items():
         marks = [
@@ -120,8 +122,9 @@ def _surfaces(result: Plain) -> list[str]:
         for k, o in result["optima"].items()
     ]
     words = (
-        "Evidence in nats a row; colours are the same in every panel, and values far below the top have the darkest. "
-        "The star is the optimum of the method shown; dots are the optima of the others. Blank cells did not converge."
+        "Evidence in nats per row. All panels have the same colour scale; the lowest fifth of all values has the "
+        "darkest colour. The star is the optimum of the method shown; dots are the optima of the other methods. Blank "
+        "cells did not converge."
     )
     return [
         paragraph(words, "soft small"),
