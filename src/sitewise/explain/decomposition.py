@@ -16,7 +16,6 @@ import numpy as np
 
 from sitewise.explain.effects import background, names_of, outputs_of
 from sitewise.explain.importance import tables_of
-from sitewise.fitted.averages import posteriors
 from sitewise.kernels import terms
 from sitewise.numerics.dense.cholesky import semidefinite_root
 from sitewise.predict import MEAN
@@ -73,7 +72,7 @@ def predict_terms(model: Any, X: Any) -> Terms:
     scale, level = getattr(model, "y_scale_", 1.0), getattr(model, "y_mean_", 0.0)
     found, called = [], []
     for latent in model._latents:
-        qs, weight = posteriors(latent)
+        qs, weight = latent.posteriors()
         with working_precision():
             each = [[q.part(i) for i in range(len(terms(q.latent.kernel)))] for q in qs]
             moments = [[_moments(part, X) for part in parts] for parts in each]
@@ -106,7 +105,7 @@ def predict_utility(model: Any, items: Any, return_cov: bool) -> tuple[np.ndarra
     if len(model._latents) > 1 or model._latents[0].model.likelihood.latents > 1:
         raise ValueError("Utilities belong to duels that are won, lost or tied; this model has several functions.")
     rows = np.asarray(items, float)
-    qs, weight = posteriors(model._latents[0])
+    qs, weight = model._latents[0].posteriors()
     with working_precision():
         found = [q.utility().f_joint(rows) for q in qs]
     centre = np.eye(len(rows)) - 1 / len(rows)
@@ -127,7 +126,7 @@ def term_shares(model: Any, X: Any = None, names: Sequence[str] | None = None) -
     over = background(model, X, _MANY)
     total = None
     for latent in model._latents:
-        qs, weight = posteriors(latent)
+        qs, weight = latent.posteriors()
         chosen = [(i, term.name) for i, term in enumerate(terms(qs[0].latent.kernel, names)) if term.columns != ()]
         classes = latent.model.likelihood.latents
         power = int(np.log2(max(_LEAST, min(_MOST, _JOINT // (len(chosen) * classes)))))

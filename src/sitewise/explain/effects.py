@@ -4,8 +4,8 @@ The effect of column j at the value v is the average of f over the rows, column 
 
     F_j(v) = Σ_r w_r f(v, x_r,−j),     F_0 = Σ_r w_r f(x_r)
 
-Averages are linear in f, so that their posterior is Gaussian with the exact moments of `averages`.  On the latent scale
-the effect is F_j(v) − F_0: for an additive f = Σ_j f_j it is f_j(v) minus the average of f_j over the rows.  The
+Averages are linear in f, so that their posterior is Gaussian with the exact moments of `LatentPosterior.sums`.  On the
+latent scale the effect is F_j(v) − F_0: for an additive f = Σ_j f_j it is f_j(v) minus the average of f_j over the rows.  The
 interaction of two columns is F_jk(u, v) − F_j(u) − F_k(v) + F_0, which is 0 where f is additive in them.
 
 On the scale of the response the effect is the average prediction Σ_r w_r E[h(f(v, x_r,−j))], h the mean of y (of
@@ -25,8 +25,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sitewise.checks import at_least
 from sitewise.explain.responses import responses
-from sitewise.fitted.averages import moments, posteriors
-from sitewise.fitted.sampled import Sampled
 from sitewise.process.precision import working_precision
 
 ROWS = 200  # over which effects are averaged, at most
@@ -107,7 +105,7 @@ def background(model: Any, X: Any, rows: int | None) -> Background:
     if rows is None:
         latent = model._latents[0]
         rows = max(_LEAST_ROWS, ROWS // latent.model.likelihood.latents)
-        rows = _ROWS_SAMPLED if isinstance(latent, Sampled) else rows
+        rows = rows if latent.has_sites else _ROWS_SAMPLED
     at_least("rows", rows, 1)
     table = model._X if X is None else model._new_rows(X)
     weight = model._weight if X is None else np.ones(len(table))
@@ -236,8 +234,8 @@ def _latents(model: Any, blocks: np.ndarray, weight: np.ndarray) -> tuple[np.nda
         classes = latent.model.likelihood.latents
         parts = np.eye(classes) - (1 / classes if classes > 1 else 0.0)
         weights = parts[:, :, None, None] * np.broadcast_to(weight, blocks.shape[:2])
-        qs, share = posteriors(latent)
-        means, vars_ = (np.stack(part) for part in zip(*(moments(q.latent, blocks, weights) for q in qs), strict=True))
+        qs, share = latent.posteriors()
+        means, vars_ = (np.stack(part) for part in zip(*(q.latent.sums(blocks, weights) for q in qs), strict=True))
         mean = np.einsum("k,k...->...", share, means)  # those of a mixture
         found.append((mean, np.einsum("k,k...->...", share, vars_ + (means - mean) ** 2)))
     mean, var = (np.concatenate(part).T for part in zip(*found, strict=True))

@@ -27,8 +27,6 @@ from scipy.stats import qmc
 
 from sitewise.explain.effects import Background, background, column_of, names_of
 from sitewise.explain.responses import joint_draws
-from sitewise.fitted.averages import posteriors
-from sitewise.fitted.sampled import Sampled
 from sitewise.process.precision import working_precision
 
 _SAMPLES = 9  # 2⁹ points of a Sobol' sequence, twice
@@ -162,7 +160,7 @@ def _posterior_mean(model: Any, tables: list[np.ndarray]) -> np.ndarray:
     X = np.concatenate(tables)
     functions = []
     for latent in model._latents:
-        qs, weight = posteriors(latent)
+        qs, weight = latent.posteriors()
         each = [
             np.concatenate([np.asarray(q.latent.marginals(X[at : at + _BLOCK])[0]) for at in range(0, len(X), _BLOCK)])
             for q in qs
@@ -176,8 +174,8 @@ def _joint_draws(model: Any, tables: list[np.ndarray]) -> np.ndarray:
     X, rng = np.concatenate(tables), np.random.default_rng(0)
     functions = []
     for latent in model._latents:
-        qs, weight = posteriors(latent)
-        if isinstance(latent, Sampled):  # draws of hyperparameters differ more than the functions given each of them
+        qs, weight = latent.posteriors()
+        if not latent.has_sites:  # draws of hyperparameters differ more than the functions given each of them
             qs = qs[:: max(1, len(qs) // 10)]
             weight = np.full(len(qs), 1 / len(qs))
         each = [

@@ -12,8 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from sitewise.fitted.averages import posteriors
-from sitewise.fitted.latent import Latent
 from sitewise.numerics.dense.cholesky import semidefinite_root
 from sitewise.predict import Posterior
 
@@ -24,7 +22,7 @@ def responses(
     model: Any, blocks: np.ndarray, share: np.ndarray, ends: list[float]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean, deviation and quantiles of averages of the predicted response: one row per value, one column per output."""
-    mixtures = [posteriors(latent) for latent in model._latents]
+    mixtures = [latent.posteriors() for latent in model._latents]
     labels = getattr(model, "label_values_", None)
     found = []
     for rows in blocks:
@@ -33,8 +31,7 @@ def responses(
         average = np.einsum("srk,r->sk", values, share)
         found.append((average.mean(axis=0), average.std(axis=0), *np.quantile(average, ends, axis=0)))
     mean, sd, low, high = (np.stack(part) for part in zip(*found, strict=True))
-    few = isinstance(model._latents[0], Latent)
-    if few and model._latents[0].model.likelihood.latents == 1:  # else it would take minutes
+    if model._latents[0].has_sites and model._latents[0].model.likelihood.latents == 1:  # else it would take minutes
         mean = np.einsum("grk,r->gk", _predicted(model, blocks), share)
     return mean, sd, low, high
 

@@ -20,9 +20,11 @@ from sitewise.checks import at_least, known
 from sitewise.kernels import Kernel
 from sitewise.kernels.state_space import check_form, form, shortest, states_of, truncation_error
 from sitewise.numerics.markov import chain_draws, chain_products, filtering
-from sitewise.priors.base import LatentPosterior, Prior, one_latent
+from sitewise.priors.base import Factor, Prior, one_latent
 from sitewise.priors.full import FullPrior
+from sitewise.priors.kernel_sums import not_negative
 from sitewise.priors.markov.markov_gram import MarkovGram, unsorted
+from sitewise.priors.posterior import LatentPosterior
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, replace, static
 
@@ -133,10 +135,12 @@ class MarkovPrior(Prior):
 
     def posterior(self, X: Array, sites: Sites) -> MarkovPosterior:
         gram = self.gram(X)
-        out = gram.condition_with_factor(sites, None)[1]
-        states = filtering.states(gram.chain, out)
+        return self.posterior_from(gram, gram.condition_with_factor(sites, None)[1], X, sites)
+
+    def posterior_from(self, gram: MarkovGram, factor: Factor, X: Array, sites: Sites) -> MarkovPosterior:
+        states = filtering.states(gram.chain, factor)
         seen = np.ones(gram.h.shape[1])
-        return MarkovPosterior(self, X, sites, X[gram.order], *states, out.r, out.N, seen, self.mean)
+        return MarkovPosterior(self, X, sites, X[gram.order], *states, factor.r, factor.N, seen, self.mean)
 
 
 def _chain(harmonics: int, kernel: Kernel, rows: tuple[Array]) -> tuple[tuple[Array, ...], tuple[()]]:
@@ -248,6 +252,20 @@ class MarkovPosterior(LatentPosterior):
         cov = chain_products.block(chain_products.Generators.of(factor), xp.sort(place))
         ranks = xp.argsort(xp.argsort(place))
         return (q.mean - gram.mean)[rows:], cov[ranks][:, ranks]
+
+    def sums(self, X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """One filter for the rows of all sums, and Σw by two sweeps for each sum: no covariance matrix of the rows."""
+        flat, weight = X.reshape(-1, X.shape[2]), weight[:, 0]
+        gram, sites, place = self._among(flat, self._all_alike(len(flat)))
+        q, factor = gram.condition_with_factor(sites, None)
+        values = np.asarray(self.mean.at(self.prior.time(flat)) + (q.mean - gram.mean)[len(self.X) :])
+        generators, var = chain_products.Generators.of(factor), np.empty(weight.shape[:2])
+        places, longer = np.asarray(place).reshape(X.shape[:2]), np.zeros(len(gram.order))
+        for s, g in np.ndindex(*var.shape):
+            longer[places[g]] = weight[s, g]
+            var[s, g] = weight[s, g] @ np.asarray(chain_products.product(generators, longer))[places[g]]
+            longer[places[g]] = 0.0
+        return np.einsum("sgr,gr->sg", weight, values.reshape(X.shape[:2])), not_negative(var)
 
     def draw(self, key: Array, X_new: Array, samples: int) -> Array:
         """O(rows) for each draw; where a precision is negative, from the covariance matrix of the new rows."""
