@@ -5,8 +5,8 @@ The effect of column j at the value v is the average of f over the rows, column 
     F_j(v) = Σ_r w_r f(v, x_r,−j),     F_0 = Σ_r w_r f(x_r)
 
 Averages are linear in f, so that their posterior is Gaussian with the exact moments of `LatentPosterior.sums`.  On the
-latent scale the effect is F_j(v) − F_0: for an additive f = Σ_j f_j it is f_j(v) minus the average of f_j over the rows.  The
-interaction of two columns is F_jk(u, v) − F_j(u) − F_k(v) + F_0, which is 0 where f is additive in them.
+latent scale the effect is F_j(v) − F_0: for an additive f = Σ_j f_j it is f_j(v) minus the average of f_j over the
+rows.  The interaction of two columns is F_jk(u, v) − F_j(u) − F_k(v) + F_0, which is 0 where f is additive in them.
 
 On the scale of the response the effect is the average prediction Σ_r w_r E[h(f(v, x_r,−j))], h the mean of y (of
 ordered labels: of the numbers that they stand for, or of their ranks from 1) or a class probability.  Where h is a

@@ -16,7 +16,6 @@ from sitewise.kernels import Stationary
 from sitewise.learning.nested import Nested
 from sitewise.means import Zero
 from sitewise.parameters import walk
-from sitewise.priors import FullPrior
 from sitewise.surface import evidence_surface
 from sitewise.types import replace
 
@@ -131,7 +130,7 @@ def _drawable(model: Any) -> Latent:
     if not isinstance(latent, Latent):
         raise ValueError("A surface is of an approximate evidence, which mcmc has not; fit with method='hybrid'.")
     prior = latent.model.prior
-    if not isinstance(prior, FullPrior):
+    if not prior.one_matrix:
         raise ValueError(
             "A surface is of the full GP; fit without inducing inputs and with structure='full', on fewer rows."
         )

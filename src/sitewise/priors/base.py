@@ -237,6 +237,14 @@ class Prior(abc.ABC):
         if known(jitter) and not (isinstance(jitter, int | float) and 0 <= jitter < float("inf")):
             raise ValueError(f"jitter must be a finite number of at least 0, got {jitter!r}.")
 
+    def suits(self, columns: int, latents: int) -> bool:
+        """Whether `check` has nothing to refuse."""
+        try:
+            self.check(columns, latents)
+        except ValueError:
+            return False
+        return True
+
     def check_rows(self, X: np.ndarray) -> None:
         """Raise ValueError if these cannot be training rows; extend with `super().check_rows(X)`."""
         for kernel in self.kernels if isinstance(self.kernels, list) else [self.kernels]:
@@ -257,6 +265,27 @@ class Prior(abc.ABC):
             return jax.vjp(lambda prior: prior.gram(X), later)[1](bar)[0]
 
         return self.gram(X), pull
+
+    @property
+    def inputs(self) -> np.ndarray | None:
+        """The inducing inputs, one per row; None for a structure without them."""
+        return None
+
+    def with_inputs(self, Z: np.ndarray) -> Self:
+        """The same prior with other inducing inputs."""
+        raise ValueError(f"{type(self).__name__} has no inducing inputs to choose; use Model.sparse.")
+
+    def kernel_columns(self, X: Array) -> Array:
+        """The columns of X of which the kernel is a function."""
+        return X
+
+    def count_series(self, X: Array) -> int:
+        """The number of independent series that the rows belong to; 1 where all rows may be correlated."""
+        return 1
+
+    def order(self, X: np.ndarray) -> np.ndarray:
+        """Numbers of the rows in the order in which rows are appended (`LatentPosterior.tail`); by default as given."""
+        return np.arange(len(X))
 
     def least(self) -> dict[str, float]:
         """By name, the values below which a hyperparameter has no meaning in this structure: learners stay above."""

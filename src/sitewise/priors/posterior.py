@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -18,7 +19,28 @@ from sitewise.kernels import Kernel, terms
 from sitewise.kernels.terms import together
 from sitewise.numerics.dense.cholesky import semidefinite_root
 from sitewise.priors.kernel_sums import not_negative
+from sitewise.sites import Sites
 from sitewise.types import fixed, module
+
+
+class Tail(abc.ABC):
+    """The last rows of a posterior together with new rows, as a problem of their own, given all rows before.
+
+    gram  of these rows; the rows before are part of it
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def gram(self) -> Any: ...
+
+    @abc.abstractmethod
+    def moved(self, factor: Any) -> float:
+        """By how many standard deviations the rows before move at most, given the factor of `gram` at some sites."""
+
+    @abc.abstractmethod
+    def joined(self, sites: Sites, factor: Any) -> LatentPosterior:
+        """The posterior of all rows, where these rows have the sites, and `gram` the factor at them."""
 
 
 class LatentPosterior(abc.ABC):
@@ -56,6 +78,20 @@ class LatentPosterior(abc.ABC):
         False where a structure does not examine this.
         """
         return False
+
+    def appends(self, X: np.ndarray) -> bool:
+        """Whether these rows can be added by `tail`, at a cost that does not depend on the rows before.
+
+        False where inference has to run on all rows again.
+        """
+        return False
+
+    def tail(self, cut: int, X: np.ndarray) -> Tail:
+        """The training rows from number `cut` on and the new rows X, given the rows before `cut`; if `appends(X)`.
+
+        Training rows and new rows are in the order of `Prior.order`.
+        """
+        raise ValueError(f"{type(self).__name__} cannot be continued; run inference on all rows.")
 
     @property
     def kernel(self) -> Kernel:

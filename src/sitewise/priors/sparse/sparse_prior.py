@@ -7,7 +7,7 @@ on s_i.  The cost is O(nm²).  With Z = X this is the full GP.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -72,6 +72,13 @@ class SparsePrior(Module, Prior):
 
     def _check_latents(self, latents: int) -> None:
         one_latent(self, latents)
+
+    @property
+    def inputs(self) -> np.ndarray:
+        return np.asarray(self.inducing)
+
+    def with_inputs(self, Z: np.ndarray) -> Self:
+        return replace(self, inducing=Z)
 
     def check_rows(self, X: np.ndarray) -> None:
         super().check_rows(X)
