@@ -4,13 +4,15 @@
     check_likelihood(MyLikelihood(), y=[0.0, 1.0, 5.0])
 
 Each runs its checks in order and raises one AssertionError with the sentences of the first check that fails: later ones
-would fail with it.  `check_prior` is for priors of one latent function per row.
+would fail with it.  `check_prior` is for priors of one latent function per row; it calls `check_posterior`, which
+is for any number.
 """
 
 from sitewise.testing.check_evidence import check_evidence
 from sitewise.testing.check_inference import check_inference
 from sitewise.testing.check_kernel import check_kernel
 from sitewise.testing.check_likelihood import check_likelihood
+from sitewise.testing.check_posterior import check_posterior
 from sitewise.testing.check_prior import check_prior
 
-__all__ = ["check_evidence", "check_inference", "check_kernel", "check_likelihood", "check_prior"]
+__all__ = ["check_evidence", "check_inference", "check_kernel", "check_likelihood", "check_posterior", "check_prior"]
