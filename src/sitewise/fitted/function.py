@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from sitewise.data import Data
 from sitewise.fitted.mixture import Functions, Mixture
 from sitewise.model import Model
+from sitewise.parameters import Trainable
 from sitewise.predict import Posterior
+
+
+class HyperLaw(NamedTuple):
+    """The distribution of the vector v of unconstrained hyperparameters.
+
+    vector    the summary of it that `FittedFunction.model` has
+    interval  (factors, level) → standard error of factors @ (v − vector), and the ends of its interval of that level
+    """
+
+    trainable: Trainable
+    vector: np.ndarray
+    interval: Callable[[np.ndarray, float], tuple[float, float, float]]
 
 
 class FittedFunction(abc.ABC):
@@ -50,6 +64,13 @@ class FittedFunction(abc.ABC):
     @abc.abstractmethod
     def stored(self) -> dict[str, Any]:
         """The arrays, priors and likelihoods that a model file holds of this function, by name."""
+
+    def hyper_law(self, trainable: Callable[[], Trainable]) -> HyperLaw | None:
+        """The distribution of the hyperparameters over which predictions average; None where there is one value of each.
+
+        `trainable` names those that were learned.
+        """
+        return None
 
     def rows_uncorrelated(self) -> bool:
         """Whether there are several rows and the prior correlates none with another; False where not examined."""

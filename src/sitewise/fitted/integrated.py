@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from scipy import stats
 
 from sitewise.data import Data
-from sitewise.fitted.latent import Latent, Result
+from sitewise.fitted.function import HyperLaw
+from sitewise.fitted.latent import Latent, Result, same_form
 from sitewise.fitted.mixture import Functions, Mixture
 from sitewise.learning.integration import Integrated
+from sitewise.parameters import Trainable
 from sitewise.predict import Posterior
 from sitewise.process import memory
 
@@ -55,6 +59,23 @@ class IntegratedLatent(Latent):
     def posteriors(self) -> tuple[list[Posterior], np.ndarray]:
         """One posterior for every node."""
         return [part.posterior for part in self.parts], self.weight
+
+    def hyper_law(self, trainable: Callable[[], Trainable]) -> HyperLaw:
+        """A normal distribution with the moments of the nodes; averages over kernels have nodes of other kernels too."""
+        learned = trainable()
+        vector = np.asarray(learned.to_vector(self.model))
+        alike = [same_form(part.model, self.model) for part in self.parts]
+        nodes = np.array([learned.to_vector(part.model) for part in itertools.compress(self.parts, alike)])
+        weight = self.weight[alike] / np.sum(self.weight[alike])
+
+        def interval(factors: np.ndarray, level: float) -> tuple[float, float, float]:
+            reach = float(stats.norm.ppf(0.5 + level / 2))
+            moved = (nodes - vector) @ factors
+            centre = float(weight @ moved)
+            error = float(np.sqrt(weight @ (moved - centre) ** 2))
+            return error, centre - reach * error, centre + reach * error
+
+        return HyperLaw(learned, vector, interval)
 
     def changed(self, change: Callable[[Latent], tuple[Latent, Result]]) -> tuple[Latent, list[Result]]:
         main, result = change(Latent(self.model, self.data, self.sites, self.posterior))

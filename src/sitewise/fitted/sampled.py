@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
@@ -11,12 +12,13 @@ import numpy as np
 from sitewise.arrays import programs
 from sitewise.arrays.engine import to_host
 from sitewise.data import Data, bucket
-from sitewise.fitted.function import FittedFunction
+from sitewise.fitted.function import FittedFunction, HyperLaw
 from sitewise.fitted.mixture import Functions, Mixture, by_block, padded
 from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples, new_rows
 from sitewise.mcmc.reference import prior_root
 from sitewise.model import Model
+from sitewise.parameters import Trainable
 from sitewise.predict import Posterior
 from sitewise.process.precision import working_precision
 
@@ -63,6 +65,17 @@ class Sampled(FittedFunction):
             latent = here.prior.given_values(X, np.asarray(_root(here, data)), np.asarray(white), counted)
             found.append(Posterior(latent, here.likelihood, here.prior.mean))
         return found, np.full(len(found), 1 / len(found))
+
+    def hyper_law(self, trainable: Callable[[], Trainable]) -> HyperLaw:
+        """Quantiles of the draws."""
+        draws, vector = self.samples.flat, np.asarray(self.samples.trainable.to_vector(self.model))
+
+        def interval(factors: np.ndarray, level: float) -> tuple[float, float, float]:
+            moved = (draws - vector) @ factors
+            low, high = np.quantile(moved, [0.5 - level / 2, 0.5 + level / 2])
+            return float(np.std(moved)), float(low), float(high)
+
+        return HyperLaw(self.samples.trainable, vector, interval)
 
     def at(self, X: np.ndarray) -> Mixture:
         """The marginals of f at new rows, with one component for every draw."""
