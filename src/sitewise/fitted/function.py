@@ -66,7 +66,7 @@ class FittedFunction(abc.ABC):
         """The arrays, priors and likelihoods that a model file holds of this function, by name."""
 
     def hyper_law(self, trainable: Callable[[], Trainable]) -> HyperLaw | None:
-        """The distribution of the hyperparameters over which predictions average; None where there is one value of each.
+        """The distribution of the hyperparameters over which predictions average; None where there is one value.
 
         `trainable` names those that were learned.
         """

@@ -61,7 +61,7 @@ class IntegratedLatent(Latent):
         return [part.posterior for part in self.parts], self.weight
 
     def hyper_law(self, trainable: Callable[[], Trainable]) -> HyperLaw:
-        """A normal distribution with the moments of the nodes; averages over kernels have nodes of other kernels too."""
+        """A normal distribution with the moments of the nodes that have the kernel of `model`."""
         learned = trainable()
         vector = np.asarray(learned.to_vector(self.model))
         alike = [same_form(part.model, self.model) for part in self.parts]
