@@ -115,7 +115,7 @@ CALLS = {
     "loo_": lambda m, X, y, folder: m.loo_.log_density,
     "influence_": lambda m, X, y, folder: m.influence_,
     "evidence_": lambda m, X, y, folder: list(m.evidence_.values()),
-    "sites_": lambda m, X, y, folder: [one.prec for one in np.atleast_1d(m.sites_).ravel() if hasattr(one, "prec")],
+    "sites_": lambda m, X, y, folder: [one.prec for one in (m.sites_ if isinstance(m.sites_, list) else [m.sites_])],
     "save and load": lambda m, X, y, folder: _saved(m, X, folder),
     "EffectDisplay": lambda m, X, y, folder: [
         e.mean for e in EffectDisplay.from_estimator(m, features=[0], points=2, rows=3).effects
@@ -165,3 +165,48 @@ def outcomes(method, structure, folder):
         for name, call in CALLS.items():
             found[name] = outcome(lambda call=call: call(made[0], X, y, folder))
     return found
+
+
+# Calls that are refused, by structure and by method; every other call works.
+_VALUES = {"ReliabilityDisplay", "SurfaceDisplay"}
+BY_STRUCTURE = {
+    "full": set(),
+    "sparse": _VALUES,
+    "markov": _VALUES | {"interaction"},
+    "series": _VALUES,
+    "joint classes": {"SurfaceDisplay"},
+    "sparse joint classes": {"SurfaceDisplay"},
+    "groups": {"SurfaceDisplay"},
+    "additive": _VALUES,
+    "average": _VALUES | {"predict_terms", "term_shares"},
+    "integrate": set(),
+}
+BY_METHOD = {
+    "hybrid-vem": {"lengthscales"},
+    "mcmc": {"loo_", "influence_", "evidence_", "sites_", "update", "forget", "ReliabilityDisplay", "SurfaceDisplay"},
+}
+NOT_FITTED = {
+    ("mcmc", "sparse"), ("mcmc", "series"), ("mcmc", "joint classes"), ("mcmc", "sparse joint classes"),
+    ("mcmc", "average"), ("mcmc", "integrate"), ("hybrid-vem", "average"), ("hybrid-vem", "integrate"),
+}  # fmt: skip
+PAIRS = [(method, structure) for structure in STRUCTURES for method in METHODS]
+
+
+def expected(method, structure):
+    """The names of the calls that are refused."""
+    if (method, structure) in NOT_FITTED:
+        return {"fit"}
+    return BY_STRUCTURE[structure] | BY_METHOD.get(method, set())
+
+
+@pytest.mark.parametrize(("method", "structure"), PAIRS)
+def test_every_call_works_or_refuses_in_a_sentence(method, structure, tmp_path):
+    found = outcomes(method, structure, tmp_path)
+    assert {name for name, said in found.items() if said != "works"} == expected(method, structure), found
+
+
+def test_how_many_combinations_work():
+    """The numbers of combinations of method, structure and call that work and that are refused, fit included."""
+    refused = sum(len(expected(*pair)) for pair in PAIRS)
+    works = sum((1 + len(CALLS)) * (pair not in NOT_FITTED) for pair in PAIRS) - refused + len(NOT_FITTED)
+    assert (works, refused) == (0, 0)
