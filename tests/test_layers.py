@@ -95,6 +95,39 @@ def test_the_library_defers_no_import_of_its_own() -> None:
     assert not found, "\n".join(found)
 
 
+# Modules outside of `priors` that may name a structure: they make priors of it.
+MAKES_PRIORS = {"sitewise", "sitewise.model", "sitewise.surface"}
+# Modules that still ask which structure a prior has; this list only gets shorter.
+STILL_ASK = {
+    "sitewise.estimators.base", "sitewise.estimators.training", "sitewise.learning.lean", "sitewise.learning.minibatch",
+    "sitewise.learning.refresh",
+}  # fmt: skip
+
+
+def structures_named(tree: ast.AST) -> Iterator[str]:
+    """Imported names of priors, Grams and posteriors of one structure."""
+    general = {"Prior", "Gram", "LatentPosterior", "Posterior", "HyperPrior"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sitewise.priors"):
+            for alias in node.names:
+                if alias.name.endswith(("Prior", "Gram", "Posterior")) and alias.name not in general:
+                    yield f"line {node.lineno}: {alias.name}"
+
+
+def test_only_priors_know_their_structures() -> None:
+    naming = {
+        name: list(structures_named(ast.parse(path.read_text())))
+        for name, path in modules().items()
+        if part(name) != "priors" and name not in MAKES_PRIORS | STILL_ASK
+    }
+    wrong = [f"{name}, {found}" for name, each in naming.items() for found in each]
+    assert not wrong, "ask the contract in priors/base.py instead:\n" + "\n".join(wrong)
+
+
+def test_named_structures_are_found() -> None:
+    assert list(structures_named(ast.parse("from sitewise.priors import FullPrior, Prior"))) == ["line 1: FullPrior"]
+
+
 def factorisations(tree: ast.AST) -> Iterator[str]:
     """Calls of something in a module called linalg that factorises or inverts a matrix, under whatever name."""
     names: dict[str, str] = {}

@@ -103,7 +103,7 @@ def _moments(part: Process, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def predict_utility(model: Fitted, items: Any, return_cov: bool) -> tuple[np.ndarray, np.ndarray]:
     """Utilities of items less their average; `GPBase.predict_utility` describes it."""
     names_of(model)  # raises unless it is fitted
-    if len(model._latents) > 1 or model._latents[0].model.likelihood.latents > 1:
+    if not model._has_one_function():
         raise ValueError("Utilities belong to duels that are won, lost or tied; this model has several functions.")
     rows = np.asarray(items, float)
     qs, weight = model._latents[0].posteriors()

@@ -58,6 +58,10 @@ class Fitted:
         classes = [str(c) for c in getattr(self, "classes_", ())]
         return (classes[1],) if len(classes) == 2 else tuple(classes)
 
+    def _has_one_function(self) -> bool:
+        """Whether there is one latent function, with one value per row."""
+        return len(self._latents) == 1 and self._latents[0].model.likelihood.latents == 1
+
     def _y_units(self) -> tuple[float, float]:
         """Level and scale of y: y = level + scale · (y in the model's units)."""
         return getattr(self, "y_mean_", 0.0), getattr(self, "y_scale_", 1.0)

@@ -124,10 +124,9 @@ class SurfaceDisplay:
 
 def _drawable(model: Fitted) -> FittedFunction:
     """The latent function, if its evidence has two axes; else a ValueError that says why not."""
-    latents = model._latents
-    if len(latents) > 1 or latents[0].model.likelihood.latents > 1:
+    if not model._has_one_function():
         raise ValueError("A surface is of one latent function; fit two classes, such as one class against the rest.")
-    (latent,) = latents
+    (latent,) = model._latents
     if not latent.has_sites:
         raise ValueError("A surface is of an approximate evidence, which mcmc has not; fit with method='hybrid'.")
     prior = latent.model.prior
