@@ -186,10 +186,18 @@ BY_METHOD = {
     "mcmc": {"loo_", "influence_", "evidence_", "sites_", "update", "forget", "ReliabilityDisplay", "SurfaceDisplay"},
 }
 NOT_FITTED = {
-    ("mcmc", "sparse"), ("mcmc", "series"), ("mcmc", "joint classes"), ("mcmc", "sparse joint classes"),
+    ("mcmc", "sparse"), ("mcmc", "series"), ("mcmc", "markov"), ("mcmc", "sparse joint classes"),
     ("mcmc", "average"), ("mcmc", "integrate"), ("hybrid-vem", "average"), ("hybrid-vem", "integrate"),
 }  # fmt: skip
-PAIRS = [(method, structure) for structure in STRUCTURES for method in METHODS]
+# Two methods compile programs for a quarter of a minute with every structure: they are tried with one that they fit, and
+# with those that they refuse.
+SLOW = ("hybrid-vem", "mcmc")
+PAIRS = [
+    (method, structure)
+    for structure in STRUCTURES
+    for method in METHODS
+    if method not in SLOW or structure == "full" or (method, structure) in NOT_FITTED
+]
 
 
 def expected(method, structure):
@@ -209,4 +217,4 @@ def test_how_many_combinations_work():
     """The numbers of combinations of method, structure and call that work and that are refused, fit included."""
     refused = sum(len(expected(*pair)) for pair in PAIRS)
     works = sum((1 + len(CALLS)) * (pair not in NOT_FITTED) for pair in PAIRS) - refused + len(NOT_FITTED)
-    assert (works, refused) == (0, 0)
+    assert (works, refused) == (809, 81)
