@@ -189,8 +189,8 @@ NOT_FITTED = {
     ("mcmc", "sparse"), ("mcmc", "series"), ("mcmc", "markov"), ("mcmc", "sparse joint classes"),
     ("mcmc", "average"), ("mcmc", "integrate"), ("hybrid-vem", "average"), ("hybrid-vem", "integrate"),
 }  # fmt: skip
-# Two methods compile programs for a quarter of a minute with every structure: they are tried with one that they fit, and
-# with those that they refuse.
+# These methods compile programs for a quarter of a minute with every structure: they are tried with one structure that
+# they fit, and with those that they refuse.
 SLOW = ("hybrid-vem", "mcmc")
 PAIRS = [
     (method, structure)
