@@ -72,7 +72,7 @@ MORE_LIKELIHOODS = {
     "heteroscedastic-gaussian": (likelihoods.HeteroscedasticGaussian(), [[0.3, 0.04], [2, 3]], [[1, 0]]),
 }  # fmt: skip
 
-# Of one latent function per row, under `testing.check_prior`; joint classes have tests/laws/test_softmax.py.
+# Of one latent function per row, under `testing.check_prior`.
 PRIORS = {
     "full": priors.FullPrior(kernels.Matern52(0.8, 1.3), means.Constant(0.4)),
     "full-jitter": priors.FullPrior(kernels.RBF(0.8, 1.3) + kernels.Linear(0.3), means.Linear([0.2, -0.1], 0.3), 1e-9),
@@ -83,6 +83,12 @@ PRIORS = {
     "markov": priors.MarkovPrior(kernels.Matern32(0.8, 1.3) + kernels.Constant(0.2), means.Constant(0.4)),
     "markov-product": priors.MarkovPrior(kernels.Cosine(1.9) * kernels.Matern52(1.1, 0.9), means.Linear(0.2, 0.3)),
     "markov-series": priors.MarkovPrior(kernels.Matern12(0.9, 1.2), series=1),
+}
+# Of three latent functions per row, under `testing.check_posterior`.
+CLASS_PRIORS = {
+    "classes": priors.ClassPrior(kernels.Matern52(0.8, 1.3)),
+    "classes-own": priors.ClassPrior.of([kernels.RBF(0.8, 1.3), kernels.RBF(0.5, 0.7), kernels.RBF(1.2, 2.0)], 3),
+    "sparse-classes": priors.SparseClassPrior(kernels.Matern52(0.8, 1.3), [[0.1, -0.4], [0.9, 0.3], [-1.0, 0.2]]),
 }
 # The rows for those whose inputs are not two columns of any numbers: equal times, and two series.
 _TIMES = np.array([0.9, -1.2, 0.3, 0.3, 2.0, -0.4, 1.1])[:, None]

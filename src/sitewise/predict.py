@@ -29,7 +29,7 @@ from sitewise.means import Mean, Zero
 from sitewise.model import Model, check
 from sitewise.numerics.quadrature.crossing import crossing
 from sitewise.numerics.quadrature.gaussian_rules import Landmark, expect
-from sitewise.priors.base import Certain, LatentPosterior, gaussian_draws
+from sitewise.priors.posterior import Certain, LatentPosterior, gaussian_draws
 from sitewise.process.precision import working_precision
 from sitewise.rows import of_each_row
 from sitewise.sites import Sites

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from sitewise import GPClassifier, GPRegressor, kernels
-from sitewise.fitted.averages import moments, posteriors
 
 MCMC = {"draws": 15, "warmup": 0, "chains": 2}
 
@@ -54,10 +53,10 @@ def test_latent_effects_are_those_of_dense_algebra(kind, X, values, labels, regr
 def test_sums_over_rows_and_classes_are_those_of_dense_algebra(shared, X, signal, softmax) -> None:
     model = GPClassifier().fit(X, np.digitize(signal, [-0.7, 0.7])) if shared else softmax
     (latent,) = model._latents
-    (q,), _ = posteriors(latent)
+    (q,), _ = latent.posteriors()
     rng = np.random.default_rng(3)
     rows, weight = rng.normal(size=(2, 4, 3)), rng.normal(size=(5, 3, 2, 4))
-    mean, var = moments(q.latent, rows, weight)
+    mean, var = q.latent.sums(rows, weight)
     for g in range(2):
         dense_mean, dense_cov = (np.asarray(a) for a in q.latent.joint(rows[g]))
         for s in range(5):

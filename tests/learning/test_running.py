@@ -10,7 +10,6 @@ from sitewise import VI, Data, Model, kernels, likelihoods, means, posterior
 from sitewise.learning import running
 from sitewise.learning.running import Running
 from sitewise.priors import MarkovPrior
-from sitewise.priors.markov import continued
 from sitewise.sites import Sites
 
 KERNEL = kernels.Matern52(0.6, 1.5)
@@ -99,7 +98,7 @@ def test_the_bound_is_the_divergence_of_all_rows_that_are_held(kernel, most):
     prior, b, w = MarkovPrior(kernel), rng.normal(size=14), rng.gamma(1.0, 2.0, 14)
     changed = Sites(np.where(np.arange(14) < cut, b, b + 1e-3), np.where(np.arange(14) < cut, w, 1.001 * w))
     q = prior.posterior(X, Sites(b, w))
-    of = continued.rest(q, cut, np.zeros((0, 1)))
+    of = q.tail(cut, np.zeros((0, 1)))
     tail = Sites(*(a[cut:] for a in changed))
     out = of.gram.condition_with_factor(tail, None)[1]
     K = kernel.matrix(X)
@@ -111,7 +110,7 @@ def test_the_bound_is_the_divergence_of_all_rows_that_are_held(kernel, most):
     (m0, V0), (m1, V1) = exact(b, w), exact(*changed)
     inside = np.linalg.solve(V0, V1)
     twice = np.trace(inside) - cut - np.linalg.slogdet(inside)[1] + (m1 - m0) @ np.linalg.solve(V0, m1 - m0)
-    assert 0.999 < continued.moved(q, of, out) / np.sqrt(twice) < most
-    again = continued.joined(q, of, tail, out)
+    assert 0.999 < of.moved(out) / np.sqrt(twice) < most
+    again = of.joined(tail, out)
     same(again.marginals(X), prior.posterior(X, changed).marginals(X), 1e-3)
     same([a[cut:] for a in again.marginals(X)], [a[cut:] for a in prior.posterior(X, changed).marginals(X)], 1e-10)

@@ -6,18 +6,23 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from cases import INPUTS, PRIORS, problem
+from cases import CLASS_PRIORS, INPUTS, PRIORS, problem
 from sitewise import VI, Data, Model, Nested, evidence, kernels, likelihoods, means
 from sitewise.kernels import Kernel
 from sitewise.priors import FullPrior, Gram, LatentPosterior, Marginals, Prior
 from sitewise.sites import Sites
-from sitewise.testing import check_prior
+from sitewise.testing import check_posterior, check_prior
 from sitewise.types import fixed, module
 
 
 @pytest.mark.parametrize("name", PRIORS)
 def test_the_librarys_own(name):
     check_prior(PRIORS[name], INPUTS.get(name))
+
+
+@pytest.mark.parametrize("name", CLASS_PRIORS)
+def test_the_librarys_own_of_several_functions(name):
+    check_posterior(CLASS_PRIORS[name], latents=3)
 
 
 @module
@@ -84,7 +89,7 @@ def with_method(name, method):
     return {"gram_class": module(type("Wrong", (DenseGram,), {name: method}))}
 
 
-class _Far:
+class _Far(LatentPosterior):
     def marginals(self, X):
         return jnp.zeros(len(X)), jnp.ones(len(X))
 
@@ -105,8 +110,9 @@ def inexact(**fields):
 def _neighbours(self, X, sites):
     right = FullPrior(self.kernel, self.mean, 1e-9).posterior(X, sites)
 
-    class Wrong:
-        joint = right.joint
+    class Wrong(LatentPosterior):
+        def joint(self, new):
+            return right.joint(new)
 
         def marginals(self, new):
             mean, var = right.marginals(new)
@@ -115,7 +121,65 @@ def _neighbours(self, X, sites):
     return Wrong()
 
 
+def posterior_with(**methods):
+    """A posterior of which these methods, called with the right posterior and their arguments, are wrong."""
+
+    class Wrong(LatentPosterior):
+        def __init__(self, right):
+            self.right = right
+
+        def marginals(self, new):
+            return self.right.marginals(new)
+
+        def joint(self, new):
+            return self.right.joint(new)
+
+    for name, method in methods.items():
+        setattr(Wrong, name, lambda self, *args, method=method: method(self.right, *args))
+    return {"posterior": lambda self, X, sites: Wrong(FullPrior(self.kernel, self.mean, 1e-9).posterior(X, sites))}
+
+
+class _WrongTail:
+    """A tail that forgets the rows before the cut."""
+
+    def __init__(self, X, prior):
+        self.X, self.prior, self.gram = X, prior, prior.gram(X)
+
+    def moved(self, factor):
+        return 0.0
+
+    def joined(self, sites, factor):
+        return FullPrior(self.prior.kernel, self.prior.mean, 1e-9).posterior(self.X, sites)
+
+
+def _appends_wrongly(moved=None):
+    def tail(right, cut, X):
+        found = _WrongTail(jnp.concatenate([right.X[cut:], X]), right.prior)
+        if moved is not None:
+            found.moved = lambda factor: moved
+        return found
+
+    return posterior_with(appends=lambda right, X: True, tail=tail)
+
+
 FAULTS = {
+    "the variance of posterior.sums": posterior_with(
+        sums=lambda right, X, w: (right.sums(X, w)[0], 1.01 * right.sums(X, w)[1])
+    ),
+    "the mean of posterior.sums": posterior_with(sums=lambda right, X, w: (0.5, right.sums(X, w)[1])),
+    "posterior.uncorrelated() is True": posterior_with(uncorrelated=lambda right: True),
+    "posterior_from(gram, factor, X, sites) is not": {
+        "posterior_from": lambda self, gram, factor, X, sites: self.posterior(X, Sites(sites.nat1, 1.001 * sites.prec))
+    },
+    "joined is not the posterior of all rows": _appends_wrongly(),
+    "moved must be a finite number": _appends_wrongly(moved=jnp.nan),
+    "order(X) must hold": {"order": lambda self, X: [0] * len(X)},
+    "with_inputs(Z).inputs": {"inputs": jnp.zeros((2, 2)), "with_inputs": lambda self, Z: self},
+    "given_values must know f": {
+        "one_matrix": True,
+        "gram": lambda self, X: FullPrior(self.kernel, self.mean, 1e-9).gram(X),
+        "given_values": lambda self, X, root, white, counted: FullPrior(self.kernel).posterior(X, Sites.zeros(len(X))),
+    },
     "is not the prior's": changed(mean=lambda m, g, s: m + 1.0),
     "derivative of log_z in nat1": inexact(mean=lambda m, g, s: m + 0.1 * s.nat1),
     "derivative of log_z in prec": inexact(var=lambda v, g, s: v * (1 + 0.1 * (s.prec > 0))),

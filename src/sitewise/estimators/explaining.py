@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike
 
 from sitewise.explain.decomposition import Shares, Terms, predict_terms, predict_utility, term_shares
 from sitewise.explain.effects import Effect, Interaction, effect, interaction
+from sitewise.explain.fitted_model import Fitted
 from sitewise.explain.importance import Importance, importance, total_shares
 from sitewise.explain.lengthscales import Lengthscale, lengthscales
 
 
-class Explaining:
+class Explaining(Fitted):
     """Methods of a fitted estimator; columns are given by their names, or by numbers from 0."""
 
     def importance(self, X: Any = None, groups: Mapping[str, Sequence[str | int]] | None = None) -> Importance:

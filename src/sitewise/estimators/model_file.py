@@ -23,6 +23,7 @@ from sitewise.data import Data, bucket
 from sitewise.errors import UserError
 from sitewise.estimators.serialise import DTYPES, decode, encode
 from sitewise.estimators.side_information import KEYWORDS
+from sitewise.fitted.function import FittedFunction
 from sitewise.fitted.integrated import IntegratedLatent
 from sitewise.fitted.latent import Latent
 from sitewise.fitted.sampled import Sampled
@@ -30,9 +31,9 @@ from sitewise.kernels import Kernel
 from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples
 from sitewise.means import Mean
-from sitewise.model import Model
+from sitewise.model import Model, check
 from sitewise.parameters import Trainable, walk
-from sitewise.priors import ClassPrior, Prior, SparseClassPrior, SparsePrior
+from sitewise.priors import Prior
 from sitewise.sites import Sites
 
 MAGIC = b"SITEWISE"
@@ -51,9 +52,6 @@ _FITTED = (
 
 # What fit leaves in a StandardScaler of scikit-learn.
 _SCALER = ("mean_", "var_", "scale_", "n_features_in_", "n_samples_seen_", "feature_names_in_")
-
-# The fields of a sampled latent function, which has no sites; `sampled` names its hyperparameters.
-_DRAWN = ("vectors", "z", "limits", "accepted")
 
 
 class ModelFileError(UserError):
@@ -100,26 +98,8 @@ def _encode_model(model: Any, arrays: list[np.ndarray]) -> dict[str, Any]:
     if hasattr(model, "_state"):
         return {**header, "state": encode(model._state(), arrays)}
     fitted = {k: getattr(model, k) for k in _FITTED if hasattr(model, k)}
-    latents = [_encode_latent(latent, arrays) for latent in model._latents]
+    latents = [{name: encode(value, arrays) for name, value in latent.stored().items()} for latent in model._latents]
     return {**header, "fitted": encode(fitted, arrays), "latents": latents}
-
-
-def _encode_latent(latent: Latent | Sampled, arrays: list[np.ndarray]) -> dict[str, Any]:
-    if isinstance(latent, Sampled):
-        samples = latent.samples
-        model, own = samples.model, {name: getattr(samples, name) for name in _DRAWN}
-        own["sampled"] = [p.name for p in samples.trainable.parameters]
-        own["tied"] = samples.trainable.tied
-    else:
-        model, own = latent.model, latent.sites._asdict()
-        if isinstance(latent, IntegratedLatent):
-            models = [part.model for part in latent.parts]
-            own |= {
-                "priors": [m.prior for m in models], "likelihoods": [m.likelihood for m in models],
-                "sites": [tuple(map(np.asarray, part.sites)) for part in latent.parts], "weight": latent.weight,
-            }  # fmt: skip
-    parts = {"prior": model.prior, "likelihood": model.likelihood}
-    return {name: encode(value, arrays) for name, value in {**parts, **own}.items()}
 
 
 def from_bytes(content: bytes, kinds: Mapping[str, type]) -> Any:
@@ -182,7 +162,7 @@ def _build(header: dict[str, Any], arrays: list[np.ndarray], kinds: Mapping[str,
             raise ValueError(f"{name!r} is not a number for each row")
     merged = estimator._merged()
     latents = [
-        _build_latent({name: decode(value, arrays) for name, value in part.items()}, m.data, estimator.n_features_in_)
+        _build_latent({name: decode(value, arrays) for name, value in part.items()}, m.data)
         for part, m in zip(header["latents"], merged, strict=True)
     ]
     estimator._store(merged, latents)
@@ -200,35 +180,30 @@ def _build_scaler(parameters: dict[str, Any], state: dict[str, Any]) -> Standard
     return scaler
 
 
-def _build_latent(part: dict[str, Any], data: Data, inputs: int) -> Latent | Sampled:
+def _build_latent(part: dict[str, Any], data: Data) -> FittedFunction:
     likelihood = part["likelihood"]
     _require(likelihood, Likelihood)
     prior = part["prior"] if "prior" in part else _prior_of_format_1(part, likelihood)
     _require(prior, Prior)
     _require(prior.kernel, Kernel)
     _require(prior.mean, Mean)
-    if isinstance(prior, SparsePrior):
-        _check(prior.inducing, (len(prior.inducing), inputs))
-    if (likelihood.latents > 1) != isinstance(prior, ClassPrior | SparseClassPrior):
-        raise ValueError("the prior is not one for this likelihood")
-    if isinstance(prior.kernels, list) and len(prior.kernels) != likelihood.latents:
-        raise ValueError("there is not one kernel for each class")
     model = Model(prior, likelihood)
+    check(model, data)
     if "sampled" in part:
         return _build_sampled(part, model, data)
     padded = Sites(part["nat1"], part["prec"])
     for a in padded:
         _check(a, padded.nat1.shape)
     sites = Sites(*(a[..., : data.rows] for a in padded))
-    _check(sites.nat1, (data.rows,) if likelihood.latents == 1 else (likelihood.latents, data.rows))
+    check(model, data, sites)
     main = Latent.of(model, data, sites)
-    return _build_integrated(part, main, data, inputs) if "weight" in part else main
+    return _build_integrated(part, main, data) if "weight" in part else main
 
 
-def _build_integrated(part: dict[str, Any], main: Latent, data: Data, inputs: int) -> IntegratedLatent:
+def _build_integrated(part: dict[str, Any], main: Latent, data: Data) -> IntegratedLatent:
     nodes = zip(part["priors"], part["likelihoods"], part["sites"], strict=True)
     parts = [
-        _build_latent({"prior": prior, "likelihood": likelihood, "nat1": nat1, "prec": prec}, data, inputs)
+        _build_latent({"prior": prior, "likelihood": likelihood, "nat1": nat1, "prec": prec}, data)
         for prior, likelihood, (nat1, prec) in nodes
     ]
     _check(part["weight"], (len(parts),))

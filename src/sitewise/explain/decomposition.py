@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from sitewise.explain.effects import background, names_of, outputs_of
+from sitewise.explain.fitted_model import Fitted
 from sitewise.explain.importance import tables_of
-from sitewise.fitted.averages import posteriors
 from sitewise.kernels import terms
 from sitewise.numerics.dense.cholesky import semidefinite_root
-from sitewise.predict import MEAN
+from sitewise.predict import MEAN, Posterior, Process
 from sitewise.process.precision import working_precision
 
 _JOINT = 2048  # values of terms that are drawn together
@@ -66,14 +66,14 @@ class Shares:
         )
 
 
-def predict_terms(model: Any, X: Any) -> Terms:
+def predict_terms(model: Fitted, X: Any) -> Terms:
     """Every part of the latent functions at new rows; `GPBase.predict_terms` describes it."""
     X, names = model._new_rows(X), names_of(model)
     _require_one_kernel(model)
-    scale, level = getattr(model, "y_scale_", 1.0), getattr(model, "y_mean_", 0.0)
+    level, scale = model._y_units()
     found, called = [], []
     for latent in model._latents:
-        qs, weight = posteriors(latent)
+        qs, weight = latent.posteriors()
         with working_precision():
             each = [[q.part(i) for i in range(len(terms(q.latent.kernel)))] for q in qs]
             moments = [[_moments(part, X) for part in parts] for parts in each]
@@ -88,25 +88,25 @@ def predict_terms(model: Any, X: Any) -> Terms:
     return Terms((MEAN, *called), np.moveaxis(mean, 0, 1), np.moveaxis(sd, 0, 1), outputs_of(model))
 
 
-def _require_one_kernel(model: Any) -> None:
-    if hasattr(model, "kernel_weights_"):
+def _require_one_kernel(model: Fitted) -> None:
+    if model._averages_kernels():
         raise ValueError("Kernels that are averaged have no terms in common; use additive=True, or one kernel.")
 
 
-def _moments(part: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _moments(part: Process, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of each latent function."""
     blocks = [part.f(X[at : at + _BLOCK]) for at in range(0, len(X), _BLOCK)]
     mean, var = (np.concatenate([np.asarray(b[i]) for b in blocks]) for i in (0, 1))
     return mean, var if var.ndim == mean.ndim else np.diagonal(var, axis1=-2, axis2=-1)
 
 
-def predict_utility(model: Any, items: Any, return_cov: bool) -> tuple[np.ndarray, np.ndarray]:
+def predict_utility(model: Fitted, items: Any, return_cov: bool) -> tuple[np.ndarray, np.ndarray]:
     """Utilities of items less their average; `GPBase.predict_utility` describes it."""
     names_of(model)  # raises unless it is fitted
     if len(model._latents) > 1 or model._latents[0].model.likelihood.latents > 1:
         raise ValueError("Utilities belong to duels that are won, lost or tied; this model has several functions.")
     rows = np.asarray(items, float)
-    qs, weight = posteriors(model._latents[0])
+    qs, weight = model._latents[0].posteriors()
     with working_precision():
         found = [q.utility().f_joint(rows) for q in qs]
     centre = np.eye(len(rows)) - 1 / len(rows)
@@ -117,7 +117,7 @@ def predict_utility(model: Any, items: Any, return_cov: bool) -> tuple[np.ndarra
     return mean, cov if return_cov else np.sqrt(np.maximum(np.diag(cov), 0.0))
 
 
-def term_shares(model: Any, X: Any = None, names: Sequence[str] | None = None) -> Shares:
+def term_shares(model: Fitted, X: Any = None, names: Sequence[str] | None = None) -> Shares:
     """The share of every term that changes from row to row; `GPBase.term_shares` describes it.
 
     `names` are those of the columns, where the estimator was given an array.
@@ -127,7 +127,7 @@ def term_shares(model: Any, X: Any = None, names: Sequence[str] | None = None) -
     over = background(model, X, _MANY)
     total = None
     for latent in model._latents:
-        qs, weight = posteriors(latent)
+        qs, weight = latent.posteriors()
         chosen = [(i, term.name) for i, term in enumerate(terms(qs[0].latent.kernel, names)) if term.columns != ()]
         classes = latent.model.likelihood.latents
         power = int(np.log2(max(_LEAST, min(_MOST, _JOINT // (len(chosen) * classes)))))
@@ -140,7 +140,7 @@ def term_shares(model: Any, X: Any = None, names: Sequence[str] | None = None) -
     return Shares(tuple(name for _, name in chosen), each.mean(axis=0), each.std(axis=0))
 
 
-def _variances(qs: list[Any], weight: np.ndarray, rows: np.ndarray, parts: list[tuple[int, ...]]) -> np.ndarray:
+def _variances(qs: list[Posterior], weight: np.ndarray, rows: np.ndarray, parts: list[tuple[int, ...]]) -> np.ndarray:
     """Variances over the rows of all terms in joint draws: (draws, terms)."""
     rng, found = np.random.default_rng(0), []
     ends = np.round(_DRAWS * np.cumsum(weight)).astype(int)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sitewise.estimators.encoder import TableEncoder
-from sitewise.estimators.explaining import Explaining
 from sitewise.explain.effects import Effect, column_of, effect, names_of
+from sitewise.explain.fitted_model import Fitted
 from sitewise.explain.importance import total_shares
 
 if TYPE_CHECKING:
@@ -24,18 +24,18 @@ _STYLES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D")
 
 
-def parts_of(model: Any, what: str) -> tuple[Any, Any]:
+def parts_of(model: Any, what: str) -> tuple[Fitted, Any]:
     """The estimator, and what transforms its inputs before: the other steps of a fitted Pipeline, or None."""
     steps = getattr(model, "steps", None)
     last = model if steps is None else steps[-1][1]
-    if not isinstance(last, Explaining):
+    if not isinstance(last, Fitted):
         raise ValueError(
             f"{what} is for a fitted estimator of sitewise, or a Pipeline that ends in one; got {type(last).__name__}."
         )
     return last, None if steps is None or len(steps) == 1 else model[:-1]
 
 
-def _named(model: Any, before: Any) -> tuple[list[str], Callable[[int, np.ndarray], np.ndarray]]:
+def _named(model: Fitted, before: Any) -> tuple[list[str], Callable[[int, np.ndarray], np.ndarray]]:
     """The names of the estimator's columns, and their values in the units of the table that the pipeline was given.
 
     Units are recovered after a TableEncoder, and where every step keeps the columns (a scaler); else values are those
@@ -195,7 +195,7 @@ def _draw(panel: Axes, one: Effect) -> None:
         panel.axhline(0, color="grey", linewidth=0.6)
 
 
-def _label(model: Any, one: Effect) -> str:
+def _label(model: Fitted, one: Effect) -> str:
     """What the vertical axis shows."""
     if not one.response:
         simple = model._latents[0].model.likelihood.location_scale
@@ -204,7 +204,7 @@ def _label(model: Any, one: Effect) -> str:
         return "average probability"
     if one.outputs[0]:
         return f"average probability of {one.outputs[0]}"
-    return f"average {getattr(model, 'ranks_in_words_', '') or 'predicted y'}"
+    return f"average {model._response_in_words()}"
 
 
 def _across(count: int) -> int:

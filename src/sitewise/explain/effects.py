@@ -4,9 +4,9 @@ The effect of column j at the value v is the average of f over the rows, column 
 
     F_j(v) = Σ_r w_r f(v, x_r,−j),     F_0 = Σ_r w_r f(x_r)
 
-Averages are linear in f, so that their posterior is Gaussian with the exact moments of `averages`.  On the latent scale
-the effect is F_j(v) − F_0: for an additive f = Σ_j f_j it is f_j(v) minus the average of f_j over the rows.  The
-interaction of two columns is F_jk(u, v) − F_j(u) − F_k(v) + F_0, which is 0 where f is additive in them.
+Averages are linear in f, so that their posterior is Gaussian with the exact moments of `LatentPosterior.sums`.  On the
+latent scale the effect is F_j(v) − F_0: for an additive f = Σ_j f_j it is f_j(v) minus the average of f_j over the
+rows.  The interaction of two columns is F_jk(u, v) − F_j(u) − F_k(v) + F_0, which is 0 where f is additive in them.
 
 On the scale of the response the effect is the average prediction Σ_r w_r E[h(f(v, x_r,−j))], h the mean of y (of
 ordered labels: of the numbers that they stand for, or of their ranks from 1) or a class probability.  Where h is a
@@ -21,12 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
-from sklearn.utils.validation import check_is_fitted
 
 from sitewise.checks import at_least
+from sitewise.explain.fitted_model import Fitted
 from sitewise.explain.responses import responses
-from sitewise.fitted.averages import moments, posteriors
-from sitewise.fitted.sampled import Sampled
 from sitewise.process.precision import working_precision
 
 ROWS = 200  # over which effects are averaged, at most
@@ -85,14 +83,12 @@ class Background(NamedTuple):
     share: np.ndarray
 
 
-def names_of(model: Any) -> list[str]:
+def names_of(model: Fitted) -> list[str]:
     """The names of the columns: those of the table of fit, or x0, x1, …"""
-    check_is_fitted(model)
-    given = getattr(model, "feature_names_in_", None)
-    return [f"x{i}" for i in range(model.n_features_in_)] if given is None else [str(name) for name in given]
+    return model._column_names()
 
 
-def column_of(model: Any, feature: Any) -> int:
+def column_of(model: Fitted, feature: Any) -> int:
     """The number of a column that is given by its name or number."""
     names = names_of(model)
     if isinstance(feature, str) and feature in names:
@@ -102,12 +98,12 @@ def column_of(model: Any, feature: Any) -> int:
     raise ValueError(f"There is no column {feature!r}; give one of {', '.join(names)}, or a number from 0.")
 
 
-def background(model: Any, X: Any, rows: int | None) -> Background:
+def background(model: Fitted, X: Any, rows: int | None) -> Background:
     """At most so many rows: of X, or else of the training rows by their weight."""
     if rows is None:
         latent = model._latents[0]
         rows = max(_LEAST_ROWS, ROWS // latent.model.likelihood.latents)
-        rows = _ROWS_SAMPLED if isinstance(latent, Sampled) else rows
+        rows = rows if latent.has_sites else _ROWS_SAMPLED
     at_least("rows", rows, 1)
     table = model._X if X is None else model._new_rows(X)
     weight = model._weight if X is None else np.ones(len(table))
@@ -121,7 +117,7 @@ def background(model: Any, X: Any, rows: int | None) -> Background:
     return Background(table[pick], np.full(rows, 1 / rows))
 
 
-def grid_of(model: Any, column: int, points: int) -> tuple[np.ndarray, bool]:
+def grid_of(model: Fitted, column: int, points: int) -> tuple[np.ndarray, bool]:
     """Values of a column: all of them where they are few, else evenly spaced over the middle 96 % of the rows."""
     at_least("points", points, 2)
     values = model._X[model._weight > 0, column]
@@ -135,7 +131,7 @@ def grid_of(model: Any, column: int, points: int) -> tuple[np.ndarray, bool]:
 
 
 def effect(
-    model: Any,
+    model: Fitted,
     feature: Any,
     X: Any = None,
     *,
@@ -160,7 +156,7 @@ def effect(
 
 
 def average(
-    model: Any, blocks: np.ndarray, over: Background, *, response: bool = True, level: float = 0.9
+    model: Fitted, blocks: np.ndarray, over: Background, *, response: bool = True, level: float = 0.9
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean, deviation and band of the average over the rows of each block, (values, outputs).
 
@@ -171,7 +167,7 @@ def average(
     with working_precision():
         if response and not model._latents[0].model.likelihood.location_scale:
             return responses(model, blocks, over.share, ends)
-        weight, level_of_y = over.share, getattr(model, "y_mean_", 0.0)
+        weight, level_of_y = over.share, model._y_units()[0]
         if not response:
             blocks = np.concatenate([blocks, np.broadcast_to(over.X, blocks.shape)], axis=1)
             weight, level_of_y = np.concatenate([over.share, -over.share]), 0.0
@@ -182,7 +178,7 @@ def average(
 
 
 def interaction(
-    model: Any, first: Any, second: Any, X: Any = None, *, points: int = 7, rows: int | None = None
+    model: Fitted, first: Any, second: Any, X: Any = None, *, points: int = 7, rows: int | None = None
 ) -> Interaction:
     """The interaction of two columns of a fitted estimator; `GPBase.interaction` describes the arguments."""
     pair = column_of(model, first), column_of(model, second)
@@ -211,12 +207,9 @@ def moved(table: np.ndarray, values: dict[int, np.ndarray]) -> np.ndarray:
     return out
 
 
-def outputs_of(model: Any) -> tuple[str, ...]:
+def outputs_of(model: Fitted) -> tuple[str, ...]:
     """What each column of an effect is about: the second of two classes, every class of more, or y itself."""
-    if not hasattr(model, "_log_proba"):
-        return ("",)
-    classes = [str(c) for c in model.classes_]
-    return (classes[1],) if len(classes) == 2 else tuple(classes)
+    return model._output_names()
 
 
 def _checked(grid: Any) -> np.ndarray:
@@ -226,7 +219,7 @@ def _checked(grid: Any) -> np.ndarray:
     return values
 
 
-def _latents(model: Any, blocks: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _latents(model: Fitted, blocks: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means and deviations of sums of f, one column per latent function, on the scale of y.
 
     The classes of a softmax have f_c minus the mean over the classes: a shift of all changes no prediction.
@@ -236,10 +229,10 @@ def _latents(model: Any, blocks: np.ndarray, weight: np.ndarray) -> tuple[np.nda
         classes = latent.model.likelihood.latents
         parts = np.eye(classes) - (1 / classes if classes > 1 else 0.0)
         weights = parts[:, :, None, None] * np.broadcast_to(weight, blocks.shape[:2])
-        qs, share = posteriors(latent)
-        means, vars_ = (np.stack(part) for part in zip(*(moments(q.latent, blocks, weights) for q in qs), strict=True))
+        qs, share = latent.posteriors()
+        means, vars_ = (np.stack(part) for part in zip(*(q.latent.sums(blocks, weights) for q in qs), strict=True))
         mean = np.einsum("k,k...->...", share, means)  # those of a mixture
         found.append((mean, np.einsum("k,k...->...", share, vars_ + (means - mean) ** 2)))
     mean, var = (np.concatenate(part).T for part in zip(*found, strict=True))
-    scale = getattr(model, "y_scale_", 1.0)
+    scale = model._y_units()[1]
     return scale * mean, scale * np.sqrt(var)

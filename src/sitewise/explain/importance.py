@@ -26,9 +26,8 @@ import numpy as np
 from scipy.stats import qmc
 
 from sitewise.explain.effects import Background, background, column_of, names_of
+from sitewise.explain.fitted_model import Fitted
 from sitewise.explain.responses import joint_draws
-from sitewise.fitted.averages import posteriors
-from sitewise.fitted.sampled import Sampled
 from sitewise.process.precision import working_precision
 
 _SAMPLES = 9  # 2⁹ points of a Sobol' sequence, twice
@@ -74,7 +73,7 @@ class Importance:
         return "\n".join(line.rstrip() for line in lines)
 
 
-def importance(model: Any, X: Any = None, groups: Mapping[str, Sequence[str | int]] | None = None) -> Importance:
+def importance(model: Fitted, X: Any = None, groups: Mapping[str, Sequence[str | int]] | None = None) -> Importance:
     """The shares of all columns of a fitted estimator; `GPBase.importance` describes the arguments."""
     names, parts = _grouped(model, groups or {})
     over = background(model, X, _MANY)
@@ -90,13 +89,13 @@ def importance(model: Any, X: Any = None, groups: Mapping[str, Sequence[str | in
     return Importance(tuple(names), *shares, *errors)
 
 
-def total_shares(model: Any, X: Any = None) -> np.ndarray:
+def total_shares(model: Fitted, X: Any = None) -> np.ndarray:
     """The `total` shares of all columns, without errors."""
     _, parts = _grouped(model, {})
     return _of_the_mean(model, background(model, X, _MANY), parts)[0][1]
 
 
-def _of_the_mean(model: Any, over: Background, parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _of_the_mean(model: Fitted, over: Background, parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """`alone` and `total` of the posterior mean, (2, groups), and half of the difference between two sets of rows."""
     with working_precision():
         each = [
@@ -106,7 +105,7 @@ def _of_the_mean(model: Any, over: Background, parts: list[np.ndarray]) -> tuple
     return (each[0] + each[1]) / 2, np.abs(each[0] - each[1]) / 2
 
 
-def _grouped(model: Any, groups: Mapping[str, Sequence[str | int]]) -> tuple[list[str], list[np.ndarray]]:
+def _grouped(model: Fitted, groups: Mapping[str, Sequence[str | int]]) -> tuple[list[str], list[np.ndarray]]:
     """Names, and the columns of each: the given groups, and every other column alone; by the first column."""
     if not isinstance(groups, Mapping):
         raise ValueError(f'groups must be given by name, as {{"shop": ["shop=north", "shop=south"]}}; got {groups!r}.')
@@ -157,12 +156,12 @@ def _shares(f: np.ndarray, tables: int) -> np.ndarray:
     return np.clip(found, 0.0, 1.0)
 
 
-def _posterior_mean(model: Any, tables: list[np.ndarray]) -> np.ndarray:
+def _posterior_mean(model: Fitted, tables: list[np.ndarray]) -> np.ndarray:
     """The posterior mean of every latent function, as one draw."""
     X = np.concatenate(tables)
     functions = []
     for latent in model._latents:
-        qs, weight = posteriors(latent)
+        qs, weight = latent.posteriors()
         each = [
             np.concatenate([np.asarray(q.latent.marginals(X[at : at + _BLOCK])[0]) for at in range(0, len(X), _BLOCK)])
             for q in qs
@@ -171,13 +170,13 @@ def _posterior_mean(model: Any, tables: list[np.ndarray]) -> np.ndarray:
     return np.concatenate(functions, axis=2)
 
 
-def _joint_draws(model: Any, tables: list[np.ndarray]) -> np.ndarray:
+def _joint_draws(model: Fitted, tables: list[np.ndarray]) -> np.ndarray:
     """Joint draws of every latent function."""
     X, rng = np.concatenate(tables), np.random.default_rng(0)
     functions = []
     for latent in model._latents:
-        qs, weight = posteriors(latent)
-        if isinstance(latent, Sampled):  # draws of hyperparameters differ more than the functions given each of them
+        qs, weight = latent.posteriors()
+        if not latent.has_sites:  # draws of hyperparameters differ more than the functions given each of them
             qs = qs[:: max(1, len(qs) // 10)]
             weight = np.full(len(qs), 1 / len(qs))
         each = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,9 +13,8 @@ from sitewise.estimators.distinct_rows import sample, start_lengthscale
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.training import Approximate
 from sitewise.explain.effects import names_of, outputs_of
-from sitewise.fitted.integrated import IntegratedLatent
-from sitewise.fitted.latent import Latent, same_form
-from sitewise.fitted.sampled import Sampled
+from sitewise.explain.fitted_model import Fitted
+from sitewise.fitted.function import FittedFunction, HyperLaw
 from sitewise.kernels import Additive, Kernel, Pairwise, Shrunk, Stationary
 from sitewise.kernels.base import Product, Scaled, Sum, inner_names
 from sitewise.learning.curvature import Curvature, curvature
@@ -119,7 +117,7 @@ def start_lengthscales(X: np.ndarray) -> np.ndarray:
     return np.clip(start_lengthscale(sample(X) / spread) * spread, 1e-4, 1e5)
 
 
-def lengthscales(model: Any, level: float = 0.9) -> list[Lengthscale]:
+def lengthscales(model: Fitted, level: float = 0.9) -> list[Lengthscale]:
     """Those of a fitted estimator; `GPBase.lengthscales` describes the arguments."""
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
@@ -130,7 +128,7 @@ def lengthscales(model: Any, level: float = 0.9) -> list[Lengthscale]:
         kernels = latent.model.kernels
         ends = _ends(model, latent, level)
         many = isinstance(kernels, list)
-        for c, kernel in enumerate(kernels if many else [kernels]):
+        for c, kernel in enumerate(kernels if isinstance(kernels, list) else [kernels]):
             which = outputs[c] if many else outputs[number] if len(model._latents) > 1 else ""
             for name, seen, value in lengthscales_of(kernel, len(names)):
                 each = [(column,) for column in seen] if value.ndim else [seen]
@@ -163,41 +161,9 @@ def _terms(kernel: Kernel, name: str, place: int, output: int, count: int) -> li
     return [(f"kernel.{name}", output * count + place, 1.0)]
 
 
-def _ends(model: Any, latent: Latent | Sampled, level: float) -> Ends:
+def _ends(model: Fitted, latent: FittedFunction, level: float) -> Ends:
     """Terms of log θ → its standard error, and the ends of an interval of θ relative to its value."""
-    reach = stats.norm.ppf(0.5 + level / 2)
-    # A `law` gives the error and the ends of factors @ (v − vector).
-    if isinstance(latent, Sampled):
-        trainable, draws = latent.samples.trainable, latent.samples.flat
-        vector = np.asarray(trainable.to_vector(latent.model))
-
-        def law(factors: np.ndarray) -> tuple[float, float, float]:
-            moved = (draws - vector) @ factors
-            low, high = np.quantile(moved, [0.5 - level / 2, 0.5 + level / 2])
-            return float(np.std(moved)), low, high
-    elif isinstance(latent, IntegratedLatent):
-        method = method_of(model)
-        assert isinstance(method, Approximate) and isinstance(method.learner, Nested)
-        trainable = Trainable.of(latent.model, method.learner.fixed, method.learner.train, tied=method.learner.tied)
-        vector = np.asarray(trainable.to_vector(latent.model))
-        alike = [same_form(part.model, latent.model) for part in latent.parts]  # averages have other kernels too
-        nodes = np.array([trainable.to_vector(part.model) for part in itertools.compress(latent.parts, alike)])
-        weight = latent.weight[alike] / np.sum(latent.weight[alike])
-
-        def law(factors: np.ndarray) -> tuple[float, float, float]:
-            moved = (nodes - vector) @ factors
-            centre = weight @ moved
-            error = float(np.sqrt(weight @ (moved - centre) ** 2))
-            return error, centre - reach * error, centre + reach * error
-    else:
-        trainable, vector, covariance, flat = _at_the_optimum(model, latent)
-
-        def law(factors: np.ndarray) -> tuple[float, float, float]:
-            used = factors != 0
-            inner = covariance[np.ix_(used, used)]
-            error = np.inf if np.any(flat & used) else float(np.sqrt(factors[used] @ inner @ factors[used]))
-            return error, -reach * error, reach * error
-
+    trainable, vector, interval = latent.hyper_law(lambda: _trainable(model, latent)) or _at_the_optimum(model, latent)
     places = _places(trainable)
 
     def ends(terms: list[Term]) -> tuple[float, float, float]:
@@ -207,15 +173,22 @@ def _ends(model: Any, latent: Latent | Sampled, level: float) -> Ends:
                 factors[places[name] + place] = factor
         if not factors.any():
             return np.nan, np.nan, np.nan
-        error, low, high = law(factors)
+        error, low, high = interval(factors, level)
         with np.errstate(over="ignore"):  # no upper end where the data do not determine it
             return error, float(np.exp(low)), float(np.exp(high))
 
     return ends
 
 
-def _at_the_optimum(model: Any, latent: Latent) -> tuple[Trainable, np.ndarray, np.ndarray, np.ndarray]:
-    """The vector of a fit, its covariance, and which entries the data leave open."""
+def _trainable(model: Fitted, latent: FittedFunction) -> Trainable:
+    """The hyperparameters that a fit has learned."""
+    method = method_of(model)
+    assert isinstance(method, Approximate) and isinstance(method.learner, Nested)
+    return Trainable.of(latent.model, method.learner.fixed, method.learner.train, tied=method.learner.tied)
+
+
+def _at_the_optimum(model: Fitted, latent: FittedFunction) -> HyperLaw:
+    """A normal distribution around the optimum, with the curvature of the objective there."""
     method = method_of(model)
     assert isinstance(method, Approximate)
     weak = model._candidates(latent.data)[0].weak
@@ -230,8 +203,16 @@ def _at_the_optimum(model: Any, latent: Latent) -> tuple[Trainable, np.ndarray, 
         problem = Problem.of(learner, latent.model, data)
         held = problem.at_bound(problem.start)
         same = problem.pair.final is None and data is latent.data
-        found = curvature(problem.objective, latent.model, data, latent.sites if same else None, held)
-    return problem.trainable, problem.start, *_covariance(found)
+        sites = latent.sites if same else None  # type: ignore[attr-defined]
+        covariance, flat = _covariance(curvature(problem.objective, latent.model, data, sites, held))
+
+    def interval(factors: np.ndarray, level: float) -> tuple[float, float, float]:
+        reach, used = stats.norm.ppf(0.5 + level / 2), factors != 0
+        inner = covariance[np.ix_(used, used)]
+        error = np.inf if np.any(flat & used) else float(np.sqrt(factors[used] @ inner @ factors[used]))
+        return error, -reach * error, reach * error
+
+    return HyperLaw(problem.trainable, problem.start, interval)
 
 
 def _covariance(found: Curvature) -> tuple[np.ndarray, np.ndarray]:

@@ -6,14 +6,13 @@ The band has the quantiles of Σ_r w_r h(f(x_r)) over joint draws of f at the ro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from sitewise.fitted.averages import posteriors
-from sitewise.fitted.latent import Latent
+from sitewise.explain.fitted_model import Fitted
+from sitewise.likelihoods import Likelihood
 from sitewise.numerics.dense.cholesky import semidefinite_root
 from sitewise.predict import Posterior
 
@@ -21,11 +20,11 @@ _DRAWS = 1000  # from which the band of a response is taken
 
 
 def responses(
-    model: Any, blocks: np.ndarray, share: np.ndarray, ends: list[float]
+    model: Fitted, blocks: np.ndarray, share: np.ndarray, ends: list[float]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean, deviation and quantiles of averages of the predicted response: one row per value, one column per output."""
-    mixtures = [posteriors(latent) for latent in model._latents]
-    labels = getattr(model, "label_values_", None)
+    mixtures = [latent.posteriors() for latent in model._latents]
+    labels = model._label_values()
     found = []
     for rows in blocks:
         # The same noise for all values of the column, so that the band is smooth along it.
@@ -33,23 +32,15 @@ def responses(
         average = np.einsum("srk,r->sk", values, share)
         found.append((average.mean(axis=0), average.std(axis=0), *np.quantile(average, ends, axis=0)))
     mean, sd, low, high = (np.stack(part) for part in zip(*found, strict=True))
-    few = isinstance(model._latents[0], Latent)
-    if few and model._latents[0].model.likelihood.latents == 1:  # else it would take minutes
+    if model._latents[0].has_sites and model._latents[0].model.likelihood.latents == 1:  # else it would take minutes
         mean = np.einsum("grk,r->gk", _predicted(model, blocks), share)
     return mean, sd, low, high
 
 
-def _predicted(model: Any, blocks: np.ndarray) -> np.ndarray:
+def _predicted(model: Fitted, blocks: np.ndarray) -> np.ndarray:
     """What the model predicts at the rows: class probabilities, or E[y]; (values, rows, K)."""
     qs = [latent.at(blocks.reshape(-1, blocks.shape[2])) for latent in model._latents]
-    if hasattr(model, "_log_proba"):
-        table = np.exp(model._log_proba(qs))
-        table = table[:, 1:] if table.shape[1] == 2 else table
-    elif hasattr(model, "label_values_"):
-        table = (np.exp(model._label_logs(qs)) @ model.label_values_)[:, None]
-    else:
-        table = model._plain(qs[0]).y_moments()[0][:, None]
-    return table.reshape(*blocks.shape[:2], -1)
+    return model._mean_response(qs).reshape(*blocks.shape[:2], -1)
 
 
 def _drawn(
@@ -76,7 +67,7 @@ def _drawn(
     return special.softmax(np.stack(logs, axis=-1), axis=-1)
 
 
-def _responses_of(likelihood: Any, f: np.ndarray, rows: int, labels: np.ndarray | None) -> np.ndarray:
+def _responses_of(likelihood: Likelihood, f: np.ndarray, rows: int, labels: np.ndarray | None) -> np.ndarray:
     if labels is not None:
         each = (likelihood.log_prob(jnp.full(f.shape, float(k)), jnp.asarray(f)) for k in range(len(labels)))
         return sum(value * np.exp(np.asarray(log)) for value, log in zip(labels, each, strict=True))[:, :, None]

@@ -11,12 +11,12 @@ from sitewise.checks import at_least
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.training import Approximate
 from sitewise.explain.effect_display import parts_of, wrapped
-from sitewise.fitted.latent import Latent
+from sitewise.explain.fitted_model import Fitted
+from sitewise.fitted.function import FittedFunction
 from sitewise.kernels import Stationary
 from sitewise.learning.nested import Nested
 from sitewise.means import Zero
 from sitewise.parameters import walk
-from sitewise.priors import FullPrior
 from sitewise.surface import evidence_surface
 from sitewise.types import replace
 
@@ -122,16 +122,16 @@ class SurfaceDisplay:
         return self
 
 
-def _drawable(model: Any) -> Latent:
+def _drawable(model: Fitted) -> FittedFunction:
     """The latent function, if its evidence has two axes; else a ValueError that says why not."""
     latents = model._latents
     if len(latents) > 1 or latents[0].model.likelihood.latents > 1:
         raise ValueError("A surface is of one latent function; fit two classes, such as one class against the rest.")
     (latent,) = latents
-    if not isinstance(latent, Latent):
+    if not latent.has_sites:
         raise ValueError("A surface is of an approximate evidence, which mcmc has not; fit with method='hybrid'.")
     prior = latent.model.prior
-    if not isinstance(prior, FullPrior):
+    if not prior.one_matrix:
         raise ValueError(
             "A surface is of the full GP; fit without inducing inputs and with structure='full', on fewer rows."
         )

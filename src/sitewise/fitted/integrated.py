@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from scipy import stats
 
 from sitewise.data import Data
-from sitewise.fitted.latent import Latent
+from sitewise.fitted.function import HyperLaw
+from sitewise.fitted.latent import Latent, Result, same_form
 from sitewise.fitted.mixture import Functions, Mixture
 from sitewise.learning.integration import Integrated
+from sitewise.parameters import Trainable
+from sitewise.predict import Posterior
 from sitewise.process import memory
 
 _SLIGHT = 1e-4  # nodes of smaller weight change no prediction
@@ -43,6 +48,39 @@ class IntegratedLatent(Latent):
             memory.require_full(data.rows, main.model.likelihood.latents, len(kept))
         parts = tuple(Latent.of(node.model, data, node.sites) for _, node in kept)
         return IntegratedLatent.made(main, parts, weight / np.sum(weight))
+
+    def stored(self) -> dict[str, Any]:
+        models = [part.model for part in self.parts]
+        return super().stored() | {
+            "priors": [m.prior for m in models], "likelihoods": [m.likelihood for m in models],
+            "sites": [tuple(map(np.asarray, part.sites)) for part in self.parts], "weight": self.weight,
+        }  # fmt: skip
+
+    def posteriors(self) -> tuple[list[Posterior], np.ndarray]:
+        """One posterior for every node."""
+        return [part.posterior for part in self.parts], self.weight
+
+    def hyper_law(self, trainable: Callable[[], Trainable]) -> HyperLaw:
+        """A normal distribution with the moments of the nodes that have the kernel of `model`."""
+        learned = trainable()
+        vector = np.asarray(learned.to_vector(self.model))
+        alike = [same_form(part.model, self.model) for part in self.parts]
+        nodes = np.array([learned.to_vector(part.model) for part in itertools.compress(self.parts, alike)])
+        weight = self.weight[alike] / np.sum(self.weight[alike])
+
+        def interval(factors: np.ndarray, level: float) -> tuple[float, float, float]:
+            reach = float(stats.norm.ppf(0.5 + level / 2))
+            moved = (nodes - vector) @ factors
+            centre = float(weight @ moved)
+            error = float(np.sqrt(weight @ (moved - centre) ** 2))
+            return error, centre - reach * error, centre + reach * error
+
+        return HyperLaw(learned, vector, interval)
+
+    def changed(self, change: Callable[[Latent], tuple[Latent, Result]]) -> tuple[Latent, list[Result]]:
+        main, result = change(Latent(self.model, self.data, self.sites, self.posterior))
+        parts, results = zip(*map(change, self.parts), strict=True)
+        return IntegratedLatent.made(main, parts, self.weight), [result, *results]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, ((self.model, self.data, self.sites), self.parts, self.weight)

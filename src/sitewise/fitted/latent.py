@@ -1,14 +1,13 @@
 """One fitted latent function: prior × sites at the training rows.
 
-`Latent` here and `Sampled` in sampled.py have the same methods: at(X), joint(X), draw(seed, X, samples).  Both have
-`model` for the hyperparameters and `data` for the rows; predictions need nothing else.  Where programs are traced,
-training rows are padded to a `bucket`, so that folds share compiled programs.
+Where programs are traced, training rows are padded to a `bucket`, so that folds share compiled programs.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +17,7 @@ from sitewise.arrays import programs
 from sitewise.arrays.engine import on_host, to_host
 from sitewise.data import Data, bucket
 from sitewise.evidence import conditioned
+from sitewise.fitted.function import FittedFunction
 from sitewise.fitted.mixture import Functions, Mixture, by_block, padded, repeated
 from sitewise.inference import Inference, Solution
 from sitewise.inference.solve import solve
@@ -27,11 +27,11 @@ from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.predict import Posterior, posterior
 from sitewise.priors import Marginals
-from sitewise.priors.classes import ClassPosterior
-from sitewise.priors.full import FullPosterior
 from sitewise.process.precision import working_precision
 from sitewise.rows import Values, on_rows
 from sitewise.sites import Sites
+
+Result = TypeVar("Result")
 
 
 class Left(NamedTuple):
@@ -65,8 +65,10 @@ _traced_left_out = programs.jit(_left_out)
 
 
 @dataclasses.dataclass(frozen=True)
-class Latent:
+class Latent(FittedFunction):
     """The posterior is derived from the data and the sites, and derived again after unpickling."""
+
+    has_sites: ClassVar[bool] = True
 
     model: Model
     data: Data
@@ -99,19 +101,19 @@ class Latent:
     def __reduce__(self) -> tuple[Any, ...]:
         return Latent.of, (self.model, self.data, self.sites)
 
+    def stored(self) -> dict[str, Any]:
+        return {"prior": self.model.prior, "likelihood": self.model.likelihood, **self.sites._asdict()}
+
+    def posteriors(self) -> tuple[list[Posterior], np.ndarray]:
+        return [self.posterior], np.ones(1)
+
+    def changed(self, change: Callable[[Latent], tuple[Latent, Result]]) -> tuple[Latent, list[Result]]:
+        """The function after a change of its rows, and what the change returned for each Gaussian approximation."""
+        found, result = change(self)
+        return found, [result]
+
     def rows_uncorrelated(self) -> bool:
-        """Whether no row is correlated with another: B = I + W½KW½ is diagonal up to rounding."""
-        q = self.posterior.latent
-        if np.sum(self.data.weight > 0) <= 1:
-            return False
-        if isinstance(q, ClassPosterior):
-            H = np.abs(np.asarray(q.H))  # L⁻¹W½, diagonal where L is
-            return bool(np.max(np.tril(H, -1)) < 1e-6 * np.max(H))
-        if isinstance(q, FullPosterior):
-            L = np.asarray(q.L)
-            # B_ij = L_ij L_jj where B is diagonal but for this entry.
-            return bool(np.max(np.abs(np.tril(L, -1) * np.diag(L))) < 1e-6 * np.max(np.diag(L) ** 2 - 1))
-        return False
+        return bool(np.sum(self.data.weight > 0) > 1) and self.posterior.latent.uncorrelated()
 
     def evidences(self, names: tuple[str, ...]) -> dict[str, float]:
         with working_precision():

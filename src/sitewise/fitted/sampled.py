@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
 
+from sitewise.arrays import programs
+from sitewise.arrays.engine import to_host
 from sitewise.data import Data, bucket
+from sitewise.fitted.function import FittedFunction, HyperLaw
 from sitewise.fitted.mixture import Functions, Mixture, by_block, padded
 from sitewise.likelihoods import Likelihood
 from sitewise.mcmc import HyperSamples, new_rows
+from sitewise.mcmc.reference import prior_root
 from sitewise.model import Model
+from sitewise.parameters import Trainable
+from sitewise.predict import Posterior
 from sitewise.process.precision import working_precision
+
+DRAWS = 50  # of which `posteriors` are computed: each has kernel matrices of its own
+_root = programs.jit(lambda model, data: prior_root(model, data)[1])
 
 
 @dataclasses.dataclass(frozen=True)
-class Sampled:
+class Sampled(FittedFunction):
     """Draws of the hyperparameters and of the latent function."""
+
+    has_sites: ClassVar[bool] = False
 
     samples: HyperSamples
 
@@ -33,9 +46,36 @@ class Sampled:
     def data(self) -> Data:
         return self.samples.data
 
-    def rows_uncorrelated(self) -> bool:
-        """Not examined; the diagnostics of the chains report problems."""
-        return False
+    def stored(self) -> dict[str, Any]:
+        """Without sites; `sampled` names the hyperparameters that were drawn."""
+        samples = self.samples
+        return {
+            "prior": samples.model.prior, "likelihood": samples.model.likelihood, "vectors": samples.vectors,
+            "z": samples.z, "limits": samples.limits, "accepted": samples.accepted,
+            "sampled": [p.name for p in samples.trainable.parameters], "tied": samples.trainable.tied,
+        }  # fmt: skip
+
+    def posteriors(self) -> tuple[list[Posterior], np.ndarray]:
+        """One posterior for each of `DRAWS` draws: given its hyperparameters and latent values, f is Gaussian."""
+        trainable, model, data, vectors, z = self.samples.given(self.samples.spaced(DRAWS))
+        X, counted = np.asarray(data.X), np.asarray(data.mask, float)
+        found = []
+        for vector, white in zip(vectors, z, strict=True):
+            here = to_host(trainable.from_vector(model, vector))
+            latent = here.prior.given_values(X, np.asarray(_root(here, data)), np.asarray(white), counted)
+            found.append(Posterior(latent, here.likelihood, here.prior.mean))
+        return found, np.full(len(found), 1 / len(found))
+
+    def hyper_law(self, trainable: Callable[[], Trainable]) -> HyperLaw:
+        """Quantiles of the draws."""
+        draws, vector = self.samples.flat, np.asarray(self.samples.trainable.to_vector(self.model))
+
+        def interval(factors: np.ndarray, level: float) -> tuple[float, float, float]:
+            moved = (draws - vector) @ factors
+            low, high = np.quantile(moved, [0.5 - level / 2, 0.5 + level / 2])
+            return float(np.std(moved)), float(low), float(high)
+
+        return HyperLaw(self.samples.trainable, vector, interval)
 
     def at(self, X: np.ndarray) -> Mixture:
         """The marginals of f at new rows, with one component for every draw."""

@@ -1,10 +1,10 @@
 """Rows that arrive one after the other: inference goes on at constant hyperparameters.
 
-New rows change what is known of the rows before them, and so the sites of all rows; but in a series the change dies out
-with the distance.  `Running.append` solves for the sites of the new rows and of some rows before them, given the
-filter's state before those.  It takes more and more rows before, until the posterior of all rows that are held, as one
-Gaussian, moves by less than a tenth of the tolerance of inference, in standard deviations; the bound is computed and
-not assumed (`chain_tail`).  The result is then that of inference on all rows, to that tolerance, at a cost
+New rows change the posterior of the rows before them, and so the sites of all rows; but in a series the change dies out
+with the distance.  `Running.append` solves for the sites of the new rows and of some rows before them, given the rows
+before those (`LatentPosterior.tail`).  It takes more and more rows before, until the posterior of all rows that are
+held, as one Gaussian, moves by less than a tenth of the tolerance of inference, in standard deviations; the bound is
+computed and not assumed.  The result is then that of inference on all rows, to that tolerance, at a cost
 that depends on the new rows and on how long the process remembers, not on the number of rows before.  (Arrays are
 copied.)  Of a process that never forgets (a constant, an undamped oscillation) all rows are solved for.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sitewise.arrays.engine import is_host, on_host, to_host
+from sitewise.arrays.engine import on_host, to_host
 from sitewise.data import Data
 from sitewise.inference import Inference
 from sitewise.inference.loop import iterate
@@ -24,8 +24,6 @@ from sitewise.inference.solve import solve
 from sitewise.inference.start import first_sites
 from sitewise.model import Model, check
 from sitewise.predict import Posterior, posterior
-from sitewise.priors.markov import continued
-from sitewise.priors.markov.markov_prior import MarkovPosterior
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.types import Outcome
@@ -57,9 +55,7 @@ class Running:
         """Inference on the first rows, from `sites` if given."""
         check(model, data, sites)
         data = to_host(data)
-        order = np.arange(data.rows)
-        if model.prior.structure == "markov":
-            order = np.lexsort(tuple(data.X.T))
+        order = model.prior.order(data.X)
         start = first_sites(model.likelihood, data) if sites is None else to_host(sites)
         return _all_rows(inference, model, _taken(data, order), Sites(*(a[..., order] for a in start)))
 
@@ -70,12 +66,12 @@ class Running:
 
     def append(self, more: Data) -> Running:
         """With further rows.  Rows that are not all after the last one make inference run on all rows once more, from
-        the present sites; so do those of several series, of other priors, and on an accelerator."""
+        the present sites; so do priors without `LatentPosterior.tail`, and an accelerator."""
         model = self.model
         check(model, more)
         more = to_host(more)
         if goes_on(self.posterior, more.X):
-            found = self._tail(_taken(more, np.argsort(more.X[:, 0], kind="stable")))
+            found = self._tail(_taken(more, model.prior.order(more.X)))
             if found is not None:
                 return found
         data = _both(self.data, more)
@@ -84,7 +80,7 @@ class Running:
 
     def _tail(self, more: Data) -> Running | None:
         """The series that goes on; None where inference did not converge."""
-        q: Any = self.posterior.latent
+        q = self.posterior.latent
         likelihood, count = self.posterior.likelihood, self.data.rows
         tol = self.inference.tolerance(np.float64)
         with working_precision():
@@ -92,7 +88,7 @@ class Running:
             before = _BEFORE
             while True:
                 cut = count - before if before < count else 0
-                of = continued.rest(q, cut, more.X)
+                of = q.tail(cut, more.X)
                 data = _both(_taken(self.data, slice(cut, None)), more)
                 start = Sites(*(np.concatenate([a[cut:], b]) for a, b in zip(self.sites, new, strict=True)))
                 solution = iterate(self.inference, likelihood, of.gram, data, start, True).solution
@@ -100,11 +96,11 @@ class Running:
                     return None
                 weighted = solution.sites.scaled(data.weight)
                 out = of.gram.condition_with_factor(weighted, None)[1]
-                moved = continued.moved(q, of, out)
+                moved = of.moved(out)
                 if moved <= _SHARE * tol or cut == 0:
                     break
                 before *= _MORE
-            latent = continued.joined(q, of, weighted, out)
+            latent = of.joined(weighted, out)
         sites = Sites(*(np.concatenate([a[:cut], b]) for a, b in zip(self.sites, solution.sites, strict=True)))
         return Running(
             self.inference,
@@ -118,11 +114,8 @@ class Running:
 
 
 def goes_on(q: Posterior, X: np.ndarray) -> bool:
-    """Whether all of these rows come after those of one series, and the host engine computes."""
-    latent = q.latent
-    if not isinstance(latent, MarkovPosterior) or latent.prior.series is not None:
-        return False
-    return on_host() and is_host(latent.rows) and bool(np.min(X[:, 0]) > latent.rows[-1, 0])
+    """Whether `Running.append` can add these rows without inference on all rows."""
+    return on_host() and q.latent.appends(X)
 
 
 def _all_rows(inference: Inference, model: Model, data: Data, start: Sites) -> Running:

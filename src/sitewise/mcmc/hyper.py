@@ -29,7 +29,6 @@ from sitewise.mcmc.marginal import PILOTS, Marginal
 from sitewise.mcmc.samples import HyperSamples
 from sitewise.model import Model, check
 from sitewise.parameters import Groups, Trainable
-from sitewise.priors import FullPrior
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
@@ -63,7 +62,7 @@ def sample(
     for name, value, low in (("chains", chains, 1), ("warmup", warmup, 0), ("draws", draws, 1), ("thin", thin, 1)):
         at_least(name, value, low)
     full = dataclasses.replace(model, prior=model.prior.as_full())
-    if not isinstance(full.prior, FullPrior):
+    if not full.prior.one_matrix:
         raise TypeError("mcmc needs a full GP: its samples are of the latent value of every row.")
     with working_precision():
         rows = to_host(data)

@@ -8,7 +8,7 @@ matrix product serves all chains.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,6 @@ from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.numerics.dense import cholesky, triangular, whitened_sites
-from sitewise.priors.full import FullGram
 from sitewise.sites import Sites, log_site
 
 _MIN_LOG_DENSITY = -1e30  # lower limit of a term of r, which keeps tempered terms finite (Poisson, far from y)
@@ -44,9 +43,10 @@ def prior_root(model: Model, data: Data) -> tuple[jax.Array, jax.Array, jax.Arra
 
     Rows of weight 0 are made independent of all other rows and have no influence.
     """
-    gram = model.prior.as_full().gram(data.X)
-    if not isinstance(gram, FullGram):
+    prior = model.prior.as_full()
+    if not prior.one_matrix:
         raise TypeError("mcmc needs a full GP, because it samples the latent value of every row; use Model.full.")
+    gram: Any = prior.gram(data.X)
     both = data.mask[:, None] & data.mask[None, :]
     variance = jnp.sum(jnp.where(data.mask, jnp.diagonal(gram.K), 0.0)) / jnp.sum(data.mask)
     K = jnp.where(both, gram.K, 0.0) + jnp.diag(jnp.where(data.mask, 0.0, variance))

@@ -1,9 +1,10 @@
 """Prior structures behind one contract (`priors.base`): `prior.gram(X).condition(sites)`."""
 
-from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior
+from sitewise.priors.base import Covariance, Gram, Marginals, Prior
 from sitewise.priors.classes import ClassPrior
 from sitewise.priors.full import FullPrior
 from sitewise.priors.markov.markov_prior import MarkovPrior
+from sitewise.priors.posterior import LatentPosterior
 from sitewise.priors.sparse.sparse_classes import SparseClassPrior
 from sitewise.priors.sparse.sparse_prior import SparsePrior
 

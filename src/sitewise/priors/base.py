@@ -5,12 +5,12 @@ A prior over functions is four small classes, each a value that JAX can trace (`
     Prior             the structure with its hyperparameters         gram(X), posterior(X, sites)
     Gram              what depends on θ and X but not on the sites   condition(sites) → Marginals
     Covariance        how the marginals change with the sites        times(x), squared_times(x)
-    LatentPosterior   q(f) at new inputs                             marginals(X), joint(X)
+    LatentPosterior   q(f) at new inputs (`priors.posterior`)        marginals(X), joint(X)
 
 A new structure has to define `Prior.gram`, `Prior.posterior`, `Gram.condition`, `LatentPosterior.marginals` and
 `LatentPosterior.joint`, and to have the attributes `kernel` and `mean`.  All else has a correct default, which
 differentiates `condition`, and may be replaced by something faster.  `testing.check_prior` checks a structure against
-the laws below.
+the laws below.  No code outside of `priors` asks which structure a prior has: it asks these methods.
 
 Sites that are passed here are weighted: they stand for all copies of a row.  A row whose site is zero must drop out
 exactly, so that padding changes no result.
@@ -19,7 +19,7 @@ exactly, so that padding changes no result.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import jax
@@ -28,14 +28,13 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from sitewise import means
-from sitewise.arrays.engine import Array, cond, namespace, put
+from sitewise.arrays.engine import Array, cond, namespace
 from sitewise.checks import known, must_be
-from sitewise.kernels import Kernel, terms
+from sitewise.kernels import Kernel
 from sitewise.kernels.base import check_matrix
-from sitewise.kernels.terms import together
-from sitewise.numerics.dense.cholesky import semidefinite_root
+from sitewise.priors.posterior import LatentPosterior
 from sitewise.sites import Cavity, Sites, cavity
-from sitewise.types import fixed, module, precedes
+from sitewise.types import precedes
 
 # What `condition_with_factor` keeps for derivatives.  Each structure has its own; only its own Gram looks inside.
 Factor = Any
@@ -95,77 +94,6 @@ class Moments(Protocol):
 
 
 Q = TypeVar("Q", bound=Moments)  # the marginals of a structure, usually `Marginals`
-
-
-class LatentPosterior(abc.ABC):
-    """q(f) as a process."""
-
-    @abc.abstractmethod
-    def marginals(self, X_new: Array) -> tuple[Array, Array]:
-        """Mean and variance of f at each new row."""
-
-    @abc.abstractmethod
-    def joint(self, X_new: Array) -> tuple[Array, Array]:
-        """Mean and covariance matrix of f at the new rows."""
-
-    def draw(self, key: Array, X_new: Array, samples: int) -> Array:
-        """Joint draws of f at the new rows, one per row of the result."""
-        mean, cov = self.joint(X_new)
-        return gaussian_draws(key, mean, cov, samples)
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel of f, for its terms."""
-        raise ValueError(f"{type(self).__name__} does not say of which parts f is the sum; use Model.full.")
-
-    def through(self, kernel: Kernel, mean: means.Mean) -> LatentPosterior:
-        """Another process given the same sites: its covariances with f at the training rows are `kernel.cross`."""
-        raise ValueError(f"{type(self).__name__} has no posterior of another process than f; use Model.full.")
-
-    def part(self, chosen: tuple[int, ...], mean: means.Mean) -> LatentPosterior:
-        """Σ_p f_p over the chosen `kernels.terms`, with a mean of its own, given the same sites:
-
-        mean(x) + κ_p(x, X) α,   κ_p(x, x') − κ_p(x, X) R κ_p(X, x')     where f has μ + κ(x, X) α and κ − κ R κ
-        """
-        each = terms(self.kernel)
-        return self.through(together([each[i] for i in chosen]), mean)
-
-    def explained(self, X_new: Array) -> tuple[Array, Array, Array]:
-        """The mean, and arrays U, V so that the sites lower the covariances by UᵀV; those with another part by UᵀV too,
-        with the V of that part."""
-        raise ValueError(f"{type(self).__name__} has no covariances between parts; use Model.full.")
-
-    def parts_joint(self, X_new: Array, parts: Sequence[tuple[int, ...]]) -> tuple[Array, Array]:
-        """Means (P, n) and covariances (P, n, P, n) of disjoint sets of terms, without the prior mean."""
-        views = [self.part(chosen, means.Zero()) for chosen in parts]
-        found = [view.explained(X_new) for view in views]
-        xp = namespace(found[0][0])
-        U, V = (xp.concatenate([one[i] for one in found], axis=1) for i in (1, 2))
-        count, size = len(views), len(found[0][0])
-        cov = -(U.T @ V).reshape(count, size, count, size)
-        for p, view in enumerate(views):
-            cov = put(cov, (p, slice(None), p), view.joint(X_new)[1])
-        return xp.stack([one[0] for one in found]), cov
-
-
-def gaussian_draws(key: Array, mean: Array, cov: Array, samples: int) -> Array:
-    """Draws of a normal vector, one per row of the result."""
-    return mean + jax.random.normal(key, (samples, mean.shape[0]), mean.dtype) @ semidefinite_root(cov).T
-
-
-@module
-class Certain(LatentPosterior):
-    """A function that is known: the mean function, as a part of f."""
-
-    mean: means.Mean = fixed()
-
-    def marginals(self, X_new: Array) -> tuple[Array, Array]:
-        mean = self.mean.at(X_new)
-        return mean, 0.0 * mean
-
-    def joint(self, X_new: Array) -> tuple[Array, Array]:
-        mean = self.mean.at(X_new)
-        return mean, namespace(mean).zeros((len(mean), len(mean)))
 
 
 class Covariance(abc.ABC, Generic[Q]):
@@ -264,6 +192,8 @@ class Prior(abc.ABC):
     about      a sentence for reports; empty for what needs no mention
     exact      the sites act on f itself: there is no residual variance
     dense      keeps matrices of rows × rows, for which learners check the memory before they start
+    one_matrix `gram(X)` is N(mean, K) of one latent value per row, K a matrix, which samplers need; it has the
+               attributes `mean` and `K`, and the prior has `given_values`
     host       `gram`, `gram_with_pull`, `posterior` and what they return also compute on NumPy arrays
     """
 
@@ -271,6 +201,7 @@ class Prior(abc.ABC):
     about: ClassVar[str] = ""
     exact: ClassVar[bool] = True
     dense: ClassVar[bool] = False
+    one_matrix: ClassVar[bool] = False
     host: ClassVar[bool] = False
 
     kernel: Kernel
@@ -282,6 +213,9 @@ class Prior(abc.ABC):
         if precedes(cls, "gram", "gram_with_pull"):
             cls.gram_with_pull = Prior.gram_with_pull  # type: ignore[method-assign]
             cls.host = False
+        # Another gram has another factor, and another posterior is not the one of the base class.
+        if precedes(cls, "gram", "posterior_from") or precedes(cls, "posterior", "posterior_from"):
+            cls.posterior_from = Prior.posterior_from  # type: ignore[method-assign]
 
     @property
     def kernels(self) -> Kernel | list[Kernel]:
@@ -302,6 +236,14 @@ class Prior(abc.ABC):
         jitter = getattr(self, "jitter", 0.0)
         if known(jitter) and not (isinstance(jitter, int | float) and 0 <= jitter < float("inf")):
             raise ValueError(f"jitter must be a finite number of at least 0, got {jitter!r}.")
+
+    def suits(self, columns: int, latents: int) -> bool:
+        """Whether `check` has nothing to refuse."""
+        try:
+            self.check(columns, latents)
+        except ValueError:
+            return False
+        return True
 
     def check_rows(self, X: np.ndarray) -> None:
         """Raise ValueError if these cannot be training rows; extend with `super().check_rows(X)`."""
@@ -324,6 +266,27 @@ class Prior(abc.ABC):
 
         return self.gram(X), pull
 
+    @property
+    def inputs(self) -> np.ndarray | None:
+        """The inducing inputs, one per row; None for a structure without them."""
+        return None
+
+    def with_inputs(self, Z: np.ndarray) -> Self:
+        """The same prior with other inducing inputs."""
+        raise ValueError(f"{type(self).__name__} has no inducing inputs to choose; use Model.sparse.")
+
+    def kernel_columns(self, X: Array) -> Array:
+        """The columns of X of which the kernel is a function."""
+        return X
+
+    def count_series(self, X: Array) -> int:
+        """The number of independent series that the rows belong to; 1 where all rows may be correlated."""
+        return 1
+
+    def order(self, X: np.ndarray) -> np.ndarray:
+        """Numbers of the rows in the order in which rows are appended (`LatentPosterior.tail`); by default as given."""
+        return np.arange(len(X))
+
     def least(self) -> dict[str, float]:
         """By name, the values below which a hyperparameter has no meaning in this structure: learners stay above."""
         return {}
@@ -333,14 +296,26 @@ class Prior(abc.ABC):
         return sites
 
     def as_full(self) -> Prior:
-        """The same prior with a covariance matrix of all rows, which samplers need; itself where there is no such."""
+        """The same prior as one that has `one_matrix`; itself where there is no such prior."""
         return self
+
+    def given_values(self, X: Array, root: Array, white: Array, counted: Array) -> LatentPosterior:
+        """f at new inputs where f(X) = mean + root·white is known at the rows that count; `root` is that of `gram`.
+
+        `counted` is 1 for those rows, else 0.
+        """
+        raise ValueError(f"{type(self).__name__} has no covariance matrix of all rows; use Model.full.")
 
     @abc.abstractmethod
     def posterior(self, X: Array, sites: Sites) -> LatentPosterior:
         """q(f), given the training inputs and their sites."""
 
     def posterior_from(self, gram: Any, factor: Factor, X: Array, sites: Sites) -> LatentPosterior | None:
+        """Return `posterior(X, sites)` from gram = gram(X) and the factor of gram.condition_with_factor(sites, …).
+
+        It factorises nothing and is called at every evaluation of a search; not for differentiation.  None, the
+        default, where a structure has no such form: `posterior` is then called once, at the end.
+        """
         return None
 
 

@@ -26,7 +26,9 @@ from sitewise.arrays.engine import Array, cond, is_host, namespace
 from sitewise.checks import must_be
 from sitewise.kernels import Kernel
 from sitewise.numerics.dense import softmax_sites
-from sitewise.priors.base import Covariance, Gram, LatentPosterior, Prior
+from sitewise.priors.base import Covariance, Factor, Gram, Prior
+from sitewise.priors.kernel_sums import cross_sums, not_negative, prior_sums
+from sitewise.priors.posterior import LatentPosterior
 from sitewise.sites import Cavity, Sites, expected_log_site
 from sitewise.types import fixed, module, replace, static
 
@@ -142,8 +144,11 @@ class ClassPrior(Prior):
         return self._gram(np.stack([K for K, _ in each])), pull_each
 
     def posterior(self, X: Array, sites: Sites) -> ClassPosterior:
-        _, factors = softmax_sites.condition_on_sites(self.gram(X).K, sites.nat1, sites.prec)
-        return ClassPosterior(self, X, factors.alpha, factors.H, factors.T)
+        gram = self.gram(X)
+        return self.posterior_from(gram, gram.condition_with_factor(sites, None)[1], X, sites)
+
+    def posterior_from(self, gram: Gram, factor: Factor, X: Array, sites: Sites) -> ClassPosterior:
+        return ClassPosterior(self, X, factor.alpha, factor.H, factor.T)
 
 
 def _stacked(kernels: Sequence[Kernel]) -> Kernel:
@@ -311,3 +316,23 @@ class ClassPosterior(LatentPosterior):
         own = prior - xp.swapaxes(V, 1, 2) @ V
         flat = xp.swapaxes(G, 1, 2).reshape(classes * rows, -1)
         return mean.ravel(), softmax_sites.with_blocks(flat @ flat.T, own)
+
+    def sums(self, X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean Σ_c k_cgᵀα_c and variance Σ_c (κ_cg − |V_cg|²) + |Σ_c G_cg|² (`kernel_sums`), V and G as in `_parts`."""
+        kernels, rows, classes = self.prior.kernels, np.asarray(self.X), weight.shape[1]
+        if isinstance(kernels, list):
+            cross = np.stack([cross_sums(k, X, weight[:, c], rows) for c, k in enumerate(kernels)], axis=1)
+            prior = np.stack([prior_sums(k, X, weight[:, c]) for c, k in enumerate(kernels)], axis=1)
+        else:
+            flat = weight.reshape(-1, *weight.shape[2:])
+            found = cross_sums(kernels, X, flat, rows), prior_sums(kernels, X, flat)
+            cross, prior = (a.reshape(-1, classes, *a.shape[1:]) for a in found)
+        V = self.H @ np.swapaxes(cross, 2, 3)  # (S, C, n, G)
+        shifts = np.sum(self.T.T @ (np.swapaxes(self.H, 1, 2) @ V), axis=1)
+        own = np.sum(not_negative(prior - np.sum(V * V, axis=2)), axis=1)
+        return np.einsum("scgn,cn->sg", cross, self.alpha), own + np.sum(shifts**2, axis=1)
+
+    def uncorrelated(self) -> bool:
+        """H = L⁻¹W½ is diagonal where B = I + W½KW½ is."""
+        H = np.abs(np.asarray(self.H))
+        return bool(np.max(np.tril(H, -1)) < 1e-6 * np.max(H))

@@ -7,13 +7,16 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import jax
+import numpy as np
 
 from sitewise import means
 from sitewise.arrays.engine import Array, is_host, namespace
 from sitewise.kernels import Kernel
 from sitewise.numerics.dense import gaussian_sites
-from sitewise.numerics.dense.triangular import lower_solve, plus_diagonal
-from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior, one_latent
+from sitewise.numerics.dense.triangular import lower_solve, lower_times, lower_transposed_solve, plus_diagonal
+from sitewise.priors.base import Covariance, Factor, Gram, Marginals, Prior, one_latent
+from sitewise.priors.kernel_sums import cross_sums, mean_sums, not_negative, prior_sums
+from sitewise.priors.posterior import LatentPosterior
 from sitewise.process.device import on_accelerator
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, replace, static
@@ -29,6 +32,7 @@ class FullPrior(Prior):
 
     structure: ClassVar[str] = "full"
     dense: ClassVar[bool] = True
+    one_matrix: ClassVar[bool] = True
     host: ClassVar[bool] = True
 
     def check(self, columns: int, latents: int) -> None:
@@ -51,6 +55,15 @@ class FullPrior(Prior):
         found = gaussian_sites.site_weights(gram.K, sites.nat1 - sites.prec * gram.mean, sites.prec)
         rows = X if found.order is None else namespace(X, found.order).asarray(X)[found.order]
         return FullPosterior(self, rows, found.L, found.root, found.alpha, found.sign)
+
+    def posterior_from(self, gram: Gram, factor: Factor, X: Array, sites: Sites) -> FullPosterior:
+        """H = L⁻¹ W½ takes the place of L."""
+        return FullPosterior(self, X, None, None, factor.alpha, factor.sign, factor.H)
+
+    def given_values(self, X: Array, root: Array, white: Array, counted: Array) -> FullPosterior:
+        # With A in the place of L and `counted` in the place of W½, the formulas are those of known values.
+        alpha = counted * lower_transposed_solve(root, white)
+        return FullPosterior(self, X, root, counted, alpha)
 
 
 @module
@@ -162,14 +175,26 @@ class FullCovariance(Covariance[Marginals]):
 
 @module
 class FullPosterior(LatentPosterior):
-    """Rows of X, L, root and alpha are in the order of the factor; they have signs where precisions may be negative."""
+    """q given L and root = W½, or given H = L⁻¹ W½ instead, which a fit already has (`Prior.posterior_from`).
+
+    Rows of X, L, root and alpha, and the columns of H, have one order, which is that of L where L is given; rows of L
+    and H have signs where precisions may be negative.
+    """
 
     prior: FullPrior = fixed()
     X: Array = fixed()
-    L: Array = fixed()
-    root: Array = fixed()
+    L: Array | None = fixed()
+    root: Array | None = fixed()
     alpha: Array = fixed()
     sign: Array | None = fixed(default=None)
+    H: Array | None = fixed(default=None)
+
+    def _whitened(self, cross: Array) -> Array:
+        """L⁻¹ W½ times covariances with the training rows, of which `cross` has one column for each new row."""
+        if self.L is not None and self.root is not None:
+            return lower_solve(self.L, self.root[:, None] * cross)
+        assert self.H is not None
+        return lower_times(self.H, cross) if self.sign is None else self.H @ cross  # signed rows are permuted
 
     @property
     def kernel(self) -> Kernel:
@@ -182,7 +207,7 @@ class FullPosterior(LatentPosterior):
         """The mean at the new rows, and V and SV, so that their covariance is that of the prior minus VᵀSV."""
         # New rows first: distances are centred on the second table, and a prediction must not depend on other new rows.
         cross = self.prior.kernel.cross(X_new, self.X).T
-        V = lower_solve(self.L, self.root[:, None] * cross)
+        V = self._whitened(cross)
         mean = self.prior.mean.at(X_new) + cross.T @ self.alpha
         return mean, V, V if self.sign is None else self.sign[:, None] * V
 
@@ -197,3 +222,20 @@ class FullPosterior(LatentPosterior):
     def joint(self, X_new: Array) -> tuple[Array, Array]:
         mean, V, SV = self.explained(X_new)
         return mean, self.prior.kernel.matrix(X_new) - V.T @ SV
+
+    def sums(self, X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean k_gᵀα and variance κ_g − V_gᵀSV_g, V_g = L⁻¹ W½ k_g (`kernel_sums`), plus the sums of the prior mean."""
+        weight, kernel = weight[:, 0], self.prior.kernel
+        cross = cross_sums(kernel, X, weight, np.asarray(self.X))
+        V = np.asarray(self._whitened(cross.reshape(-1, cross.shape[2]).T))
+        squares = np.sum(V * V if self.sign is None else self.sign[:, None] * V * V, axis=0).reshape(cross.shape[:2])
+        var = not_negative(prior_sums(kernel, X, weight) - squares)
+        return mean_sums(self.prior.mean, X, weight) + cross @ self.alpha, var
+
+    def uncorrelated(self) -> bool:
+        """Whether B = I + W½KW½ is diagonal; then H has one entry in each row, and L_ij L_jj is B_ij."""
+        if self.L is None:
+            H = np.abs(np.asarray(self.H))
+            return bool(np.max(np.sum(H, axis=1) - np.max(H, axis=1)) < 1e-6 * np.max(H))
+        L = np.asarray(self.L)
+        return bool(np.max(np.abs(np.tril(L, -1) * np.diag(L))) < 1e-6 * np.max(np.diag(L) ** 2 - 1))

@@ -23,6 +23,7 @@ from sitewise.parameters import Trainable
 from sitewise.priors import Gram, Marginals, Prior
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
+from sitewise.testing.check_posterior import check_posterior
 from sitewise.testing.common import close, inputs, report, slopes_by_differences, worst
 
 _ROWS = 7
@@ -71,6 +72,7 @@ def check_prior(prior: Prior, X: Any = None) -> None:
             _on_host,
         )  # fmt: skip
         report(type(prior).__name__, (check(case) for check in checks))
+    check_posterior(prior, X)
 
 
 def _finite(case: _Case) -> Iterator[str]:

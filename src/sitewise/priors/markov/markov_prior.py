@@ -6,6 +6,7 @@ The kernel gives the chain (`kernels.state_space`); conditioning on sites is a f
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -19,10 +20,14 @@ from sitewise.arrays.engine import Array, cond, is_host, namespace, put
 from sitewise.checks import at_least, known
 from sitewise.kernels import Kernel
 from sitewise.kernels.state_space import check_form, form, shortest, states_of, truncation_error
-from sitewise.numerics.markov import chain_draws, chain_products, filtering
-from sitewise.priors.base import LatentPosterior, Prior, one_latent
+from sitewise.numerics.markov import chain_draws, chain_products, chain_tail, filtering
+from sitewise.numerics.markov.filtering import Smoothed
+from sitewise.numerics.markov.recursions import vector_forward
+from sitewise.priors.base import Factor, Prior, one_latent
 from sitewise.priors.full import FullPrior
+from sitewise.priors.kernel_sums import not_negative
 from sitewise.priors.markov.markov_gram import MarkovGram, unsorted
+from sitewise.priors.posterior import LatentPosterior, Tail
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, replace, static
 
@@ -74,13 +79,14 @@ class MarkovPrior(Prior):
     def check_rows(self, X: np.ndarray) -> None:
         super().check_rows(self.time(X))
 
-    def suits(self, columns: int, latents: int) -> bool:
-        """Whether `check` has nothing to refuse."""
-        try:
-            self.check(columns, latents)
-        except ValueError:
-            return False
-        return True
+    def kernel_columns(self, X: Array) -> Array:
+        return self.time(X)
+
+    def count_series(self, X: Array) -> int:
+        return len(np.unique(np.asarray(self.name(X))))
+
+    def order(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(self._rows(X)[0])
 
     def time(self, X: Array) -> Array:
         """The column of times, as a table."""
@@ -133,10 +139,12 @@ class MarkovPrior(Prior):
 
     def posterior(self, X: Array, sites: Sites) -> MarkovPosterior:
         gram = self.gram(X)
-        out = gram.condition_with_factor(sites, None)[1]
-        states = filtering.states(gram.chain, out)
+        return self.posterior_from(gram, gram.condition_with_factor(sites, None)[1], X, sites)
+
+    def posterior_from(self, gram: MarkovGram, factor: Factor, X: Array, sites: Sites) -> MarkovPosterior:
+        states = filtering.states(gram.chain, factor)
         seen = np.ones(gram.h.shape[1])
-        return MarkovPosterior(self, X, sites, X[gram.order], *states, out.r, out.N, seen, self.mean)
+        return MarkovPosterior(self, X, sites, X[gram.order], *states, factor.r, factor.N, seen, self.mean)
 
 
 def _chain(harmonics: int, kernel: Kernel, rows: tuple[Array]) -> tuple[tuple[Array, ...], tuple[()]]:
@@ -249,6 +257,41 @@ class MarkovPosterior(LatentPosterior):
         ranks = xp.argsort(xp.argsort(place))
         return (q.mean - gram.mean)[rows:], cov[ranks][:, ranks]
 
+    def sums(self, X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """One filter for the rows of all sums, and Σw by two sweeps for each sum: no covariance matrix of the rows."""
+        flat, weight = X.reshape(-1, X.shape[2]), weight[:, 0]
+        gram, sites, place = self._among(flat, self._all_alike(len(flat)))
+        q, factor = gram.condition_with_factor(sites, None)
+        values = np.asarray(self.mean.at(self.prior.time(flat)) + (q.mean - gram.mean)[len(self.X) :])
+        generators, var = chain_products.Generators.of(factor), np.empty(weight.shape[:2])
+        places, longer = np.asarray(place).reshape(X.shape[:2]), np.zeros(len(gram.order))
+        for s, g in np.ndindex(*var.shape):
+            longer[places[g]] = weight[s, g]
+            var[s, g] = weight[s, g] @ np.asarray(chain_products.product(generators, longer))[places[g]]
+            longer[places[g]] = 0.0
+        return np.einsum("sgr,gr->sg", weight, values.reshape(X.shape[:2])), not_negative(var)
+
+    def appends(self, X: np.ndarray) -> bool:
+        """Whether all of these rows come after those of one series, on NumPy arrays."""
+        if self.prior.series is not None or not is_host(self.rows):
+            return False
+        return bool(np.min(X[:, 0]) > self.rows[-1, 0])
+
+    def tail(self, cut: int, X: np.ndarray) -> MarkovTail:
+        given = self.rows[max(cut - 1, 0) :]
+        whole = self.prior.gram(np.concatenate([given, X]))
+        rows = np.concatenate([self.rows[cut:], X])
+        if cut == 0:
+            return MarkovTail(self, 0, rows, whole, np.zeros_like(whole.h), whole.A[0])
+        (A, Q), h = (a[1:].copy() for a in (whole.A, whole.Q)), np.concatenate([whole.h[:1], whole.h[2:]])
+        step = A[0].copy()
+        A[0], Q[0] = 0.0, step @ self.P[cut] @ step.T + Q[0]
+        first, start = np.zeros(len(h)), np.zeros_like(h)
+        first[0], start[0] = 1.0, step @ self.m[cut]
+        ahead, mean = vector_forward(A, first, start, h)
+        gram = MarkovGram(A, Q, h, np.arange(len(rows)), whole.mean[1:] + mean[1:])
+        return MarkovTail(self, cut, rows, gram, ahead, step)
+
     def draw(self, key: Array, X_new: Array, samples: int) -> Array:
         """O(rows) for each draw; where a precision is negative, from the covariance matrix of the new rows."""
         xp = namespace(*self.sites)
@@ -259,6 +302,48 @@ class MarkovPosterior(LatentPosterior):
             return self.mean.at(self.prior.time(X_new)) + drawn[:, place]
 
         return cond(xp.any(self.sites.prec < 0), lambda: super(MarkovPosterior, self).draw(key, X_new, samples), along)
+
+
+@dataclasses.dataclass(frozen=True)
+class MarkovTail(Tail):
+    """The rows of q from number `cut` on, and new rows X after them, as a chain of their own.
+
+    What the rows before the cut say is the state N(m′, P′) after the last of them.  The rest is a chain that starts
+    with A P′Aᵀ + Q, about means u that are m′ carried on by A.  `ahead` is u of the states, `step` A over the cut.
+    """
+
+    q: MarkovPosterior
+    cut: int
+    X: np.ndarray
+    gram: MarkovGram
+    ahead: np.ndarray
+    step: np.ndarray
+
+    def moved(self, factor: Smoothed) -> float:
+        """Computed from the states on either side of the cut (`numerics.markov.chain_tail`)."""
+        if self.cut == 0:
+            return 0.0
+        q, cut = self.q, self.cut
+        return chain_tail.moved(self.step, q.P[cut], factor.r[0], factor.N[0], q.r[cut], q.N[cut])
+
+    def joined(self, sites: Sites, factor: Smoothed) -> MarkovPosterior:
+        q, cut = self.q, self.cut
+        m, P = filtering.states(self.gram.chain, factor)
+
+        def behind(old: np.ndarray, new: np.ndarray, kept: int) -> np.ndarray:
+            return np.concatenate([old[:kept], new])
+
+        rows = behind(q.rows, self.X, cut)
+        return replace(
+            q,
+            X=rows,
+            sites=Sites(*(behind(a, b, cut) for a, b in zip(q.sites, sites, strict=True))),
+            rows=rows,
+            m=behind(q.m, (m + self.ahead)[1:], cut + 1),
+            P=behind(q.P, P[1:], cut + 1),
+            r=behind(q.r, factor.r, cut),
+            N=behind(q.N, factor.N, cut),
+        )
 
 
 def _between(harmonics: int, kernel: Kernel, rows: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[()]]:

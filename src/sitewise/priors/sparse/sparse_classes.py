@@ -16,8 +16,10 @@ from sitewise import means
 from sitewise.arrays.engine import Array, is_host, namespace
 from sitewise.kernels import Kernel
 from sitewise.numerics.dense.tall_products import row_products
-from sitewise.priors.base import Gram, LatentPosterior
+from sitewise.priors.base import Gram
 from sitewise.priors.classes import ClassMarginals, ShiftedCovariance, by_covariance
+from sitewise.priors.kernel_sums import cross_sums, not_negative, prior_sums
+from sitewise.priors.posterior import LatentPosterior
 from sitewise.priors.sparse import class_features
 from sitewise.priors.sparse.class_features import Factor, Projected, Shift, as_matrices, blocks_of, forms, grams, whole
 from sitewise.priors.sparse.features import Features, Whitened
@@ -50,10 +52,7 @@ class SparseClassPrior(SparsePrior):
         r = self.gram(X).features.resid
         return Sites(sites.nat1 - 0.5 * sites.prec * r, sites.prec)
 
-    def posterior(self, X: Array, sites: Sites) -> SparseClassPosterior:
-        gram = self.gram(X)
-        factor = gram.condition_with_factor(sites, None)[1]
-        whitened = gram.features.whitened if self._on_host(X) else self.whitened(X.dtype)
+    def _given(self, whitened: Whitened, factor: Factor) -> SparseClassPosterior:
         return SparseClassPosterior(whitened, factor.coef, factor.H)
 
 
@@ -209,3 +208,13 @@ class SparseClassPosterior(LatentPosterior):
         own = self.whitened.kernel.matrix(X_new) - phi @ phi.T
         cov = rooted.T @ rooted + xp.kron(xp.eye(classes, dtype=phi.dtype), own)
         return (self.coef @ phi.T).ravel(), cov
+
+    def sums(self, X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean Σ_c φ_cgᵀc_c and variance Σ_c (κ_cg − |φ_cg|²) + |Σ_c H_c φ_cg|² (`kernel_sums`)."""
+        kernel, classes = self.whitened.kernel, weight.shape[1]
+        flat = weight.reshape(-1, *weight.shape[2:])
+        phi = cross_sums(kernel, X, flat, np.asarray(self.whitened.Z)) @ self.whitened.T
+        left = not_negative(prior_sums(kernel, X, flat) - np.sum(phi**2, axis=-1))
+        phi, left = (a.reshape(-1, classes, *a.shape[1:]) for a in (phi, left))
+        rooted = np.einsum("acj,scgj->sga", np.reshape(self.H, (len(self.H), classes, -1)), phi)
+        return np.einsum("scgj,cj->sg", phi, self.coef), np.sum(left, axis=1) + np.sum(rooted**2, axis=-1)

@@ -7,7 +7,7 @@ on s_i.  The cost is O(nm²).  With Z = X this is the full GP.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,9 @@ from sitewise.kernels import Kernel
 from sitewise.kernels.terms import level_columns
 from sitewise.numerics.dense import cholesky
 from sitewise.numerics.dense.tall_products import row_forms, row_products, row_squares, times_upper, weighted_gram
-from sitewise.priors.base import Covariance, Gram, LatentPosterior, Marginals, Prior, one_latent
+from sitewise.priors.base import Covariance, Gram, Marginals, Prior, one_latent
+from sitewise.priors.kernel_sums import cross_sums, mean_sums, not_negative, prior_sums
+from sitewise.priors.posterior import LatentPosterior
 from sitewise.priors.sparse.features import (
     Factor,
     Features,
@@ -70,6 +72,13 @@ class SparsePrior(Module, Prior):
 
     def _check_latents(self, latents: int) -> None:
         one_latent(self, latents)
+
+    @property
+    def inputs(self) -> np.ndarray:
+        return np.asarray(self.inducing)
+
+    def with_inputs(self, Z: np.ndarray) -> Self:
+        return replace(self, inducing=Z)
 
     def check_rows(self, X: np.ndarray) -> None:
         super().check_rows(X)
@@ -145,9 +154,14 @@ class SparsePrior(Module, Prior):
 
     def posterior(self, X: jax.Array, sites: Sites) -> LatentPosterior:
         gram = self.gram(X)
-        inner = gram.condition_with_factor(sites, None)[1].inner
-        whitened = gram.features.whitened if self._on_host(X) else self.whitened(X.dtype)
-        return SparsePosterior(whitened, self.mean, inner)
+        factor = gram.condition_with_factor(sites, None)[1]
+        return self._given(gram.features.whitened if self._on_host(X) else self.whitened(X.dtype), factor)
+
+    def posterior_from(self, gram: Any, factor: Any, X: jax.Array, sites: Sites) -> LatentPosterior:
+        return self._given(gram.features.whitened, factor)
+
+    def _given(self, whitened: Whitened, factor: Any) -> LatentPosterior:
+        return SparsePosterior(whitened, self.mean, factor.inner)
 
 
 @module
@@ -266,3 +280,11 @@ class SparsePosterior(LatentPosterior):
         C = times_upper(phi, self.inner.H.T)
         cov = self.whitened.kernel.matrix(X_new) - phi @ phi.T + C @ C.T
         return self.mean.at(X_new) + phi @ self.inner.coef, cov
+
+    def sums(self, X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean φ_gᵀc and variance κ_g − |φ_g|² + |H φ_g|², φ_g = Tᵀ k_g (`kernel_sums`)."""
+        weight, kernel = weight[:, 0], self.whitened.kernel
+        phi = cross_sums(kernel, X, weight, np.asarray(self.whitened.Z)) @ self.whitened.T
+        rest = not_negative(prior_sums(kernel, X, weight) - np.sum(phi**2, axis=-1))
+        mean = mean_sums(self.mean, X, weight) + phi @ self.inner.coef
+        return mean, rest + np.sum((phi @ self.inner.H.T) ** 2, axis=-1)
