@@ -1,11 +1,11 @@
-"""GPClassifier() against scikit-learn's GaussianProcessClassifier with the same kernel: 5-fold log loss on small sets.
+"""Compare GPClassifier() with scikit-learn's GaussianProcessClassifier with the same kernel: 5-fold log loss.
 
     python studies/compare_sklearn.py [--only NAME ...] [--restarts] [--table]
 
 Clean protocol: the `row` column of the published files is dropped and scaling is fitted on the training rows.  Folds
 are StratifiedKFold(5, shuffle=True, random_state=0).  Every finished fold is one line of
-results/estimators/sklearn.jsonl and is not run again; the table goes to docs/estimators-vs-sklearn.md.
-The data folder is $SITEWISE_DATA, or ../shared/data beside the checkout.
+results/estimators/sklearn.jsonl and is not run again; the table goes to docs/estimators-vs-sklearn.md.  The data folder
+is $SITEWISE_DATA, or ../shared/data next to the checkout.
 """
 
 from __future__ import annotations

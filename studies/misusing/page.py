@@ -12,10 +12,10 @@ _TOP = """# How user errors are detected
 <!-- Written by `python studies/misuse.py --page`; edit studies/misusing/page.py. -->
 
 A wrong model that converges is worse than an error. Every function that takes a model and data (`Inference.solve`, an
-evidence, `posterior`, the learners, the samplers, `evidence_surface`, the estimators) therefore checks them once before it
-computes (`sitewise.model.check`): columns against `active_dims`, lengthscales and inducing inputs, observations against the
-likelihood, weights, sites, and the values and shapes of all parameters. Under `jax.jit`, `grad` and `vmap` only the shapes
-are checked, because the values are not known.
+evidence, `posterior`, the learners, the samplers, `evidence_surface`, the estimators) therefore checks them once before
+it computes (`sitewise.model.check`): columns against `active_dims`, lengthscales and inducing inputs, observations
+against the likelihood, weights, sites, and the values and shapes of all parameters. Under `jax.jit`, `grad` and `vmap`
+only the shapes are checked, because the values are not known.
 
 Some mistakes cannot be detected: columns in another order than intended, a wrong unit of measurement, rows that were
 shuffled against their observations.
