@@ -6,7 +6,12 @@ from collections import Counter
 from typing import Any
 
 BAD = ("failed", "hang", "crash")
-NAMES = {"infer": "inference at given θ", "bound": "inference against AIS", "learn": "learner", "estimator": "estimator"}
+NAMES = {
+    "infer": "inference at given θ",
+    "bound": "inference against AIS",
+    "learn": "learner",
+    "estimator": "estimator",
+}
 
 
 def render(rows: list[dict[str, Any]]) -> str:
