@@ -1,4 +1,4 @@
-"""One chart per job: CPU seconds of every contestant, a row per case, on a logarithmic axis."""
+"""Draw one chart per job: CPU seconds of every library, one row per case, on a logarithmic axis."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a person waits for: the first fit of a process, the next one with other rows, the first with a new likelihood.
+"""Measure cold starts: the first fit of a process, the next fit with other rows, the first with a new likelihood.
 
     python benchmarks/cold.py --out results/benchmarks/cold.json
 
-Every row is a process of its own, with an empty cache of compiled programs and then with a filled one.  Seconds by the
-clock and CPU seconds; "first" counts from the start of the process, with all imports.  Low-level calls are warm.
+Every row is a separate process, with an empty cache of compiled programs and then with a filled one.  Wall-clock and
+CPU seconds; "first" counts from the start of the process, with all imports.  Low-level calls are warm.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One virtual environment per peer, made on first use; a peer that cannot be installed is skipped with the reason."""
+"""Make one virtual environment per library on first use; skip a library that cannot be installed, with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured: jobs made of cases.  A case is one table of rows, one task, and the contestants that get it."""
+"""Define the jobs to measure.  A job is a list of cases: one table, one task, and the libraries that run it."""
 
 from __future__ import annotations
 

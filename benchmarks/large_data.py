@@ -1,14 +1,15 @@
-"""Simulated tables in the form of two well-known large ones.  They are made here, from a seed: no row was measured.
+"""Simulate tables with the shape of covertype (forest) and higgs (collision) from a seed; no row was measured.
 
 forest      as covertype: 10 numbers about a place and 44 columns of 0 and 1 (4 areas, 40 soils, one of each per row),
-            seven covers, of which the second is to be told from the others.  The cover follows bands of elevation that
-            depend on soil, area, aspect and distance to water, with steps and interactions: a task for trees.
+            seven classes of cover, of which the second is classified against the others.  The cover follows bands of
+            elevation that depend on soil, area, aspect and distance to water, with steps and interactions: suited to
+            trees.
 collision   as higgs: 21 measured numbers of an event (a lepton, missing momentum, four jets) and 7 invariant masses
             computed from them.  In the signal two jets come from a particle of one mass and the lepton and the missing
-            momentum from another; in the background all are independent.  Jets are measured with errors, and listed by
-            momentum, so that nobody knows which two belong together: a smooth border in many columns.
+            momentum from another; in the background all are independent.  Jets are measured with errors and listed by
+            momentum, and which two belong together is unknown: a smooth border in many columns.
 
-Every row is drawn alone, so that the first n of more rows are those of n.
+Rows are drawn independently: the first n rows of a larger table are the table of n rows.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Large simulated tables beside trees: log loss, accuracy, seconds and peak memory.
+"""Compare sparse GPs with boosted trees on large simulated tables: log loss, accuracy, seconds and peak memory.
 
     python benchmarks/large_tables.py [--env .bench/env] [--rows 100000 1000000] [--only hist catboost] [--cap 600]
     python benchmarks/large_tables.py --table
 
-The tables are those of `large_data.py`, with 20 000 further rows to test on.  Every line is one contestant on one
-table, in a process of its own with one thread for BLAS, OpenMP and CatBoost, all with the settings that they have by
-default; sitewise is `GPClassifier(n_inducing=m)`, m a number or "auto", on standardised columns.  Peak memory is that
-of the whole process, the table included; seconds are those of fit and of the prediction of the test rows.  Results are
-lines of results/sparse-large/rows.jsonl, and are not measured again; one that did not answer within the cap is measured
+The tables are those of `large_data.py`, with a test set of 20 000 further rows.  Every line is one model on one table,
+in a separate process with one thread for BLAS, OpenMP and CatBoost, with default settings; sitewise is
+`GPClassifier(structure=Sparse(m))`, m a number or "auto", on standardised columns.  Peak memory is of the whole
+process, including the table; seconds are of the fit and of the prediction of the test rows.  Results are lines of
+results/sparse-large/rows.jsonl, and are not measured again; a model that did not finish within the cap is measured
 again only with a larger cap.
 """
 

@@ -1,4 +1,4 @@
-"""Simulated time series: times, a path of a Matérn process through them, and observations of it.
+"""Simulate time series: times, a path of a Matérn process, and observations of it.
 
 The path is drawn by its own recursion in NumPy, not by the library: with F of dz = F z dt + noise and the stationary
 covariance P, a step Δ has A = exp(FΔ) and noise of covariance P − A P Aᵀ.

@@ -1,13 +1,13 @@
-"""A time series of up to a million counts on an accelerator: laws, times by part, a fit.
+"""Measure time series of up to a million counts on an accelerator: accuracy, times per part, a fit.
 
     python benchmarks/markov_gpu.py --out results/markov/gpu --limit 900
 
-Runs on whatever device JAX has.  First the traced engine there is compared with the host engine on the processor
-(small series); then one value with its exact gradient (VI, EP's evidence) from 10³ to 10⁶ rows; then a hybrid fit of
-the largest series.  Every number is printed and written as soon as it is there, into laws.json, scaling.json and
-fit.json of --out; what would begin after --limit seconds is left out and named.  Seconds are wall seconds: `compile` is
-the first call less the second one, `sites` is inference alone from the likelihood's own start, and `gradient` is value
-and gradient from sites that have settled.
+Runs on the device of JAX.  First the traced engine on the device is compared with the host engine on the CPU (short
+series); then one value with its exact gradient (VI, EP's evidence) from 10³ to 10⁶ rows; then a hybrid fit of the
+longest series.  Every number is printed and written immediately, into laws.json, scaling.json and fit.json of --out;
+parts that would begin after --limit seconds are skipped and named.  Seconds are wall-clock seconds: `compile` is the
+first call minus the second, `sites` is inference alone from the likelihood's own start, and `gradient` is value and
+gradient from converged sites.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Long time series beside other libraries: the same data and start, CPU seconds, learned values, held-out density.
+"""Compare libraries on long time series: same data and start, CPU seconds, learned values, hold-out density.
 
     python benchmarks/markov_peers.py [--env .bench/env] [--rows 2000 10000 100000] [--table]
 
-The series are those of `markov_data.py` (a fifth as many rows held out at random times); every contestant starts from
-half the lengthscale, half the standard deviation and twice the noise, learns by its own optimiser, and is fitted twice
-(once from 10⁵ rows on) in a process of its own on one core.  Cold is the first fit, with nothing compiled before, warm
-the second; what follows a fit, held-out rows among it, is in neither.  "sitewise hybrid" is the Markov chain,
-"sitewise hybrid-full" the dense prior.  Every result is one line of results/markov/peers.jsonl and is not measured
-again; --table writes results/markov/peers.md.  Evidences of different methods are different approximations of one
-number.  BayesNewton 1.3.4 is not among them: it installs without its dependencies, and with those (objax, numba,
-tensorflow-probability, JAX 0.10) it does not import, because JAX has no `jax.lib.xla_bridge` any more.
+The series are those of `markov_data.py` (the hold-out set has a fifth as many rows at random times).  Every library
+starts from half the lengthscale, half the standard deviation and twice the noise, learns by its own optimiser, and is
+fitted twice (once from 10⁵ rows on) in a separate process on one core.  Cold is the first fit, including compilation,
+warm the second; predictions of hold-out rows are in neither.  "sitewise hybrid" is the Markov prior, "sitewise
+hybrid-full" the dense prior.  Every result is one line of results/markov/peers.jsonl and is not measured again; --table
+writes results/markov/peers.md.  Evidences of different methods are different approximations of one number.  BayesNewton
+1.3.4 is not included: it installs without its dependencies, and with them (objax, numba, tensorflow-probability, JAX
+0.10) it does not import, because JAX no longer has `jax.lib.xla_bridge`.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def finished(path: Path) -> list[dict]:
 
 def lines(rows: list[dict]) -> Iterator[str]:
     yield (
-        "| series | rows | seed | contestant | CPU s cold | CPU s warm | wall s warm | peak MiB | ℓ | σ | noise "
-        "| evidence a row | held-out log density a row |"
+        "| series | rows | seed | library | CPU s cold | CPU s warm | wall s warm | peak MiB | ℓ | σ | noise "
+        "| evidence per row | hold-out log density per row |"
     )
     yield "|" + "---|" * 13
     for name, contestants in CONTESTANTS.items():
@@ -114,7 +114,8 @@ def main() -> None:
     if options.table:
         words = "\n\n".join((__doc__ or "").split("\n\n")[0::2])
         text = "\n".join(lines(finished(path)))
-        (options.out / "peers.md").write_text(f"# Time series beside other libraries\n\n{words}\n\n{text}\n")
+        title = "Long time series: comparison with other libraries"
+        (options.out / "peers.md").write_text(f"# {title}\n\n{words}\n\n{text}\n")
         return
     options.out.mkdir(parents=True, exist_ok=True)
     done = {(row["contestant"], row["series"], row["rows"], row["seed"]) for row in finished(path)}

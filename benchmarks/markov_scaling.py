@@ -1,11 +1,11 @@
-"""A binary time series as rows grow: the Markov prior's parts, one value with its exact gradient, and a hybrid fit.
+"""Measure the Markov prior against the number of rows: its parts, a value with its exact gradient, a hybrid fit.
 
     python benchmarks/markov_scaling.py --out results/markov/scaling.json
 
-Every size runs in a process of its own, with one thread, so that its peak memory is its own.  Eight rows a lengthscale
-of a Matérn-3/2 process; `fit` is learned from half the lengthscale and half the variance, up to `--largest-fit` rows.
-Memory: the peak of the process, and the peak of arrays, for each row, that a chain, its conditioning and its pullback
-allocate (what XLA allocates is for one block of rows at a time).
+Binary time series, eight rows per lengthscale of a Matérn-3/2 process.  Every size runs in a separate process with one
+thread, and its peak memory is its own.  `fit` is learned from half the lengthscale and half the variance, up to
+`--largest-fit` rows.  Memory: the peak of the process, and the peak of the arrays per row that a chain, its
+conditioning and its pullback allocate (XLA allocates memory for one block of rows at a time).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Ten rows after the last one of a time series, by the number of rows before: seconds, and the distance from a refit.
+"""Measure an update of a time series with ten later rows: seconds, and the difference from inference on all rows.
 
     python benchmarks/markov_update.py --out results/markov/update.json
 
-Binary rows, eight a lengthscale of a Matérn-5/2 process with σ = 3, at the true hyperparameters, VI.  `append` is
+Binary rows, eight per lengthscale of a Matérn-5/2 process with σ = 3, at the true hyperparameters, VI.  `append` is
 `Running.append`, `again` is inference on all rows from the likelihood's own start; `apart`, the largest difference of a
-site, is in units of the marginal, as the tolerance of inference is (1e-8).
+site, is in units of the marginal, like the tolerance of inference (1e-8).
 """
 
 from __future__ import annotations

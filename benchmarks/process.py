@@ -1,4 +1,4 @@
-"""A contestant as a process of its own with one thread, that answers one task at a time."""
+"""Run a library in a separate process with one thread that answers one task at a time."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Measure sitewise beside its peers: same rows, one run, one thread each, in turn.
+"""Measure sitewise and other libraries on the same rows, in one run, with one thread each, in turn.
 
     make bench                        # every short job
     make bench JOBS="fit grid"        # some of them
     python benchmarks/run.py --list
 
-Every answer is appended to results/benchmarks/JOB.jsonl as it comes; a run that was stopped goes on where it was
-(`--again` starts the job over).  Seconds are CPU seconds of the contestant's process, because the machine may be busy,
-and wall seconds beside them.  A contestant's first answer in its process includes compilation; it is kept apart as
-"first".  Then the contestants answer in turn, `repeats` times, and the median counts.
+Every answer is appended to results/benchmarks/JOB.jsonl immediately; a stopped run continues where it was (`--again`
+starts the job over).  Seconds are CPU seconds of the library's process, because the machine may be busy, and wall-clock
+seconds.  A library's first answer in its process includes compilation and is stored separately as "first".  Then the
+libraries answer in turn, `repeats` times, and the median counts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""One evaluation of the sparse default, with its gradient, on one device, several devices and several processes.
+"""Measure one evaluation of the sparse default, with its gradient, on one or several devices and processes.
 
     python benchmarks/scale_out.py [--rows 100000] [--inducing 200] [--count 2 4] [--cap 300]
 
-Every line is a process of its own, or several, whose devices have one thread each: virtual ones of the processor, or,
-where JAX finds accelerators, those.  The time is that of an evaluation after the first one, which compiles; the value
-must be the same in all lines.  Results are lines of results/sparse-large/scale_out.jsonl.
+Every line is one or several separate processes, whose devices have one thread each: virtual devices of the CPU, or
+accelerators if JAX finds them.  The time is of an evaluation after the first, which compiles; the value must be the
+same in all lines.  Results are lines of results/sparse-large/scale_out.jsonl.
 """
 
 from __future__ import annotations

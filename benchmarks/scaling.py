@@ -1,11 +1,11 @@
-"""One site iteration, the evidence and its gradient as n grows, beside the machine's own matrix product.
+"""Measure one site iteration, the evidence and its gradient against n, relative to the rate of NumPy's matrix product.
 
     python benchmarks/scaling.py --out results/benchmarks/scaling.json
 
-The flops counted are those of the formulas in `numerics.dense.gaussian_sites` (docs/explanation/performance.md has
-the table); the rate is their number over the CPU seconds, and its share is of NumPy's dgemm of the same size in the
-same process, in turn.  Peak memory is what the compiled program asks for: arguments, results and temporaries, in units
-of n² doubles.
+The counted floating-point operations are those of the formulas in `numerics.dense.gaussian_sites`
+(docs/explanation/performance.md has the table); the rate is their number per CPU second, and its share is relative to
+NumPy's dgemm of the same size in the same process, in turn.  Peak memory is the memory of the compiled program:
+arguments, results and temporaries, in units of n² doubles.
 """
 
 from __future__ import annotations

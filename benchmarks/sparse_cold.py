@@ -1,9 +1,10 @@
-"""What a person with 20 000 rows waits for: a sparse fit from the shell, with nothing compiled before.
+"""Measure a sparse fit of 20 000 rows in a new process, including imports and compilation.
 
     python benchmarks/sparse_cold.py [--inducing 300] [--threads 1 2]
 
 The table is scikit-learn's `make_classification(25000, 15, n_informative=8, random_state=0)`: the last 5 000 rows are
-for testing.  Seconds count from the start of the process, imports included; the folders of compiled programs are empty.
+the test set.  Seconds count from the start of the process, including imports; the folders of compiled programs are
+empty.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of answers → medians and ratios; pure functions."""
+"""Compute medians and ratios from stored answers; pure functions."""
 
 from __future__ import annotations
 

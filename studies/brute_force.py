@@ -1,4 +1,4 @@
-"""log Z of a GP of two to four rows as a sum over a grid, for studies that need a truth."""
+"""Compute log Z of a GP of two to four rows as a sum over a grid, as an exact reference for other studies."""
 
 from __future__ import annotations
 

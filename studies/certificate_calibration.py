@@ -1,12 +1,12 @@
-"""Are the certificate's verdicts right?  Two hundred random models of two to four rows, with log Z by brute force.
+"""Test the verdicts of evidence certificates on 200 random models of two to four rows, with log Z by brute force.
 
     python studies/certificate_calibration.py --seed 42
     python studies/certificate_calibration.py --seed 7
 
-Eight likelihoods, four kernels, lengthscales 0.1 to 10, prior variances 0.1 to 1000, and observations that the prior
-makes likely or not.  A case is written to results/certificate/calibration.jsonl as soon as it is finished, and is not
-run again.  The verdicts are read off the cases into calibration.json and calibration.md, by the rules of the library as
-it is then.  Each model is also annealed in a hurry, where the error bar is harder to get right.
+Eight likelihoods, four kernels, lengthscales 0.1 to 10, prior variances 0.1 to 1000, and observations that are likely
+or unlikely under the prior.  A case is written to results/certificate/calibration.jsonl when it is finished, and is not
+run again.  calibration.json and calibration.md are computed from the cases by the current rules of the library.  Each
+model is also annealed with few temperatures, where the error bar is harder to estimate.
 """
 
 from __future__ import annotations
@@ -133,10 +133,10 @@ def summary(cases: list[dict[str, Any]], run: str) -> dict[str, Any]:
 def page(seeds: dict[int, dict[str, Any]]) -> str:
     """The summaries as tables."""
     lines = [
-        "# Are the certificate's verdicts right?", "",
-        "`python studies/certificate_calibration.py --seed 42` (the rules were tried on it) and `--seed 7` (nothing "
-        "was chosen on it): random models of two to four rows, log Z by brute force. *default*: the certificate as it "
-        f"is; *hurried*: {HURRIED} temperatures, chains that have not come to rest. Wrong: of those decided.", "",
+        "# Accuracy of certificate verdicts", "",
+        "`python studies/certificate_calibration.py --seed 42` (used to choose the rules) and `--seed 7` (not used for "
+        "any choice): random models of two to four rows, log Z by brute force. *default*: default settings; *hurried*: "
+        f"{HURRIED} temperatures, chains that have not converged. Wrong: share of the decided verdicts.", "",
     ]  # fmt: skip
     for seed, found in seeds.items():
         lines += [

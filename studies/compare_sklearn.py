@@ -4,8 +4,8 @@
 
 Clean protocol: the `row` column of the published files is dropped and scaling is fitted on the training rows.  Folds
 are StratifiedKFold(5, shuffle=True, random_state=0).  Every finished fold is one line of
-results/estimators/sklearn.jsonl and is not run again; the table goes to docs/estimators-vs-sklearn.md.
-The data folder is $SITEWISE_DATA, or ../shared/data beside the checkout.
+results/estimators/sklearn.jsonl and is not run again; the table goes to docs/estimators-vs-sklearn.md.  The data folder
+is $SITEWISE_DATA, or ../shared/data next to the checkout.
 """
 
 from __future__ import annotations

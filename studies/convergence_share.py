@@ -1,8 +1,8 @@
-"""Did every fit of the paper's folds converge, or say that it did not?
+"""Count the fits of the paper's folds that converged, were flagged, or neither.
 
-python studies/convergence_share.py [results/icml2023/results.jsonl]        (FILE.gz is read, too)
+python studies/convergence_share.py [results/icml2023/results.jsonl]        (FILE.gz can be read, too)
 
-27 sets × 5 folds of seed 42, both protocols, every method that the store has for all of them (Algorithm 1 for 17).
+27 sets × 5 folds of seed 42, both protocols, every method that the store has for all sets (Algorithm 1 for 17).
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""A thousand damaged files: every one is refused in words, or what is damaged in it is left out.
+"""Damage a thousand files at random, and test that each is refused with a message or read without the damaged part.
 
 python studies/corruptions.py [--files 1000]
 
-Model files, logs of results, checkpoints and journals are cut, bent, swapped and grown at random.  A model file has a
-checksum, and no damage gets past it; where somebody signs the damage anew, the checks behind the checksum are reached.
-Each line of a checkpoint or journal has a checksum too: a checkpoint is refused unless only its end is missing, and
-both give back undamaged pieces alone.  A log of results is plain text: a changed digit is another number, which no
-reader can know.
+Model files, logs of results, checkpoints and journals are truncated, changed, swapped and extended at random.  A model
+file has a checksum, which detects any damage; files whose checksum was computed again after the damage test the checks
+behind it.  Each line of a checkpoint or journal has a checksum too: a checkpoint is refused unless only its end is
+missing, and both return only undamaged pieces.  A log of results is plain text: a changed digit cannot be detected.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Which kernel predicts best: 27 tables of two classes, the folds of the clean protocol, test log density and accuracy.
+"""Compare kernels by test log density and accuracy on 27 tables of two classes (folds of the clean protocol).
 
     python studies/default_kernel.py --jobs 16 --seeds 42 1 2 3     fits (resumable)
     python studies/default_kernel.py --export FOLDER                the same folds as .npz, for default_kernel_rivals.py
     python studies/default_kernel.py --table                        results/default-kernel/README.md
 
 A line of results/default-kernel/rows.jsonl is one fit of one fold, with the log density of every test row, from which
-the averages are computed.  It and rivals.jsonl are kept as .gz (with four digits): `gunzip -k` them to go on.
+the averages are computed.  rows.jsonl and rivals.jsonl are kept as .gz (with four digits): `gunzip -k` them to
+continue.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Trees and a linear model in their defaults on the folds of default_kernel.py; runs in an environment of its own.
+"""Fit the baselines, boosted trees and a linear model with default settings, on the folds of default_kernel.py.
 
     python studies/default_kernel.py --export FOLDER
     PYTHON studies/default_kernel_rivals.py FOLDER results/default-kernel/rivals.jsonl
 
-PYTHON has catboost 1.2.10 and scikit-learn 1.9.1.  Resumable; one thread each.
+PYTHON is an environment with catboost 1.2.10 and scikit-learn 1.9.1.  Resumable; one thread per fit.
 """
 
 from __future__ import annotations

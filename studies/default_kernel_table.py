@@ -1,4 +1,4 @@
-"""The table of default_kernel.py: from the rows of every fit and those of the rivals to README.md and means.csv."""
+"""Make README.md and means.csv of default_kernel.py from the stored fits and the baselines."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def columns(results: Results, first: bool) -> dict[str, Callable[[Fold], Scores]
 def write(rows: Path, folder: Path) -> None:
     results = Results(rows, folder / "rivals.jsonl")
     sets = list(dict.fromkeys(key[0] for key in results.fits))
-    lines = ["# Which kernel predicts best", "", _HEAD, ""]
+    lines = ["# Comparison of kernels and boosted trees on 27 classification tables", "", _HEAD, ""]
     means = ["seeds,set,contestant,loglik,accuracy"]
     for title, seeds in (("Seed 42 (design)", (42,)), ("Seeds 1, 2, 3 (confirmation)", (1, 2, 3))):
         wanted = columns(results, seeds == (42,))
@@ -155,7 +155,7 @@ def _cost(results: Results) -> list[str]:
     by = defaultdict(list)
     for key, row in results.fits.items():
         by[key[3:]].append((row["seconds"], row.get("seconds_integral", np.nan), row.get("effective", np.nan)))
-    out = ["| method, kernel | fits | seconds of a fit | of its integral | ratio (median) | effective below 0.3 |"]
+    out = ["| method, kernel | fits | seconds per fit | seconds per integral | ratio (median) | effective below 0.3 |"]
     out.append("|---|---|---|---|---|---|")
     for (method, kernel, integrated), rows in sorted(by.items()):
         fit, integral, effective = np.array(rows).T
@@ -170,9 +170,9 @@ def _cost(results: Results) -> list[str]:
 
 
 _HEAD = """`python studies/default_kernel.py --jobs N`, `default_kernel_rivals.py` in an environment with CatBoost, then
-`--table`. 27 tables of two classes, clean protocol, five folds a seed: the very same rows for all.
+`--table`. 27 tables of two classes, clean protocol, five folds per seed, the same rows for all methods.
 *iso* is one Matérn-5/2 lengthscale at the greatest evidence (hybrid); *shrunk τ* has ℓ_j = ℓ exp(τ z_j) with
 z_j ~ N(0, 1) at its mode; *integrated* averages over the hyperparameters; *additive* has main effects and pairs;
-*categories* takes columns of three to eight values for levels without order (0/1 columns); *average* weights iso,
-shrunk 0.5, shrunk 1 and additive by their integrated evidences to the power `trust`. The power, the priors and the
-spread were chosen on seed 42. CPU seconds beside 15 other processes."""
+*categories* encodes columns of three to eight values as categories (0/1 columns); *average* weights iso, shrunk 0.5,
+shrunk 1 and additive by their integrated evidences to the power `trust`. The power, the priors and the spread were
+chosen on seed 42. CPU seconds were measured while 15 other processes ran."""

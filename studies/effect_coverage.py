@@ -1,17 +1,17 @@
-"""Do the bands of effects contain the true effects?
+"""Measure how often 90 % bands of effects cover the true effects.
 
     python studies/effect_coverage.py [--quick]
 
-200 rows of four columns, three of them correlated (0.5), and an additive truth
+200 rows of four columns, three of them correlated (0.5), and an additive true function
 
     f(x) = 1.5 sin(1.5 x₁) + 0.8 x₂ + 0.5 (x₃² − 1) + 0·x₄
 
-observed with Gaussian noise of deviation 0.5, or as labels by a probit.  GPRegressor(ard=True) and
-GPClassifier(ard=True) learn everything from the rows, with and without integrate=True.  The true effect of column j is
-f_j(v) minus the average of f_j over the rows; counted is the share of 20 values v of each column at which it lies in
-the 90 % band of `effect(j, response=False)`, and, on the scale of the response, the same for the average of the true
-mean of y or of the true probability.  20 repetitions; results/effects/coverage.json has one line each, README.md beside
-it the means with their standard errors over the repetitions.  Finished repetitions are kept.
+observed with Gaussian noise of standard deviation 0.5, or as labels by a probit.  GPRegressor(kernel="ard") and
+GPClassifier(kernel="ard") learn all hyperparameters, with and without integrate=True.  The true effect of column j is
+f_j(v) minus the average of f_j over the rows.  Coverage is the share of 20 values v per column at which the true effect
+lies in the 90 % band of `effect(j, response=False)`, and, on the scale of the response, the same for the average of the
+true mean of y or of the true probability.  20 repetitions; results/effects/coverage.json has one line per repetition,
+README.md the means with standard errors over the repetitions.  Finished repetitions are kept.
 """
 
 from __future__ import annotations
@@ -97,15 +97,14 @@ def summary(lines: list[dict[str, Any]]) -> str:
     return "\n".join(out)
 
 
-HEAD = f"""# Bands of effects contain the true effects
+HEAD = f"""# Coverage of {LEVEL:.0%} bands of effects
 
-Written by `studies/effect_coverage.py`: {ROWS} rows, four columns, an additive truth, everything learned from the rows
-with `ard=True`. Share of 20 values of each column at which the true curve lies in the {LEVEL:.0%} band, with its
-standard error over the repetitions. *latent*: f_j(v) minus its average over the rows, `effect(j, response=False)`;
-*response*: average true mean of y, or average true probability. x4 has no effect, and its band is narrow around zero
-where its lengthscale became long. *at the optimum*: bands hold the hyperparameters at their fitted values, so that
-curved effects of labels (x1, x3), where the rows say little about them, are covered less often than the level.
-*integrated*: the same with `integrate=True`.
+Written by `studies/effect_coverage.py`: {ROWS} rows, four columns, an additive true function, all hyperparameters
+learned with `kernel="ard"`. Coverage is the share of 20 values per column at which the true curve lies in the
+{LEVEL:.0%} band, with its standard error over the repetitions. *latent*: f_j(v) minus its average over the rows,
+`effect(j, response=False)`; *response*: average true mean of y, or average true probability. x4 has no effect, and its
+band is narrow around zero if its lengthscale became long. *at the optimum*: bands hold the hyperparameters at their
+fitted values, and curved effects of labels (x1, x3) are covered in less than 90 %. *integrated*: `integrate=True`.
 
 """
 

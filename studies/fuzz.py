@@ -1,11 +1,11 @@
-"""Ten thousand awkward cases: `make fuzz`, or python studies/fuzz.py [--cases N] [--case SEED] [--replay N].
+"""Fuzz the library with ten thousand difficult cases: `make fuzz`, or python studies/fuzz.py [--cases N].
 
-One worker process computes, case after case, block after block; this process keeps time, kills a worker that takes
-more than 60 s of processor time for a case (compiling, once a block, has its own limit), and appends a row for every
-case to results/fuzz/cases.jsonl.  Rows of earlier runs lie compressed in cases.jsonl.gz, and are read first.  Started
-again, it continues with the first number that has no row.  --case runs one number here and now, to look into it;
---replay runs N converged cases of some finished blocks again, in a new process with two threads, and compares every
-number to 1e-12; --table writes results/fuzz/README.md from the rows.
+One worker process computes case after case, block after block.  This process measures time, kills a worker that takes
+more than 60 s of CPU time for a case (compilation, once per block, has its own limit), and appends one row per case to
+results/fuzz/cases.jsonl.  Rows of earlier runs are compressed in cases.jsonl.gz, and are read first.  A restarted run
+continues with the first number that has no row.  --case SEED runs one case, to inspect it; --replay N runs N converged
+cases of some finished blocks again, in a new process with two threads, and compares every number to 1e-12; --table
+writes results/fuzz/README.md from the rows.
 """
 
 from __future__ import annotations

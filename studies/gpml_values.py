@@ -1,12 +1,12 @@
-"""Where GPML's values are not the truth, by how much and why; stored for tests/laws/test_against_peers.py.
+"""Compute exact values where GPML's values are inaccurate, for tests/laws/test_against_peers.py.
 
 After `studies/gpml_values.m` has written gpml.json (its head says how):
 
     python studies/gpml_values.py tests/laws/peers.json gpml.json
 
-The fixed point of EP and the highest ELBO are computed here again from their definitions, with NumPy and SciPy and
-integrals by the trapezoidal rule on 1201 points of ±12 standard deviations, whose error is below rounding for these
-integrands.  sitewise is not imported here.
+The fixed point of EP and the highest ELBO are computed from their definitions, with NumPy and SciPy and integrals by
+the trapezoidal rule on 1201 points of ±12 standard deviations, whose error is below rounding for these integrands.
+sitewise is not imported here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Does inference converge everywhere?  The paper's 21 × 21 grid on ionosphere, fold 3 of seed 42.
+"""Count converged points of inference on the paper's 21 × 21 grid (ionosphere, fold 3 of seed 42).
 
 python studies/grid_convergence.py        (SITEWISE_DATA names the data folder)
 """

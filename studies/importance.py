@@ -1,14 +1,14 @@
-"""Predictive densities with f and θ integrated out, without a Gaussian approximation: to judge those that have one.
+"""Compute predictive densities with f and θ integrated out by importance sampling, as an exact reference.
 
-θ lies on a lattice of four deviations to each side in the principal axes of its posterior, moved at random; the
-trapezoidal rule is exact there but for what lies outside.  f given θ is drawn from EP's Gaussian
-q(f) = N(f; μ, K) Π t_i(f_i)/Z_q with t_i = exp(nat1_i f_i − ½ prec_i f_i²), and has the weight
+θ lies on a lattice of four standard deviations to each side in the principal axes of its posterior, moved at random;
+the trapezoidal rule is exact there except for the mass outside.  f given θ is drawn from EP's Gaussian q(f) = N(f; μ,
+K) Π t_i(f_i)/Z_q with t_i = exp(nat1_i f_i − ½ prec_i f_i²), and has the weight
 
     log w = Σ_i [log p(y_i | f_i) − log t_i(f_i)] + log Z_q + log p(θ)
 
-in which no inverse of K occurs.  For a Gaussian of any quality the weighted means converge to the exact ones; EP's is
-close, so that few draws are needed.  Several lattices with draws of their own give an error.  The deviations come from
-draws around the nodes of `integrate` that are twice as wide as these.
+which contains no inverse of K.  The weighted means converge to the exact ones for any Gaussian; EP's is close, and few
+draws are needed.  Several lattices with independent draws give a standard error.  The standard deviations come from
+draws around the nodes of `integrate` that are twice as wide.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which inducing inputs?  Test log density and time of k-means and greedy choices, at the start and refreshed.
+"""Compare selections of inducing inputs (k-means, greedy, trained) by test log density and time.
 
     python studies/inducing_inputs.py --data DIR --jobs 16 [--sets NAME ...] [--seeds 42 7] [--folds 0 1]
                                       [--sizes 50 150] [--choices NAME ...] [--kernels isotropic shrunk]
@@ -9,16 +9,16 @@ The five sets of the paper's table 3, protocol clean, with the sparse default (E
 
     kmeans      k-means of the rows, scaled by the lengthscales from which the search starts
     greedy      pivoted Cholesky of the kernel from which the search starts
-    kmeans+     learn on some rows, then k-means of the rows scaled by the lengthscales that were found
-    greedy+     learn on some rows, then pivoted Cholesky of the kernel that was found
-    greedy++    the same twice
-    trained     from kmeans to the inputs of greatest evidence, as far as 100 rounds lead
+    kmeans+     learn on a subset of the rows, then k-means of the rows scaled by the learned lengthscales
+    greedy+     learn on a subset of the rows, then pivoted Cholesky of the learned kernel
+    greedy++    greedy+ twice
+    trained     from kmeans to the inputs of greatest evidence, in at most 100 rounds
     kmeans-vi   as kmeans, by VI and the ELBO
     trained-vi  as trained, by VI and the ELBO
 
-The kernel is Matern 5/2 with one lengthscale, or with shrunk lengthscales of columns, the estimators' default.  Every
-fit is one line of results/inducing-inputs/results.jsonl and is not run again; with --seconds no fit starts later than
-that.  --table writes README.md there.
+The kernel is Matern 5/2 with one lengthscale, or with shrunk lengthscales, the estimators' default.  Every fit is one
+line of results/inducing-inputs/results.jsonl and is not run again; with --seconds no fit starts later than that.
+--table writes README.md there.
 """
 
 from __future__ import annotations
@@ -116,12 +116,14 @@ def table(rows: list[dict[str, Any]]) -> str:
         if "error" not in row:
             cells[row["kernel"], row["m"], row["set"], row["seed"]][row["choice"]][row["fold"]] = row
     lines = [
-        "# Inducing inputs",
+        "# Selection of inducing inputs: k-means, greedy, trained",
         "",
-        "Made by `python studies/inducing_inputs.py --table`; its first lines say what the columns are. Protocol "
-        "clean, EP's sites and evidence, or VI's and the ELBO where the name says so. Mean test log density over the "
-        "folds that all the choices of a line have; "
-        "bold: within 0.001 of the best. In brackets fits that did not converge.",
+        "Made by `python studies/inducing_inputs.py --table`; its first lines describe the columns. Protocol "
+        "clean, EP's "
+        "sites and evidence, or VI's sites and the ELBO for names that end in -vi. Mean test log density over "
+        "the folds "
+        "that all selections of a row have; bold: within 0.001 of the best. In brackets: number of fits that did not "
+        "converge.",
         "",
         f"| kernel | m | set | seed | folds | {' | '.join(CHOICES)} |",
         "|---|---|---|---|---|" + "---|" * len(CHOICES),
@@ -146,11 +148,11 @@ def table(rows: list[dict[str, Any]]) -> str:
             shown.append(text + (f" ({failed[one]})" if failed.get(one) else ""))
         lines.append(f"| {' | '.join(map(str, key))} | {len(folds)} | {' | '.join(shown)} |")
     for kernel in KERNELS:
-        for label, summary in (("most", max), ("mean", np.mean)):
+        for label, summary in (("largest", max), ("mean", np.mean)):
             found = [behind.get((kernel, one)) for one in CHOICES]
             shown = ["" if f is None else f"{summary(f):.4f}" for f in found]
-            lines.append(f"| *{kernel}: behind the best, {label}* | | | | | {' | '.join(shown)} |")
-    lines += ["", "Median CPU seconds of a fit, choice of inputs and compilation of programs included:", ""]
+            lines.append(f"| *{kernel}: loss against the best, {label}* | | | | | {' | '.join(shown)} |")
+    lines += ["", "Median CPU seconds per fit, including the selection of inputs and compilation:", ""]
     lines += [f"| kernel | m | set | {' | '.join(CHOICES)} |", "|---|---|---|" + "---|" * len(CHOICES)]
     for key, found in seconds.items():
         shown = [f"{np.median(found[one]):.1f}" if one in found else "" for one in CHOICES]

@@ -1,16 +1,15 @@
-"""Is the integral over the hyperparameters right?  Against exact densities on ten tables, and on data from the prior.
+"""Test the integral over the hyperparameters against exact densities on ten tables, and on data from the prior.
 
     python studies/integration.py --jobs 16    all parts (resumable; --part names one of them)
     python studies/integration.py --table      results/integration/README.md from the stored lines
 
-tables      eight tables of two classes (first fold of the clean protocol, seed 42), counts and robust regression made
-            here: mean test log density of `integrate`, with the pairs of "hybrid" and of "ep", less the exact one by
-            importance sampling (importance.py) with the same kernel and priors
-chains      the same, less that of `sitewise.mcmc.sample`, whose own error is larger: some 0.003 with 4 000 draws
+tables      eight tables of two classes (first fold of the clean protocol, seed 42), simulated counts and robust
+            regression: mean test log density of `integrate`, with the pairs of "hybrid" and of "ep", minus the exact
+            density by importance sampling (importance.py) with the same kernel and priors
+chains      the same, minus the density of `sitewise.mcmc.sample`, whose error is larger: about 0.003 with 4 000 draws
 simulated   200 sets of two classes: log ℓ and log σ from the weak priors of the estimators, 60 rows of two columns and
-            60 new ones.  How often 90 % intervals from the moments of the nodes hold the truth, and what the integral
-            gains over the values of greatest evidence.  Sets with one class only are kept: without them θ would have
-            another prior
+            60 new rows.  Coverage of 90 % intervals from the moments of the nodes, and gain of the integral over the
+            maximum of the evidence.  Sets with one class only are kept: without them θ would have another prior
 """
 
 from __future__ import annotations

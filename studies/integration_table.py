@@ -1,4 +1,4 @@
-"""results/integration/README.md, from the lines that integration.py has stored."""
+"""Make results/integration/README.md from the stored lines of integration.py."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ def _against(lines: list[Line], judge: str) -> list[str]:
         ]  # fmt: skip
         out.append(
             f"`{method}`: of {len(lines)} tables the diagnostics call {len(good)} good; on {len(close)} of these the "
-            f"difference is at most {CLOSE} a row{_listed(', and it is more on', beyond)}"
-            f"{_listed('; by more than two errors of the judge on', sure)}. Mean difference over all tables "
+            f"difference is at most {CLOSE} per row{_listed(', and it is more on', beyond)}"
+            f"{_listed('; by more than two standard errors of the reference on', sure)}. Mean difference over all "
+            "tables "
             f"{_signed(float(np.mean([line[method]['gap'] for line in lines])))}, of the plug-in "
             f"{_signed(float(np.mean([line[f'{method} plug-in']['gap'] for line in lines])))}.\n"
         )
@@ -59,7 +60,8 @@ def _simulated(lines: list[Line]) -> list[str]:
     both = [line for line in lines if 0 < line["positive"] < ROWS]
     out = [
         f"{len(lines)} sets; in {len(lines) - len(both)} all {ROWS} labels are equal.\n",
-        "| design | log ℓ held | log σ held | of those called good | gain over plug-in | gain, both classes present |",
+        "| design | log ℓ covered | log σ covered | covered, fits called good | gain over plug-in | gain, "
+        "both classes present |",
         "|---|---|---|---|---|---|",
     ]
     for design in DESIGNS:
@@ -94,7 +96,7 @@ def write(root: Path) -> None:
     longer = [line["table"] for line in tables if line["judge"]["draws"] > PATHS]
     more = f", ten times as many for {' and '.join(longer)}" if longer else ""
     words = [
-        "# Hyperparameters integrated out: against exact densities, and on data from the prior",
+        "# Accuracy of integrated hyperparameters: exact densities, sampling, data from the prior",
         "",
         "Made by `python studies/integration.py` and `python studies/integration.py --table` from `tables.jsonl`, "
         "`chains.jsonl` and `simulated.jsonl`.",
@@ -103,28 +105,29 @@ def write(root: Path) -> None:
         "",
         "Eight tables of two classes (clean protocol, seed 42, first fold), counts (Poisson, a constant mean) and "
         "robust regression (Student's t) made by simulation. Isotropic Matérn 5/2 with the weak priors of the "
-        "estimators. `exact` is the mean log density of a test row with f and θ integrated out by importance sampling "
+        "estimators. `exact` is the mean log density per test row with f and θ integrated out by importance sampling "
         f"(`studies/importance.py`): {COPIES} lattices of θ with {PATHS} draws of f at each place{more}; its error is "
         "the standard error over the lattices. "
-        "`hybrid`, `ep` and `plug-in` are differences to it, ± the standard error over test rows, "
-        "which says how uneven they are over rows and not how uncertain. `effective`, `outside` and `good` are the "
+        "`hybrid`, `ep` and `plug-in` are differences from `exact`, ± the standard error over test rows, "
+        "which measures the "
+        "variation between rows, not the uncertainty of the difference. `effective`, `outside` and `good` are the "
         "diagnostics of the integral (hybrid).",
         "",
         *_against(tables, "exact"),
         "## Against sampling",
         "",
-        f"The same with the draws of `sitewise.mcmc.sample`: {CHAINS} chains, four times as long for as long as R-hat "
-        f"is above {RHAT}, up to {LONGEST} draws{f' (here {draws})' if draws else ''}. The error is that of the mean "
-        "over the chains.",
+        f"The same with the draws of `sitewise.mcmc.sample` as the reference: {CHAINS} chains, four times as "
+        "long while "
+        f"R-hat is above {RHAT}, up to {LONGEST} draws{f' (here {draws})' if draws else ''}. The error is the standard "
+        "error of the mean over the chains.",
         "",
         *(_against(chains, "mcmc") if chains else ["Not run: `--part chains`.", ""]),
         "## Data from the prior",
         "",
         f"log ℓ and log σ² from the weak priors (σ² around {LABELS:g}), Matérn 5/2, probit, {ROWS} rows of two "
-        f"standard normal columns, {NEW} new rows. An interval is mean ± 1.645 deviations of the nodes, as in "
-        "`lengthscales()`; it should hold the true value in 90 % of sets. The gain is in mean log density of "
-        f"a new row over the fit by evidence alone; errors are standard errors over sets. {SETS} sets are "
-        "planned.",
+        f"standard normal columns, {NEW} new rows. An interval is mean ± 1.645 standard deviations of the nodes, as in "
+        "`lengthscales()`; it should cover the true value in 90 % of sets. The gain is in mean log density per new "
+        f"row over the maximum of the evidence; errors are standard errors over sets. {SETS} sets are planned.",
         "",
         *_simulated(simulated),
         "",

@@ -1,23 +1,21 @@
-"""How often do 90 % intervals hold the value?
+"""Measure the coverage of 90 % predictive intervals for every likelihood.
 
     python studies/interval_coverage.py [--sets 200] [--jobs 1] [--likelihood NAME ...] [--modes MODE ...] [--table]
 
-Every set: x uniform on [0, 8], f drawn from a Matern 5/2 GP of lengthscale 1.5 and variance 1 (plus a level where y is
-not f plus noise), 60 training rows and 40 new ones, y and its side information drawn by NumPy.  "fixed" predicts with
-the true hyperparameters, so that only the approximation of the posterior can be wrong; "learned" is what a user gets:
-`GPRegressor(likelihood=...)` with nothing else, in units of its own; "integrated" is the same with integrate=True.  The
-method is the default, hybrid.
+Every set: x uniform on [0, 8], f drawn from a Matern 5/2 GP of lengthscale 1.5 and variance 1 (plus a level if y is not
+f plus noise), 60 training rows and 40 new rows, y and its side information drawn by NumPy.  "fixed" predicts with the
+true hyperparameters, which tests the approximation of the posterior alone; "learned" is `GPRegressor(likelihood=...)`
+with its defaults; "integrated" is the same with integrate=True.  The method is the default, hybrid.
 
-Lifetimes of training rows are right-censored, in about a third of them.  Angles are compared in the turn of the
-prediction.
+About a third of the lifetimes of training rows are right-censored.  Angles are compared in the turn of the prediction.
 
-Whole numbers, and amounts that may be zero, make an interval that holds at least 90 %; "plain" is its share.  "exact"
-is the share by the randomised probability u = P(Y < y) + v P(Y = y), v uniform: u is uniform on (0, 1) if the model is
-right, so that 0.05 < u < 0.95 in 90 % of rows.  For other values the two are the same.
+For whole numbers, and amounts that may be zero, an interval covers at least 90 %; "plain" is its coverage.  "exact" is
+the coverage by the randomised probability u = P(Y < y) + v P(Y = y), v uniform: u is uniform on (0, 1) if the model is
+right, and 0.05 < u < 0.95 in 90 % of rows.  For other values the two are the same.
 
 One line per set in results/intervals/results.jsonl (not kept with the code), in order of likelihood, mode and set,
-whatever the number of jobs; finished sets are kept.  --quick is three sets of each, for a look, and writes nothing;
---table writes README.md.
+whatever the number of jobs; finished sets are kept.  --quick computes three sets of each and writes nothing; --table
+writes README.md.
 """
 
 from __future__ import annotations
@@ -262,10 +260,11 @@ def text(lines: list[dict[str, Any]]) -> str:
     """README.md of the results; rows whose lines are not here stay as they are."""
     page = OUT / "README.md"
     return (
-        "# Coverage of 90 % intervals\n\n`python studies/interval_coverage.py --jobs N`, then `--table`. The head of "
-        "the script says how sets are drawn; *coverage* is by the randomised probability, *plain coverage* that of the "
-        "whole-number intervals that `predict_interval` gives. Errors are standard errors of the mean over the sets, "
-        f"each of {NEW} new rows.\n\n" + table(lines, page.read_text() if page.exists() else "") + "\n"
+        "# Coverage of 90 % predictive intervals\n\n`python studies/interval_coverage.py --jobs N`, then "
+        "`--table`. The "
+        "head of the script describes the sets. *coverage* uses the randomised probability, *plain coverage* the "
+        "whole-number intervals of `predict_interval`. Errors are standard errors of the mean over the sets, each of "
+        f"{NEW} new rows.\n\n" + table(lines, page.read_text() if page.exists() else "") + "\n"
     )
 
 

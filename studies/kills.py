@@ -1,17 +1,16 @@
-"""Kill long jobs at random, again and again, and see that nothing finished is lost.
+"""Kill long jobs at random times, and test that no finished work is lost.
 
 python studies/kills.py [--kills 100] [--folder DIR]
 
-fit        `Nested.fit(checkpoint=...)`: after every kill all whole lines of the checkpoint are still there; at the end
-           the evidence is that of an undisturbed fit
-surface    `sitewise surface`: after every kill all pieces that were in the journal are still there; at the end the
-           surfaces are those of an undisturbed run, digit for digit
-reproduce  the runner and the store behind the paper's tables, on tasks that take a moment (fake_tasks.py in
-           papers/icml2023/tests): the runner or one of its workers is killed; at the end the store is that of an
-           undisturbed run
+fit        `Nested.fit(checkpoint=...)`: after every kill all complete lines of the checkpoint are still there; the
+           final evidence equals that of an uninterrupted fit
+surface    `sitewise surface`: after every kill all pieces of the journal are still there; the final surfaces are
+           exactly those of an uninterrupted run
+reproduce  the runner and the store behind the paper's tables, on short tasks (fake_tasks.py in papers/icml2023/tests):
+           the runner or one of its workers is killed; the final store equals that of an uninterrupted run
 
-Each run of the first two is a process of its own, forked before JAX starts, and ended by SIGKILL or SIGINT after a
-random share of the processor time that an undisturbed run takes.
+Each run of the first two is a separate process, forked before JAX starts, and ended by SIGKILL or SIGINT after a random
+share of the CPU time of an uninterrupted run.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""How far are leave-one-out densities from those of models that never saw the row?
+"""Compare leave-one-out densities with the densities of models that were fitted without the row.
 
     python studies/leave_one_out.py [--table]
 
 x uniform on [0, 10], f drawn from a Matern 5/2 GP of lengthscale 1.5 and variance 4, y drawn by NumPy; three sets of 20
 rows and one of 60, of which every third row is left out.  "claimed" is log ∫ cavity × likelihood on the sites of the
 fit (`evidence.loo`); "without" solves for the sites without the row at the same hyperparameters; "anew" learns the
-hyperparameters too.  All are means in nats a row; "worst" is the largest difference of a single row from "without".
-"labels without noise" are the signs of f.  One line per set and method in results/leave-one-out/results.jsonl; --table
-writes README.md beside it.
+hyperparameters too.  All are means in nats per row; "worst" is the largest difference of a single row from "without".
+"labels without noise" are the signs of f.  results/leave-one-out/results.jsonl has one line per set and method; --table
+writes README.md in the same folder.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def main() -> None:
     if wanted.table:
         head, _, rest = str(__doc__).partition("\n")
         about = rest.partition("[--table]\n")[2].strip()
-        (OUT / "README.md").write_text(f"# Leave-one-out densities\n\n{head}\n\n{about}\n\n{table(lines)}\n")
+        (OUT / "README.md").write_text(
+            f"# Accuracy of leave-one-out densities\n\n{head}\n\n{about}\n\n{table(lines)}\n"
+        )
         return
     OUT.mkdir(parents=True, exist_ok=True)
     done = {(r["likelihood"], r["rows"], r["seed"], r["method"]) for r in lines}

@@ -1,10 +1,10 @@
-"""The Markov prior at its ends, at full size: python studies/markov_extremes.py [--rows 1000000] writes a table.
+"""Test the Markov prior with extreme steps and sites on a million rows: python studies/markov_extremes.py.
 
-Marginals and log Z_q given sites against closed forms: all rows at one time; all rows 10⁹ lengthscales apart; steps of
-10⁻⁹ lengthscales with weak sites, of which all rows together say what one site would, up to the 10⁻³ lengthscales that
-they cover.  Errors of variances are shares, those of means are in standard deviations or shares, that of log Z_q is a
-share.  `estimate` is the prior's own estimate of its rounding error (`Gram.rounding_error`); above 1e-3 inference
-reports IMPRECISE.  The table goes to results/markov/extremes.md.
+Marginals and log Z_q given sites are compared with closed forms: all rows at one time; all rows 10⁹ lengthscales apart;
+steps of 10⁻⁹ lengthscales with weak sites, where all rows together are equivalent to one site, up to the 10⁻³
+lengthscales that they cover.  Errors of variances and of log Z_q are relative; errors of means are relative or in
+standard deviations.  `estimate` is the prior's own estimate of its rounding error (`Gram.rounding_error`); above 1e-3
+inference reports IMPRECISE.  The table goes to results/markov/extremes.md.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def main() -> None:
             lines.append(line)
     words = "\n\n".join((__doc__ or "").split("\n\n")[1:]).strip()
     text = "\n".join(lines)
-    (options.out / "extremes.md").write_text(f"# {options.rows} rows at the ends\n\n{words}\n\n{text}\n")
+    (options.out / "extremes.md").write_text(
+        f"# Markov prior with extreme steps and sites, {options.rows} rows\n\n{words}\n\n{text}\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A thousand awkward time series: python studies/markov_fuzz.py [--cases 1000] [--jobs N] [--case NUMBER] [--table].
+"""Fuzz the Markov prior with a thousand difficult time series: python studies/markov_fuzz.py [--cases 1000] [--jobs N].
 
-The Markov prior beside the full one, under the laws of `fuzzing/series.py`.  Every case is one line of
-results/fuzz/markov.jsonl and is not run again; --case runs one number and prints it; --table writes
+The Markov prior is compared with the full prior, under the properties of `fuzzing/series.py`.  Every case is one line
+of results/fuzz/markov.jsonl and is not run again; --case NUMBER runs one case and prints it; --table writes
 results/fuzz/markov.md.
 """
 
@@ -58,20 +58,21 @@ def render(rows: list[dict[str, Any]]) -> str:
         "",
         "Written by `python studies/markov_fuzz.py --table`. A case is a series of at most 39 rows (random, equal,"
         " nearly equal, far apart, in any order), a kernel, a likelihood and a method; its number is its seed. At the"
-        " same sites the chain must have the marginals, evidences and predictions of the full GP, to 1e-6 or 50 times"
-        " the estimate of the rounding error; where it has not, 50 digits decide whether the chain is right.",
+        " same sites the Markov prior must have the marginals, evidences and predictions of the full GP, to 1e-6 or 50"
+        " times the estimated rounding error; otherwise arithmetic with 50 digits decides whether the Markov "
+        "prior is right.",
         "",
         f"{len(rows)} cases: " + ", ".join(f"{counts[kind]} {kind}" for kind in kinds) + ".",
         "",
         f"- {len(decided)} cases were decided by 50 digits: the full GP was wrong by up to "
-        f"{max((row['gap'] for row in decided), default=0):.1e}, the chain by up to "
+        f"{max((row['gap'] for row in decided), default=0):.1e}, the Markov prior by up to "
         f"{max((row['exact'] for row in decided), default=0):.1e}.",
-        f"- In the other {len(good) - len(decided)} marginals differ by at most "
+        f"- In the other {len(good) - len(decided)} cases marginals differ by at most "
         f"{max((row['gap'] for row in good if not row['decided']), default=0):.1e}.",
-        f"- Exact gradients of EP's evidence, {len(slopes)} cases: they differ by at most {max(slopes, default=0):.1e} "
-        "of the largest entry.",
-        f"- The last third of a series appended to the rest, {len(ahead)} cases: the posterior differs from that of "
-        f"inference on all rows by {np.median(ahead):.1e} standard deviations in the median, {ahead[-1]:.1e} at most.",
+        f"- Exact gradients of EP's evidence, {len(slopes)} cases: they differ by at most "
+        f"{max(slopes, default=0):.1e} of the largest entry.",
+        f"- The last third of a series appended to the rest, {len(ahead)} cases: the posterior differs from "
+        f"inference on all rows by {np.median(ahead):.1e} standard deviations (median), {ahead[-1]:.1e} at most.",
         "",
         "| method | cases | converged | flagged | refused | broken or failed |",
         "|---|---|---|---|---|---|",

@@ -1,11 +1,11 @@
-"""Long time series with known hyperparameters: how wrong are those that Laplace, VI, EP and the hybrid learn?
+"""Measure the bias of hyperparameters that Laplace, VI, EP and the hybrid learn from long time series.
 
     python studies/markov_recovery.py [--rows 10000] [--sets 20] [--jobs 1] [--table]
 
-The series are those of benchmarks/markov_data.py, eight rows a lengthscale; a fit starts from half the lengthscale and
-half the standard deviation.  A fifth as many rows, at random times between the others, are held out; their log density
-is compared with that of EP at the true hyperparameters.  Every series is one line of results/markov/recovery.jsonl and
-is not run again; --table writes results/markov/recovery.md.
+The series are those of benchmarks/markov_data.py, eight rows per lengthscale; a fit starts from half the true
+lengthscale and half the true standard deviation.  The hold-out set has a fifth as many rows, at random times between
+the training rows; its log density is compared with the density of EP at the true hyperparameters.  Every series is one
+line of results/markov/recovery.jsonl and is not run again; --table writes results/markov/recovery.md.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def lines(rows: list[dict]) -> Iterator[str]:
     for row in rows:
         groups[row["regime"], row["rows"]].append(row)
     yield (
-        "| series | rows | sets | method | bias of log ℓ | bias of log σ | held-out log density a row, less "
-        "that of EP at the truth | the same, less that of Laplace | CPU s a fit | converged |"
+        "| series | rows | sets | method | bias of log ℓ | bias of log σ | hold-out log density per row "
+        "minus EP at the truth | minus Laplace | CPU s per fit | converged |"
     )
     yield "|" + "---|" * 10
     for (name, count), found in sorted(groups.items(), key=lambda item: (list(REGIMES).index(item[0][0]), item[0][1])):
@@ -121,7 +121,7 @@ def main() -> None:
             with path.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             ahead = row["fits"]["hybrid"]["held_out"] - row["fits"]["laplace"]["held_out"]
-            print(f"{row['regime']} {row['seed']}: hybrid ahead of Laplace by {ahead:.4f} nats a row", flush=True)
+            print(f"{row['regime']} {row['seed']}: hybrid ahead of Laplace by {ahead:.4f} nats per row", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Thousands of plausible mistakes: python studies/misuse.py [--cases N] [--case NUMBER] [--kind NAME] [--page].
+"""Make thousands of plausible user errors, and test that none gives a wrong result without a warning.
 
-Each case is a small correct problem with one or two mistakes (`misusing.kinds`).  It may end in the right numbers, a
-clear error or a warning; never in other numbers without a word.  results/misuse/summary.json holds the counts by kind
-and verdict, and every offender; until a run is finished its verdicts are in cases.unfinished beside it, so that a run
-that was stopped continues.  --case runs one number here and now, --kind some of one kind; --page writes the list of
-kinds to docs/explanation/misuse.md.
+    python studies/misuse.py [--cases N] [--case NUMBER] [--kind NAME] [--page]
+
+Each case is a small correct problem with one or two mistakes (`misusing.kinds`).  The result must be the right numbers,
+a clear error or a warning.  results/misuse/summary.json holds the counts by kind and verdict, and every undetected
+mistake; until a run is finished its verdicts are in cases.unfinished in the same folder, and a stopped run continues.
+--case runs one case, --kind some cases of one kind; --page writes the list of kinds to docs/explanation/misuse.md.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
-"""Joint classes against one-vs-rest and against scikit-learn's GaussianProcessClassifier, on scikit-learn's own sets.
+"""Compare joint classes with one class against the rest and with scikit-learn's GaussianProcessClassifier.
 
     python studies/multiclass.py [--sets NAME ...] [--methods NAME ...] [--folds N ...] [--table]
 
-Folds are StratifiedKFold(5, shuffle=True, random_state=0), scaling is fitted on the training rows, and every model
-starts from the same kernel, Matern 5/2 of variance 1 with lengthscale √(number of columns).  "own" and "shared" say
-whether joint classes have a kernel each or one for all; "vi/ep" learns from EP's evidence on VI's sites, "hybrid" from
-Laplace's on its own.  "digits-150" trains on 150
-random rows of each training fold of digits and tests on the same rows as "digits".  Sets called "again" have other
-folds (random_state=1) and other rows: the first ones were looked at when what the hybrid learns from was chosen
-(decision 008), these were not.  Every finished fold is one line of
-results/multiclass/results.jsonl and is not run again; --table writes results/multiclass/README.md.
-Seconds are processor seconds of one BLAS thread, compiling apart (`compile_seconds` has those, measured by fitting the
-same rows twice; on digits it is included), or, on a GPU, seconds by the clock.
-All of digits is for a GPU, or for patience: one conditioning of its 1 437 rows and ten classes takes nine seconds.
+The data sets are scikit-learn's.  Folds are StratifiedKFold(5, shuffle=True, random_state=0), scaling is fitted on the
+training rows, and every model starts from the same kernel, Matern 5/2 of variance 1 with lengthscale √(number of
+columns).  "own" and "shared" say whether joint classes have one kernel each or one for all; "vi/ep" learns from EP's
+evidence on VI's sites, "hybrid" from Laplace's evidence on Laplace's sites.  "digits-150" trains on 150 random rows of
+each training fold of digits and has the same test set as "digits".  Sets called "again" have other folds
+(random_state=1) and other rows: the hybrid's objective was chosen with the first folds in view (decision 008), but not
+with these.  Every finished fold is one line of results/multiclass/results.jsonl and is not run again; --table writes
+results/multiclass/README.md.  Seconds are CPU seconds of one BLAS thread without compilation (`compile_seconds` has the
+compilation, measured by fitting the same rows twice; on digits it is included), or, on a GPU, wall-clock seconds.  All
+of digits needs a GPU or much time: one conditioning of its 1 437 rows and ten classes takes nine seconds.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ def table(rows: list[dict]) -> str:
     for row in rows:
         groups[row["set"], row["method"]].append(row)
     lines = [
-        f"| set | method | folds | log loss | accuracy | seconds of a fit | {REFERENCE} has the lower log loss in |",
+        f"| set | method | folds | log loss | accuracy | seconds per fit | {REFERENCE} has the lower log loss in |",
         "|---|---|---|---|---|---|---|",
     ]
     for name in SETS:
@@ -154,7 +153,8 @@ def main() -> None:
         run(options.sets, options.methods, options.folds, options.out)
         return
     words = "\n\n".join((__doc__ or "").split("\n\n")[0::2])
-    (RESULTS / "README.md").write_text(f"# Joint classes\n\n{words.strip()}\n\n{table(finished(ROWS))}\n")
+    title = "Joint classes compared with one class against the rest and scikit-learn"
+    (RESULTS / "README.md").write_text(f"# {title}\n\n{words.strip()}\n\n{table(finished(ROWS))}\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Do the bands of the parts of a sum contain the true parts: effects of columns, and levels of groups?
+"""Measure how often 90 % bands of the parts of a sum cover the true effects of columns and levels of groups.
 
     python studies/part_coverage.py [--jobs 4] [--repetitions 50] [--quick]
 
@@ -6,14 +6,14 @@
 
     f(x, g) = 0.3 + 1.2 sin(1.5 x₁) + 0.6 x₂ + 0·x₃ + u_g,   u_g ~ N(0, 0.8²)
 
-observed with Gaussian noise of deviation 0.5, as labels by a probit, or as counts of mean eᶠ.  The estimators learn
-everything from the rows, with additive=1 and groups.  The true effect of column j is f_j(v) minus the average of f_j
-over the rows, and that of a level u_g minus the average of u over the rows: a constant that all levels share is one
-with the offset.  Counted is the share of 20 values of each column at which the truth lies in the 90 % band of
-`predict_terms`, mean ± 1.645 sd, and of the 10 levels, in that of `effect(response=False)`.  The labels are also
-fitted with integrate=True, which averages over the hyperparameters.
-results/structures/coverage.jsonl has a line for every repetition (those that are finished are kept), coverage.md beside
-it the means with their standard errors over the repetitions.
+observed with Gaussian noise of standard deviation 0.5, as labels by a probit, or as counts of mean eᶠ.  The estimators
+learn all hyperparameters, with kernel="main_effects" and groups.  The true effect of column j is f_j(v) minus the
+average of f_j over the rows, and the true level of a group is u_g minus the average of u over the rows, because a
+constant that all levels share cannot be separated from the offset.  Coverage is the share of 20 values per column at
+which the truth lies in the 90 % band of `predict_terms`, mean ± 1.645 sd, and the share of the 10 levels within the
+band of `effect(response=False)`.  The labels are also fitted with integrate=True, which averages over the
+hyperparameters.  results/structures/coverage.jsonl has one line per repetition (finished repetitions are kept),
+coverage.md the means with standard errors over the repetitions.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def covered(kind: str, seed: int, rows: int = ROWS) -> dict[str, Any]:
 def summary(lines: list[dict[str, Any]]) -> str:
     """A table of means over the repetitions."""
     out = [
-        "| | repetitions | " + " | ".join(NAMES) + " | all | not converged | seconds a fit |",
+        "| | repetitions | " + " | ".join(NAMES) + " | all | not converged | seconds per fit |",
         "|---|---|" + "---|" * (len(NAMES) + 3),
     ]
     for kind in KINDS:
@@ -128,8 +128,9 @@ def main() -> None:
     lines.sort(key=lambda line: (KINDS.index(line["kind"]), line["seed"]))
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     (OUT / "coverage.md").write_text(
-        "# Coverage of 90 % bands of parts\n\nIn per cent, with standard errors over the repetitions; made by "
-        f"`studies/part_coverage.py`, which says what was simulated.\n\n{summary(lines)}\n"
+        "# Coverage of 90 % bands of effects and group levels\n\nIn per cent, with standard errors over the "
+        "repetitions; "
+        f"made by `studies/part_coverage.py`, which describes the simulation.\n\n{summary(lines)}\n"
     )
     print(summary(lines))
 

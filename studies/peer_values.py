@@ -1,11 +1,11 @@
-"""Evidences and predictions by other people's code, stored once for tests/laws/test_against_peers.py.
+"""Store evidences and predictions of GPy and GPBoost for tests/laws/test_against_peers.py.
 
 In an environment with GPy and GPBoost (pip install GPy gpboost):
 
     python studies/peer_values.py tests/laws/peers.json
 
-Every value is at the hyperparameters below.  sitewise is not imported here.  GPML's rows are added afterwards by
-`studies/gpml_values.m` and `studies/gpml_values.py`.
+Every value is at the hyperparameters below.  sitewise is not imported here.  `studies/gpml_values.m` and
+`studies/gpml_values.py` add the values of GPML afterwards.
 """
 
 from __future__ import annotations

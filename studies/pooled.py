@@ -1,4 +1,4 @@
-"""Pieces of work whose results are lines of a file: what is there is not done again."""
+"""Run pieces of work in parallel and store results as lines of a file; stored pieces are not run again."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Damage the cache of compiled programs in every way, and use it from many processes at once.
+"""Damage the cache of compiled programs in many ways, and use it from many processes at once.
 
 python studies/program_cache.py [--damages 1000] [--processes 8] [--seconds 60]
 
-damages    one program after the other is stored, damaged (cut, bits changed, zeroed, emptied, exchanged, replaced by a
-           folder, a link, a pipe or somebody's pickle) and asked for again; now and then all files of a real fit are
-           damaged at once
-processes  share a cache that is too small for what they store, ask for programs at random, and damage and remove files
-           of each other; one of them is killed every two seconds
+damages    programs are stored one after another, damaged (truncated, bits changed, zeroed, emptied, exchanged, replaced
+           by a folder, a link, a pipe or a foreign pickle) and requested again; from time to time all files of a real
+           fit are damaged at once
+processes  several processes share a cache that is too small for their programs, request programs at random, and damage
+           and remove each other's files; one of them is killed every two seconds
 
-Every program is compared with NumPy, every fit with an undisturbed one.  Prints counts; ends with an error at the
+Every program is compared with NumPy, every fit with an uninterrupted one.  Prints counts; ends with an error at the
 first wrong number or exception.  Takes less than five minutes on two cores.
 """
 

@@ -1,6 +1,6 @@
-"""Gaussian expectations of every likelihood in 24-digit arithmetic: what `quadrature_table` measures against.
+"""Compute Gaussian expectations of every likelihood in 24-digit arithmetic, the reference of `quadrature_table`.
 
-The densities are written down here a second time, with mpmath's own special functions; sitewise is not imported.
+The densities are written here a second time, with mpmath's own special functions; sitewise is not imported.
 """
 
 from __future__ import annotations

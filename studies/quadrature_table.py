@@ -1,11 +1,11 @@
-"""The worst error of every likelihood's expectations, against 24-digit arithmetic (`quadrature_reference`).
+"""Measure the largest error of every likelihood's expectations against 24-digit arithmetic (`quadrature_reference`).
 
-    python studies/quadrature_table.py            # all rows; references that are stored are not computed again
+    python studies/quadrature_table.py            # all rows; stored references are not computed again
     python studies/quadrature_table.py --quick    # a few rows, printed and not stored
 
 The error of a value is |value − reference| / max(1, |reference|).  Variances are 1e-6 … 1e6, and means lie up to 50
-deviations √variance to either side of the place where the observation is natural.  `before` are the values of version
-0.1.0, which were measured with `--as before` and are kept.  Results: results/quadrature/.
+standard deviations √variance to either side of the place where the observation is natural.  `before` are the values of
+version 0.1.0, which were measured with `--as before` and are kept.  Results: results/quadrature/.
 """
 
 from __future__ import annotations
@@ -168,10 +168,11 @@ def table(summary: dict[str, Any]) -> str:
             lines.append(f"| {name} | {function} | {cells[0]} | {cells[1]} | {place} |")
     note = (
         "The error is |value − reference| / max(1, |reference|), at its worst over variances 1e-6 … 1e6 and means up "
-        "to 50 deviations from the observation.\n`studies/quadrature_table.py` makes this table.\n\n"
-        "E[eᶠ] under a Gaussian of variance 500 has its mass 22 deviations from the mean, beyond the rule's reach.\n"
-        "The library has it in closed form; a likelihood that gives only log_prob (the zero-inflated one, y = 3) is "
-        "wrong there,\nwhere the value is −10⁸⁹ nats and less."
+        "to 50 standard deviations from the observation.\n`studies/quadrature_table.py` makes this table.\n\n"
+        "E[eᶠ] under a Gaussian of variance 500 has its mass 22 standard deviations from the mean, beyond the "
+        "range of the "
+        "rule.\nThe library uses a closed form; a likelihood that has only log_prob (zero-inflated, y = 3) is wrong "
+        "there,\nwhere the value is −10⁸⁹ nats and less."
     )
     return "\n".join([*lines, "", note]) + "\n"
 

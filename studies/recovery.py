@@ -1,12 +1,12 @@
-"""Do the hyperparameters come back?  Data simulated with known ones, learned by the hybrid from a start twice as large.
+"""Test whether known hyperparameters are recovered from simulated data, by the hybrid from a start twice as large.
 
     python studies/recovery.py [--likelihoods NAME ...] [--sets N] [--table]
 
 A set has 200 rows, x uniform on [0, 20], f drawn from a Matern 5/2 GP of lengthscale 1.5 and variance 1.5, y drawn by
 NumPy, not by the library; sets of one number share x and f between likelihoods.  Every fit is one line of
 results/recovery/results.jsonl and is not run again; --table writes results/recovery/README.md.  "Errors apart" is the
-distance of the mean estimate from the truth in its standard errors over the sets (of logarithms, for positive
-parameters): about one by chance, more where the approximation has a bias.
+distance of the mean estimate from the truth in standard errors over the sets (of logarithms, for positive parameters):
+about one by chance, more if the approximation is biased.
 """
 
 from __future__ import annotations
@@ -214,7 +214,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.table:
         words = "\n\n".join((__doc__ or "").split("\n\n")[0::2])
-        (RESULTS / "README.md").write_text(f"# Known parameters, recovered\n\n{words.strip()}\n\n{table(finished())}\n")
+        (RESULTS / "README.md").write_text(
+            f"# Recovery of known hyperparameters\n\n{words.strip()}\n\n{table(finished())}\n"
+        )
         return
     RESULTS.mkdir(parents=True, exist_ok=True)
     done = {(r["likelihood"], r["seed"]) for r in finished()}

@@ -1,21 +1,22 @@
-"""Which kernel and which noise predict numbers best: ten tables, five folds, test log density and CRPS.
+"""Compare kernels and noise models for regression by test log density and CRPS: ten tables, five folds.
 
     python studies/regression_kernels.py                         fits of GPRegressor and of scikit-learn's (resumable)
     python studies/regression_kernels.py --export FOLDER         the same folds as .npz
-    python studies/regression_kernels.py --rivals FOLDER         trees on them, where catboost is
+    python studies/regression_kernels.py --rivals FOLDER         trees on these folds, in an environment with catboost
     python studies/regression_kernels.py --table                 results/default-kernel/regression.md
 
-A line of results/default-kernel/regression.jsonl is one fit of one fold.  Columns and y are scaled by training rows,
-so that densities and CRPS of different tables can be averaged.  The CRPS of every method is that of 19 quantiles,
+A line of results/default-kernel/regression.jsonl is one fit of one fold.  Columns and y are scaled by the training
+rows, and densities and CRPS of different tables can be averaged.  The CRPS of every method is computed from 19
+quantiles,
 
     2 · 0.05 Σ_k ρ_k(y − q_k),     ρ_k(u) = max(k u, (k − 1) u),     k = 0.05, 0.10, …, 0.95,
 
 which is the integral of the pinball loss over the levels by the trapezoidal rule (0.3 % below it for a Gaussian).
-Trees have quantiles only.  Their density is 0.05/(q_{k+1} − q_k) between two of them, and 0.05 · exp(−t/s)/s at the
+Trees have quantiles only.  Their density is 0.05/(q_{k+1} − q_k) between two quantiles, and 0.05 · exp(−t/s)/s at the
 distance t beyond the first and the last, with s = 0.254 times their distance from the median: the mean excess of a
-Gaussian with these quantiles.  Quantiles that cross are sorted, and steps are at least 10⁻³ deviations of y wide.  As
-one value far outside of all quantiles would decide about the mean, a hundredth of this density is replaced by that of
-N(0, 3²), to their advantage.
+Gaussian with these quantiles.  Quantiles that cross are sorted, and steps are at least 10⁻³ standard deviations of y
+wide.  A single value far outside all quantiles would dominate the mean; therefore a hundredth of this density is
+replaced by N(0, 3²), to the trees' advantage.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""results/default-kernel/regression.md, from the lines that regression_kernels.py has stored."""
+"""Make results/default-kernel/regression.md from the stored lines of regression_kernels.py."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _overall(found: dict[str, Scores]) -> list[str]:
     by_density, by_crps = best("density", lambda v: int(np.argmax(v))), best("crps", lambda v: int(np.argmin(v)))
     out = [
         f"Means over {len(tables)} tables ({len(common)} folds){_unfinished(unfinished)}.\n",
-        "| contestant | log density | best on | CRPS | best on | seconds a fit |",
+        "| model | log density | best on | CRPS | best on | seconds per fit |",
         "|---|---|---|---|---|---|",
     ]
     for name in found:
@@ -95,7 +95,7 @@ def _error(value: float, digits: int) -> str:
 
 
 def _unfinished(names: list[str]) -> str:
-    return f"; left out, as folds are missing: {', '.join(names)}" if names else ""
+    return f"; without models with missing folds: {', '.join(names)}" if names else ""
 
 
 def _paired(one: Scores, other: Scores, score: str) -> str:
@@ -119,23 +119,23 @@ def write(lines: Path, out: Path) -> None:
         f"{r['table']}, fold {r['fold']}, {r['method']} {r['noise']}: {r['problem']}" for r in rows if "problem" in r
     ]
     words = [
-        "# Kernels and noise for regression",
+        "# Comparison of kernels, noise models and boosted trees for regression",
         "",
-        "Made by `python studies/regression_kernels.py` (its first lines describe the scores and how trees "
-        f"get a density) and its `--table`. {FOLDS} folds, seeds {', '.join(map(str, seeds))}, at most {ROWS} "
-        "rows of a table, columns and y scaled by the training rows. neal, boston (undamaged) and stock are "
-        "those of the paper's registry; the others are loaded or made by scikit-learn, with noise in the "
-        "Friedman tables, and 20 of 200 values moved by N(0, 20²) in the one with outliers. `by evidence` "
-        "takes, in each fold, the noise with the larger EP evidence. scikit-learn is its "
+        "Made by `python studies/regression_kernels.py` (its first lines describe the scores and the density "
+        f"of trees) and its `--table`. {FOLDS} folds, seeds {', '.join(map(str, seeds))}, at most {ROWS} "
+        "rows per table, columns and y scaled by the training rows. neal, boston (undamaged) and stock come "
+        "from the paper's registry; the other tables are loaded or made by scikit-learn, with noise in the "
+        "Friedman tables, and 20 of 200 values moved by N(0, 20²) in the table with outliers. `by evidence` "
+        "uses, in each fold, the noise with the larger EP evidence. scikit-learn is its "
         "GaussianProcessRegressor (constant · Matérn 5/2 + white noise, normalize_y, two restarts); trees "
-        "have default settings. A number in brackets counts the folds where they are not all there. Seconds "
-        "are of one core.",
+        "have default settings. A number in brackets is the number of finished folds, if some are missing. "
+        "Seconds are of one core.",
         "",
         "## Overall",
         "",
         *_overall(found),
         "",
-        "## Mean log density of a test row (higher is better)",
+        "## Mean log density per test row (higher is better)",
         "",
         *_grid(found, "density"),
         "",

@@ -1,11 +1,11 @@
-"""Student-t regression on 100 synthetic sets with gross outliers: does every method end well, and what does it find?
+"""Test Student-t regression on 100 synthetic sets with gross outliers: convergence, errors, outliers found.
 
     python studies/robust_synthetic.py --out results/robust/synthetic.jsonl
 
 Each set: n = 100 rows, x uniform on [0, 10], a function drawn from a Matérn-5/2 process (ℓ = 1.5, σ = 1), noise of
-deviation 0.1, and 20 rows moved by an amount of 5 to 15 in either direction.  The estimator is GPRegressor with
-Student-t noise (ν = 3), one fit per method, and Gaussian noise for comparison; the error is that of the latent mean
-against the true function at the rows.  One JSON line per (set, method); resumable.  Ends with a summary.
+standard deviation 0.1, and 20 rows moved by 5 to 15 in either direction.  The estimator is GPRegressor with Student-t
+noise (ν = 3), one fit per method, and Gaussian noise for comparison; the error is that of the latent mean against the
+true function at the rows.  One JSON line per (set, method); resumable.  Ends with a summary.
 """
 
 from __future__ import annotations

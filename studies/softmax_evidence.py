@@ -1,11 +1,11 @@
-"""Which evidence of joint classes follows the true one as the prior widens?  150 rows of digits, ten classes.
+"""Compare evidences of joint classes with log Z as the prior widens: 150 rows of digits, ten classes.
 
     python studies/softmax_evidence.py [--variances V ...] [--table]
 
 log Z by thermodynamic integration, ∫₀¹ E_β[log p(y|f)] dβ over p(f) p(y|f)^β, with elliptical slice sampling (Murray,
-Adams & MacKay 2010) at 41 temperatures β = u⁵; "±" is half the difference between the halves of the draws.  Beside it
-Laplace's evidence on its own sites, the ELBO and EP's evidence on VI's sites, and the log loss on the test rows of
-fold 0 of studies/multiclass.py by VI's posterior.  Matern 5/2, lengthscale 22.  One line per variance in
+Adams & MacKay 2010) at 41 temperatures β = u⁵; "±" is half the difference between the halves of the draws.  It is
+compared with Laplace's evidence on its own sites, the ELBO and EP's evidence on VI's sites, and the log loss on the
+test rows of fold 0 of studies/multiclass.py by VI's posterior.  Matern 5/2, lengthscale 22.  One line per variance in
 results/multiclass/evidence.jsonl; --table prints them.
 """
 

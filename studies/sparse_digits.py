@@ -1,12 +1,12 @@
-"""Ten classes with inducing inputs: joint classes beside one class against the rest and the full model.
+"""Compare joint classes with one class against the rest and with the full model, for ten classes with inducing inputs.
 
     python studies/sparse_digits.py [--sizes 50 200] [--ways joint one_vs_rest full] [--rows 1347 60000] [--seconds 300]
     python studies/sparse_digits.py --table
 
-scikit-learn's digits (1 797 rows of 64 pixels; a quarter is kept back, seed 42).  More rows are made of the training
-rows: each is drawn again, moved by at most one pixel and blurred by noise of one grey level in sixteen; the rows kept
-back stay as they are.  One line of results/sparse-digits/results.jsonl for every fit, in a process of its own; what is
-there is not run again.
+scikit-learn's digits (1 797 rows of 64 pixels; a quarter is the test set, seed 42).  Larger tables are made from the
+training rows: each row is drawn again, moved by at most one pixel and blurred by noise of one grey level in sixteen;
+the test rows are unchanged.  One line of results/sparse-digits/results.jsonl per fit, in a separate process; stored
+fits are not run again.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ def read() -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     lines = [
-        "# Ten classes with inducing inputs",
+        "# Ten classes with inducing inputs: joint, or one class against the rest",
         "",
-        "Made by `python studies/sparse_digits.py`, whose first lines say what the tables are. One kernel, Matern 5/2 "
-        "with one lengthscale; gradient to 1e-4.",
+        "Made by `python studies/sparse_digits.py`, whose first lines describe the tables. One kernel, Matern 5/2 "
+        "with one lengthscale; search until the gradient is below 1e-4.",
         "",
         "| training rows | classes | m | on | accuracy | log loss | CPU s | wall s | peak GiB | converged |",
         "|---|---|---|---|---|---|---|---|---|---|",

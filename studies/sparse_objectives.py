@@ -1,20 +1,20 @@
-"""Which sites and which evidence should a sparse prior learn from?  Test log density of each pair, and its time.
+"""Compare pairs of sites and evidence for learning on a sparse prior by test log density and time.
 
     python studies/sparse_objectives.py --data DIR --jobs 16 [--sets NAME ...] [--folds 0 1 2 3 4] [--sizes 50 150]
                                         [--methods NAME ...] [--protocol clean] [--seconds 300]
     python studies/sparse_objectives.py --table
 
-The five sets of the paper's table 3 (folds of seed 42), and simulated ones of 4 000 + 2 000 rows whose "fold" is their
+The five sets of the paper's table 3 (folds of seed 42), and simulated sets of 4 000 + 2 000 rows whose "fold" is their
 seed: f from a Matern 5/2 GP on four columns, y with Gaussian noise, Student-t noise, or counts; and f(x) = sin 2x₁ +
 x₂x₃, which a hundred inducing inputs almost determine, on four columns, or on three with five percent of gross
 outliers.  k-means Z, the same for all methods; one lengthscale; start, bounds and tolerances are those of table 3.
 
-"default" is what a user gets: `GPClassifier(n_inducing=m)` or `GPRegressor(likelihood, n_inducing=m)` as they are, with
-shrunk lengthscales of columns; "default-vi" is the same with method="vi".
+"default" is the estimators' default: `GPClassifier(structure=Sparse(m))` or `GPRegressor(likelihood=…,
+structure=Sparse(m))`, with shrunk lengthscales; "default-vi" is the same with method="vi".
 
 Every fit is one line of results/sparse-objectives/results.jsonl and is not run again; with --seconds no fit starts
-later than that.  --table writes results/sparse-objectives/README.md, with the fits of vi and collapsed that
-results/icml2023 has.
+later than that.  --table writes results/sparse-objectives/README.md, with the fits of vi and collapsed in
+results/icml2023.
 """
 
 from __future__ import annotations
@@ -190,15 +190,15 @@ def table(rows: list[dict[str, Any]]) -> str:
             cells[row["set"], row["protocol"], row["m"]][row["method"]][row["fold"]] = row
     main = tuple(method for method in COLUMNS if method not in PILOTS)
     lines = [
-        "# Sparse objectives",
+        "# Objectives for sparse GPs: test log density of each pair of sites and evidence",
         "",
-        "Made by `python studies/sparse_objectives.py --table`; its first lines say what the columns are. Mean test "
-        "log density over the folds that all the methods of a line have; bold: within 0.001 of the best. In brackets "
-        "fits that did not converge.",
+        "Made by `python studies/sparse_objectives.py --table`; its first lines describe the columns. Mean test log "
+        "density over the folds that all methods of a row have; bold: within 0.001 of the best. In brackets: number "
+        "of fits that did not converge. Summary: [trials.md](trials.md).",
         "",
         *compared(cells, main),
         "",
-        "With two more, on two folds:",
+        "With two more methods, on two folds:",
         "",
         *compared({key: by for key, by in cells.items() if set(PILOTS) & set(by)}, COLUMNS),
     ]
@@ -206,7 +206,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         if "steps" in row or row["method"] in ESTIMATORS:
             seconds[f"{row['set']}, m = {row['m']}", row["method"]].append(row["cpu_seconds"])
-    lines += ["", "Median CPU seconds of a fit, one thread, compilation of its programs included:", ""]
+    lines += ["", "Median CPU seconds per fit, one thread, including compilation:", ""]
     lines += [f"| | {' | '.join(COLUMNS)} |", "|---|" + "---|" * len(COLUMNS)]
     for name in sorted({name for name, _ in seconds}):
         found = (seconds.get((name, method)) for method in COLUMNS)

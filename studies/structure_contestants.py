@@ -1,10 +1,10 @@
-"""One contestant of `structure_peers.py`, in its own environment: arrays in, log probabilities of the test rows out.
+"""Fit one competitor of `structure_peers.py` in its own environment and store the log probabilities of the test rows.
 
     python studies/structure_contestants.py NAME PROBLEM.npz RESULT.json
 
 y is 0 or 1.  `X` are columns of numbers, `group` the group of each row, `first` and `second` the numbers of the items
-of each duel, `items` their columns; a problem has those that belong to it.  Imports of peers are inside the functions:
-each environment has its own.
+of each pairwise comparison, `items` their columns; a problem has the arrays that it needs.  Imports of other libraries
+are inside the functions, because each environment has its own.
 """
 
 from __future__ import annotations

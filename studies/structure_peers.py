@@ -1,17 +1,17 @@
-"""Groups, additive effects and duels beside other libraries, on the same rows: held-out log probabilities.
+"""Compare groups, additive effects and pairwise comparisons with other libraries by hold-out log probabilities.
 
     python studies/structure_peers.py [--environments .peers] [--seeds 5] [--task groups]
 
 groups    300 rows of 3 columns in 30 groups, f = 1.2 sin(1.5 x₁) + 0.6 x₂ + u_g, u_g ~ N(0, 1), labels by a probit; the
-          200 test rows are of these groups and of 15 new ones
+          200 test rows are of these groups and of 15 new groups
 additive  300 rows of 6 columns, f = 1.5 sin(1.5 x₁) + x₂ + x₁x₃ + 0.5 (x₄² − 1), labels by a probit, 300 test rows; and
           two tables of UCI data (pima, blood) in halves, if SITEWISE_DATA names their folder
-duels     40 items of 3 columns, utility sin(2 x₁) + x₂ − 0.5 x₃², 250 duels by a probit, 250 test duels
+duels     40 items of 3 columns, utility sin(2 x₁) + x₂ − 0.5 x₃², 250 comparisons by a probit, 250 test comparisons
 
-Each contestant runs in the environment of `benchmarks/peers.toml` (`structures`, `botorch`), with one thread and 300
-seconds.  Everything is at its defaults but what `structure_contestants.py` says.  results/structures/peers.json has one
-entry for every contestant, task and seed (those that are there are kept); README.md beside it the means.  The error is
-that of the mean over all test rows of all seeds.
+Each competitor runs in the environment of `benchmarks/peers.toml` (`structures`, `botorch`), with one thread and 300
+seconds.  All settings are defaults except those in `structure_contestants.py`.  results/structures/peers.json has one
+entry per competitor, task and seed (stored entries are kept), README.md the means.  The error is the standard error of
+the mean over all test rows of all seeds.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def summary(found: dict[str, dict[str, Any]]) -> str:
             failed = f"{len(all_runs) - len(runs)}: {'; '.join(sorted(failures))}" if failures else "0"
             lines.append(f"| {name} | {mean:.4f} ± {error:.4f} | {seconds:.1f} | {failed} |".replace("-", "−", 1))
         if lines:
-            head = f"## {task}\n\n| | log probability of a test row | seconds | failures |\n|---|---|---|---|"
+            head = f"## {task}\n\n| | log probability per test row | seconds | failures |\n|---|---|---|---|"
             out.append("\n".join([head, *lines]))
     return "\n\n".join(out)
 
@@ -162,10 +162,11 @@ def main() -> None:
                     print(key, found[key], flush=True)
                     path.write_text(json.dumps(found, indent=0) + "\n")
     (OUT / "README.md").write_text(
-        "# Structures beside other libraries\n\nHeld-out log probabilities (larger is better) with the standard error "
-        "of the mean over all test rows, and the median seconds of fit and prediction in a fresh process, without "
-        f"imports; made by `studies/structure_peers.py`, which says what the tasks are. Coverage of bands: "
-        f"[coverage.md](coverage.md).\n\n{summary(found)}\n"
+        "# Groups, additive effects and pairwise comparisons: comparison with other libraries\n\nHold-out log "
+        "probability per row (larger is better) with the standard error of the mean over all test rows, and the "
+        "median seconds of fit and prediction in a new process, without imports; made by "
+        "`studies/structure_peers.py`, which describes the tasks. Coverage of bands: [coverage.md](coverage.md); "
+        f"choice of the priors: [trials.md](trials.md).\n\n{summary(found)}\n"
     )
     print(summary(found))
 

@@ -1,20 +1,20 @@
-"""Right-censored lifetimes: sitewise beside lifelines' Weibull AFT and Cox models, on the same rows.
+"""Right-censored lifetimes: sitewise compared with lifelines' Weibull AFT and Cox models on the same rows.
 
     python studies/survival_peers.py --lifelines PYTHON [--splits 5] [--sets NAME ...]
     python studies/survival_peers.py --table
 
 PYTHON is the interpreter of an environment with lifelines (benchmarks/peers.toml), which runs this script with --peer.
 The data sets of lifelines are read there from the installed package and are not kept.  Simulated sets have 300 training
-and 300 test rows of five columns, Weibull lifetimes of shape 1.5 and random ends of observation that hide about 40 %:
+and 300 test rows of five columns, Weibull lifetimes of shape 1.5 and random ends of observation that censor about 40 %:
 
     linear       log T = 0.7 x₀ − 0.5 x₁ + noise
     nonlinear    log T = 1.2 sin(2 x₀) + 0.8 x₁² + 0.6 x₀ x₂ + noise
 
-The others are halved at random, with at most 300 training rows.  Columns are standardised by the training rows.
+The other sets are halved at random, with at most 300 training rows.  Columns are standardised by the training rows.
 
-Score: a model is asked for S(t | x) only, since Cox's has no density.  With the deciles c_j of the events of the
-training rows as cut points, an event in (c_j, c_{j+1}] scores log(S(c_j) − S(c_{j+1})), the last piece being open,
-and a row without one log S(t).  Larger is better.  A probability of 0 counts as 1e-6.  Seconds include compiling.
+Score: only S(t | x) is used, since Cox's model has no density.  With the deciles c_j of the events of the training rows
+as cut points, an event in (c_j, c_{j+1}] scores log(S(c_j) − S(c_{j+1})), where the last piece is open, and a censored
+row scores log S(t).  Larger is better.  A probability of 0 counts as 1e-6.  Seconds include compilation.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def main() -> None:
         text += (
             "standard error over the splits; then the median time of a fit with its predictions, which was measured "
         )
-        text += "beside other work: those of one line can be compared with each other.\n\n"
+        text += "on a busy machine: only times in the same row are comparable.\n\n"
         (OUT / "README.md").write_text(text + words[1].strip("\n") + "\n")
         return
     if options.lifelines is None:

@@ -1,4 +1,4 @@
-"""GPyTorch: variational GP with every training row an inducing input, natural gradients and Adam in turn."""
+"""GPyTorch: variational GP with every training row an inducing input, natural gradients alternating with Adam."""
 
 import gpytorch
 import protocol

@@ -1,9 +1,9 @@
-"""How a contestant of `markov_peers.py` answers: one JSON object on its last line of output.
+"""Protocol of the libraries in `markov_peers.py`: one JSON object on the last line of output.
 
-A contestant gives fit(data) → a dictionary with `predict`, a function of new times that returns mean and variance of f,
-and what it learned.  It is fitted twice in one process: the first fit pays for compilation.  The density of held-out
-rows is computed here for all, by 100-point Gauss–Hermite quadrature of their N(mean, var), so that only the posteriors
-differ.  Only NumPy and SciPy are needed.
+A script defines fit(data) → a dictionary with `predict`, a function of new times that returns mean and variance of f,
+and the learned values.  It is fitted twice in one process: the first fit includes compilation.  The density of hold-out
+rows is computed here for all libraries, by 100-point Gauss–Hermite quadrature of N(mean, var), so that only the
+posteriors differ.  Only NumPy and SciPy are needed.
 """
 
 from __future__ import annotations

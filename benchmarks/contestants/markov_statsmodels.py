@@ -1,6 +1,6 @@
 """statsmodels: its Kalman filter with the exact steps of a Matérn-3/2 process; L-BFGS of statsmodels, by differences.
 
-Held-out rows are missing observations among the others, as the library has no other way to predict between rows.
+Hold-out rows are passed as missing observations, because statsmodels has no other way to predict between rows.
 """
 
 from importlib.metadata import version

@@ -1,10 +1,10 @@
-"""How a contestant talks to `run.py`: one JSON task a line on stdin, one JSON answer a line on stdout.
+"""Protocol between `run.py` and a library: one JSON task per line on stdin, one JSON answer per line on stdout.
 
-A contestant is a script with one function per verb ("fit", "grid", …); `serve` reads tasks, times the function with the
-CPU clock of the process and with the wall clock, and answers.  What is timed is what the function does; the rows are
-read before.  The first task of a process pays for late imports and compilation, and is reported apart.
+A script has one function per verb ("fit", "grid", …); `serve` reads tasks, times the function with the CPU clock of the
+process and with the wall clock, and answers.  Only the function is timed; rows are read before.  The first task of a
+process includes late imports and compilation, and is reported separately.
 
-Only NumPy is needed here, because every contestant runs in the environment of its own library.
+Only NumPy is needed here, because every script runs in the environment of its own library.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""scikit-learn: Laplace with the logistic link (it has no other); its evidence is that of another model."""
+"""scikit-learn: Laplace with the logistic link, its only link; the evidence is therefore of another model."""
 
 import protocol
 import sklearn

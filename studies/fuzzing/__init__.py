@@ -1,1 +1,1 @@
-"""Awkward models and data, and what must hold on each of them (docs/explanation/trust.md)."""
+"""Difficult models and data for the fuzz, and the properties that must hold (docs/explanation/trust.md)."""

@@ -1,8 +1,8 @@
-"""What a fuzz case is, and how one is drawn from its number.
+"""Define a fuzz case, and draw it from its number.
 
-A *block* fixes all that decides which programs are compiled (likelihood, kernel, method, padded shape, precision);
-its cases differ in data, weights and hyperparameters.  Columns are padded with zeros, which no kernel here sees, and
-rows with rows of weight 0, so that cases of 1–300 rows and 1–40 columns share a program.
+A *block* fixes everything that determines which programs are compiled (likelihood, kernel, method, padded shape,
+precision); its cases differ in data, weights and hyperparameters.  Columns are padded with zeros, which the kernels do
+not use, and rows with rows of weight 0, so that cases of 1–300 rows and 1–40 columns share a program.
 """
 
 from __future__ import annotations

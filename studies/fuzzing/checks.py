@@ -1,13 +1,13 @@
-"""What must hold on every case.  `check` gives a row: how the case ended, and every law that it broke.
+"""Check the properties that must hold on every fuzz case.  `check` returns the status and every violated property.
 
-    converged   the method says that it converged, and every law holds
+    converged   the method reports convergence, and every property holds
     capped      learning reached the few rounds that this file allows; its inference converged
-    flagged     the method says that it did not converge, and the row has its reason
+    flagged     the method reports that it did not converge, and the row has its reason
     refused     a ValueError that says what to do
-    failed      a broken law, another exception, or a number that is not finite without a warning
+    failed      a violated property, another exception, or a number that is not finite without a warning
 
-An evidence read off the sites of *another* method may be −∞: the ELBO of Laplace's sites with counts can lie below
-−10³⁰⁸.  The method's own evidence may not, nor may any be NaN or +∞.
+An evidence on the sites of *another* method may be −∞: the ELBO of Laplace's sites with counts can lie below −10³⁰⁸.
+The method's own evidence may not, and no evidence may be NaN or +∞.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The random parts of a case: inputs, observations, weights and hyperparameters, awkward ones among them."""
+"""Draw inputs, observations, weights and hyperparameters of a fuzz case, including extreme values."""
 
 from __future__ import annotations
 

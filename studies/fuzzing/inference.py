@@ -1,4 +1,4 @@
-"""What must hold of inference at given hyperparameters, and of its bound beside annealed importance sampling."""
+"""Properties of inference at given hyperparameters, and of its bound against annealed importance sampling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels and likelihoods by the names that a block has for them."""
+"""Make kernels and likelihoods of a fuzz block by name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Cases of the Markov prior, and what must hold of them: the numbers of the full GP, and of a series that goes on.
+"""Fuzz cases of the Markov prior: its numbers must equal those of the full GP, also after rows are appended.
 
-Where the two priors differ by more than rounding explains, 50 digits decide: the chain must be right.  (At nearly equal
-times the matrix of a full GP has lost its digits.)
+If the two priors differ by more than rounding explains, arithmetic with 50 digits decides: the Markov prior must be
+right.  (At nearly equal times the covariance matrix of a full GP has lost its digits.)
 """
 
 from __future__ import annotations

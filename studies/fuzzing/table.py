@@ -1,4 +1,4 @@
-"""The rows of a fuzz run as a page."""
+"""Render the rows of a fuzz run as results/fuzz/README.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from collections import Counter
 from typing import Any
 
 BAD = ("failed", "hang", "crash")
-NAMES = {"infer": "inference at given θ", "bound": "inference beside AIS", "learn": "learner", "estimator": "estimator"}
+NAMES = {
+    "infer": "inference at given θ",
+    "bound": "inference against AIS",
+    "learn": "learner",
+    "estimator": "estimator",
+}
 
 
 def render(rows: list[dict[str, Any]]) -> str:
@@ -17,16 +22,18 @@ def render(rows: list[dict[str, Any]]) -> str:
         "# Fuzz",
         "",
         "Written by `python studies/fuzz.py --table` from the rows of `make fuzz`. A case is one model, one data",
-        "set, one method, with every law of `studies/fuzzing/` checked on it; its number is its seed, and",
-        "`python studies/fuzz.py --case NUMBER` repeats it. Nothing is batched: a case is a run of its own.",
+        "set, one method, with every property of `studies/fuzzing/` checked on it; its number is its seed, and",
+        "`python studies/fuzz.py --case NUMBER` repeats it. Nothing is batched: each case is a separate run.",
         "",
         f"{len(rows)} cases, numbers {min(r['seed'] for r in rows)} to {max(r['seed'] for r in rows)}: "
-        f"{sum(row['status'] == 'failed' for row in rows)} broken laws or exceptions that are no ValueError, "
+        f"{sum(row['status'] == 'failed' for row in rows)} violated properties or exceptions other than ValueError, "
         f"{counts['hang']} hangs (limit 60 s), {counts['crash']} crashes. "
-        f"Seconds of a case (one loaded core): median {times[len(times) // 2]:.2f}, longest {times[-1]:.1f}.",
+        f"Seconds per case (one busy core): median {times[len(times) // 2]:.2f}, longest {times[-1]:.1f}.",
         "",
-        "converged: the method says so, and every law holds. capped: learning was ended after the few rounds that the",
-        "fuzz allows, its inference converged. flagged: the method says that it did not converge, with advice.",
+        "converged: the method reports convergence, and every property holds. capped: learning was ended "
+        "after the few rounds",
+        "that the fuzz allows; its inference converged. flagged: the method reports that it did not converge, "
+        "with advice.",
         "refused: a ValueError that says what to do.",
         "",
         "| | method | cases | converged | capped | flagged | refused | failed |",
@@ -49,7 +56,7 @@ def render(rows: list[dict[str, Any]]) -> str:
         parts = _shares(some).split(" | ")
         lines.append(f"| {likelihood} | {' | '.join(parts[:2] + parts[3:])} |")
     if bad:
-        lines += ["", "What broke:", ""] + [f"- {row['seed']}: {row['status']}: {row['law']}" for row in bad]
+        lines += ["", "Failures:", ""] + [f"- {row['seed']}: {row['status']}: {row['law']}" for row in bad]
     return "\n".join(lines) + "\n"
 
 

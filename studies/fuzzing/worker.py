@@ -1,6 +1,6 @@
-"""One process that computes cases, and the side of it that keeps time.
+"""Run fuzz cases in a worker process with a time limit.
 
-The parent sends case numbers, one a line; for each the worker answers "begin" with a limit in seconds, then a row.
+The parent sends case numbers, one per line; for each the worker answers "begin" with a limit in seconds, then a row.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Plausible mistakes, and what may come of them (docs/explanation/misuse.md)."""
+"""Plausible user errors and their results (docs/explanation/misuse.md)."""

@@ -1,13 +1,13 @@
-"""What came of a case.
+"""Classify the result of a case.
 
     right    the numbers of the correct problem
     refused  a clear error: a ValueError or TypeError raised by this library (or, for what scikit-learn validates, by
              scikit-learn) whose message is a sentence; or Python's own about the arguments of a call of ours
-    warned   a warning, or a result that says that it is not to be trusted
-    raw      another exception: the words are those of JAX or NumPy, about something the user never wrote
-    wrong    other numbers than those of the correct problem, and nothing said
+    warned   a warning, or a result that says that it is not reliable
+    raw      another exception, with a message of JAX or NumPy about something that the user did not write
+    wrong    other numbers than those of the correct problem, without a warning
 
-The last two are offenders.
+The last two count as undetected.
 """
 
 from __future__ import annotations

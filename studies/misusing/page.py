@@ -1,4 +1,4 @@
-"""docs/explanation/misuse.md: what may come of a mistake, and the kinds that were tried."""
+"""Render docs/explanation/misuse.md: how user errors are detected, and which mistakes were tried."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from typing import Any
 from misusing.judge import OFFENDERS
 from misusing.kinds import KINDS
 
-_TOP = """# What comes of a mistake
+_TOP = """# How user errors are detected
 
 <!-- Written by `python studies/misuse.py --page`; edit studies/misusing/page.py. -->
 
-A wrong model that converges is worse than an error. Everything that takes a model and data
-(`Inference.solve`, an evidence, `posterior`, the learners, the samplers, `evidence_surface`, the estimators) looks at
-them once before it computes (`sitewise.model.check`): columns against `active_dims`, lengthscales and inducing inputs,
-observations against the likelihood, weights, sites, and the values and shapes of all parameters. Under `jax.jit`,
-`grad` and `vmap` the shapes are checked and the values, which are not known then, are not.
+A wrong model that converges is worse than an error. Every function that takes a model and data (`Inference.solve`, an
+evidence, `posterior`, the learners, the samplers, `evidence_surface`, the estimators) therefore checks them once before
+it computes (`sitewise.model.check`): columns against `active_dims`, lengthscales and inducing inputs, observations
+against the likelihood, weights, sites, and the values and shapes of all parameters. Under `jax.jit`, `grad` and `vmap`
+only the shapes are checked, because the values are not known.
 
-What a program cannot know, it cannot refuse: columns in another order than the user believes, a unit of measurement
-that is not the one meant, rows that were shuffled against their observations.
+Some mistakes cannot be detected: columns in another order than intended, a wrong unit of measurement, rows that were
+shuffled against their observations.
 
-The hunt (`studies/misuse.py`) takes small correct problems, makes one plausible mistake in each, sometimes two, and
-looks at what comes of it:
+The study `studies/misuse.py` takes small correct problems, makes one plausible mistake in each, sometimes two, and
+classifies the result:
 
-- *right*: the numbers of the correct problem, as where a list stands for an array;
-- *refused*: a `ValueError` or `TypeError` with a sentence that names the thing;
-- *warned*: a warning, or a result that says it has not converged or ended at a bound;
-- *offender*: other numbers without a word, or the words of a library the user did not call.
+- *right*: the numbers of the correct problem, for example if a list is passed instead of an array;
+- *refused*: a `ValueError` or `TypeError` whose message names the mistake;
+- *warned*: a warning, or a result that says that it has not converged or ended at a bound;
+- *undetected*: other numbers without a warning, or an error message of another library.
 """
 
 
 def render(summary: dict[str, Any]) -> str:
-    """The page, from the summary of a run."""
+    """Return the page, from the summary of a run."""
     lines = [
         _TOP,
         f"Of {summary['cases']} cases, {summary['two_mistakes']} of them with two mistakes:",
         "",
-        "| mistakes in | kinds | cases | right | refused | warned | offenders |",
+        "| mistakes in | kinds | cases | right | refused | warned | undetected |",
         "|---|---|---|---|---|---|---|",
     ]
     groups = dict.fromkeys(kind.group for kind in KINDS.values())
     for group in groups:
         lines.append(_row(group, sum(k.group == group for k in KINDS.values()), summary["groups"][group]))
     lines.append(_row("all", len(KINDS), summary["verdicts"]))
-    lines += ["", "## The kinds", ""]
+    lines += ["", "## Mistakes that were tried", ""]
     for group in groups:
         names = sorted(kind.name for kind in KINDS.values() if kind.group == group)
         lines += [f"**{group[0].upper()}{group[1:]}**: {'; '.join(names)}.", ""]

@@ -56,7 +56,7 @@ def test_the_page_counts_rows():
     row = {"kind": "infer", "method": "ep", "likelihood": "probit", "seconds": 0.1}
     page = render([{**row, "seed": 0, "status": "converged"}, {**row, "seed": 1, "status": "failed", "law": "a law"}])
     assert "| inference at given θ | ep | 2 | 50.0 % | 0 | 0 | 0 | 50.0 % |" in page
-    assert "1 broken laws" in page and "- 1: failed: a law" in page
+    assert "1 violated properties" in page and "- 1: failed: a law" in page
 
 
 def test_rows_of_earlier_runs_are_compressed_and_new_ones_lie_beside_them(tmp_path):
