@@ -1,6 +1,6 @@
 """The contract of a learner, and the result of learning.
 
-    learner.fit(model, data) → Fit       Nested and VEM give a SiteFit, MiniBatch gives a BatchFit
+    learner.fit(model, data) → Fit       Nested and VEM give a SiteFit
 
 A fit is a trained model with what is needed to predict from it (`posterior`), what was maximised (`climbed`), how the
 search ended, and a report in plain words.
@@ -57,7 +57,7 @@ _ADVICE = {
 class Learner(Protocol):
     """Settings of a search for hyperparameters.
 
-    The callback is called after every evaluation, round or batch with an entry that has at least `objective`, in nats,
+    The callback is called after every evaluation or round with an entry that has at least `objective`, in nats,
     and `share`, an estimate of how much of the search is done; those of `Nested` and `VEM` are the entries of the
     trace, with the hyperparameters by name.  It may raise an exception to stop the search.
     """
