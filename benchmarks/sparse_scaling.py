@@ -1,11 +1,9 @@
-"""A sparse GP as rows grow: one sweep of the E-step, then the ELBO and its gradient; and training on a million rows.
+"""A sparse GP as rows grow: one sweep of the E-step, then the ELBO and its gradient.
 
     python benchmarks/sparse_scaling.py --out results/benchmarks/sparse_scaling.json
-    python benchmarks/sparse_scaling.py --out results/benchmarks/sparse_scaling.json --train 1000000 --inducing 200
 
 Every size runs in a process of its own, with one thread, so that its peak memory is its own.  Features that would take
-more than the prior's `keep` are recomputed block by block.  Training is `MiniBatch` on files mapped into memory, on all
-cores.
+more than the prior's `keep` are recomputed block by block.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -66,37 +63,10 @@ def measure(rows: int, inducing: int) -> dict:
     return {"rows": rows, "inducing": inducing, "cpu": middle, "peak_gib": peak, "elbo_per_row": float(value) / rows}
 
 
-def train(rows: int, inducing: int) -> dict:
-    import resource
-    import time
-
-    from sitewise import Model, kernels, likelihoods
-    from sitewise.learning.minibatch import MiniBatch
-    from sitewise.priors.inducing import select
-
-    with tempfile.TemporaryDirectory() as folder:
-        for name, array in zip("Xy", table(rows), strict=True):
-            np.save(f"{folder}/{name}.npy", array)
-        del array
-        X, y = (np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in "Xy")
-        began, wall = time.process_time(), time.perf_counter()
-        Z = select(np.asarray(X[:: max(1, rows // 10_000)]), "kmeans", inducing)
-        model = Model.sparse(kernels.Matern52(3.0), likelihoods.BernoulliProbit(), Z)
-        found = MiniBatch(size=4096).fit(model, (X, y))
-        cpu, wall = time.process_time() - began, time.perf_counter() - wall
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {
-        "rows": rows, "inducing": inducing, "cpu": cpu, "wall": wall, "peak_gib": peak,
-        "elbo_per_row": found.objective / found.rows, "rounds": len(found.trace), "converged": found.converged,
-        "reason": found.reason,
-    }  # fmt: skip
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sizes", nargs="*", type=int, default=[10_000, 30_000, 100_000, 300_000, 1_000_000])
-    parser.add_argument("--train", type=int, help="rows to train on, in the place of the sizes; all cores")
     parser.add_argument("--inducing", type=int, default=500)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -108,30 +78,26 @@ def main() -> None:
 
     record = json.loads(args.out.read_text()) if args.out.exists() else {"job": "sparse_scaling"}
     record["machine"] = machine()
-    if args.train:
-        record["training"] = train(args.train, args.inducing)
-        print(record["training"])
-    else:
-        rows = []
-        for n in args.sizes:
-            command = [
-                sys.executable,
-                __file__,
-                "--out",
-                str(args.out),
-                "--one",
-                str(n),
-                "--inducing",
-                str(args.inducing),
-            ]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            rows.append(json.loads(done.stdout.splitlines()[-1]))
-            print(f"n={n:8d} {rows[-1]['cpu']:8.2f} s CPU, peak {rows[-1]['peak_gib']:.2f} GiB", flush=True)
-            if len(rows) > 1:
-                slope = np.polyfit(np.log([r["rows"] for r in rows]), np.log([r["cpu"] for r in rows]), 1)[0]
-                record.update(rows=rows, exponent=float(slope))
-                args.out.write_text(json.dumps(record, indent=1) + "\n")
-        print(f"exponent of time in n: {record['exponent']:.2f}")
+    rows = []
+    for n in args.sizes:
+        command = [
+            sys.executable,
+            __file__,
+            "--out",
+            str(args.out),
+            "--one",
+            str(n),
+            "--inducing",
+            str(args.inducing),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        rows.append(json.loads(done.stdout.splitlines()[-1]))
+        print(f"n={n:8d} {rows[-1]['cpu']:8.2f} s CPU, peak {rows[-1]['peak_gib']:.2f} GiB", flush=True)
+        if len(rows) > 1:
+            slope = np.polyfit(np.log([r["rows"] for r in rows]), np.log([r["cpu"] for r in rows]), 1)[0]
+            record.update(rows=rows, exponent=float(slope))
+            args.out.write_text(json.dumps(record, indent=1) + "\n")
+    print(f"exponent of time in n: {record['exponent']:.2f}")
     args.out.write_text(json.dumps(record, indent=1) + "\n")
 
 

@@ -33,23 +33,23 @@ from fuzzing.checks import check
 from fuzzing.table import render
 from fuzzing.worker import Worker, serve
 from sitewise.errors import UserError
-from sitewise.process.log import Log, archive_of
+from sitewise_icml2023.archived_log import ArchivedLog
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "results" / "fuzz" / "cases.jsonl"
 COMMAND = [sys.executable, __file__, "--worker"]
 
 
-def rows_of(path: Path) -> Log[dict[str, Any]]:
+def rows_of(path: Path) -> ArchivedLog[dict[str, Any]]:
     """The rows in FILE.gz and FILE; new ones go to FILE."""
 
     def refuse(file: Path, number: int) -> None:
         raise UserError(f"Line {number} of {file} is not a row of the fuzz; repair it by hand.")
 
-    return Log(path, dict, refuse, archive_of(path))
+    return ArchivedLog(path, dict, refuse)
 
 
-def finished(log: Log[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+def finished(log: ArchivedLog[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     """The last row of every case by its number."""
     return {row["seed"]: row for row in log.read()[0]}
 

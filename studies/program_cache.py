@@ -40,6 +40,7 @@ import numpy as np
 
 from sitewise import GPClassifier
 from sitewise.arrays import program_store, programs, rowwise
+from sitewise.arrays.program_names import name_of_parts
 
 PROGRAMS = 24
 SHAPES = ((4, 3),)
@@ -165,7 +166,7 @@ def damage(count: int, seed: int) -> None:
             tally["fits with all files damaged"] += 1
         number = rng.randrange(PROGRAMS)
         with jax.enable_x64(True):
-            path = folder() / str(programs._name_of_parts(("study", number), SHAPES))
+            path = folder() / str(name_of_parts(("study", number), SHAPES))
         forget()
         assert ask(number)
         forget()
@@ -185,7 +186,7 @@ def damage(count: int, seed: int) -> None:
 
 def work(seed: int, stop: float, results: Any) -> None:
     """Ask for programs, and damage files, until the time is over; send counts every ten questions."""
-    program_store._LIMIT = SMALL
+    program_store._MAX_BYTES = SMALL
     rng, compilations = random.Random(seed), Compilations()
     while time.time() < stop:
         damaged, before = 0, compilations.count

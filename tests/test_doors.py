@@ -13,7 +13,6 @@ from sitewise import (
     VEM,
     VI,
     Data,
-    MiniBatch,
     Model,
     Nested,
     Sites,
@@ -71,12 +70,8 @@ def test_every_door_refuses(door):
         door(None, data)
 
 
-def test_the_doors_of_batches_and_surfaces_refuse():
+def test_the_door_of_surfaces_refuses():
     labels = np.where(Y > 0, 2, 1)
-    model = Model.sparse(kernels.RBF(), likelihoods.BernoulliProbit(), X[:3])
-    for sample in (0, 8):
-        with pytest.raises(ValueError, match="code the two classes"):
-            MiniBatch(size=4, sample=sample).fit(model, (X, labels))
     with pytest.raises(ValueError, match="code the two classes"):
         evidence_surface(EP(), evidence.ep, Data.of(X, labels), GRID, GRID)
 

@@ -1,5 +1,6 @@
 """What the wheels of the library and of the paper hold."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -50,7 +51,7 @@ def test_the_wheel_holds_the_library_and_the_application_and_nothing_else(librar
 def test_the_library_needs_numbers_only_and_the_application_its_extra(library: dict[str, str]) -> None:
     lines = described(library, "METADATA").splitlines()
     needed = [line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist")]
-    plain = {line.split(">")[0] for line in needed if "extra ==" not in line}
+    plain = {re.split("[<>]", line)[0] for line in needed if "extra ==" not in line}
     assert plain == {"jax", "numpy", "scipy", "scikit-learn", "optax", "threadpoolctl"}
     app = {line.split(">")[0] for line in needed if line.endswith('extra == "app"')}
     assert app == {"typer", "rich", "matplotlib"}

@@ -13,7 +13,6 @@ from sitewise.errors import UserError
 from sitewise.inference import EP, VI, Inference, Laplace
 from sitewise.learning.fit import Fit
 from sitewise.learning.gradient import value_and_grad
-from sitewise.learning.minibatch import MiniBatch
 from sitewise.learning.nested import Nested
 from sitewise.learning.vem import VEM
 from sitewise.methods import METHODS, resolve
@@ -53,7 +52,6 @@ __all__ = [
     "GPRegressor",
     "Inference",
     "Laplace",
-    "MiniBatch",
     "Model",
     "Nested",
     "Outcome",

@@ -55,8 +55,6 @@ def drawn(number: int) -> Case:
     sparse = bool(rng.random() < 0.3) if kind.sparse and kind.full else kind.sparse
     if likelihood == "softmax" or door in _FULL_ONLY:
         sparse = False
-    if door == "MiniBatch.fit":
-        sparse = kind.sparse
     scene = correct(door, likelihood, rng, sparse, kind.one_column)
     names = [kind.name]
     if rng.random() < _TWO and not kind.one_column:
@@ -71,7 +69,6 @@ def _possible(door: str, kind: Kind) -> list[str]:
         "estimator": ("binomial",),
         "model file": ("binomial", "softmax"),
         "evidence_surface": ("binomial", "softmax"),
-        "MiniBatch.fit": ("softmax", "binomial"),
         "VEM.fit": ("softmax",),
         "mcmc.sample": ("softmax",),
         "mcmc.log_evidence": ("softmax",),

@@ -11,7 +11,7 @@ import numpy as np
 
 import sitewise
 from misusing.scenes import Scene
-from sitewise import EP, VEM, VI, Data, GPClassifier, GPRegressor, Laplace, MiniBatch, Model, Nested, evidence, mcmc
+from sitewise import EP, VEM, VI, Data, GPClassifier, GPRegressor, Laplace, Model, Nested, evidence, mcmc
 from sitewise.surface import evidence_surface
 
 
@@ -92,21 +92,8 @@ def nested(scene: Scene) -> Result:
     return _of_fit(_nested(scene).fit(_model(scene), _data(scene)))
 
 
-def nested_many(scene: Scene) -> Result:
-    data = _data(scene)
-    return _of_fit(_nested(scene).fit_many(_model(scene), [data, data])[1])
-
-
 def vem(scene: Scene) -> Result:
     return _of_fit(VEM(**{"max_rounds": 2, **scene.settings}).fit(_model(scene), _data(scene)))
-
-
-def minibatch(scene: Scene) -> Result:
-    return _of_fit(
-        MiniBatch(**{"rounds": 1, "size": 8, **scene.settings}).fit(
-            _model(scene), scene.change_data((scene.X, scene.y))
-        )
-    )
 
 
 def sample(scene: Scene) -> Result:
@@ -165,9 +152,7 @@ DOORS: dict[str, Callable[[Scene], Result]] = {
     "Evidence": read,
     "posterior": predict,
     "Nested.fit": nested,
-    "Nested.fit_many": nested_many,
     "VEM.fit": vem,
-    "MiniBatch.fit": minibatch,
     "mcmc.sample": sample,
     "mcmc.log_evidence": log_evidence,
     "evidence_surface": surface,

@@ -16,12 +16,11 @@ LOW_LEVEL = (
     "Evidence",
     "posterior",
     "Nested.fit",
-    "Nested.fit_many",
     "VEM.fit",
     "mcmc.sample",
     "mcmc.log_evidence",
 )
-LEARNERS = ("Nested.fit", "Nested.fit_many")
+LEARNERS = ("Nested.fit",)
 QUICK = ("Inference.solve", "Inference.solve from sites", "Evidence", "posterior", "Nested.fit")  # nothing is compiled
 
 

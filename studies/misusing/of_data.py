@@ -13,7 +13,7 @@ import pandas as pd
 from misusing.kinds import LOW_LEVEL, QUICK, Change, add
 from misusing.scenes import SCALAR, TWO_CLASSES, Scene
 
-BOTH = (*LOW_LEVEL, "MiniBatch.fit", "evidence_surface", "estimator")
+BOTH = (*LOW_LEVEL, "evidence_surface", "estimator")
 RANDOM = np.random.Generator
 
 

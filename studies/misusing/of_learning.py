@@ -171,17 +171,6 @@ add(
     sparse=False,
 )
 add(
-    "settings of mini-batches",
-    {
-        "batches of no rows": _set(size=0),
-        "no rounds of batches": _set(rounds=0),
-        "(X, y, weight) for a stream": lambda scene, rng: scene.but(change_data=lambda pair: (*pair, None)),
-    },
-    ("MiniBatch.fit",),
-    ("gaussian", "probit"),
-    full=False,
-)
-add(
     "settings of an estimator",
     {
         "an unknown method of an estimator": _set(method="magic"),

@@ -16,7 +16,6 @@ from sitewise.parameters import values, with_values
 from sitewise.types import module
 
 DOORS = (*LOW_LEVEL, "estimator")
-SPARSE_TOO = (*LOW_LEVEL, "MiniBatch.fit")
 ONE_LATENT = tuple(name for name in ALL if name != "softmax")
 RANDOM = np.random.Generator
 
@@ -182,7 +181,7 @@ add(
         "the prior where the model is needed": _model(lambda m: m.prior),
         "None for the model": _model(lambda m: None),
     },
-    SPARSE_TOO,
+    LOW_LEVEL,
 )
 add(
     "likelihoods",
@@ -310,23 +309,16 @@ add(
         "inducing inputs with three axes": _Z(lambda Z: Z[:, :, None]),
         "a number for the inducing inputs": _Z(lambda Z: 20),
     },
-    (*SPARSE_TOO, "estimator"),
+    DOORS,
     ONE_LATENT,
     full=False,
 )
 add(
     "inducing inputs",
     {"inducing inputs as JAX arrays with NaN": _Z(lambda Z: jnp.asarray(np.where(Z.min() < Z, Z, np.nan)))},
-    SPARSE_TOO,
+    LOW_LEVEL,
     ONE_LATENT,
     full=False,
-)
-add(
-    "inducing inputs",
-    {"mini-batches of a full model": lambda scene, rng: scene},
-    ("MiniBatch.fit",),
-    ("gaussian", "probit", "poisson"),
-    sparse=False,
 )
 
 

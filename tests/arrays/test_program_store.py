@@ -152,7 +152,7 @@ def test_a_folder_that_disappears_is_made_again(place: Path) -> None:
 
 
 def test_what_was_not_used_for_the_longest_time_is_removed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program_store, "_LIMIT", 10 * (len(BODY) + 32))
+    monkeypatch.setattr(program_store, "_MAX_BYTES", 10 * (len(BODY) + 32))
     now = time.time()
     for i in range(10):
         program_store.write(f"{i}", BODY)
@@ -163,7 +163,7 @@ def test_what_was_not_used_for_the_longest_time_is_removed(place: Path, monkeypa
     program_store.write("last", BODY)
     left = {path.name for path in place.iterdir()}
     assert {"0", "last", "9", "folder"} <= left and not {"1", "2", "5"} & left and len(left) == 8
-    monkeypatch.setattr(program_store, "_MOST", 4)
+    monkeypatch.setattr(program_store, "_MAX_FILES", 4)
     program_store.write("more", BODY)
     assert sum(path.is_file() for path in place.iterdir()) == 3 and program_store.read("more") == BODY
 
@@ -171,11 +171,11 @@ def test_what_was_not_used_for_the_longest_time_is_removed(place: Path, monkeypa
 def test_what_a_killed_process_left_is_removed_in_time(place: Path) -> None:
     program_store.write("a", BODY)
     for name, age in (("old", 4000), ("young", 10)):
-        left = place / f"{program_store._NEW}{name}"
+        left = place / f"{program_store._TEMPORARY_PREFIX}{name}"
         left.write_bytes(b"half")
         os.utime(left, (time.time() - age, time.time() - age))
     program_store.write("b", BODY)
-    assert {path.name for path in place.iterdir()} == {"a", "b", f"{program_store._NEW}young"}
+    assert {path.name for path in place.iterdir()} == {"a", "b", f"{program_store._TEMPORARY_PREFIX}young"}
 
 
 def write_and_read(seed: int) -> int:

@@ -14,7 +14,7 @@ def _function(settings, shared, rows):
 
 @pytest.mark.parametrize("count", [0, 1, 300, 1000, 1025])
 def test_pieces_and_tables_of_them_give_what_one_call_gives(count, monkeypatch):
-    monkeypatch.setattr(rowwise, "_LONGEST", 512)
+    monkeypatch.setattr(rowwise, "_MAX_TABLE_ROWS", 512)
     rng = np.random.default_rng(count)
     weight, x = rng.uniform(size=count), rng.normal(size=(2, count))
     (values,), (total,) = rowwise.apply(_function, None, np.float64(3.0), (weight, x))

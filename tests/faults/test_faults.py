@@ -76,7 +76,7 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path: Path) -> None:
 def test_a_read_only_disk_is_reported(tmp_path: Path) -> None:
     with mounted(tmp_path / "locked", "-t", "tmpfs", "-o", "ro", "tmpfs") as disk:
         with pytest.raises(UserError, match=r"Read-only file system\); choose another place"):
-            open_log(disk / "log").claim("work")
+            open_log(disk / "log").append({"n": 1})
         with pytest.raises(UserError, match=r"Read-only file system\); choose another place"):
             Journal.beside(disk / "out", "key").add("first", 1.0)
         with pytest.raises(UserError, match=r"c\.json.*Read-only file system\); choose another place"):

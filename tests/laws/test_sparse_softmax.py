@@ -9,7 +9,6 @@ from sitewise import VI, Data, GPClassifier, Laplace, Model, evidence, kernels, 
 from sitewise.arrays.engine import to_host
 from sitewise.inference.start import first_sites
 from sitewise.learning.fit import all_evidences
-from sitewise.learning.minibatch import MiniBatch
 from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable
 from sitewise.process.precision import working_precision
@@ -180,8 +179,6 @@ def test_what_it_cannot_do_is_said(data):
         GPClassifier(n_inducing=5, multi_class="joint", class_kernels="own").fit(X, Y)
     with pytest.raises(ValueError, match="classes of a Softmax share one kernel"):
         Model.sparse([KERNEL] * 3, likelihoods.Softmax(3), X)
-    with pytest.raises(ValueError, match="one latent function per row"):
-        MiniBatch().fit(SPARSE, (X, Y))
     with pytest.raises(ValueError, match="use 'elbo' for joint classes"):
         evidence.collapsed(SPARSE, data, first_sites(SPARSE.likelihood, data))
 

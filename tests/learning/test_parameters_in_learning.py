@@ -13,7 +13,6 @@ from sitewise.estimators.settings import method_of
 from sitewise.hyperpriors import LogNormal, Normal
 from sitewise.inference.start import first_sites
 from sitewise.kernels import Kernel
-from sitewise.learning.minibatch import MiniBatch
 from sitewise.learning.objective import Objective, profile
 from sitewise.learning.vem import VEM
 from sitewise.mcmc import sample
@@ -74,13 +73,10 @@ def test_tied_parameters_are_learned_as_one():
     assert tied.trace[0][LENGTHSCALES[1]] == pytest.approx(0.8)
 
 
-def test_the_other_learners_tie_too():
-    """Batches start from a search of their own; the sampler is tested with the estimators."""
+def test_the_other_learner_ties_too():
+    """The sampler is tested with the estimators."""
     tied = (LENGTHSCALES,)
     assert VEM(tied=tied).trainable(PAIR) == Trainable.of(PAIR, transform="softplus", tied=tied)
-    sparse = Model.sparse(PAIR.prior.kernel, PROBIT, X[:5])
-    fit = MiniBatch(size=24, sample=24, rounds=1, tied=tied).fit(sparse, (X, Y))
-    assert fit.parameters[LENGTHSCALES[0]] == fit.parameters[LENGTHSCALES[1]] != 0.8
 
 
 @module

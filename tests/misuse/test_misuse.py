@@ -17,7 +17,7 @@ from misusing.scenes import correct
 from sitewise import Data, GPRegressor
 
 # What these doors let pass is compiled for half a minute.
-SLOW = ("mcmc.sample", "mcmc.log_evidence", "VEM.fit", "MiniBatch.fit", "evidence_surface")
+SLOW = ("mcmc.sample", "mcmc.log_evidence", "VEM.fit", "evidence_surface")
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

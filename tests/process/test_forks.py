@@ -97,7 +97,7 @@ def test_a_process_that_was_forked_after_jax_started_is_told_so_at_every_door(tm
         """
         import jax.numpy as jnp
         from sitewise import VI, Data, Model, evidence, kernels, likelihoods
-        from sitewise.process import programs
+        from sitewise.arrays import programs
 
         assert jnp.ones((50, 50)).sum() == 2500  # somebody else's use of JAX
         refused("fork")

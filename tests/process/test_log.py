@@ -1,6 +1,5 @@
-"""A log loses nothing: torn lines, kills, full disks, several writers, archives."""
+"""A log loses nothing: torn lines, kills, full disks, several writers."""
 
-import gzip
 import json
 import os
 import signal
@@ -13,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from sitewise.errors import UserError
-from sitewise.process.log import Log, archive_of
+from sitewise.process.log import Log
 
 
 def refuse(path: Path, number: int) -> None:
     raise UserError(f"line {number} of {path.name} is damaged.")
 
 
-def open_log(path: Path, **options: Path) -> Log[int]:
-    return Log(path, lambda entry: entry["n"], refuse, **options)
+def open_log(path: Path) -> Log[int]:
+    return Log(path, lambda entry: entry["n"], refuse)
 
 
 def numbers(path: Path) -> list[int]:
@@ -168,52 +167,6 @@ def test_a_line_that_the_disk_has_no_room_for_is_taken_away_again(tmp_path: Path
     )
     assert start(program, tmp_path / "log").wait(timeout=60) == 0
     assert numbers(tmp_path / "log") == [1, 3]
-
-
-def test_archived_lines_come_first(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    log = open_log(path, archive=archive_of(path))
-    archive_of(path).write_bytes(gzip.compress(b'{"n": 1}\n{"n": 2}\n'))
-    assert log.read() == ([1, 2], True) and not path.exists()
-    log.append({"n": 4})
-    log.append({"n": 5})
-    assert log.read() == ([1, 2, 4, 5], True)
-    log.append({"n": 6})
-    assert log.read() == ([6], False)
-    assert open_log(path).read()[0] == [4, 5, 6]  # who does not name an archive reads none
-
-
-def test_a_damaged_archive_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "log"
-    whole = gzip.compress(b'{"n": 1}\n' * 1000)
-    for content in (whole[:-4], whole[:20] + b"\0\0\0\0" + whole[24:], b"no archive"):
-        archive_of(path).write_bytes(content)
-        with pytest.raises(UserError, match=r"log\.gz cannot be unpacked"):
-            open_log(path, archive=archive_of(path)).read()
-    archive_of(path).write_bytes(gzip.compress(b'{"n": 1}\n{"n": 2'))  # a whole archive of half a line
-    with pytest.raises(UserError, match="its last line is cut short"):
-        open_log(path, archive=archive_of(path)).read()
-    archive_of(path).write_bytes(gzip.compress(b'{"n": 1}\nnonsense\n'))
-    with pytest.raises(UserError, match=r"line 2 of log\.gz"):
-        open_log(path, archive=archive_of(path)).read()
-    monkeypatch.setattr("sitewise.process.log._LONGEST", 1 << 20)
-    archive_of(path).write_bytes(gzip.compress(bytes(1 << 24)))  # unpacks to a thousand times its size
-    with pytest.raises(UserError, match="has a line of more than 1 MB"):
-        open_log(path, archive=archive_of(path)).read()
-
-
-def test_a_claim_excludes_other_processes_until_its_holder_dies(tmp_path: Path) -> None:
-    log = open_log(tmp_path / "log")
-    program = "import time\nassert log.claim(('a', 1))\nprint('claimed', flush=True)\ntime.sleep(60)\n"
-    with start(program, log.path) as process:
-        assert process.stdout.readline() == b"claimed\n"
-        assert not log.claim(("a", 1)) and log.claim(("a", 2))
-        process.kill()
-    assert log.claim(("a", 1))
-    log.release(("a", 1))
-    assert start("sys.exit(log.claim(('a', 1)) and not log.claim(('a', 2)))", log.path).wait() == 1
-    log.close()
-    assert start("sys.exit(log.claim(('a', 2)))", log.path).wait() == 1
 
 
 def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:

@@ -116,8 +116,8 @@ def test_at_most_ten_drawings_a_second(terminal: Terminal) -> None:
 
 
 def test_the_elapsed_time_goes_on_while_a_piece_takes_long(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_TICK", 0.01)
-    monkeypatch.setattr(progress, "_REDRAWN", 0.0)
+    monkeypatch.setattr(progress, "_TICK_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "_REDRAW_SECONDS", 0.0)
     deadline = time.monotonic() + 10
     with bar("fitting", 2):
         while len(terminal.drawings()) < 5:

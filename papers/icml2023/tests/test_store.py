@@ -1,7 +1,9 @@
-"""Stores: rows by task, archives, and lines that are no rows."""
+"""Stores: rows by task, archives, claims, and lines that are no rows."""
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,22 @@ def test_a_line_that_is_no_row_is_named(tmp_path: Path, line: str) -> None:
 def test_a_store_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not exist"):
         store.read(tmp_path / "r.jsonl")
+
+
+def run(program: str, path: Path) -> subprocess.Popen:
+    head = "import sys\nfrom sitewise_icml2023.store import Store\nbox = Store(sys.argv[1])\n"
+    return subprocess.Popen([sys.executable, "-c", head + program, str(path)], stdout=subprocess.PIPE)
+
+
+def test_a_claim_excludes_other_processes_until_its_holder_dies(tmp_path: Path) -> None:
+    box = Store(tmp_path / "r.jsonl")
+    program = "import time\nassert box.claim(('a', 1))\nprint('claimed', flush=True)\ntime.sleep(60)\n"
+    with run(program, box.path) as process:
+        assert process.stdout.readline() == b"claimed\n"
+        assert not box.claim(("a", 1)) and box.claim(("a", 2))
+        process.kill()
+    assert box.claim(("a", 1))
+    box.release(("a", 1))
+    assert run("sys.exit(box.claim(('a', 1)) and not box.claim(('a', 2)))", box.path).wait() == 1
+    box.close()
+    assert run("sys.exit(box.claim(('a', 2)))", box.path).wait() == 1

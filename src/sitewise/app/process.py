@@ -28,17 +28,22 @@ R = TypeVar("R")
 
 
 def own_process(cache: bool = True) -> None:
-    """Make settings that a library must not make: double precision and a persistent compilation cache."""
+    """Make settings that a library must not make: double precision and, on an accelerator, JAX's compilation cache.
+
+    On a CPU the library stores its compiled programs itself (`arrays.programs`).
+    """
     import jax
 
+    from sitewise.process.device import on_accelerator
+
     jax.config.update("jax_enable_x64", True)
-    if not cache:
+    if not (cache and on_accelerator()):
         return
     directory = user_cache("jax")
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        note(f"compiled programs are not kept, {directory} cannot be written ({problem.strerror}).")
+        note(f"compiled programs are not kept: {directory} cannot be written ({problem.strerror}).")
         return
     jax.config.update("jax_compilation_cache_dir", str(directory))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
@@ -55,7 +60,7 @@ def _fail(sentence: str, code: int = 1) -> typer.Exit:
 
 
 def ends_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
-    """The command with every error as one sentence; SITEWISE_TRACEBACK=1 shows where an error happened instead."""
+    """Wrap a command so that every error is one sentence; SITEWISE_TRACEBACK=1 shows the traceback instead."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -96,7 +101,7 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 def fact(warning: warnings.WarningMessage) -> str:
-    """What a warning says, without advice that names settings of Python."""
+    """Return the text of a warning, without advice that names settings of Python."""
     return str(getattr(warning.message, "fact", warning.message))
 
 

@@ -1,9 +1,9 @@
 """Files of compiled programs in the user's cache folder.
 
 Each file is written under another name and renamed, so that many processes may write at once.  It begins with a digest
-of its name and contents, so that a damaged or renamed one is not used.  Loading a program runs what the file says:
-files and folders that another user could have written are not read.  Nothing here raises where the folder or a file
-is missing, damaged or not writable: the caller compiles.  SITEWISE_PROGRAM_CACHE=off turns it off.
+of its name and contents: a damaged or renamed file is not used.  Loading a program runs code from the file, therefore
+files and folders that another user could have written are not read.  Nothing here raises if the folder or a file is
+missing, damaged or not writable: the caller compiles.  SITEWISE_PROGRAM_CACHE=off turns the store off.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pathlib import Path
 from sitewise.process.files import user_cache
 
 OFF = "SITEWISE_PROGRAM_CACHE"
-_LIMIT = 256 * 2**20  # bytes of all files
-_MOST = 4096  # files
-_KEPT = 0.75  # of the limits, when the files that were not used for the longest time are removed
-_NEW = ".new-"  # how the name of a file begins while it is written
-_ABANDONED = 3600.0  # seconds after which such a file is what a killed process has left
-_DIGEST = hashlib.sha256().digest_size
+_MAX_BYTES = 256 * 2**20  # of all files
+_MAX_FILES = 4096
+_SHARE_AFTER_REMOVAL = 0.75  # of these limits, once the least recently used files have been removed
+_TEMPORARY_PREFIX = ".new-"  # of the name of a file while it is written
+_ABANDONED_AFTER = 3600.0  # seconds; an older temporary file was left by a killed process
+_DIGEST_BYTES = hashlib.sha256().digest_size
 # A link is not followed, and a pipe in the place of a file is not waited for; Windows has neither.
-_READ = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+_OPEN_FLAGS = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
 
 def enabled() -> bool:
@@ -34,7 +34,7 @@ def enabled() -> bool:
 
 
 def folder() -> Path | None:
-    """Where the files are; None if nothing may be stored, or nowhere."""
+    """Return the folder of the files; None if nothing may be stored."""
     if not enabled():
         return None
     path = user_cache("programs")
@@ -50,12 +50,12 @@ def folder() -> Path | None:
 
 
 def _trusted(found: os.stat_result) -> bool:
-    """Whether only this user, or the administrator, can have written a file or folder."""
+    """Return whether only this user or the administrator can have written a file or folder."""
     return os.name != "posix" or (found.st_uid in (os.getuid(), 0) and not found.st_mode & 0o022)
 
 
 def read(name: str) -> bytes | None:
-    """The contents stored under this name, or None."""
+    """Return the contents stored under this name, or None."""
     place = folder()
     if place is None:
         return None
@@ -63,9 +63,9 @@ def read(name: str) -> bytes | None:
     text = _content(path)
     if text is None:
         return None
-    body = text[_DIGEST:]
-    whole = _digest(name, body) == text[:_DIGEST]
-    with contextlib.suppress(OSError):  # a folder that cannot be written is as good for reading
+    body = text[_DIGEST_BYTES:]
+    whole = _digest(name, body) == text[:_DIGEST_BYTES]
+    with contextlib.suppress(OSError):  # a folder that cannot be written can still be read
         if whole:
             os.utime(path)  # for `_shrink`
         else:
@@ -79,7 +79,7 @@ def write(name: str, body: bytes) -> None:
     if place is None:
         return
     with contextlib.suppress(OSError):
-        handle, temporary = tempfile.mkstemp(dir=place, prefix=_NEW)
+        handle, temporary = tempfile.mkstemp(dir=place, prefix=_TEMPORARY_PREFIX)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(_digest(name, body) + body)
@@ -97,12 +97,12 @@ def _digest(name: str, body: bytes) -> bytes:
 
 def _content(path: Path) -> bytes | None:
     try:
-        handle = os.open(path, _READ)
+        handle = os.open(path, _OPEN_FLAGS)
     except OSError:
         return None
     try:
         found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or not _trusted(found) or found.st_size > _LIMIT:
+        if not stat.S_ISREG(found.st_mode) or not _trusted(found) or found.st_size > _MAX_BYTES:
             return None
         with os.fdopen(handle, "rb", closefd=False) as file:
             return file.read()
@@ -113,25 +113,25 @@ def _content(path: Path) -> bytes | None:
 
 
 def _shrink(place: Path) -> None:
-    """Remove what was not used for the longest time, where all files together exceed a limit, and what kills left."""
+    """Remove the least recently used files if all files exceed a limit, and files that killed processes have left."""
     now = time.time()
     files = []
     for entry in os.scandir(place):
         with contextlib.suppress(OSError):
             found = entry.stat(follow_symlinks=False)
-            # A time in the future is of a clock that was wrong: no reason to keep a file for ever.
+            # A time in the future comes from a wrong clock and is no reason to keep a file for ever.
             age = abs(now - found.st_mtime)
-            if entry.name.startswith(_NEW) and age > _ABANDONED:
+            if entry.name.startswith(_TEMPORARY_PREFIX) and age > _ABANDONED_AFTER:
                 os.unlink(entry.path)
             elif stat.S_ISREG(found.st_mode):
                 files.append((age, found.st_size, entry.path))
     total, count = sum(size for _, size, _ in files), len(files)
-    if total <= _LIMIT and count <= _MOST:
+    if total <= _MAX_BYTES and count <= _MAX_FILES:
         return
     for _, size, path in sorted(files, reverse=True):
         with contextlib.suppress(OSError):
             with contextlib.suppress(FileNotFoundError):  # another process removes too
                 os.unlink(path)
             total, count = total - size, count - 1
-        if total <= _KEPT * _LIMIT and count <= _KEPT * _MOST:
+        if total <= _SHARE_AFTER_REMOVAL * _MAX_BYTES and count <= _SHARE_AFTER_REMOVAL * _MAX_FILES:
             return

@@ -1,62 +1,56 @@
-"""Compiled programs: found in memory, in the user's cache folder, or compiled and stored there.
+"""Compiled programs: taken from memory, from the user's cache folder, or compiled and stored there.
 
-A stored program is found in one of two ways.  If everything that its function is made of belongs to this library, its
-name is a digest of the library's code and of the function with its settings and shapes: nothing has to be traced.
-Anything else (a user's own likelihood, and what `jit` decorates) is traced first, and the name is a digest of the
-traced program, so that a change of the user's code is never missed.
+A stored program is found in one of two ways.  If its function consists of this library's code alone, its name is a
+digest of the library's files and of the function with its settings and shapes (`program_names`): nothing is traced.
+Any other function (a user's own likelihood, and every function decorated by `jit`) is traced first, and its name is a
+digest of the traced program, so that a change of the user's code is never missed.
+
+Only programs for the CPU are stored.  JAX's own persistent cache also skips compilation, but it is an option of the
+whole process, which a library must not set; the commands set it on an accelerator (`app.process`).
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import io
-import os
 import pickle
-import platform
-import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jaxlib
 import numpy as np
-import scipy
-from jax.experimental import serialize_executable
 from jax.extend.backend import register_backend_cache
 
-from sitewise.arrays import own_code, program_store
+from sitewise.arrays import program_store
+from sitewise.arrays.program_names import DEVICE, TRACING, Shapes, configured, default_device, digest, name_of_parts
 from sitewise.process import forks
 from sitewise.process.progress import told_after
 
-Shapes = tuple[tuple[int, ...], ...]
+try:  # the only way to store an executable: programs of jax.export are compiled again
+    from jax.experimental import serialize_executable
+except ImportError:  # a JAX without it: every process compiles
+    serialize_executable = None  # type: ignore[assignment]
+
 Flat = Callable[..., Sequence[jax.Array]]
 
-_MOST = 1024  # programs in memory
-_LONG = 2.0  # seconds of compiling after which a person is told
-_FORMAT = 1  # of a stored program
-_STORED = "cpu"  # whose programs are stored
-_DEVICE = "jax_default_device"
-# Settings of JAX that decide what a traced function becomes, and those under which JAX has to run it in its own way.
-_TRACING = (
-    "jax_enable_x64", "jax_default_matmul_precision", "jax_default_prng_impl",
-    "jax_threefry_partitionable", "jax_numpy_dtype_promotion", "jax_numpy_rank_promotion", "jax_softmax_custom_jvp",
-)  # fmt: skip
+MAX_PROGRAMS = 1024  # in memory
+LONG_COMPILATION = 2.0  # seconds after which the user is told that a program is being compiled
+STORED_PLATFORM = "cpu"  # programs of this platform are stored
+# Options under which JAX has to run a function in its own way.
 _DEBUGGING = ("jax_disable_jit", "jax_debug_nans", "jax_debug_infs")
 _CPU = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU part", "Features")  # in /proc/cpuinfo
 
 
 class Program(NamedTuple):
-    """A compiled function of arrays, and what its results look like."""
+    """A compiled function of arrays, and a note on the structure of its results."""
 
     call: Callable[..., Sequence[jax.Array]]
     note: Any
 
 
 class Pending(NamedTuple):
-    """What can be compiled: a function of arrays, their shapes, and a note about its results that tracing makes."""
+    """A function of arrays to be compiled, their shapes, and a note on its results that tracing makes."""
 
     function: Flat
     shapes: Shapes
@@ -64,7 +58,7 @@ class Pending(NamedTuple):
 
 
 class _Slot:
-    """Where one program is, or will be."""
+    """The place of one program, which may not be compiled yet."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -72,10 +66,10 @@ class _Slot:
 
 
 class _Memory:
-    """The programs of this process.  Those that were not asked for for the longest time are dropped.
+    """The programs of this process; the least recently used programs are dropped.
 
-    Several threads that ask for one program wait for the one that makes it; if that one fails, the next one tries.
-    `jax.clear_caches` empties it.
+    Several threads that need one program wait for the thread that makes it; if that thread fails, the next one tries.
+    `jax.clear_caches` empties the memory.
     """
 
     def __init__(self) -> None:
@@ -90,7 +84,7 @@ class _Memory:
             slot = self._slots.get(key)
             if slot is None:
                 slot = self._slots[key] = _Slot()
-                if len(self._slots) > _MOST:
+                if len(self._slots) > MAX_PROGRAMS:
                     self._slots.popitem(last=False)
             else:
                 self._slots.move_to_end(key)
@@ -117,15 +111,15 @@ forks.in_forked_child(_memory.renew)
 
 
 def get(key: Hashable, pending: Callable[[], Pending], parts: Callable[[], Any]) -> Program:
-    """The program of this key; `parts` gives the objects that it is made of besides the shapes."""
+    """Return the program of this key; `parts` returns the objects that it consists of besides the shapes."""
     forks.require_jax()
     return _memory.get(key, lambda: _make(pending(), parts()))
 
 
 def jit(function: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -> Callable[..., Any]:
-    """As `jax.jit`, for functions of this library: what an earlier process has compiled is not compiled again.
+    """Compile as `jax.jit` does; a program that an earlier process has compiled is not compiled again.
 
-    Under a trace, and for arguments that somebody has placed on a device, it is `jax.jit`.
+    Under a trace, and for arguments that were placed on a device, this is `jax.jit` itself.
     """
     fixed = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     plain = jax.jit(function, static_argnums=fixed)
@@ -137,9 +131,9 @@ def jit(function: Callable[..., Any], static_argnums: int | Sequence[int] = ()) 
         moving = [arg for i, arg in enumerate(args) if i not in fixed]
         leaves, tree = jax.tree.flatten((moving, kwargs))
         kinds = [_kind(leaf) for leaf in leaves]
-        if None in kinds or len(settings) < len(fixed) or any(_configured(_DEBUGGING)):
+        if None in kinds or len(settings) < len(fixed) or any(configured(_DEBUGGING)):
             return plain(*args, **kwargs)
-        where = _configured((*_TRACING, _DEVICE))
+        where = configured((*TRACING, DEVICE))
         key = call, tuple([(type(setting), setting) for setting in settings]), tree, tuple(kinds), where
         try:
             hash(key)
@@ -151,12 +145,8 @@ def jit(function: Callable[..., Any], static_argnums: int | Sequence[int] = ()) 
     return call
 
 
-def _configured(names: Iterable[str]) -> tuple[Any, ...]:
-    return tuple([getattr(jax.config, name, None) for name in names])
-
-
 def _kind(leaf: Any) -> type | tuple[Any, ...] | None:
-    """What a program depends on in an argument; None if it is not an array, or not for the default device."""
+    """Return the shape and type of an argument; None if it is not an array, or not for the default device."""
     if isinstance(leaf, np.ndarray | np.generic):
         return (leaf.shape, leaf.dtype) if leaf.dtype.kind in "biufc" else None
     if type(leaf) in (bool, int, float, complex):
@@ -189,7 +179,7 @@ def _make(pending: Pending, parts: Any) -> Program:
             return jax.jit(pending.function).lower(*arrays)
 
     with jax.enable_x64(True):
-        name = _name_of_parts(parts, pending.shapes)
+        name = name_of_parts(parts, pending.shapes)
     stored = None if name is None else _load(name, len(pending.shapes))
     if stored is None:
         return _stored_or_compiled(lower(), pending.note, name)
@@ -197,7 +187,7 @@ def _make(pending: Pending, parts: Any) -> Program:
 
 
 def _stored_or_compiled(lowered: Any, note: Callable[[], Any], name: str | None = None) -> Program:
-    """Compile, and store under the name; without a name, first look for a program of the same text."""
+    """Compile and store under the name; without a name, first look for a program of the same text."""
     text, stored = lowered.as_text(), None
     if name is None:
         name = digest("traced", text, repr(lowered.in_avals))  # the text leaves out arguments that are not used
@@ -208,7 +198,7 @@ def _stored_or_compiled(lowered: Any, note: Callable[[], Any], name: str | None 
 
 
 class _Call:
-    """A compiled program; if it was stored, and its first run fails, it is compiled again."""
+    """A compiled program; if it was loaded and its first run fails, it is compiled again."""
 
     def __init__(self, compiled: Callable[..., Any], again: Callable[[], Any] | None = None) -> None:
         self._compiled, self._again = compiled, again
@@ -229,11 +219,16 @@ class _Call:
 def _compile(lowered: Any, text: str, name: str, note: Any) -> Any:
     """Compile and store, if possible."""
     # The text does not say which function of this process is called back.
-    kept = "callback" not in text and _device().platform == _STORED and program_store.folder() is not None
+    kept = (
+        serialize_executable is not None
+        and "callback" not in text
+        and default_device().platform == STORED_PLATFORM
+        and program_store.folder() is not None
+    )
     fate = "is kept for the next time" if kept else "cannot be kept for the next time"
     _listen()
     _found.in_jax_cache = False
-    with told_after(_LONG, f"compiling … (once; the result {fate})"):
+    with told_after(LONG_COMPILATION, f"compiling … (once; the result {fate})"):
         compiled = lowered.compile()
     if kept and not _found.in_jax_cache:
         _save(name, compiled, note, "lapack" in text)
@@ -241,8 +236,8 @@ def _compile(lowered: Any, text: str, name: str, note: Any) -> Any:
 
 
 class _Found(threading.local):
-    """Whether the last program of this thread came from JAX's own cache: such a one is not whole when it is stored
-    again (jaxlib 0.10.2)."""
+    """Whether the last program of this thread came from JAX's own cache: such a program is incomplete when it is
+    stored again (jaxlib 0.10.2)."""
 
     in_jax_cache = False
 
@@ -260,8 +255,8 @@ def _listen() -> None:
 
 
 def _load(name: str, arguments: int) -> Program | None:
-    body = program_store.read(name) if _device().platform == _STORED else None
-    if body is None:
+    body = program_store.read(name) if default_device().platform == STORED_PLATFORM else None
+    if body is None or serialize_executable is None:
         return None
     try:
         payload, in_tree, out_tree, note, lapack = pickle.loads(body)
@@ -269,9 +264,9 @@ def _load(name: str, arguments: int) -> Program | None:
             return None
         if lapack:
             _start_lapack()
-        device = _device()
+        device = default_device()
         compiled = serialize_executable.deserialize_and_load(payload, in_tree, out_tree, device.client, [device])
-    except Exception:  # whatever is wrong with it, it is compiled again
+    except Exception:  # a program that cannot be loaded is compiled again
         return None
     return Program(compiled, note)
 
@@ -286,81 +281,6 @@ def _save(name: str, compiled: Any, note: Any, lapack: bool) -> None:
 
 @functools.cache
 def _start_lapack() -> None:
-    """JAX finds the functions of LAPACK when it lowers a program that uses them; before, calling them is a crash."""
+    """Load LAPACK: JAX does so when it lowers a program that uses them, and calling them earlier crashes."""
     one = jax.ShapeDtypeStruct((1, 1), np.float32)
     jax.jit(lambda a, b: jax.lax.linalg.triangular_solve(a, b, left_side=True)).lower(one, one)
-
-
-def _device() -> Any:
-    """Where JAX computes by default."""
-    (given,) = _configured((_DEVICE,))
-    return jax.local_devices(backend=given)[0] if given is None or isinstance(given, str) else given
-
-
-def digest(*parts: str | bytes) -> str:
-    """A name for what is compiled from these parts, here."""
-    total = hashlib.sha256(_machine(_device()))
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        total.update(len(data).to_bytes(8, "little") + data)
-    return total.hexdigest()
-
-
-@functools.cache
-def _machine(device: Any) -> bytes:
-    """What a compiled program depends on besides its text: versions, options of the compiler, the processor."""
-    text = (
-        _FORMAT,
-        [module.__version__ for module in (jax, jaxlib, np, scipy)],
-        sys.version,
-        os.environ.get("XLA_FLAGS"),
-        (device.platform, device.id, device.device_kind, device.client.platform_version),
-        (platform.system(), platform.machine(), _processor()),
-    )
-    return hashlib.sha256(repr(text).encode()).digest()
-
-
-def _processor() -> Any:
-    """The kind of processor and its instructions; where they are not known, the name of the machine."""
-    found = {}
-    try:
-        with open("/proc/cpuinfo") as lines:
-            for line in lines:
-                name, _, value = (part.strip() for part in line.partition(":"))
-                if not name:
-                    break  # the others are of the same kind
-                if name in _CPU:
-                    found[name] = value
-    except OSError:
-        pass
-    return found or platform.node()
-
-
-class _Parts(pickle.Pickler):
-    """Notes the modules of this library whose code is used; refuses code of others."""
-
-    def __init__(self, out: io.BytesIO) -> None:
-        super().__init__(out, protocol=4)
-        self.modules: set[str] = set()
-
-    def reducer_override(self, value: Any) -> Any:
-        for module in (type(value).__module__, getattr(value, "__module__", type(value).__module__)):
-            if not own_code.is_known(module):
-                raise own_code.ForeignCodeError(module)
-            if own_code.is_ours(module):
-                self.modules.add(module)
-        return NotImplemented
-
-
-def _name_of_parts(parts: Any, shapes: Shapes) -> str | None:
-    """A name for the program, if only this library's code and data decide what it computes; else None."""
-    files, out = own_code.files(), io.BytesIO()
-    if files is None:
-        return None
-    pickler = _Parts(out)
-    try:
-        pickler.dump(parts)
-        code = own_code.memory(pickler.modules)
-    except Exception:  # code of others, or what cannot be pickled: a function inside a function
-        return None
-    return digest("parts", files, code, out.getvalue(), repr(shapes), repr(_configured(_TRACING)))

@@ -30,8 +30,11 @@ from sitewise.arrays.engine import is_host
 Shapes = tuple[tuple[int, ...], ...]
 Function = Callable[[Any, Any, Any], tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]]
 _NOTHING = np.zeros(0)
-_LONGEST = 2**16  # rows of which there is one table
-_PIECES = (128, 512)  # rows of a program: a call costs as much as 20 rows of quadrature or 200 of a closed form
+_MAX_TABLE_ROWS = 2**16
+_PIECE_ROWS = (
+    128,
+    512,
+)  # per call of a program; a call costs as much as 20 rows of quadrature
 
 
 def apply(function: Function, settings: Hashable, shared: Any, rows: Any, piece: int = 0) -> tuple[Any, Any]:
@@ -41,17 +44,17 @@ def apply(function: Function, settings: Hashable, shared: Any, rows: Any, piece:
     if not is_host(*row_leaves, *shared_leaves):
         return function(settings, shared, rows)
     count = row_leaves[0].shape[-1]
-    if count > _LONGEST:
+    if count > _MAX_TABLE_ROWS:
         each_table = [
-            apply(function, settings, shared, jax.tree.map(lambda a: a[..., at : at + _LONGEST], rows), piece)  # noqa: B023
-            for at in range(0, count, _LONGEST)
+            apply(function, settings, shared, jax.tree.map(lambda a: a[..., at : at + _MAX_TABLE_ROWS], rows), piece)  # noqa: B023
+            for at in range(0, count, _MAX_TABLE_ROWS)
         ]
         found, totals = zip(*each_table, strict=True)
         return (
             tuple([np.concatenate(each, axis=-1) for each in zip(*found, strict=True)]),
             tuple([sum(each) for each in zip(*totals, strict=True)]),
         )
-    piece = piece or _PIECES[count > 2 * _PIECES[0]]
+    piece = piece or _PIECE_ROWS[count > 2 * _PIECE_ROWS[0]]
     heads = tuple([leaf.shape[:-1] for leaf in row_leaves])
     shapes = tuple([np.shape(leaf) for leaf in shared_leaves])
     key = (function, type(settings), settings, shared_tree, shapes, row_tree, heads, piece)

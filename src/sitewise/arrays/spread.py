@@ -1,9 +1,9 @@
 """Rows that are spread over devices, of one process or of several (`jax.distributed`).
 
 An array whose rows lie on several devices stays there: the traced engine computes on it, and the compiler makes a sum
-over devices of every sum over rows.  In several processes each of them runs the same Python program.  What they decide
-from must be equal to the last digit, or they would wait for each other for ever: `agreed` gives all of them the numbers
-of the first one.
+over devices of every sum over rows.  Several processes run the same Python program.  The numbers on which their
+decisions depend must be equal to the last digit, or the processes would wait for each other for ever: `agreed` gives
+all processes the numbers of the first process.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _LOST = re.compile("gloo|nccl|heartbeat|connection|unavailable|coordination|dead
 
 
 def require_order() -> None:
-    """Raise UserError where processes might exchange their sums in different orders.
+    """Raise UserError if processes might exchange their sums in different orders.
 
-    With several threads, XLA for processors starts sums that do not depend on each other in any order, and another
+    With several threads, XLA for CPUs starts sums that do not depend on each other in any order, and another
     process may have another order (jaxlib 0.10.2: the transport ends the process, as sizes do not match).
     """
     if jax.process_count() > 1 and jax.default_backend() == "cpu" and os.environ.get("PJRT_NPROC") != "1":
         raise UserError(
-            "Several processes on processors need one thread each, or they may exchange sums in different orders: set "
-            "the environment variable PJRT_NPROC=1 before Python starts, and start one process for every core."
+            "Several processes on CPUs need one thread each, or they may exchange sums in different orders: set "
+            "the environment variable PJRT_NPROC=1 before Python starts, and start one process per core."
         )
 
 
 def is_spread(*trees: Any) -> bool:
-    """Whether an array of these lies on several devices."""
+    """Return whether any array of these trees lies on several devices."""
     leaves = jax.tree.leaves(trees)
     return any(isinstance(a, jax.Array) and not isinstance(a, jax.core.Tracer) and _devices(a) > 1 for a in leaves)
 
@@ -49,7 +49,7 @@ def _devices(array: jax.Array) -> int:
 
 
 def whole(tree: T) -> T:
-    """The tree with NumPy arrays of all rows, in every process.  All processes have to call this."""
+    """Return the tree with NumPy arrays of all rows, in every process.  All processes have to call this."""
 
     def gathered(leaf: Any) -> Any:
         if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable or leaf.is_fully_replicated):
@@ -60,12 +60,12 @@ def whole(tree: T) -> T:
 
 
 def agreed(tree: T) -> T:
-    """The tree as the first process has it, with NumPy arrays.  All processes have to call this."""
+    """Return the tree of the first process, with NumPy arrays.  All processes have to call this."""
     return whole(tree) if jax.process_count() == 1 else multihost_utils.broadcast_one_to_all(whole(tree))
 
 
 def placed(array: np.ndarray, like: Any) -> Any:
-    """An array with the rows on its last axis, spread as those of the vector `like`; itself if that is not spread."""
+    """Spread an array, with rows on its last axis, as the vector `like`; itself if `like` is not spread."""
     if not is_spread(like):
         return array
     spec = PartitionSpec(*[None] * (array.ndim - 1), *like.sharding.spec)
@@ -73,18 +73,18 @@ def placed(array: np.ndarray, like: Any) -> Any:
 
 
 def of_all_processes(numbers: list[int]) -> np.ndarray:
-    """A few whole numbers of each process, one row for each.  All processes have to call this."""
+    """Gather a few whole numbers, one row per process.  All processes have to call this."""
     return np.reshape(multihost_utils.process_allgather(np.array(numbers)), (jax.process_count(), len(numbers)))
 
 
 def writes() -> bool:
-    """Whether this process writes the files that all of them share."""
+    """Return whether this process writes the files that all processes share."""
     return jax.process_index() == 0
 
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """What all processes compute together: UserError where one of them is gone."""
+    """Raise UserError if another process is lost during a common computation."""
     try:
         yield
     except (ValueError, RuntimeError) as problem:

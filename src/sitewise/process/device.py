@@ -9,7 +9,7 @@ import jax
 
 
 def on_accelerator() -> bool:
-    """Whether JAX runs on something other than the processor."""
+    """Return whether JAX computes on a device other than the CPU."""
     chosen = getattr(jax.config, "jax_default_device", None)
     if chosen is None:
         return jax.default_backend() != "cpu"
@@ -18,6 +18,6 @@ def on_accelerator() -> bool:
 
 @contextlib.contextmanager
 def on_processor() -> Iterator[None]:
-    """Use the processor until the end of the `with` block, also where there is an accelerator."""
+    """Compute on the CPU until the end of the `with` block, also if there is an accelerator."""
     with jax.default_device(jax.devices("cpu")[0]):
         yield

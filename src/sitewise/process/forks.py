@@ -1,8 +1,8 @@
-"""What a forked process may do.
+"""Forked processes: refuse to compute where JAX has lost its threads.
 
 The threads of JAX do not exist in a process that was forked after JAX had started: a computation there waits for them
-for ever, and a compilation ends the process, also with a new backend (jaxlib 0.10.2).  Such a process is told so at
-once.  A process that was forked before has no such problem.
+for ever, and a compilation ends the process, also with a new backend (jaxlib 0.10.2).  In such a process an error is
+raised at once.  A process that was forked before JAX started can compute.
 """
 
 from __future__ import annotations
@@ -11,17 +11,30 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from jax._src import xla_bridge
+import jax
 
 from sitewise.errors import UserError
 
+# An option of JAX's CPU backend.  Its value matters only in the moment in which the backend starts.
+_BACKEND_OPTION = "jax_cpu_get_local_topology_timeout_minutes"
+
 
 def _jax_has_started() -> bool:
-    return xla_bridge.backends_are_initialized()
+    """Return whether JAX has started its backends.
+
+    No public function of JAX says so, but JAX refuses to change an option of a backend that has started.
+    """
+    before = getattr(jax.config, _BACKEND_OPTION)
+    try:
+        jax.config.update(_BACKEND_OPTION, before + 1)
+        jax.config.update(_BACKEND_OPTION, before)
+    except RuntimeError:
+        return True
+    return False
 
 
 def _threads() -> list[str] | None:
-    """The names of this process's threads; None where they are not known."""
+    """Return the names of the threads of this process; None where they are unknown."""
     try:
         return [Path(f"/proc/self/task/{thread}/comm").read_text() for thread in os.listdir("/proc/self/task")]
     except OSError:
@@ -29,9 +42,9 @@ def _threads() -> list[str] | None:
 
 
 def _was_forked_before() -> bool:
-    """Whether a JAX that has started has none of its threads: the process was forked before it imported this module."""
+    """Return whether JAX has started and has no threads: the process was forked before it imported this module."""
     names = _threads() if _jax_has_started() else None
-    # JAX has about ten threads more than processors, of which one for each processor is called tf_XLAEigen.
+    # JAX has about ten threads more than there are CPU cores; one thread per core is called tf_XLAEigen.
     return names is not None and len(names) < 5 and not any("XLA" in name for name in names)
 
 
@@ -40,7 +53,7 @@ _lost = _was_forked_before()  # whether this process is without the threads of i
 
 
 def require_jax() -> None:
-    """Raise UserError in a process in which JAX cannot compute."""
+    """Raise UserError if JAX cannot compute in this process."""
     if _lost:
         raise UserError(
             "JAX cannot compute in this process, which was forked after JAX had started and has none of its threads: "
@@ -50,14 +63,14 @@ def require_jax() -> None:
 
 
 def in_forked_child(renew: Callable[[], None]) -> None:
-    """Call `renew` in every process that is forked from this one: a lock may be held there by a thread that is gone."""
+    """Call `renew` in every process forked from this one, where a lost thread may still hold a lock."""
     if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
         os.register_at_fork(after_in_child=renew)
 
 
 def _before_fork() -> None:
     global _started
-    _started = _jax_has_started()  # here: in the child, JAX's own lock may be held by a thread that is gone
+    _started = _jax_has_started()  # not in the child, where a lost thread may hold JAX's own lock
 
 
 def _after_fork() -> None:

@@ -59,11 +59,11 @@ class Journal:
 
     @classmethod
     def beside(cls, out: Path, key: str) -> Journal:
-        """The journal of a command, next to the result that it is to write."""
+        """Return the journal of a command, next to its result file."""
         return cls(out.with_name(out.name + ".unfinished"), key)
 
     def add(self, name: str, value: Any) -> Any:
-        """Keep a piece; gives it back as a later run will read it."""
+        """Store a piece; return it as a later run will read it."""
         encoded = encode(value)
         try:
             self._log.append(
@@ -71,7 +71,7 @@ class Journal:
             )
         except UserError:
             if self.path.exists() and self.path.stat().st_size == 0:
-                self._log.remove()  # a journal without a piece says nothing
+                self._log.remove()  # an empty journal is useless
             raise
         finally:
             self._log.close()
@@ -79,7 +79,7 @@ class Journal:
         return self.pieces[name]
 
     def interrupted(self, total: int) -> KeyboardInterrupt:
-        """What to raise when the user stops the job: its words say what is kept."""
+        """Return the exception to raise when the user stops the job; its message says what is kept."""
         if not self.pieces:
             return KeyboardInterrupt("interrupted; nothing was finished, and nothing was written.")
         return KeyboardInterrupt(
@@ -88,17 +88,17 @@ class Journal:
         )
 
     def done(self) -> None:
-        """The job's result is in its place: remove the journal, also of other jobs that were to write to that place."""
+        """Remove the journal after the result was written, also for other jobs that share the file."""
         self._log.remove()
 
     @staticmethod
     def remove(path: Path) -> None:
-        """Remove the journal of all jobs that share this file."""
+        """Remove the journal file with the pieces of all its jobs."""
         path.unlink(missing_ok=True)
         path.with_name(path.name + ".lock").unlink(missing_ok=True)
 
     def _piece(self, entry: Any) -> tuple[str, Any] | None:
-        """A line's name and value; None if it belongs to another job."""
+        """Return the name and value of a line; None if the line belongs to another job."""
         if entry["key"] != self.key:
             return None
         name, value = str(entry["name"]), entry["value"]

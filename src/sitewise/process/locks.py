@@ -1,7 +1,7 @@
-"""Locks between processes: single bytes of one file, given back by the system when their holder dies.
+"""Locks between processes: single bytes of one file, released by the system when their holder dies.
 
-These are POSIX locks, which belong to the process: one object per process and file, because closing any handle of the
-file gives back every lock of the process on it.
+These are POSIX locks, which belong to the process.  A process needs one object per file: closing any handle of the file
+releases every lock of the process on it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TAKEN = (errno.EACCES, errno.EAGAIN)
 
 
 class ByteLocks:
-    """The file is made at the first lock."""
+    """Locks on single bytes of one file, which is created at the first lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -32,7 +32,7 @@ class ByteLocks:
 
     @contextlib.contextmanager
     def held(self, place: int) -> Iterator[None]:
-        """Wait for the lock, and hold it for a `with` block.  Where there are no locks, go on without one."""
+        """Wait for the lock and hold it for a `with` block; without a lock where the system has none."""
         while not self._wait(place):
             self.close()
         try:
@@ -59,13 +59,13 @@ class ByteLocks:
                 fcntl.lockf(self._handle, fcntl.LOCK_UN, 1, place)
 
     def close(self) -> None:
-        """Give back all locks."""
+        """Release all locks."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
 
     def remove(self) -> None:
-        """Give back all locks and delete the file."""
+        """Release all locks and delete the file."""
         self.close()
         self.path.unlink(missing_ok=True)
 

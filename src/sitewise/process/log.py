@@ -1,23 +1,18 @@
 """An append-only file of JSON lines that survives kills, full disks and several writers.
 
-A line is written by one call, under a lock, and taken away again if the disk has no room for all of it.  A line that
-a killed writer left unfinished is ignored by readers and cut off by the next writer.  Work is claimed by locking one
-byte of FILE.lock, at a place computed from the claim's key: the system gives the claim back when its holder dies,
-however it dies.  Where there are no such locks (Windows, some network disks) claims are refused, so that only one
-process works on a file, and lines are appended without a lock.
+A line is written by one call, under a lock of FILE.lock, and removed again if the disk has no room for all of it.
+Readers ignore a line that a killed writer left unfinished, and the next writer cuts it off.  Where the system has no
+such locks (Windows, some network disks), lines are appended without a lock.
 """
 
 from __future__ import annotations
 
 import errno
-import gzip
-import hashlib
 import io
 import json
 import os
 import threading
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -26,15 +21,9 @@ from sitewise.process.locks import ByteLocks
 
 T = TypeVar("T")
 
-_APPEND = 0  # the byte that appends lock; claims lie behind it
-_LONGEST = 1 << 28  # bytes of a line in an archive; a longer one is not unpacked
+APPEND_BYTE = 0  # of FILE.lock, which a writer locks
 _DAMAGE = (ValueError, KeyError, TypeError, RecursionError, OverflowError)  # what parsing a damaged line may raise
 _one_thread = threading.Lock()  # the locks exclude other processes, not the threads of this one
-
-
-def archive_of(path: Path) -> Path:
-    """Where the older lines of a log lie, compressed."""
-    return path.with_name(path.name + ".gz")
 
 
 class _Position(NamedTuple):
@@ -48,28 +37,21 @@ class _Position(NamedTuple):
 class Log(Generic[T]):
     """The lines of `path`, each made into an entry by `parse`.  Reading leaves no trace on the disk.
 
-    `damaged` is called with the file and the number of a whole line that `parse` cannot take, and decides: it may raise
-    to refuse the file, or return to leave the line out.  `archive` is a compressed file whose lines come before those
-    of `path`; either file may be absent.  A process that claims work needs one object for all of it.
+    `damaged` is called with the file and the number of a whole line that `parse` refuses.  It may raise to refuse the
+    file, or return to leave the line out.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        parse: Callable[[Any], T],
-        damaged: Callable[[Path, int], None],
-        archive: Path | None = None,
-    ) -> None:
+    def __init__(self, path: Path, parse: Callable[[Any], T], damaged: Callable[[Path, int], None]) -> None:
         self.path = Path(path)
         self.torn = b""  # the unfinished line at the end, as of the last reading
-        self._parse, self._damaged, self._archive = parse, damaged, archive
+        self._parse, self._damaged = parse, damaged
         self._locks = ByteLocks(self.path.with_name(self.path.name + ".lock"))
         self._at = _Position(inode=-1)
 
     def read(self) -> tuple[list[T], bool]:
-        """The entries added since the last call, and whether they replace all earlier ones.
+        """Return the entries added since the last call, and whether they replace all earlier entries.
 
-        They do at the first reading, and when the file has been replaced or has become shorter.
+        They replace the earlier entries at the first reading, and when the file was replaced or became shorter.
         """
         try:
             with open(self.path, "rb") as file:
@@ -84,10 +66,7 @@ class Log(Generic[T]):
             raise UserError(f"{self.path} cannot be read ({problem.strerror}); choose another place.") from None
         whole = new[: new.rfind(b"\n") + 1]
         lines = whole.split(b"\n")[:-1]
-        entries = []
-        if afresh and self._archive is not None:
-            entries += self._entries(self._archive, _unpacked(self._archive), 0)
-        entries += self._entries(self.path, lines, start.lines)
+        entries = self._entries(self.path, lines, start.lines)
         self.torn = new[len(whole) :]
         self._at = _Position(start.inode, start.offset + len(whole), start.lines + len(lines))
         return entries, afresh
@@ -104,7 +83,7 @@ class Log(Generic[T]):
     def append(self, entry: Any) -> None:
         """Add one line, whole or not at all."""
         line = json.dumps(entry).encode() + b"\n"
-        with _one_thread, self._locks.held(_APPEND):
+        with _one_thread, self._locks.held(APPEND_BYTE):
             try:
                 handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
             except OSError as problem:
@@ -124,27 +103,14 @@ class Log(Generic[T]):
                         "what is finished is kept."
                     ) from None
 
-    def claim(self, key: object) -> bool:
-        """Take the work named `key` for this process; False if another process has it."""
-        return self._locks.take(_place(key))
-
-    def release(self, key: object) -> None:
-        """Give a claim back."""
-        self._locks.release(_place(key))
-
     def close(self) -> None:
-        """Give back all claims."""
+        """Close the lock file."""
         self._locks.close()
 
     def remove(self) -> None:
         """Delete the file and its lock."""
         self.path.unlink(missing_ok=True)
         self._locks.remove()
-
-
-def _place(key: object) -> int:
-    """A byte for the claim: 2⁵⁶ places, so that two of a million claims share one once in 10⁵ logs."""
-    return 1 + int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:7], "big")
 
 
 def _end_of_whole_lines(file: io.RawIOBase) -> int:
@@ -157,20 +123,3 @@ def _end_of_whole_lines(file: io.RawIOBase) -> int:
             return start + found + 1
         end = start
     return 0
-
-
-def _unpacked(archive: Path) -> Iterator[bytes]:
-    """The whole lines of a compressed file, one at a time."""
-    try:
-        with gzip.open(archive, "rb") as file:
-            while line := file.readline(_LONGEST):
-                if not line.endswith(b"\n"):
-                    if len(line) == _LONGEST:
-                        raise UserError(f"{archive} has a line of more than {_LONGEST >> 20} MB; it is not a log.")
-                    # No writer is killed in the middle of an archive: what is cut short has lost its end.
-                    raise EOFError("its last line is cut short")
-                yield line
-    except FileNotFoundError:
-        return
-    except (OSError, EOFError, zlib.error) as problem:
-        raise UserError(f"{archive} cannot be unpacked ({problem}); fetch it again.") from None

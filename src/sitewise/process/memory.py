@@ -12,15 +12,15 @@ from pathlib import Path
 from sitewise.errors import UserError
 
 # How many n × n matrices exist at the same time: measured by the growth of a fit from 1 024 to 2 048 rows
-# (docs/explanation/trust.md).  With joint classes the matrices are Cn × Cn, one row for each latent value (measured
+# (docs/explanation/trust.md).  With joint classes the matrices are Cn × Cn, one row per latent value (measured
 # with 10 classes, from 256 to 512 rows).
 _MATRICES, _JOINT_MATRICES = 10, 7
-_SHARE = 0.9  # of the memory that the machine has
+_BUDGET_SHARE = 0.9  # of the memory of the machine
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def budget() -> float:
-    """Bytes that may be used: SITEWISE_MEMORY (in GB), or nine tenths of what the machine or its container has."""
+    """Return the bytes that may be used: SITEWISE_MEMORY (in GB), or 90 % of the memory of the machine or container."""
     given = os.environ.get("SITEWISE_MEMORY")
     if given:
         try:
@@ -36,14 +36,14 @@ def budget() -> float:
             found.append(int(place.read_text()))
         except (OSError, ValueError):  # absent, or "max"
             continue
-    return _SHARE * min(found, default=float("inf"))
+    return _BUDGET_SHARE * min(found, default=float("inf"))
 
 
 def require_full(rows: int, latents: int = 1, matrices: int = _MATRICES) -> None:
     """Raise UserError if learning a full GP needs more than the budget.
 
     rows       number of rows, padding included
-    latents    latent values of each row: the number of classes if they are treated jointly, else 1
+    latents    latent values per row: the number of classes if they are treated jointly, else 1
     matrices   how many n × n matrices the learner keeps at once, if latents is 1
     """
     matrices, side = (matrices if latents == 1 else _JOINT_MATRICES), rows * latents

@@ -23,7 +23,7 @@ from sitewise.process import forks
 
 WORKING_DTYPE = np.float64  # of learners, samplers and estimators, whatever precision their input has
 
-Limited = list[tuple[Any, int]]  # libraries, and how many threads each had
+Limited = list[tuple[Any, int]]  # libraries and the number of threads that each had
 
 
 @contextlib.contextmanager
@@ -36,16 +36,16 @@ def working_precision() -> Iterator[None]:
 
 
 def allowed_threads() -> int:
-    """How many threads BLAS was allowed before the scope in which this is called; 1 outside of every scope.
+    """Return how many threads BLAS was allowed before the present scope; 1 outside of every scope.
 
-    Several threads that are in a scope at the same time share them.
+    Threads that are in a scope at the same time share this number.
     """
     allowed = max((threads for _, threads in (*_shared, *_scopes.own)), default=1)
     return max(1, allowed // max(1, _threads))
 
 
 class _Scopes(threading.local):
-    """Of one thread: how many it is in, and the libraries that it has limited for itself."""
+    """Per thread: the number of scopes that it is in, and the libraries that it has limited for itself."""
 
     depth = 0
     own: Limited = []
@@ -53,7 +53,7 @@ class _Scopes(threading.local):
 
 _lock = threading.Lock()
 _scopes = _Scopes()
-_threads = 0  # in a scope
+_threads = 0  # number of threads in a scope
 _shared: Limited = []
 
 
@@ -93,7 +93,7 @@ def _leave() -> None:
 
 @functools.cache
 def _libraries() -> tuple[list[Any], list[Any]]:
-    """The loaded BLAS libraries: those with one pool of threads for the process, and those with one for each thread."""
+    """Return the loaded BLAS libraries: those with one thread pool per process, and those with one per thread."""
     # JAX factorises with SciPy's BLAS, which it loads at the first factorisation.  A library that is not loaded yet
     # cannot be limited.  It is therefore loaded here: otherwise the first fit of a process would run with all threads.
     import scipy.linalg.cython_blas
@@ -105,7 +105,7 @@ def _libraries() -> tuple[list[Any], list[Any]]:
 
 
 def _lower(libraries: Iterable[Any]) -> Limited:
-    """One thread for each library; returns what there was to change."""
+    """Limit each library to one thread; return the libraries that were changed and their numbers before."""
     before = [(library, library.get_num_threads()) for library in libraries]
     several = [(library, threads) for library, threads in before if threads is not None and threads != 1]
     _set([(library, 1) for library, _ in several])
@@ -113,7 +113,7 @@ def _lower(libraries: Iterable[Any]) -> Limited:
 
 
 def _restore(limited: Limited) -> None:
-    """Undo `_lower`, except where somebody else has set another number since."""
+    """Undo `_lower`, except for libraries whose number was set elsewhere since."""
     _set([(library, threads) for library, threads in limited if library.get_num_threads() == 1])
 
 
@@ -128,7 +128,7 @@ def _set(numbers: Limited) -> None:
 
 
 def _renew() -> None:
-    """In a forked process only the thread that forked is left."""
+    """Restore the state in a forked process, in which only the thread that forked is left."""
     global _lock, _threads, _shared
     _lock = threading.Lock()
     _threads = min(_scopes.depth, 1)

@@ -29,10 +29,10 @@ from typing import TextIO
 
 Report = Callable[[str, float], None]  # what is being done, and which share of it is done
 
-_REDRAWN = 0.1  # seconds between two drawings on a terminal
-_TICK = 0.5  # seconds after which the elapsed time is drawn again although nothing has happened
-_PLAIN = 5.0  # seconds between two plain lines
-_MEMORY = 600.0  # seconds of work from which the remaining time is estimated
+_REDRAW_SECONDS = 0.1  # least time between two drawings on a terminal
+_TICK_SECONDS = 0.5  # after which the elapsed time is drawn again without progress
+_PLAIN_LINE_SECONDS = 5.0  # between two plain lines
+_RATE_WINDOW_SECONDS = 600.0  # of work from which the remaining time is estimated
 
 
 class Bar:
@@ -69,7 +69,7 @@ class Bar:
         now = time.monotonic()
         self.done = done
         self._marks.append((now, done))
-        while self._marks[0][0] < now - _MEMORY and len(self._marks) > 2:
+        while self._marks[0][0] < now - _RATE_WINDOW_SECONDS and len(self._marks) > 2:
             self._marks.popleft()
         self.changed()
 
@@ -116,7 +116,7 @@ class _Terminal:
 
     def __init__(self, line: Bar, stream: TextIO | None) -> None:
         self._line, self._stream = line, stream
-        self._drawn = -_REDRAWN
+        self._drawn = -_REDRAW_SECONDS
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._ticker = threading.Thread(target=self._tick, daemon=True)
@@ -133,12 +133,12 @@ class _Terminal:
         _write(self._stream, "\r\x1b[K")
 
     def _tick(self) -> None:
-        while not self._ended.wait(_TICK):
+        while not self._ended.wait(_TICK_SECONDS):
             self._draw()
 
     def _draw(self) -> None:
         with self._lock:
-            if time.monotonic() - self._drawn < _REDRAWN:
+            if time.monotonic() - self._drawn < _REDRAW_SECONDS:
                 return
             self._drawn = time.monotonic()
             doing, rest = self._line.text()
@@ -161,7 +161,7 @@ class _Lines:
         self._line.changed = lambda: None
 
     def _write(self) -> None:
-        if time.monotonic() - self._written >= _PLAIN:
+        if time.monotonic() - self._written >= _PLAIN_LINE_SECONDS:
             self._written = time.monotonic()
             _write(self._stream, ": ".join(self._line.text()) + "\n")
 
@@ -193,7 +193,7 @@ _listener: contextvars.ContextVar[Report | None] = contextvars.ContextVar("liste
 
 @contextlib.contextmanager
 def reporting_to(report: Report) -> Iterator[None]:
-    """Within this block every fit reports to `report`, whatever its own `verbose` says."""
+    """Let every fit within this block report to `report`, whatever its own `verbose` says."""
     token = _listener.set(report)
     try:
         yield
@@ -215,7 +215,7 @@ def shown(verbose: bool | int | Report, label: str) -> Iterator[Report | None]:
 
 @contextlib.contextmanager
 def told_after(seconds: float, sentence: str) -> Iterator[None]:
-    """Tell the sentence if the `with` block takes longer: to the log, and to a person if stderr is shown to one."""
+    """Log the sentence if the `with` block takes longer, and print it if stderr is a terminal or a notebook."""
     timer = threading.Timer(seconds, _tell, [sentence])
     timer.daemon = True  # the end of the process does not wait for it
     timer.start()

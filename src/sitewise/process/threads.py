@@ -1,9 +1,9 @@
-"""Blocks of rows on several processor cores.
+"""Compute blocks of rows on several CPU cores.
 
-A fit has one BLAS thread (`precision`): threads inside of a small product wait for each other at its end.  Blocks of
-rows do not wait for each other, so that they may be computed by as many threads as BLAS was allowed before: that is
-what `OPENBLAS_NUM_THREADS`, joblib's workers and threadpoolctl set.  Results come in the order of the blocks, and sums
-of them are equal to the last digit, whatever the number of threads.
+A fit has one BLAS thread (`precision`): threads inside a small product wait for each other at its end.  Blocks of rows
+are independent, and are computed by as many threads as BLAS was allowed before the fit (`OPENBLAS_NUM_THREADS`,
+joblib's workers, threadpoolctl).  Results come in the order of the blocks; their sums are the same to the last digit
+for every number of threads.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from sitewise.process.precision import allowed_threads, working_precision
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-_MOST = 8
-_AHEAD = 2  # blocks that are begun, for each thread, before the first of them is taken: results may be large
-_pools: dict[int, ThreadPoolExecutor] = {}  # by their number of threads
+_MAX_THREADS = 8
+_BLOCKS_AHEAD = 2  # blocks per thread that are begun before the first result is taken: results may be large
+_pools: dict[int, ThreadPoolExecutor] = {}  # by number of threads
 
 
 def in_order(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
-    """map(function, items), by several threads if they are allowed."""
-    threads = min(allowed_threads(), _MOST)
+    """Yield map(function, items), computed by several threads if they are allowed."""
+    threads = min(allowed_threads(), _MAX_THREADS)
     if threads == 1:
         yield from map(function, items)
         return
@@ -39,18 +39,18 @@ def in_order(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> It
     try:
         for item in items:
             waiting.append(pool.submit(_apply, device, function, item))
-            if len(waiting) >= _AHEAD * threads:
+            if len(waiting) >= _BLOCKS_AHEAD * threads:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-    finally:  # after an error, or where the caller wants no more: nothing goes on behind its back
+    finally:  # after an error, or if the caller stops early: no block is computed afterwards
         for begun in waiting:
             begun.cancel()
         wait(waiting)
 
 
 def _apply(device: Any, function: Callable[[_Item], _Result], item: _Item) -> _Result:
-    with jax.default_device(device), working_precision():  # which belong to a thread
+    with jax.default_device(device), working_precision():  # settings of a thread
         return function(item)
 
 

@@ -40,6 +40,15 @@ def test_only_one_triangle_is_read_and_no_argument_is_changed():
     assert times_upper(A[:0], U).shape == (0, 9)
 
 
+def test_wide_tables_are_multiplied_by_blocks_of_columns():
+    full = RNG.normal(size=(140, 140))
+    np.testing.assert_allclose(times_upper(WIDE, full), WIDE @ np.triu(full), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(times_transposed_upper(WIDE, full), WIDE @ np.triu(full).T, rtol=1e-12, atol=1e-12)
+    place = WIDE.copy()
+    assert blas.times_upper_in_place(place, full) is place
+    np.testing.assert_allclose(place, WIDE @ np.triu(full), rtol=1e-12, atol=1e-12)
+
+
 def test_a_triangle_of_another_size_is_refused():
     with pytest.raises(ValueError, match=r"shape \(57, 9\) was multiplied by a triangle of shape \(8, 8\)"):
         blas.times_upper(A, U[:8, :8])

@@ -100,5 +100,6 @@ def _executor(dask: str | None, workers: int) -> runner.Executor:
         return Cluster(tasks.run, dask)
     from sitewise_icml2023.pool import Pool
 
+    # On a CPU the library stores its compiled programs itself.
     cache = os.environ.get("JAX_COMPILATION_CACHE_DIR") or str(user_cache("jax"))
-    return Pool(tasks.run, workers, {"JAX_COMPILATION_CACHE_DIR": cache})
+    return Pool(tasks.run, workers, {"JAX_COMPILATION_CACHE_DIR": cache} if on_accelerator() else {})

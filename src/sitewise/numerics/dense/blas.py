@@ -1,58 +1,39 @@
-"""Products with a triangular matrix, by BLAS, outside of Python's lock.
+"""Products with a triangular matrix, by NumPy's matrix products of blocks of columns.
 
-SciPy's `blas.dtrmm` holds the lock while it computes, so that blocks of rows on two threads would take turns.  Here the
-same routine is called by its address, which SciPy gives to compiled code (`scipy.linalg.cython_blas`); ctypes lets go
-of the lock.
+NumPy releases Python's lock during a product, so that several threads can multiply blocks of rows at the same time;
+SciPy's `blas.dtrmm` holds the lock.  Four blocks of columns need 5/8 of the multiplications of a full product.
 """
 
 from __future__ import annotations
 
-import ctypes
+import itertools
 
 import numpy as np
-from scipy.linalg import cython_blas
 
-_get_name = ctypes.pythonapi.PyCapsule_GetName
-_get_name.restype, _get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_get_pointer.restype, _get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-
-_CHAR, _INT, _DOUBLE = ctypes.c_char_p, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_double)
-_ONE = ctypes.byref(ctypes.c_double(1.0))
-
-
-def _address(name: str) -> int:
-    capsule = cython_blas.__pyx_capi__[name]
-    return _get_pointer(capsule, _get_name(capsule))
-
-
-# side, uplo, transa, diag; m, n; alpha; a, lda; b, ldb
-_dtrmm = ctypes.CFUNCTYPE(
-    None, _CHAR, _CHAR, _CHAR, _CHAR, _INT, _INT, _DOUBLE, ctypes.c_void_p, _INT, ctypes.c_void_p, _INT
-)(_address("dtrmm"))
+_MAX_BLOCKS = 4
+_MIN_BLOCK_COLUMNS = 32  # narrower blocks cost more than they save
 
 
 def times_upper(A: np.ndarray, U: np.ndarray, transposed: bool = False) -> np.ndarray:
-    """A U, or A Uᵀ, for an upper triangular U: half the multiplications of a product of full matrices."""
+    """Return A U, or A Uᵀ, for an upper triangular U; the lower triangle of U is not used."""
     return times_upper_in_place(np.array(A, np.float64, order="C"), U, transposed)
 
 
 def times_upper_in_place(A: np.ndarray, U: np.ndarray, transposed: bool = False) -> np.ndarray:
-    """As `times_upper`, in the place of A: contiguous double-precision numbers that may be written."""
-    U = np.asarray(U, np.float64)
-    if not (U.flags.f_contiguous or U.flags.c_contiguous):
-        U = np.ascontiguousarray(U)
-    rows, size = A.shape
+    """Overwrite A, an array in double precision, with A U or A Uᵀ for an upper triangular U, and return A."""
+    size = A.shape[1]
     if U.shape != (size, size):
         raise ValueError(f"A table of shape {A.shape} was multiplied by a triangle of shape {U.shape}.")
-    if A.dtype != np.float64 or not A.flags.c_contiguous or not A.flags.writeable:
-        raise ValueError("A product in place needs contiguous double-precision numbers that may be written.")
-    # BLAS reads columns where C stores rows: it computes UᵀAᵀ (or UAᵀ), and reads a U stored by rows as Uᵀ.
-    by_columns = U.flags.f_contiguous
-    m, n = ctypes.byref(ctypes.c_int(size)), ctypes.byref(ctypes.c_int(rows))
-    if A.size:
-        _dtrmm(
-            b"L", b"U" if by_columns else b"L", b"T" if by_columns != transposed else b"N", b"N",
-            m, n, _ONE, U.ctypes.data, m, A.ctypes.data, m,
-        )  # fmt: skip
+    U = np.triu(U)
+    blocks = min(_MAX_BLOCKS, max(1, size // _MIN_BLOCK_COLUMNS))
+    edges = [size * block // blocks for block in range(blocks + 1)]
+    spans = list(itertools.pairwise(edges))
+    # A block of the product needs the columns of A up to its own end (from its own beginning on, for Uᵀ): blocks are
+    # overwritten in the order in which no later block needs them.
+    if transposed:
+        for begin, end in spans:
+            A[:, begin:end] = A[:, begin:] @ U[begin:end, begin:].T
+    else:
+        for begin, end in reversed(spans):
+            A[:, begin:end] = A[:, :end] @ U[:end, begin:end]
     return A

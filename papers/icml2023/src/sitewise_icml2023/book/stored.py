@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sitewise.process.log import archive_of
 from sitewise_icml2023 import store
+from sitewise_icml2023.archived_log import archive_of
 from sitewise_icml2023.protocols import FOLDS
 
 Row = dict[str, Any]
