@@ -90,7 +90,7 @@ def predict_terms(model: Any, X: Any) -> Terms:
 
 def _require_one_kernel(model: Any) -> None:
     if hasattr(model, "kernel_weights_"):
-        raise ValueError("Kernels that are averaged have no terms in common; use additive=True, or one kernel.")
+        raise ValueError("Kernels that are averaged have no terms in common; use kernel='additive', or one kernel.")
 
 
 def _moments(part: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -55,7 +55,7 @@ def trained(learner: Nested, model: Model, data: Data, seed: int) -> Model:
     if Z.size > _MOST:
         raise ValueError(
             f"{len(Z)} inducing inputs of {Z.shape[1]} columns are {Z.size} numbers, more than the {_MOST} that can be "
-            "trained; choose fewer, or inducing='kmeans'."
+            "trained; choose fewer, or inputs='kmeans'."
         )
     model = learner.fit(model, data, seed=seed).model
     some = jax.tree.map(lambda a: np.asarray(a)[drawn_rows(data, len(Z), seed, _TIMES)], data)

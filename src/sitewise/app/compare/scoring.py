@@ -28,7 +28,7 @@ from sitewise.estimators.base import GPBase
 from sitewise.estimators.side_information import CENSORING, Side, censored, ends, within_bounds
 from sitewise.likelihoods import BY_NAME
 from sitewise.likelihoods.amounts import AmountsLaw
-from sitewise.methods import METHODS
+from sitewise.methods import Method
 
 Score = dict[str, Any]
 LEVELS = (np.arange(16) + 0.5) / 16
@@ -42,7 +42,7 @@ def own_evidence(model: GPBase) -> float | None:
     None for mcmc, which has none, and for the hybrid of joint classes, whose sites are not those it learned from.
     """
     structure = model.models_[0][0].prior.structure
-    name = METHODS[model.method].objective_on(structure)
+    name = Method.of(model.method).definition.objective_on(structure)
     return None if name is None else model.evidence_[name]
 
 

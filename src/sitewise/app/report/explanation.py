@@ -14,7 +14,7 @@ from sitewise.app.input.targets import Encoding
 from sitewise.estimators.base import GPBase
 from sitewise.explain.decomposition import term_shares
 from sitewise.explain.effects import average, background, grid_of, moved, outputs_of
-from sitewise.methods import METHODS
+from sitewise.methods import Method
 from sitewise.tables.columns import Group, Levels
 
 _DRAWN = 6  # columns whose effects are drawn
@@ -124,7 +124,7 @@ def _output(model: GPBase, positive: str | None) -> tuple[int, bool, str]:
 
 
 def _size(model: GPBase) -> tuple[int, int]:
-    return _OF_DRAWS if METHODS[model.method].samples else (_POINTS, _ROWS)
+    return _OF_DRAWS if Method.of(model.method).definition.samples else (_POINTS, _ROWS)
 
 
 def _effect(model: GPBase, part: Movable, X: np.ndarray, positive: str | None) -> dict[str, Any]:
