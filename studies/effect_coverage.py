@@ -6,8 +6,8 @@
 
     f(x) = 1.5 sin(1.5 x₁) + 0.8 x₂ + 0.5 (x₃² − 1) + 0·x₄
 
-observed with Gaussian noise of deviation 0.5, or as labels by a probit.  GPRegressor(ard=True) and
-GPClassifier(ard=True) learn everything from the rows, with and without integrate=True.  The true effect of column j is
+observed with Gaussian noise of deviation 0.5, or as labels by a probit.  GPRegressor("ard") and
+GPClassifier("ard") learn everything from the rows, with and without integrate=True.  The true effect of column j is
 f_j(v) minus the average of f_j over the rows; counted is the share of 20 values v of each column at which it lies in
 the 90 % band of `effect(j, response=False)`, and, on the scale of the response, the same for the average of the true
 mean of y or of the true probability.  20 repetitions; results/effects/coverage.json has one line each, README.md beside
@@ -52,7 +52,7 @@ def draw(kind: str, rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def covered(kind: str, seed: int, integrate: bool, rows: int = ROWS, points: int = 20) -> dict[str, Any]:
     """The shares of values at which the truth lies in the band, by column, and the mean half-width of the bands."""
     X, y = draw(kind, rows, seed)
-    model = (GPRegressor if kind == "gaussian" else GPClassifier)(ard=True, integrate=integrate)
+    model = (GPRegressor if kind == "gaussian" else GPClassifier)("ard", integrate=integrate)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the lengthscale of a column without effect ends at its bound
         model.fit(X, y)
@@ -100,7 +100,7 @@ def summary(lines: list[dict[str, Any]]) -> str:
 HEAD = f"""# Bands of effects contain the true effects
 
 Written by `studies/effect_coverage.py`: {ROWS} rows, four columns, an additive truth, everything learned from the rows
-with `ard=True`. Share of 20 values of each column at which the true curve lies in the {LEVEL:.0%} band, with its
+with `kernel="ard"`. Share of 20 values of each column at which the true curve lies in the {LEVEL:.0%} band, with its
 standard error over the repetitions. *latent*: f_j(v) minus its average over the rows, `effect(j, response=False)`;
 *response*: average true mean of y, or average true probability. x4 has no effect, and its band is narrow around zero
 where its lengthscale became long. *at the optimum*: bands hold the hyperparameters at their fitted values, so that

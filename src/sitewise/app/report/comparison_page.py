@@ -232,8 +232,8 @@ def _lengthscales(fit: Plain, features: list[str]) -> list[str]:
     if fit["one_lengthscale"]:
         found = ", ".join(short(lengths[0]) for lengths in fit["lengthscales"])
         words = (
-            f"One lengthscale for all {len(features)} inputs: {found}; magnitude σ {sigma}. --kernel ard gives each its "
-            "own."
+            f"One lengthscale for all {len(features)} inputs: {found}; magnitude σ {sigma}. --kernel ard gives each "
+            "its own."
         )
         return [paragraph(words)]
     parts = [paragraph(f"Lengthscales in standard deviations of each input, the shortest first; magnitude σ {sigma}.")]
