@@ -9,7 +9,7 @@ seed: f from a Matern 5/2 GP on four columns, y with Gaussian noise, Student-t n
 x₂x₃, which a hundred inducing inputs almost determine, on four columns, or on three with five percent of gross
 outliers.  k-means Z, the same for all methods; one lengthscale; start, bounds and tolerances are those of table 3.
 
-"default" is what a user gets: `GPClassifier(n_inducing=m)` or `GPRegressor(likelihood, n_inducing=m)` as they are, with
+"default" is what a user gets: `GPClassifier` or `GPRegressor` with structure=Sparse(m) and their defaults, with
 shrunk lengthscales of columns; "default-vi" is the same with method="vi".
 
 Every fit is one line of results/sparse-objectives/results.jsonl and is not run again; with --seconds no fit starts
