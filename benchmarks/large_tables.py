@@ -7,8 +7,8 @@ The tables are those of `large_data.py`, with 20 000 further rows to test on.  E
 table, in a process of its own with one thread for BLAS, OpenMP and CatBoost, all with the settings that they have by
 default; sitewise is `GPClassifier(structure=Sparse(m))`, m a number or "auto", on standardised columns.  Peak memory
 is that of the whole process, the table included; seconds are those of fit and of the prediction of the test rows.
-Results are lines of results/sparse-large/rows.jsonl, and are not measured again; one that did not answer within the cap is measured
-again only with a larger cap.
+Results are lines of results/sparse-large/rows.jsonl, and are not measured again; one that did not answer within the cap
+is measured again only with a larger cap.
 """
 
 from __future__ import annotations
