@@ -10,8 +10,8 @@ observed with Gaussian noise of deviation 0.5, as labels by a probit, or as coun
 everything from the rows, with kernel="main_effects" and groups.  The true effect of column j is f_j(v) minus the
 average of f_j over the rows, and that of a level u_g minus the average of u over the rows: a constant that all
 levels share is one with the offset.  Counted is the share of 20 values of each column at which the truth
-lies in the 90 % band of `predict_terms`, mean ± 1.645 sd, and of the 10 levels, in that of `effect(response=False)`.  The labels are also
-fitted with integrate=True, which averages over the hyperparameters.
+lies in the 90 % band of `predict_terms`, mean ± 1.645 sd, and of the 10 levels, in that of
+`effect(response=False)`.  The labels are also fitted with integrate=True, which averages over the hyperparameters.
 results/structures/coverage.jsonl has a line for every repetition (those that are finished are kept), coverage.md beside
 it the means with their standard errors over the repetitions.
 """

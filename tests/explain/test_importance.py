@@ -176,5 +176,5 @@ def test_shrunk_lengthscales_lie_between_one_and_all_of_their_own(X, values) -> 
     free = np.asarray(GPRegressor("ard").fit(X, values).kernel_.lengthscale)
     assert 1.0 < first[2] / first[0] < free[2] / free[0]
     np.testing.assert_allclose(models[0].predict(X), models[1].predict(scaled), rtol=1e-4, atol=1e-3)
-    with pytest.raises(ValueError, match="'shrunk' is for stationary kernels"):
+    with pytest.raises(ValueError, match="is for stationary kernels"):
         GPRegressor(PerColumn(kernels.Linear(), shrunk=True)).fit(X, values)
