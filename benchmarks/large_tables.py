@@ -30,6 +30,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 from environments import python_of
 from large_data import TABLES, make
+
 from process import ONE_THREAD
 
 RESULTS = HERE.parent / "results" / "sparse-large"
@@ -52,10 +53,10 @@ def classifier(name: str) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from sitewise import GPClassifier
+    from sitewise import GPClassifier, Sparse
 
     count = inducing if inducing == "auto" else int(inducing)
-    return make_pipeline(StandardScaler(copy=False), GPClassifier(n_inducing=count, random_state=0))
+    return make_pipeline(StandardScaler(copy=False), GPClassifier(random_state=0, structure=Sparse(count)))
 
 
 def measure(name: str, folder: Path) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 from environments import CannotInstall, python_of
 from markov_data import NOISE, REGIMES, simulate
+
 from process import ONE_THREAD, on_one_core
 
 HERE = Path(__file__).resolve().parent

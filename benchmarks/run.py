@@ -29,8 +29,9 @@ sys.path.insert(0, str(HERE))
 from charts import chart
 from environments import CannotInstall, command
 from jobs import JOBS, Case
-from process import Contestant, Lost
 from summary import summarise, table
+
+from process import Contestant, Lost
 
 SHORT = ("fit", "grid", "sparse", "predict", "cold", "scaling")
 ALONE = ("cold", "scaling", "sparse_scaling")  # jobs of sitewise alone, with scripts of their own

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from sitewise import GPClassifier
+from sitewise import GPClassifier, Hyperparameters
 from sitewise.errors import UserError
 from sitewise.estimators import ModelFileError, load
 from sitewise.estimators.model_file import to_bytes
@@ -53,7 +53,7 @@ def damaged(content: bytes, rng: np.random.Generator) -> bytes:
 
 def _model_file() -> bytes:
     X = np.linspace(-1, 1, 12)[:, None]
-    return to_bytes(GPClassifier(fixed="*").fit(X, np.arange(12) % 2))
+    return to_bytes(GPClassifier(hyperparameters=Hyperparameters(fixed="*")).fit(X, np.arange(12) % 2))
 
 
 def _log_file() -> bytes:

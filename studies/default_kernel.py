@@ -91,9 +91,9 @@ def run(task: tuple) -> dict:
     begun = time.process_time()
     if kernel == "categories":
         X, new = categories(X, new)
-    average = dict(zip(AVERAGED, candidates("average", False, X, LABELS), strict=True))
+    average = dict(zip(AVERAGED, candidates("average", X, LABELS), strict=True))
     average["categories"] = average["iso"]
-    start = average[kernel] if kernel in average else candidates(None, "shrunk", X, LABELS)[0]
+    start = average[kernel] if kernel in average else candidates("shrunk", X, LABELS)[0]
     data, model = Data.of(X, rows.y), Model.full(start.kernel, likelihoods.BernoulliProbit())
     out = dict(zip(("set", "seed", "fold", "method", "kernel", "integrated"), task, strict=True))
     try:

@@ -52,7 +52,7 @@ def draw(kind: str, rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def covered(kind: str, seed: int, integrate: bool, rows: int = ROWS, points: int = 20) -> dict[str, Any]:
     """The shares of values at which the truth lies in the band, by column, and the mean half-width of the bands."""
     X, y = draw(kind, rows, seed)
-    model = (GPRegressor if kind == "gaussian" else GPClassifier)(ard=True, integrate=integrate)
+    model = (GPRegressor if kind == "gaussian" else GPClassifier)("ard", integrate=integrate)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the lengthscale of a column without effect ends at its bound
         model.fit(X, y)

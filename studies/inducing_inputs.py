@@ -34,13 +34,13 @@ from typing import Any, NamedTuple
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one fit a core
 
 import numpy as np
+from sitewise.learning.refresh import refreshed, trained
 
 import pooled
 from pooled import Line
 from sitewise import Data, Model, inducing, kernels, likelihoods
 from sitewise.explain.lengthscales import with_shrunk
 from sitewise.learning.nested import Nested
-from sitewise.learning.refresh import refreshed, trained
 from sitewise.methods import resolve
 from sitewise_icml2023 import protocols
 

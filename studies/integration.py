@@ -75,14 +75,14 @@ def table(name: str) -> tuple[Rows, Model, Candidate]:
         fold = protocols.fold(name, "clean", 42, 0)
         kept = np.std(fold.X, axis=0) > 1e-9
         rows = Rows(fold.X[:, kept], fold.y, fold.X_test[:, kept], fold.y_test)
-        chosen = candidates(None, False, rows.X, LABELS)[0]
+        chosen = candidates("isotropic", rows.X, LABELS)[0]
         return rows, Model.full(chosen.kernel, likelihoods.BernoulliProbit()), chosen
     rng = np.random.default_rng(7)
     X = rng.normal(size=(160, 2))
     f = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]
     y = rng.poisson(np.exp(0.5 + f)).astype(float) if name == "counts" else f + 0.3 * rng.standard_t(2, size=len(f))
     rows = Rows(X[:80], y[:80], X[80:], y[80:])
-    chosen = candidates(None, False, rows.X, 1.0)[0]
+    chosen = candidates("isotropic", rows.X, 1.0)[0]
     if name == "counts":
         start = means.Constant(float(np.log(np.mean(rows.y))))
         return rows, Model.full(chosen.kernel, likelihoods.Poisson(), start), chosen
@@ -191,7 +191,7 @@ def simulated(number: int) -> Line:
     warnings.simplefilter("ignore")
     rng = np.random.default_rng([2023, number])
     both = rng.normal(size=(ROWS + NEW, 2))
-    chosen = candidates(None, False, both[:ROWS], LABELS)[0]
+    chosen = candidates("isotropic", both[:ROWS], LABELS)[0]
     drawn = []
     for name in ("lengthscale", "variance"):
         prior = chosen.weak[f"kernel.{name}"]

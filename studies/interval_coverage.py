@@ -35,7 +35,7 @@ for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np
 
-from sitewise import GPRegressor, kernels, likelihoods, means
+from sitewise import GPRegressor, Hyperparameters, kernels, likelihoods, means
 
 OUT = Path(__file__).resolve().parents[1] / "results" / "intervals"
 LEVEL, ROWS, NEW = 0.9, 60, 40
@@ -202,7 +202,9 @@ def model_of(name: str, mode: str) -> GPRegressor:
         return GPRegressor(likelihood=kind, integrate=mode == "integrated")
     case = CASES[name]
     kernel, mean = kernels.Matern52(LENGTH, VARIANCE), means.Constant(case.level)
-    return GPRegressor(kernel, likelihood=case.likelihood, mean=mean, normalize_y=False, fixed="*")
+    return GPRegressor(
+        kernel, likelihood=case.likelihood, mean=mean, normalize_y=False, hyperparameters=Hyperparameters(fixed="*")
+    )
 
 
 def measure(piece: tuple[str, str, int]) -> dict[str, Any]:

@@ -58,7 +58,8 @@ def draw(kind: str, seed: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.nd
 def covered(kind: str, seed: int, rows: int = ROWS) -> dict[str, Any]:
     """The share of values at which the truth lies in the band, for every effect and the levels; half-widths."""
     X, y, levels = draw(kind, seed, rows)
-    settings: dict[str, Any] = {"additive": 1, "groups": len(PARTS), "integrate": kind.endswith("integrate=True")}
+    integrate = kind.endswith("integrate=True")
+    settings: dict[str, Any] = {"kernel": "main_effects", "groups": len(PARTS), "integrate": integrate}
     model = (
         GPClassifier(**settings)
         if kind.startswith("probit")

@@ -50,16 +50,15 @@ def table_of(rows: int) -> tuple[np.ndarray, ...]:
 def run(rows: int, way: str, m: int) -> dict[str, Any]:
     import jax
 
-    from sitewise import GPClassifier, kernels
+    from sitewise import GPClassifier, Method, Sparse, kernels
 
     X, y, X_test, y_test = table_of(rows)
-    settings = {} if way == "full" else {"n_inducing": m}
     model = GPClassifier(
         kernels.Matern52(3.0, 4.0),
         multi_class="joint" if way == "full" else way,
-        tol=1e-4,
         random_state=0,
-        **settings,
+        method=Method("hybrid", tol=1e-4),
+        structure="auto" if way == "full" else Sparse(m),
     )
     began, wall = time.process_time(), time.perf_counter()
     model.fit(X, y)

@@ -35,7 +35,20 @@ import numpy as np
 
 import pooled
 from pooled import Line
-from sitewise import EP, VI, Data, GPClassifier, GPRegressor, Model, Nested, evidence, inducing, kernels, likelihoods
+from sitewise import (
+    EP,
+    VI,
+    Data,
+    GPClassifier,
+    GPRegressor,
+    Model,
+    Nested,
+    Sparse,
+    evidence,
+    inducing,
+    kernels,
+    likelihoods,
+)
 from sitewise.evidence import Evidence
 from sitewise.learning.search import Pair
 from sitewise_icml2023 import protocols, store
@@ -147,7 +160,7 @@ def by_learner(task: Task, rows: protocols.Fold) -> tuple[dict[str, Any], Densit
 
 
 def by_estimator(task: Task, rows: protocols.Fold) -> tuple[dict[str, Any], Density]:
-    settings = {"method": ESTIMATORS[task.method], "n_inducing": task.m, "random_state": 0}
+    settings = {"method": ESTIMATORS[task.method], "structure": Sparse(task.m), "random_state": 0}
     if task.set in SIMULATED:
         model = GPRegressor(likelihood=SIMULATED[task.set], **settings)
     else:

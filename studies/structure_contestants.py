@@ -38,11 +38,12 @@ def sitewise(p: Problem, **settings: Any) -> np.ndarray:
     return GPClassifier(**settings).fit(X, p["y"]).predict_proba(X_test)[:, 1]
 
 
-def sitewise_duels(p: Problem, **settings: Any) -> np.ndarray:
-    from sitewise import GPClassifier, duels, kernels
+def sitewise_duels(p: Problem, per_column: bool = False) -> np.ndarray:
+    from sitewise import GPClassifier, PerColumn, duels, kernels
 
     X, X_test = (duels.pairs(p["items"], p["first" + end], p["second" + end]) for end in ("", "_test"))
-    model = GPClassifier(kernels.Pairwise(kernels.Matern52()), **settings)
+    kernel = kernels.Pairwise(kernels.Matern52())
+    model = GPClassifier(PerColumn(kernel) if per_column else kernel)
     return model.fit(X, p["y"]).predict_proba(X_test)[:, 1]
 
 
@@ -130,11 +131,11 @@ def botorch(p: Problem) -> np.ndarray:
 
 CONTESTANTS: dict[str, Callable[[Problem], np.ndarray]] = {
     "sitewise groups": lambda p: sitewise(p, grouped=True),
-    "sitewise groups, additive": lambda p: sitewise(p, grouped=True, additive=1),
-    "sitewise additive": lambda p: sitewise(p, additive=2),
+    "sitewise groups, additive": lambda p: sitewise(p, grouped=True, kernel="main_effects"),
+    "sitewise additive": lambda p: sitewise(p, kernel="additive"),
     "sitewise": sitewise,
     "sitewise duels": sitewise_duels,
-    "sitewise duels, ard": lambda p: sitewise_duels(p, ard=True),
+    "sitewise duels, ard": lambda p: sitewise_duels(p, per_column=True),
     "gpboost linear": gpboost_linear,
     "gpboost trees": gpboost_trees,
     "statsmodels": statsmodels,

@@ -91,7 +91,7 @@ def by_gp(likelihood: str, train: Rows, test: Rows, cuts: np.ndarray) -> dict[st
     X, when = np.asarray(test["X"]), np.asarray(test["time"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = GPRegressor(likelihood=likelihood, ard=True)
+        model = GPRegressor("ard", likelihood=likelihood)
         model.fit(np.asarray(train["X"]), np.asarray(train["time"]), event=np.asarray(train["event"]))
     at = [1 - model.predict_cdf(X, np.full(len(X), t)) for t in cuts]
     found = scores(np.column_stack(at), 1 - model.predict_cdf(X, when), test, cuts)

@@ -9,14 +9,16 @@ from module_graph import Import, imports, modules, strongly_connected
 
 LAYERS = [
     {"errors"},
-    {"arrays", "checks", "numerics", "process", "supports", "tables", "types"},
+    {"arrays", "checks", "numerics", "process", "setting", "supports", "tables", "types"},
     {
         "data",
         "sites",
         "means",
         "kernels",
         "likelihoods",
+        "hyperparameters",
         "hyperpriors",
+        "kernel_choice",
         "parameters",
         "priors",
         "model",
@@ -25,7 +27,7 @@ LAYERS = [
         "monotone",
     },
     {"inference", "evidence"},
-    {"learning", "methods", "predict", "metrics", "surface"},
+    {"learning", "methods", "predict", "metrics", "structures", "surface"},
     {"mcmc"},
     {"fitted"},
     {"estimators", "explain", "testing"},

@@ -7,7 +7,7 @@ import numpy as np
 import protocol
 
 import sitewise
-from sitewise import VI, Data, GPClassifier, Model, Sites, evidence, kernels, likelihoods, resolve
+from sitewise import VI, Data, GPClassifier, Hyperparameters, Model, Sites, evidence, kernels, likelihoods, resolve
 from sitewise.arrays.engine import to_host
 from sitewise.estimators.distinct_rows import start_lengthscale  # where the estimators start
 from sitewise.inference.loop import evaluate
@@ -49,7 +49,9 @@ def grid(task: dict, data: dict) -> dict:
 def predict(task: dict, data: dict) -> dict:
     if "classifier" not in _KEPT:
         kernel = kernels.Matern52(10.0, 10.0)
-        _KEPT["classifier"] = GPClassifier(kernel=kernel, fixed=("*",)).fit(data["X"], data["y"] > 0)
+        _KEPT["classifier"] = GPClassifier(kernel=kernel, hyperparameters=Hyperparameters(fixed=("*",))).fit(
+            data["X"], data["y"] > 0
+        )
     return {"mean_probability": float(_KEPT["classifier"].predict_proba(data["X_new"])[:, 1].mean())}
 
 

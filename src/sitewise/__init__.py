@@ -10,17 +10,20 @@ import typing as _typing
 from sitewise import duels, evidence, hyperpriors, kernels, likelihoods, means, metrics, monotone, parameters, priors
 from sitewise.data import Data
 from sitewise.errors import UserError
+from sitewise.hyperparameters import Hyperparameters
 from sitewise.inference import EP, VI, Inference, Laplace
+from sitewise.kernel_choice import PerColumn
 from sitewise.learning.fit import Fit
 from sitewise.learning.gradient import value_and_grad
 from sitewise.learning.nested import Nested
 from sitewise.learning.vem import VEM
-from sitewise.methods import METHODS, resolve
+from sitewise.methods import METHODS, Method, resolve
 from sitewise.model import Model
 from sitewise.numerics import quadrature
 from sitewise.predict import Posterior, posterior
 from sitewise.priors import inducing
 from sitewise.sites import Sites
+from sitewise.structures import Full, Markov, Series, Sparse
 from sitewise.types import Outcome
 
 if _typing.TYPE_CHECKING:
@@ -37,7 +40,7 @@ if _typing.TYPE_CHECKING:
         save,
     )
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 __all__ = [
     "EP",
@@ -47,17 +50,24 @@ __all__ = [
     "Data",
     "EffectDisplay",
     "Fit",
+    "Full",
     "GPClassifier",
     "GPOrdinal",
     "GPRegressor",
+    "Hyperparameters",
     "Inference",
     "Laplace",
+    "Markov",
+    "Method",
     "Model",
     "Nested",
     "Outcome",
+    "PerColumn",
     "Posterior",
     "ReliabilityDisplay",
+    "Series",
     "Sites",
+    "Sparse",
     "SurfaceDisplay",
     "TableEncoder",
     "UserError",

@@ -7,25 +7,33 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from sitewise import evidence as ev
+from sitewise.checks import at_least
 from sitewise.evidence import Evidence
 from sitewise.inference import EP, VI, Inference, Laplace
 from sitewise.learning.nested import Nested
 from sitewise.learning.problem import Pair
 from sitewise.learning.vem import VEM
+from sitewise.setting import Setting
+
+_SAMPLING = {"draws": 1, "warmup": 0, "chains": 1, "thin": 1}  # the least value of each
+_PARTS = ("inference", "evidence", "gradient", "power")
 
 
 @dataclasses.dataclass(frozen=True)
-class Method:
-    """How to infer and to learn.
+class Definition:
+    """What the name of a method stands for.
 
     label     for tables and reports
     about     one sentence for documents and command-line help
     pair      inference, evidence and gradient; None for a method that samples
     variants  structure of a prior ("sparse", "classes") → the pair used there instead
-    learner   Nested maximises the profile objective; VEM is the paper's Algorithm 1
+    learner   Nested maximises the profile objective; VEM is the paper's Algorithm 1, which holds the sites constant
+              while it learns and takes no gradient, tolerance or restarts
     """
 
     name: str
@@ -38,6 +46,15 @@ class Method:
     @property
     def samples(self) -> bool:
         return self.pair is None
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The fields of `Method` that this method takes, besides its name."""
+        if self.samples:
+            return tuple(_SAMPLING)
+        if self.learner is VEM:
+            return "inference", "evidence", "power", "max_iter"
+        return *_PARTS, "max_iter", "tol", "restarts"
 
     def pair_on(self, structure: str) -> Pair | None:
         """The pair on a prior of this structure; None for a method that samples."""
@@ -66,13 +83,13 @@ _HYBRID_VARIANTS = {
     "sparse classes": Pair(VI(tol=1e-6), ev.elbo, _STATIONARY),
 }
 
-METHODS: dict[str, Method] = {
+METHODS: dict[str, Definition] = {
     method.name: method
     for method in (
-        Method("laplace", "Laplace", "Laplace's sites and evidence.", Pair(Laplace(), ev.laplace)),
-        Method("ep", "EP", "EP's sites and evidence.", Pair(EP(), ev.ep, _STATIONARY)),
-        Method("vi", "VI", "Variational sites; learns from the ELBO.", Pair(VI(), ev.elbo, _STATIONARY)),
-        Method(
+        Definition("laplace", "Laplace", "Laplace's sites and evidence.", Pair(Laplace(), ev.laplace)),
+        Definition("ep", "EP", "EP's sites and evidence.", Pair(EP(), ev.ep, _STATIONARY)),
+        Definition("vi", "VI", "Variational sites; learns from the ELBO.", Pair(VI(), ev.elbo, _STATIONARY)),
+        Definition(
             "hybrid",
             "hybrid (VI + EP evidence)",
             "Variational sites; learns from EP's evidence of the same sites by its exact gradient.  With inducing "
@@ -80,7 +97,7 @@ METHODS: dict[str, Method] = {
             Pair(VI(), ev.ep),
             _HYBRID_VARIANTS,
         ),
-        Method(
+        Definition(
             "hybrid-vem",
             "hybrid, Algorithm 1",
             "The hybrid trained by Algorithm 1 of the paper, which holds the sites constant while it learns.",
@@ -88,16 +105,111 @@ METHODS: dict[str, Method] = {
             {"sparse": Pair(VI(), ev.collapsed, "fixed")},
             learner=VEM,
         ),
-        Method("mcmc", "MCMC", "Averages over draws of hyperparameters and latent function.", None),
+        Definition("mcmc", "MCMC", "Averages over draws of hyperparameters and latent function.", None),
     )
 }
 DEFAULT = "hybrid"
 
 
-def method_named(name: str) -> Method:
-    if name not in METHODS:
+def method_named(name: str) -> Definition:
+    """Return what the name of a method stands for."""
+    if not isinstance(name, str) or name not in METHODS:
         raise ValueError(f"Unknown method {name!r}; choose one of {', '.join(METHODS)}.")
     return METHODS[name]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Method(Setting):
+    """A method by name, with settings that replace its own.
+
+    Parameters
+    ----------
+    name : str, default "hybrid"
+        A name of `METHODS`: "hybrid", "ep", "vi", "laplace", "hybrid-vem" or "mcmc".
+    inference : str or Inference, default None
+        Another inference: "vi", "ep", "laplace", or an object such as EP(tol=1e-6).
+    evidence : str or Evidence, default None
+        Another evidence to learn from: a name of `evidence.ALL`, or the evidence itself.
+    gradient : str, default None
+        How the evidence is differentiated with respect to the hyperparameters: "implicit", "fixed" or "auto".
+    power : float, default None
+        The power of the ep evidence (power EP).
+    max_iter : int, default None
+        The largest number of rounds of learning; None is the learner's default.
+    tol : float, default None
+        The gradient per row below which learning stops; None is the learner's default.
+    restarts : int, default 0
+        Further random starts of learning.
+    draws, warmup, chains, thin : int, default None
+        For "mcmc": draws per chain (250), draws dropped before the first (25), chains (4), and moves per draw (1).
+
+    Examples
+    --------
+    >>> from sitewise import GPClassifier, Method
+    >>> GPClassifier(method=Method("ep", restarts=3))
+    GPClassifier(method=Method("ep", restarts=3))
+    """
+
+    POSITIONAL: ClassVar[str] = "name"
+
+    name: str = DEFAULT
+    inference: str | Inference | None = None
+    evidence: str | Evidence | None = None
+    gradient: str | None = None
+    power: float | None = None
+    max_iter: int | None = None
+    tol: float | None = None
+    restarts: int = 0
+    draws: int | None = None
+    warmup: int | None = None
+    chains: int | None = None
+    thin: int | None = None
+
+    def __post_init__(self) -> None:
+        definition = self.definition
+        foreign = [name for name in self.changed() if name not in ("name", *definition.settings)]
+        if foreign:
+            instead = "draws, warmup, chains and thin are for Method('mcmc')" if foreign[0] in _SAMPLING else ""
+            instead = instead or ("leave it out" if definition.samples else "use 'hybrid', or leave it out")
+            raise ValueError(f"{self.name} has no setting {', '.join(foreign)}; {instead}.")
+        if self.max_iter is not None:
+            at_least("max_iter", self.max_iter, 1)
+        at_least("restarts", self.restarts, 0)
+        if self.tol is not None and not 0 < self.tol < np.inf:
+            raise ValueError(f"tol must be a positive number, got {self.tol!r}.")
+        for name, least in _SAMPLING.items():
+            if getattr(self, name) is not None:
+                at_least(name, getattr(self, name), least)
+        if not definition.samples:
+            self.resolve()  # refuses an unknown inference or evidence, and a power without the ep evidence
+
+    @staticmethod
+    def of(value: str | Method) -> Method:
+        """Return the value of an estimator's `method`, which may be a name."""
+        return value if isinstance(value, Method) else Method(value)
+
+    @property
+    def definition(self) -> Definition:
+        """What the name stands for."""
+        return method_named(self.name)
+
+    @property
+    def sampling(self) -> dict[str, int]:
+        """The arguments of `mcmc.sample` that were given."""
+        return {name: int(value) for name in _SAMPLING if (value := getattr(self, name)) is not None}
+
+    def changed(self) -> dict[str, Any]:
+        return {"name": self.name, **super().changed()}
+
+    def resolve(self, **settings: Any) -> Nested | VEM:
+        """Return the learner; `settings` are further arguments of it."""
+        if self.max_iter is not None:
+            settings["max_rounds"] = int(self.max_iter)
+        if self.tol is not None:
+            settings["tol"] = float(self.tol)
+        if self.restarts:
+            settings["restarts"] = int(self.restarts)
+        return resolve(self.name, **{name: getattr(self, name) for name in _PARTS}, **settings)
 
 
 def resolve(

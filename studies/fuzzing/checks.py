@@ -24,7 +24,7 @@ import sitewise
 from fuzzing.cases import REGRESSIONS, Case
 from fuzzing.draws import CLASSES
 from fuzzing.inference import Broken, bound_case, infer_case, need, new_inputs
-from sitewise import VEM, GPClassifier, GPRegressor, Nested, resolve
+from sitewise import VEM, GPClassifier, GPRegressor, Method, Nested, resolve
 
 CAPPED = "stopped early: the cap on rounds was reached"
 ROUNDS = {"hybrid-vem": 3}  # of a learner; others have 5
@@ -60,7 +60,7 @@ def _learn_case(case: Case, row: dict[str, Any]) -> str:
 def _estimator_case(case: Case, row: dict[str, Any]) -> str:
     X, y, weight = case.X, case.y, case.weight
     classes = case.block.likelihood in CLASSES
-    settings: dict[str, Any] = {"method": case.block.method, "max_iter": 5, "random_state": case.seed}
+    settings: dict[str, Any] = {"method": Method(case.block.method, max_iter=5), "random_state": case.seed}
     if classes:
         model: Any = GPClassifier(likelihood=case.block.likelihood, **settings)
     else:

@@ -11,7 +11,23 @@ import numpy as np
 
 import sitewise
 from misusing.scenes import Scene
-from sitewise import EP, VEM, VI, Data, GPClassifier, GPRegressor, Laplace, Model, Nested, evidence, mcmc
+from sitewise import (
+    EP,
+    VEM,
+    VI,
+    Data,
+    Full,
+    GPClassifier,
+    GPRegressor,
+    Hyperparameters,
+    Laplace,
+    Method,
+    Model,
+    Nested,
+    Sparse,
+    evidence,
+    mcmc,
+)
 from sitewise.surface import evidence_surface
 
 
@@ -115,15 +131,28 @@ def surface(scene: Scene) -> Result:
 
 def _estimator(scene: Scene) -> Any:
     """The estimator of this likelihood; its inference is that of the correct problem unless a mistake changes it."""
-    given: dict[str, Any] = {"max_iter": 3, "kernel": scene.kernel(), "mean": scene.mean()}
+    settings = dict(scene.settings)
+    of_method, of_hyperparameters, of_sparse = (
+        {name: settings.pop(name) for name in kind.fields() if name in settings}
+        for kind in (Method, Hyperparameters, Sparse)
+    )
+    given: dict[str, Any] = {
+        "kernel": scene.kernel(),
+        "mean": scene.mean(),
+        "method": Method(settings.pop("method", "hybrid"), **{"max_iter": 3, **of_method}),
+        "hyperparameters": Hyperparameters(**of_hyperparameters),
+    }
+    jitter = {} if scene.jitter is None else {"jitter": scene.jitter}
     if scene.Z is not None:
-        given["inducing"] = scene.Z
-    if scene.jitter is not None:
-        given["jitter"] = scene.jitter
+        of_sparse["inputs"] = scene.Z
+    if of_sparse:
+        given["structure"] = Sparse(**of_sparse, **jitter)
+    elif jitter:
+        given["structure"] = Full(**jitter)
     if scene.likelihood_name in ("probit", "logit", "softmax"):
         name = "softmax" if scene.likelihood_name == "softmax" else scene.likelihood_name
-        return GPClassifier(**{**given, **({} if name == "softmax" else {"likelihood": name}), **scene.settings})
-    return GPRegressor(**{**given, "likelihood": scene.likelihood_name, **scene.settings})
+        return GPClassifier(**{**given, **({} if name == "softmax" else {"likelihood": name}), **settings})
+    return GPRegressor(**{**given, "likelihood": scene.likelihood_name, **settings})
 
 
 def _predicted(model: Any, scene: Scene) -> Result:

@@ -7,7 +7,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from sitewise import GPClassifier, GPRegressor
+from sitewise import GPClassifier, GPRegressor, Hyperparameters
 from sitewise.estimators import decide, plot_cost, plot_loo
 from sitewise.explain import calibration
 
@@ -27,7 +27,9 @@ def test_leave_one_out_against_twenty_refits(cancer, method):
     gaps = []
     for i in np.random.default_rng(1).permutation(len(y))[:20]:
         rest = np.arange(len(y)) != i
-        refit = GPClassifier(model.kernel_, method=method, fixed="*").fit(X[rest], y[rest])
+        refit = GPClassifier(model.kernel_, method=method, hyperparameters=Hyperparameters(fixed="*")).fit(
+            X[rest], y[rest]
+        )
         gaps.append(abs(refit.log_predictive_density(X[[i]], y[[i]])[0] - claimed.log_density[i]))
     assert np.mean(gaps) <= 0.02
 
@@ -77,9 +79,11 @@ def test_influence_is_the_divergence_that_removing_the_site_causes(regressor, X)
 
 def test_an_odd_row_is_the_most_influential(X, labels):
     odd = labels.copy()
-    i = int(np.argmax(np.abs(GPClassifier(fixed="*").fit(X, labels).predict_latent(X))))
+    i = int(
+        np.argmax(np.abs(GPClassifier(hyperparameters=Hyperparameters(fixed="*")).fit(X, labels).predict_latent(X)))
+    )
     odd[i] = "no" if labels[i] == "yes" else "yes"
-    model = GPClassifier(fixed="*").fit(X, odd)
+    model = GPClassifier(hyperparameters=Hyperparameters(fixed="*")).fit(X, odd)
     assert np.argmin(model.loo_.log_density) == i
 
 
@@ -132,7 +136,7 @@ def test_diagnostics_take_pipelines(classifier, X, labels):
 def test_rows_of_weight_zero_are_predicted_not_left_out(X, labels):
     weight = np.ones(50)
     weight[[4, 8]] = 0
-    model = GPClassifier(fixed="*").fit(X, labels, weight)
+    model = GPClassifier(hyperparameters=Hyperparameters(fixed="*")).fit(X, labels, weight)
     assert np.all(model.influence_[[4, 8]] == 0)
     np.testing.assert_allclose(
         model.loo_.log_density[[4, 8]], model.log_predictive_density(X[[4, 8]], labels[[4, 8]]), rtol=1e-10

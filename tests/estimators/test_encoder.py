@@ -13,7 +13,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sitewise
-from sitewise import GPClassifier, GPRegressor, TableEncoder, UserError
+from sitewise import GPClassifier, GPRegressor, Hyperparameters, TableEncoder, UserError
 from sitewise.app.input.table_file import read_table
 from sitewise.estimators import ModelFileError, model_file
 from sitewise.estimators.saving import KINDS
@@ -171,7 +171,7 @@ def test_a_forged_recipe_is_refused(pipeline):
 
 
 def test_other_steps_are_refused_in_words(tmp_path):
-    other = make_pipeline(MinMaxScaler(), GPRegressor(fixed="*")).fit(X[:, None], X)
+    other = make_pipeline(MinMaxScaler(), GPRegressor(hyperparameters=Hyperparameters(fixed="*"))).fit(X[:, None], X)
     with pytest.raises(UserError, match=r"cannot hold MinMaxScaler.*TableEncoder"):
         sitewise.save(other, tmp_path / "model")
     with pytest.raises(ValueError, match="not fitted"):
@@ -181,7 +181,7 @@ def test_other_steps_are_refused_in_words(tmp_path):
 
 def test_cross_validation_learns_scales_from_the_training_rows():
     pandas = pytest.importorskip("pandas")
-    model = make_pipeline(TableEncoder(), GPClassifier(method="laplace", fixed="*"))
+    model = make_pipeline(TableEncoder(), GPClassifier(method="laplace", hyperparameters=Hyperparameters(fixed="*")))
     found = cross_validate(model, pandas.DataFrame(RECORDS), LABELS, cv=2, return_estimator=True, return_indices=True)
     for fitted, train in zip(found["estimator"], found["indices"]["train"], strict=True):
         assert fitted[0].recipe_.columns[-1].centre == pytest.approx(X[train].mean())

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
-from sitewise import GPClassifier, GPRegressor, kernels
+from sitewise import Full, GPClassifier, GPRegressor, Hyperparameters, Method, PerColumn, Sparse, kernels
 
 BOTH = pytest.mark.parametrize("estimator", [GPClassifier(), GPRegressor()], ids=["classifier", "regressor"])
 
@@ -89,12 +89,15 @@ def test_counts_that_are_no_counts(X, values):
         ({"kernel": "rbf"}, "sitewise.kernels"),
         ({"likelihood": "cauchy"}, "likelihood must be"),
         ({"method": "magic"}, "Unknown method"),
-        ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
-        ({"n_restarts": -1}, "n_restarts must be"),
-        ({"fixed": "kernel.size"}, "no parameter 'kernel.size'"),
-        ({"bounds": {"kernel.size": (1, 2)}}, "kernel.size"),
-        ({"method": "hybrid-vem", "bounds": {"kernel.*": (1, 2)}}, "no setting bounds"),
-        ({"jitter": -1.0}, "jitter"),
+        ({"method": 3}, "Unknown method 3"),
+        ({"structure": 3}, "structure must be one of"),
+        ({"hyperparameters": "*"}, "a value such as Hyperparameters"),
+        ({"hyperparameters": Hyperparameters(fixed="kernel.size")}, "no parameter 'kernel.size'"),
+        ({"hyperparameters": Hyperparameters(bounds={"kernel.size": (1, 2)})}, "kernel.size"),
+        ({"method": "hybrid-vem", "hyperparameters": Hyperparameters(bounds={"*": (1, 2)})}, "no setting bounds"),
+        ({"method": "hybrid-vem", "integrate": True}, "no setting integrate"),
+        ({"method": "hybrid-vem", "structure": Sparse(3, inputs="trained")}, "does not train inducing inputs"),
+        ({"integrate": "always"}, "integrate must be"),
         ({"mean": 3.0}, "mean must come from"),
     ],
 )
@@ -102,6 +105,37 @@ def test_settings(settings, words, X, labels, values):
     for estimator, y in ((GPClassifier, labels), (GPRegressor, values)):
         with pytest.raises(ValueError, match=words):
             estimator(**settings).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda: Method("magic"), "Unknown method 'magic'; choose one of laplace"),
+        (lambda: Method(max_iter=0), "max_iter must be a whole number of at least 1"),
+        (lambda: Method(restarts=-1), "restarts must be a whole number of at least 0"),
+        (lambda: Method(tol=-1.0), "tol must be a positive number"),
+        (lambda: Method(inference="magic"), "Unknown inference 'magic'"),
+        (lambda: Method("vi", power=0.5), "power belongs to the ep evidence"),
+        (lambda: Method("hybrid-vem", tol=1e-3), "hybrid-vem has no setting tol; use 'hybrid'"),
+        (lambda: Method("mcmc", gradient="implicit", tol=1e-3), "mcmc has no setting gradient, tol; leave it out"),
+        (lambda: Method("mcmc", draws=0), "draws must be a whole number of at least 1, got 0"),
+        (lambda: Method("ep", draws=10), r"ep has no setting draws; .* are for Method\('mcmc'\)"),
+        (lambda: Hyperparameters(bounds=[(0.1, 1.0)]), "bounds must be a dict by the names"),
+        (lambda: Full(jitter=-1.0), "jitter must be a finite number of at least 0"),
+        (lambda: Sparse(jitter="small"), "jitter must be a finite number"),
+        (lambda: Sparse(0), "m must be a whole number of at least 1"),
+        (lambda: Sparse(2.5), "m must be a whole number of at least 1"),
+        (lambda: Sparse("60"), "a time such as '60s'"),
+        (lambda: Sparse("-1s"), "a time such as '60s'"),
+        (lambda: Sparse("nans"), "a time such as '60s'"),
+        (lambda: Sparse(5, inputs="best"), "inputs must be one of 'kmeans', 'greedy', 'trained', or a table"),
+        (lambda: Sparse(5, inputs=np.zeros((5, 3))), "says how many there are; leave m out"),
+        (lambda: PerColumn("rbf"), "PerColumn takes a kernel of sitewise.kernels"),
+    ],
+)
+def test_values_are_checked_when_they_are_made(made, words):
+    with pytest.raises(ValueError, match=words):
+        made()
 
 
 def test_inputs_on_a_scale_that_the_kernel_cannot_see(X, labels, values):
@@ -113,7 +147,9 @@ def test_inputs_on_a_scale_that_the_kernel_cannot_see(X, labels, values):
 def test_a_column_that_is_left_out_by_its_own_lengthscale_is_no_reason_to_warn(X, values):
     def fit(longest):
         start = kernels.Matern52(lengthscale=[1.0, 1.0, longest])
-        return GPRegressor(start, bounds={"kernel.lengthscale": (0.1, longest)}).fit(X, values)
+        return GPRegressor(start, hyperparameters=Hyperparameters(bounds={"kernel.lengthscale": (0.1, longest)})).fit(
+            X, values
+        )
 
     with pytest.warns(UserWarning, match=r"kernel.lengthscale\[2\] ended at a bound"):
         fit(3.0)

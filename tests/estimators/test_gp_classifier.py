@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sitewise import VI, GPClassifier, kernels, likelihoods, load, resolve
+from sitewise import VI, GPClassifier, Hyperparameters, Method, Sparse, kernels, likelihoods, load, resolve
 from sitewise.means import Zero
 
 
@@ -117,15 +117,23 @@ def test_joint_classes_survive_files_and_changes_of_rows(joint, X, levels, tmp_p
 
 
 def test_joint_classes_are_refused_where_they_cannot_be_had(X, levels):
-    sparse = {"n_inducing": 5, "class_kernels": "own"}
-    for settings, word in (({"method": "ep"}, "no EP"), (sparse, "inducing"), ({"mean": Zero()}, "no mean")):
+    sparse = {"structure": Sparse(5), "class_kernels": "own"}
+    for settings, word in (
+        ({"method": "ep"}, "no EP"),
+        (sparse, "inducing"),
+        ({"structure": "markov"}, "other than Markov"),
+        ({"mean": Zero()}, "no mean"),
+    ):
         with pytest.raises(ValueError, match=word):
             GPClassifier(multi_class="joint", **settings).fit(X, levels)
     with pytest.raises(ValueError, match="multi_class must be"):
         GPClassifier(multi_class="pairs").fit(X, levels)
     with pytest.raises(ValueError, match="class_kernels must be"):
         GPClassifier(class_kernels="each").fit(X, levels)
-    assert GPClassifier(method="ep", fixed="*").fit(X, levels).multi_class_ == "one_vs_rest"
+    assert (
+        GPClassifier(method="ep", hyperparameters=Hyperparameters(fixed="*")).fit(X, levels).multi_class_
+        == "one_vs_rest"
+    )
 
 
 def test_three_classes_one_against_the_rest(X, levels):
@@ -156,18 +164,24 @@ def test_works_in_scikit_learn_tools(X, labels):
 
 def test_data_frames_keep_their_names(X, labels):
     table = pd.DataFrame(X, columns=["a", "b", "c"])
-    model = GPClassifier(fixed="*").fit(table, pd.Series(labels))
+    model = GPClassifier(hyperparameters=Hyperparameters(fixed="*")).fit(table, pd.Series(labels))
     assert list(model.feature_names_in_) == ["a", "b", "c"]
     with pytest.raises(ValueError, match="feature names"):
         model.predict(table[["b", "a", "c"]])
-    pipe = make_pipeline(StandardScaler(), GPClassifier(fixed="*")).set_output(transform="pandas").fit(table, labels)
+    pipe = (
+        make_pipeline(StandardScaler(), GPClassifier(hyperparameters=Hyperparameters(fixed="*")))
+        .set_output(transform="pandas")
+        .fit(table, labels)
+    )
     assert list(pipe[-1].feature_names_in_) == ["a", "b", "c"]
 
 
 def test_the_given_kernel_is_where_learning_starts(X, labels):
-    held = GPClassifier(kernels.Matern52(2.0, 3.0), fixed="*").fit(X, labels)
+    held = GPClassifier(kernels.Matern52(2.0, 3.0), hyperparameters=Hyperparameters(fixed="*")).fit(X, labels)
     assert held.kernel_.lengthscale == 2.0
-    half = GPClassifier(kernels.Matern52(2.0, 3.0), fixed="kernel.variance").fit(X, labels)
+    half = GPClassifier(kernels.Matern52(2.0, 3.0), hyperparameters=Hyperparameters(fixed="kernel.variance")).fit(
+        X, labels
+    )
     assert half.kernel_.variance == 3.0
     assert half.kernel_.lengthscale != 2.0
     assert half.evidence_["ep"] > held.evidence_["ep"]
@@ -183,21 +197,24 @@ def test_warm_start_begins_where_the_last_fit_ended(X, labels):
 
 def test_a_fit_that_stops_early_warns_and_says_so(X, labels):
     with pytest.warns(ConvergenceWarning, match="did not converge"):
-        model = GPClassifier(max_iter=1).fit(X, labels)
+        model = GPClassifier(method=Method("hybrid", max_iter=1)).fit(X, labels)
     assert not model.converged_
     assert "Not converged" in model.fit_report_
 
 
 def test_a_likelihood_object_is_used_as_it_is(X, labels):
-    model = GPClassifier(likelihood=likelihoods.BernoulliLogit(), fixed="*").fit(X, labels)
+    model = GPClassifier(likelihood=likelihoods.BernoulliLogit(), hyperparameters=Hyperparameters(fixed="*")).fit(
+        X, labels
+    )
     assert isinstance(model.likelihood_, likelihoods.BernoulliLogit)
     assert np.array_equal(
-        model.predict_proba(X), GPClassifier(likelihood="logit", fixed="*").fit(X, labels).predict_proba(X)
+        model.predict_proba(X),
+        GPClassifier(likelihood="logit", hyperparameters=Hyperparameters(fixed="*")).fit(X, labels).predict_proba(X),
     )
 
 
 def test_verbose_shows_progress(X, labels, capsys):
-    GPClassifier(fixed="*", verbose=True).fit(X, labels)
+    GPClassifier(verbose=True, hyperparameters=Hyperparameters(fixed="*")).fit(X, labels)
     assert "objective" in capsys.readouterr().err
 
 
@@ -210,7 +227,7 @@ def test_progress_is_told_to_a_function(X, labels):
     assert all("objective" in doing for doing, _ in told)
     told.clear()
     classes = np.where(X[:, 2] > 0.5, "high", labels)
-    settings = {"multi_class": "one_vs_rest", "fixed": "*"}
+    settings = {"multi_class": "one_vs_rest", "hyperparameters": Hyperparameters(fixed="*")}
     GPClassifier(verbose=lambda doing, share: told.append((doing, share)), **settings).fit(X, classes)
     assert [doing[-8:] for doing, _ in told] == ["(1 of 3)", "(2 of 3)", "(3 of 3)"]
     assert told[0][1] < 1 / 3 <= told[1][1] < 2 / 3 <= told[2][1]
@@ -218,7 +235,9 @@ def test_progress_is_told_to_a_function(X, labels):
 
 def test_the_kernels_values_are_parameters(X, labels):
     """kernel__lengthscale in a grid; the default kernel counts, too."""
-    search = GridSearchCV(GPClassifier(fixed="*"), {"kernel__lengthscale": [1e-3, 1.0]}, cv=2).fit(X, labels)
+    search = GridSearchCV(
+        GPClassifier(hyperparameters=Hyperparameters(fixed="*")), {"kernel__lengthscale": [1e-3, 1.0]}, cv=2
+    ).fit(X, labels)
     assert search.best_params_ == {"kernel__lengthscale": 1.0}
     assert search.best_estimator_.kernel_.lengthscale == 1.0
     kernel = kernels.RBF(lengthscale=[1.0, 2.0, 3.0]) + kernels.Linear()
@@ -236,11 +255,11 @@ def test_a_joint_laplace_fit_that_contradicts_itself_is_flagged(X, signal):
     y = np.digitize(signal, [-1.0, 1.0])
     wide, narrow = kernels.Matern52(3.0, 1e3), kernels.Matern52(3.0, 1.0)
     with pytest.warns(UserWarning, match="far from the posterior.*method='hybrid' or 'vi'"):
-        bad = GPClassifier(wide, method="laplace", fixed="*").fit(X, y)
+        bad = GPClassifier(wide, method="laplace", hyperparameters=Hyperparameters(fixed="*")).fit(X, y)
     assert "Laplace's Gaussian is far from the posterior" in bad.fit_report_
     assert bad.evidence_["laplace"] - bad.evidence_["elbo"] > len(y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        good = GPClassifier(wide, method="hybrid", fixed="*").fit(X, y)
-        GPClassifier(narrow, method="laplace", fixed="*").fit(X, y)
+        good = GPClassifier(wide, method="hybrid", hyperparameters=Hyperparameters(fixed="*")).fit(X, y)
+        GPClassifier(narrow, method="laplace", hyperparameters=Hyperparameters(fixed="*")).fit(X, y)
     assert good.loo_.log_density.mean() > bad.loo_.log_density.mean() + 0.1

@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import check_get_params_invariance, check_parameters_default_constructible
 
-from sitewise import GPOrdinal, GPRegressor, load
+from sitewise import GPOrdinal, GPRegressor, Hyperparameters, load
 
 SIZES = ["small", "middle", "large"]
 
@@ -97,7 +97,7 @@ def test_effects_are_averages_of_labels_or_ranks(names):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (60, 2))
     y = np.array(names)[np.digitize(X[:, 0] + 0.1 * rng.normal(size=60), [-0.7, 0.7])]
-    model = GPOrdinal(order=names, method="laplace", fixed="likelihood.*").fit(X, y)
+    model = GPOrdinal(order=names, method="laplace", hyperparameters=Hyperparameters(fixed="likelihood.*")).fit(X, y)
     values = np.arange(1.0, 4.0) if names[0] == "low" else np.array(names, float)
     found = model.effect(0, grid=[-1.9, 1.9])
     np.testing.assert_allclose(found.mean, values[[0, 2]], atol=0.2 * np.ptp(values) / 2)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sitewise import GPRegressor, likelihoods
+from sitewise import GPRegressor, Method, likelihoods
 from sitewise.fitted.mixture import Mixture, repeated
 
 LEVELS = np.array([0.05, 0.5, 0.95])
@@ -59,7 +59,7 @@ def test_intervals_in_the_units_of_y(regressor, X):
 
 
 def test_draws_of_mcmc_have_intervals_too(X, values):
-    model = GPRegressor(method="mcmc", sampling={"draws": 20, "warmup": 0, "chains": 2}, random_state=0)
+    model = GPRegressor(method=Method("mcmc", draws=20, warmup=0, chains=2), random_state=0)
     with pytest.warns(match="have not converged"):
         model.fit(X[:20], values[:20])
     low, high = model.predict_interval(X[20:24])

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sitewise import GPClassifier, GPRegressor, kernels, load
+from sitewise import Full, GPClassifier, GPRegressor, Hyperparameters, Series, Sparse, kernels, load, structures
 from sitewise.estimators import base
 
 NEW = np.array([[-1.0], [2.2], [14.0]])
@@ -41,7 +41,9 @@ def test_rows_are_added_and_removed(series, pair):
     latents = []
     for one in pair:
         kernel, mean = pair[0].kernel_, pair[0].mean_
-        again = GPRegressor(kernel, mean=mean, likelihood="poisson", structure=one.structure, fixed="*").fit(*series)
+        again = GPRegressor(
+            kernel, mean=mean, likelihood="poisson", structure=one.structure, hyperparameters=Hyperparameters(fixed="*")
+        ).fit(*series)
         latents.append(again.update(*more).forget([0, 5]).predict_latent(NEW, return_cov=True))
     for full, markov in zip(*latents, strict=True):
         same(full, markov)
@@ -55,7 +57,9 @@ def test_later_rows_cost_what_they_are(monkeypatch, series, integrate):
     later = np.array([[10.2], [11.0], [10.2], [12.0]]), np.array([3.0, 1.0, 3.0, 0.0]), np.array([1.0, 2.0, 1.0, 0.0])
     model = GPRegressor(likelihood="poisson", structure="markov", integrate=integrate).fit(X, y).update(*later)
     whole = (np.concatenate(pair) for pair in zip((X, y, np.ones(50)), later, strict=True))
-    again = GPRegressor(model.kernel_, mean=model.mean_, likelihood="poisson", fixed="*").fit(*whole)
+    again = GPRegressor(
+        model.kernel_, mean=model.mean_, likelihood="poisson", hyperparameters=Hyperparameters(fixed="*")
+    ).fit(*whole)
     if not integrate:
         same(again.predict_latent(NEW, return_std=True), model.predict_latent(NEW, return_std=True))
     same(again.sites_, model.sites_)
@@ -75,12 +79,18 @@ def machines():
 def test_series_share_hyperparameters_and_nothing_else(machines):
     time, name, y = machines
     both = pd.DataFrame({"machine": name, "time": time})
-    model = GPRegressor(likelihood="poisson", series="machine").fit(both, y)
-    again = GPRegressor(likelihood="poisson", series=1).fit(np.column_stack([time, name]), y)
+    model = GPRegressor(likelihood="poisson", structure=Series("machine")).fit(both, y)
+    again = GPRegressor(likelihood="poisson", structure=Series(1)).fit(np.column_stack([time, name]), y)
     new = pd.DataFrame({"machine": [4.0, 7.0, 99.0], "time": [3.0, 3.0, 3.0]})
     found = model.predict_latent(new, return_std=True)
     same(found, again.predict_latent(new[["time", "machine"]].to_numpy(), return_std=True), 1e-6)
-    alone = GPRegressor(model.kernel_, mean=model.mean_, likelihood="poisson", structure="markov", fixed="*")
+    alone = GPRegressor(
+        model.kernel_,
+        mean=model.mean_,
+        likelihood="poisson",
+        structure="markov",
+        hyperparameters=Hyperparameters(fixed="*"),
+    )
     alone.fit(time[name == 7.0][:, None], y[name == 7.0])
     same([a[1:2] for a in found], alone.predict_latent([[3.0]], return_std=True))
     # A series without rows is known by its prior.
@@ -94,7 +104,7 @@ def test_series_share_hyperparameters_and_nothing_else(machines):
 
 def test_series_of_two_classes(machines):
     time, name, y = machines
-    model = GPClassifier(series=1).fit(np.column_stack([time, name]), np.where(y > 1, "many", "few"))
+    model = GPClassifier(structure=Series(1)).fit(np.column_stack([time, name]), np.where(y > 1, "many", "few"))
     assert model._latents[0].model.prior.series == 1 and model.converged_
 
 
@@ -109,31 +119,27 @@ def test_it_is_saved(pair, tmp_path):
     ({}, 1, "markov"),
     ({"structure": "full"}, 1, "full"),
     ({"kernel": kernels.RBF()}, 1, "full"),
-    ({"jitter": 1e-6}, 1, "full"),
+    ({"structure": Full(jitter=1e-6)}, 1, "full"),
     ({}, 2, "full"),
-    ({"n_inducing": 5}, 1, "sparse"),
+    ({"structure": Sparse(5)}, 1, "sparse"),
 ])  # fmt: skip
 def test_when_it_is_chosen(monkeypatch, series, settings, columns, chosen):
-    monkeypatch.setattr(base, "_SERIES_ROWS", 20)
+    monkeypatch.setattr(structures, "MARKOV_ROWS", 20)
     X, y = np.repeat(series[0], columns, axis=1), np.where(series[1] > 2, "many", "few")
-    model = GPClassifier(**settings, fixed="kernel*", random_state=0)
+    model = GPClassifier(**settings, random_state=0, hyperparameters=Hyperparameters(fixed="kernel*"))
     assert model.fit(X, y)._latents[0].model.prior.structure == chosen
     assert model.fit(X[:20], y[:20])._latents[0].model.prior.structure != "markov"
 
 
 @pytest.mark.parametrize(("settings", "columns", "words"), [
-    ({"structure": "chain"}, 1, "structure must be one of auto, full, markov"),
+    ({"structure": "chain"}, 1, "structure must be one of auto, full, markov, sparse or a value such as Sparse"),
     ({"structure": "markov"}, 2, "inputs of one column"),
     ({"structure": "markov", "kernel": kernels.RBF()}, 1, "RBF is not a Markov process"),
-    ({"structure": "markov", "n_inducing": 5}, 1, "no inducing inputs"),
-    ({"structure": "markov", "jitter": 1e-6}, 1, "leave jitter at 0"),
     ({"structure": "markov", "method": "mcmc"}, 1, "leave structure at 'auto'"),
-    ({"series": 2}, 2, "one of the two columns"),
-    ({"series": "time"}, 2, "one of the two columns"),
-    ({"series": 0}, 1, "one of the two columns"),
-    ({"series": 0, "structure": "full"}, 2, "leave structure at 'auto'"),
-    ({"series": 0, "n_inducing": 5}, 2, "no inducing inputs"),
-    ({"series": 0, "method": "mcmc"}, 2, "series at None"),
+    ({"structure": Series(2)}, 2, "one of the two columns"),
+    ({"structure": Series("time")}, 2, "one of the two columns"),
+    ({"structure": Series(0)}, 1, "one of the two columns"),
+    ({"structure": Series(0), "method": "mcmc"}, 2, "leave structure at 'auto'"),
 ])  # fmt: skip
 def test_what_is_refused(series, settings, columns, words):
     with pytest.raises(ValueError, match=words):

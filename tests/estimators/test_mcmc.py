@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import sitewise
-from sitewise import GPClassifier, GPRegressor
+from sitewise import GPClassifier, GPRegressor, Hyperparameters, Method, Sparse
 from sitewise.hyperpriors import LogNormal
 
 SHORT = {"draws": 40, "warmup": 5, "chains": 2}
@@ -25,12 +25,12 @@ def few_draws_are_few():
 
 @pytest.fixture(scope="module")
 def sampled_classes(X, labels):
-    return GPClassifier(method="mcmc", sampling=SHORT, random_state=0).fit(X, labels)
+    return GPClassifier(method=Method("mcmc", **SHORT), random_state=0).fit(X, labels)
 
 
 @pytest.fixture(scope="module")
 def sampled_values(X, values):
-    return GPRegressor(method="mcmc", sampling=SHORT, random_state=0).fit(X, values)
+    return GPRegressor(method=Method("mcmc", **SHORT), random_state=0).fit(X, values)
 
 
 def test_predictions_are_averages_over_the_draws(sampled_classes, sampled_values, X, labels, values):
@@ -49,7 +49,7 @@ def test_predictions_are_averages_over_the_draws(sampled_classes, sampled_values
 def test_it_agrees_with_exact_regression(sampled_values, X, values):
     """Gaussian noise and well-determined hyperparameters: close to their maximum-likelihood values' predictions."""
     one, one_std = sampled_values.predict(X, return_std=True)
-    other, other_std = GPRegressor(method="ep", ard=False).fit(X, values).predict(X, return_std=True)
+    other, other_std = GPRegressor("isotropic", method="ep").fit(X, values).predict(X, return_std=True)
     assert np.max(np.abs(one - other)) < 0.3 * np.mean(other_std)
     assert 0.8 < np.mean(one_std / other_std) < 1.5
 
@@ -91,7 +91,7 @@ def test_the_same_seed_gives_the_same_numbers(sampled_classes, X, labels):
 
 
 def test_the_report_and_the_warning_say_how_the_chains_did(X, labels):
-    model = GPClassifier(method="mcmc", sampling={**SHORT, "draws": 10, "warmup": 0}, random_state=0)
+    model = GPClassifier(method=Method("mcmc", **{**SHORT, "draws": 10, "warmup": 0}), random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"chains of GPClassifier .*Draw longer chains"):
         model.fit(X, labels)
     assert not model.converged_
@@ -100,8 +100,10 @@ def test_the_report_and_the_warning_say_how_the_chains_did(X, labels):
 
 
 def test_nothing_to_learn_is_sampling_of_the_latent_function(X, labels):
-    model = GPClassifier(method="mcmc", fixed="*", sampling=SHORT, random_state=0).fit(X, labels)
-    close = GPClassifier(method="ep", fixed="*", ard=False).fit(X, labels)
+    model = GPClassifier(
+        method=Method("mcmc", **SHORT), random_state=0, hyperparameters=Hyperparameters(fixed="*")
+    ).fit(X, labels)
+    close = GPClassifier("isotropic", method="ep", hyperparameters=Hyperparameters(fixed="*")).fit(X, labels)
     np.testing.assert_allclose(model.predict_proba(X), close.predict_proba(X), atol=0.1)
     assert np.array_equal(model.kernel_.lengthscale, close.kernel_.lengthscale)
 
@@ -117,16 +119,16 @@ def test_what_has_no_meaning_is_refused(sampled_classes, X, labels):
         sampled_classes.forget([0])
 
 
+TRAINED = "the trained parameters are kernel.lengthscale, kernel.variance"
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"n_inducing": 5}, "no inducing inputs"),
-        ({"gradient": "implicit", "tol": 1e-3}, "mcmc has no setting gradient, tol"),
-        ({"sampling": {"steps": 5}}, "draws, warmup, chains, thin"),
-        ({"sampling": {"draws": 0}}, "at least 1, got 0"),
-        ({"priors": {"kernel.width": LogNormal()}}, "the trained parameters are kernel.lengthscale, kernel.variance"),
-        ({"bounds": {"kernel.width": (1, 2)}}, "the trained parameters are kernel.lengthscale, kernel.variance"),
-        ({"method": "ep", "sampling": SHORT}, "sampling belongs to method='mcmc'"),
+        ({"structure": Sparse(5)}, "mcmc samples the full GP"),
+        ({"integrate": True}, "averages over the hyperparameters without integrate"),
+        ({"hyperparameters": Hyperparameters(priors={"kernel.width": LogNormal()})}, TRAINED),
+        ({"hyperparameters": Hyperparameters(bounds={"kernel.width": (1, 2)})}, TRAINED),
         ({"method": "magic"}, "hybrid-vem, mcmc"),
     ],
 )

@@ -14,7 +14,25 @@ import numpy as np
 import pytest
 
 import sitewise
-from sitewise import EP, GPClassifier, GPRegressor, Inference, Model, hyperpriors, kernels, likelihoods, means, priors
+from sitewise import (
+    EP,
+    Full,
+    GPClassifier,
+    GPRegressor,
+    Hyperparameters,
+    Inference,
+    Markov,
+    Method,
+    Model,
+    PerColumn,
+    Series,
+    Sparse,
+    hyperpriors,
+    kernels,
+    likelihoods,
+    means,
+    priors,
+)
 from sitewise.estimators import ModelFileError, model_file
 from sitewise.estimators.model_file import to_bytes
 from sitewise.estimators.saving import KINDS
@@ -88,6 +106,14 @@ EVERY_OBJECT = [
     priors.SparseClassPrior(kernels.RBF(2.0), [[0.0, 1.0], [2.0, 3.0]]),
     priors.ClassPrior.of([kernels.RBF(1.0), kernels.RBF(2.0)], 2),
     priors.MarkovPrior(kernels.Cosine(2.0), means.Constant(0.5), harmonics=4, series=1),
+    Method("ep", tol=1e-4, restarts=3, inference=EP(tol=1e-6)),
+    Hyperparameters(fixed="kernel.*", priors={"*": hyperpriors.Normal()}, bounds={"*": (0.1, 2.0)}, tied=[("a", "b")]),
+    PerColumn(kernels.RBF(2.0), shrunk=True),
+    Full(jitter=1e-6),
+    Markov(),
+    Series("sensor"),
+    Sparse(inputs=np.eye(3)),
+    Sparse("60s", inputs="greedy"),
 ]
 # Slopes takes rows whose last column says what they are about, which these are not.
 KERNELS = [o for o in EVERY_OBJECT if isinstance(o, kernels.Kernel) and not isinstance(o, kernels.Slopes)]
@@ -177,16 +203,20 @@ def test_pickle(classifier, X):
 
 def test_settings_that_are_objects_are_saved(X, labels, tmp_path):
     model = GPClassifier(
-        kernels.Matern52(2.0), priors={"kernel.lengthscale": hyperpriors.LogNormal()}, bounds={"kernel.*": (1e-3, 1e3)},
-        inference=sitewise.VI(), evidence=sitewise.evidence.power_ep(0.5), class_weight={"no": 1, "yes": 2},
+        kernels.Matern52(2.0),
+        method=Method("hybrid", inference=sitewise.VI(), evidence=sitewise.evidence.power_ep(0.5)),
+        hyperparameters=Hyperparameters(
+            priors={"kernel.lengthscale": hyperpriors.LogNormal()}, bounds={"kernel.*": (1e-3, 1e3)}
+        ),
+        class_weight={"no": 1, "yes": 2},
         random_state=3,
-    )  # fmt: skip
+    )
     model.fit(X, labels).save(tmp_path / "model")
     loaded = sitewise.load(tmp_path / "model")
-    assert loaded.bounds == model.bounds
+    assert loaded.hyperparameters == model.hyperparameters
     assert loaded.class_weight == model.class_weight
-    assert loaded.priors == model.priors
-    assert loaded.evidence == sitewise.evidence.power_ep(0.5) and loaded.evidence.name == "ep(0.5)"
+    evidence = loaded.method.evidence
+    assert evidence == sitewise.evidence.power_ep(0.5) and evidence.name == "ep(0.5)"
     assert np.array_equal(loaded.fit(X, labels).predict_proba(X), model.predict_proba(X))
 
 
@@ -195,7 +225,7 @@ def test_labels_keep_their_type(classes, X, labels, tmp_path):
     y = np.where(labels == "yes", classes[1], classes[0]).astype(type(classes[0]))
     if isinstance(classes[0], float):
         y = y.astype(str).astype(object)
-    model = GPClassifier(fixed="*").fit(X, y)
+    model = GPClassifier(hyperparameters=Hyperparameters(fixed="*")).fit(X, y)
     model.save(tmp_path / "model")
     loaded = sitewise.load(tmp_path / "model")
     assert loaded.classes_.dtype == model.classes_.dtype

@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sitewise import Data, GPRegressor, likelihoods, load, posterior
+from sitewise import Data, GPRegressor, Hyperparameters, likelihoods, load, posterior
 
 ROWS = 40
 RNG = np.random.default_rng(0)
@@ -110,12 +110,16 @@ def test_error_bars_are_standard_deviations_in_the_units_of_y(measured):
 def test_all_censored_values_lie_beyond_their_bound():
     """At fixed hyperparameters the evidence is that of the library's table, in the units of y."""
     cut = np.minimum(HEIGHT, 112.0)
-    model = GPRegressor(likelihood="censored_gaussian", method="ep", fixed="*").fit(X, cut, upper=112.0)
+    model = GPRegressor(likelihood="censored_gaussian", method="ep", hyperparameters=Hyperparameters(fixed="*")).fit(
+        X, cut, upper=112.0
+    )
     beyond = cut == 112
     table = np.column_stack([cut, np.where(beyond, np.inf, cut)])
     table = (table - model.y_mean_) / model.y_scale_
     kernel, lik = model.kernel_, model.likelihood_
-    own = GPRegressor(kernel, likelihood=lik, method="ep", fixed="*", normalize_y=False)
+    own = GPRegressor(
+        kernel, likelihood=lik, method="ep", normalize_y=False, hyperparameters=Hyperparameters(fixed="*")
+    )
     own.fit(X, table[:, 0], upper=np.where(beyond, table[:, 0], np.inf))
     np.testing.assert_allclose(
         model.evidence_["ep"], own.evidence_["ep"] - np.sum(~beyond) * np.log(model.y_scale_), rtol=1e-8
@@ -124,7 +128,10 @@ def test_all_censored_values_lie_beyond_their_bound():
     np.testing.assert_allclose(above, np.log1p(-model.predict_cdf(X, 112.0)[beyond]), rtol=1e-6)
     assert model.score(X, cut, upper=112.0) > 0.8
     peak = np.array([[np.pi / 2]])
-    assert model.predict(peak)[0] > GPRegressor(fixed="*").fit(X, cut).predict(peak)[0] + 1
+    assert (
+        model.predict(peak)[0]
+        > GPRegressor(hyperparameters=Hyperparameters(fixed="*")).fit(X, cut).predict(peak)[0] + 1
+    )
 
 
 def test_trials_are_counted():

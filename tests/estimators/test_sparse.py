@@ -8,22 +8,23 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import sitewise
-from sitewise import GPClassifier, GPRegressor, evidence, kernels
-from sitewise.estimators import settings
+from sitewise import GPClassifier, GPRegressor, Hyperparameters, Method, Sparse, evidence, kernels, structures
 from sitewise.estimators.training import FitWarning
 from sitewise.priors.inducing import how_many
 
 
 @pytest.fixture(scope="module")
 def sparse(X, labels):
-    return GPClassifier(n_inducing=12, random_state=0).fit(X, labels)
+    return GPClassifier(random_state=0, structure=Sparse(12)).fit(X, labels)
 
 
 @pytest.mark.parametrize("inducing", ["kmeans", "greedy"])
 def test_as_many_inducing_inputs_as_rows_give_the_full_gp(inducing, X, labels):
     kernel = kernels.Matern52(1.5, 2.0)
-    full = GPClassifier(kernel, fixed="*", method="ep").fit(X, labels)
-    model = GPClassifier(kernel, fixed="*", n_inducing=50, inducing=inducing).fit(X, labels)
+    full = GPClassifier(kernel, method="ep", hyperparameters=Hyperparameters(fixed="*")).fit(X, labels)
+    model = GPClassifier(kernel, hyperparameters=Hyperparameters(fixed="*"), structure=Sparse(50, inputs=inducing)).fit(
+        X, labels
+    )
     np.testing.assert_allclose(model.predict_proba(X + 0.1), full.predict_proba(X + 0.1), atol=1e-6)
     np.testing.assert_allclose(model.loo_.log_density, full.loo_.log_density, atol=1e-5)
     for name, value in full.evidence_.items():
@@ -48,41 +49,30 @@ def test_saved_and_pickled_models_keep_their_inducing_inputs(sparse, X, tmp_path
     sparse.save(tmp_path / "model")
     for again in (sitewise.load(tmp_path / "model"), pickle.loads(pickle.dumps(sparse))):
         np.testing.assert_array_equal(again.predict_proba(X), sparse.predict_proba(X))
-        assert again.get_params()["n_inducing"] == 12
+        assert again.structure == Sparse(12) and again.get_params()["structure__m"] == 12
 
 
 def test_rows_can_be_added_and_removed(X, labels):
     kernel, Z = kernels.Matern52(1.5, 2.0), X[:15]
-    model = GPClassifier(kernel, fixed="*", inducing=Z).fit(X[:40], labels[:40])
+    model = GPClassifier(kernel, hyperparameters=Hyperparameters(fixed="*"), structure=Sparse(inputs=Z)).fit(
+        X[:40], labels[:40]
+    )
     model.update(X[40:], labels[40:])
-    whole = GPClassifier(kernel, fixed="*", inducing=Z).fit(X, labels)
+    whole = GPClassifier(kernel, hyperparameters=Hyperparameters(fixed="*"), structure=Sparse(inputs=Z)).fit(X, labels)
     np.testing.assert_allclose(model.predict_proba(X), whole.predict_proba(X), atol=1e-6)
 
 
 def test_trained_inducing_inputs_raise_the_bound(X, values):
-    settings = {"method": "vi", "inducing": X[:4], "max_iter": 30, "ard": False}
+    settings = {"kernel": "isotropic", "method": Method("vi", max_iter=30), "structure": Sparse(inputs=X[:4])}
     held = GPRegressor(**settings).fit(X, values)
     with pytest.warns(ConvergenceWarning, match="cap on rounds"):
-        moved = GPRegressor(train="inducing", **settings).fit(X, values)
+        moved = GPRegressor(**settings, hyperparameters=Hyperparameters(train="inducing")).fit(X, values)
     assert moved.evidence_["elbo"] > held.evidence_["elbo"] + 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"n_inducing": 0}, "n_inducing must be a whole number of at least 1"),
-        ({"n_inducing": 2.5}, "n_inducing must be a whole number of at least 1"),
-        ({"n_inducing": "60"}, "a time such as '60s'"),
-        ({"n_inducing": "-1s"}, "a time such as '60s'"),
-        ({"n_inducing": 5, "inducing": "best"}, "must be one of 'kmeans', 'greedy', 'refreshed'"),
-        ({"inducing": "best"}, "must be one of 'kmeans', 'greedy', 'refreshed'"),
-        ({"n_inducing": 5, "inducing": np.zeros((5, 3))}, "leave n_inducing at None"),
-        ({"inducing": np.zeros((5, 2))}, "a table with 3 columns"),
-    ],
-)
-def test_bad_settings_are_named(settings, message, X, labels):
-    with pytest.raises(ValueError, match=message):
-        GPClassifier(**settings).fit(X, labels)
+def test_inducing_inputs_have_the_columns_of_X(X, labels):
+    with pytest.raises(ValueError, match="a table with 3 columns"):
+        GPClassifier(structure=Sparse(inputs=np.zeros((5, 2)))).fit(X, labels)
 
 
 def test_the_number_of_inducing_inputs_by_a_rule():
@@ -96,58 +86,53 @@ def test_the_number_of_inducing_inputs_by_a_rule():
 
 
 def test_auto_is_a_number_that_the_report_explains(X, labels):
-    model = GPClassifier(n_inducing="auto", ard=False).fit(X, labels)
-    assert "take no longer by the full GP" in model.fit_report_
+    model = GPClassifier("isotropic", structure=Sparse("auto")).fit(X, labels)
+    assert "the full GP was used, which takes no longer for 50 rows" in model.fit_report_
     many = np.random.default_rng(0).normal(size=(120, 3))
-    model = GPClassifier(kernels.RBF(), n_inducing="0.000001s", fixed="*").fit(many, many[:, 0] > 0)
+    model = GPClassifier(kernels.RBF(), hyperparameters=Hyperparameters(fixed="*"), structure=Sparse("0.000001s")).fit(
+        many, many[:, 0] > 0
+    )
     assert "100 inducing inputs for 120 rows" in model.fit_report_
     assert model.models_[0][0].prior.inducing.shape == (100, 3)
 
 
 def test_for_a_time_some_of_many_rows_teach_the_hyperparameters(monkeypatch):
     """The lengthscale is less well known than from all rows, the function is not."""
-    monkeypatch.setattr(settings, "LEARNING_ROWS", 100)
+    monkeypatch.setattr(structures, "LEARNING_ROWS", 100)
     rng = np.random.default_rng(2)
     many = rng.uniform(-3, 3, size=(400, 1))
     y = np.sin(2 * many[:, 0]) + 0.3 * rng.normal(size=400)
-    limited, usual = (GPRegressor(n_inducing=m, random_state=0).fit(many, y) for m in ("0.000001s", 100))
+    limited, usual = (GPRegressor(random_state=0, structure=Sparse(m)).fit(many, y) for m in ("0.000001s", 100))
     assert "hyperparameters of 100 of the 400 rows, sites of all" in limited.fit_report_
     assert "of the 400 rows" not in usual.fit_report_
     means, deviations = zip(*(one.predict(many, return_std=True) for one in (limited, usual)), strict=True)
     assert np.mean(np.abs(means[0] - means[1])) < 0.02
     assert np.mean(deviations[0]) == pytest.approx(np.mean(deviations[1]), rel=0.1)
     errors = [limited.lengthscales()[0].error]
-    monkeypatch.setattr(settings, "LEARNING_ROWS", 400)
+    monkeypatch.setattr(structures, "LEARNING_ROWS", 400)
     errors.append(limited.lengthscales()[0].error)
     assert errors[0] > 1.02 * errors[1]  # of the rows that taught; all would make it smaller
 
 
 @pytest.mark.parametrize(
     "how",
-    [{"method": "hybrid-vem", "max_iter": 1}, {"integrate": True}, {"multi_class": "joint"}, {"kernel": "average"}],
+    [
+        {"method": Method("hybrid-vem", max_iter=1)},
+        {"integrate": True},
+        {"multi_class": "joint"},
+        {"kernel": "average"},
+    ],
 )
 def test_all_rows_teach_where_some_would_not_do(how, monkeypatch):
-    monkeypatch.setattr(settings, "LEARNING_ROWS", 60)
+    monkeypatch.setattr(structures, "LEARNING_ROWS", 60)
     rng = np.random.default_rng(2)
     many = rng.uniform(-3, 3, size=(150, 2))
     y = np.digitize(many[:, 0], [-1, 1] if "multi_class" in how else [0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
-        model = GPClassifier(n_inducing="0.000001s", random_state=0, **how).fit(many, y)
+        model = GPClassifier(random_state=0, **how, structure=Sparse("0.000001s")).fit(many, y)
     assert "of the 150 rows, sites" not in model.fit_report_
     assert all(part.data.rows == 150 for part in model._latents)
-
-
-def test_refreshed_inputs_are_those_of_the_learned_lengthscales(X, values):
-    """A column without effect gets a long lengthscale, and the inputs then hardly differ in it."""
-    rng = np.random.default_rng(1)
-    many = rng.uniform(-2, 2, size=(300, 2))
-    y = np.sin(3 * many[:, 0]) + 0.1 * rng.normal(size=300)
-    spread = {}
-    for chosen in ("kmeans", "refreshed"):
-        model = GPRegressor(n_inducing=8, inducing=chosen, ard=True, random_state=0).fit(many, y)
-        spread[chosen] = np.std(model.models_[0][0].prior.inducing, axis=0)
-    assert spread["refreshed"][1] < 0.5 * spread["kmeans"][1] < spread["refreshed"][0]
 
 
 @pytest.mark.parametrize(("method", "evidence"), [("hybrid", "ep"), ("vi", "elbo")])
@@ -155,11 +140,12 @@ def test_trained_inputs_have_more_evidence(method, evidence):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(400, 2)) * [1.0, 100.0]  # columns of different units
     y = np.sin(3 * X[:, 0]) + 0.8 * rng.normal(size=400) > 0
-    settings = {"n_inducing": 8, "method": method, "bounds": {"*variance": (0.01, 100.0)}, "random_state": 0}
-    first = GPClassifier(**settings).fit(X, y)
+    held = Hyperparameters(bounds={"*variance": (0.01, 100.0)})
+    settings = {"method": method, "hyperparameters": held, "random_state": 0}
+    first = GPClassifier(**settings, structure=Sparse(8)).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # EP's evidence leads the variance to its bound here
-        moved = GPClassifier(inducing="trained", **settings).fit(X, y)
+        moved = GPClassifier(**settings, structure=Sparse(8, inputs="trained")).fit(X, y)
     assert moved.evidence_[evidence] > first.evidence_[evidence] + 3
     if method == "vi":  # whose evidence is a bound
         new = rng.normal(size=(1000, 2)) * [1.0, 100.0]
@@ -171,4 +157,4 @@ def test_trained_inputs_have_more_evidence(method, evidence):
 def test_too_many_inputs_are_not_trained():
     X = np.random.default_rng(0).normal(size=(700, 20))
     with pytest.raises(ValueError, match="more than the 5000 that can be trained"):
-        GPClassifier(n_inducing=300, inducing="trained").fit(X, X[:, 0] > 0)
+        GPClassifier(structure=Sparse(300, inputs="trained")).fit(X, X[:, 0] > 0)

@@ -5,11 +5,12 @@ import copy
 import numpy as np
 import pytest
 
-from sitewise import GPClassifier, GPRegressor
+from sitewise import GPClassifier, GPRegressor, Hyperparameters
 
 
 def fresh(model, X, y, **settings):
-    return type(model)(model.kernel_, fixed="*", method=model.method, **settings).fit(X, y)
+    held = Hyperparameters(fixed="*")
+    return type(model)(model.kernel_, hyperparameters=held, method=model.method, **settings).fit(X, y)
 
 
 @pytest.mark.parametrize("method", ["hybrid", "ep", "laplace"])
@@ -43,7 +44,9 @@ def test_copies_are_added_and_removed_one_at_a_time(classifier, X, labels):
 def test_regression_keeps_its_units(X, values):
     model = GPRegressor(normalize_y=False).fit(X[:40], values[:40])
     grown = copy.deepcopy(model).update(X[40:], values[40:])
-    reference = GPRegressor(model.kernel_, likelihood=model.likelihood_, normalize_y=False, fixed="*").fit(X, values)
+    reference = GPRegressor(
+        model.kernel_, likelihood=model.likelihood_, normalize_y=False, hyperparameters=Hyperparameters(fixed="*")
+    ).fit(X, values)
     np.testing.assert_allclose(grown.predict(X), reference.predict(X), rtol=1e-8)
     normalised = GPRegressor().fit(X[:40], values[:40])
     assert copy.deepcopy(normalised).update(X[40:], values[40:]).y_mean_ == normalised.y_mean_

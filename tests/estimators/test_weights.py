@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 from sklearn.utils.class_weight import compute_sample_weight
 
-from sitewise import METHODS, GPClassifier, GPRegressor
+from sitewise import METHODS, GPClassifier, GPRegressor, Hyperparameters, Method
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("method", [name for name, method in METHODS.items() if not method.samples])
 def test_weight_two_equals_duplicated_rows(method, X, labels):
-    settings = {"method": method, "max_iter": 5 if method == "hybrid-vem" else None}
+    settings = {"method": Method(method, max_iter=5 if method == "hybrid-vem" else None)}
     twice = np.repeat(np.arange(50), np.where(np.arange(50) < 10, 2, 1))
     weighted = GPClassifier(**settings).fit(X, labels, np.where(np.arange(50) < 10, 2, 1))
     copied = GPClassifier(**settings).fit(X[twice], labels[twice])
@@ -28,7 +28,7 @@ def test_all_weights_two_equals_the_table_twice(X, labels):
 @pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
 def test_regression_weight_two_equals_duplicated_rows(likelihood, X, values):
     twice = np.repeat(np.arange(50), np.where(np.arange(50) < 10, 2, 1))
-    settings = {"likelihood": likelihood, "max_iter": 8}
+    settings = {"likelihood": likelihood, "method": Method(max_iter=8)}
     weighted = GPRegressor(**settings).fit(X, values, np.where(np.arange(50) < 10, 2, 1))
     copied = GPRegressor(**settings).fit(X[twice], values[twice])
     np.testing.assert_allclose(weighted.predict(X), copied.predict(X), rtol=1e-6)
@@ -53,6 +53,10 @@ def test_balanced_class_weight_is_the_sample_weight_of_scikit_learn(X, labels):
 
 def test_class_weights_multiply_sample_weights(X, labels):
     weight = np.random.default_rng(0).integers(1, 3, 50).astype(float)
-    both = GPClassifier(class_weight={"no": 2, "yes": 1}, fixed="*").fit(X, labels, weight)
-    one = GPClassifier(fixed="*").fit(X, labels, weight * np.where(labels == "no", 2, 1))
+    both = GPClassifier(class_weight={"no": 2, "yes": 1}, hyperparameters=Hyperparameters(fixed="*")).fit(
+        X, labels, weight
+    )
+    one = GPClassifier(hyperparameters=Hyperparameters(fixed="*")).fit(
+        X, labels, weight * np.where(labels == "no", 2, 1)
+    )
     assert np.array_equal(both.predict_proba(X), one.predict_proba(X))

@@ -8,14 +8,16 @@ import pytest
 from sklearn.gaussian_process import kernels as theirs
 from sklearn.pipeline import Pipeline
 
-from sitewise import GPClassifier, GPOrdinal, GPRegressor, TableEncoder, kernels
+from sitewise import GPClassifier, GPOrdinal, GPRegressor, Hyperparameters, TableEncoder, kernels
 from sitewise.estimators import sklearn_kernels
 
 KINDS = [GPClassifier, GPOrdinal, GPRegressor]
 
 
 @pytest.mark.parametrize(
-    "model", [*(kind(fixed="*") for kind in KINDS), TableEncoder()], ids=lambda m: type(m).__name__
+    "model",
+    [*(kind(hyperparameters=Hyperparameters(fixed="*")) for kind in KINDS), TableEncoder()],
+    ids=lambda m: type(m).__name__,
 )
 def test_html_without_warnings(model):
     whole = Pipeline([("table", TableEncoder()), ("model", model)])

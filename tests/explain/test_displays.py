@@ -11,7 +11,10 @@ from sitewise import (
     EffectDisplay,
     GPClassifier,
     GPRegressor,
+    Hyperparameters,
+    PerColumn,
     ReliabilityDisplay,
+    Sparse,
     SurfaceDisplay,
     TableEncoder,
     kernels,
@@ -108,7 +111,7 @@ def test_reliability_of_estimators(X, labels, classifier) -> None:
 
 @pytest.mark.parametrize("ard", [False, True])
 def test_the_top_of_a_surface_is_the_fit(ard, X, labels) -> None:
-    model = GPClassifier(kernels.RBF(), ard=ard).fit(X[:, :2], labels)
+    model = GPClassifier(PerColumn(kernels.RBF()) if ard else kernels.RBF()).fit(X[:, :2], labels)
     shown = SurfaceDisplay.from_estimator(model, points=5, reach=0.6)
     assert np.unravel_index(np.argmax(shown.evidence), (5, 5)) == (2, 2)
     assert shown.evidence[2, 2] == pytest.approx(model.evidence_["ep"], abs=1e-4)
@@ -118,11 +121,13 @@ def test_the_top_of_a_surface_is_the_fit(ard, X, labels) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"n_inducing": 10}, "without inducing inputs"),
+        ({"structure": Sparse(10)}, "without inducing inputs"),
         ({"mean": means.Constant()}, "no axis for the mean"),
         ({"kernel": kernels.RBF() + kernels.Linear()}, "not Sum"),
     ],
 )
 def test_what_a_surface_cannot_show_is_said(settings, words, X, values) -> None:
     with pytest.raises(ValueError, match=words):
-        SurfaceDisplay.from_estimator(GPRegressor(fixed="*", **settings).fit(X, values))
+        SurfaceDisplay.from_estimator(
+            GPRegressor(**settings, hyperparameters=Hyperparameters(fixed="*")).fit(X, values)
+        )

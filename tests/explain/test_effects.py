@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sitewise import GPClassifier, GPRegressor, kernels
+from sitewise import GPClassifier, GPRegressor, Method, PerColumn, Sparse, kernels
 
 MCMC = {"draws": 15, "warmup": 0, "chains": 2}
 
@@ -17,7 +17,7 @@ def softmax(X, signal):
 
 @pytest.fixture(scope="module")
 def sampled(X, values):
-    return GPRegressor(method="mcmc", sampling=MCMC, random_state=0).fit(X, values)
+    return GPRegressor(method=Method("mcmc", **MCMC), random_state=0).fit(X, values)
 
 
 def moved(X, column, value):
@@ -37,7 +37,7 @@ def dense_effect(model, X, column, value):
 @pytest.mark.parametrize("kind", ["full", "sparse", "laplace", "mcmc"])
 def test_latent_effects_are_those_of_dense_algebra(kind, X, values, labels, regressor, sampled) -> None:
     if kind == "sparse":
-        model = GPRegressor(n_inducing=15).fit(X, values)
+        model = GPRegressor(structure=Sparse(15)).fit(X, values)
     elif kind == "laplace":
         model = GPClassifier(method="laplace").fit(X, labels)
     else:
@@ -118,7 +118,7 @@ def test_an_additive_function_has_no_interaction(X, values) -> None:
 
 
 def test_a_product_has_the_interaction_of_a_product(X) -> None:
-    model = GPRegressor(kernels.RBF(2.0), ard=True).fit(X, 10 * X[:, 0] * X[:, 1])
+    model = GPRegressor(PerColumn(kernels.RBF(2.0))).fit(X, 10 * X[:, 0] * X[:, 1])
     found = model.interaction(points=3)
     assert sorted(found.names) == ["x0", "x1"]
     middle = X[:, list(found.columns)].mean(axis=0)

@@ -9,13 +9,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sitewise import Data, GPClassifier, GPRegressor, Model, kernels, load, resolve
+from sitewise import Data, GPClassifier, GPRegressor, Hyperparameters, Model, PerColumn, Sparse, kernels, load, resolve
 from sitewise.likelihoods import Gaussian
 
 
 @pytest.fixture(scope="module")
 def ard(X, values):
-    return GPRegressor(ard=True).fit(X, values)
+    return GPRegressor("ard").fit(X, values)
 
 
 def test_shares_of_a_linear_function_are_those_of_its_slopes(X) -> None:
@@ -32,7 +32,7 @@ def test_shares_of_a_linear_function_are_those_of_its_slopes(X) -> None:
 def test_shares_of_a_product_are_all_interaction(X) -> None:
     """x₀x₁ with independent columns of mean 0: each explains nothing alone and all of it in total."""
     Z = X - X.mean(axis=0)
-    model = GPRegressor(kernels.RBF(3.0), ard=True).fit(Z, Z[:, 0] * Z[:, 1])
+    model = GPRegressor(PerColumn(kernels.RBF(3.0))).fit(Z, Z[:, 0] * Z[:, 1])
     found = model.importance()
     np.testing.assert_allclose(found.alone, 0, atol=0.06)
     np.testing.assert_allclose(found.total[:2], 1, atol=0.06)
@@ -45,7 +45,7 @@ def test_every_kind_of_model_has_shares_of_one_kernel(X, signal, labels, values)
         GPClassifier().fit(X, labels),
         GPClassifier().fit(X, classes),
         GPClassifier(multi_class="one_vs_rest").fit(X, classes),
-        GPRegressor(n_inducing=15).fit(X, values),
+        GPRegressor(structure=Sparse(15)).fit(X, values),
     ]
     for model in models:
         found = model.importance()
@@ -81,13 +81,21 @@ def test_a_column_without_effect_leaves_the_other_errors(ard) -> None:
 
 def test_lengthscales_of_parts_ties_and_classes(X, signal, values) -> None:
     parts = kernels.RBF(active_dims=[0, 2]) * kernels.Matern32(active_dims=[1]) + kernels.Linear()
-    found = GPRegressor(parts, ard=True, fixed="kernel.parts.0.parts.1.*").fit(X, values).lengthscales()
+    found = (
+        GPRegressor(PerColumn(parts), hyperparameters=Hyperparameters(fixed="kernel.parts.0.parts.1.*"))
+        .fit(X, values)
+        .lengthscales()
+    )
     assert [one.names for one in found] == [("x0",), ("x2",), ("x1",)]
     assert np.isnan(found[2].error) and found[0].error > 0
     pair = kernels.RBF(active_dims=[0]) + kernels.RBF(active_dims=[1])
-    both = GPRegressor(pair, tied=["kernel.parts.*.lengthscale"]).fit(X, values).lengthscales()
+    both = (
+        GPRegressor(pair, hyperparameters=Hyperparameters(tied=["kernel.parts.*.lengthscale"]))
+        .fit(X, values)
+        .lengthscales()
+    )
     assert both[0].value == both[1].value and both[0].error == both[1].error > 0
-    own = GPClassifier(class_kernels="own", ard=False).fit(X, np.digitize(signal, [-0.7, 0.7])).lengthscales()
+    own = GPClassifier("isotropic", class_kernels="own").fit(X, np.digitize(signal, [-0.7, 0.7])).lengthscales()
     assert [one.output for one in own] == ["0", "1", "2"] and len({one.value for one in own}) == 3
 
 
@@ -100,34 +108,32 @@ def test_vem_has_no_standard_errors(ard) -> None:
 def test_ard_has_a_lengthscale_per_column_and_does_not_depend_on_their_units(X, values, ard) -> None:
     assert ard.kernel_.lengthscale.shape == (3,)
     units = np.array([1024.0, 1 / 64, 1.0])
-    other = GPRegressor(ard=True).fit(X * units, values)
+    other = GPRegressor("ard").fit(X * units, values)
     np.testing.assert_allclose(other.predict(X * units), ard.predict(X), rtol=1e-4)
     np.testing.assert_allclose(other.importance().total, ard.importance().total, atol=1e-2)
 
 
 def test_ard_is_a_setting_like_others(X, labels, values, ard, tmp_path) -> None:
-    assert clone(ard).ard and GPRegressor().get_params()["ard"] == "auto"
+    assert clone(ard).kernel == "ard" and GPRegressor().get_params()["kernel"] is None
     ard.save(tmp_path / "model")
     again = load(tmp_path / "model")
-    assert again.ard and again.kernel_.lengthscale.shape == (3,)
+    assert again.kernel == "ard" and again.kernel_.lengthscale.shape == (3,)
     np.testing.assert_array_equal(again.effect(0, points=3).sd, ard.effect(0, points=3).sd)
     assert [one.value for one in again.lengthscales()] == [one.value for one in ard.lengthscales()]
-    grid = {"gpclassifier__ard": [True, False], "gpclassifier__kernel__lengthscale": [2.0]}
+    grid = {"gpclassifier__kernel": ["ard", "isotropic"], "gpclassifier__kernel__lengthscale": [2.0]}
     pipeline = make_pipeline(StandardScaler(), GPClassifier(method="laplace"))
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, labels)
     shape = search.best_estimator_[-1].kernel_.lengthscale.shape
-    assert shape == ((3,) if search.best_params_["gpclassifier__ard"] else ())
+    assert shape == ((3,) if search.best_params_["gpclassifier__kernel"] == "ard" else ())
 
 
 def test_ard_with_a_kernel_starts_from_its_lengthscale(X, values) -> None:
     given = kernels.RBF(2.5, active_dims=[0, 2]) + kernels.Matern12(np.array([1.0, 2.0, 3.0]))
-    kernel = GPRegressor(given, ard=True, fixed="*").fit(X, values).kernel_
+    kernel = GPRegressor(PerColumn(given), hyperparameters=Hyperparameters(fixed="*")).fit(X, values).kernel_
     np.testing.assert_array_equal(kernel.parts[0].lengthscale, [2.5, 2.5])
     np.testing.assert_array_equal(kernel.parts[1].lengthscale, [1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match="leave ard at False"):
-        GPRegressor(kernels.Linear(), ard=True).fit(X, values)
-    with pytest.raises(ValueError, match="ard must be True"):
-        GPRegressor(ard="yes").fit(X, values)
+    with pytest.raises(ValueError, match="give the kernel itself"):
+        GPRegressor(PerColumn(kernels.Linear())).fit(X, values)
 
 
 def test_columns_of_a_group_move_and_count_as_one(X, values) -> None:
@@ -164,11 +170,11 @@ def test_errors_of_shares_are_those_of_the_slopes(X) -> None:
 
 def test_shrunk_lengthscales_lie_between_one_and_all_of_their_own(X, values) -> None:
     scaled = X * [1.0, 100.0, 1.0]  # the units of a column do not matter
-    models = [GPRegressor(ard="shrunk").fit(table, values) for table in (X, scaled)]
+    models = [GPRegressor("shrunk").fit(table, values) for table in (X, scaled)]
     first, second = (np.asarray(model.kernel_.lengthscale) for model in models)
     np.testing.assert_allclose(second / [1.0, 100.0, 1.0], first, rtol=1e-3)
-    free = np.asarray(GPRegressor(ard=True).fit(X, values).kernel_.lengthscale)
+    free = np.asarray(GPRegressor("ard").fit(X, values).kernel_.lengthscale)
     assert 1.0 < first[2] / first[0] < free[2] / free[0]
     np.testing.assert_allclose(models[0].predict(X), models[1].predict(scaled), rtol=1e-4, atol=1e-3)
-    with pytest.raises(ValueError, match="'shrunk' is for stationary kernels"):
-        GPRegressor(kernels.Linear(), ard="shrunk").fit(X, values)
+    with pytest.raises(ValueError, match="is for stationary kernels"):
+        GPRegressor(PerColumn(kernels.Linear(), shrunk=True)).fit(X, values)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sitewise import GPRegressor, load, save
+from sitewise import GPRegressor, Hyperparameters, load, save
 from sitewise.estimators import gridded_points, piecewise_exponential, survival_curve
 
 N = 150
@@ -59,7 +59,9 @@ def test_three_ways_to_tell_the_same_rows(weibull, lifetimes):
 
 
 def test_an_interval_has_the_probability_of_its_ends(weibull):
-    by_until = GPRegressor(weibull.kernel_, mean=weibull.mean_, likelihood=weibull.likelihood_, fixed="*")
+    by_until = GPRegressor(
+        weibull.kernel_, mean=weibull.mean_, likelihood=weibull.likelihood_, hyperparameters=Hyperparameters(fixed="*")
+    )
     by_until.fit([[0.0], [1.0], [0.0]], [0.5, 1.0, 0.0], until=[1.5, 1.0, 2.0])  # between, seen, before
     both = by_until.predict_cdf([[0.0], [0.0]], [0.5, 1.5])
     found = by_until.log_predictive_density([[0.0]], [0.5], until=1.5)
@@ -106,7 +108,10 @@ def test_the_curve_of_pieces_is_that_of_its_hazard(lifetimes):
     cuts = [0.0, 1.0, 3.0]
     rows = piecewise_exponential(*lifetimes, cuts)
     flat = GPRegressor(
-        kernels.Matern52(1.0, 1e-12), mean=means.Constant(np.log(0.5)), likelihood="poisson", fixed="*"
+        kernels.Matern52(1.0, 1e-12),
+        mean=means.Constant(np.log(0.5)),
+        likelihood="poisson",
+        hyperparameters=Hyperparameters(fixed="*"),
     ).fit(rows.X, rows.counts, exposure=rows.exposure)
     found = survival_curve(flat, [[0.0]], [0.4, 1.0, 2.5], cuts=cuts, n_samples=20)
     np.testing.assert_allclose(found.mean, np.exp([[-0.2, -0.5, -1.25]]), atol=1e-4)

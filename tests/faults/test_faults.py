@@ -16,7 +16,7 @@ import pytest
 
 import corruptions
 import sitewise
-from sitewise import VI, Data, GPClassifier, Model, Nested, evidence, kernels, likelihoods
+from sitewise import VI, Data, GPClassifier, Hyperparameters, Model, Nested, evidence, kernels, likelihoods
 from sitewise.errors import UserError
 from sitewise.process.journal import Journal
 from sitewise.process.log import Log
@@ -52,7 +52,7 @@ def _may_mount() -> bool:
 
 
 def test_a_full_disk_keeps_what_is_finished(tmp_path: Path) -> None:
-    model = GPClassifier(fixed="*").fit(X, Y)
+    model = GPClassifier(hyperparameters=Hyperparameters(fixed="*")).fit(X, Y)
     with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=32k", "tmpfs") as disk:
         model.save(disk / "model")
         before = model.predict_proba(X)

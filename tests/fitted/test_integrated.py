@@ -54,7 +54,7 @@ def test_joint_moments_are_those_of_the_mixture(regressor, X):
 
 def test_it_is_less_sure_than_the_optimum_alone(X, values):
     few = slice(0, 15)
-    plain, averaged = (GPRegressor(ard=False, integrate=how).fit(X[few], values[few]) for how in (False, True))
+    plain, averaged = (GPRegressor("isotropic", integrate=how).fit(X[few], values[few]) for how in (False, True))
     widths = [np.mean(np.subtract(*model.predict_interval(X)[::-1])) for model in (plain, averaged)]
     assert widths[1] > widths[0]
     assert averaged.lengthscales()[0].error > 0

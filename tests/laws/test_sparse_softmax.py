@@ -5,7 +5,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sitewise import VI, Data, GPClassifier, Laplace, Model, evidence, kernels, likelihoods, posterior, value_and_grad
+from sitewise import (
+    VI,
+    Data,
+    GPClassifier,
+    Laplace,
+    Model,
+    Sparse,
+    evidence,
+    kernels,
+    likelihoods,
+    posterior,
+    value_and_grad,
+)
 from sitewise.arrays.engine import to_host
 from sitewise.inference.start import first_sites
 from sitewise.learning.fit import all_evidences
@@ -156,7 +168,7 @@ def test_the_traced_engine_has_the_same_numbers_and_derivatives():
 @pytest.fixture(scope="module")
 def fitted():
     rows, labels = made(60, seed=5)
-    settings = {"kernel": KERNEL, "n_inducing": 12, "multi_class": "joint", "random_state": 0}
+    settings = {"kernel": KERNEL, "structure": Sparse(12), "multi_class": "joint", "random_state": 0}
     return GPClassifier(**settings).fit(rows, labels), rows, labels
 
 
@@ -176,7 +188,7 @@ def test_an_estimator_of_joint_classes(fitted, tmp_path):
 
 def test_what_it_cannot_do_is_said(data):
     with pytest.raises(ValueError, match="class_kernels='shared' with inducing inputs"):
-        GPClassifier(n_inducing=5, multi_class="joint", class_kernels="own").fit(X, Y)
+        GPClassifier(multi_class="joint", class_kernels="own", structure=Sparse(5)).fit(X, Y)
     with pytest.raises(ValueError, match="classes of a Softmax share one kernel"):
         Model.sparse([KERNEL] * 3, likelihoods.Softmax(3), X)
     with pytest.raises(ValueError, match="use 'elbo' for joint classes"):

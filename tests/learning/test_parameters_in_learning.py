@@ -8,7 +8,21 @@ from scipy import stats
 
 import sitewise
 from cases import problem
-from sitewise import VI, Data, GPRegressor, Model, Nested, evidence, kernels, likelihoods, means, resolve
+from sitewise import (
+    VI,
+    Data,
+    GPRegressor,
+    Hyperparameters,
+    Method,
+    Model,
+    Nested,
+    Sparse,
+    evidence,
+    kernels,
+    likelihoods,
+    means,
+    resolve,
+)
 from sitewise.estimators.settings import method_of
 from sitewise.hyperpriors import LogNormal, Normal
 from sitewise.inference.start import first_sites
@@ -203,8 +217,10 @@ def test_an_estimator_trains_and_saves_inducing_inputs(tmp_path):
     rng = np.random.default_rng(0)
     table = np.sort(rng.uniform(-3, 3, size=(40, 1)), axis=0)
     y = np.sin(3 * table[:, 0]) + 0.1 * rng.normal(size=40)
-    held = GPRegressor(n_inducing=5, random_state=0, method="vi").fit(table, y)
-    moved = GPRegressor(n_inducing=5, random_state=0, method="vi", train="inducing").fit(table, y)
+    held = GPRegressor(random_state=0, method="vi", structure=Sparse(5)).fit(table, y)
+    moved = GPRegressor(
+        random_state=0, method="vi", hyperparameters=Hyperparameters(train="inducing"), structure=Sparse(5)
+    ).fit(table, y)
     assert moved.evidence_["elbo"] > held.evidence_["elbo"] + 0.1
     moved.save(tmp_path / "model")
     again = sitewise.load(tmp_path / "model")
@@ -217,11 +233,16 @@ def test_an_estimator_trains_and_saves_inducing_inputs(tmp_path):
 
 
 def _regressor(**settings):
-    return GPRegressor(kernels.RBF(0.5) + kernels.Matern52(2.0), tied=[LENGTHSCALES], random_state=0, **settings)
+    return GPRegressor(
+        kernels.RBF(0.5) + kernels.Matern52(2.0),
+        random_state=0,
+        **settings,
+        hyperparameters=Hyperparameters(tied=[LENGTHSCALES]),
+    )
 
 
 @pytest.mark.filterwarnings("ignore")  # twenty draws are too few
-@pytest.mark.parametrize("settings", [{}, {"method": "mcmc", "sampling": {"draws": 10, "warmup": 0, "chains": 2}}])
+@pytest.mark.parametrize("settings", [{}, {"method": Method("mcmc", draws=10, warmup=0, chains=2)}])
 def test_an_estimator_ties_and_saves_what_is_tied(settings, tmp_path):
     rng = np.random.default_rng(0)
     table = rng.normal(size=(15, 2))
@@ -230,13 +251,15 @@ def test_an_estimator_ties_and_saves_what_is_tied(settings, tmp_path):
     assert first == second
     model.save(tmp_path / "model")
     again = sitewise.load(tmp_path / "model")
-    assert again.tied == [LENGTHSCALES]
+    assert again.hyperparameters.tied == [LENGTHSCALES]
     np.testing.assert_array_equal(again.predict(table), model.predict(table))
 
 
 def test_with_mcmc_a_prior_of_a_pattern_replaces_the_default():
     prior = LogNormal(3.0, 0.1)
-    method = method_of(GPRegressor(method="mcmc", priors={"*.parts.*": prior}, tied=[LENGTHSCALES]))
+    method = method_of(
+        GPRegressor(method="mcmc", hyperparameters=Hyperparameters(priors={"*.parts.*": prior}, tied=[LENGTHSCALES]))
+    )
     found = method._priors(Model.full(PAIR.prior.kernel, likelihoods.Gaussian(0.5)))
     assert found.pop("likelihood.scale") == LogNormal(np.log(0.5), 2.0)
     assert found == dict.fromkeys([LENGTHSCALES[0], "kernel.parts.0.variance", "kernel.parts.1.variance"], prior)

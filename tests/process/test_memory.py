@@ -27,7 +27,7 @@ def test_too_many_rows_are_refused_before_anything_is_computed(
     data = Data.of(X, np.where(X % 2, 1.0, -1.0))
     with pytest.raises(ValueError, match=rf"A full GP of 1024 rows needs about {need} GB .* but 0\.05 GB may be used"):
         resolve(method).fit(Model.full(kernels.RBF(), likelihoods.BernoulliProbit()), data)
-    with pytest.raises(ValueError, match="n_inducing=500"):
+    with pytest.raises(ValueError, match=r"structure=Sparse\(500\)"):
         GPClassifier(method=method).fit(X[:, None], X % 2)
     memory.require_full(500)
 

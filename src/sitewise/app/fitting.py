@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,23 +12,39 @@ from sitewise.app.process import warnings_as_notes
 from sitewise.estimators import GPClassifier, GPOrdinal, GPRegressor
 from sitewise.estimators.base import GPBase
 from sitewise.likelihoods import BY_NAME
+from sitewise.methods import Method
 from sitewise.process.progress import bar, reporting_to
+from sitewise.structures import Sparse
 
 
 def estimator(
-    method: str, likelihood: str, features: int, *, seed: int = 0, **settings: Any
+    method: str,
+    likelihood: str,
+    *,
+    kernel: str | None = None,
+    groups: Sequence[int] = (),
+    inducing: int | str | None = None,
+    sampling: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    **settings: Any,
 ) -> GPClassifier | GPOrdinal | GPRegressor:
-    """The estimator that the likelihood requires, with the kernel that it has by default.
+    """Return the estimator that the likelihood requires.
 
-    `groups` are the numbers of features that name groups, and `additive` asks for effects of columns.
+    `groups` are the numbers of features that name groups; `inducing` is the number of inducing inputs, "auto" or a
+    time; `sampling` are the settings of a method that samples; `settings` are further parameters of the estimator.
     """
-    groups, additive = settings.pop("groups", []), settings.pop("additive", False)
-    if groups or additive:
-        settings |= {"groups": groups or None, "additive": additive}
+    shared: dict[str, Any] = {
+        "kernel": kernel,
+        "groups": list(groups) or None,
+        "method": Method(str(method), **sampling) if sampling else str(method),
+        "structure": "auto" if inducing is None else Sparse(inducing),
+        "random_state": seed,
+        **settings,
+    }
     if BY_NAME[likelihood].support == "ranks":
-        return GPOrdinal(method=method, random_state=seed, **settings)
+        return GPOrdinal(**shared)
     kind = GPClassifier if BY_NAME[likelihood].support == "classes" else GPRegressor
-    return kind(method=method, likelihood=likelihood, random_state=seed, **settings)
+    return kind(likelihood=likelihood, **shared)
 
 
 def fit_with_progress(model: GPBase, X: np.ndarray, y: np.ndarray, doing: str, **side: np.ndarray) -> None:
@@ -58,7 +75,7 @@ def describe(model: GPBase, loaded: Loaded) -> dict[str, Any]:
     density = model.loo_.log_density if sites else model.log_predictive_density(loaded.X, loaded.y, **loaded.side)
     worst = np.argsort(density)[:10]
     return {
-        "method": model.method,
+        "method": Method.of(model.method).name,
         "converged": bool(model.converged_),
         "report": model.fit_report_,
         "evidence": dict(model.evidence_) if sites else {},

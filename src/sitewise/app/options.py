@@ -11,13 +11,15 @@ import typer
 
 from sitewise.app.input.targets import AUTO_CLASSES, AUTO_VALUES
 from sitewise.errors import UserError
+from sitewise.kernel_choice import NAMED_KERNELS
 from sitewise.learning.nested import Nested
 from sitewise.likelihoods import BY_NAME
 from sitewise.methods import METHODS
+from sitewise.structures import Sparse
 
 
-# The members of both enumerations come from the library, so that nothing here repeats its lists.
-class Method(enum.StrEnum):
+# The members of the enumerations come from the library, so that nothing here repeats its lists.
+class MethodNames(enum.StrEnum):
     """The name of a method."""
 
     _ignore_ = "name"
@@ -33,7 +35,16 @@ class LikelihoodName(enum.StrEnum):
         vars()[name] = name
 
 
+class KernelName(enum.StrEnum):
+    """The name of a kernel of an estimator, or auto."""
+
+    _ignore_ = "name"
+    for name in ("auto", *NAMED_KERNELS):
+        vars()[name] = name
+
+
 AUTO = LikelihoodName("auto")
+DEFAULT_KERNEL = KernelName("auto")
 COMPARED = tuple(name for name, method in METHODS.items() if not method.samples and method.learner is Nested)
 
 
@@ -54,7 +65,7 @@ ModelFile = Annotated[
 ]
 Target = Annotated[str, typer.Option("--target", "-t", help="Name of the column to predict.", show_default=False)]
 MethodName = Annotated[
-    Method,
+    MethodNames,
     typer.Option(
         "--method", "-m", help="How to infer and learn. " + " ".join(f"{m.name}: {m.about}" for m in METHODS.values())
     ),
@@ -76,7 +87,9 @@ Use = Annotated[
     list[str] | None,
     typer.Option("--use", help="Columns to use although they look like identifiers, separated by commas."),
 ]
-Impute = Annotated[bool, typer.Option("--impute", help="Fill missing values with medians and most frequent texts.")]
+Impute = Annotated[
+    bool, typer.Option("--impute", help="Fill missing values with medians and most frequent categories.")
+]
 Missing = Annotated[list[str] | None, typer.Option("--missing", help="Further text that means a missing value.")]
 Decimal = Annotated[
     str | None,
@@ -89,38 +102,34 @@ DayFirst = Annotated[
 SkipMissingTarget = Annotated[
     bool, typer.Option("--skip-missing-target", help="Leave out the rows in which the target is missing.")
 ]
-Ard = Annotated[bool, typer.Option("--ard", help="Free lengthscales of the columns, not drawn towards a common one.")]
-Average = Annotated[
-    bool,
+Kernel = Annotated[
+    KernelName,
     typer.Option(
-        "--average",
-        help="Average four kernels, weighted by their evidence: the best predictions, in about twelve times the time.",
+        "--kernel",
+        help="Covariance function. auto: shrunk for 2 to 100 inputs, otherwise isotropic. "
+        + "; ".join(f"{name}: {about}" for name, about in NAMED_KERNELS.items())
+        + ". average predicts best and takes about twelve times as long.",
     ),
 ]
 Groups = Annotated[
     str | None,
     typer.Option(
         "--groups",
-        help="Column whose values name groups of rows that belong together, such as a school or a patient: every group "
-        "gets an offset of its own, and compare leaves whole groups out, as for groups that are new.",
+        help="Column whose values name groups of rows, such as a school or a patient. Every group gets an offset of "
+        "its own, and compare keeps each group in one fold.",
         show_default=False,
     ),
 ]
-Additive = Annotated[
-    bool, typer.Option("--additive", help="A sum of effects of single columns and of pairs, instead of one function.")
-]
 MaxRows = Annotated[
     int | None,
-    typer.Option("--max-rows", min=10, help="Use at most so many rows, chosen at random.", show_default=False),
+    typer.Option("--max-rows", min=10, help="Use at most this number of rows, chosen at random.", show_default=False),
 ]
 
 
 def _inducing(text: str) -> int | str:
-    from sitewise.estimators.inducing_settings import count_of  # scikit-learn takes a second to import
-
     value = int(text) if text.isdigit() else text
     try:
-        count_of(value, 1, 1, 1)
+        Sparse(value)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a number of at least 1, 'auto', or a time such as 60s.") from None
     return value
@@ -130,30 +139,28 @@ Inducing = Annotated[
     Any,
     typer.Option(
         "--inducing",
-        help="Sparse GP with so many inducing inputs; 'auto' for as many as take about 15 s, or a time such as 60s.",
+        help="Sparse GP with this number of inducing inputs; 'auto' for the number that takes about 15 s, or a time "
+        "such as 60s.",
         metavar="NUMBER|auto|TIME",
         parser=_inducing,
         show_default=False,
     ),
 ]
-Draws = Annotated[int, typer.Option("--draws", min=1, help="For mcmc: draws of each chain.")]
-Warmup = Annotated[int, typer.Option("--warmup", min=0, help="For mcmc: draws that are dropped before the first.")]
+Draws = Annotated[int, typer.Option("--draws", min=1, help="For mcmc: draws per chain.")]
+Warmup = Annotated[int, typer.Option("--warmup", min=0, help="For mcmc: warm-up draws per chain, which are dropped.")]
 Chains = Annotated[int, typer.Option("--chains", min=1, help="For mcmc: number of chains.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of folds, subsamples and starts.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 
-def kernel_settings(
-    average: bool, ard: bool, groups: str | None, additive: bool, inducing: object, methods: Sequence[str]
-) -> dict[str, Any]:
-    """What --average and --ard mean for an estimator."""
-    if not average:
-        return {"ard": ard or "auto"}
-    given = {"--ard": ard, "--groups": groups is not None, "--additive": additive, "--inducing": inducing is not None}
-    for name, here in given.items():
-        if here:
-            raise UserError(f"--average has kernels of its own for all rows: leave {name} out, or --average.")
-    for name in methods:
-        if METHODS[name].samples or name == "hybrid-vem":
-            raise UserError(f"--average weights kernels by their evidence, which {name} has not: leave it out.")
-    return {"kernel": "average"}
+def kernel_name(kernel: KernelName, groups: str | None, inducing: object, methods: Sequence[str]) -> str | None:
+    """Return the name that an estimator takes as `kernel`; None for its default."""
+    if kernel == "average":
+        given = {"--groups": groups is not None, "--inducing": inducing is not None}
+        for name, here in given.items():
+            if here:
+                raise UserError(f"--kernel average has kernels of its own for all rows: leave {name} or --kernel out.")
+        for name in methods:
+            if METHODS[name].samples or METHODS[name].learner is not Nested:
+                raise UserError(f"--kernel average weights kernels by their evidence, which {name} has not.")
+    return None if kernel == DEFAULT_KERNEL else str(kernel)

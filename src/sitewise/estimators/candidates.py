@@ -1,9 +1,9 @@
 """The kernels that an estimator learns with: the given one, the default, or several whose predictions are averaged.
 
-A default kernel has priors from the spread of the inputs, for what integrates over the hyperparameters: log ℓ is normal
-around √2 typical distances of rows, with the deviation 1, and log σ² around a value that suits the likelihood, with the
-deviation 2.  In 25 tables of two classes the values of greatest evidence were distributed like that.  Kernels that are
-compared by their evidence need proper priors, and as wide ones for what they share.
+A default kernel has priors from the spread of the inputs, for methods that integrate over the hyperparameters: log ℓ is
+normal around √2 typical distances of rows, with standard deviation 1, and log σ² around a value that suits the
+likelihood, with standard deviation 2.  In 25 tables of two classes the values of greatest evidence were distributed
+like that.  Kernels that are compared by their evidence need proper priors, which are equally wide for what they share.
 """
 
 from __future__ import annotations
@@ -17,78 +17,87 @@ from sitewise.estimators import sklearn_kernels
 from sitewise.estimators.distinct_rows import sample, start_lengthscale, typical_distance
 from sitewise.explain.lengthscales import start_lengthscales, with_ard, with_shrunk
 from sitewise.hyperpriors import HyperPrior, LogNormal
-from sitewise.kernels import Additive, Kernel, Matern52, Shrunk
+from sitewise.kernel_choice import NAMED_KERNELS, PerColumn
+from sitewise.kernels import Additive, Kernel, Matern52
 
 SPREADS = (0.5, 1.0)
+MAX_COLUMNS = 100  # of more columns, one lengthscale for all is the default, and "average" has no additive kernel
 _LENGTH_SCALE, _VARIANCE_SCALE = 1.0, 2.0
-_MODERATE = 4.0  # variance of all effects of columns together, where each has its own
-_COLUMNS = 100  # of more, one lengthscale for all is the default, and the additive kernel is left out
+_MAX_EFFECTS_VARIANCE = 4.0  # of all effects of columns together, where each has its own variance
 
 
 class Candidate(NamedTuple):
-    """A kernel to start from, what it is called in reports, and priors of its hyperparameters if they need any."""
+    """A kernel to start from, its name in reports, and priors of its hyperparameters where they need any."""
 
     name: str
     kernel: Kernel
     weak: Mapping[str, HyperPrior] = {}
 
 
-def start_kernel(kernel: Any, ard: bool | str, X: np.ndarray | None) -> Kernel:
-    """The kernel as given; or one that suits the scale of the inputs, where they are known."""
-    if kernel is not None and not isinstance(kernel, Kernel):
-        hint = sklearn_kernels.advice(kernel) or "Matern52() is one"
-        raise ValueError(f"kernel must come from sitewise.kernels, got {kernel!r}: {hint}.")
-    if not isinstance(ard, bool | np.bool_) and ard not in ("auto", "shrunk"):
-        raise ValueError(f"ard must be True (one lengthscale per column), 'shrunk', 'auto' or False, got {ard!r}.")
-    if X is None:
-        return Matern52() if kernel is None else kernel
-    if ard == "auto":
-        ard = "shrunk" if kernel is None and 1 < X.shape[1] <= _COLUMNS else False
-    if ard == "shrunk":
-        return with_shrunk(Matern52() if kernel is None else kernel, X, start=kernel is None)
-    if kernel is not None:
-        return with_ard(kernel, X.shape[1]) if ard else kernel
-    return Matern52((start_lengthscales if ard else start_lengthscale)(X))
+def candidates(kernel: Any, X: np.ndarray, variance: float, weight: np.ndarray | None = None) -> list[Candidate]:
+    """Return the kernel that an estimator's `kernel` stands for, or those that are averaged over.
 
-
-def candidates(kernel: Any, ard: bool | str, X: np.ndarray, variance: float) -> list[Candidate]:
-    """One kernel, or those of kernel="average" or of a list; `variance` is a typical one of the latent function."""
-    if isinstance(kernel, str) and kernel == "average":
-        _refuse(ard)
-        return _average(X, variance)
+    `variance` is a typical variance of the latent function, and `weight` the weights of the rows.
+    """
+    if kernel is None:
+        kernel = "shrunk" if 1 < X.shape[1] <= MAX_COLUMNS else "isotropic"
+    if isinstance(kernel, str):
+        return _named(kernel, X, variance, weight)
     if isinstance(kernel, list | tuple):
-        _refuse(ard)
         if len(kernel) < 2:
             raise ValueError("A list of kernels to average over has at least two; give one kernel without a list.")
-        return [Candidate(f"{i}. {type(k).__name__}", start_kernel(k, False, X)) for i, k in enumerate(kernel, start=1)]
-    if isinstance(kernel, str):
-        raise ValueError(f"kernel must come from sitewise.kernels, or be 'average'; got {kernel!r}.")
-    found = start_kernel(kernel, ard, X)
-    if kernel is not None or ard is True:
-        return [Candidate("given", found)]
-    weak = _weak_shrunk(X, variance) if isinstance(found, Shrunk) else _weak(X, variance, "kernel.")
-    return [Candidate("default", found, weak)]
+        return [Candidate(f"{i}. {_kind(k)}", _given(k, X)) for i, k in enumerate(kernel, start=1)]
+    return [Candidate("given", _given(kernel, X))]
 
 
-def effects(X: np.ndarray, order: int, weight: np.ndarray, variance: float) -> Candidate:
-    """The additive kernel with a lengthscale and a variance for every column.
+def _given(kernel: Any, X: np.ndarray) -> Kernel:
+    """The given kernel, with one lengthscale per column if that is asked for."""
+    if isinstance(kernel, PerColumn):
+        return with_shrunk(kernel.kernel, X, start=False) if kernel.shrunk else with_ard(kernel.kernel, X.shape[1])
+    if not isinstance(kernel, Kernel):
+        raise ValueError(
+            f"kernel must come from sitewise.kernels, got {kernel!r}: "
+            f"{sklearn_kernels.advice(kernel) or 'Matern52() is one'}."
+        )
+    return kernel
 
-    So many hyperparameters need priors of smooth and moderate effects; with those of shared ones the mode had wiggles.
+
+def _kind(kernel: Any) -> str:
+    return _kind(kernel.kernel) if isinstance(kernel, PerColumn) else type(kernel).__name__
+
+
+def _named(name: str, X: np.ndarray, variance: float, weight: np.ndarray | None) -> list[Candidate]:
+    """The kernels that a name of `NAMED_KERNELS` stands for."""
+    if name == "isotropic":
+        return [Candidate("default", Matern52(start_lengthscale(X)), _weak(X, variance, "kernel."))]
+    if name == "shrunk":
+        return [Candidate("default", with_shrunk(Matern52(), X, start=True), _weak_shrunk(X, variance))]
+    if name == "ard":
+        return [Candidate("given", Matern52(start_lengthscales(X)))]
+    if name in ("additive", "main_effects"):
+        return [_effects(X, 2 if name == "additive" else 1, weight, variance)]
+    if name == "average":
+        return _average(X, variance)
+    raise ValueError(
+        f"kernel must come from sitewise.kernels, or be one of {', '.join(map(repr, NAMED_KERNELS))}; got {name!r}."
+    )
+
+
+def _effects(X: np.ndarray, order: int, weight: np.ndarray | None, variance: float) -> Candidate:
+    """The additive kernel with one lengthscale and one variance per column.
+
+    So many hyperparameters need priors of smooth and moderate effects; with the priors of shared hyperparameters the
+    mode had wiggles.
     """
     count = X.shape[1]
     base = Matern52(np.ones(count), np.full(count, variance / count))
-    priors = _weak_additive(count, min(variance, _MODERATE))
+    priors = _weak_additive(count, min(variance, _MAX_EFFECTS_VARIANCE))
     priors["kernel.base.lengthscale"] = LogNormal(float(np.log(2.0)), 0.7)
     return Candidate("additive", Additive.of(X, order, base=base, weight=weight), priors)
 
 
-def _refuse(ard: bool | str) -> None:
-    if ard not in ("auto", False):
-        raise ValueError(f"ard={ard!r} is for one kernel, and several are averaged over here; leave ard at 'auto'.")
-
-
 def _average(X: np.ndarray, variance: float) -> list[Candidate]:
-    """Isotropic, with lengthscales of their own for columns as far as the rows speak for it, and additive."""
+    """An isotropic kernel, two with shrunk lengthscales, and an additive one."""
     isotropic = Candidate("isotropic", Matern52(start_lengthscale(X)), _weak(X, variance, "kernel."))
     if X.shape[1] == 1:
         return [isotropic]
@@ -96,7 +105,7 @@ def _average(X: np.ndarray, variance: float) -> list[Candidate]:
     for spread in SPREADS:
         kernel = with_shrunk(Matern52(), X, start=True, spread=spread)
         found.append(Candidate(f"shrunk lengthscales, spread {spread:g}", kernel, _weak_shrunk(X, variance)))
-    if X.shape[1] <= _COLUMNS:
+    if X.shape[1] <= MAX_COLUMNS:
         found.append(Candidate("additive with pairs", Additive.of(X), _weak_additive(X.shape[1], variance)))
     return found
 
@@ -115,7 +124,7 @@ def _weak_shrunk(X: np.ndarray, variance: float) -> dict[str, HyperPrior]:
 
 
 def _weak_additive(columns: int, variance: float) -> dict[str, HyperPrior]:
-    """Main effects have the variance together, and pairs about half of it."""
+    """Main effects together have the variance, and pairs about half of it."""
     return {
         "kernel.base.lengthscale": LogNormal(0.0, _LENGTH_SCALE),
         "kernel.base.variance": LogNormal(float(np.log(variance / columns)), _VARIANCE_SCALE),

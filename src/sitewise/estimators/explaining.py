@@ -43,8 +43,8 @@ class Explaining(Fitted):
     def lengthscales(self, level: float = 0.9) -> list[Lengthscale]:
         """Every lengthscale of the fitted kernel with its columns, standard error and interval.
 
-        Fit with ard=True for one per column.  The errors are those of the maximum of the evidence, computed here by two
-        evaluations of it for every hyperparameter; with method="mcmc" they come from the draws.
+        Fit with kernel="ard" for one free lengthscale per column.  The errors are those of the maximum of the evidence,
+        computed here by two evaluations per hyperparameter; with method="mcmc" they come from the draws.
         """
         return lengthscales(self, level)
 
@@ -80,7 +80,7 @@ class Explaining(Fitted):
     def predict_terms(self, X: Any) -> Terms:
         """Every term of the kernel at new rows, with its standard deviation, and the mean: why f is what it is there.
 
-        For a kernel that is a sum, as `groups` and `additive` make; on the scale of `predict_latent`.
+        For a kernel that is a sum, such as those of `groups` and kernel="additive"; on the scale of `predict_latent`.
         """
         return predict_terms(self, X)
 

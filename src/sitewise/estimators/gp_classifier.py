@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,22 +15,21 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from sitewise import means
-from sitewise.estimators.base import GPBase, RandomState
+from sitewise.estimators.base import GPBase, KernelChoice, RandomState
 from sitewise.estimators.distinct_rows import refuse_dates
-from sitewise.estimators.inducing_settings import count_of
 from sitewise.estimators.loo import ClassLoo
+from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.side_information import Side
-from sitewise.evidence import Evidence
 from sitewise.fitted.mixture import Mixture
-from sitewise.hyperpriors import HyperPrior
-from sitewise.inference import EP, Inference
+from sitewise.hyperparameters import Hyperparameters
+from sitewise.inference import EP
 from sitewise.kernels import Kernel
 from sitewise.learning.nested import Nested
 from sitewise.likelihoods import BY_NAME, Likelihood, Softmax
-from sitewise.methods import METHODS
-from sitewise.parameters import Groups
+from sitewise.methods import METHODS, Method
 from sitewise.process.precision import WORKING_DTYPE
 from sitewise.process.progress import Report
+from sitewise.structures import Structure, structure_of
 
 _LIKELIHOODS = {name: kind for name, kind in BY_NAME.items() if kind.support == "classes"}
 _SIGNS = (1.0, -1.0)  # y of the positive class, and of the others
@@ -47,6 +46,7 @@ _CLASS_KERNELS = ("own", "shared")
 _JOINT_SIZE = 3_000  # rows times classes beyond which joint inference takes minutes and gigabytes
 
 
+@documented
 class GPClassifier(ClassifierMixin, GPBase):
     """Gaussian process classification for scikit-learn.
 
@@ -56,97 +56,53 @@ class GPClassifier(ClassifierMixin, GPBase):
 
     Parameters
     ----------
-    kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52().  "average" fits an
-        isotropic kernel, two with shrunk lengthscales and an additive one with pairs, and weights their predictions by
-        their evidences with the hyperparameters integrated out; a list of kernels is averaged over in the same way
-    ard : True gives every column of X a lengthscale of its own, in a given kernel too, which then starts from the
-        lengthscale that it has; "shrunk" draws them towards a common one (`kernels.Shrunk`); False leaves the kernel as
-        it is.  "auto" is "shrunk" for the default kernel of two to a hundred columns, else False
-    groups : name or number of a column, or several, whose values name groups of rows: it is no input of the kernel, and
-        every group gets an offset of its own (`kernels.Index`); groups that fit has not seen are predicted without one
-    additive : True for a sum of effects of single columns and of pairs, 1 without pairs (`kernels.Additive`);
-        `predict_terms`, `term_shares` and `effect` show them.  Its many hyperparameters have the weak priors of
-        `integrate`
-    likelihood : "probit", "logit", or a likelihood object of two classes; joint classes have a softmax instead
-    mean : a mean of `sitewise.means`; None is zero
-    method : "hybrid" (VI sites; EP evidence, or Laplace's for joint classes; with inducing inputs EP, for joint classes
-        VI), "ep", "vi", "laplace", "hybrid-vem", or "mcmc": draws of hyperparameters and latent function, over which
-        predictions are averaged
-    inference, evidence, gradient, power : parts of the method, to replace its own
-    max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
-    n_restarts : further random starts
-    integrate : True averages predictions over the hyperparameters instead of taking the best ones: nodes around the
-        optimum, weighted by the evidence and a weak prior, log θ ~ N(log start, 2²) where `priors` has none.  "grid"
-        or "lattice" (for up to two hyperparameters), "ccd" (more) or "laplace" choose the design;
-        fit_report_ says how good it is
-    sampling : for method="mcmc": {"draws": 250, "warmup": 25, "chains": 4, "thin": 1} or a part of it
-    bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high), or → prior.  With
-        method="mcmc" a positive one without a prior gets a wide one, log θ ~ N(log of its starting value, 2²)
-    fixed, train : names or patterns of hyperparameters to hold, or to train although held by default; fixed="*"
-        keeps the kernel as given
-    tied : groups of hyperparameters that share one value, as in [("kernel.parts.0.lengthscale",
-        "kernel.parts.1.lengthscale")] or ["kernel.parts.*.lengthscale"]
-    structure : "full", O(n³); "markov" for X of one column, the time, which gives the same numbers in O(n) for kernels
-        that have this form (`kernels.state_space`); "auto" is "markov" from 2 000 rows on where possible
-    series : the column of X, by number or name, whose values name independent series that share all hyperparameters, of
-        any lengths; the other column is the time.  It makes structure "markov".  A new value at prediction is a series
-        without rows, of which the prior is known
-    n_inducing : a number m for a sparse GP, O(nm²), with m inducing inputs; "auto" for as many as fit into about 15 s
-        on two cores, or "60s" for another time (`priors.inducing.how_many`: a rule of the numbers of rows, no clock;
-        the full GP where that is as fast); hyperparameters are then learned with at most 20 000 rows; None for none
-    inducing : how they are chosen: "kmeans"; "refreshed", k-means once more in the lengthscales of columns that some of
-        the rows have taught; "trained", moved from those of k-means to where the evidence is greatest, which takes
-        several times as long and is worth it where m is small; "greedy"; or a table of inputs
-    jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
-    class_weight : None, "balanced" or {class: weight}, as in scikit-learn
-    multi_class : "joint", "one_vs_rest", or "auto": joint where that is possible (method "hybrid", "vi" or "laplace",
-        no mean or likelihood object) and affordable (rows times classes at most 3 000, and no inducing inputs, with
-        which it costs n·(classes·m)²), else one against the rest; `multi_class_` says which
-    class_kernels : for joint classes: "own", every class learns its own values of the kernel's parameters, or "shared"
-    random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters; verbose may
-        be a function, which is called with what is being done and the share of it that is done
+    {kernel}
+    {groups}
+    likelihood : str or Likelihood, default "probit"
+        "probit", "logit", or a likelihood object of two classes.  Joint classes have a softmax instead.
+    mean : Mean, default None
+        A mean of `sitewise.means`; None is zero.
+    {method}
+    {integrate}
+    {hyperparameters}
+    {structure}
+    class_weight : dict or "balanced", default None
+        Weights of the classes, as in scikit-learn.
+    multi_class : str, default "auto"
+        How three or more classes are treated: "joint" or "one_vs_rest".  "auto" is joint where that is possible (method
+        "hybrid", "vi" or "laplace", no mean and no likelihood object) and affordable (rows times classes at most 3 000,
+        and no inducing inputs, with which it costs n·(classes·m)²).  `multi_class_` says which.
+    class_kernels : str, default "shared"
+        For joint classes: "own" if every class learns its own values of the kernel's parameters, or "shared".
+    {random_state}
+    {warm_start}
+    {verbose}
 
     Attributes
     ----------
-    classes_, multi_class_ : the labels, and what became of `multi_class`
-    kernel_, mean_, likelihood_ : what was learned: lists of one per class if one against the rest, and kernel_ also if
-        joint classes have their own; with method="mcmc", at the median of the draws
-    n_iter_, converged_, fit_report_ : how the fit went, the last in plain words
-    evidence_, sites_, loo_, influence_ : of the training rows, computed on request
-    samples_ : with method="mcmc", the draws, instead of evidence_ to influence_
+    classes_ : array of shape (n_classes,)
+        The labels.
+    multi_class_ : str or None
+        "joint" or "one_vs_rest"; None for two classes.
+    {fitted}
+
+    One against the rest, `kernel_`, `mean_` and `likelihood_` are lists of one per class; so is `kernel_` where joint
+    classes have their own kernels.
     """
 
     _typical_variance = 16.0
 
     def __init__(
         self,
-        kernel: Kernel | Sequence[Kernel] | str | None = None,
+        kernel: KernelChoice = None,
         *,
-        ard: bool | str = "auto",
         groups: str | int | Sequence[str | int] | None = None,
-        additive: bool | int = False,
         likelihood: str | Likelihood = "probit",
         mean: means.Mean | None = None,
-        method: str = "hybrid",
-        inference: str | Inference | None = None,
-        evidence: str | Evidence | None = None,
-        gradient: str | None = None,
-        power: float | None = None,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        n_restarts: int = 0,
+        method: str | Method = "hybrid",
         integrate: bool | str = False,
-        sampling: dict[str, int] | None = None,
-        bounds: Mapping[str, tuple[float, float]] | None = None,
-        priors: Mapping[str, HyperPrior] | None = None,
-        fixed: str | Sequence[str] | None = None,
-        train: str | Sequence[str] | None = None,
-        tied: Groups | None = None,
-        structure: str = "auto",
-        series: int | str | None = None,
-        n_inducing: int | str | None = None,
-        inducing: str | ArrayLike = "kmeans",
-        jitter: float = 0.0,
+        hyperparameters: Hyperparameters | None = None,
+        structure: str | Structure = "auto",
         class_weight: str | dict[Any, float] | None = None,
         multi_class: str = "auto",
         class_kernels: str = "shared",
@@ -155,31 +111,13 @@ class GPClassifier(ClassifierMixin, GPBase):
         verbose: bool | int | Report = False,
     ) -> None:
         self.kernel = kernel
-        self.ard = ard
         self.groups = groups
-        self.additive = additive
         self.likelihood = likelihood
         self.mean = mean
         self.method = method
-        self.inference = inference
-        self.evidence = evidence
-        self.gradient = gradient
-        self.power = power
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_restarts = n_restarts
         self.integrate = integrate
-        self.sampling = sampling
-        self.bounds = bounds
-        self.priors = priors
-        self.fixed = fixed
-        self.train = train
-        self.tied = tied
+        self.hyperparameters = hyperparameters
         self.structure = structure
-        self.series = series
-        self.n_inducing = n_inducing
-        self.inducing = inducing
-        self.jitter = jitter
         self.class_weight = class_weight
         self.multi_class = multi_class
         self.class_kernels = class_kernels
@@ -241,14 +179,14 @@ class GPClassifier(ClassifierMixin, GPBase):
         if len(self.classes_) == 2:
             return None
         reasons = []
-        if self.method not in _JOINT_METHODS or self.inference == "ep" or isinstance(self.inference, EP):
+        method, structure = Method.of(self.method), structure_of(self.structure)
+        if method.name not in _JOINT_METHODS or method.inference == "ep" or isinstance(method.inference, EP):
             reasons.append(f"method {' or '.join(map(repr, _JOINT_METHODS))}, and no EP")
-        inputs = count_of(self.n_inducing, len(self._X), 1, len(self.classes_))
-        sparse = inputs is not None or not isinstance(self.inducing, str)
+        sparse = structure.is_sparse(len(self._X), len(self.classes_))
         if sparse and self.class_kernels == "own":
             reasons.append("class_kernels='shared' with inducing inputs")
-        if self.structure == "markov" or self.series is not None:
-            reasons.append("a structure other than 'markov', and no series")
+        if not structure.joint:
+            reasons.append(f"a structure other than {type(structure).__name__}")
         if self.mean is not None:
             reasons.append("no mean, which would be the same for all classes and change nothing")
         if isinstance(self.likelihood, Likelihood):

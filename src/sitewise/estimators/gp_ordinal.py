@@ -13,102 +13,79 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from sitewise import means
-from sitewise.estimators.base import GPBase, RandomState
+from sitewise.estimators.base import GPBase, KernelChoice, RandomState
 from sitewise.estimators.distinct_rows import refuse_dates
 from sitewise.estimators.intervals import Intervals
 from sitewise.estimators.loo import ClassLoo
+from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.side_information import Side
 from sitewise.fitted.mixture import Mixture
-from sitewise.hyperpriors import HyperPrior
-from sitewise.kernels import Kernel
+from sitewise.hyperparameters import Hyperparameters
 from sitewise.likelihoods import Ordinal
-from sitewise.parameters import Groups
+from sitewise.methods import Method
 from sitewise.process.precision import WORKING_DTYPE
 from sitewise.process.progress import Report
+from sitewise.structures import Structure
 
-_MOST = 50  # labels; with more they are values
+_MAX_LABELS = 50  # with more labels they are values
 
 
+@documented
 class GPOrdinal(Intervals, ClassifierMixin, GPBase):
     """Gaussian process classification with ordered labels: ratings 1 to 5, or "low" < "mid" < "high".
 
-    One latent function and learned cut points: the label says between which of them the function, with Gaussian noise,
-    lies.  A label that is far from the others in the order is therefore less probable than its neighbours, which
-    GPClassifier does not know.
+    The model has one latent function and learned cut points.  The label says between which cut points the function plus
+    Gaussian noise lies.  Neighbouring labels in the order are therefore confused more often than distant ones, which
+    GPClassifier does not take into account.
 
     Parameters
     ----------
-    kernel : as in GPRegressor
-    order : the labels from the lowest to the highest, as in ["low", "mid", "high"]; None sorts numbers by their size
-    ard, groups, additive, mean, method, max_iter, tol, n_restarts, integrate, sampling : as in GPRegressor
-    bounds, priors, fixed, train, tied, structure, series, n_inducing, inducing, jitter : as in GPRegressor
-    random_state, warm_start, verbose : as in GPRegressor
+    {kernel}
+    order : sequence, default None
+        The labels from the lowest to the highest, as in ["low", "mid", "high"]; None sorts numbers by their size.
+    {groups}
+    mean : Mean, default None
+        A mean of `sitewise.means`; None is zero.
+    {method}
+    {integrate}
+    {hyperparameters}
+    {structure}
+    {random_state}
+    {warm_start}
+    {verbose}
 
     Attributes
     ----------
-    classes_ : the labels in their order
-    kernel_, mean_, likelihood_ : what was learned; with method="mcmc", at the median of the draws
-    n_iter_, converged_, fit_report_ : how the fit went, the last in plain words
-    evidence_, sites_, loo_, influence_ : of the training rows, computed on request
-    samples_ : with method="mcmc", the draws, instead of evidence_ to influence_
+    classes_ : array of shape (n_labels,)
+        The labels in their order.
+    {fitted}
     """
-
-    # Parts of a method that this estimator does not let the user replace.
-    inference = evidence = gradient = power = None
 
     _typical_variance = 16.0
 
     def __init__(
         self,
-        kernel: Kernel | Sequence[Kernel] | str | None = None,
+        kernel: KernelChoice = None,
         *,
         order: Sequence[Any] | None = None,
-        ard: bool | str = "auto",
         groups: str | int | Sequence[str | int] | None = None,
-        additive: bool | int = False,
         mean: means.Mean | None = None,
-        method: str = "hybrid",
-        max_iter: int | None = None,
-        tol: float | None = None,
-        n_restarts: int = 0,
+        method: str | Method = "hybrid",
         integrate: bool | str = False,
-        sampling: dict[str, int] | None = None,
-        bounds: Mapping[str, tuple[float, float]] | None = None,
-        priors: Mapping[str, HyperPrior] | None = None,
-        fixed: str | Sequence[str] | None = None,
-        train: str | Sequence[str] | None = None,
-        tied: Groups | None = None,
-        structure: str = "auto",
-        series: int | str | None = None,
-        n_inducing: int | str | None = None,
-        inducing: str | ArrayLike = "kmeans",
-        jitter: float = 0.0,
+        hyperparameters: Hyperparameters | None = None,
+        structure: str | Structure = "auto",
         random_state: RandomState = None,
         warm_start: bool = False,
         verbose: bool | int | Report = False,
     ) -> None:
         self.kernel = kernel
         self.order = order
-        self.ard = ard
         self.groups = groups
-        self.additive = additive
         self.mean = mean
         self.method = method
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_restarts = n_restarts
         self.integrate = integrate
-        self.sampling = sampling
-        self.bounds = bounds
-        self.priors = priors
-        self.fixed = fixed
-        self.train = train
-        self.tied = tied
+        self.hyperparameters = hyperparameters
         self.structure = structure
-        self.series = series
-        self.n_inducing = n_inducing
-        self.inducing = inducing
-        self.jitter = jitter
         self.random_state = random_state
         self.warm_start = warm_start
         self.verbose = verbose
@@ -253,7 +230,7 @@ def _in_order(y: np.ndarray, order: Sequence[Any] | None) -> np.ndarray:
         labels = np.asarray(order)
         if labels.ndim != 1 or len(np.unique(labels)) != len(labels):
             raise ValueError(f"order must list every label once, from the lowest to the highest; got {order!r}.")
-    if len(labels) > _MOST:
+    if len(labels) > _MAX_LABELS:
         raise ValueError(f"y holds {len(labels)} different labels; for values use GPRegressor.")
     if len(labels) < 3:
         raise ValueError(f"GPOrdinal needs at least three labels, got {len(labels)}; for two use GPClassifier.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -14,87 +14,57 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from sitewise import means
 from sitewise.data import Data
 from sitewise.estimators import side_information
-from sitewise.estimators.base import RandomState
+from sitewise.estimators.base import KernelChoice, RandomState
 from sitewise.estimators.distinct_rows import merge, refuse_dates, refuse_tables
+from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.value_predictions import ValuePredictions
-from sitewise.evidence import Evidence
-from sitewise.hyperpriors import HyperPrior
-from sitewise.inference import Inference
-from sitewise.kernels import Kernel
+from sitewise.hyperparameters import Hyperparameters
 from sitewise.likelihoods import BY_NAME, Likelihood
-from sitewise.parameters import Groups
+from sitewise.methods import Method
 from sitewise.process.precision import WORKING_DTYPE
 from sitewise.process.progress import Report
+from sitewise.structures import Structure
 
 # Classes are for GPClassifier.
 _LIKELIHOODS = {name: kind for name, kind in BY_NAME.items() if kind.support != "classes"}
 
 
+@documented
 class GPRegressor(ValuePredictions):
     """Gaussian process regression for scikit-learn, with Gaussian or any other noise: robust, counts, shares, …
 
     Parameters
     ----------
-    kernel : a kernel of `sitewise.kernels` whose values are the starting point; None is Matern52().  "average" fits an
-        isotropic kernel, two with shrunk lengthscales and an additive one with pairs, and weights their predictions by
-        their evidences with the hyperparameters integrated out; a list of kernels is averaged over in the same way
-    ard : True gives every column of X a lengthscale of its own, in a given kernel too, which then starts from the
-        lengthscale that it has; "shrunk" draws them towards a common one (`kernels.Shrunk`); False leaves the kernel as
-        it is.  "auto" is "shrunk" for the default kernel of two to a hundred columns, else False
-    groups : name or number of a column, or several, whose values name groups of rows: it is no input of the kernel, and
-        every group gets an offset of its own (`kernels.Index`); groups that fit has not seen are predicted without one
-    additive : True for a sum of effects of single columns and of pairs, 1 without pairs (`kernels.Additive`);
-        `predict_terms`, `term_shares` and `effect` show them.  Its many hyperparameters have the weak priors of
-        `integrate`
-    likelihood : "gaussian"; "student_t" or "laplace_noise" (robust); "poisson" or "negative_binomial" (counts), each
-        also "zero_inflated_…"; "gamma" or "log_normal" (positive values); "hurdle_gamma" or "tweedie" (amounts that may
-        be zero); "weibull" or "log_logistic" (lifetimes, also censored); "beta" (shares in (0, 1)); "binomial" or
+    {kernel}
+    {groups}
+    likelihood : str or Likelihood, default "gaussian"
+        "gaussian"; "student_t" or "laplace_noise" (robust); "poisson" or "negative_binomial" (counts), each also
+        "zero_inflated_…"; "gamma" or "log_normal" (positive values); "hurdle_gamma" or "tweedie" (amounts that may be
+        zero); "weibull" or "log_logistic" (lifetimes, also censored); "beta" (shares in (0, 1)); "binomial" or
         "beta_binomial" (successes in trials); "censored_gaussian" (some values only known to lie beyond a bound);
         "heteroscedastic_gaussian" (an error bar for each row); "von_mises" (angles); "asymmetric_laplace" (a quantile);
-        "ordinal" (ordered classes 0, 1, 2, … as numbers; GPOrdinal takes labels); or a likelihood object
-    mean : a mean of `sitewise.means`; None is zero, and a trained constant where y is not f plus noise
-    normalize_y : learn on (y − mean)/deviation of the training targets; "auto" does so for Gaussian and robust
-        noise.  Predictions, densities and evidences are always in the units of y; kernel, likelihood, priors and
-        bounds, given and fitted, refer to the normalised target
-    method : "hybrid" (VI sites, EP evidence; with inducing inputs EP), "ep", "vi", "laplace", "hybrid-vem", or "mcmc":
-        draws of hyperparameters and latent function, over which predictions are averaged
-    inference, evidence, gradient, power : parts of the method, to replace its own
-    max_iter, tol : when to stop learning (iterations; gradient per row); None is the learner's own
-    n_restarts : further random starts
-    integrate : True averages predictions over the hyperparameters instead of taking the best ones: nodes around the
-        optimum, weighted by the evidence and a weak prior, log θ ~ N(log start, 2²) where `priors` has none.  "grid"
-        or "lattice" (for up to two hyperparameters), "ccd" (more) or "laplace" choose the design;
-        fit_report_ says how good it is
-    sampling : for method="mcmc": {"draws": 250, "warmup": 25, "chains": 4, "thin": 1} or a part of it
-    bounds, priors : name or pattern of a hyperparameter, as in "kernel.lengthscale" → (low, high), or → prior.  With
-        method="mcmc" a positive one without a prior gets a wide one, log θ ~ N(log of its starting value, 2²)
-    fixed, train : names or patterns of hyperparameters to hold, or to train although held by default, such as
-        train="likelihood.df"; fixed="*" keeps everything as given
-    tied : groups of hyperparameters that share one value, as in [("kernel.parts.0.lengthscale",
-        "kernel.parts.1.lengthscale")] or ["kernel.parts.*.lengthscale"]
-    structure : "full", O(n³); "markov" for X of one column, the time, which gives the same numbers in O(n) for kernels
-        that have this form (`kernels.state_space`); "auto" is "markov" from 2 000 rows on where possible
-    series : the column of X, by number or name, whose values name independent series that share all hyperparameters, of
-        any lengths; the other column is the time.  It makes structure "markov".  A new value at prediction is a series
-        without rows, of which the prior is known
-    n_inducing : a number m for a sparse GP, O(nm²), with m inducing inputs; "auto" for as many as fit into about 15 s
-        on two cores, or "60s" for another time (`priors.inducing.how_many`: a rule of the numbers of rows, no clock;
-        the full GP where that is as fast); hyperparameters are then learned with at most 20 000 rows; None for none
-    inducing : how they are chosen: "kmeans"; "refreshed", k-means once more in the lengthscales of columns that some of
-        the rows have taught; "trained", moved from those of k-means to where the evidence is greatest, which takes
-        several times as long and is worth it where m is small; "greedy"; or a table of inputs
-    jitter : added to the diagonal of the training covariance (of the inducing inputs, as a share of its mean)
-    random_state, warm_start, verbose : as in scikit-learn; warm_start starts from the last hyperparameters; verbose may
-        be a function, which is called with what is being done and the share of it that is done
+        "ordinal" (ordered classes 0, 1, 2, … as numbers; GPOrdinal takes labels); or a likelihood object.
+    mean : Mean, default None
+        A mean of `sitewise.means`; None is zero, and a learned constant where y is not f plus noise.
+    normalize_y : bool or "auto", default "auto"
+        Whether to learn on (y − mean)/(standard deviation) of the training targets; "auto" does so for Gaussian and
+        robust noise.  Predictions, densities and evidences are always in the units of y; kernel, likelihood, priors and
+        bounds, given and fitted, refer to the normalised target.
+    {method}
+    {integrate}
+    {hyperparameters}
+    {structure}
+    {random_state}
+    {warm_start}
+    {verbose}
 
     Attributes
     ----------
-    kernel_, mean_, likelihood_ : what was learned; with method="mcmc", at the median of the draws
-    y_mean_, y_scale_ : the units in which the model sees y
-    n_iter_, converged_, fit_report_ : how the fit went, the last in plain words
-    evidence_, sites_, loo_, influence_ : of the training rows, computed on request
-    outliers_ : with robust noise, the rows that the others make very improbable
-    samples_ : with method="mcmc", the draws, instead of evidence_ to outliers_
+    y_mean_, y_scale_ : float
+        The units in which the model sees y.
+    outliers_ : Outliers
+        With robust noise, the rows that the other rows make very improbable.
+    {fitted}
     """
 
     __metadata_request__fit = side_information.REQUESTS
@@ -103,65 +73,29 @@ class GPRegressor(ValuePredictions):
 
     def __init__(
         self,
-        kernel: Kernel | Sequence[Kernel] | str | None = None,
+        kernel: KernelChoice = None,
         *,
-        ard: bool | str = "auto",
         groups: str | int | Sequence[str | int] | None = None,
-        additive: bool | int = False,
         likelihood: str | Likelihood = "gaussian",
         mean: means.Mean | None = None,
         normalize_y: bool | str = "auto",
-        method: str = "hybrid",
-        inference: str | Inference | None = None,
-        evidence: str | Evidence | None = None,
-        gradient: str | None = None,
-        power: float | None = None,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        n_restarts: int = 0,
+        method: str | Method = "hybrid",
         integrate: bool | str = False,
-        sampling: dict[str, int] | None = None,
-        bounds: Mapping[str, tuple[float, float]] | None = None,
-        priors: Mapping[str, HyperPrior] | None = None,
-        fixed: str | Sequence[str] | None = None,
-        train: str | Sequence[str] | None = None,
-        tied: Groups | None = None,
-        structure: str = "auto",
-        series: int | str | None = None,
-        n_inducing: int | str | None = None,
-        inducing: str | ArrayLike = "kmeans",
-        jitter: float = 0.0,
+        hyperparameters: Hyperparameters | None = None,
+        structure: str | Structure = "auto",
         random_state: RandomState = None,
         warm_start: bool = False,
         verbose: bool | int | Report = False,
     ) -> None:
         self.kernel = kernel
-        self.ard = ard
         self.groups = groups
-        self.additive = additive
         self.likelihood = likelihood
         self.mean = mean
         self.normalize_y = normalize_y
         self.method = method
-        self.inference = inference
-        self.evidence = evidence
-        self.gradient = gradient
-        self.power = power
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_restarts = n_restarts
         self.integrate = integrate
-        self.sampling = sampling
-        self.bounds = bounds
-        self.priors = priors
-        self.fixed = fixed
-        self.train = train
-        self.tied = tied
+        self.hyperparameters = hyperparameters
         self.structure = structure
-        self.series = series
-        self.n_inducing = n_inducing
-        self.inducing = inducing
-        self.jitter = jitter
         self.random_state = random_state
         self.warm_start = warm_start
         self.verbose = verbose

@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sitewise.data import Data, bucket
 from sitewise.errors import UserError
+from sitewise.estimators.replaced import translate
 from sitewise.estimators.serialise import DTYPES, decode, encode
 from sitewise.estimators.side_information import KEYWORDS
 from sitewise.fitted.function import FittedFunction
@@ -145,7 +146,7 @@ def _build(header: dict[str, Any], arrays: list[np.ndarray], kinds: Mapping[str,
         return Pipeline([(str(name), _build(step, arrays, kinds)) for name, step in header["steps"]])
     if header["estimator"] == "StandardScaler":
         return _build_scaler(decode(header["parameters"], arrays), decode(header["state"], arrays))
-    estimator = kinds[header["estimator"]](**decode(header["parameters"], arrays))
+    estimator = kinds[header["estimator"]](**translate(decode(header["parameters"], arrays)))
     if "state" in header:
         return estimator._restore(decode(header["state"], arrays))
     fitted = decode(header["fitted"], arrays)

@@ -12,7 +12,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from sitewise import evidence, hyperpriors, inference, kernels, likelihoods, means, priors
+from sitewise import (
+    evidence,
+    hyperparameters,
+    hyperpriors,
+    inference,
+    kernel_choice,
+    kernels,
+    likelihoods,
+    means,
+    methods,
+    priors,
+    structures,
+)
 from sitewise.numerics import quadrature
 
 _MODULES = {
@@ -23,6 +35,9 @@ _MODULES = {
     "hyperpriors": hyperpriors,
     "inference": inference,
     "quadrature": quadrature,
+    "hyperparameters": hyperparameters,
+    "kernel_choice": kernel_choice,
+    "structures": structures,
 }
 # The public values of these modules; a new one needs no entry here.
 CLASSES: dict[str, type] = {
@@ -31,6 +46,7 @@ CLASSES: dict[str, type] = {
     for name in module.__all__
     if isinstance(kind := getattr(module, name), type) and dataclasses.is_dataclass(kind)
 }
+CLASSES["methods.Method"] = methods.Method
 _NAMES = {cls: name for name, cls in CLASSES.items()}
 DTYPES = {"f8": "<f8", "i8": "<i8"}
 

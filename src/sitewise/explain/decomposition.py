@@ -90,7 +90,7 @@ def predict_terms(model: Fitted, X: Any) -> Terms:
 
 def _require_one_kernel(model: Fitted) -> None:
     if model._averages_kernels():
-        raise ValueError("Kernels that are averaged have no terms in common; use additive=True, or one kernel.")
+        raise ValueError("Kernels that are averaged have no terms in common; use kernel='additive', or one kernel.")
 
 
 def _moments(part: Process, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

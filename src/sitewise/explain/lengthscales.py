@@ -1,4 +1,4 @@
-"""Lengthscales by column: their values, how well the data determine them, and `ard`, one for every column."""
+"""Lengthscales by column: their values, how well the data determine them, and one per column in a kernel."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from sitewise.kernels.base import Product, Scaled, Sum, inner_names
 from sitewise.learning.curvature import Curvature, curvature
 from sitewise.learning.nested import Nested
 from sitewise.learning.problem import Problem
+from sitewise.methods import Method
 from sitewise.parameters import Trainable, with_values
 from sitewise.process.precision import working_precision
 from sitewise.types import replace
 
-SPREAD = 0.25  # of ard="shrunk"
+SPREAD = 0.25  # of kernel="shrunk"
 _UNKNOWN = 10.0  # a standard error of log θ above this says that any value would do
 Term = tuple[str, int, float]  # a parameter, the place of an entry, and a factor
 Ends = Callable[[list[Term]], tuple[float, float, float]]
@@ -77,7 +78,8 @@ def with_ard(kernel: Kernel, columns: int) -> Kernel:
     found = list(lengthscales_of(kernel, columns))
     if not found:
         raise ValueError(
-            f"ard=True is for kernels with a lengthscale, which {type(kernel).__name__} has not; leave ard at False."
+            f"PerColumn is for kernels with a lengthscale, which {type(kernel).__name__} does not have; give the "
+            "kernel itself."
         )
     return with_values(kernel, {name: np.array(np.broadcast_to(value, len(seen))) for name, seen, value in found})
 
@@ -99,8 +101,8 @@ def with_shrunk(kernel: Kernel, X: np.ndarray, start: bool, spread: float = SPRE
             return replace(part, base=shrink(part.base, seen))
         if not isinstance(part, Stationary) or np.ndim(part.lengthscale):
             raise ValueError(
-                f"ard='shrunk' is for stationary kernels with one lengthscale, and {type(part).__name__} is none; "
-                "leave ard at False, or build kernels.Shrunk yourself."
+                f"PerColumn(…, shrunk=True) is for stationary kernels with one lengthscale, which "
+                f"{type(part).__name__} is not; give the kernel itself, or build kernels.Shrunk yourself."
             )
         own = replace(part, active_dims=None)
         if start:
@@ -195,8 +197,8 @@ def _at_the_optimum(model: Fitted, latent: FittedFunction) -> HyperLaw:
     learner = dataclasses.replace(method, weak=weak).learner_of(latent.model)
     if not isinstance(learner, Nested):
         raise ValueError(
-            f"{model.method} does not end at a maximum of its objective, which standard errors need; fit with "
-            "method='hybrid', 'ep', 'vi' or 'laplace'."
+            f"{Method.of(model.method).name} does not end at a maximum of its objective, which standard errors need; "
+            "fit with method='hybrid', 'ep', 'vi' or 'laplace'."
         )
     data = learner.rows_for_learning(latent.model, latent.data)
     with working_precision():

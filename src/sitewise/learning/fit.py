@@ -42,7 +42,7 @@ _ADVICE = {
         "laplace": "Use VI(), or the learner of the hybrid, or bound the variance of the kernel.",
     },
     "estimator": {
-        "search": "Try more rounds (max_iter), another start (n_restarts), or a prior on the parameters (priors).",
+        "search": "Try more rounds (max_iter), another start (restarts), or a prior on the parameters (priors).",
         "laplace": "Use method='hybrid' or 'vi', or bound kernel.variance.",
     },
 }

@@ -188,7 +188,7 @@ class Gram(abc.ABC, Generic[Q]):
 class Prior(abc.ABC):
     """A prior over functions.
 
-    structure  a method may pair another inference and evidence with it (`methods.Method.variants`)
+    structure  a method may pair another inference and evidence with it (`methods.Definition.variants`)
     about      a sentence for reports; empty for what needs no mention
     exact      the sites act on f itself: there is no residual variance
     dense      keeps matrices of rows × rows, for which learners check the memory before they start

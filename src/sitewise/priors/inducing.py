@@ -18,7 +18,7 @@ from sitewise.kernels.terms import level_columns
 from sitewise.process.precision import working_precision
 
 SELECTIONS = ("kmeans", "greedy")
-SECONDS = 15.0  # of a fit with n_inducing="auto", on two processor cores
+SECONDS = 15.0  # of a fit with Sparse("auto"), on two processor cores
 _PER_SECOND = 2e9 / SECONDS  # n·m² that a fit of one latent function may have for each of these seconds
 LEARNING_ROWS = 20_000  # that teach the hyperparameters in a limited time
 _LEAST, _LEAST_OF_CLASSES, _LEAST_OF_MANY, _MOST = 100, 50, 250, 2_000

@@ -50,7 +50,7 @@ def require_full(rows: int, latents: int = 1, matrices: int = _MATRICES) -> None
     need, have = 8.0 * matrices * side**2, budget()
     if need > have:
         if latents == 1:
-            what, way = f"{rows} rows", "make it sparse (n_inducing=500, or Model.sparse)"
+            what, way = f"{rows} rows", "make it sparse (structure=Sparse(500), or Model.sparse)"
         else:
             what, way = f"{rows} rows and {latents} joint classes", "take one class against the rest"
         raise UserError(

@@ -149,7 +149,7 @@ def test_the_choices_of_the_command_line_are_those_of_the_library():
     from sitewise.app import options
     from sitewise.estimators import gp_classifier, gp_regressor
 
-    assert [m.value for m in options.Method] == list(METHODS)
+    assert [m.value for m in options.MethodNames] == list(METHODS)
     assert {m.value for m in options.LikelihoodName} == {"auto", *likelihoods.BY_NAME}
     assert set(gp_classifier._LIKELIHOODS) | set(gp_regressor._LIKELIHOODS) == set(likelihoods.BY_NAME)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sitewise import GPRegressor
+from sitewise import GPRegressor, Hyperparameters
 from sitewise.app.compare import scoring
 from sitewise.likelihoods import BY_NAME
 
@@ -101,7 +101,7 @@ def test_ordered_classes_are_scored_as_steps():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 1))
     y = np.clip(np.round(X[:, 0] + 1), 0, 2)
-    model = GPRegressor(method="laplace", likelihood="ordinal", fixed="*")
+    model = GPRegressor(method="laplace", likelihood="ordinal", hyperparameters=Hyperparameters(fixed="*"))
     found = scoring.score(model, X[:30], y[:30], X[30:], y[30:])
     step = np.subtract(found["up_to"], found["below"])
     np.testing.assert_allclose(step, np.exp(found["log_density"]), rtol=1e-6)

@@ -13,6 +13,7 @@ import typer
 from sitewise.app import options
 from sitewise.app.process import check_writable, ends_in_a_sentence, own_process, print_json, save
 from sitewise.errors import UserError
+from sitewise.methods import Method
 
 if TYPE_CHECKING:
     from sitewise.estimators.base import GPBase
@@ -27,7 +28,7 @@ def certificate(
         "out/certificate.html"
     ),
     se_per_row: Annotated[
-        float, typer.Option(min=1e-6, help="Standard error of log Z to reach, in nats a row.")
+        float, typer.Option(min=1e-6, help="Standard error of log Z to reach, in nats per row.")
     ] = 0.002,
     max_steps: Annotated[int, typer.Option(min=256, help="Most temperatures to anneal through.")] = 8192,
     seed: options.Seed = 0,
@@ -93,6 +94,7 @@ def run(model: GPBase, name: str, se_per_row: float, max_steps: int, seed: int) 
             plain = found.to_plain()
             parts.append({**plain, "which": which, "words": f"{which}\n{plain['words']}".lstrip()})
     return {
-        "command": "certificate", "model": name, "method": model.method, "target": model.table_["target"],
+        "command": "certificate", "model": name, "method": Method.of(model.method).name,
+        "target": model.table_["target"],
         "likelihood": model.table_["likelihood"], "certificates": parts, "report": model.fit_report_,
     }  # fmt: skip

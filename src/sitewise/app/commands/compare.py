@@ -1,4 +1,4 @@
-"""`sitewise compare`: the methods and two rivals compared on one table, with a report to decide by."""
+"""`sitewise compare`: compare the methods with a linear model and boosted trees on one table; write a report."""
 
 from __future__ import annotations
 
@@ -71,10 +71,8 @@ def compare(
     rivals: Annotated[
         bool, typer.Option(help="Compare with a linear model and boosted trees of scikit-learn, lightly tuned.")
     ] = True,
-    ard: options.Ard = False,
-    average: options.Average = False,
+    kernel: options.Kernel = options.DEFAULT_KERNEL,
     groups: options.Groups = None,
-    additive: options.Additive = False,
     inducing: options.Inducing = None,
     max_rows: options.MaxRows = None,
     draws: options.Draws = 250,
@@ -83,7 +81,7 @@ def compare(
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Compare the methods on a table by cross-validation, beside two rivals, and write a report to decide by.
+    """Compare the methods by cross-validation with a linear model and boosted trees, and write a report.
 
     Example: sitewise compare data.csv --target diagnosis --positive malignant
     """
@@ -102,7 +100,7 @@ def compare(
         raise UserError(
             f"{samples[0]} samples the full GP: leave it out of --methods, or use --max-rows instead of --inducing."
         )
-    kernel = options.kernel_settings(average, ard, groups, additive, inducing, names)
+    named = options.kernel_name(kernel, groups, inducing, names)
     check_writable(out)
     side = side_columns.named(
         exposure=exposure, trials=trials, lower=lower, upper=upper, event=event, until=until, noise=noise
@@ -125,8 +123,7 @@ def compare(
     own_process()
     if loaded.encoding.groups and others:
         _note(f"the rivals do not use {groups!r}, whose groups are new in every fold.", loaded)
-    structure = {"groups": loaded.encoding.groups, "additive": additive} if loaded.encoding.groups or additive else {}
-    settings = {**kernel, "seed": seed, "n_inducing": inducing, **structure, **own}
+    settings = {"kernel": named, "groups": loaded.encoding.groups, "inducing": inducing, "seed": seed, **own}
     plan = Plan(names, others, folds, repeats, settings, {"draws": draws, "warmup": warmup, "chains": chains})
     journal = Journal.beside(
         out,
@@ -217,7 +214,7 @@ def scores_of(
                     given = X, y[train], X_test, y[test], *(_of(side, rows) for rows in (train, test))
                     try:
                         found = (
-                            scoring.score(made(name, loaded, plan, X.shape[1]), *given)
+                            scoring.score(made(name, loaded, plan), *given)
                             if name in METHODS
                             else score_baseline_model(name, encoding.likelihood, *_without(given, encoding.groups))
                         )
@@ -246,12 +243,12 @@ def _without(given: tuple[Any, ...], columns: list[int]) -> tuple[Any, ...]:
     return np.delete(X, columns, axis=1), y, np.delete(X_test, columns, axis=1), *rest
 
 
-def made(name: str, loaded: Loaded, plan: Plan, inputs: int) -> GPBase:
-    """The estimator of a method."""
+def made(name: str, loaded: Loaded, plan: Plan) -> GPBase:
+    """Return the estimator of a method."""
     from sitewise.app.fitting import estimator
 
     own = plan.sampling if METHODS[name].samples else None
-    return estimator(name, loaded.encoding.likelihood, inputs, **plan.settings, sampling=own)
+    return estimator(name, loaded.encoding.likelihood, **plan.settings, sampling=own)
 
 
 def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> dict[str, Any]:
@@ -277,7 +274,7 @@ def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> d
     name = found["best_gp"]
     truth = y[np.concatenate([test for _, test in parts])]
     found |= decisions(scores[name], truth, positive, plan.repeats)
-    best = made(name, loaded, plan, len(encoding.features))
+    best = made(name, loaded, plan)
     try:
         fit_with_progress(best, loaded.X, y, f"fitting {LABELS[name]} to all rows", **loaded.side)
         if is_predictable(found):

@@ -111,7 +111,7 @@ def run(loaded: Loaded, names: list[str], grid: int, mcmc: bool, seed: int, jour
         with warnings_as_notes(), bar("fitting", total) as progress:
             for name in names:
                 progress.say(f"fitting {LABELS[name]}")
-                models[name] = estimator(name, loaded.encoding.likelihood, X.shape[1], ard=False, seed=seed).fit(X, y)
+                models[name] = estimator(name, loaded.encoding.likelihood, kernel="isotropic", seed=seed).fit(X, y)
                 progress.advance()
             optima = {
                 name: {

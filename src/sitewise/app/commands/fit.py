@@ -26,7 +26,7 @@ def fit(
     data: options.DataFile,
     target: options.Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")] = Path("model.sitewise"),
-    method: options.MethodName = options.Method(DEFAULT),
+    method: options.MethodName = options.MethodNames(DEFAULT),
     likelihood: options.Likelihood = options.AUTO,
     drop: options.Drop = None,
     use: options.Use = None,
@@ -43,10 +43,8 @@ def fit(
     until: side_columns.Until = None,
     noise: side_columns.Noise = None,
     order: side_columns.Order = None,
-    ard: options.Ard = False,
-    average: options.Average = False,
+    kernel: options.Kernel = options.DEFAULT_KERNEL,
     groups: options.Groups = None,
-    additive: options.Additive = False,
     inducing: options.Inducing = None,
     max_rows: options.MaxRows = None,
     draws: options.Draws = 250,
@@ -64,7 +62,7 @@ def fit(
     from sitewise.app.report.explanation import strongest
     from sitewise.estimators.model_file import to_bytes
 
-    kernel = options.kernel_settings(average, ard, groups, additive, inducing, [method])
+    named = options.kernel_name(kernel, groups, inducing, [method])
     check_writable(out)
     side = side_columns.named(
         exposure=exposure, trials=trials, lower=lower, upper=upper, event=event, until=until, noise=noise
@@ -79,8 +77,7 @@ def fit(
     own_process()
     X = loaded.X
     model = estimator(
-        method, loaded.encoding.likelihood, X.shape[1], seed=seed, n_inducing=inducing,
-        groups=loaded.encoding.groups, additive=additive, **kernel,
+        method, loaded.encoding.likelihood, kernel=named, groups=loaded.encoding.groups, inducing=inducing, seed=seed,
         sampling={"draws": draws, "warmup": warmup, "chains": chains} if METHODS[method].samples else None, **own,
     )  # fmt: skip
     fit_with_progress(model, X, loaded.y, f"fitting {loaded.table.rows} rows by {method}", **loaded.side)

@@ -29,7 +29,7 @@ from sitewise.estimators.base import GPBase
 from sitewise.estimators.side_information import CENSORING, Side, censored, ends, within_bounds
 from sitewise.likelihoods import BY_NAME
 from sitewise.likelihoods.amounts import AmountsLaw
-from sitewise.methods import METHODS
+from sitewise.methods import Method
 
 Score = dict[str, Any]
 LEVELS = (np.arange(16) + 0.5) / 16
@@ -43,7 +43,7 @@ def own_evidence(model: GPBase) -> float | None:
     mcmc maximises no evidence; the hybrid of joint classes has other sites after learning than during learning.
     """
     structure = model.models_[0][0].prior.structure
-    name = METHODS[model.method].objective_on(structure)
+    name = Method.of(model.method).definition.objective_on(structure)
     return None if name is None else model.evidence_[name]
 
 

@@ -238,7 +238,8 @@ def _lengthscales(fit: Plain, features: list[str]) -> list[str]:
     if fit["one_lengthscale"]:
         found = ", ".join(short(lengths[0]) for lengths in fit["lengthscales"])
         words = (
-            f"One lengthscale for all {len(features)} inputs: {found}; magnitude σ {sigma}. --ard learns one per input."
+            f"One lengthscale for all {len(features)} inputs: {found}; magnitude σ {sigma}. "
+            "--kernel ard learns one per input."
         )
         return [paragraph(words)]
     parts = [paragraph(f"Lengthscales in standard deviations of each input, the shortest first; magnitude σ {sigma}.")]

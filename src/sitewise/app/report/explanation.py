@@ -14,7 +14,7 @@ from sitewise.app.input.targets import Encoding
 from sitewise.estimators.base import GPBase
 from sitewise.explain.decomposition import term_shares
 from sitewise.explain.effects import average, background, grid_of, moved, outputs_of
-from sitewise.methods import METHODS
+from sitewise.methods import Method
 from sitewise.tables.columns import Group, Levels
 
 MAX_EFFECTS = 6  # columns with an effect chart
@@ -130,7 +130,7 @@ def _output(model: GPBase, positive: str | None) -> tuple[int, bool, str]:
 
 def _size(model: GPBase) -> tuple[int, int]:
     """Return the number of points of an effect, and of rows over which it is averaged."""
-    if METHODS[model.method].samples:
+    if Method.of(model.method).definition.samples:
         return MCMC_EFFECT_POINTS, MCMC_EFFECT_ROWS
     return EFFECT_POINTS, EFFECT_ROWS
 

@@ -1,4 +1,4 @@
-"""The kernel to start from, where an estimator is asked for groups of rows or for additive effects."""
+"""Offsets of groups of rows, beside the kernel of the other columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sitewise.types import replace
 
 
 def group_columns(model: Any) -> list[int]:
-    """The numbers of the columns in `groups`: one name or number, or a list of them."""
+    """Return the numbers of the columns in `groups`: one name or number, or a list of them."""
     given = model.groups
     if given is None:
         return []
@@ -20,26 +20,14 @@ def group_columns(model: Any) -> list[int]:
     return [column_of(model, one) for one in each]
 
 
-def additive_order(model: Any) -> int:
-    """0 for no additive kernel, else its order; True stands for 2."""
-    given = model.additive
-    if given not in (False, 1, 2):
-        raise ValueError(f"additive must be True, False, 1 (main effects) or 2 (and pairs), got {given!r}.")
-    if given is False or given == 0:
-        return 0
-    if model.kernel is not None or model.ard not in ("auto", False):
-        raise ValueError("additive makes the kernel, with a lengthscale for every column; leave kernel and ard out.")
-    return 2 if given is True else int(given)
-
-
 def beside_groups(one: Candidate, rest: Sequence[int], groups: Sequence[int]) -> Candidate:
-    """A kernel of the other columns beside offsets of groups, of which it is the first part."""
+    """Return the candidate with offsets of groups; its own kernel becomes the first part of the sum."""
     weak = {name.replace("kernel.", "kernel.parts.0.", 1): prior for name, prior in one.weak.items()}
     return Candidate(one.name, with_groups(one.kernel, rest, groups), weak)
 
 
 def with_groups(kernel: Kernel | None, rest: Sequence[int], groups: Sequence[int]) -> Kernel:
-    """The kernel of the other columns, and an offset for every level of each group column.
+    """Return the kernel of the other columns plus one offset per level of each group column.
 
     `kernel` is None where there are no other columns.
     """

@@ -1,0 +1,62 @@
+"""Parameters of the estimators by name: get_params and set_params reach into the values, old arguments are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+
+from sitewise.estimators import kernel_parameters, replaced
+from sitewise.hyperparameters import Hyperparameters
+from sitewise.methods import Method
+from sitewise.setting import Setting
+from sitewise.structures import structure_of
+
+# Parameters that hold a value with fields, and the function that makes the value from what the user may give.
+_VALUES: dict[str, Callable[[Any], Setting]] = {
+    "method": Method.of, "hyperparameters": Hyperparameters.of, "structure": structure_of,
+}  # fmt: skip
+
+
+class EstimatorParameters(BaseEstimator):
+    """The parameters of an estimator; values are immutable, and setting one of their fields replaces the value."""
+
+    kernel: Any
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        replaced.refuse(cls.__name__, cls._get_param_names(), kwargs, {})
+        return super().__new__(cls)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; if `deep`, also fields of values, as in method__tol or kernel__lengthscale."""
+        found = super().get_params(deep=False)
+        if not deep:
+            return found
+        inner = kernel_parameters.read(self.kernel)
+        for name, of in _VALUES.items():
+            try:
+                value = of(found[name])
+            except ValueError:  # fit refuses it, in words
+                continue
+            inner |= {f"{name}__{field}": getattr(value, field) for field in value.fields()}
+        return {**found, **inner}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters; method__tol, structure__m and the like replace the value by one with another field.
+
+        kernel__lengthscale and the like change the kernel, which is a starting point unless held fixed by
+        `hyperparameters`.
+        """
+        replaced.refuse(type(self).__name__, self._get_param_names(), params, super().get_params(deep=False))
+        inner = {key: params.pop(key) for key in list(params) if key.partition("__")[0] in ("kernel", *_VALUES)
+                 and "__" in key}  # fmt: skip
+        super().set_params(**params)
+        kernel = {key: inner.pop(key) for key in list(inner) if key.startswith(kernel_parameters.PREFIX)}
+        if kernel:
+            self.kernel = kernel_parameters.write(self.kernel, kernel)
+        for name, of in _VALUES.items():
+            fields = {key.removeprefix(f"{name}__"): value for key, value in inner.items() if key.startswith(name)}
+            if fields:
+                setattr(self, name, of(getattr(self, name)).with_fields(**fields))
+        return self

@@ -1,0 +1,98 @@
+"""The documentation of the parameters that GPClassifier, GPRegressor and GPOrdinal share, written once.
+
+`documented` inserts an entry into the docstring of a class in place of a line {name}.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from typing import TypeVar
+
+T = TypeVar("T", bound=type)
+
+ENTRIES = {
+    "kernel": """
+kernel : Kernel, PerColumn, list or str, default None
+    The covariance function.  A kernel of `sitewise.kernels` is the starting point of learning, and
+    `PerColumn(kernel)` gives it one lengthscale per column.  None is a Matérn 5/2 kernel: "shrunk" for 2 to 100
+    columns, otherwise "isotropic".  Names:
+
+    - "isotropic": one lengthscale for all columns
+    - "shrunk": one lengthscale per column, drawn towards a common one (`kernels.Shrunk`)
+    - "ard": one free lengthscale per column
+    - "additive": a sum of effects of single columns and of pairs (`kernels.Additive`), which `predict_terms`,
+      `term_shares` and `effect` show; its hyperparameters have weak priors
+    - "main_effects": the same without pairs
+    - "average": fits an isotropic kernel, two with shrunk lengthscales and an additive one with pairs, and weights
+      their predictions by their evidences with the hyperparameters integrated out; a list of kernels is averaged
+      over in the same way
+""",
+    "groups": """
+groups : str, int or list of them, default None
+    Columns of X whose values name groups of rows, by name or number.  They are no input of the kernel: every group
+    gets an offset of its own (`kernels.Index`).  Groups that were not in the training set are predicted without one.
+""",
+    "method": """
+method : str or Method, default "hybrid"
+    How to infer and to learn: "hybrid" (VI sites and EP evidence; with inducing inputs EP sites), "ep", "vi",
+    "laplace", "hybrid-vem", or "mcmc", which averages predictions over draws of the hyperparameters and the latent
+    function.  `Method("ep", tol=1e-4, restarts=3)` changes its settings.
+""",
+    "integrate": """
+integrate : bool or str, default False
+    True averages predictions over the hyperparameters instead of taking the best ones: nodes around the optimum,
+    weighted by the evidence and by a weak prior, log θ ~ N(log start, 2²), where none is given.  "grid" or "lattice"
+    (up to two hyperparameters), "ccd" (more) or "laplace" choose the design; `fit_report_` says how good it is.
+""",
+    "hyperparameters": """
+hyperparameters : Hyperparameters, default None
+    Which hyperparameters are learned, and how: `Hyperparameters(fixed="*")` holds all of them fixed;
+    `bounds`, `priors`, `train` and `tied` are its other fields.
+""",
+    "structure": """
+structure : str or Structure, default "auto"
+    How the prior over functions is computed:
+
+    - "full" or `Full()`: exactly, O(n³)
+    - "sparse" or `Sparse(300)`: with inducing inputs, O(nm²)
+    - "markov" or `Markov()`: as a Markov chain, O(n), for X of one column, the time
+    - `Series("sensor")`: one Markov chain per series, with the column that names the series
+    - "auto": "markov" above 2 000 rows of one column where the kernel has this form, otherwise "full"
+""",
+    "random_state": """
+random_state : int, RandomState or None, default None
+    Seed of restarts, draws and inducing inputs.
+""",
+    "warm_start": """
+warm_start : bool, default False
+    Whether fit starts from the hyperparameters of the last fit.
+""",
+    "verbose": """
+verbose : bool, int or function, default False
+    Whether fit prints its progress; a function is called with a description and the finished share instead.
+""",
+    "fitted": """
+kernel_, mean_, likelihood_
+    The learned parts of the model; with method="mcmc", at the median of the draws.
+n_iter_ : int
+    Rounds of learning.
+converged_ : bool
+    Whether learning converged.
+fit_report_ : str
+    A description of the fit in plain words.
+evidence_, sites_, loo_, influence_
+    Diagnostics of the training rows, computed on request.
+samples_
+    With method="mcmc", the draws, instead of the diagnostics.
+""",
+}  # fmt: skip
+
+
+def documented(cls: T) -> T:
+    """Insert the shared entries into the docstring of a class."""
+    if cls.__doc__ is not None:  # python -OO has no docstrings
+        text = inspect.cleandoc(cls.__doc__)
+        cls.__doc__ = re.sub(r"^\{(\w+)\}$", lambda found: textwrap.dedent(ENTRIES[found[1]]).strip(), text, flags=re.M)
+    return cls

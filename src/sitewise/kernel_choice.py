@@ -1,0 +1,53 @@
+"""The kernels that an estimator makes by name, and `PerColumn`, one lengthscale per column of a given kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+from sitewise.kernels import Kernel
+from sitewise.setting import Setting
+
+__all__ = ["PerColumn"]
+
+# What the names that `kernel` of an estimator takes stand for.
+NAMED_KERNELS = {
+    "isotropic": "Matérn 5/2 with one lengthscale for all columns",
+    "shrunk": "one lengthscale per column, drawn towards a common one",
+    "ard": "one free lengthscale per column",
+    "additive": "a sum of effects of single columns and of pairs of columns",
+    "main_effects": "a sum of effects of single columns",
+    "average": "four kernels, whose predictions are weighted by their evidence",
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class PerColumn(Setting):
+    """A kernel with one lengthscale per column of X, each of which starts from the lengthscale of the given kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel of `sitewise.kernels` with a lengthscale.
+    shrunk : bool, default False
+        Whether the lengthscales are drawn towards a common one (`kernels.Shrunk`) instead of being free.
+
+    Examples
+    --------
+    >>> from sitewise import GPRegressor, PerColumn, kernels
+    >>> model = GPRegressor(PerColumn(kernels.RBF(2.0), shrunk=True))
+    """
+
+    POSITIONAL: ClassVar[str] = "kernel"
+
+    kernel: Kernel
+    shrunk: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, Kernel):
+            raise ValueError(f"PerColumn takes a kernel of sitewise.kernels, such as Matern52(); got {self.kernel!r}.")
+
+
+def averages(kernel: Any) -> bool:
+    """Whether an estimator's `kernel` asks for the average over several kernels."""
+    return isinstance(kernel, list | tuple) or (isinstance(kernel, str) and kernel == "average")

@@ -1,0 +1,303 @@
+"""The structure of an estimator's prior: full, sparse, or a Markov chain in time.
+
+A structure is a value that builds the `Model` of a fit from its parts.  A new one is a subclass of `Structure`, and an
+entry of `NAMED` if it has a name.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import numbers
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sitewise import means
+from sitewise.data import Data
+from sitewise.kernels import Kernel
+from sitewise.likelihoods import Likelihood
+from sitewise.model import SPARSE_JITTER, Model
+from sitewise.priors import MarkovPrior
+from sitewise.priors.inducing import LEARNING_ROWS, SECONDS, SELECTIONS, how_many, select
+from sitewise.setting import Setting
+
+__all__ = ["Full", "Markov", "Series", "Sparse", "Structure"]
+
+MARKOV_ROWS = 2_000  # above this number of rows "auto" makes a time series a Markov chain where that is possible
+MAX_FULL_ROWS = 10_000  # above this number of rows a full GP takes too long on most machines
+TRAINED = "trained"
+_INPUTS = (*SELECTIONS, TRAINED)
+
+
+def _check_jitter(jitter: Any) -> None:
+    if not (isinstance(jitter, int | float | np.number) and 0 <= jitter < np.inf):
+        raise ValueError(f"jitter must be a finite number of at least 0, got {jitter!r}.")
+
+
+def _seconds(m: str) -> float | None:
+    """The time that "auto", or a text such as "60s", allows for a fit; None for any other text."""
+    if m == "auto":
+        return SECONDS
+    try:
+        seconds = float(m.removesuffix("s")) if m.endswith("s") else np.nan
+    except ValueError:
+        return None
+    return seconds if 0 < seconds < np.inf else None
+
+
+class Start(NamedTuple):
+    """What a structure builds its model from.
+
+    kernels        the kernel, or one per class where joint classes have kernels of their own
+    names          the names of the columns of X, or ()
+    fits           the number of latent functions that are fitted one after the other, which share the time
+    learning_rows  the largest number of rows from which hyperparameters are learned; None for all
+    samples        whether the method samples
+    """
+
+    kernel: Kernel
+    kernels: Kernel | list[Kernel]
+    likelihood: Likelihood
+    mean: means.Mean
+    data: Data
+    seed: int
+    names: Sequence[str] = ()
+    fits: int = 1
+    learning_rows: int | None = None
+    samples: bool = False
+
+
+class Structure(Setting, abc.ABC):
+    """How the prior over functions is computed.
+
+    joint           whether rows may have several latent values, as joint classes have
+    sampled         whether method="mcmc" can sample it
+    trains_inputs   whether inducing inputs are moved to where the evidence is greatest
+    learning_rows   the largest number of rows from which hyperparameters are learned; None for all
+    """
+
+    joint: ClassVar[bool] = True
+    sampled: ClassVar[bool] = False
+
+    @property
+    def trains_inputs(self) -> bool:
+        return False
+
+    @property
+    def learning_rows(self) -> int | None:
+        return None
+
+    def series_column(self, columns: int, names: Sequence[str]) -> int | None:
+        """Return the number of the column that names the series; None if there is none."""
+        return None
+
+    def is_sparse(self, rows: int, classes: int) -> bool:
+        """Whether a fit of this size has inducing inputs."""
+        return False
+
+    def chosen(self, start: Start) -> Structure:
+        """Return the structure that is used for this fit."""
+        return self
+
+    @abc.abstractmethod
+    def model(self, start: Start) -> Model:
+        """Return the model from which a fit starts."""
+
+    def sentence(self, model: Model, rows: int) -> str:
+        """Return what the report of a fit says about the choice of the structure, if anything."""
+        return ""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Auto(Structure):
+    """The rule of structure="auto": Markov above 2 000 rows of a time series where that is possible, else Full."""
+
+    sampled: ClassVar[bool] = True
+
+    def chosen(self, start: Start) -> Structure:
+        if start.samples or start.data.rows <= MARKOV_ROWS:
+            return Full()
+        suits = MarkovPrior(start.kernel).suits(start.data.X.shape[1], start.likelihood.latents)
+        return Markov() if suits else Full()
+
+    def model(self, start: Start) -> Model:
+        return self.chosen(start).model(start)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Full(Structure):
+    """The exact covariance between all rows, O(n³).
+
+    Parameters
+    ----------
+    jitter : float, default 0.0
+        Added to the diagonal of the covariance matrix of the training rows.
+    """
+
+    sampled: ClassVar[bool] = True
+
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_jitter(self.jitter)
+
+    def model(self, start: Start) -> Model:
+        rows = start.data.rows
+        if rows > MAX_FULL_ROWS:
+            warnings.warn(
+                f"A full GP of {rows} rows takes hours and {8e-9 * rows**2:.0f} GB per matrix; structure=Sparse(500) "
+                "makes it sparse.",
+                UserWarning,
+                stacklevel=5,
+            )
+        return Model.full(start.kernels, start.likelihood, start.mean, float(self.jitter))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Markov(Structure):
+    """A Markov chain in time: the numbers of the full GP in O(n).
+
+    X has one column, the time, and the kernel has the form of `kernels.state_space`.
+    """
+
+    joint: ClassVar[bool] = False
+
+    def model(self, start: Start) -> Model:
+        return Model.markov(start.kernel, start.likelihood, start.mean)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Series(Structure):
+    """Independent time series of any lengths that share all hyperparameters, each a Markov chain.
+
+    X has two columns: one names the series, the other is the time.  Without observations, a series is predicted from
+    the prior.
+
+    Parameters
+    ----------
+    column : int or str
+        The number or the name of the column whose values name the series.
+    """
+
+    POSITIONAL: ClassVar[str] = "column"
+    joint: ClassVar[bool] = False
+
+    column: int | str
+
+    def series_column(self, columns: int, names: Sequence[str]) -> int:
+        found = list(names).index(str(self.column)) if self.column in names else self.column
+        if isinstance(found, bool) or found not in (0, 1) or columns != 2:
+            raise ValueError(
+                f"Series takes the number or the name of one of the two columns of X, of which the other is the time; "
+                f"got {self!r} for {columns} columns."
+            )
+        return int(found)
+
+    def model(self, start: Start) -> Model:
+        column = self.series_column(start.data.X.shape[1], start.names)
+        return Model.markov(start.kernel, start.likelihood, start.mean, series=column)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Sparse(Structure):
+    """A sparse GP with m inducing inputs, O(nm²).
+
+    Parameters
+    ----------
+    m : int or str, default "auto"
+        The number of inducing inputs.  "auto" is the number that takes about 15 s on two cores, and "60s" the number
+        for another time: a rule of the number of rows (`priors.inducing.how_many`), not a clock.  The full GP is used
+        where it takes no longer.  With "auto" or a time, hyperparameters are learned from at most 20 000 rows.
+    inputs : str or array of shape (m, n_columns), default "kmeans"
+        How the inducing inputs are chosen: "kmeans"; "greedy"; "trained", which moves the centres of k-means to where
+        the evidence is greatest, takes several times as long and pays off where m is small; or the inputs themselves.
+    jitter : float, default 0.0
+        Added to the diagonal of the covariance matrix of the inducing inputs, as a share of its mean.
+    """
+
+    POSITIONAL: ClassVar[str] = "m"
+
+    m: int | str = "auto"
+    inputs: str | ArrayLike = "kmeans"
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_jitter(self.jitter)
+        if isinstance(self.inputs, str) and self.inputs not in _INPUTS:
+            raise ValueError(f"inputs must be one of {', '.join(map(repr, _INPUTS))}, or a table; got {self.inputs!r}.")
+        whole = isinstance(self.m, numbers.Integral) and not isinstance(self.m, bool) and self.m >= 1
+        if not whole and not (isinstance(self.m, str) and _seconds(self.m) is not None):
+            raise ValueError(
+                f"m must be a whole number of at least 1, 'auto', or a time such as '60s'; got {self.m!r}."
+            )
+        if self.given and self.m != "auto":
+            raise ValueError("inputs is a table of inducing inputs and says how many there are; leave m out.")
+
+    @property
+    def given(self) -> bool:
+        """Whether the inducing inputs are given as a table."""
+        return not isinstance(self.inputs, str)
+
+    @property
+    def trains_inputs(self) -> bool:
+        return isinstance(self.inputs, str) and self.inputs == TRAINED
+
+    @property
+    def learning_rows(self) -> int | None:
+        return LEARNING_ROWS if isinstance(self.m, str) and not self.given else None
+
+    def count(self, rows: int, *, fits: int = 1, classes: int = 1, learning_rows: int | None = None) -> int | None:
+        """Return the number of inducing inputs; None where the full GP takes no longer."""
+        if self.given:
+            return len(np.asarray(self.inputs))
+        if isinstance(self.m, str):
+            seconds = _seconds(self.m)
+            assert seconds is not None
+            return how_many(rows, seconds, fits=fits, classes=classes, teaching=learning_rows)
+        return int(self.m)
+
+    def is_sparse(self, rows: int, classes: int) -> bool:
+        return self.count(rows, classes=classes) is not None
+
+    def chosen(self, start: Start) -> Structure:
+        count = self.count(
+            start.data.rows, fits=start.fits, classes=start.likelihood.latents, learning_rows=start.learning_rows
+        )
+        if count is None:
+            return Full(self.jitter)
+        return self if self.given else dataclasses.replace(self, m=count)
+
+    def model(self, start: Start) -> Model:
+        selection = "kmeans" if self.trains_inputs else self.inputs
+        count = 0 if isinstance(self.m, str) else int(self.m)
+        Z = select(start.data.X, selection, count, kernel=start.kernel, seed=start.seed)
+        # A list of kernels is refused by `Model.sparse`, in words.
+        kernels: Any = start.kernels
+        return Model.sparse(kernels, start.likelihood, Z, start.mean, max(float(self.jitter), SPARSE_JITTER))
+
+    def sentence(self, model: Model, rows: int) -> str:
+        if self.given or not isinstance(self.m, str):
+            return ""
+        inputs = getattr(model.prior, "inducing", None)
+        if inputs is None:
+            return f"m={self.m!r}: the full GP was used, which takes no longer for {rows} rows."
+        return (
+            f"m={self.m!r}: {len(np.asarray(inputs))} inducing inputs for {rows} rows, by the rule "
+            f"(priors.inducing.how_many) for about {_seconds(self.m):g} s on two cores."
+        )
+
+
+NAMED: dict[str, Structure] = {"auto": Auto(), "full": Full(), "markov": Markov(), "sparse": Sparse()}
+
+
+def structure_of(value: str | Structure) -> Structure:
+    """Return the structure that an estimator's `structure` stands for."""
+    if isinstance(value, Structure):
+        return value
+    if not isinstance(value, str) or value not in NAMED:
+        raise ValueError(f"structure must be one of {', '.join(NAMED)} or a value such as Sparse(300), got {value!r}.")
+    return NAMED[value]
