@@ -7,7 +7,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from sitewise import GPRegressor, Hyperparameters, kernels, likelihoods, means
-from sitewise.explain import calibration
+from sitewise.explain.calibration import calibration
 
 
 def test_gaussian_noise_gives_the_exact_gaussian_process(regressor, X, values):
