@@ -9,7 +9,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from sitewise import GPClassifier, GPRegressor, Hyperparameters
 from sitewise.estimators import decide, plot_cost, plot_loo
-from sitewise.explain import calibration
+from sitewise.explain.calibration import calibration
 
 
 @pytest.fixture(scope="module")

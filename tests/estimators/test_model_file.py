@@ -362,7 +362,7 @@ def test_an_evidence_of_ones_own_is_not_saved_as_that_of_the_library(classifier,
     ep = sitewise.evidence.ep
     for own in (sitewise.evidence.Evidence("ep", lambda *_: 0.0), dataclasses.replace(ep, name="mine")):
         model = with_part(classifier)
-        model.evidence = own
+        model.method = Method(evidence=own)
         with pytest.raises(ValueError, match="Use pickle for your own classes"):
             model.save(tmp_path / "model")
 

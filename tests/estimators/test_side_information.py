@@ -103,7 +103,7 @@ def test_error_bars_are_standard_deviations_in_the_units_of_y(measured):
     np.testing.assert_allclose(high - mean, stats.norm.ppf(0.95) * std, rtol=1e-7)
     np.testing.assert_allclose(mean - low, stats.norm.ppf(0.95) * std, rtol=1e-7)
     np.testing.assert_allclose(measured.predict(NEW), mean)
-    with pytest.raises(ValueError, match="noise=0 describes the function itself"):
+    with pytest.raises(ValueError, match="noise=0 predicts the function without measurement error"):
         measured.predict_interval(NEW)
 
 

@@ -103,7 +103,7 @@ def test_for_a_time_some_of_many_rows_teach_the_hyperparameters(monkeypatch):
     many = rng.uniform(-3, 3, size=(400, 1))
     y = np.sin(2 * many[:, 0]) + 0.3 * rng.normal(size=400)
     limited, usual = (GPRegressor(random_state=0, structure=Sparse(m)).fit(many, y) for m in ("0.000001s", 100))
-    assert "hyperparameters of 100 of the 400 rows, sites of all" in limited.fit_report_
+    assert "hyperparameters from 100 of the 400 rows, sites of all rows" in limited.fit_report_
     assert "of the 400 rows" not in usual.fit_report_
     means, deviations = zip(*(one.predict(many, return_std=True) for one in (limited, usual)), strict=True)
     assert np.mean(np.abs(means[0] - means[1])) < 0.02

@@ -79,7 +79,7 @@ def test_wrong_rows_are_refused_in_words(lifetimes):
     model = GPRegressor(likelihood="weibull")
     with pytest.raises(ValueError, match="lifetimes must be positive"):
         model.fit(X, time - 1)
-    with pytest.raises(ValueError, match="give one of them"):
+    with pytest.raises(ValueError, match="give only one of bounds, event or until"):
         model.fit(X, time, event=event, upper=2.0)
     with pytest.raises(ValueError, match="event must hold 1"):
         model.fit(X, time, event=2 * event)
@@ -115,7 +115,7 @@ def test_the_curve_of_pieces_is_that_of_its_hazard(lifetimes):
     ).fit(rows.X, rows.counts, exposure=rows.exposure)
     found = survival_curve(flat, [[0.0]], [0.4, 1.0, 2.5], cuts=cuts, n_samples=20)
     np.testing.assert_allclose(found.mean, np.exp([[-0.2, -0.5, -1.25]]), atol=1e-4)
-    with pytest.raises(ValueError, match="between the cuts"):
+    with pytest.raises(ValueError, match="between the first and the last cut, 0 and 3"):
         survival_curve(flat, [[0.0]], [4.0], cuts=cuts)
     with pytest.raises(ValueError, match="A survival curve needs a model of lifetimes"):
         survival_curve(flat, [[0.0]], [1.0])

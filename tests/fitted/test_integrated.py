@@ -94,7 +94,7 @@ def test_classes_of_every_kind(X, signal):
     ("settings", "words"),
     [
         ({"integrate": "always"}, "integrate must be True, False"),
-        ({"integrate": True, "method": "mcmc"}, "mcmc has no setting integrate"),
+        ({"integrate": True, "method": "mcmc"}, "mcmc averages over the hyperparameters without integrate"),
         ({"integrate": True, "method": "hybrid-vem"}, "hybrid-vem has no setting integrate"),
     ],
 )

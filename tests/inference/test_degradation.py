@@ -66,15 +66,15 @@ class Broken(likelihoods.BernoulliProbit):
 
 
 def test_a_start_that_is_not_finite_is_a_value_error_with_advice():
-    with pytest.raises(ValueError, match=r"not finite at the starting point\. The model gave a number"):
+    with pytest.raises(ValueError, match=r"not finite at the starting point\. The starting point gave a number that is not finite\. Check that the"):
         Nested(VI(), evidence.elbo).fit(Model.full(kernels.Matern52(), Broken()), DATA)
 
 
 def test_a_settled_point_replaces_a_start_that_is_not(monkeypatch):
     """The evidence of sites that are no solution may be anything; it must not be what learning is measured by."""
-    from sitewise.learning import search
+    from sitewise.learning import problem
 
-    real, calls = search.profile, []
+    real, calls = problem.profile, []
 
     def first_is_garbage(*args):
         out = real(*args)
@@ -85,8 +85,8 @@ def test_a_settled_point_replaces_a_start_that_is_not(monkeypatch):
         unsettled = out.solution._replace(code=jnp.asarray(Outcome.STALLED), stats=stats)
         return out._replace(value=out.value + 1000.0, solution=unsettled)
 
-    monkeypatch.setattr(search, "profile", first_is_garbage)
-    monkeypatch.setattr(search, "solve_by_fallbacks", lambda method, model, data, failed: failed)
+    monkeypatch.setattr(problem, "profile", first_is_garbage)
+    monkeypatch.setattr(problem, "solve_by_fallbacks", lambda method, model, data, failed: failed)
     fit = Nested(VI(), evidence.elbo).fit(MODEL, DATA)
     assert fit.converged and fit.objective < 0
     assert parameters.values(fit.model)["kernel.lengthscale"] != 0.8

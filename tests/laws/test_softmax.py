@@ -192,5 +192,5 @@ def test_what_is_not_there_says_so(data):
         Model.full(KERNELS[:2], likelihoods.Softmax(3))
     with pytest.raises(ValueError, match="may differ in the values of their parameters only"):
         Model.full([*KERNELS[:2], kernels.RBF()], likelihoods.Softmax(3))
-    with pytest.raises(ValueError, match="classes of a Softmax"):
+    with pytest.raises(ValueError, match="Only a Softmax takes a list of kernels"):
         Model.full(KERNELS, likelihoods.Gaussian())

@@ -224,7 +224,7 @@ def test_an_estimator_trains_and_saves_inducing_inputs(tmp_path):
     assert moved.evidence_["elbo"] > held.evidence_["elbo"] + 0.1
     moved.save(tmp_path / "model")
     again = sitewise.load(tmp_path / "model")
-    assert again.train == "inducing"
+    assert again.hyperparameters.train == "inducing"
     np.testing.assert_array_equal(again.predict(table), moved.predict(table))
     assert not np.allclose(moved.models_[0][0].prior.inducing, held.models_[0][0].prior.inducing)
 

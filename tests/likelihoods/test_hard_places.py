@@ -5,7 +5,7 @@ import pytest
 
 from sitewise import likelihoods
 from sitewise.process.precision import working_precision
-from sitewise.testing.check_likelihood import _expectations, _Place
+from sitewise.testing.check_likelihood import _Case, _expectations
 
 INF = float("inf")
 HARD = {
@@ -25,4 +25,4 @@ HARD = {
 def test_expectations(name):
     likelihood, y = HARD[name]
     with working_precision():
-        assert list(_expectations(_Place(likelihood, jnp.asarray(y, jnp.float64)))) == []
+        assert list(_expectations(_Case(likelihood, jnp.asarray(y, jnp.float64)))) == []

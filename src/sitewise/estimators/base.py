@@ -48,9 +48,9 @@ class GPBase(ChangingRows):
 
     def _series_column(self) -> int | None:
         """The number of the column that names the series; None if there is none."""
-        return structure_of(self.structure).series_column(self.n_features_in_, self._column_names())
+        return structure_of(self.structure).series_column(self.n_features_in_, self._given_names())
 
-    def _column_names(self) -> list[str]:
+    def _given_names(self) -> list[str]:
         return list(getattr(self, "feature_names_in_", ()))
 
     def _candidates(self, data: Data) -> list[Candidate]:
@@ -80,7 +80,7 @@ class GPBase(ChangingRows):
         """The model from which a fit starts."""
         start = Start(
             kernel, self._kernels(kernel, likelihood), likelihood, self._start_mean(likelihood, data), data, seed,
-            self._column_names(), fits, getattr(method, "rows", None), isinstance(method, Sampling),
+            self._given_names(), fits, method.learning_rows, isinstance(method, Sampling),
         )  # fmt: skip
         return structure_of(self.structure).chosen(start).model(start)
 

@@ -11,7 +11,7 @@ import itertools
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -33,7 +33,6 @@ from sitewise.learning.running import Running
 from sitewise.mcmc import sample
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable, values, with_values
-from sitewise.priors import MarkovPrior
 from sitewise.process.precision import working_precision
 from sitewise.process.progress import Report
 from sitewise.sites import Sites
@@ -98,6 +97,11 @@ class Approximate:
     integrate: str | None = None
     weak: Mapping[str, HyperPrior] = dataclasses.field(default_factory=dict)
 
+    @property
+    def learning_rows(self) -> int | None:
+        """The largest number of rows that hyperparameters are learned from with inducing inputs; None for all."""
+        return self.learner.learning_rows if isinstance(self.learner, Nested) else None
+
     def learner_of(self, model: Model) -> Learner:
         """The learner, with priors if the optimum is to be integrated around, or the kernel has effects."""
         learner = self.learner
@@ -150,9 +154,7 @@ class Approximate:
         X, start = np.asarray(data.X), values(model).get("kernel.lengthscale")
         if start is None or start.ndim:
             return model
-        count = 1
-        if isinstance(model.prior, MarkovPrior):
-            X, count = model.prior.time(X), len(np.unique(model.prior.name(X)))
+        X, count = model.prior.kernel_columns(X), model.prior.count_series(X)
         first, least = float(start), 4 * float(np.ptp(X)) * count / len(X)
         lengths = [first * 4.0**-k for k in range(_STARTS) if k == 0 or first * 4.0**-k >= least > 0]
         if len(lengths) == 1 or not isinstance(self.learner, Nested):
@@ -171,12 +173,8 @@ class Approximate:
             known = Sites(*(a[..., old] for a in one.sites))
             return infer(self.learner.final_inference(one.model), one.model, data, known, new)
 
-        main, solution = again(latent)
-        if not isinstance(latent, IntegratedLatent):
-            return main, solution
-        parts, solutions = zip(*map(again, latent.parts), strict=True)
-        found = IntegratedLatent.made(main, parts, latent.weight)
-        return found, max([solution, *solutions], key=lambda one: one.outcome)
+        found, solutions = latent.changed(again)
+        return found, max(solutions, key=lambda one: one.outcome)
 
     def append(self, latent: Latent, more: Data) -> tuple[Latent, Outcome]:
         """Inference with rows after those of a time series, at the same hyperparameters."""
@@ -186,11 +184,8 @@ class Approximate:
             found = Running(inference, one.posterior, one.data, one.sites, Outcome.CONVERGED, 0).append(more)
             return Latent(one.model, found.data, found.sites, found.posterior), found.outcome
 
-        main, outcome = longer(latent)
-        if not isinstance(latent, IntegratedLatent):
-            return main, outcome
-        parts, outcomes = zip(*map(longer, latent.parts), strict=True)
-        return IntegratedLatent.made(main, parts, latent.weight), max([outcome, *outcomes])
+        found, outcomes = latent.changed(longer)
+        return found, max(outcomes)
 
 
 def _with_integral(report: Callable[[], str], words: str) -> str:
@@ -208,6 +203,7 @@ class Sampling:
     priors: Mapping[str, HyperPrior]
     counts: Mapping[str, Any]
     weak: Mapping[str, HyperPrior] = dataclasses.field(default_factory=dict)
+    learning_rows: ClassVar[int | None] = None
 
     def _priors(self, model: Model) -> dict[str, HyperPrior]:
         trainable = Trainable.of(model, self.fixed, self.train, tied=self.tied)
@@ -286,7 +282,7 @@ def warn_of(name: str, found: Sequence[Learned], stacklevel: int) -> None:
     for doubt in {one.doubt for one in found if one.doubt}:
         warn(doubt)
     bad = [one for one in found if not one.converged]
-    if bad and isinstance(bad[0].latent, Sampled):
+    if bad and not bad[0].latent.has_sites:
         warn(f"The chains of {name} have not converged. {bad[0].why}", "fit_report_ says more.", NotConverged)
     elif bad:
         warn(

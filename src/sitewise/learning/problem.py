@@ -204,7 +204,7 @@ class Problem:
 def _units(trainable: Trainable, model: Model) -> np.ndarray:
     found = [np.ones(p.raw_size) for p in trainable.parameters]
     if INPUTS in trainable.names:
-        Z = np.asarray(model.prior.inducing)  # type: ignore[attr-defined]
+        Z = np.asarray(model.prior.inputs)
         spread = np.std(Z, axis=0)
         at = trainable.names.index(INPUTS)
         found[at] = np.ravel(np.broadcast_to(np.where(spread > 0, spread, 1.0), Z.shape))

@@ -130,7 +130,7 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
 
 def _coarse_stages(problem: Problem, rows: int) -> list[Stage]:
     """Stages of three times as many rows each, as long as all rows are at least three times as many."""
-    have = len(inducing_inputs(problem.model))
+    have = len(_inputs(problem.model))
     fewer = max(MIN_COARSE_INPUTS, have // STAGE_FACTOR)
     inputs = None if have <= fewer or INPUTS in problem.trainable.names else fewer
     stage = Stage(
@@ -148,15 +148,14 @@ def _coarse_rows(inputs: int) -> int:
     return max(MIN_COARSE_ROWS, COARSE_ROWS_PER_INPUT * inputs)
 
 
-def inducing_inputs(model: Model) -> np.ndarray:
-    """The inducing inputs of the prior; an empty array where it has none."""
-    return np.asarray(getattr(model.prior, "inducing", ()))
+def _inputs(model: Model) -> np.ndarray:
+    if model.prior.inputs is None:
+        raise ValueError(f"{type(model.prior).__name__} has no inducing inputs to move; use Model.sparse.")
+    return np.asarray(model.prior.inputs)
 
 
 def _movable_inputs(model: Model) -> np.ndarray:
-    Z = inducing_inputs(model)
-    if not len(Z):
-        raise ValueError(f"{type(model.prior).__name__} has no inducing inputs to move; use Model.sparse.")
+    Z = _inputs(model)
     if Z.size > MAX_MOVED_NUMBERS:
         raise ValueError(
             f"{len(Z)} inducing inputs of {Z.shape[1]} columns are {Z.size} numbers, more than the {MAX_MOVED_NUMBERS} "
@@ -273,7 +272,7 @@ def _with_fewer_inputs(problem: Problem, count: int, seed: int) -> Model:
     """The model with `count` inducing inputs, centres of clusters: a part of Z would leave gaps."""
     drawn = sampled(problem.data, STAGE_FACTOR**2 * _coarse_rows(count), seed)
     fewer = select(np.asarray(drawn.X), "kmeans", count, kernel=problem.model.prior.kernel, seed=seed)
-    return replace(problem.model, prior=replace(problem.model.prior, inducing=fewer))
+    return replace(problem.model, prior=problem.model.prior.with_inputs(fewer))
 
 
 def _moved(problem: Problem, best: Best, stage: Stage, seed: int) -> tuple[Problem, Best]:

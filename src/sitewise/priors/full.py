@@ -13,7 +13,7 @@ from sitewise import means
 from sitewise.arrays.engine import Array, is_host, namespace
 from sitewise.kernels import Kernel
 from sitewise.numerics.dense import gaussian_sites
-from sitewise.numerics.dense.triangular import lower_solve, lower_times, lower_transposed_solve, plus_diagonal
+from sitewise.numerics.dense.triangular import lower_inverse, lower_times, lower_transposed_solve, plus_diagonal
 from sitewise.priors.base import Covariance, Factor, Gram, Marginals, Prior, one_latent
 from sitewise.priors.kernel_sums import cross_sums, mean_sums, not_negative, prior_sums
 from sitewise.priors.posterior import LatentPosterior
@@ -53,17 +53,15 @@ class FullPrior(Prior):
     def posterior(self, X: Array, sites: Sites) -> FullPosterior:
         gram = self.gram(X)
         found = gaussian_sites.site_weights(gram.K, sites.nat1 - sites.prec * gram.mean, sites.prec)
-        rows = X if found.order is None else namespace(X, found.order).asarray(X)[found.order]
-        return FullPosterior(self, rows, found.L, found.root, found.alpha, found.sign)
+        return FullPosterior(self, X, found.H, found.alpha, found.sign)
 
     def posterior_from(self, gram: Gram, factor: Factor, X: Array, sites: Sites) -> FullPosterior:
-        """H = L⁻¹ W½ takes the place of L."""
-        return FullPosterior(self, X, None, None, factor.alpha, factor.sign, factor.H)
+        return FullPosterior(self, X, factor.H, factor.alpha, factor.sign)
 
     def given_values(self, X: Array, root: Array, white: Array, counted: Array) -> FullPosterior:
         # With A in the place of L and `counted` in the place of W½, the formulas are those of known values.
         alpha = counted * lower_transposed_solve(root, white)
-        return FullPosterior(self, X, root, counted, alpha)
+        return FullPosterior(self, X, lower_inverse(root) * counted, alpha)
 
 
 @module
@@ -175,25 +173,16 @@ class FullCovariance(Covariance[Marginals]):
 
 @module
 class FullPosterior(LatentPosterior):
-    """q given L and root = W½, or given H = L⁻¹ W½ instead, which a fit already has (`Prior.posterior_from`).
-
-    Rows of X, L, root and alpha, and the columns of H, have one order, which is that of L where L is given; rows of L
-    and H have signs where precisions may be negative.
-    """
+    """q with H = L⁻¹ W½, B = I + W½KW½ = LLᵀ, and α = K⁻¹ mean; rows of H have signs if precisions may be negative."""
 
     prior: FullPrior = fixed()
     X: Array = fixed()
-    L: Array | None = fixed()
-    root: Array | None = fixed()
+    H: Array = fixed()
     alpha: Array = fixed()
     sign: Array | None = fixed(default=None)
-    H: Array | None = fixed(default=None)
 
     def _whitened(self, cross: Array) -> Array:
-        """L⁻¹ W½ times covariances with the training rows, of which `cross` has one column for each new row."""
-        if self.L is not None and self.root is not None:
-            return lower_solve(self.L, self.root[:, None] * cross)
-        assert self.H is not None
+        """H times covariances with the training rows; `cross` has one column per new row."""
         return lower_times(self.H, cross) if self.sign is None else self.H @ cross  # signed rows are permuted
 
     @property
@@ -233,9 +222,6 @@ class FullPosterior(LatentPosterior):
         return mean_sums(self.prior.mean, X, weight) + cross @ self.alpha, var
 
     def uncorrelated(self) -> bool:
-        """Whether B = I + W½KW½ is diagonal; then H has one entry in each row, and L_ij L_jj is B_ij."""
-        if self.L is None:
-            H = np.abs(np.asarray(self.H))
-            return bool(np.max(np.sum(H, axis=1) - np.max(H, axis=1)) < 1e-6 * np.max(H))
-        L = np.asarray(self.L)
-        return bool(np.max(np.abs(np.tril(L, -1) * np.diag(L))) < 1e-6 * np.max(np.diag(L) ** 2 - 1))
+        """Whether B is diagonal; then H has one entry per row."""
+        H = np.abs(np.asarray(self.H))
+        return bool(np.max(np.sum(H, axis=1) - np.max(H, axis=1)) < 1e-6 * np.max(H))

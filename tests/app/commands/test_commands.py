@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from sitewise import GPClassifier, load
+from sitewise import GPClassifier, Method, load
 
 
 def test_a_saved_model_predicts_as_the_estimator_does(run, model, table, rows, tmp_path):
@@ -112,7 +112,7 @@ def test_mcmc_is_fitted_and_compared_on_request(run, table, tmp_path):
     result = json.loads(found.stdout)
     assert "2 chains of 10 draws" in result["report"] and result["loo_log_density"] is None
     assert "have not converged" in found.stderr
-    assert load(out).sampling == {"draws": 10, "warmup": 2, "chains": 2}
+    assert load(out).method == Method("mcmc", draws=10, warmup=2, chains=2)
     assert run("predict", out, table).exit_code == 0
     methods = ("--methods", "mcmc,laplace", "--folds", "3", "--no-rivals")
     found = run("compare", table, "-t", "label", *methods, *SHORT, "--out", tmp_path / "c.html", "--json")

@@ -93,15 +93,13 @@ def _nonzero(w: Array) -> Array:
 
 
 class Weights(NamedTuple):
-    """The arrays that predictions need: the factor L of B, √|w| and α = K⁻¹ mean.
+    """The arrays that predictions need: H = L⁻¹ W½ with the factor L of B, and α = K⁻¹ mean.
 
-    Where precisions may be negative the rows are in the order `order`, and each row has a sign (`signed_sites`).
+    Where precisions may be negative, each row of H has a sign (`signed_sites`).
     """
 
-    L: Array
-    root: Array
+    H: Array
     alpha: Array
-    order: Array | None = None
     sign: Array | None = None
 
 
@@ -114,10 +112,12 @@ def site_weights(K: Array, b: Array, w: Array) -> Weights:
     """
     if may_be_negative(w, True):
         found = signed_factor(K, w)
-        return Weights(found.L, found.root, signed_weights(found, K, b, w), found.order, found.sign)
+        back = namespace(K, w).argsort(found.order)
+        H = lower_inverse(found.L) * found.root
+        return Weights(H[:, back], signed_weights(found, K, b, w)[back], found.sign)
     L, root, _ = site_factor(K, w)
     column, rest = _split_nat1(K, b, w, root)
-    return Weights(L, root, _weights(L, root, lower_solve(L, column), rest))
+    return Weights(lower_inverse(L) * root, _weights(L, root, lower_solve(L, column), rest))
 
 
 def _weights(L: Array, root: Array, column: Array, rest: Array) -> Array:
