@@ -32,7 +32,7 @@ from sitewise.rows import Values, on_rows
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
-_SHRINK = 0.4  # of the step after a candidate that was not accepted
+_SHRINK = 0.4  # factor of the step length after a candidate that was not accepted
 _MIN_RATE = 1e-4  # of the step; a shorter one counts as stalled
 _MIN_KEPT = 0.05  # a step keeps at least this share of each site precision
 _CONTRACTS = 0.3  # a plain update that shrinks the residual to this share is good enough

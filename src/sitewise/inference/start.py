@@ -1,4 +1,4 @@
-"""The sites from which the iteration starts."""
+"""Starting sites of the iteration."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _initial_rows(_: None, likelihood: Likelihood, rows: tuple[Array, Array]) ->
 
 
 def start_of(method: SiteUpdate, model: Model, data: Data, sites: Sites | None = None) -> Sites:
-    """These sites, with zeros for further rows; without sites, the likelihood's own as they are best for the prior."""
+    """Return the given sites, padded with zeros; without sites, the likelihood's own start, adapted to the prior."""
     if sites is not None:
         return padded_sites(model.likelihood, data, sites)
     first = first_sites(model.likelihood, data)

@@ -12,24 +12,24 @@ from collections.abc import Generator
 
 import numpy as np
 
-_ARMIJO = 1e-4
+_ARMIJO = 1e-4  # share of the linear gain that an accepted step must reach
 CONVERGED, NO_GAIN = "converged", "converged: the remaining gain is below least_gain"
 
 
 @dataclasses.dataclass(frozen=True)
 class Ascent:
-    """Where an ascent ended, and why."""
+    """The end of an ascent, and why it ended."""
 
     x: np.ndarray
     value: float
     converged: bool
     reason: str
     rounds: int
-    inverse: np.ndarray | None  # of the negative Hessian, as far as the steps have shown it
+    inverse: np.ndarray | None  # BFGS estimate of the inverse of the negative Hessian
 
 
 def free_of(x: np.ndarray, slope: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Which components are not held by the box."""
+    """Return which components the box does not hold."""
     return ~(((x <= limits[:, 0]) & (slope < 0)) | ((x >= limits[:, 1]) & (slope > 0)))
 
 
@@ -43,12 +43,12 @@ def climb(
     inverse: np.ndarray | None = None,
     least_gain: float = 0.0,
 ) -> Generator[np.ndarray, tuple[float, np.ndarray], Ascent]:
-    """The ascent as a generator: it yields points and is sent (value, gradient), so that many can run together.
+    """Run the ascent as a generator: it yields points and is sent (value, gradient), so that many can run together.
 
     It stops when no free component of the gradient exceeds `tol`, when no step improves the value, or after
     `max_rounds`.  A value of −inf or NaN is a failed step, which is shortened.  `inverse` is a guess of the inverse of
-    the negative Hessian; without one it is unknown until the first step.  With one, it also stops when the last step
-    gained no more than `least_gain` and the quadratic model expects no more of the next, ½ gᵀH⁻¹g.
+    the negative Hessian.  With a guess the ascent also stops when the last step gained no more than `least_gain` and
+    the quadratic model ½ gᵀH⁻¹g expects no more of the next step.
     """
     low, high = limits[:, 0], limits[:, 1]
     x = np.clip(start, low, high)

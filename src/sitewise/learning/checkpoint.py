@@ -1,9 +1,9 @@
-"""What a search has evaluated so far, in a file from which the same call goes on.
+"""Checkpoints of a search: a file of all evaluations so far, from which the same call continues.
 
-An ascent is a function of the answers to its requests, and inference at one θ starts from the sites of the last one.
-The file therefore has every answer, and with those that are better than all before also the sites.  A later run repeats
-the answers up to the last one that has sites and computes from there: it takes the path of an undisturbed run, to
-the last digit on the same machine.
+An ascent is a function of the answers to its requests, and inference at one θ starts from the sites of the θ before.
+The file therefore holds every answer, and the sites of each answer that is better than all earlier ones.  A later run
+repeats the answers up to the last one with sites and computes from there: it takes the path of an undisturbed run,
+exactly on the same machine.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from sitewise.process.journal import Journal, digest_of
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
-_FORMAT = 2  # of the file
-_LOOSE = 1e-3  # residual, in units of the marginal, above which sites are not a solution of anything
+_FORMAT = 3  # of the file
+MAX_RESIDUAL = 1e-3  # in units of the marginal: above it sites solve nothing
 
 
 class Start(NamedTuple):
-    """Of an ascent: θ, a guess of its inverse Hessian, and the sites of the first inference."""
+    """The start of an ascent: θ, a guess of the inverse Hessian, and the sites of the first inference."""
 
     vector: np.ndarray
     inverse: np.ndarray | None = None
@@ -37,9 +37,9 @@ class Start(NamedTuple):
 
 
 class Checkpoint:
-    """The answers of one search, in the order of its ascents; `parts` is what the search depends on besides the data.
+    """The answers of one fit, in the order of its ascents; the fit depends on `parts` and the data.
 
-    Rows of padding are left out, so that a search that was spread over some devices can go on with others.
+    Rows of padding are left out, so that a fit that was spread over some devices can continue on other devices.
     """
 
     def __init__(self, path: Path, parts: tuple[Any, ...], data: Data) -> None:
@@ -55,7 +55,7 @@ class Checkpoint:
             )
 
     def start(self, name: str, compute: Callable[[], Start]) -> Start:
-        """Where an ascent starts, which may be the result of another search; `name` says which one."""
+        """Return the start of an ascent: read from the file under `name`, or computed and stored."""
         if name not in self._journal.pieces:
             found = compute()
             self._add(name, {**found._asdict(), "sites": self._counted_of(found.sites)})
@@ -64,7 +64,7 @@ class Checkpoint:
         return Start(kept["vector"], kept["inverse"], self._all_of(kept["sites"]))
 
     def begin(self) -> None:
-        """The next ascent begins."""
+        """Begin the next ascent."""
         self._ascent, self._step, self._known, self._highest = self._ascent + 1, 0, 0, -np.inf
         pieces, step = self._journal.pieces, 0
         ended = f"{self._ascent + 1}.0" in pieces
@@ -74,7 +74,7 @@ class Checkpoint:
                 self._known = step
 
     def answer(self, vector: np.ndarray) -> Evaluation | None:
-        """What an earlier run has found here; None if it is to be computed."""
+        """Return the evaluation of an earlier run at `vector`; None if there is none."""
         kept = self._journal.pieces[f"{self._ascent}.{self._step}"] if self._step < self._known else None
         if kept is None or not np.array_equal(kept["vector"], vector):
             self._known = 0
@@ -86,7 +86,7 @@ class Checkpoint:
         return Evaluation(value, kept["gradient"], solution)
 
     def add(self, vector: np.ndarray, found: Evaluation) -> None:
-        """Keep an answer."""
+        """Store an evaluation."""
         value, stats = float(found.value), found.solution.stats
         counts = _counts(value, found.gradient, found.solution)
         # Until a point counts, the first one that has a value may be the best.
@@ -100,7 +100,7 @@ class Checkpoint:
         self._count(value, found.gradient, found.solution)
 
     def done(self) -> None:
-        """The search has ended: remove the file."""
+        """Remove the file after the fit has ended."""
         if writes():
             self._journal.done()
 
@@ -120,18 +120,18 @@ class Checkpoint:
         return None if kept is None else Sites(*map(self._filled, kept))
 
     def _filled(self, kept: np.ndarray) -> Any:
-        """The sites of all rows, zeros for padding, where the data are."""
+        """Return the sites of all rows, zeros for padding, on the devices of the data."""
         rows = np.zeros((*kept.shape[:-1], self._data.rows))
         rows[..., self._counted] = kept
         return placed(rows, self._data.weight)
 
 
 def near(solution: Solution) -> bool:
-    """Whether these sites are a solution, or nearly one: an evidence on others means nothing, however high it is."""
+    """Return whether these sites are nearly a solution; the evidence of other sites means nothing, however high."""
     outcome = solution.outcome
-    return outcome.settled or (outcome is not Outcome.NO_MAXIMUM and float(solution.stats.residual) < _LOOSE)
+    return outcome.settled or (outcome is not Outcome.NO_MAXIMUM and float(solution.stats.residual) < MAX_RESIDUAL)
 
 
 def _counts(value: float, gradient: Any, solution: Solution) -> bool:
-    """Whether a search may take this for its best point."""
+    """Return whether a search may take this for its best point."""
     return near(solution) and bool(np.isfinite(value)) and bool(np.all(np.isfinite(gradient)))

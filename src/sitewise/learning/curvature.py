@@ -1,8 +1,8 @@
-"""How well the data determine the hyperparameters: the curvature of the objective at its maximum.
+"""Standard errors of hyperparameters: the curvature of the objective at its maximum.
 
 With H the Hessian of the objective in the unconstrained vector v (log θ for a positive θ), v is approximately normal
-around the maximum with the covariance −H⁻¹ (R&W section 5.2).  H is taken by differences of the exact gradient; one
-that is not that of the objective ("fixed" for most pairs) would give another matrix.
+around the maximum with the covariance −H⁻¹ (R&W section 5.2).  H is computed by differences of the exact gradient; an
+inexact gradient ("fixed" for most pairs) would give another matrix.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_CENTRAL = 4  # entries; more have one-sided differences, which cost half and
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Curvature:
-    """Of the objective at the maximum, in the vector of unconstrained values.
+    """The Hessian of the objective at the maximum, in the vector of unconstrained values.
 
     hessian  rows and columns are those of `trainable.labels`; NaN for entries that ended at a bound
     """
@@ -60,9 +60,9 @@ class Curvature:
         return dict(zip(self.trainable.labels, map(float, errors), strict=True))
 
     def intervals(self, level: float = 0.9) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """(low, high) of every parameter in its own units, each by itself, whatever the others are.
+        """Return (low, high) of every parameter in its own units: marginal intervals.
 
-        Only parameters whose entries can be moved one by one have them: not those on a simplex or in an order.
+        Parameters on a simplex or in an order, whose entries cannot move one by one, have none.
         """
         if not 0 < level < 1:
             raise ValueError(f"level must lie between 0 and 1, got {level}.")
@@ -76,9 +76,9 @@ class Curvature:
 def curvature(
     objective: Objective, model: Model, data: Data, sites: Sites | None, at_bound: tuple[str, ...] = ()
 ) -> Curvature:
-    """The curvature at the θ of this model.  It costs one evaluation of the objective for every entry of θ, or two.
+    """Compute the curvature at the θ of this model, by one or two evaluations of the objective per entry of θ.
 
-    `sites` are those to start inference from; entries whose label is in `at_bound` are held.
+    Inference starts from `sites`; entries whose label is in `at_bound` are held fixed.
     """
     sharp = dataclasses.replace(objective, gradient="implicit")
     trainable = objective.trainable

@@ -15,8 +15,8 @@ import itertools
 
 import numpy as np
 
-_FAR = 1.1  # f: a little beyond the sphere on which a normal vector lies
-_MOST_CORNERS = 5
+_RADIUS = 1.1  # f: a little beyond the sphere on which a normal vector lies
+_MAX_CORNER_DIMENSIONS = 5
 
 
 def grid(dimensions: int) -> tuple[np.ndarray, np.ndarray]:
@@ -34,16 +34,16 @@ def grid(dimensions: int) -> tuple[np.ndarray, np.ndarray]:
 
 def central_composite(dimensions: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes (count, dimensions) and weights; the first node is the centre."""
-    axes = np.concatenate([np.eye(dimensions), -np.eye(dimensions)]) * _FAR * np.sqrt(dimensions)
-    outer = np.concatenate([axes, _FAR * _corners(dimensions)])
-    weight = 1 / (len(outer) * _FAR**2)
+    axes = np.concatenate([np.eye(dimensions), -np.eye(dimensions)]) * _RADIUS * np.sqrt(dimensions)
+    outer = np.concatenate([axes, _RADIUS * _corners(dimensions)])
+    weight = 1 / (len(outer) * _RADIUS**2)
     nodes = np.concatenate([np.zeros((1, dimensions)), outer])
-    return nodes, np.concatenate([[1 - 1 / _FAR**2], np.full(len(outer), weight)])
+    return nodes, np.concatenate([[1 - 1 / _RADIUS**2], np.full(len(outer), weight)])
 
 
 def _corners(dimensions: int) -> np.ndarray:
     """Corners of the cube [−1, 1]^p; of five dimensions those whose last sign is the product of the others."""
-    if not 2 <= dimensions <= _MOST_CORNERS:
+    if not 2 <= dimensions <= _MAX_CORNER_DIMENSIONS:
         return np.zeros((0, dimensions))
     free = min(dimensions, 4)
     signs = np.array(list(itertools.product((-1.0, 1.0), repeat=free)))

@@ -10,7 +10,7 @@ from sitewise.arrays.engine import on_host, to_host
 from sitewise.data import Data
 from sitewise.inference.solve import solve_with_posterior
 from sitewise.inference.start import start_of
-from sitewise.learning.fit import SiteFit, climbed
+from sitewise.learning.fit import Fit, climbed
 from sitewise.learning.problem import Problem
 from sitewise.learning.schedule import Schedule, Stage, StageEnd
 from sitewise.learning.search import Best, Trace, inferred
@@ -20,7 +20,7 @@ from sitewise.process.precision import WORKING_DTYPE
 from sitewise.sites import Sites
 
 
-def finish(problem: Problem, best: Best, ends: list[StageEnd], data: Data, schedule: Schedule, trace: Trace) -> SiteFit:
+def finish(problem: Problem, best: Best, ends: list[StageEnd], data: Data, schedule: Schedule, trace: Trace) -> Fit:
     """Return the fit at the best point; `data` are all rows, of which the problem may have had some."""
     model = problem.model_at(best.vector)
     best = _settled(problem, model, best)
@@ -37,7 +37,7 @@ def finish(problem: Problem, best: Best, ends: list[StageEnd], data: Data, sched
         solution, posterior, value = found.solution, found.posterior, found.value
         reason += f"; hyperparameters from {problem.data.rows} of the {data.rows} rows, sites of all rows"
         ends = [*ends, StageEnd(last, 0, value / float(np.sum(data.weight)), solution.outcome.name.lower())]
-    return SiteFit(
+    return Fit(
         model=model,
         data=data,
         solution=solution.cut(data.rows),

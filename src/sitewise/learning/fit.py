@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import functools
 from typing import Any
@@ -26,41 +25,48 @@ from sitewise.priors import LatentPosterior
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
-_FEW = 12  # trained numbers, up to which a report has intervals: they cost two evaluations of the objective each
-_LEVEL = 0.9  # of these intervals
-_WIDE_GAP = 0.05  # nats a row between EP evidence and ELBO on VI's sites
-_FAR = 1.0  # nats a row between Laplace's evidence and the ELBO on Laplace's sites; see `SiteFit.doubt`
+MAX_REPORTED_INTERVALS = 12  # trained numbers; each interval costs two evaluations of the objective
+INTERVAL_LEVEL = 0.9
+WIDE_GAP = 0.05  # nats per row between EP evidence and ELBO on VI's sites
+LAPLACE_GAP = 1.0  # nats per row between Laplace's evidence and the ELBO on Laplace's sites; see `Fit.doubt`
 _SLOPES = {
-    "fixed": "its gradient with the sites held",
+    "fixed": "its gradient with the sites held fixed",
     "one_step": "its one-step gradient",
     "implicit": "its implicit gradient",
 }
-# What a reader of a report can change, by the names that he knows.
+# Remedies, by the settings that a caller of the library or of an estimator has.
 _ADVICE = {
     "library": {
         "search": "Try more rounds (max_rounds), another start (restarts), or a prior on the parameters (priors).",
         "laplace": "Use VI(), or the learner of the hybrid, or bound the variance of the kernel.",
     },
     "estimator": {
-        "search": "Try more rounds (max_iter), another start (restarts), or a prior on the parameters (priors).",
+        "search": "Try Method(max_iter=…, restarts=…), or Hyperparameters(priors=…).",
         "laplace": "Use method='hybrid' or 'vi', or bound kernel.variance.",
     },
 }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class Fit(abc.ABC):
-    """A trained model.
+class Fit:
+    """A trained model with one Gaussian site per row of its data.
 
-    method, inference   names of the learner and of the inference whose sites it holds
+    method, inference   names of the learner and of the inference whose sites these are
     objective           the maximised objective: an evidence in nats, with the log prior of θ if there is one
-    climbed             which objective that is, and over which parameters, in words
+    climbed             which objective was maximised over which parameters, in words
     converged, reason   how the search ended
     rounds, trace       of the search; the trace has one entry per evaluation or round
     at_bound            hyperparameters that ended at a bound
+    problem             the objective of `Nested`; None for a learner that maximises no profile objective
+    limits              (low, high) of every entry of the vector that was searched
+    learned_from        the subset used for learning the hyperparameters; None: all rows
+    stages              how every stage of the schedule ended
+    latent              q(f) from the factor of the last evaluation; None: computed when it is asked for
     """
 
     model: Model
+    data: Data
+    solution: Solution
     method: str
     inference: str
     objective: float
@@ -68,81 +74,21 @@ class Fit(abc.ABC):
     reason: str
     rounds: int
     trace: list[dict[str, Any]]
-    at_bound: tuple[str, ...] = ()
     climbed: str
+    at_bound: tuple[str, ...] = ()
+    problem: Objective | None = None
+    limits: np.ndarray | None = None
+    learned_from: Data | None = None
+    stages: tuple[StageEnd, ...] = ()
+    latent: LatentPosterior | None = dataclasses.field(default=None, compare=False)
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{name}={_show(value, 4)}" for name, value in self.parameters.items())
-        return (
-            f"{type(self).__name__}({self.method} on {self.weight:g} rows, objective {self.objective:.6g}, "
-            f"{self.reason}; {numbers})"
-        )
+        return f"Fit({self.method} on {self.weight:g} rows, objective {self.objective:.6g}, {self.reason}; {numbers})"
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
         return values(self.model)
-
-    @property
-    @abc.abstractmethod
-    def weight(self) -> float:
-        """The number of training rows, each counted with its weight."""
-
-    @property
-    @abc.abstractmethod
-    def evidences(self) -> dict[str, float]:
-        """The evidences that can be computed from the result, by name, in nats."""
-
-    @abc.abstractmethod
-    def posterior(self) -> Posterior:
-        """q(f), ready for prediction."""
-
-    def report(self, caller: str = "library") -> str:
-        """What happened, and what to try if it did not go well, for a caller of the "library" or of an "estimator"."""
-        lines = [
-            f"{self.method}: {self.reason} ({self.rounds} rounds).",
-            f"Climbed: {self.climbed}. It ended at {self.objective:.4f} nats.",
-        ]
-        if self.model.prior.about:
-            lines.append(self.model.prior.about)
-        lines += self._stages()
-        lines += self._values()
-        lines.append("Evidence on the final sites, in nats (per row):")
-        for name, value in self.evidences.items():
-            lines.append(f"  {name:8s} {value:12.4f}  ({value / self.weight:.5f})")
-        lines += self._details(caller)
-        for name in self.at_bound:
-            lines.append(
-                f"{name} ended at its bound: the evidence keeps rising beyond it. Widen the bound if the value "
-                "is plausible; otherwise add a prior, or fix the parameter."
-            )
-        if not self.converged:
-            lines.append(f"Not converged. {_ADVICE[caller]['search']}")
-        return "\n".join(lines)
-
-    def _stages(self) -> list[str]:
-        """A line for every stage of the schedule, if there was more than one."""
-        return []
-
-    def _values(self) -> list[str]:
-        """A line for every hyperparameter."""
-        return [f"  {name} = {_show(value)}" for name, value in self.parameters.items()]
-
-    def _details(self, caller: str) -> list[str]:
-        """Sentences about inference."""
-        return []
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class SiteFit(Fit):
-    """A fit with one site per row of its data."""
-
-    data: Data
-    solution: Solution
-    problem: Objective | None = None  # what `Nested` maximised; None for a learner that climbs no profile objective
-    limits: np.ndarray | None = None  # (low, high) of every entry of the vector that it searched in
-    learned_from: Data | None = None  # the subset used for learning the hyperparameters, if not all rows were
-    stages: tuple[StageEnd, ...] = ()  # of the schedule, and how each ended
-    latent: LatentPosterior | None = dataclasses.field(default=None, compare=False)  # q(f), if the search made it
 
     @property
     def sites(self) -> Sites:
@@ -150,92 +96,116 @@ class SiteFit(Fit):
 
     @property
     def weight(self) -> float:
+        """The number of training rows, each counted with its weight."""
         return float(np.sum(whole(self.data.weight)))
+
+    def posterior(self) -> Posterior:
+        """Return q(f), ready for prediction."""
+        if self.latent is not None:
+            return Posterior(self.latent, self.model.likelihood, self.model.prior.mean)
+        with working_precision():
+            # In the precision of learning, whatever the precision of the rows is.
+            return posterior(self.model, self.data.to_bucket(self.data.rows), self.sites)
 
     @functools.cached_property
     def curvature(self) -> Curvature:
-        """How well the data determine the hyperparameters: standard errors and intervals, from the objective's Hessian.
+        """Standard errors and intervals of the hyperparameters, from the objective's Hessian.
 
-        It is computed when it is first asked for, by two evaluations of the objective for every trained number.
+        Computed on first use, by up to two evaluations of the objective per trained number.
         """
         if self.problem is None:
             raise ValueError(
-                f"{self.method} holds the sites while it learns and does not end at a maximum of its objective, which "
-                "standard errors need; train with Nested (method 'hybrid', 'vi', 'ep' or 'laplace')."
+                f"{self.method} holds the sites fixed while it learns and does not end at a maximum of its objective, "
+                "which standard errors need; train with Nested (method 'hybrid', 'vi', 'ep' or 'laplace')."
             )
         if self.learned_from is not None:
             return curvature(self.problem, self.model, self.learned_from, None, self.at_bound)
         same = self.problem.inference.name == self.inference
         return curvature(self.problem, self.model, self.data, self.sites if same else None, self.at_bound)
 
-    def _stages(self) -> list[str]:
-        if len(self.stages) < 2:
-            return []
-        return ["Stages of the fit:", *(f"  {k + 1}. {end}" for k, end in enumerate(self.stages))]
-
-    def _values(self) -> list[str]:
-        lines = super()._values()
-        if self.problem is None or self.problem.trainable.size > _FEW:
-            return lines
-        found = self.curvature.intervals(_LEVEL)
-        shown = {k: _between(*found[k]) for k in found}
-        return [line + shown.get(name, "") for name, line in zip(self.parameters, lines, strict=True)]
-
     @functools.cached_property
     def evidences(self) -> dict[str, float]:
+        """The evidences on the final sites, by name, in nats: the quick ones and the maximised one."""
         with working_precision():
             climbed = () if self.problem is None else (self.problem.evidence.name,)
             names = tuple(name for name in evidence.ALL if name in (*evidence.QUICK, *climbed))
             return all_evidences(self.model, self.data, self.sites, names)
 
     def doubt(self, caller: str = "library") -> str:
-        """Why Laplace's Gaussian q is not to be trusted here, in words; empty if nothing speaks against it.
+        """Say why Laplace's Gaussian q should not be trusted here; empty if nothing speaks against it.
 
         log Z − ELBO(q) = KL(q ‖ posterior) for any q.  With Laplace's evidence for log Z that should be a small part
-        of a nat for each row.  Where classes are well apart and the prior is wide, the mode says little about the
-        posterior: there the difference has many digits, and the probabilities are far too cautious.
+        of a nat per row.  For well-separated classes and a wide prior the mode says little about the posterior: the
+        difference is then large, and the probabilities are far too cautious.
         """
         if self.inference != "laplace":
             return ""
         with working_precision():
             found = all_evidences(self.model, self.data, self.sites, ("laplace", "elbo"))
         gap = (found["laplace"] - found["elbo"]) / self.weight
-        if gap <= _FAR:
+        if gap <= LAPLACE_GAP:
             return ""
         return (
-            f"Laplace's Gaussian is far from the posterior: its ELBO lies {gap:.2g} nats a row below its evidence, "
-            f"and its predictions are not to be trusted. {_ADVICE[caller]['laplace']}"
+            f"Laplace's Gaussian is far from the posterior: its ELBO lies {gap:.2g} nats per row below its evidence, "
+            f"and its predictions should not be trusted. {_ADVICE[caller]['laplace']}"
         )
 
-    def posterior(self) -> Posterior:
-        if self.latent is not None:
-            return Posterior(self.latent, self.model.likelihood, self.model.prior.mean)
-        with working_precision():
-            # In the precision of learning, whatever that of the rows is.
-            return posterior(self.model, self.data.to_bucket(self.data.rows), self.sites)
+    def report(self, caller: str = "library") -> str:
+        """Describe the fit and, if it did not go well, the remedies; `caller` is "library" or "estimator"."""
+        lines = [
+            f"{self.method}: {self.reason} ({self.rounds} rounds).",
+            f"Climbed: {self.climbed}. It ended at {self.objective:.4f} nats.",
+        ]
+        if self.model.prior.about:
+            lines.append(self.model.prior.about)
+        if len(self.stages) > 1:
+            lines += ["Stages of the fit:", *(f"  {k + 1}. {end}" for k, end in enumerate(self.stages))]
+        lines += self._values()
+        lines.append("Evidence on the final sites, in nats (per row):")
+        for name, value in self.evidences.items():
+            lines.append(f"  {name:8s} {value:12.4f}  ({value / self.weight:.5f})")
+        lines += [*self._about_gap(), *self._about_inference(caller)]
+        for name in self.at_bound:
+            lines.append(
+                f"{name} ended at its bound: the evidence keeps rising beyond it. Widen the bound if the value "
+                "is plausible; otherwise add a prior, or hold the parameter fixed."
+            )
+        if not self.converged:
+            lines.append(f"Not converged. {_ADVICE[caller]['search']}")
+        return "\n".join(lines)
 
-    def _details(self, caller: str) -> list[str]:
-        stats, outcome = self.solution.stats, self.solution.outcome
+    def _values(self) -> list[str]:
+        """One line per hyperparameter, with its interval where there are few."""
+        lines = [f"  {name} = {_show(value)}" for name, value in self.parameters.items()]
+        if self.problem is None or self.problem.trainable.size > MAX_REPORTED_INTERVALS:
+            return lines
+        found = self.curvature.intervals(INTERVAL_LEVEL)
+        shown = {k: _between(*found[k]) for k in found}
+        return [line + shown.get(name, "") for name, line in zip(self.parameters, lines, strict=True)]
+
+    def _about_gap(self) -> list[str]:
         gap = (self.evidences["ep"] - self.evidences["elbo"]) / self.weight
         lines = [f"EP evidence minus ELBO: {gap:.4f} per row."]
         if self.inference != "vi":
             lines.append(
                 f"  (On {self.inference} sites the ELBO is not at its maximum; on VI sites the gap is a diagnostic.)"
             )
-        elif gap > _WIDE_GAP and self.model.likelihood.latents == 1:  # the bound of a softmax is loose by itself
+        elif gap > WIDE_GAP and self.model.likelihood.latents == 1:  # the bound of a softmax is loose by itself
             lines.append(
                 "  That is wide: the Gaussian approximation is far from the posterior here. Check the fit "
                 "against mcmc, and prefer ep or hybrid to vi for learning."
             )
         elif gap < -1e-6:
-            lines.append(
-                "  It is negative, so the EP evidence is no better than the bound here: see the outcome below."
-            )
-        lines.append(
+            lines.append("  It is negative: the EP evidence is no better than the bound here; see the outcome below.")
+        return lines
+
+    def _about_inference(self, caller: str) -> list[str]:
+        stats, outcome = self.solution.stats, self.solution.outcome
+        lines = [
             f"Inference: {outcome.name.lower()}, residual {float(stats.residual):.1e} after {int(stats.steps)} steps. "
-            f"{outcome.advice_for(caller)}"
-        )
-        lines += filter(None, [self.doubt(caller)])
+            f"{outcome.advice_for(caller)}",
+            *filter(None, [self.doubt(caller)]),
+        ]
         if int(stats.clipped):
             lines.append(
                 f"{int(stats.clipped)} site precisions were held at their lower limit: those rows look like "
@@ -250,10 +220,10 @@ class SiteFit(Fit):
 
 
 def _between(low: np.ndarray, high: np.ndarray) -> str:
-    """An interval as it follows a value; nothing where there is none, or where there are many."""
+    """An interval as it follows a value; empty for several values and for infinite limits."""
     if np.size(low) != 1 or not np.all(np.isfinite([low, high])):
         return ""
-    return f" ({_LEVEL:.0%}: {np.ravel(low)[0]:.3g} to {np.ravel(high)[0]:.3g})".replace("%", " %")
+    return f" ({INTERVAL_LEVEL:.0%}: {np.ravel(low)[0]:.3g} to {np.ravel(high)[0]:.3g})".replace("%", " %")
 
 
 def _show(value: np.ndarray, most: int = 32) -> str:
@@ -263,14 +233,14 @@ def _show(value: np.ndarray, most: int = 32) -> str:
 
 
 def climbed(problem: Objective, model: Model) -> str:
-    """What a search for the hyperparameters of such a model maximised, in words."""
+    """Describe the maximised objective of a search for the hyperparameters of this model."""
     trained = problem.trainable.names
     if not trained:
-        return "nothing, as every parameter was held"
+        return "nothing, as every parameter was held fixed"
     parts = [f"{problem.evidence.name} evidence of {problem.inference.name} sites by {_SLOPES[problem.gradient]}"]
     held = [name for name in values(model) if name not in trained]
     if held:
-        parts.append(f"held: {', '.join(held)}")
+        parts.append(f"held fixed: {', '.join(held)}")
     if problem.priors:
         parts.append(f"MAP with priors on {', '.join(name for name, _ in problem.priors)}")
     return "; ".join(parts)
@@ -287,9 +257,12 @@ _traced_evidences = functools.partial(programs.jit, static_argnums=0)(_all_evide
 
 
 def all_evidences(model: Model, data: Data, sites: Sites, names: tuple[str, ...] = evidence.QUICK) -> dict[str, float]:
-    """Every evidence that is quickly computed, on the same sites, or those with the given names."""
+    """Return the evidences of these names on the same sites, in nats; by default all that are quick."""
     if model.prior.host and on_host(model, data, sites):
         found = _all_evidences(names, *to_host((model, data, sites)))
     else:
         found = _traced_evidences(names, model, *to_bucket(data, sites))
     return {name: float(v) for name, v in found.items()}
+
+
+SiteFit = Fit

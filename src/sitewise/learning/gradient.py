@@ -78,10 +78,10 @@ _traced = functools.partial(programs.jit, static_argnums=0)(_evaluate)
 def value_and_grad(
     inference: Inference, evidence: Evidence, gradient: str = "implicit", *, has_aux: bool = False
 ) -> ValueAndGrad:
-    """The function (model, data) → (value, gradient) of θ ↦ evidence(θ, λ*(θ)), λ* the sites of `inference`.
+    """Return the function (model, data) → (value, gradient) of θ ↦ evidence(θ, λ*(θ)), λ* the sites of `inference`.
 
     The gradient has the form of the model: a derivative in place of every number of kernel, mean, likelihood and
-    inducing inputs.  "implicit" is exact for every pair; "one_step" and "fixed" are those of `learning.objective`.
+    inducing inputs.  "implicit" is exact for every pair; `learning.objective` describes "one_step" and "fixed".
     With `has_aux` the result is ((value, solution), gradient), as in JAX: look at `solution.outcome`, and pass
     `solution.sites` as a third argument to start from them at the next θ.
 

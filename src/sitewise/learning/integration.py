@@ -1,4 +1,4 @@
-"""Hyperparameters integrated out, deterministically: a weighted set of models around the optimum.
+"""Integrate over the hyperparameters deterministically: a weighted set of models around the optimum.
 
 The density of the unconstrained vector v (log θ for a positive θ) given the data is
 
@@ -14,7 +14,7 @@ not, the weights w_k r_k show it.  This is INLA's outer loop (Rue, Martino & Cho
 of Laplace's.  Predictions are mixtures of those of the nodes.
 
 Where π of one or two parameters is far from Gaussian (a bent ridge, say), a lattice takes the place of the rule: z on
-the points of _SPACING·ℤᵖ that are reached from the mode through points where π is at most _DEPTH nats below its largest
+the points of LATTICE_SPACING·ℤᵖ that are reached from the mode through points where π is at most LATTICE_DEPTH nats below its largest
 value, with equal weights in z, which is the trapezoidal rule.
 
 The fit maximises evidence + log p(θ), without the Jacobian.  One Newton step, (U Λ Uᵀ)⁻¹ times the derivative of the
@@ -37,7 +37,7 @@ from sitewise.inference import Inference
 from sitewise.inference.solve import solve
 from sitewise.kernels.distances import same_rows
 from sitewise.learning import designs
-from sitewise.learning.fit import SiteFit
+from sitewise.learning.fit import Fit
 from sitewise.learning.objective import Objective
 from sitewise.model import Model
 from sitewise.numerics.dense.cholesky import eigen
@@ -45,19 +45,19 @@ from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 DESIGNS = ("auto", "grid", "ccd", "laplace", "lattice")
-_ON_A_GRID = 2  # parameters
-_DIRECTIONS = 8  # of more parameters, those in which they are least certain
-_LOOSEST = 4.0  # largest standard deviation of log θ that a design reaches for
-_STEP = 1e-4
-# Below these the design is not to be trusted.
-_LEAST_EFFECTIVE = 0.3
-_MOST_OUTSIDE = 0.3
-_MOST_OPEN = 0.05  # the same for a lattice that broke off
-_MOST_FAILED = 0.02
-_OUTERMOST = 0.7  # of the largest squared distance from the centre
-# A rule that is less effective gives way to a lattice of such points.
-_PLAIN = 0.6
-_SPACING, _DEPTH, _MOST_POINTS = 1.25, 4.0, 60
+MAX_GRID_PARAMETERS = 2
+MAX_DIRECTIONS = 8  # of more parameters, the directions in which they are least certain
+MAX_SD = 4.0  # largest standard deviation of log θ that a design covers
+_STEP = 1e-4  # of differences
+# Limits of the diagnostics, beyond which the design should not be trusted.
+MIN_EFFECTIVE = 0.3
+MAX_OUTSIDE = 0.3
+MAX_OPEN = 0.05  # mass at the points where a lattice broke off
+MAX_FAILED = 0.02
+OUTER_SHARE = 0.7  # of the largest squared distance from the centre
+# A grid that is less effective than this gives way to a lattice.
+MIN_GRID_EFFECTIVE = 0.6
+LATTICE_SPACING, LATTICE_DEPTH, MAX_LATTICE_POINTS = 1.25, 4.0, 60
 
 
 class Node(NamedTuple):
@@ -72,7 +72,7 @@ class Node(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Integrated:
-    """What the integral is made of.
+    """The nodes of an integral over the hyperparameters, and its diagnostics.
 
     log_evidence   log ∫ exp(evidence + log p(v)) dv, in nats; with proper, normalised priors the evidence of the model
                    with θ integrated out
@@ -101,25 +101,25 @@ class Integrated:
 
     @property
     def problems(self) -> list[str]:
-        """Why the integral is not to be trusted, in words; empty if nothing speaks against it."""
+        """Say why the integral should not be trusted; empty if nothing speaks against it."""
         found = []
-        if self.design != "lattice" and self.effective < _LEAST_EFFECTIVE:
+        if self.design != "lattice" and self.effective < MIN_EFFECTIVE:
             found.append(
                 f"The posterior of the hyperparameters is far from Gaussian: {self.effective:.0%} of the design is "
                 "effective."
             )
-        if self.outside > (_MOST_OPEN if self.design == "lattice" else _MOST_OUTSIDE):
+        if self.outside > (MAX_OPEN if self.design == "lattice" else MAX_OUTSIDE):
             found.append(
                 f"{self.outside:.0%} of the mass is at nodes beyond which more may lie: a prior on the "
                 "hyperparameters, or method='mcmc', would tell."
             )
-        if self.failed > _MOST_FAILED:
+        if self.failed > MAX_FAILED:
             found.append(f"Inference did not settle at {self.failed:.0%} of the nodes, as the design weights them.")
         return found
 
 
-def integrate(fit: SiteFit, design: str = "auto", final: Inference | None = None) -> Integrated:
-    """Nodes around the optimum of a fit.  It costs a gradient for every parameter, and one solution for each node.
+def integrate(fit: Fit, design: str = "auto", final: Inference | None = None) -> Integrated:
+    """Compute nodes around the optimum of a fit, by one gradient per parameter and one inference per node.
 
     design   "grid" (up to two parameters), "ccd" (central composite), "laplace" (the latter with a Gaussian in the
              place of π) or "lattice" (up to two parameters); "auto" is ccd for three parameters and more, else grid,
@@ -143,10 +143,10 @@ def integrate(fit: SiteFit, design: str = "auto", final: Inference | None = None
                 "there; use a prior or bounds, or another method."
             )
         values, U = eigen(minus_hessian)
-        values = np.maximum(values, _LOOSEST**-2)
+        values = np.maximum(values, MAX_SD**-2)
         centre = curvature.vector.copy()
         centre[free] += U @ ((U.T @ here.slope_of_volume(centre)[free]) / values)
-        chosen = min(len(free), _DIRECTIONS)  # eigenvalues increase: the least certain come first
+        chosen = min(len(free), MAX_DIRECTIONS)  # eigenvalues increase: the least certain come first
         axes = np.zeros((len(centre), chosen))
         axes[free] = U[:, :chosen] / np.sqrt(values[:chosen])
         log_volume = -0.5 * float(np.sum(np.log(values)))
@@ -154,11 +154,11 @@ def integrate(fit: SiteFit, design: str = "auto", final: Inference | None = None
         def at(z: np.ndarray) -> _Point:
             return _Point(centre + axes @ z, *here.at(centre + axes @ z))
 
-        kind = ("grid" if chosen <= _ON_A_GRID else "ccd") if design == "auto" else design
+        kind = ("grid" if chosen <= MAX_GRID_PARAMETERS else "ccd") if design == "auto" else design
         if kind == "lattice":
             return _on_lattice(at, chosen, log_volume)
         found = _by_rule(kind, at, chosen, len(free), log_volume)
-        if design == "auto" and kind == "grid" and found.effective < _PLAIN:
+        if design == "auto" and kind == "grid" and found.effective < MIN_GRID_EFFECTIVE:
             return _on_lattice(at, chosen, log_volume)
         return found
 
@@ -186,7 +186,7 @@ def _by_rule(
     total = float(logsumexp(ratio, b=weight))
     share = weight * np.exp(ratio - total)
     mean_square = float(logsumexp(2 * ratio, b=weight))
-    outer = gaussian <= _OUTERMOST * np.min(gaussian)
+    outer = gaussian <= OUTER_SHARE * np.min(gaussian)
     if kind == "laplace":
         share = np.where(np.isfinite(logs), weight, 0.0) / np.sum(weight[np.isfinite(logs)])
     return Integrated(
@@ -199,16 +199,18 @@ def _by_rule(
 
 def _on_lattice(at: Callable[[np.ndarray], _Point], dimensions: int, log_volume: float) -> Integrated:
     """Points are visited in the order of the density next to them, so that a lattice that ends early has the best."""
-    if dimensions > _ON_A_GRID:
-        raise ValueError(f"A lattice is for up to {_ON_A_GRID} hyperparameters, and there are {dimensions}; use 'ccd'.")
+    if dimensions > MAX_GRID_PARAMETERS:
+        raise ValueError(
+            f"A lattice is for up to {MAX_GRID_PARAMETERS} hyperparameters, and there are {dimensions}; use 'ccd'."
+        )
     found: dict[tuple[int, ...], _Point] = {}
     waiting = [(-np.inf, (0,) * dimensions)]
     best = -np.inf
-    while waiting and len(found) < _MOST_POINTS:
+    while waiting and len(found) < MAX_LATTICE_POINTS:
         below, place = heapq.heappop(waiting)
-        if place in found or -below < best - _DEPTH:
+        if place in found or -below < best - LATTICE_DEPTH:
             continue
-        found[place] = point = at(_SPACING * np.array(place, dtype=float))
+        found[place] = point = at(LATTICE_SPACING * np.array(place, dtype=float))
         best = max(best, point.log_density)
         for other in _neighbours(place):
             heapq.heappush(waiting, (-point.log_density, other))
@@ -217,11 +219,11 @@ def _on_lattice(at: Callable[[np.ndarray], _Point], dimensions: int, log_volume:
     logs = np.array([point.log_density for point in found.values()])
     total = float(logsumexp(logs))
     share = np.exp(logs - total)
-    inside = [place for place, log in zip(found, logs, strict=True) if log >= best - _DEPTH]
+    inside = [place for place, log in zip(found, logs, strict=True) if log >= best - LATTICE_DEPTH]
     open_ended = {place for place in inside if not found.keys() >= set(_neighbours(place))}
     return Integrated(
         [Node(*point[:4], float(w)) for point, w in zip(found.values(), share, strict=True)], "lattice",
-        total + dimensions * np.log(_SPACING) + log_volume, float(1 / (len(share) * np.sum(share**2))),
+        total + dimensions * np.log(LATTICE_SPACING) + log_volume, float(1 / (len(share) * np.sum(share**2))),
         float(sum(w for place, w in zip(found, share, strict=True) if place in open_ended)),
         float(np.mean([point.failed for point in found.values()])), (dimensions, dimensions),
     )  # fmt: skip
@@ -231,7 +233,7 @@ def _neighbours(place: tuple[int, ...]) -> list[tuple[int, ...]]:
     return [(*place[:i], place[i] + step, *place[i + 1 :]) for i in range(len(place)) for step in (-1, 1)]
 
 
-def laplace_evidence(fit: SiteFit) -> float:
+def laplace_evidence(fit: Fit) -> float:
     """log ∫ π by a Gaussian at the optimum alone; NaN where it is no maximum, or inference fails next to it.
 
     The fit must have maximised the density of the vector (`jacobian`), or have flat priors.
@@ -240,11 +242,11 @@ def laplace_evidence(fit: SiteFit) -> float:
     curvature = fit.curvature
     free = np.flatnonzero(curvature.free)
     values, _ = eigen(-curvature.hessian[np.ix_(free, free)])
-    values = np.maximum(values, _LOOSEST**-2)
+    values = np.maximum(values, MAX_SD**-2)
     return fit.objective + 0.5 * len(free) * np.log(2 * np.pi) - 0.5 * float(np.sum(np.log(values)))
 
 
-def _require_all_rows(fit: SiteFit) -> None:
+def _require_all_rows(fit: Fit) -> None:
     if fit.learned_from is not None:
         raise ValueError(
             f"The hyperparameters were learned from {fit.learned_from.rows} of the {fit.data.rows} rows, and the "
@@ -256,9 +258,9 @@ def _rule(kind: str, dimensions: int) -> tuple[np.ndarray, np.ndarray]:
     if dimensions == 0:
         return np.zeros((1, 0)), np.ones(1)
     if kind == "grid":
-        if dimensions > _ON_A_GRID:
+        if dimensions > MAX_GRID_PARAMETERS:
             raise ValueError(
-                f"A grid is for up to {_ON_A_GRID} hyperparameters, and there are {dimensions}; use 'ccd'."
+                f"A grid is for up to {MAX_GRID_PARAMETERS} hyperparameters, and there are {dimensions}; use 'ccd'."
             )
         return designs.grid(dimensions)
     return designs.central_composite(dimensions)

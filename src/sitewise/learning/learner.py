@@ -13,9 +13,9 @@ from sitewise.model import Model
 class Learner(Protocol):
     """Settings of a search for hyperparameters.
 
-    The callback is called after every evaluation, round or batch with an entry that has at least `objective`, in nats,
-    and `share`, an estimate of how much of the search is done; those of `Nested` and `VEM` are the entries of the
-    trace, with the hyperparameters by name.  It may raise an exception to stop the search.
+    The callback is called after every evaluation or round with an entry of the trace: hyperparameters by name,
+    `objective` in nats, and `share`, an estimate of the share of the search that is done.  It may raise an exception
+    to stop the search.
     """
 
     @property
@@ -24,5 +24,5 @@ class Learner(Protocol):
     def fit(self, model: Model, data: Any, *, seed: int = 0, callback: Callback | None = None) -> Fit: ...
 
     def final_inference(self, model: Model) -> Inference:
-        """The method of the sites that `fit` returns for such a model."""
+        """Return the inference of the sites that `fit` returns for this model."""
         ...

@@ -12,7 +12,7 @@ from sitewise.data import Data, bucket
 from sitewise.kernels.distances import same_rows
 from sitewise.learning.checkpoint import Checkpoint
 from sitewise.learning.finish import finish
-from sitewise.learning.fit import SiteFit
+from sitewise.learning.fit import Fit
 from sitewise.learning.problem import NestedSettings, Problem
 from sitewise.learning.schedule import is_apart, run, schedule_of
 from sitewise.learning.search import Callback, Trace
@@ -59,7 +59,7 @@ class Nested(NestedSettings):
         seed: int = 0,
         callback: Callback | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-    ) -> SiteFit:
+    ) -> Fit:
         """Train, from `sites` if given, by the stages of `learning.schedule`; `seed` draws rows and random starts.
 
         The callback is described by `Learner`.

@@ -60,7 +60,7 @@ class Evaluation(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Objective:
-    """What is maximised, and over which parameters.  Hashable: a compilation key.
+    """The maximised function, and the parameters over which it is maximised.  Hashable: a compilation key.
 
     gradient  "fixed", "one_step" or "implicit"; see the head of this file
     priors    pairs of a parameter's name and its hyperprior
@@ -96,7 +96,7 @@ def _log_prior_with_slope(objective: Objective, vector: Array) -> tuple[Array, A
 
 
 def profile(objective: Objective, model: Model, data: Data, vector: Array, sites: Sites) -> Evaluation:
-    """Solve for the sites at θ = vector, starting from `sites`; value and gradient there."""
+    """Solve for the sites at θ = vector, starting from `sites`; return value and gradient there."""
     if is_host(*jax.tree.leaves((model, data, vector, sites))) and pulls_on_host(model, objective.trainable.names):
         with working_precision():
             return _profile(objective, model, data, vector, sites)
@@ -104,7 +104,7 @@ def profile(objective: Objective, model: Model, data: Data, vector: Array, sites
 
 
 def pulls_on_host(model: Model, names: Iterable[str]) -> bool:
-    """Whether the host engine has the gradient in the parameters of these names."""
+    """Return whether the host engine has the gradient in the parameters of these names."""
     parts = ("kernel", "mean", "likelihood", INPUTS)
     return model.prior.host and all(name.split(".")[0] in parts for name in names)
 
@@ -177,7 +177,7 @@ def with_slopes(
 def _is_stationary(
     evidence: Evidence, data: Data, q: Marginals, sites: Sites, by_sites: Sites, by_rows: Values
 ) -> bool:
-    """Whether a = 0, and the derivatives in the rows of q too, each to the rounding of the terms that cancel in it.
+    """Return whether a and the derivatives in the rows of q are zero, up to rounding of the terms that cancel.
 
     Known on the host only.
     """
@@ -199,7 +199,7 @@ def _is_stationary(
 def evidence_slopes(
     settings: tuple[Evidence, Inference | None], likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
 ) -> tuple[Values, Values]:
-    """The derivatives of an evidence in the sites and in the rows of q; its value and its derivative in the likelihood.
+    """Return the derivatives of an evidence in the sites and in the rows of q, its value, and its likelihood derivative.
 
     With a method, also the slopes of its update.
     """
@@ -216,7 +216,7 @@ def evidence_slopes(
 def _update_slopes(
     method: Inference, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, nat1: Array, prec: Array
 ) -> tuple[Values, Values]:
-    """The derivatives of Σ nat1·T.nat1 + prec·T.prec in the rows of q, and in the likelihood."""
+    """Return the derivatives of Σ nat1·T.nat1 + prec·T.prec in the rows of q, and in the likelihood."""
 
     def moved(likelihood: Likelihood, rows: Values) -> Array:
         target = method.propose(likelihood, data, type(q).of_rows(rows, q.log_z), sites)

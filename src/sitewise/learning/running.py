@@ -1,12 +1,12 @@
-"""Rows that arrive one after the other: inference goes on at constant hyperparameters.
+"""Append rows to a fitted time series: inference continues at constant hyperparameters.
 
-New rows change the posterior of the rows before them, and so the sites of all rows; but in a series the change dies out
-with the distance.  `Running.append` solves for the sites of the new rows and of some rows before them, given the rows
-before those (`LatentPosterior.tail`).  It takes more and more rows before, until the posterior of all rows that are
-held, as one Gaussian, moves by less than a tenth of the tolerance of inference, in standard deviations; the bound is
-computed and not assumed.  The result is then that of inference on all rows, to that tolerance, at a cost
-that depends on the new rows and on how long the process remembers, not on the number of rows before.  (Arrays are
-copied.)  Of a process that never forgets (a constant, an undamped oscillation) all rows are solved for.
+New rows change the posterior at earlier rows, and so the sites of all rows; in a series the change dies out with the
+distance.  `Running.append` solves for the sites of the new rows and of some rows before them, given the posterior of
+all earlier rows (`LatentPosterior.tail`).  It takes more and more of the rows before, until the joint posterior of the
+rows whose sites are held fixed moves by less than a tenth of the tolerance of inference, in standard deviations; that
+bound is computed.  The result is then equal to inference on all rows, to that tolerance, at a cost that depends on the
+new rows and the memory of the process, not on the number of earlier rows.  (Arrays are copied.)  For a process that
+never forgets (a constant, an undamped oscillation) all rows are solved for.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
-_BEFORE = 128  # rows before the new ones that are solved for at first
-_MORE = 4  # times as many if those do not suffice
-_SHARE = 0.1  # of the tolerance
+FIRST_ROWS_BEFORE = 128  # rows before the new rows that are solved for at first
+GROWTH = 4  # factor of their number if they do not suffice
+SHARE_OF_TOLERANCE = 0.1  # by which the rows before may move
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Running:
         tol = self.inference.tolerance(np.float64)
         with working_precision():
             new = _first(self.model, more)
-            before = _BEFORE
+            before = FIRST_ROWS_BEFORE
             while True:
                 cut = count - before if before < count else 0
                 of = q.tail(cut, more.X)
@@ -97,9 +97,9 @@ class Running:
                 weighted = solution.sites.scaled(data.weight)
                 out = of.gram.condition_with_factor(weighted, None)[1]
                 moved = of.moved(out)
-                if moved <= _SHARE * tol or cut == 0:
+                if moved <= SHARE_OF_TOLERANCE * tol or cut == 0:
                     break
-                before *= _MORE
+                before *= GROWTH
             latent = of.joined(weighted, out)
         sites = Sites(*(np.concatenate([a[:cut], b]) for a, b in zip(self.sites, solution.sites, strict=True)))
         return Running(

@@ -1,10 +1,10 @@
 """The paper's Algorithm 1: variational EM with separate objectives for the E- and the M-step.
 
     E  λ ← (1−ρ)λ + ρ T(λ, θ), a few natural-gradient steps
-    M  θ ← Adam steps on evidence(λ, θ) with λ held
+    M  θ ← Adam steps on evidence(λ, θ) with λ held fixed
     stop when nothing moves, or when the learning objective fell (then return the previous iterate)
 
-The M-step holds λ, so it does not maximise θ ↦ evidence(λ*(θ), θ): the objective can fall from one round to the
+The M-step holds λ fixed, so it does not maximise θ ↦ evidence(λ*(θ), θ): the objective can fall from one round to the
 next (the E/M conflict of the paper's section 5.5).  `Nested` has no such conflict.
 """
 
@@ -25,7 +25,7 @@ from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Point, Solution, Stats
 from sitewise.inference.loop import evaluate
-from sitewise.learning.fit import SiteFit, climbed
+from sitewise.learning.fit import Fit, climbed
 from sitewise.learning.objective import Objective
 from sitewise.learning.search import Callback
 from sitewise.likelihoods import Likelihood
@@ -64,7 +64,7 @@ NOT_FINITE = "stopped early: the round gave a number that is not finite; the pre
 class VEM:
     """Defaults are the published settings for classification; see `published_student_t` for the other set.
 
-    variants   pairs of a structure of prior ("sparse") and the evidence that is climbed there instead
+    variants   pairs of a structure of prior ("sparse") and the evidence that is maximised there instead
     """
 
     inference: Inference = VI()
@@ -104,7 +104,7 @@ class VEM:
         return Trainable.of(model, self.fixed, self.train, self.transform, self.tied)
 
     def climbs(self, model: Model) -> Objective:
-        """What the M-steps climb for such a model."""
+        """Return the objective of the M-steps for this model."""
         read = dict(self.variants).get(model.prior.structure, self.evidence)
         return Objective(self.inference, read, "fixed", self.trainable(model))
 
@@ -156,8 +156,8 @@ class VEM:
     def final_inference(self, model: Model) -> Inference:
         return self.inference
 
-    def fit(self, model: Model, data: Data, *, seed: int = 0, callback: Callback | None = None) -> SiteFit:
-        """Train.  The callback is that of `Learner`.  Nothing is random, so that the seed changes nothing."""
+    def fit(self, model: Model, data: Data, *, seed: int = 0, callback: Callback | None = None) -> Fit:
+        """Train; `Learner` describes the callback.  Nothing is random: the seed has no effect."""
         check(model, data)
         with working_precision():
             run = Run(self, model, data, bucket(data.rows), callback)
@@ -167,8 +167,8 @@ class VEM:
                     run.state = new
             return self.finish(run)
 
-    def finish(self, run: Run) -> SiteFit:
-        """The fit that a run has come to."""
+    def finish(self, run: Run) -> Fit:
+        """Return the fit at the end of a run."""
         padded, state, trace, reason = run.data, run.state, run.trace, run.reason
         problem = self.climbs(run.model)
         trained = jax.tree.map(np.asarray, problem.trainable.from_vector(run.model, state.vector))
@@ -187,7 +187,7 @@ class VEM:
         if not np.isfinite(objective):
             raise ValueError(f"The evidence is not finite at the starting point. {Outcome.NON_FINITE.advice}")
         solution = Solution(state.sites, jnp.asarray(Outcome.CONVERGED if ok else Outcome.STEP_CAP), stats)
-        return SiteFit(
+        return Fit(
             model=trained,
             data=run.given,
             solution=solution.cut(run.given.rows),
@@ -225,7 +225,7 @@ class Run:
         return self.reason == CAP and len(self.trace) < self.learner.max_rounds
 
     def keeps(self, info: Info, named: dict[str, jax.Array], settled: jax.Array) -> bool:
-        """Record a round; whether the state after it replaces the previous one."""
+        """Record a round; return whether the state after it replaces the previous one."""
         numbers = {k: float(v) for k, v in info._asdict().items()}
         learning = numbers["learning"]
         share = (len(self.trace) + 1) / self.learner.max_rounds

@@ -17,7 +17,7 @@ from sitewise.app.process import check_writable, ends_in_a_sentence, own_process
 from sitewise.data import Data
 from sitewise.errors import UserError
 from sitewise.kernels import Matern52
-from sitewise.learning.fit import SiteFit
+from sitewise.learning.fit import Fit
 from sitewise.likelihoods import BernoulliProbit
 from sitewise.methods import DEFAULT, METHODS, resolve
 from sitewise.model import Model
@@ -76,7 +76,7 @@ def breast_cancer() -> Split:
 class Score(NamedTuple):
     """A fit and its predictions of the test rows: log density of the truth, probability of a benign tumour."""
 
-    fit: SiteFit
+    fit: Fit
     density: np.ndarray
     probability: np.ndarray
     accuracy: float
@@ -175,7 +175,7 @@ def run(suffix: str, grid: int = 9) -> Shown:
     return Shown(picture(scores, surfaces, log_l, log_s, suffix), report.encode())
 
 
-def gold_standard(fit: SiteFit) -> Certificate:
+def gold_standard(fit: Fit) -> Certificate:
     """log Z by annealing, beside the evidences on the fitted sites; a short run gives a small error bar here."""
     from sitewise.mcmc import Certificate, log_evidence
 
