@@ -19,7 +19,7 @@ def test_the_report_names_what_was_climbed(rows):
     prior = {"kernel.variance": hyperpriors.LogNormal()}
     fit = resolve("hybrid", power=0.5, priors=prior, max_rounds=2).fit(model, rows)
     assert fit.climbed == (
-        "ep(0.5) evidence of vi sites by its implicit gradient; held: likelihood.df; MAP with priors on kernel.variance"
+        "ep(0.5) evidence of vi sites by its implicit gradient; held fixed: likelihood.df; MAP with priors on kernel.variance"
     )
     assert f"Climbed: {fit.climbed}. It ended at {fit.objective:.4f} nats." in fit.report()
     # The objective is that evidence on the returned sites, with the log prior.
@@ -27,7 +27,7 @@ def test_the_report_names_what_was_climbed(rows):
     here = float(evidence.power_ep(0.5)(fit.model, rows, fit.sites))
     assert fit.objective == pytest.approx(here + log_prior, abs=1e-8)
     held = resolve("vi", fixed=("*",)).fit(model, rows)
-    assert held.climbed == "nothing, as every parameter was held"
+    assert held.climbed == "nothing, as every parameter was held fixed"
 
 
 def test_advice_names_the_settings_of_its_reader(rows):

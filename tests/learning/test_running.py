@@ -31,7 +31,7 @@ def same(found, wanted, tolerance=1e-7):
 
 @pytest.mark.parametrize(("likelihood", "method"), [("poisson", "vi"), ("probit", "ep"), ("student-t", "laplace")])
 def test_pieces_give_the_sites_of_all_rows(monkeypatch, likelihood, method):
-    monkeypatch.setattr(running, "_BEFORE", 8)  # too few: more have to be taken
+    monkeypatch.setattr(running, "FIRST_ROWS_BEFORE", 8)  # too few: more have to be taken
     X, y = series(likelihood)
     model, inference = Model.markov(KERNEL, LIKELIHOODS[likelihood], means.Constant(0.2)), METHODS[method]
     run = Running.of(inference, model, Data.of(X[:300], y[:300]))

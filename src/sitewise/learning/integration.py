@@ -13,9 +13,9 @@ where (z_k, w_k) is a rule for the standard normal density (`designs`).  Where �
 not, the weights w_k r_k show it.  This is INLA's outer loop (Rue, Martino & Chopin 2009) with any evidence in the place
 of Laplace's.  Predictions are mixtures of those of the nodes.
 
-Where π of one or two parameters is far from Gaussian (a bent ridge, say), a lattice takes the place of the rule: z on
-the points of LATTICE_SPACING·ℤᵖ that are reached from the mode through points where π is at most LATTICE_DEPTH nats below its largest
-value, with equal weights in z, which is the trapezoidal rule.
+Where π of one or two parameters is far from Gaussian (a bent ridge, say), a lattice takes the place of the rule: the
+points z of LATTICE_SPACING·ℤᵖ that are reached from the mode through points where π is at most LATTICE_DEPTH nats below
+its largest value, with equal weights in z, which is the trapezoidal rule.
 
 The fit maximises evidence + log p(θ), without the Jacobian.  One Newton step, (U Λ Uᵀ)⁻¹ times the derivative of the
 difference, leads from there to the mode of π.

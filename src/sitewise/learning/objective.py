@@ -199,7 +199,7 @@ def _is_stationary(
 def evidence_slopes(
     settings: tuple[Evidence, Inference | None], likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
 ) -> tuple[Values, Values]:
-    """Return the derivatives of an evidence in the sites and in the rows of q, its value, and its likelihood derivative.
+    """Return the derivatives of an evidence in the sites, in the rows of q and in the likelihood, and its value.
 
     With a method, also the slopes of its update.
     """
