@@ -24,8 +24,9 @@ def finish(problem: Problem, best: Best, ends: list[StageEnd], data: Data, sched
     """Return the fit at the best point; `data` are all rows, of which the problem may have had some."""
     model = problem.model_at(best.vector)
     best = _settled(problem, model, best)
-    solution, posterior, reason = best.solution, best.posterior, best.reason
-    final, value, learned_from = problem.pair.final, best.value, None
+    solution, reason, value = best.solution, best.reason, best.value
+    posterior = None if best.posterior is None else best.posterior()
+    final, learned_from = problem.pair.final, None
     if final is not None:
         start = start_of(final, model, problem.data)
         solution, _, posterior = solve_with_posterior(final, model, problem.data, start)
@@ -34,7 +35,8 @@ def finish(problem: Problem, best: Best, ends: list[StageEnd], data: Data, sched
     if last.max_rounds == 0:
         learned_from = problem.data
         found = _with_all_rows(problem, best, model, solution.sites, data, last)
-        solution, posterior, value = found.solution, found.posterior, found.value
+        solution, value = found.solution, found.value
+        posterior = None if found.posterior is None else found.posterior()
         reason += f"; hyperparameters from {problem.data.rows} of the {data.rows} rows, sites of all rows"
         ends = [*ends, StageEnd(last, 0, value / float(np.sum(data.weight)), solution.outcome.name.lower())]
     return Fit(

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import jax
@@ -49,13 +49,16 @@ _ADJOINT_TOL = 1e-8
 _ROUNDING = 1e-12  # of a derivative that is zero, as a share of the terms that cancel in it
 
 
+MakePosterior = Callable[[], LatentPosterior | None]  # from a factor that is kept
+
+
 class Evaluation(NamedTuple):
     """The objective and its gradient at one θ, the sites there, and on the host q(f) from the same factor."""
 
     value: Array
     gradient: Array
     solution: Solution
-    posterior: LatentPosterior | None = None
+    posterior: MakePosterior | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,10 +129,10 @@ def _profile(objective: Objective, model: Model, data: Data, vector: Array, site
 
 def with_slopes(
     method: Inference, evidence: Evidence, gradient: str, at: Model, data: Data, sites: Sites, *, inputs: bool = False
-) -> tuple[Array, Model, Solution, LatentPosterior | None]:
+) -> tuple[Array, Model, Solution, MakePosterior | None]:
     """Return the evidence at the θ of this model, its derivative in every number of the model, and the solution there.
 
-    The posterior is made of the factor of the solution, on the host; it is None in a traced program.  With `inputs`
+    The last result makes the posterior from the factor of the solution; it is None in a traced program.  With `inputs`
     the inducing inputs of a sparse prior are among the numbers of the model.
     """
     likelihood = at.likelihood
@@ -170,7 +173,11 @@ def with_slopes(
         pull_gram(gram.pull(weighted, factor, q, by_q)),
         jax.tree.unflatten(jax.tree.structure(likelihood), by_likelihood),
     )
-    posterior = at.prior.posterior_from(gram, factor, data.X, weighted) if is_host(value) else None
+    if not is_host(value):
+        return value, bar, reached.solution, None
+    posterior = functools.partial(at.prior.posterior_from, gram, factor, data.X, weighted)
+    if at.prior.dense:  # keep one matrix of the factor instead of all
+        posterior = functools.partial(lambda made: made, posterior())
     return value, bar, reached.solution, posterior
 
 

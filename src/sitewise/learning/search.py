@@ -18,10 +18,9 @@ from sitewise.inference import Inference, Solution
 from sitewise.inference.solve import solve_with_posterior
 from sitewise.learning.ascent import climb
 from sitewise.learning.checkpoint import Checkpoint, Start, near
-from sitewise.learning.objective import Evaluation
+from sitewise.learning.objective import Evaluation, MakePosterior
 from sitewise.learning.problem import Problem
 from sitewise.model import Model
-from sitewise.priors import LatentPosterior
 from sitewise.sites import Sites
 from sitewise.types import Outcome
 
@@ -33,7 +32,7 @@ MAX_FALLBACKS = 3  # points of one search at which the fallbacks of inference ar
 class Best:
     """The best point of a search, and how the search ended.
 
-    posterior   q(f) at this point, made from the factor of the evaluation; None where there is none (accelerators)
+    posterior   makes q(f) at this point from the factor of the evaluation; None on an accelerator
     inverse     the inverse of the negative Hessian per row, for another search of this objective
     """
 
@@ -41,7 +40,7 @@ class Best:
     value: float
     solution: Solution
     settled: bool
-    posterior: LatentPosterior | None = None
+    posterior: MakePosterior | None = None
     success: bool = False
     reason: str = ""
     rounds: int = 0
@@ -194,7 +193,7 @@ def inferred(problem: Problem, best: Best, model: Model, inference: Inference, d
     else:
         value = float(evidence.on_marginals(model.likelihood, to_host(data), q, solution.sites))
     value += problem.log_prior(best.vector)
-    found = dataclasses.replace(best, solution=solution, value=value, posterior=posterior)
+    found = dataclasses.replace(best, solution=solution, value=value, posterior=lambda: posterior)
     return found if np.isfinite(value) else best
 
 

@@ -313,8 +313,8 @@ class Prior(abc.ABC):
     def posterior_from(self, gram: Any, factor: Factor, X: Array, sites: Sites) -> LatentPosterior | None:
         """Return `posterior(X, sites)` from gram = gram(X) and the factor of gram.condition_with_factor(sites, …).
 
-        It factorises nothing and is called at every evaluation of a search; not for differentiation.  None, the
-        default, where a structure has no such form: `posterior` is then called once, at the end.
+        It factorises nothing, and on a dense prior it is called at every evaluation of a search; not for
+        differentiation.  None, the default, where a structure has no such form: `posterior` is then called at the end.
         """
         return None
 
