@@ -41,7 +41,7 @@ from sitewise.fitted.mixture import Mixture
 from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.kernels import Matern52
 from sitewise.learning import designs
-from sitewise.learning.fit import SiteFit
+from sitewise.learning.fit import Fit
 from sitewise.learning.integration import Integrated, integrate
 from sitewise.mcmc import HyperSamples, new_rows, sample
 from sitewise.methods import resolve
@@ -89,12 +89,12 @@ def table(name: str) -> tuple[Rows, Model, Candidate]:
     return rows, Model.full(chosen.kernel, likelihoods.StudentT()), chosen
 
 
-def fitted(method: str, model: Model, data: Data, chosen: Candidate, priors: bool = True) -> SiteFit:
+def fitted(method: str, model: Model, data: Data, chosen: Candidate, priors: bool = True) -> Fit:
     """The optimum, with the weak priors or by evidence alone."""
     return Approximate(resolve(method), "auto" if priors else None, chosen.weak).fit(model, data, 0, None)
 
 
-def at_optimum(fit: SiteFit, rows: Rows) -> np.ndarray:
+def at_optimum(fit: Fit, rows: Rows) -> np.ndarray:
     return np.asarray(posterior(fit.model, fit.data, fit.sites).log_density(rows.new, rows.truth))
 
 
@@ -126,7 +126,7 @@ def of_chains(samples: HyperSamples, rows: Rows) -> np.ndarray:
     return np.array(out)
 
 
-def by_sampling(fit: SiteFit, rows: Rows, priors: Mapping[str, HyperPrior]) -> tuple[np.ndarray, Line]:
+def by_sampling(fit: Fit, rows: Rows, priors: Mapping[str, HyperPrior]) -> tuple[np.ndarray, Line]:
     """Densities of every chain; chains are four times as long for as long as they disagree."""
     draws = DRAWS
     while True:
@@ -138,7 +138,7 @@ def by_sampling(fit: SiteFit, rows: Rows, priors: Mapping[str, HyperPrior]) -> t
         draws *= 4
 
 
-def by_importance(fit: SiteFit, rows: Rows) -> tuple[np.ndarray, Line]:
+def by_importance(fit: Fit, rows: Rows) -> tuple[np.ndarray, Line]:
     """Densities of every lattice, with ten times as many draws of f where the error is too large to judge by."""
     assert fit.problem is not None
     nodes = integrate(fit)

@@ -39,7 +39,7 @@ def written(path, rows, header="width,height,shop,label"):
     return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def write():
     return written
 

@@ -201,7 +201,7 @@ import os, pwd
 os.environ.pop("HOME", None)
 def unknown(_): raise KeyError
 pwd.getpwuid = unknown
-from sitewise.process import store
+from sitewise.arrays import program_store
 program_store.write("a", b"body")
 assert program_store.read("a") == b"body" and program_store.folder().is_absolute(), program_store.folder()
 """

@@ -140,7 +140,7 @@ def test_what_does_not_go_together_is_named(settings, message, X, values):
 
 
 def test_calibration_is_for_classes(regressor):
-    with pytest.raises(ValueError, match="about class probabilities"):
+    with pytest.raises(ValueError, match="calibration needs class probabilities"):
         calibration(regressor)
 
 

@@ -19,7 +19,8 @@ def test_the_report_names_what_was_climbed(rows):
     prior = {"kernel.variance": hyperpriors.LogNormal()}
     fit = resolve("hybrid", power=0.5, priors=prior, max_rounds=2).fit(model, rows)
     assert fit.climbed == (
-        "ep(0.5) evidence of vi sites by its implicit gradient; held fixed: likelihood.df; MAP with priors on kernel.variance"
+        "ep(0.5) evidence of vi sites by its implicit gradient; held fixed: likelihood.df; "
+        "MAP with priors on kernel.variance"
     )
     assert f"Climbed: {fit.climbed}. It ended at {fit.objective:.4f} nats." in fit.report()
     # The objective is that evidence on the returned sites, with the log prior.

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from sitewise import VEM, Data
-from sitewise.learning.fit import SiteFit
+from sitewise.learning.fit import Fit
 from sitewise_icml2023 import many_fits, protocols, store, tasks, variants
 from sitewise_icml2023.figures.fig5 import stop
 
@@ -50,7 +50,7 @@ def continued(chosen: list[Row], beyond: int, data: Path | None) -> list[Row]:
     return [summary(r, fit, beyond) | {"seconds": round(seconds, 2)} for r, fit in zip(chosen, fits, strict=True)]
 
 
-def summary(row: Row, fit: SiteFit, beyond: int) -> Row:
+def summary(row: Row, fit: Fit, beyond: int) -> Row:
     """Where the objective first fell, how far it went down from there, and every tenth round."""
     trace = {k: np.array([e[k] for e in fit.trace]) for k in ("ep", "elbo", "kernel.lengthscale", "kernel.variance")}
     fall = stop(trace["ep"])

@@ -28,7 +28,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 
 from sitewise import VEM, VI, Data, Model, Nested, kernels, likelihoods, posterior, resolve
-from sitewise.learning.fit import SiteFit
+from sitewise.learning.fit import Fit
 from sitewise.numerics.quadrature.gaussian_rules import GaussHermite
 from sitewise.process.precision import working_precision
 from sitewise_icml2023 import many_fits, paper
@@ -82,7 +82,7 @@ def fit_folds(
     ]
 
 
-def fitted_row(fit: SiteFit, X_test: np.ndarray, y_test: np.ndarray) -> dict[str, Any]:
+def fitted_row(fit: Fit, X_test: np.ndarray, y_test: np.ndarray) -> dict[str, Any]:
     with working_precision():
         # Predictions are read with the exact rule whatever the fit used.
         exact = Model.full(fit.model.prior.kernel, likelihoods.StudentT(*(

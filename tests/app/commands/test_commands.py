@@ -5,8 +5,10 @@ import json
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from sitewise import GPClassifier, Method, load
+from sitewise.app.commands import app
 
 
 def test_a_saved_model_predicts_as_the_estimator_does(run, model, table, rows, tmp_path):
@@ -38,21 +40,25 @@ COMPARE = ("--target", "label", "--methods", "laplace,hybrid", "--folds", "3", "
 
 
 @pytest.fixture(scope="module")
-def compared():
-    return {}
-
-
-def test_compare_reports_and_recommends(run, table, tmp_path, compared):
-    found = run("compare", table, *COMPARE, "--out", tmp_path / "c.html")
+def compared(tmp_path_factory, rows, write):
+    """The folder and the result of a comparison that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("compared")
+    table = write(folder / "table.csv", rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sitewise.app.commands.compare.own_process", lambda: None)
+        found = CliRunner().invoke(app, ["compare", str(table), *COMPARE, "--out", str(folder / "c.html")])
     assert found.exit_code == 0, found.stderr
-    result = json.loads(found.stdout)
-    compared.update(result)
+    return folder, json.loads(found.stdout)
+
+
+def test_compare_reports_and_recommends(compared):
+    folder, result = compared
     by_name = {row["name"]: row for row in result["methods"]}
     assert set(by_name) == {"laplace", "hybrid", "linear", "trees", "baseline"}
     assert by_name[result["best_gp"]]["log_density"] > by_name["baseline"]["log_density"]
     assert result["winner"] in result["verdict"][0] or result["best_gp"] in result["verdict"][0]
     assert "folds" in " ".join(result["verdict"]) and result["rivals"]["linear"] == "LogisticRegression"
-    page = (tmp_path / "c.html").read_text()
+    page = (folder / "c.html").read_text()
     assert all(html.escape(sentence) in page for sentence in result["verdict"]) and len(page) < 1_500_000
     assert result["positive"] == "yes"  # as rare as the other, and the last
     # The label follows the width, and the effect shows it in the units of the table.
@@ -64,7 +70,7 @@ def test_compare_reports_and_recommends(run, table, tmp_path, compared):
     middle = next(t for t in result["thresholds"] if t["threshold"] == 0.5)
     assert middle["found"] > 0.7 and middle["precision"] > 0.7
     assert result["made"]["seconds"] > 0 and "scikit-learn" in result["made"]["versions"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["c.html", "table.csv"]
+    assert sorted(p.name for p in folder.iterdir()) == ["c.html", "table.csv"]
 
 
 def test_an_interrupted_comparison_goes_on_where_it_stopped(run, table, tmp_path, monkeypatch, compared):
@@ -90,7 +96,7 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(run, table, tmp_path
     assert found.exit_code == 0 and len(calls) == 4 + 3
     assert not (tmp_path / "c.html.unfinished").exists()
     result = json.loads(found.stdout)
-    for a, b in zip(result["methods"], compared["methods"], strict=True):
+    for a, b in zip(result["methods"], compared[1]["methods"], strict=True):
         assert np.isclose(a["log_density"], b["log_density"], rtol=1e-12)
 
 
