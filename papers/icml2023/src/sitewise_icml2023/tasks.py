@@ -24,7 +24,7 @@ from sitewise.errors import UserError
 from sitewise.learning.fit import SiteFit
 from sitewise.likelihoods import BernoulliProbit
 from sitewise.metrics import accuracy
-from sitewise.process.device import on_processor
+from sitewise.process.device import on_cpu
 from sitewise.process.precision import working_precision
 from sitewise_icml2023 import frozen, joint, laplace, protocols, sampled, variants
 from sitewise_icml2023.registry import DataSet, get
@@ -156,7 +156,7 @@ def widened(X: np.ndarray) -> np.ndarray:
 
 
 def _row(task: Task, record: DataSet, rows: protocols.Fold, fit: SiteFit, wall: float, cpu: float) -> dict[str, Any]:
-    with on_processor(), working_precision():
+    with on_cpu(), working_precision():
         q = posterior(fit.model, fit.data, fit.sites)
         density = np.asarray(q.log_density(rows.X_test, rows.y_test))
         if record.kind == "classification":
