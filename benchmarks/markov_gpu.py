@@ -111,7 +111,7 @@ def laws(clock: Clock, pretend: bool) -> Iterator[dict]:
         noise = f + 0.3 * rng.standard_t(3, LAW_ROWS)
         y = {"counts": rng.poisson(np.exp(f)), "binary": np.sign(noise), "outliers": noise}[name].astype(float)
         job = functools.partial(everything, Model.markov(kernel, likelihood), Data.of(X, y), inference, read)
-        with device.on_processor():
+        with device.on_cpu():
             wanted = job()
         with as_accelerator(pretend):
             seconds, found = timed(job)

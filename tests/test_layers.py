@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 
 from module_graph import Import, imports, modules, strongly_connected
@@ -34,6 +35,8 @@ LAYERS = [
     {"app", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+MAX_LINES = 400
+LONGER = {"sitewise.priors.sparse.features"}  # one computation with its pullback
 APPLICATION = {"app", "__main__"}
 FACTORISE = {"numerics", "testing"}  # `testing` computes the same numbers in another way, to compare
 FACTORISING = {
@@ -56,6 +59,18 @@ def test_every_module_has_a_layer() -> None:
     assert not unknown, f"add to LAYERS: {unknown}"
     unused = set(LEVEL) - {part(name) for name in modules()}
     assert not unused, f"take out of LAYERS: {unused}"
+
+
+def test_no_two_modules_share_a_file_name() -> None:
+    counts = Counter(path.name for path in modules().values())
+    twice = {name for name, count in counts.items() if count > 1} - {"__init__.py", "base.py"}
+    assert not twice, f"rename one of each: {twice}"
+
+
+def test_no_module_is_too_long() -> None:
+    lengths = {name: len(path.read_text().splitlines()) for name, path in modules().items()}
+    long = {name: lines for name, lines in lengths.items() if lines > MAX_LINES and name not in LONGER}
+    assert not long, f"split into files of at most {MAX_LINES} lines: {long}"
 
 
 def test_no_module_imports_from_a_layer_above() -> None:

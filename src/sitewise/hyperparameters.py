@@ -1,4 +1,4 @@
-"""Hyperparameters: which of them are learned, within which bounds and under which priors."""
+"""Settings of the hyperparameters: learned or held fixed, bounds, priors, ties."""
 
 from __future__ import annotations
 

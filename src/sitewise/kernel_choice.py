@@ -10,10 +10,10 @@ from sitewise.setting import Setting
 
 __all__ = ["PerColumn"]
 
-# What the names that `kernel` of an estimator takes stand for.
+# The kernels behind the names that an estimator takes as `kernel`.
 NAMED_KERNELS = {
     "isotropic": "Matérn 5/2 with one lengthscale for all columns",
-    "shrunk": "one lengthscale per column, drawn towards a common one",
+    "shrunk": "one lengthscale per column, shrunk towards a common one",
     "ard": "one free lengthscale per column",
     "additive": "a sum of effects of single columns and of pairs of columns",
     "main_effects": "a sum of effects of single columns",
@@ -30,7 +30,7 @@ class PerColumn(Setting):
     kernel : Kernel
         A kernel of `sitewise.kernels` with a lengthscale.
     shrunk : bool, default False
-        Whether the lengthscales are drawn towards a common one (`kernels.Shrunk`) instead of being free.
+        Whether the lengthscales are shrunk towards a common one (`kernels.Shrunk`) instead of being free.
 
     Examples
     --------
@@ -49,5 +49,5 @@ class PerColumn(Setting):
 
 
 def averages(kernel: Any) -> bool:
-    """Whether an estimator's `kernel` asks for the average over several kernels."""
+    """Return whether an estimator's `kernel` is an average over several kernels."""
     return isinstance(kernel, list | tuple) or (isinstance(kernel, str) and kernel == "average")

@@ -1,6 +1,6 @@
-"""Named methods: which inference and which evidence a name stands for, on every structure of prior.
+"""Named methods: the inference and the evidence of each name, for every structure of prior.
 
-Everything that lists methods (estimators, commands, comparison, reports, documents) reads `METHODS`.
+All lists of methods (estimators, commands, reports, documents) come from `METHODS`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PARTS = ("inference", "evidence", "gradient", "power")
 
 @dataclasses.dataclass(frozen=True)
 class Definition:
-    """What the name of a method stands for.
+    """The inference, evidence and learner behind the name of a method.
 
     label     for tables and reports
     about     one sentence for documents and command-line help
@@ -49,7 +49,7 @@ class Definition:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The fields of `Method` that this method takes, besides its name."""
+        """Return the fields of `Method` that this method takes, besides its name."""
         if self.samples:
             return tuple(_SAMPLING)
         if self.learner is VEM:
@@ -57,11 +57,11 @@ class Definition:
         return *_PARTS, "max_iter", "tol", "restarts"
 
     def pair_on(self, structure: str) -> Pair | None:
-        """The pair on a prior of this structure; None for a method that samples."""
+        """Return the pair for a prior of this structure; None for a method that samples."""
         return self.variants.get(structure, self.pair)
 
     def objective_on(self, structure: str) -> str | None:
-        """The name of the evidence that was maximised, if it can be computed on the final sites; else None."""
+        """Return the name of the evidence that is maximised; None if the final sites cannot give its value."""
         pair = self.pair_on(structure)
         return None if pair is None or pair.final is not None else pair.evidence.name
 
@@ -70,13 +70,13 @@ class Definition:
 # the setting is "auto" because the evidence is stationary only where no site is at its limit (see `Nested`).
 _STATIONARY = "auto"
 
-# On a sparse prior the evidence has to say what becomes of the residual variance.  Averaged inside the logarithm it
-# needs sites that were fitted to the averaged likelihood, which are EP's; the bounds (`elbo`, `tight`, `collapsed`)
-# underfit where inducing inputs are few (decision 018).
-# For joint classes EP's evidence on VI's sites falls where the true one rises, so that hyperparameters come from
+# On a sparse prior the evidence must account for the residual variance.  EP averages it inside the logarithm, which
+# needs sites fitted to the averaged likelihood; the bounds (`elbo`, `tight`, `collapsed`) underfit with few inducing
+# inputs (decision 018).
+# For joint classes EP's evidence on VI's sites falls where log Z rises, so that hyperparameters come from
 # Laplace's evidence on Laplace's sites (decision 008).  That evidence is not stationary in the sites: with an error of
-# 1e-8 in them the ascent would not find the optimum.  With inducing inputs Laplace's evidence does not see the residual
-# variance, and prefers short lengthscales that leave much of it; the ELBO does (decision 019).
+# 1e-8 in them the ascent would not find the optimum.  With inducing inputs Laplace's evidence ignores the residual
+# variance and prefers short lengthscales, unlike the ELBO (decision 019).
 _HYBRID_VARIANTS = {
     "sparse": Pair(EP(), ev.ep, _STATIONARY),
     "classes": Pair(Laplace(tol=1e-10), ev.laplace, final=VI()),
@@ -112,7 +112,7 @@ DEFAULT = "hybrid"
 
 
 def method_named(name: str) -> Definition:
-    """Return what the name of a method stands for."""
+    """Return the definition of a named method."""
     if not isinstance(name, str) or name not in METHODS:
         raise ValueError(f"Unknown method {name!r}; choose one of {', '.join(METHODS)}.")
     return METHODS[name]
@@ -190,12 +190,12 @@ class Method(Setting):
 
     @property
     def definition(self) -> Definition:
-        """What the name stands for."""
+        """Return the definition of the method."""
         return method_named(self.name)
 
     @property
     def sampling(self) -> dict[str, int]:
-        """The arguments of `mcmc.sample` that were given."""
+        """Return the arguments of `mcmc.sample` that were given."""
         return {name: int(value) for name in _SAMPLING if (value := getattr(self, name)) is not None}
 
     def changed(self) -> dict[str, Any]:
@@ -221,9 +221,9 @@ def resolve(
     power: float | None = None,
     **settings: Any,
 ) -> Nested | VEM:
-    """The learner that a name stands for; `inference`, `evidence`, `gradient` and `power` replace its parts.
+    """Return the learner of a method; `inference`, `evidence`, `gradient` and `power` replace its parts.
 
-    A variant of the method for a structure of prior keeps its own evidence unless that is replaced.
+    A variant of the method for a structure of prior keeps its evidence unless `evidence` or `power` is given.
     """
     chosen = method_named(method)
     if chosen.pair is None:
@@ -248,10 +248,9 @@ def resolve(
 
 
 def _changed(variants: Mapping[str, Pair], inference: str | Inference | None, gradient: str | None) -> dict[str, Pair]:
-    """The variants with another inference or gradient.
+    """Return the variants with another inference or gradient.
 
-    A variant that ends with other sites than it learns from needs its own inference; where that is replaced, the
-    variant is left out.
+    A variant with `final` sites needs its own inference, and is left out if the inference is replaced.
     """
     kept = {k: v for k, v in variants.items() if inference is None or v.final is None}
     return {

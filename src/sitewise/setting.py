@@ -1,4 +1,4 @@
-"""The base of settings that ride on an argument: immutable values with a short repr, equal where their fields are."""
+"""Base class of settings that are values of arguments: immutable, with a short repr, compared by their fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sitewise.checks import shown
 class Setting:
     """A frozen dataclass of settings.
 
-    `repr` prints the fields that differ from their defaults; two settings are equal where all fields are equal, arrays
+    `repr` prints the fields that differ from their defaults; two settings are equal if all fields are equal, arrays
     and kernels included.  Subclasses are decorated with `dataclasses.dataclass(frozen=True, eq=False, repr=False)`.
     """
 
@@ -59,7 +59,7 @@ class Setting:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values of a setting are equal; arrays and modules such as kernels are compared by their numbers."""
+    """Return whether two values of a setting are equal; arrays and kernels are compared by their numbers."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return type(one) is type(other) and np.array_equal(one, other)
     if type(one) is not type(other):
@@ -76,7 +76,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """The value as it would be typed; long tables are cut off."""
+    """Return the value as Python code; long arrays are abbreviated."""
     if isinstance(value, str):
         return '"' + value + '"'
     return shown(value) if isinstance(value, np.ndarray) else repr(value)

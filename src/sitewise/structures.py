@@ -27,7 +27,7 @@ from sitewise.setting import Setting
 
 __all__ = ["Full", "Markov", "Series", "Sparse", "Structure"]
 
-MARKOV_ROWS = 2_000  # above this number of rows "auto" makes a time series a Markov chain where that is possible
+MARKOV_ROWS = 2_000  # above this number of rows "auto" uses a Markov chain for a time series if possible
 MAX_FULL_ROWS = 10_000  # above this number of rows a full GP takes too long on most machines
 TRAINED = "trained"
 _INPUTS = (*SELECTIONS, TRAINED)
@@ -39,7 +39,7 @@ def _check_jitter(jitter: Any) -> None:
 
 
 def _seconds(m: str) -> float | None:
-    """The time that "auto", or a text such as "60s", allows for a fit; None for any other text."""
+    """Return the seconds for a fit that "auto" or a text such as "60s" stands for; None for any other text."""
     if m == "auto":
         return SECONDS
     try:
@@ -50,11 +50,11 @@ def _seconds(m: str) -> float | None:
 
 
 class Start(NamedTuple):
-    """What a structure builds its model from.
+    """The parts from which a structure builds a model.
 
-    kernels        the kernel, or one per class where joint classes have kernels of their own
+    kernels        the kernel, or one kernel per class for joint classes with class_kernels="own"
     names          the names of the columns of X, or ()
-    fits           the number of latent functions that are fitted one after the other, which share the time
+    fits           the number of latent functions that are fitted one after the other and share the time
     learning_rows  the largest number of rows from which hyperparameters are learned; None for all
     samples        whether the method samples
     """
@@ -96,7 +96,7 @@ class Structure(Setting, abc.ABC):
         return None
 
     def is_sparse(self, rows: int, classes: int) -> bool:
-        """Whether a fit of this size has inducing inputs."""
+        """Return whether a fit of this size has inducing inputs."""
         return False
 
     def chosen(self, start: Start) -> Structure:
@@ -108,7 +108,7 @@ class Structure(Setting, abc.ABC):
         """Return the model from which a fit starts."""
 
     def sentence(self, model: Model, rows: int) -> str:
-        """Return what the report of a fit says about the choice of the structure, if anything."""
+        """Return the sentence of a fit report about the choice of the structure; may be empty."""
         return ""
 
 
@@ -159,7 +159,7 @@ class Full(Structure):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Markov(Structure):
-    """A Markov chain in time: the numbers of the full GP in O(n).
+    """A Markov chain in time: the results of the full GP in O(n).
 
     X has one column, the time, and the kernel has the form of `kernels.state_space`.
     """
@@ -209,9 +209,9 @@ class Sparse(Structure):
     Parameters
     ----------
     m : int or str, default "auto"
-        The number of inducing inputs.  "auto" is the number that takes about 15 s on two cores, and "60s" the number
-        for another time: a rule of the number of rows (`priors.inducing.how_many`), not a clock.  The full GP is used
-        where it takes no longer.  With "auto" or a time, hyperparameters are learned from at most 20 000 rows.
+        The number of inducing inputs.  "auto" is the number for a fit of about 15 s on two cores, "60s" for another
+        time, by a rule (`priors.inducing.how_many`) that depends on the number of rows and not on a clock.  The full
+        GP is used if it takes no longer.  With "auto" or a time, hyperparameters are learned from at most 20 000 rows.
     inputs : str or array of shape (m, n_columns), default "kmeans"
         How the inducing inputs are chosen: "kmeans"; "greedy"; "trained", which moves the centres of k-means to where
         the evidence is greatest, takes several times as long and pays off where m is small; or the inputs themselves.
@@ -251,7 +251,7 @@ class Sparse(Structure):
         return LEARNING_ROWS if isinstance(self.m, str) and not self.given else None
 
     def count(self, rows: int, *, fits: int = 1, classes: int = 1, learning_rows: int | None = None) -> int | None:
-        """Return the number of inducing inputs; None where the full GP takes no longer."""
+        """Return the number of inducing inputs; None if the full GP takes no longer."""
         if self.given:
             return len(np.asarray(self.inputs))
         if isinstance(self.m, str):
@@ -275,8 +275,7 @@ class Sparse(Structure):
         selection = "kmeans" if self.trains_inputs else self.inputs
         count = 0 if isinstance(self.m, str) else int(self.m)
         Z = select(start.data.X, selection, count, kernel=start.kernel, seed=start.seed)
-        # A list of kernels is refused by `Model.sparse`, in words.
-        kernels: Any = start.kernels
+        kernels: Any = start.kernels  # `Model.sparse` refuses a list of kernels
         return Model.sparse(kernels, start.likelihood, Z, start.mean, max(float(self.jitter), SPARSE_JITTER))
 
     def sentence(self, model: Model, rows: int) -> str:

@@ -10,7 +10,7 @@ from sitewise.app.commands import app
 @pytest.fixture(autouse=True)
 def not_our_process(monkeypatch):
     """The commands own their process; here it belongs to the tests."""
-    for module in ("certify", "compare", "fit", "predict_rows", "draw_surface"):
+    for module in ("certify", "compare", "fit_model", "predict_rows", "draw_surface"):
         monkeypatch.setattr(f"sitewise.app.commands.{module}.own_process", lambda: None)
 
 
@@ -54,7 +54,7 @@ def model(tmp_path_factory, rows):
     """A model that `sitewise fit` wrote; fitted once for all tests."""
     folder = tmp_path_factory.mktemp("model")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sitewise.app.commands.fit.own_process", lambda: None)
+        patch.setattr("sitewise.app.commands.fit_model.own_process", lambda: None)
         source, target = written(folder / "t.csv", rows), folder / "m.sitewise"
         found = CliRunner().invoke(app, ["fit", str(source), "-t", "label", "-o", str(target), "--json"])
     assert found.exit_code == 0, found.output

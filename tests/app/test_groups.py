@@ -36,7 +36,7 @@ def test_folds_keep_groups_together():
 def test_compare_and_predict_with_groups(table, tmp_path):
     out = tmp_path / "r.html"
     call = ["compare", str(table), "-t", "cured", "--groups", "clinic", "--kernel", "additive", "--methods", "hybrid"]
-    found = CliRunner().invoke(app, [*call, "--folds", "2", "--no-rivals", "-o", str(out), "--json"])
+    found = CliRunner().invoke(app, [*call, "--folds", "2", "--no-baselines", "-o", str(out), "--json"])
     assert found.exit_code == 0, found.output
     result = json.loads(found.stdout[found.stdout.index("{") :])
     assert {"dose", "age", "dose × age", "clinic"} >= {t["term"] for t in result["terms"]} and result["terms"]

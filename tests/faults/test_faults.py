@@ -58,7 +58,7 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path: Path) -> None:
         before = model.predict_proba(X)
         log, journal = open_log(disk / "log"), Journal.beside(disk / "out", "key")
         journal.add("first", 1.0)
-        with pytest.raises(UserError, match=r"No space left on device.*what is finished is kept"):
+        with pytest.raises(UserError, match=r"No space left on device.*finished pieces are kept"):
             for n in range(100):
                 log.append({"n": n, "words": "x" * 2000})
         log.close()

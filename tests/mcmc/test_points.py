@@ -63,7 +63,7 @@ def test_a_damaged_block_is_computed_again(tmp_path: Path) -> None:
     lines = store.read_bytes().splitlines(keepends=True)
     lines[1] = lines[1].replace(b"A", b"B", 1)
     store.write_bytes(b"".join(lines))
-    with pytest.warns(UserWarning, match=r"points is damaged \(lines: 1\); what is missing is computed again"):
+    with pytest.warns(UserWarning, match=r"points is damaged \(lines: 1\); the missing blocks are computed again"):
         _same(whole, _run(store))
     assert _lines(store) == len(lines) + 1
 

@@ -104,7 +104,7 @@ def test_a_damaged_line_is_left_out_or_refused(tmp_path: Path) -> None:
         found.add("third", 3)
         assert set(Journal(journal.path, "key").pieces) == {"second", "third"}
         before = journal.path.read_bytes()
-        with pytest.raises(UserError, match="not a checkpoint, or a damaged one; remove it to start anew"):
+        with pytest.raises(UserError, match="not a checkpoint, or a damaged one; remove it to start again"):
             Journal(journal.path, "key", strict=True)
         assert journal.path.read_bytes() == before
 

@@ -159,7 +159,7 @@ def test_a_line_that_the_disk_has_no_room_for_is_taken_away_again(tmp_path: Path
         "    try:\n"
         "        log.append({'n': 2, 'words': 'x' * 5000})\n"
         "    except UserError as problem:\n"
-        "        assert 'could not be extended' in str(problem) and 'what is finished is kept' in str(problem)\n"
+        "        assert 'could not be extended' in str(problem) and 'finished pieces are kept' in str(problem)\n"
         "    else:\n"
         "        sys.exit('no error')\n"
         "    assert path.read_bytes() == before\n"

@@ -1,4 +1,4 @@
-"""Fits of the commands, with their progress on stderr, and their description for a report."""
+"""Fit the models of the commands with progress on stderr, and describe them for a report."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def estimator(
 
 
 def fit_with_progress(model: GPBase, X: np.ndarray, y: np.ndarray, doing: str, **side: np.ndarray) -> None:
-    """Fit, with a bar that shows the remaining time, and warnings as notes; `side` is side information."""
+    """Fit with a progress bar, and print warnings as notes; `side` is side information."""
     with (
         warnings_as_notes(),
         bar(doing, 1, pieces=False) as progress,
@@ -58,7 +58,7 @@ def fit_with_progress(model: GPBase, X: np.ndarray, y: np.ndarray, doing: str, *
 
 
 def _scales(kernels: list[Any], features: int) -> dict[str, Any]:
-    """Lengthscales and magnitudes of kernels of one part; those of sums and effects are in the report of the fit."""
+    """Return lengthscales and magnitudes; for sums of kernels they are only in the report of the fit."""
     if not all(hasattr(k, "lengthscale") and np.ndim(k.variance) == 0 for k in kernels):
         return {"lengthscales": None}
     return {
@@ -69,7 +69,7 @@ def _scales(kernels: list[Any], features: int) -> dict[str, Any]:
 
 
 def describe(model: GPBase, loaded: Loaded) -> dict[str, Any]:
-    """The result of a fit on all rows, as plain data; draws of mcmc have no evidence and leave no row out."""
+    """Return the result of a fit as plain data; mcmc has no evidence and no leave-one-out predictions."""
     kernels = model.kernel_ if isinstance(model.kernel_, list) else [model.kernel_]
     sites = hasattr(model, "sites_")
     density = model.loo_.log_density if sites else model.log_predictive_density(loaded.X, loaded.y, **loaded.side)

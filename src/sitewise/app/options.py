@@ -18,7 +18,7 @@ from sitewise.methods import METHODS
 from sitewise.structures import Sparse
 
 
-# The members of the enumerations come from the library, so that nothing here repeats its lists.
+# The members of the enumerations come from the lists of the library.
 class MethodNames(enum.StrEnum):
     """The name of a method."""
 
@@ -49,7 +49,7 @@ COMPARED = tuple(name for name, method in METHODS.items() if not method.samples 
 
 
 def method_list(text: str) -> list[str]:
-    """The methods in a list separated by commas, in the given order, except that those that sample come last."""
+    """Return the methods of a list separated by commas, in this order, with methods that sample last."""
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names or any(name not in METHODS for name in names):
         raise UserError(f"--methods takes {', '.join(METHODS)}, separated by commas; got {text!r}.")
@@ -67,7 +67,7 @@ Target = Annotated[str, typer.Option("--target", "-t", help="Name of the column 
 MethodName = Annotated[
     MethodNames,
     typer.Option(
-        "--method", "-m", help="How to infer and learn. " + " ".join(f"{m.name}: {m.about}" for m in METHODS.values())
+        "--method", "-m", help="Inference and evidence. " + " ".join(f"{m.name}: {m.about}" for m in METHODS.values())
     ),
 ]
 Likelihood = Annotated[
@@ -90,18 +90,16 @@ Use = Annotated[
 Impute = Annotated[
     bool, typer.Option("--impute", help="Fill missing values with medians and most frequent categories.")
 ]
-Missing = Annotated[list[str] | None, typer.Option("--missing", help="Further text that means a missing value.")]
+Missing = Annotated[list[str] | None, typer.Option("--missing", help="Further text that stands for a missing value.")]
 Decimal = Annotated[
     str | None,
-    typer.Option("--decimal", help="Decimal mark, '.' or ',', of numbers such as 1,234; else detected, or asked."),
+    typer.Option("--decimal", help="Decimal mark, '.' or ',', of numbers such as 1,234; detected if not given."),
 ]
 DayFirst = Annotated[
     bool | None,
-    typer.Option("--dayfirst/--monthfirst", help="Whether 3/4/2024 is the 3rd of April; else detected, or asked."),
+    typer.Option("--dayfirst/--monthfirst", help="Whether 3/4/2024 is the 3rd of April; detected if not given."),
 ]
-SkipMissingTarget = Annotated[
-    bool, typer.Option("--skip-missing-target", help="Leave out the rows in which the target is missing.")
-]
+SkipMissingTarget = Annotated[bool, typer.Option("--skip-missing-target", help="Leave out rows without a target.")]
 Kernel = Annotated[
     KernelName,
     typer.Option(
@@ -115,8 +113,8 @@ Groups = Annotated[
     str | None,
     typer.Option(
         "--groups",
-        help="Column whose values name groups of rows, such as a school or a patient. Every group gets an offset of "
-        "its own, and compare keeps each group in one fold.",
+        help="Column whose values name groups of rows, such as a school or a patient. Each group gets an offset, "
+        "and compare holds out whole groups.",
         show_default=False,
     ),
 ]
@@ -159,8 +157,8 @@ def kernel_name(kernel: KernelName, groups: str | None, inducing: object, method
         given = {"--groups": groups is not None, "--inducing": inducing is not None}
         for name, here in given.items():
             if here:
-                raise UserError(f"--kernel average has kernels of its own for all rows: leave {name} or --kernel out.")
+                raise UserError(f"--kernel average cannot be combined with {name}; leave one of them out.")
         for name in methods:
             if METHODS[name].samples or METHODS[name].learner is not Nested:
-                raise UserError(f"--kernel average weights kernels by their evidence, which {name} has not.")
+                raise UserError(f"--kernel average needs an evidence, which {name} does not have; leave one out.")
     return None if kernel == DEFAULT_KERNEL else str(kernel)

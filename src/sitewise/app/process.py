@@ -1,7 +1,7 @@
-"""Settings of the process that a command runs in, and how a command ends.
+"""Settings of the process of a command, its messages and its exit codes.
 
-Exit codes: 0 done; 1 the job could not be done, one sentence on stderr says why; 2 the command line is wrong;
-130 interrupted.  Results go to stdout, everything else to stderr.
+Exit codes: 0 success; 1 failure, explained by one sentence on stderr; 2 wrong command line; 130 interrupted.
+Results go to stdout, everything else to stderr.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def own_process(cache: bool = True) -> None:
 
 
 def note(sentence: str) -> None:
-    """Print a sentence that does not belong to the result."""
+    """Print a note on stderr."""
     print(f"note: {sentence}", file=sys.stderr)
 
 
@@ -82,7 +82,7 @@ def ends_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
         except Exception as defect:
             raise _fail(
                 f"this is a defect in sitewise ({type(defect).__name__}: {defect}); run again with "
-                "SITEWISE_TRACEBACK=1 and report what it prints."
+                "SITEWISE_TRACEBACK=1 and report the traceback."
             ) from None
 
     return wrapped
@@ -111,7 +111,7 @@ def print_json(result: Any) -> None:
 
 
 def save(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, and say so."""
+    """Write a file whole or not at all, and print its name."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write_whole(path, content)
@@ -121,7 +121,7 @@ def save(path: Path, content: bytes) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise before the work, not after it, if a result cannot be written."""
+    """Raise before the computation if its result cannot be written."""
     try:
         if path.is_dir():
             raise IsADirectoryError(0, "it is a folder")

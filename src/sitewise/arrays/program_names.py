@@ -1,7 +1,7 @@
 """Names of compiled programs: digests of everything that decides what a program computes.
 
 A program that consists of this library's code alone is named by the library's files, its function, settings and
-shapes, without being traced.  Code of anybody else has no such name; its traced program is its name.
+shapes, without being traced.  Other code has no such name; it is named by its traced program.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def digest(*parts: str | bytes) -> str:
 
 
 def name_of_parts(parts: Any, shapes: Shapes) -> str | None:
-    """Return a name for the program made of these parts; None if they contain code of anybody else."""
+    """Return a name for the program made of these parts; None if they contain other code."""
     files, out = _library_files(), io.BytesIO()
     if files is None:
         return None

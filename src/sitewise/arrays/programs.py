@@ -39,7 +39,6 @@ LONG_COMPILATION = 2.0  # seconds after which the user is told that a program is
 STORED_PLATFORM = "cpu"  # programs of this platform are stored
 # Options under which JAX has to run a function in its own way.
 _DEBUGGING = ("jax_disable_jit", "jax_debug_nans", "jax_debug_infs")
-_CPU = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU part", "Features")  # in /proc/cpuinfo
 
 
 class Program(NamedTuple):
@@ -281,6 +280,6 @@ def _save(name: str, compiled: Any, note: Any, lapack: bool) -> None:
 
 @functools.cache
 def _start_lapack() -> None:
-    """Load LAPACK: JAX does so when it lowers a program that uses them, and calling them earlier crashes."""
+    """Load LAPACK.  JAX loads it when it lowers a program that uses LAPACK; an earlier call crashes."""
     one = jax.ShapeDtypeStruct((1, 1), np.float32)
     jax.jit(lambda a, b: jax.lax.linalg.triangular_solve(a, b, left_side=True)).lower(one, one)

@@ -2,7 +2,7 @@
 
 An array whose rows lie on several devices stays there: the traced engine computes on it, and the compiler makes a sum
 over devices of every sum over rows.  Several processes run the same Python program.  The numbers on which their
-decisions depend must be equal to the last digit, or the processes would wait for each other for ever: `agreed` gives
+decisions depend must be equal to the last digit, or the processes wait for each other forever: `agreed` gives
 all processes the numbers of the first process.
 """
 

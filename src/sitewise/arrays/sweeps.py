@@ -1,13 +1,13 @@
-"""Recursions along rows, and small matrices of rows: inline in a traced program, on the host in compiled blocks.
+"""Recursions along rows, and functions of single rows: inline in a traced program, on the host in compiled blocks.
 
 A step takes (settings, carry, row) and returns (carry, values).  On the host the rows are cut into blocks, and the
-carry passes from one block to the next, so that two programs serve every number of rows.  The last block is filled up
-with rows of zeros, which must be harmless: nothing follows them in a forward sweep, and a backward sweep, which meets
-them first, must leave a carry of zeros as it is.
+carry passes from one block to the next, so that two programs serve every number of rows.  The last block is padded with
+rows of zeros.  They are last in a forward sweep; a backward sweep starts with them and must leave a carry of zeros
+unchanged.
 
-XLA makes one loop in machine code of a scan whose body moves less than a kilobyte, at 50 ns a row, and calls a function
-for every operation of a longer one, at 1 µs a row: a short recursion, with the algebra of its rows done by `each`
-before and after, is worth more than one recursion that does everything.
+A short recursion, with the algebra of its rows done by `each` before and after, is faster than one recursion that does
+everything: XLA compiles a scan whose body moves less than a kilobyte to one loop (50 ns per row), and calls a function
+for every operation of a longer body (1 µs per row).
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from sitewise.process.device import on_accelerator
 T = TypeVar("T")
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
 Function = Callable[[Any, Any], Any]
-_BLOCKS = (128, 4096)  # rows of a program: a call costs as much as a thousand rows of a small state
+_BLOCK_ROWS = (128, 4096)  # rows per program: a call costs as much as a thousand rows of a small state
 
 
 def in_parallel(*arrays: Any) -> bool:
-    """Whether a recursion of these arrays is to be done for all rows at once: on an accelerator."""
+    """Return whether to compute a recursion for all rows at once, as on an accelerator."""
     return on_accelerator() and not is_host(*arrays)
 
 
 def sweep(step: Step, settings: Hashable, start: T, rows: Any, reverse: bool = False) -> Any:
-    """The values of all rows, which are on the first axis of every array, as in `lax.scan`."""
+    """Return the values of all rows, which are on the first axis of every array, as in `lax.scan`."""
     if not is_host(*jax.tree.leaves((start, rows))):
         return lax.scan(functools.partial(step, settings), start, rows, reverse=reverse)[1]
     return _in_blocks(_scan, (step, settings, reverse), start, rows, reverse)
 
 
 def each(function: Function, settings: Hashable, rows: Any) -> Any:
-    """function(settings, rows), of arrays with the rows on the first axis; row i must depend on row i alone."""
+    """Return function(settings, rows) with rows on the first axis of every array; row i must depend on row i alone."""
     if not is_host(*jax.tree.leaves(rows)):
         return function(settings, rows)
     return _in_blocks(_each, (function, settings), (), rows, False)
@@ -60,12 +60,12 @@ def _each(settings: tuple[Function, Hashable], _: tuple[()], rows: Any) -> tuple
 
 
 def _in_blocks(whole: Step, settings: Hashable, start: Any, rows: Any, reverse: bool) -> Any:
-    """The values of whole(settings, carry, block), block after block."""
+    """Return the values of whole(settings, carry, block), block by block."""
     first, form = jax.tree.flatten(start)
     leaves, tree = jax.tree.flatten(rows)
     carry: Sequence[Any] = first
     count = len(leaves[0])
-    block = _BLOCKS[count > 4 * _BLOCKS[0]]
+    block = _BLOCK_ROWS[count > 4 * _BLOCK_ROWS[0]]
     shapes = tuple([np.shape(c) for c in carry]), tuple([(block, *leaf.shape[1:]) for leaf in leaves])
     pending = functools.partial(_pending, whole, settings, form, tree, shapes)
     empty = jax.tree.map(lambda _: 0, (start, rows))
@@ -75,7 +75,7 @@ def _in_blocks(whole: Step, settings: Hashable, start: Any, rows: Any, reverse: 
     found: list[Any] = []
     with jax.enable_x64(True):
         for at in reversed(starts) if reverse else starts:
-            results = program.call(*carry, *[_filled(leaf[at : at + block], block) for leaf in leaves])
+            results = program.call(*carry, *[_padded(leaf[at : at + block], block) for leaf in leaves])
             carry = results[: len(carry)]
             found.append(results[len(carry) :])
     if reverse:
@@ -84,7 +84,7 @@ def _in_blocks(whole: Step, settings: Hashable, start: Any, rows: Any, reverse: 
     return jax.tree.unflatten(program.note, values)
 
 
-def _filled(part: np.ndarray, block: int) -> np.ndarray:
+def _padded(part: np.ndarray, block: int) -> np.ndarray:
     if len(part) == block:
         return part
     whole = np.zeros((block, *part.shape[1:]))

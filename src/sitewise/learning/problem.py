@@ -25,7 +25,7 @@ from sitewise.inference.start import start_of
 from sitewise.learning.objective import GRADIENTS, INPUTS, Evaluation, Objective, profile, pulls_on_host
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable
-from sitewise.process.device import on_processor
+from sitewise.process.device import on_cpu
 from sitewise.process.precision import WORKING_DTYPE
 from sitewise.sites import Sites
 
@@ -193,7 +193,7 @@ class Problem:
         """Try the other ways to the sites, on the CPU where possible: they are rare and need programs of their own."""
         if not model.prior.host or is_spread(self.data):
             return solve_by_fallbacks(self.pair.inference, model, self.data, failed)
-        with on_processor():
+        with on_cpu():
             return solve_by_fallbacks(self.pair.inference, model, to_host(self.data), failed)
 
     def at_bound(self, vector: np.ndarray) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Blocks of hyperparameter points, computed by one compiled program each or taken from a journal (see `points`)."""
+"""Compute blocks of hyperparameter points, each by one compiled program, or take them from a journal (see `points`)."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from sitewise.sites import Sites
 from sitewise.types import Outcome
 
 PATHS: dict[str, Inference] = {"ep": EP(), "vi": VI(), "laplace": Laplace()}
-_THIN = 4
-_SOFTER = 0.3
-_COLUMNS = (*ais.Estimate._fields, "jitter", "log_density")  # what `_anneal` gives
+_MOVES = 4  # per draw
+_SITE_POWER = 0.3  # of the initial sites if the likelihood is not log-concave
+_COLUMNS = (*ais.Estimate._fields, "jitter", "log_density")  # results of `_anneal`
 
 Arrays = dict[str, np.ndarray]
-Compute = Callable[[np.ndarray, int], dict[str, Any]]  # of point numbers, and how many run in one batch: arrays by name
+Compute = Callable[[np.ndarray, int], dict[str, Any]]  # (indices of points, points per batch) → arrays by name
 
 
 def path_sites(path: str, model: Model, data: Data) -> tuple[Sites, jax.Array]:
-    """The sites that the annealing starts from, and how the search for them ended; the prior's are zero.
+    """Return the sites from which annealing starts, and the outcome of their inference; zero for the prior.
 
-    Where the likelihood is not log-concave the posterior may have modes that the approximation does not cover: weights
-    are then large where it is rarely drawn.  Its sites to a power below one cover more.
+    If the likelihood is not log-concave, the posterior may have modes that the approximation does not cover, where
+    importance weights are large.  A power of the sites below one is broader and covers more.
     """
     if path == "prior":
         return Sites.zeros(data.rows, data.y.dtype), jnp.asarray(Outcome.CONVERGED)
     start = initial_sites(model.likelihood, data)
     found = iterate(PATHS[path], model.likelihood, model.prior.gram(data.X), data, start)[1]
     sites = found.sites
-    return sites if model.likelihood.log_concave else sites.scaled(_SOFTER), found.code
+    return sites if model.likelihood.log_concave else sites.scaled(_SITE_POWER), found.code
 
 
 @functools.partial(programs.jit, static_argnums=(0, 1, 2))
@@ -71,8 +71,8 @@ def _anneal(
     seed: int,
     counts: tuple[int, int, int],
 ) -> tuple[jax.Array, ...]:
-    """Estimates at `points` = (vectors, index, sites); `counts` = (steps, pilot, draws) are traced, so that
-    schedules of all lengths share a program."""
+    """Return the estimates at `points` = (vectors, index, sites); `counts` = (steps, pilot, draws) are traced, so
+    that schedules of all lengths share a program."""
     steps, pilot, draws = counts
 
     def point(arguments: tuple[jax.Array, jax.Array, Sites]) -> tuple[jax.Array, ...]:
@@ -82,7 +82,7 @@ def _anneal(
         here = trainable.from_vector(model, vector)
         target = Target(reference(here, data, sites), here.likelihood, data)
         estimate, state = ais.anneal(settings, key_anneal, target, steps, pilot)
-        density = new_rows.log_density(settings, key_predict, target, here, state, test[0], test[1], draws, _THIN)
+        density = new_rows.log_density(settings, key_predict, target, here, state, test[0], test[1], draws, _MOVES)
         return (*estimate, target.ref.jitter, density)
 
     return lax.map(point, points, batch_size=batch)
@@ -90,9 +90,9 @@ def _anneal(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PointBlocks:
-    """Computes a block of points, or takes it from the journal if an earlier run finished it.
+    """Compute a block of points, or take it from the journal if an earlier run finished it.
 
-    `sizes` are the sizes that a block is filled up to, the largest first; `batch` points run in one batch.
+    `sizes` are the sizes to which a block is padded, the largest first; `batch` is the number of points per batch.
     """
 
     settings: ais.Annealing
@@ -108,10 +108,9 @@ class PointBlocks:
     journal: Journal | None
 
     def all_sites(self) -> Sites:
-        """Those of the path's method; where it does not settle, those of the next method that does.
+        """Return the sites of the path's method; where it does not converge, of the next method that does.
 
-        From an approximation that is far from the posterior the chains may never reach it, and then both directions
-        agree on a wrong number.
+        Chains that start far from the posterior may never reach it; both directions then agree on a wrong number.
         """
         everyone = np.arange(len(self.vectors))
         found = self._sites(self.settings.path, everyone)
@@ -125,24 +124,24 @@ class PointBlocks:
         return Sites(jnp.asarray(found["nat1"]), jnp.asarray(found["prec"]))
 
     def _sites(self, path: str, index: np.ndarray) -> Arrays:
-        def compute(filled: np.ndarray, batch: int) -> dict[str, Any]:
-            return _sites(path, self.trainable, batch, self.model, self.data, jnp.asarray(self.vectors[filled]))
+        def compute(padded: np.ndarray, batch: int) -> dict[str, Any]:
+            return _sites(path, self.trainable, batch, self.model, self.data, jnp.asarray(self.vectors[padded]))
 
         block = self.sizes[0]
         pieces = [self._stored(f"{path} sites", index[at : at + block], compute) for at in range(0, len(index), block)]
         return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
     def estimates(self, index: np.ndarray, sites: Sites, length: int) -> Arrays:
-        """The fields of `Points`, except `tight`, of the points numbered `index`, with `length` temperatures."""
+        """Return the fields of `Points`, except `tight`, of the points `index`, with `length` temperatures."""
 
-        def compute(filled: np.ndarray, batch: int) -> dict[str, Any]:
-            points = (self.vectors[filled], filled, Sites(sites.nat1[filled], sites.prec[filled]))
+        def compute(padded: np.ndarray, batch: int) -> dict[str, Any]:
+            points = (self.vectors[padded], padded, Sites(sites.nat1[padded], sites.prec[padded]))
             counts = (length, min(self.settings.pilot, length), self.draws)
             columns = _anneal(
                 self.settings, self.trainable, batch, self.model, self.data, self.test,
                 jax.tree.map(jnp.asarray, points), self.seed, counts,
             )  # fmt: skip
-            return {**dict(zip(_COLUMNS, columns, strict=True)), "steps": np.full(len(filled), length)}
+            return {**dict(zip(_COLUMNS, columns, strict=True)), "steps": np.full(len(padded), length)}
 
         return self._stored(f"T={length}", index, compute)
 
@@ -151,6 +150,6 @@ class PointBlocks:
         if self.journal is not None and name in self.journal.pieces:
             return self.journal.pieces[name]
         full = next(size for size in reversed(self.sizes) if size >= len(index))
-        filled = np.concatenate([index, np.repeat(index[-1:], full - len(index))])
-        found = {k: np.asarray(v)[: len(index)] for k, v in compute(filled, min(self.batch, full)).items()}
+        padded = np.concatenate([index, np.repeat(index[-1:], full - len(index))])
+        found = {k: np.asarray(v)[: len(index)] for k, v in compute(padded, min(self.batch, full)).items()}
         return found if self.journal is None else self.journal.add(name, found)

@@ -1,8 +1,8 @@
-"""log Z and predictive density by MCMC at many hyperparameters, as one program, resumable.
+"""Compute log Z and predictive densities by MCMC at many hyperparameters, in one program, resumably.
 
 All points of a block run in one compiled call: in one batch on a GPU, one after the other on a CPU (`batch`).  A
-point's random numbers come from (seed, its index, its schedule length) alone, so that nothing depends on the blocks or
-on where a run was interrupted.  Points whose bracket is not tight enough are annealed again with four times the steps.
+point's random numbers come from (seed, its index, its schedule length) alone, so that results do not depend on
+the blocks or on interruptions.  Points whose bracket is not tight enough are annealed again with four times the steps.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ class Points(NamedTuple):
 
 
 def is_tight(estimate: Points, target_se: float, reverse: bool) -> np.ndarray:
-    """Whether the standard error is within the target and, if `reverse`, the two sides within twice the target."""
+    """Return whether the standard error is within the target and, if `reverse`, the bracket within twice the target."""
     good = np.isfinite(estimate.log_z) & (estimate.se <= target_se)
     return good & (np.abs(estimate.upper - estimate.lower) <= 2 * target_se) if reverse else good
 
 
 def default_batch(rows: int, points: int) -> int:
-    """Points in one batch: on a CPU one; on a GPU as many as fit into about 60 GB at fourteen matrices a point."""
+    """Return the points per batch: one on a CPU; on a GPU as many as fit into 60 GB at 14 matrices per point."""
     return int(np.clip(60e9 / (14 * 8 * rows**2), 1, points)) if on_accelerator() else 1
 
 
 def block_sizes(block: int) -> tuple[int, ...]:
-    """A block is filled up to one of these: rounds with fewer points cost less, and few shapes are compiled."""
+    """Return the sizes to which blocks are padded: later rounds have fewer points, and few shapes are compiled."""
     return tuple(dict.fromkeys((block, -(-block // 3), -(-block // 12))))
 
 
 def schedule(steps: int, max_steps: int) -> list[int]:
-    """Lengths of the rounds.  Fourfold: on an accelerator a step of few points costs as much as one of many."""
+    """Return the lengths of the rounds, which grow fourfold: on an accelerator a step costs the same for few points."""
     lengths = [steps]
     while lengths[-1] < max_steps:
         lengths.append(min(4 * lengths[-1], max_steps))
@@ -91,11 +91,11 @@ def sample_points(
     store: Path | None = None,
     done: Callable[[str], None] | None = None,
 ) -> Points:
-    """log Z (and test log densities) at every row of `vectors`, the unconstrained vectors of `trainable`.
+    """Return log Z (and test log densities) at every row of `vectors`, the unconstrained vectors of `trainable`.
 
-    Every point is annealed with `steps` temperatures; those that are not tight are annealed again with four times as
-    many, up to `max_steps`.  With `store`, a file, each finished block is written to it at once, and a later run reads
-    it from there.  `done` is called after each block with a few words that say what was done.
+    Every point is annealed with `steps` temperatures; points that are not tight are annealed again with four times
+    as many, up to `max_steps`.  The file `store` keeps each finished block for a later run.  `done` is called after
+    each block with its description.
     """
     check(model, data)
     settings = ais.Annealing() if annealing is None else annealing
@@ -136,11 +136,11 @@ def sample_points(
 
 
 def _journal(store: Path, *parts: Any) -> Journal:
-    """The finished blocks of runs with the same settings, model and data."""
+    """Return the journal with the finished blocks of runs with the same settings, model and data."""
     journal = Journal(store, digest_of(Points._fields, *parts))
     if journal.damaged:
         warnings.warn(
-            f"{store} is damaged (lines: {journal.damaged}); what is missing is computed again.",
+            f"{store} is damaged (lines: {journal.damaged}); the missing blocks are computed again.",
             UserWarning,
             stacklevel=3,
         )

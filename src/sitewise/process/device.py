@@ -1,4 +1,4 @@
-"""Which device runs the computation: no other module asks JAX."""
+"""The device of the computation: the only module that asks JAX for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def on_accelerator() -> bool:
 
 
 @contextlib.contextmanager
-def on_processor() -> Iterator[None]:
+def on_cpu() -> Iterator[None]:
     """Compute on the CPU until the end of the `with` block, also if there is an accelerator."""
     with jax.default_device(jax.devices("cpu")[0]):
         yield

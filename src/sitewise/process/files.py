@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and the folder where the library may keep files between runs."""
+"""Write files whole or not at all; the user's cache folder of the library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file beside `path`, then move it there; an OSError names `path`, and nothing is left behind."""
+    """Write a temporary file beside `path` and rename it; an OSError names `path`, and no partial file remains."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with open(partial, "wb") as file:
@@ -25,13 +25,13 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def user_cache(part: str) -> Path:
-    """The folder `part` of SITEWISE_CACHE or, if that is not set, of `sitewise` in the user's cache folder."""
+    """Return the folder `part` in SITEWISE_CACHE or, if that is not set, in `sitewise` in the user's cache folder."""
     return Path(os.environ.get("SITEWISE_CACHE") or _user_folder()) / part
 
 
 def _user_folder() -> str:
     given = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(given):  # the standard says to ignore any other
+    if os.path.isabs(given):  # the standard requires to ignore relative paths
         return os.path.join(given, "sitewise")
     home = os.path.expanduser("~")
     if os.path.isabs(home):

@@ -1,4 +1,4 @@
-"""Finished pieces of a long job, so that an interrupted job continues where it stopped.
+"""Store the finished pieces of a long job, so that an interrupted job can continue.
 
 A `Journal` is a `Log` of named values.  Each line carries the key of its job (everything that the pieces depend on) and
 a checksum.  A line counts only if it is whole, undamaged and of the same key.
@@ -21,12 +21,12 @@ from sitewise.process.log import Log
 
 
 def key_of(*parts: Any) -> str:
-    """A short name for settings and other plain values that the pieces depend on."""
+    """Return a short digest of settings and other plain values that the pieces depend on."""
     return hashlib.sha256(json.dumps(finite(list(parts)), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def digest_of(*parts: Any) -> str:
-    """A name for models, data and other pytrees that the pieces depend on: their structure and every number."""
+    """Return a digest of models, data and other pytrees that the pieces depend on: structure and numbers."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(repr(jax.tree.structure(part)).encode())
@@ -42,11 +42,11 @@ def digest_of(*parts: Any) -> str:
 class Journal:
     """Named pieces of the job `key`, in the file `path` until the job is done.
 
-    pieces    what an earlier run has finished, and what `add` has added
-    damaged   how many lines could not be read; their pieces are missing
+    pieces    the pieces of earlier runs, and the pieces added by `add`
+    damaged   the number of lines that could not be read; their pieces are missing
 
-    Several jobs may share a file: each sees its own pieces.  A `strict` journal shares with nobody: a file that has a
-    line of another job, or a damaged one, is refused, and is not written to.  Values are JSON and NumPy arrays.
+    Several jobs may share a file, and each sees its own pieces.  A `strict` journal is not shared: a file with a
+    damaged line, or a line of another job, is refused and not changed.  Values are JSON and NumPy arrays.
     """
 
     def __init__(self, path: Path, key: str, strict: bool = False) -> None:
@@ -79,12 +79,12 @@ class Journal:
         return self.pieces[name]
 
     def interrupted(self, total: int) -> KeyboardInterrupt:
-        """Return the exception to raise when the user stops the job; its message says what is kept."""
+        """Return the exception to raise when the user stops the job; its message names the kept pieces."""
         if not self.pieces:
             return KeyboardInterrupt("interrupted; nothing was finished, and nothing was written.")
         return KeyboardInterrupt(
-            f"interrupted; {len(self.pieces)} of {total} pieces are kept in {self.path}, and the same command goes on "
-            "from there."
+            f"interrupted; {len(self.pieces)} of {total} pieces are kept in {self.path}, and the same command "
+            "continues from there."
         )
 
     def done(self) -> None:
@@ -110,11 +110,11 @@ class Journal:
         self.damaged += 1
 
     def _check(self, found: list[tuple[str, Any] | None]) -> None:
-        # Half a line may be what a killed writer left; anything else at the end is somebody's text.
+        # An unfinished line may be from a killed writer; any other text at the end is not of a journal.
         start = json.dumps({"key": self.key}).removesuffix("}").encode()
         foreign_end = not (start.startswith(self._log.torn) or self._log.torn.startswith(start))
         if self.damaged or foreign_end:
-            raise UserError(f"{self.path} is not a checkpoint, or a damaged one; remove it to start anew.")
+            raise UserError(f"{self.path} is not a checkpoint, or a damaged one; remove it to start again.")
         if any(piece is None for piece in found):
             raise UserError(
                 f"{self.path} is the checkpoint of another fit (other data, model or settings); remove it, or choose "

@@ -1,8 +1,8 @@
-"""Values as JSON: numbers that JSON cannot write become null; NumPy arrays keep every bit.
+"""Convert values to and from JSON: NaN and infinity become null; NumPy arrays are stored exactly.
 
-An array is written as {"__array__": [dtype, shape, base64 of its little-endian bytes]}.  Reading builds arrays of
-numbers only, of exactly the bytes that are there: nothing is unpickled, and a wrong size is refused before any
-memory is taken.
+An array is written as {"__array__": [dtype, shape, base64 of its little-endian bytes]}.  Reading builds
+arrays of numbers only, from exactly the stored bytes: nothing is unpickled, and a wrong size is refused before memory
+is allocated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DTYPES = frozenset(np.dtype(order + kind).str for order in "<>" for kind in _NU
 
 
 def finite(value: Any) -> Any:
-    """Plain JSON for readers outside: NaN and infinity become null, arrays become lists."""
+    """Return plain JSON for other programs: NaN and infinity become null, arrays become lists."""
     if isinstance(value, dict):
         return {str(k): finite(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -32,7 +32,7 @@ def finite(value: Any) -> Any:
 
 
 def encode(value: Any) -> Any:
-    """As `finite`, but an array is kept whole, NaN and infinity in it included."""
+    """Return JSON as `finite` does, but store arrays exactly, including NaN and infinity."""
     if isinstance(value, dict):
         if _ARRAY in value:
             raise ValueError(f"{_ARRAY!r} marks an array; choose another name for the entry.")
@@ -45,7 +45,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """What `encode` was given, with tuples as lists; raises ValueError or TypeError if an array is damaged."""
+    """Return the argument of `encode`, with tuples as lists; ValueError or TypeError if an array is damaged."""
     if isinstance(value, dict):
         if _ARRAY in value:
             return _decode_array(*value[_ARRAY])
@@ -55,7 +55,7 @@ def decode(value: Any) -> Any:
 
 def _encode_array(array: np.ndarray) -> dict[str, Any]:
     if array.dtype.str not in _DTYPES:
-        raise TypeError(f"Only arrays of numbers can be kept, got dtype {array.dtype}.")
+        raise TypeError(f"Only arrays of numbers can be stored; got dtype {array.dtype}.")
     little = array.astype(array.dtype.newbyteorder("<"))
     return {_ARRAY: [array.dtype.str, list(array.shape), base64.b64encode(little.tobytes()).decode()]}
 
@@ -64,4 +64,4 @@ def _decode_array(dtype: str, shape: list[int], content: str) -> np.ndarray:
     if dtype not in _DTYPES or not all(type(size) is int and 0 <= size < 2**63 for size in shape):
         raise ValueError("not an array of numbers")
     kind, raw = np.dtype(dtype), base64.b64decode(content, validate=True)
-    return np.frombuffer(raw, kind.newbyteorder("<")).reshape(shape).astype(kind)  # refuses every other size
+    return np.frombuffer(raw, kind.newbyteorder("<")).reshape(shape).astype(kind)  # ValueError for any other size

@@ -32,7 +32,7 @@ class ByteLocks:
 
     @contextlib.contextmanager
     def held(self, place: int) -> Iterator[None]:
-        """Wait for the lock and hold it for a `with` block; without a lock where the system has none."""
+        """Wait for the lock and hold it for a `with` block; no lock if the system has none."""
         while not self._wait(place):
             self.close()
         try:
@@ -55,7 +55,7 @@ class ByteLocks:
 
     def release(self, place: int) -> None:
         if self._handle is not None and fcntl is not None:
-            with contextlib.suppress(OSError):  # only where there are no locks
+            with contextlib.suppress(OSError):  # only on systems without locks
                 fcntl.lockf(self._handle, fcntl.LOCK_UN, 1, place)
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class ByteLocks:
         return self._handle
 
     def _wait(self, place: int) -> bool:
-        """Wait for the lock; False if the file was deleted meanwhile, so that others lock a new one."""
+        """Wait for the lock; False if the file was deleted meanwhile, because other processes then lock a new file."""
         handle = self._open()
         if fcntl is None:
             return True

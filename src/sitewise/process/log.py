@@ -1,7 +1,7 @@
-"""An append-only file of JSON lines that survives kills, full disks and several writers.
+"""An append-only file of JSON lines that survives killed processes, full disks and several writers.
 
-A line is written by one call, under a lock of FILE.lock, and removed again if the disk has no room for all of it.
-Readers ignore a line that a killed writer left unfinished, and the next writer cuts it off.  Where the system has no
+A line is written by one call, under a lock of FILE.lock, and removed again if the disk is full.
+Readers ignore an unfinished line of a killed writer, and the next writer removes it.  On systems without
 such locks (Windows, some network disks), lines are appended without a lock.
 """
 
@@ -27,7 +27,7 @@ _one_thread = threading.Lock()  # the locks exclude other processes, not the thr
 
 
 class _Position(NamedTuple):
-    """How far which file has been read."""
+    """How far a file has been read."""
 
     inode: int
     offset: int = 0
@@ -35,7 +35,7 @@ class _Position(NamedTuple):
 
 
 class Log(Generic[T]):
-    """The lines of `path`, each made into an entry by `parse`.  Reading leaves no trace on the disk.
+    """The lines of `path`, each made into an entry by `parse`.  Reading does not change the disk.
 
     `damaged` is called with the file and the number of a whole line that `parse` refuses.  It may raise to refuse the
     file, or return to leave the line out.
@@ -99,8 +99,8 @@ class Log(Generic[T]):
                 except OSError as problem:
                     file.truncate(end)
                     raise UserError(
-                        f"{self.path} could not be extended ({problem.strerror}); free some space and start again: "
-                        "what is finished is kept."
+                        f"{self.path} could not be extended ({problem.strerror}); free some space and start again; "
+                        "finished pieces are kept."
                     ) from None
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Progress of a long computation: one line on stderr.
+"""Show the progress of a long computation in one line on stderr.
 
     with bar("fitting", total=10) as line:          # pieces that are counted: 3 of 10
         line.say("fitting EP")
@@ -9,7 +9,7 @@
         fetch(address, line.received)
 
 On a terminal the line is redrawn in place and is erased at the end.  Where stderr is not a terminal `bar` writes
-nothing; `shown`, which a user has asked for, writes a plain line every few seconds.
+nothing; `shown` (verbose=True) writes a plain line every few seconds.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from typing import TextIO
 
 Report = Callable[[str, float], None]  # what is being done, and which share of it is done
 
-_REDRAW_SECONDS = 0.1  # least time between two drawings on a terminal
+_REDRAW_SECONDS = 0.1  # shortest time between two drawings on a terminal
 _TICK_SECONDS = 0.5  # after which the elapsed time is drawn again without progress
 _PLAIN_LINE_SECONDS = 5.0  # between two plain lines
 _RATE_WINDOW_SECONDS = 600.0  # of work from which the remaining time is estimated
 
 
 class Bar:
-    """What is being done, how much of `total` is done, and since when; `changed` is called after every change."""
+    """The current activity, the amount done of `total`, and the start time; calls `changed` after every change."""
 
     def __init__(self, doing: str, total: float | None, done: float = 0, pieces: bool = True) -> None:
         self.doing, self.total, self.done = doing, total, done
@@ -47,21 +47,21 @@ class Bar:
         self._marks: deque[tuple[float, float]] = deque(maxlen=1000)
 
     def say(self, doing: str) -> None:
-        """Name what is being done now."""
+        """Set the current activity."""
         self.doing = doing
         self.changed()
 
     def advance(self) -> None:
-        """One piece more is done."""
+        """Count one more piece as done."""
         self._reach(self.done + 1)
 
     def tell(self, doing: str, share: float) -> None:
-        """Name what is being done, and how much of the total is done: a share where the total is 1."""
+        """Set the current activity and the amount that is done: a share if the total is 1."""
         self.doing = doing
         self._reach(share)
 
     def received(self, so_far: int, total: int | None) -> None:
-        """Bytes of a download, and how many there will be if the sender has said so."""
+        """Set the bytes received of a download, and their total if known."""
         self._amount, self.total = _megabytes, total
         self._reach(so_far)
 
@@ -74,7 +74,7 @@ class Bar:
         self.changed()
 
     def seconds_left(self) -> float | None:
-        """By the speed since the first mark: what comes before it includes compilation, and counts only alone."""
+        """Estimate the time left from the speed since the first mark, because the time before includes compilation."""
         if not self.total or not self._marks:
             return None
         last, done = self._marks[-1]
@@ -85,7 +85,7 @@ class Bar:
         return max(0.0, expected - (time.monotonic() - last))
 
     def text(self) -> tuple[str, str]:
-        """What is being done; and how much of it, how long it has taken and will take."""
+        """Return the current activity; and the amount done, the elapsed time and the time left."""
         left = self.seconds_left()
         parts = (
             self._amount(self.done, self.total),
@@ -112,7 +112,7 @@ def _clock(seconds: float) -> str:
 
 
 class _Terminal:
-    """Draws a bar in place.  A thread keeps the elapsed time going while a piece takes long."""
+    """Draw a bar in place.  A thread updates the elapsed time during a long piece."""
 
     def __init__(self, line: Bar, stream: TextIO | None) -> None:
         self._line, self._stream = line, stream
@@ -148,7 +148,7 @@ class _Terminal:
 
 
 class _Lines:
-    """Writes the bar as plain lines, the first at once and then one every few seconds."""
+    """Write the bar as plain lines, the first at once and then one every few seconds."""
 
     def __init__(self, line: Bar, stream: TextIO | None) -> None:
         self._line, self._stream = line, stream
@@ -167,7 +167,7 @@ class _Lines:
 
 
 def _write(stream: TextIO | None, text: str) -> None:
-    with contextlib.suppress(OSError, ValueError):  # a stream that has gone does not end the computation
+    with contextlib.suppress(OSError, ValueError):  # a closed stream does not end the computation
         if stream is not None:
             stream.write(text)
             stream.flush()
@@ -179,9 +179,9 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 @contextlib.contextmanager
 def bar(doing: str, total: float | None, done: int = 0, pieces: bool = True) -> Iterator[Bar]:
-    """A line for `total` pieces, `done` of them from an earlier run; without a total the elapsed time alone.
+    """Show a line for `total` pieces, `done` of them from an earlier run; without a total only the elapsed time.
 
-    Not `pieces`: the total is not a number of things that could be counted, and a percentage is drawn.
+    With `pieces=False` the total is not a count, and a percentage is shown.
     """
     line = Bar(doing, total, done, pieces)
     with _Terminal(line, sys.stderr) if _is_terminal(sys.stderr) else contextlib.nullcontext():
@@ -193,7 +193,7 @@ _listener: contextvars.ContextVar[Report | None] = contextvars.ContextVar("liste
 
 @contextlib.contextmanager
 def reporting_to(report: Report) -> Iterator[None]:
-    """Let every fit within this block report to `report`, whatever its own `verbose` says."""
+    """Let every fit in the `with` block report to `report`, whatever its `verbose`."""
     token = _listener.set(report)
     try:
         yield
@@ -203,7 +203,7 @@ def reporting_to(report: Report) -> Iterator[None]:
 
 @contextlib.contextmanager
 def shown(verbose: bool | int | Report, label: str) -> Iterator[Report | None]:
-    """For an estimator's `verbose`: the function that progress is reported to, or None if none is wanted."""
+    """Yield the function to which an estimator reports progress, according to its `verbose`; None for no report."""
     listener = _listener.get() or (verbose if callable(verbose) else None)
     if listener is not None or not verbose:
         yield listener
@@ -217,7 +217,7 @@ def shown(verbose: bool | int | Report, label: str) -> Iterator[Report | None]:
 def told_after(seconds: float, sentence: str) -> Iterator[None]:
     """Log the sentence if the `with` block takes longer, and print it if stderr is a terminal or a notebook."""
     timer = threading.Timer(seconds, _tell, [sentence])
-    timer.daemon = True  # the end of the process does not wait for it
+    timer.daemon = True  # the process may end before
     timer.start()
     try:
         yield
@@ -228,7 +228,7 @@ def told_after(seconds: float, sentence: str) -> Iterator[None]:
 def _tell(sentence: str) -> None:
     logging.getLogger("sitewise").info(sentence)
     if _is_terminal(sys.stderr):
-        _write(sys.stderr, f"\r\x1b[Ksitewise: {sentence}\n")  # over a progress line, which is drawn again below
+        _write(sys.stderr, f"\r\x1b[Ksitewise: {sentence}\n")  # replaces a progress line, which is redrawn below
     elif _is_notebook(sys.stderr):
         _write(sys.stderr, f"sitewise: {sentence}\n")
 

@@ -120,7 +120,7 @@ def test_mcmc_is_fitted_and_compared_on_request(run, table, tmp_path):
     assert "have not converged" in found.stderr
     assert load(out).method == Method("mcmc", draws=10, warmup=2, chains=2)
     assert run("predict", out, table).exit_code == 0
-    methods = ("--methods", "mcmc,laplace", "--folds", "3", "--no-rivals")
+    methods = ("--methods", "mcmc,laplace", "--folds", "3", "--no-baselines")
     found = run("compare", table, "-t", "label", *methods, *SHORT, "--out", tmp_path / "c.html", "--json")
     assert found.exit_code == 0, found.stderr
     rows = {row["name"]: row for row in json.loads(found.stdout)["methods"]}

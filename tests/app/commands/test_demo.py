@@ -43,4 +43,4 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
 
 def test_a_place_for_the_picture_that_is_none_is_refused_before_any_work():
     out = subprocess.run([sys.executable, "-m", "sitewise", "demo", "--out", "x.html"], capture_output=True, text=True)
-    assert out.returncode != 0 and "--out names the picture" in " ".join(out.stderr.split())
+    assert out.returncode != 0 and "--out must end in" in " ".join(out.stderr.split())

@@ -55,8 +55,14 @@ def test_settings_that_are_wrong(run, table, rows, write, tmp_path):
     fails(run("compare", table, "-t", "label", "--folds", "40", "-o", out), "fewer than the 40 folds")
     fails(run("compare", table, "-t", "label", "--positive", "Yes", "-o", out), "--positive", "'no', 'yes'")
     fails(run("compare", table, "-t", "width", "--positive", "yes", "-o", out), "holds values")
-    fails(run("compare", table, "-t", "label", "--kernel", "average", "--inducing", "5", "-o", out), "leave --inducing")
-    fails(run("fit", table, "-t", "label", "--kernel", "average", "--method", "mcmc", "-o", out), "which mcmc has not")
+    fails(
+        run("compare", table, "-t", "label", "--kernel", "average", "--inducing", "5", "-o", out),
+        "combined with --inducing",
+    )
+    fails(
+        run("fit", table, "-t", "label", "--kernel", "average", "--method", "mcmc", "-o", out),
+        "which mcmc does not have",
+    )
     three = write(tmp_path / "three.csv", [(*row[:3], "abc"[k % 3]) for k, row in enumerate(rows)])
     fails(run("surface", three, "-t", "label", "-o", out), "two classes")
     for arguments in (("fit", table), ("fit", table, "-t", "label", "--method", "magic"), ("fly",)):

@@ -140,8 +140,8 @@ def test_columns_that_cannot_be_used(run, claims, tmp_path, more, words):
 def test_intervals_that_cannot_be(run, model, table_of_classes):
     for more, words in (
         (("--interval", "90"), "such as 0.9 for 90 %"),
-        (("--quantiles", "0.1;0.9"), "with commas between"),
-        (("--interval", "0.9"), "a model of classes has probabilities instead"),
+        (("--quantiles", "0.1;0.9"), "separated by commas"),
+        (("--interval", "0.9"), "a classifier predicts probabilities"),
         (("--keep", "nobody"), "has no column 'nobody'"),
     ):
         found = run("predict", model, table_of_classes, *more)

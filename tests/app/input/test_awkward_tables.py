@@ -91,7 +91,7 @@ def stops_before_the_fit(monkeypatch):
     def stop():
         raise typer.Exit(0)
 
-    monkeypatch.setattr("sitewise.app.commands.fit.own_process", stop)
+    monkeypatch.setattr("sitewise.app.commands.fit_model.own_process", stop)
     monkeypatch.setattr("sitewise.app.commands.compare.own_process", stop)
 
 
@@ -184,7 +184,7 @@ BAD = {  # place of the cell, what stands there, what the command says
     "a new category": (3, "west", "the unseen category 'west' in row 2; the model treats it as 'north'"),
     "an odd exposure": (5, "3O", "(--exposure) must hold numbers, but has '3O' in row 2"),
     "no exposure": (5, "", "(--exposure) is empty in row 2"),
-    "no target": (6, "", "1 of 2 rows have a target; only they are scored"),
+    "no target": (6, "", "1 of 2 rows have a target, and only these rows are scored"),
     "an odd target": (6, "few", "not scored: the target 'y' holds text, but poisson needs numbers."),
 }
 
@@ -199,7 +199,7 @@ def counts(request, tmp_path_factory):
     (folder / "t.csv").write_text(csv(HEADER, days, hours, PERCENT, shops, X, months, RNG.poisson(2 * months)))
     options = ("--target", "y", "--exposure", "months", "--method", "laplace", "--out", folder / "m.sitewise")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sitewise.app.commands.fit.own_process", lambda: None)
+        patch.setattr("sitewise.app.commands.fit_model.own_process", lambda: None)
         found = CliRunner().invoke(app, ["fit", str(folder / "t.csv"), *map(str, options), *request.param])
     assert found.exit_code == 0 and "'at' holds times of day" in found.stderr, found.stderr
     return folder / "m.sitewise"

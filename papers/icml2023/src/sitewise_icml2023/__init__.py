@@ -1,4 +1,4 @@
-"""The ICML 2023 paper again: its data sets, protocols, tables and figures, with the printed numbers beside ours.
+"""Reproduction of the ICML 2023 paper: data sets, protocols, tables and figures, with the printed numbers beside ours.
 
 registry, sources, generate   which data sets there are, and how a set gets onto this machine
 protocols                     how rows become folds: `published` and `clean`, as data

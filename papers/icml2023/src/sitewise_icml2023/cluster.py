@@ -13,8 +13,7 @@ from sitewise.errors import UserError
 
 
 class Cluster:
-    """The executor that `runner.run` asks for, on top of dask's futures.  Where a worker dies, dask runs its task
-    again on another one."""
+    """The executor of `runner.run` with dask's futures.  If a worker dies, dask runs its task again on another."""
 
     def __init__(self, function: Callable[[Any], Any], address: str, slots: int | None = None) -> None:
         try:
@@ -29,7 +28,7 @@ class Cluster:
             ) from None
         threads = sum(self._client.nthreads().values())
         self._function = function
-        # Two tasks a thread: a worker that ends one has the next at hand.
+        # Two tasks per thread: the next task is there when one ends.
         self._slots: list[tuple[Any, Any] | None] = [None] * (slots or 2 * max(threads, 1))
 
     def idle(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""`reproduce` and `data`: the paper again, and its data sets.  Heavy imports wait until a command runs."""
+"""`reproduce` and `data`: reproduce the paper, and manage its data sets.  Heavy imports wait until a command runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def reproduce(
         bool, typer.Option("--together", help="Seeds, folds and sets of similar size in one program: for a GPU.")
     ] = False,
 ) -> None:
-    """Rerun the paper: its tables and figures, with the printed numbers beside ours.  Can be killed and resumed."""
+    """Reproduce the tables and figures of the paper, with the printed numbers beside ours.  Can be resumed."""
     import os
 
     from sitewise.app.process import own_process
@@ -61,7 +61,7 @@ def data(
         Path | None, typer.Option("--data", help="Folder with the data sets; else SITEWISE_DATA.")
     ] = None,
 ) -> None:
-    """The paper's data sets: list them, find or fetch their files, check what is here."""
+    """List the paper's data sets, find or fetch their files, check their checksums."""
     from sitewise.errors import UserError
     from sitewise_icml2023.data_sets import check, fetch, show_list, show_path
 

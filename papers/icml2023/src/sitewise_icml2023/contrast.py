@@ -1,4 +1,4 @@
-"""What changes between the published and the clean protocol."""
+"""Compare the published with the clean protocol."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def markdown(
     seeds: Sequence[int],
     directory: Path | None = None,
 ) -> str:
-    """Per set: what the row number alone achieves, and each method's mean test log density under both protocols."""
+    """Return per set the accuracy of the row number alone, and the methods' mean test log densities, by protocol."""
     built = {
         rules: {
             line.set: line.cells

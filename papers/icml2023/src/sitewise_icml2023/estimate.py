@@ -1,4 +1,4 @@
-"""What a run will cost, by the seconds of stored fits (costs.json, which studies/costs.py writes)."""
+"""Estimate the time of a run from the seconds of stored fits (costs.json, written by studies/costs.py)."""
 
 from __future__ import annotations
 

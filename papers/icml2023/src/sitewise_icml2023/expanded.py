@@ -1,8 +1,8 @@
 """The Matérn-5/2 kernel of the program behind the printed columns of Laplace and EP.
 
-Squared distances are expanded, |a|² + |b|² − 2aᵀb; where every feature has its lengthscale, after it was divided by it.
-Near a lengthscale of zero nothing is left of their digits then, and equal rows are no longer equal; `slope` takes the
-differences of the features themselves, so that there it is not the slope of the matrix either.
+Squared distances are expanded, |a|² + |b|² − 2aᵀb; with one lengthscale per feature, after division by the lengthscale.
+Near a lengthscale of zero this loses all digits, and equal rows are no longer equal; `slope` uses differences of the
+features, and is not the slope of the matrix there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ ROOT5 = np.sqrt(5.0)
 
 
 class Expanded:
-    """The kernel on these rows; θ is the variance, then one lengthscale or one a feature."""
+    """Return the kernel matrix of the rows; θ is the variance, then one lengthscale or one per feature."""
 
     def __init__(self, X: np.ndarray, shared: bool) -> None:
         self.X, self._shared = X, shared
@@ -29,7 +29,7 @@ class Expanded:
         return K
 
     def slope(self, by_K: np.ndarray) -> np.ndarray:
-        """∂/∂θ at the θ of the last matrix, of what has this gradient with respect to that matrix."""
+        """Return ∂/∂θ at the θ of the last matrix of a function with this gradient with respect to the matrix."""
         assert self._at is not None, "no matrix was asked for"
         theta, r, K = self._at
         by_square = -5 / 6 * theta[0] * (1 + ROOT5 * r) * np.exp(-ROOT5 * r) * by_K  # of the squared distance
@@ -40,7 +40,7 @@ class Expanded:
         return np.array([np.sum(K * by_K) / theta[0], *lengthscales])
 
     def cross(self, theta: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Between the rows and these others."""
+        """Return the kernel matrix between the rows and new rows."""
         r = self._distances(theta, X)
         return theta[0] * (1 + ROOT5 * r + 5 / 3 * r**2) * np.exp(-ROOT5 * r)
 

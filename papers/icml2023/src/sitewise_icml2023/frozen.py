@@ -1,12 +1,12 @@
 """The EP of the printed tables: sites frozen while the hyperparameters are learned.
 
     1  EP's sites λ at the starting θ
-    2  θ ← argmax log Z_q(λ, θ),   log Z_q = log ∫ N(f; 0, K_θ) Π exp(nat1_i f_i − ½ prec_i f_i²) df,   λ held
+    2  θ ← argmax log Z_q(λ, θ),   log Z_q = log ∫ N(f; 0, K_θ) Π exp(nat1_i f_i − ½ prec_i f_i²) df,   λ held fixed
     3  predictions at that θ, with the sites of the start
 
-Step 2 is the marginal likelihood of a regression on the pseudo-observations nat1/prec with noise 1/prec.  It is what
-the library that made the column maximises: its optimiser does not run EP again before it ends.  The terms of EP's
-evidence that are left out, Σ log of the tilted normaliser, do depend on θ; so this is no ascent of EP's evidence.
+Step 2 is the marginal likelihood of a regression on the pseudo-observations nat1/prec with noise 1/prec.  The
+library that made the column maximises it: its optimiser does not run EP again.  The omitted terms of EP's evidence,
+Σ log of the tilted normaliser, depend on θ, so that this is not an ascent of EP's evidence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sitewise_icml2023.protocols import Fold
 
 
 def row(model: Model, fold: Fold, nudge: int | None = None) -> dict[str, Any]:
-    """What the fit of one fold adds to its row."""
+    """Return the results of the fit of one fold."""
     start = Nested(EP(), evidences.ep, fixed=("kernel.*",)).fit(model, Data.of(fold.X, fold.y))
     nat1, prec = (np.asarray(part) for part in start.sites)
     found = lbfgs.row(model, fold, lambda K: evidence(K, nat1, prec), nudge)

@@ -1,12 +1,12 @@
-"""VI as the printed tables learned it: q and the hyperparameters in one search.
+"""VI of the printed tables: q and the hyperparameters in one search.
 
     ELBO(m, L, θ) = Σ_i E_{N((C m)_i, |(C L)_i|²)}[log p(y_i | f)] − KL(N(m, L Lᵀ) ‖ N(0, I)),     C Cᵀ = K_θ + jitter
 
 over m, the triangle L and θ on the softplus scale, from m = 0, L = I, ℓ = σ² = 1, by L-BFGS with SciPy's stopping rule.
-At a maximum over q this is the bound of `vi`, and with one lengthscale the search ends where `vi` does.  With one a
-feature it may end at another maximum, or, on some sets, nowhere: it tries a lengthscale so near to zero that the
-distances, computed as |a|² + |b|² − 2 aᵀb as in the library that made the column, have lost all digits, and then stops
-where the last digits lead it.  (`expanded` has such distances for Laplace and EP; these here are differentiated.)
+At a maximum over q this is the bound of `vi`, and with one lengthscale the search ends where `vi` does.  With one
+lengthscale per feature it may end at another maximum.  On some sets it tries a lengthscale so near to zero that the
+distances (|a|² + |b|² − 2 aᵀb, as in the library that made the column) lose all digits, and rounding decides where it
+ends.  (`expanded` has such distances for Laplace and EP; these here are differentiated.)
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _log_density(
 
 
 def row(model: Model, fold: Fold, nudge: int | None = None) -> dict[str, Any]:
-    """What this search adds to the row of a task of classification.
+    """Return the results of this search for a classification task.
 
     `nudge` is the seed of changes of the start in its tenth digit.
     """

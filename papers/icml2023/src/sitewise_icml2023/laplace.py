@@ -2,12 +2,12 @@
 
     log Z ≈ log p(y | f̂) − ½ âᵀK â − ½ log |I + K W|,     f̂ = K â the mode,  W = −∂² log p(y | f̂)      (R&W 3.32)
 
-The mode is sought by Newton's directions with Brent's line search along each, until a step gains less than 1e-4; so
-the evidence has small errors, and a search that creeps along a flat ridge may end on one of them.
-With one lengthscale it ends where the library's does, but for folds where a trial step of the search leads to a
-lengthscale whose distances overflow: the search takes the failure for the end of its way (E9).  With one a feature
-there are many maxima besides, lengthscales without a finite one, and lengthscales so near to zero that distances lose
-their digits (`expanded`).
+The mode is sought by Newton's directions with Brent's line search along each, until a step gains less than 1e-4.
+The evidence therefore has small errors, at which a search along a flat ridge may end.
+With one lengthscale it ends at the maximum that the library finds, except on folds where a trial step leads to a
+lengthscale whose distances overflow, and the failure ends the search (E9).  With one lengthscale per feature there are
+also further maxima, lengthscales without a finite optimum, and lengthscales so near to zero that distances lose their
+digits (`expanded`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SMALLEST = 1e-9  # a probability of the likelihood
 
 
 def row(model: Model, fold: Fold, nudge: int | None = None) -> dict[str, Any]:
-    """What the fit of one fold adds to its row."""
+    """Return the results of the fit of one fold."""
     return lbfgs.row(model, fold, lambda K: evidence(K, fold.y), nudge)
 
 

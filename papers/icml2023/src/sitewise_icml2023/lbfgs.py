@@ -25,7 +25,7 @@ from sitewise_icml2023.sampled import FLOOR
 Evidence = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray, np.ndarray]]
 CALLS = 1000
 NUDGE = 1e-10
-FAR = 36.0  # beyond it softplus is the identity, in double precision
+IDENTITY_FROM = 36.0  # beyond it softplus is the identity, in double precision
 LOWEST = -np.log(
     np.finfo(float).max
 )  # before it softplus is constant: θ may be as small as 1e-308, and distances overflow
@@ -50,7 +50,7 @@ def conditioned(K: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def row(model: Model, fold: Fold, evidence: Evidence, nudge: int | None = None) -> dict[str, Any]:
-    """What this search adds to the row of a task of classification.
+    """Return the results of this search for a classification task.
 
     `nudge` is the seed of changes of the start in its tenth digit.
     """
@@ -99,4 +99,4 @@ def row(model: Model, fold: Fold, evidence: Evidence, nudge: int | None = None) 
 
 
 def _softplus(vector: np.ndarray) -> np.ndarray:
-    return np.where(vector > FAR, vector, np.log1p(np.exp(np.clip(vector, LOWEST, FAR))))
+    return np.where(vector > IDENTITY_FROM, vector, np.log1p(np.exp(np.clip(vector, LOWEST, IDENTITY_FROM))))

@@ -98,7 +98,7 @@ def markdown(
 
 
 def _answer(found: Sequence[Pair]) -> list[str]:
-    """What the numbers say, in two sentences."""
+    """Return the conclusion in two sentences."""
     apart = [f"{pair.first}/{pair.second}" for pair, p in zip(found, _over_sets(found), strict=True) if p < P]
     moved = {name for pair in found for name, p in zip(pair.sets, pair.p, strict=True) if p < P}
     sets = {name for pair in found for name in pair.sets}

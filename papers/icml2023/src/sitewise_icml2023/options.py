@@ -1,4 +1,4 @@
-"""What the command line of `reproduce` says."""
+"""Options of `reproduce`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sitewise_icml2023 import suites
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """None where the command line says nothing."""
+    """Options of the command line; None if not given."""
 
     protocol: tuple[str, ...]
     seeds: tuple[int, ...] | None
@@ -27,7 +27,7 @@ class Options:
 
     @property
     def store(self) -> Path:
-        """One store for all tables: what they share runs once."""
+        """Return the store of all tables: tasks that tables share run once."""
         return self.out / "results.jsonl"
 
     def suite(self, name: str) -> suites.Suite:

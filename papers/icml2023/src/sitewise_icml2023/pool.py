@@ -105,12 +105,12 @@ def _serve(pipe: Connection, function: Callable[[Any], Any], parent: int) -> Non
             outcome = RuntimeError(f"{type(problem).__name__}: {problem}")
         try:
             pipe.send(outcome)
-        except OSError:  # the runner is gone
+        except OSError:  # the runner has ended
             return
 
 
 def _end_with(parent: int) -> None:
-    """A killed runner cannot stop its workers: each ends itself when its parent is gone."""
+    """End this worker when its parent has ended: a killed runner cannot stop its workers."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)

@@ -1,7 +1,7 @@
 """Run the tasks that a store does not hold yet, on local processes, a dask cluster, or batched on an accelerator.
 
-The runner claims a task, a worker computes its row, the runner appends it.  So workers need no access to the store,
-and a kill at any moment loses at most the tasks under way.  A task claimed by another runner on the same store is set
+The runner claims a task, a worker computes its row, the runner appends it.  Workers need no access to the store,
+and a kill loses at most the running tasks.  A task claimed by another runner on the same store is set
 aside; when nothing else is left, the runner waits for the other's row, or takes over if the other died.
 """
 
@@ -19,12 +19,12 @@ from sitewise_icml2023.pool import Died
 from sitewise_icml2023.store import Store
 from sitewise_icml2023.tasks import KEY, Task
 
-AT_ONCE = 3  # groups of `run_together`: one is compiled, by the processor, while another is computed
+AT_ONCE = 3  # groups of `run_together`: one is compiled by the CPU while another is computed
 ATTEMPTS = 3  # a task that kills its worker this often is recorded as failed
 
 
 class Executor(Protocol):
-    """What the runner asks of `pool.Pool` and `cluster.Cluster`."""
+    """The interface of `pool.Pool` and `cluster.Cluster`."""
 
     def idle(self) -> list[int]: ...
     def submit(self, slot: int, item: Any) -> None: ...
@@ -42,7 +42,7 @@ class Progress(NamedTuple):
 
 
 class Queue:
-    """Tasks by shape.  A worker stays with its shape while there is one left, so that it compiles few programs."""
+    """Tasks by shape.  A worker keeps to one shape while tasks of it remain, so that it compiles few programs."""
 
     def __init__(self, tasks: Iterable[Task], shape: Callable[[Task], Any]) -> None:
         self._groups: dict[Any, list[Task]] = {}
@@ -76,7 +76,7 @@ def run(
     report: Callable[[Progress], None] | None = None,
     poll: float = 0.5,
 ) -> Progress | None:
-    """Bring the store to hold a row for every task; None if it did already.  The executor is left open."""
+    """Run the tasks that the store lacks; None if there are none.  The executor is left open."""
     store = Store(path)
     try:
         return _Run(store, report, poll).loop(list(tasks), shape, executor)
@@ -102,7 +102,7 @@ def run_together(
 
 
 class _Run:
-    """One run on a store: what it has finished, and which tasks killed their worker."""
+    """The state of a run: finished tasks, and tasks that killed their worker."""
 
     def __init__(self, store: Store, report: Callable[[Progress], None] | None, poll: float) -> None:
         self.store, self.report, self.poll = store, report, poll
@@ -177,7 +177,7 @@ class _Run:
         return self.last
 
     def _take(self, task: Task) -> str:
-        """Claim the task, then look whether it was finished before the claim."""
+        """Claim the task, then check whether it was finished before the claim."""
         if not self.store.claim(task.key):
             return "elsewhere"
         if task.key in self.store.done():
@@ -187,7 +187,7 @@ class _Run:
         return "mine"
 
     def _settle(self, task: Task, outcome: Any) -> bool:
-        """Record what came of a task; True if it has to run again."""
+        """Record the outcome of a task; True if it has to run again."""
         if isinstance(outcome, Died):
             self.deaths[task.key] += 1
             if self.deaths[task.key] < ATTEMPTS:

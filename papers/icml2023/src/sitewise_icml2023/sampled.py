@@ -1,8 +1,8 @@
 """MCMC as a task: hyperparameters and latent values sampled, predictions averaged over the draws.
 
 Log-uniform priors within the default bounds [1e-5, 1e6], as in the paper.  Where R-hat exceeds 1.05, or fewer than 200
-draws are effective, a fold is sampled again from another seed with three times as many draws, up to twice; the row says
-what each attempt came to, and has the draws of the last.
+draws are effective, a fold is sampled again from another seed with three times as many draws, up to twice; the row has
+the diagnostics of every attempt and the draws of the last.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sitewise_icml2023.protocols import Fold
 RHAT, ESS = 1.05, 200
 DRAWS, LONGER, ATTEMPTS, WARMUP, SEED = 160, 3, 3, 10, 42
 PREDICT_FROM = 500
-FLOOR = 1e-12  # as in the paper, no probability counts as less
+FLOOR = 1e-12  # smallest probability that counts, as in the paper
 
 
 def row(model: Model, kind: str, fold: Fold) -> dict[str, Any]:
-    """What MCMC adds to the row of a task."""
+    """Return the results of MCMC for a task."""
     data = Data.of(fold.X, fold.y)
     if kind == "regression":
         model = resolve("hybrid").fit(model, data).model  # the search for a mode starts there

@@ -3,7 +3,7 @@
 Rows of earlier runs may lie in FILE.gz instead of FILE: they are read first, and new rows go to FILE.
 
 A task is claimed by locking one byte of FILE.lock, at a place computed from the task's key: the system gives the claim
-back when its holder dies, however it dies.  Without such locks (Windows, some network disks) claims are refused, so
+back when its holder dies, however it ends.  Without such locks (Windows, some network disks) claims are refused, so
 that only one process works on a file.
 """
 

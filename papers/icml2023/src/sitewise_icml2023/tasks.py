@@ -24,7 +24,7 @@ from sitewise.errors import UserError
 from sitewise.learning.fit import SiteFit
 from sitewise.likelihoods import BernoulliProbit
 from sitewise.metrics import accuracy
-from sitewise.process.device import on_processor
+from sitewise.process.device import on_cpu
 from sitewise.process.precision import working_precision
 from sitewise_icml2023 import frozen, joint, laplace, protocols, sampled, variants
 from sitewise_icml2023.registry import DataSet, get
@@ -34,7 +34,7 @@ PRINTED = {variants.FROZEN: frozen.row, variants.SEARCHED: laplace.row, variants
 
 
 class Task(NamedTuple):
-    """`folder` is where the data sets lie; it is no part of the task's identity."""
+    """`folder` holds the data sets, and is not part of the task's identity."""
 
     set: str
     protocol: str
@@ -81,7 +81,7 @@ def load(task: Task) -> tuple[DataSet, protocols.Fold]:
 
 
 def run(task: Task) -> dict[str, Any]:
-    """Train, predict, and put everything about it into one flat row."""
+    """Train and predict; return everything about the task in one flat row."""
     _drop_programs(task)
     record, rows = load(task)
     wall, cpu = time.perf_counter(), time.process_time()
@@ -105,7 +105,7 @@ _COLUMNS = 64  # of the tables of such sets, with columns of zeros
 
 
 def group(task: Task) -> tuple[Any, ...]:
-    """What tasks that are trained in one program have in common.
+    """Key of the tasks that are trained in one program.
 
     A full model whose kernel has one lengthscale does not depend on which set its rows come from: columns of zeros
     change no distance.  Every further program costs an accelerator 10 to 20 s of compilation.
@@ -156,7 +156,7 @@ def widened(X: np.ndarray) -> np.ndarray:
 
 
 def _row(task: Task, record: DataSet, rows: protocols.Fold, fit: SiteFit, wall: float, cpu: float) -> dict[str, Any]:
-    with on_processor(), working_precision():
+    with on_cpu(), working_precision():
         q = posterior(fit.model, fit.data, fit.sites)
         density = np.asarray(q.log_density(rows.X_test, rows.y_test))
         if record.kind == "classification":
@@ -188,7 +188,7 @@ def _row(task: Task, record: DataSet, rows: protocols.Fold, fit: SiteFit, wall: 
 
 
 def _ep_at_theta(fit: SiteFit) -> dict[str, float]:
-    """What nested learning sees at the hyperparameters that Algorithm 1 found: sites converged, exact expectations."""
+    """Return the evidence at the hyperparameters of Algorithm 1, with converged sites and exact expectations."""
     model = dataclasses.replace(fit.model, likelihood=BernoulliProbit())
     at = Nested(evidence=evidence.ep, fixed=("kernel.*",)).fit(model, fit.data)
     return {"ep_at_theta": at.objective} if at.converged else {}
@@ -198,7 +198,7 @@ _last_shape: tuple[int, int] | None = None
 
 
 def _drop_programs(task: Task) -> None:
-    """This process does not need programs of another shape again, and they take hundreds of megabytes."""
+    """Drop compiled programs of other shapes, which take hundreds of megabytes and are not needed again."""
     global _last_shape
     if _last_shape not in (None, shape(task)):
         jax.clear_caches()

@@ -1,13 +1,13 @@
-"""What a method's name in a task stands for: a learner, and modifiers of the model it starts from.
+"""Methods of tasks by name: a learner, and modifiers of its starting model.
 
 hybrid              the learner of that name (sitewise.resolve) on the set's model, from ℓ = σ² = 1; with inducing
-                    inputs VI's sites with the collapsed evidence, where the library's own is EP
-hybrid@ard          one lengthscale a feature
+                    inputs VI's sites with the collapsed evidence (in the library: EP)
+hybrid@ard          one lengthscale per feature
 vi@m500             sparse, with 500 inducing inputs by k-means
 ep@from-hybrid      started at the hyperparameters that the hybrid found
 hybrid-ep, hybrid-0.5   VI's sites with EP's evidence, of power 1 and 0.5, on any prior
 laplace-softplus    Laplace's method as computed and searched for the printed tables (`laplace`)
-ep-frozen           EP as in the printed tables, whose sites are held while learning (`frozen`)
+ep-frozen           EP as in the printed tables, with sites held fixed during learning (`frozen`)
 vi-joint            VI as in the printed tables: q and the hyperparameters in one search (`joint`)
 mcmc                hyperparameters sampled (`sampled`)
 """
@@ -33,7 +33,7 @@ KNOWN = (*(name for name, method in METHODS.items() if not method.samples), *EXT
 # Computed as for the printed tables, on full models of two classes, without a learner of the library.
 FROZEN, SEARCHED, JOINT = "ep-frozen", "laplace-softplus", "vi-joint"
 SAMPLED = "mcmc"
-# Beyond these bounds sparse evidences are flat; without them a run to a corner never ends.
+# Beyond these bounds sparse evidences are flat; without them a search does not end.
 SPARSE_BOUNDS = {"kernel.lengthscale": (0.05, 500.0), "kernel.variance": (1e-3, 1e5)}
 # Algorithm 1 on robust regression: published numbers of rounds.
 STUDENT_T_ROUNDS = {"neal": 2000, "boston": 5000, "boston_uci": 5000, "stock": 5000}
@@ -50,7 +50,7 @@ class Method:
 
 
 def parse(text: str) -> Method:
-    """The method that a name such as vi@m500 stands for."""
+    """Return the method of a name such as vi@m500."""
     name, *modifiers = text.split("@")
     every = (*KNOWN, FROZEN, SEARCHED, JOINT, SAMPLED)
     if name not in every:
@@ -73,7 +73,7 @@ def parse(text: str) -> Method:
 
 
 def model(method: Method, kind: str, X: np.ndarray) -> Model:
-    """The model that learning starts from."""
+    """Return the starting model."""
     rule: Any = {"quadrature": GaussHermite(20)} if method.learner in ("hybrid-vem", JOINT) else {}  # the published one
     likelihood = likelihoods.StudentT(**rule) if kind == "regression" else likelihoods.BernoulliProbit(**rule)
     start = np.sqrt(X.shape[1]) if method.inducing else 1.0
@@ -85,7 +85,7 @@ def model(method: Method, kind: str, X: np.ndarray) -> Model:
 
 
 def learner(method: Method, kind: str, name: str) -> Nested | VEM:
-    """The learner, with the settings that suit a full or a sparse prior."""
+    """Return the learner, with settings for a full or a sparse prior."""
     if method.learner == "hybrid-vem" and kind == "regression":
         return VEM.published_student_t(STUDENT_T_ROUNDS.get(name, 5000), name="hybrid-vem")
     if method.learner in EXTRA:
@@ -103,12 +103,12 @@ def learner(method: Method, kind: str, name: str) -> Nested | VEM:
 
 
 def _loose(inference: Inference) -> Inference:
-    """Sparse sites need not be more exact than this for the tolerance of the learner."""
+    """Return the inference with the tolerance that the learner needs on a sparse prior."""
     return dataclasses.replace(inference, tol=1e-6)
 
 
 def start(method: Method, kind: str, name: str, data: Data) -> Model:
-    """The model that the method starts from, after that which it is to start from was learned."""
+    """Return the starting model, after learning by `start` if the method has one."""
     first = model(method, kind, np.asarray(data.X))
     if not method.start:
         return first
@@ -129,13 +129,13 @@ def _fit(method: Method, kind: str, name: str, start: Model, data: Data) -> Site
 
 
 def shares_programs(text: str) -> bool:
-    """Whether the method's programs depend on the rows alone and not on the set: full, one lengthscale."""
+    """Return whether the method's programs depend only on the number of rows: full prior, one lengthscale."""
     method = parse(text)
     return not (method.ard or method.inducing or method.start) and method.learner in KNOWN
 
 
 def fit_many(text: str, kind: str, name: str, parts: list[tuple[np.ndarray, np.ndarray]]) -> list[SiteFit] | None:
-    """Train the method on many (X, y) in one program; None if the method has to take them one by one."""
+    """Train the method on many (X, y) in one program; None if the method trains them one by one."""
     method = parse(text)
     if method.start or method.learner not in KNOWN:
         return None

@@ -1,7 +1,7 @@
 """The `sitewise` command.  Heavy imports wait until a command runs.
 
-Other packages add commands by entry points of the group `sitewise.commands`: the name is that of the command, and the
-object is the function that typer turns into a command.
+Other packages add commands by entry points of the group `sitewise.commands`, from the name of the command to a
+function for typer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from sitewise.app.commands import certify, compare, demo, draw_surface, fit, predict_rows
+from sitewise.app.commands import certify, compare, demo, draw_surface, fit_model, predict_rows
 from sitewise.app.process import ends_in_a_sentence, note
 from sitewise.errors import UserError
 
@@ -20,7 +20,7 @@ GROUP = "sitewise.commands"
 
 
 def build() -> typer.Typer:
-    """The commands of this package, then those that installed packages add."""
+    """Return the application: the commands of this package, then the commands that installed packages add."""
     app = typer.Typer(
         add_completion=True,
         no_args_is_help=True,
@@ -28,7 +28,7 @@ def build() -> typer.Typer:
     )
     app.callback()(_version)
     own: dict[str, Callable[..., None]] = {
-        "demo": demo.demo, "fit": fit.fit, "predict": predict_rows.predict, "compare": compare.compare,
+        "demo": demo.demo, "fit": fit_model.fit, "predict": predict_rows.predict, "compare": compare.compare,
         "surface": draw_surface.surface, "certificate": certify.certificate,
     }  # fmt: skip
     for name, command in own.items():
@@ -67,7 +67,7 @@ def _version(
 
 @ends_in_a_sentence
 def _reproduce() -> None:
-    """Rerun the paper: its tables and figures.  Needs the package sitewise-icml2023."""
+    """Reproduce the tables and figures of the paper.  Needs the package sitewise-icml2023."""
     raise UserError("the paper is a package of its own; run `pip install ./papers/icml2023` in a checkout of sitewise.")
 
 

@@ -1,4 +1,4 @@
-"""`sitewise certificate`: how far each approximation of a saved model's evidence is from log Z."""
+"""`sitewise certificate`: measure how far each approximation of a saved model's evidence is from log Z."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _STEPS = 256  # temperatures of the first round
 @ends_in_a_sentence
 def certificate(
     model: options.ModelFile,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the report (HTML) goes.")] = Path(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file of the report (HTML).")] = Path(
         "out/certificate.html"
     ),
     se_per_row: Annotated[
         float, typer.Option(min=1e-6, help="Standard error of log Z to reach, in nats per row.")
     ] = 0.002,
-    max_steps: Annotated[int, typer.Option(min=256, help="Most temperatures to anneal through.")] = 8192,
+    max_steps: Annotated[int, typer.Option(min=256, help="Largest number of temperatures.")] = 8192,
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Compare the evidences of a saved model with log Z by annealed importance sampling, and say which to trust."""
+    """Compare the evidences of a saved model with log Z by annealed importance sampling; report which are reliable."""
     from sitewise.app.input.load_table import load_model
     from sitewise.app.report import certificate_report
 
@@ -50,7 +50,7 @@ def certificate(
 
 
 class _TimeLeft:
-    """Reports, after every round of annealing, how long the rest takes if only the last round meets the target."""
+    """Report, after every round of annealing, the time left if only the last round meets the target."""
 
     def __init__(self, max_steps: int, label: str, say: Callable[[str], None]) -> None:
         from sitewise.mcmc.points import schedule
@@ -71,7 +71,7 @@ class _TimeLeft:
 
 
 def run(model: GPBase, name: str, se_per_row: float, max_steps: int, seed: int) -> dict[str, Any]:
-    """One certificate per latent function: one for two classes and for values, one per class otherwise."""
+    """Return one certificate per latent function: one for two classes or values, otherwise one per class."""
     from sitewise.mcmc import evidence_certificate
     from sitewise.process.progress import bar
 

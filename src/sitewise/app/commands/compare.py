@@ -38,12 +38,10 @@ def compare(
     context: typer.Context,
     data: options.DataFile,
     target: options.Target,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the report (HTML) goes.")] = Path("out/compare.html"),
-    methods: Annotated[str, typer.Option(help="Methods to compare, separated by commas; mcmc on request.")] = ",".join(
-        options.COMPARED
-    ),
-    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
-    repeats: Annotated[int, typer.Option(min=1, help="Repeats of the cross-validation, each with other folds.")] = 1,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file (HTML).")] = Path("out/compare.html"),
+    methods: Annotated[str, typer.Option(help="Methods to compare, separated by commas.")] = ",".join(options.COMPARED),
+    folds: Annotated[int, typer.Option(min=2, help="Cross-validation folds.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="Repetitions of the cross-validation, with other folds.")] = 1,
     likelihood: options.Likelihood = options.AUTO,
     drop: options.Drop = None,
     use: options.Use = None,
@@ -63,13 +61,12 @@ def compare(
     positive: Annotated[
         str | None,
         typer.Option(
-            help="The class whose probability is judged, drawn and decided by; of two classes the rarer one if not "
-            "given.",
+            help="Class to which thresholds, AUC and effects refer; default: the rarer of two classes.",
             show_default=False,
         ),
     ] = None,
-    rivals: Annotated[
-        bool, typer.Option(help="Compare with a linear model and boosted trees of scikit-learn, lightly tuned.")
+    baselines: Annotated[
+        bool, typer.Option(help="Compare with a linear model and boosted trees of scikit-learn.")
     ] = True,
     kernel: options.Kernel = options.DEFAULT_KERNEL,
     groups: options.Groups = None,
@@ -86,7 +83,7 @@ def compare(
     Example: sitewise compare data.csv --target diagnosis --positive malignant
     """
     from sitewise import __version__
-    from sitewise.app.compare.baselines import LABELS as RIVALS
+    from sitewise.app.compare.baselines import LABELS as BASELINES
     from sitewise.app.compare.baselines import task_of
     from sitewise.app.input.load_table import load
     from sitewise.app.report import comparison_report
@@ -112,17 +109,15 @@ def compare(
         max_rows=max_rows, seed=seed, inducing=inducing, groups=groups,
     )  # fmt: skip
     own = side_columns.settings(loaded.table, loaded.encoding, order)
-    names = _telling(names, loaded, inducing is not None)
+    names = _distinct(names, loaded, inducing is not None)
     chosen = _positive(positive, loaded)
-    others = list(RIVALS) if rivals else []
-    if rivals and task_of(loaded.encoding.likelihood, loaded.side) is None:
-        _note(
-            "scikit-learn has no rival that can use values known only to lie beyond a bound; none is compared.", loaded
-        )
+    others = list(BASELINES) if baselines else []
+    if baselines and task_of(loaded.encoding.likelihood, loaded.side) is None:
+        _note("scikit-learn has no baseline for censored values, so that none is compared.", loaded)
         others = []
     own_process()
     if loaded.encoding.groups and others:
-        _note(f"the rivals do not use {groups!r}, whose groups are new in every fold.", loaded)
+        _note(f"the baselines do not use {groups!r}: test groups do not occur in a training set.", loaded)
     settings = {"kernel": named, "groups": loaded.encoding.groups, "inducing": inducing, "seed": seed, **own}
     plan = Plan(names, others, folds, repeats, settings, {"draws": draws, "warmup": warmup, "chains": chains})
     journal = Journal.beside(
@@ -140,13 +135,13 @@ def compare(
 
 
 def _note(sentence: str, loaded: Loaded) -> None:
-    """A note now and in the report."""
+    """Print a note, and add it to the report."""
     note(sentence)
     loaded.notes.append(sentence)
 
 
-def _telling(names: list[str], loaded: Loaded, sparse: bool) -> list[str]:
-    """The methods that differ and that the likelihood allows."""
+def _distinct(names: list[str], loaded: Loaded, sparse: bool) -> list[str]:
+    """Return the methods that give different results and that the likelihood allows."""
     kind = BY_NAME[loaded.encoding.likelihood]
     samples = [name for name in names if METHODS[name].samples]
     if kind.conjugate and not sparse and len(names) - len(samples) > 1:
@@ -165,7 +160,7 @@ def _telling(names: list[str], loaded: Loaded, sparse: bool) -> list[str]:
 
 
 def _positive(asked: str | None, loaded: Loaded) -> str | None:
-    """The class that decisions are about: the one that was asked for, or the rarer of two."""
+    """Return the class to which decisions refer: the class asked for, or the rarer of two."""
     if not loaded.encoding.classifies:
         if asked is not None:
             raise UserError(f"--positive names a class, but the target {loaded.encoding.target!r} holds values.")
@@ -179,10 +174,10 @@ def _positive(asked: str | None, loaded: Loaded) -> str | None:
 
 
 class Plan(NamedTuple):
-    """Which methods and rivals are compared, and how; `sampling` is for those that sample."""
+    """The methods and baselines to compare, and their settings; `sampling` is for methods that sample."""
 
     methods: list[str]
-    rivals: list[str]
+    baselines: list[str]
     folds: int
     repeats: int
     settings: dict[str, Any]
@@ -192,14 +187,14 @@ class Plan(NamedTuple):
 def scores_of(
     loaded: Loaded, plan: Plan, parts: Sequence[tuple[np.ndarray, np.ndarray]], journal: Journal
 ) -> dict[str, list[Score]]:
-    """Every contestant on every fold; finished ones are kept in the journal.  A rival that cannot learn is left out."""
+    """Return the scores of every model on every fold; the journal keeps them.  A baseline that fails is left out."""
     from sitewise.app.compare import scoring
     from sitewise.app.compare.baselines import score_baseline_model
     from sitewise.app.compare.comparison import LABELS, NO_INPUTS
     from sitewise.process.progress import bar
 
     table, encoding, y, side = loaded.table, loaded.encoding, loaded.y, loaded.side
-    scores: dict[str, list[Score]] = {name: [] for name in (*plan.methods, *plan.rivals)}
+    scores: dict[str, list[Score]] = {name: [] for name in (*plan.methods, *plan.baselines)}
     pieces = [(name, k) for k in range(len(parts)) for name in scores]
     finished = sum(f"{name} {k}" in journal.pieces for name, k in pieces)
     try:
@@ -238,7 +233,7 @@ def scores_of(
 
 
 def _without(given: tuple[Any, ...], columns: list[int]) -> tuple[Any, ...]:
-    """What a rival is given: the inputs without the columns that name groups."""
+    """Return the arguments of a baseline: without the columns that name groups."""
     X, y, X_test, *rest = given
     return np.delete(X, columns, axis=1), y, np.delete(X_test, columns, axis=1), *rest
 
@@ -252,7 +247,7 @@ def made(name: str, loaded: Loaded, plan: Plan) -> GPBase:
 
 
 def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> dict[str, Any]:
-    """The scores of all contestants, then the best Gaussian process on all rows, and what it says about the columns."""
+    """Score all models, then fit the best Gaussian process to all rows and compute the effects of the columns."""
     from sitewise.app.compare.baselines import MODELS, task_of
     from sitewise.app.compare.comparison import LABELS, split, summary
     from sitewise.app.compare.decisions import decisions
@@ -297,7 +292,7 @@ def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> d
 
 
 def _groups(loaded: Loaded) -> np.ndarray | None:
-    """The group of every row, if rows belong to groups."""
+    """Return the group of every row; None without groups."""
     columns = loaded.encoding.groups
     return loaded.X[:, columns[0]] if columns else None
 

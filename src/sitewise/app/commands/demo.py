@@ -1,4 +1,4 @@
-"""`sitewise demo`: the methods on one small data set, a table, a picture and a report."""
+"""`sitewise demo`: compare the methods on one small data set; print a table, write a picture and a report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LABELS = {name: METHODS[name].label for name in COMPARED}
 
 @ends_in_a_sentence
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the picture goes; the report goes beside it.")] = Path(
+    out: Annotated[Path, typer.Option(help="Output file of the picture; the report is written beside it.")] = Path(
         "out/demo.png"
     ),
     cache: Annotated[bool, typer.Option(help="Keep compiled programs for the next run.")] = True,
@@ -44,7 +44,7 @@ def demo(
     check_writable(out)
     if out.suffix not in _PICTURES:
         raise UserError(
-            f"--out names the picture, so that it ends in {' or '.join(_PICTURES)}; the report is beside it."
+            f"--out must end in {' or '.join(_PICTURES)}: it names the picture, and the report is written beside it."
         )
     own_process(cache)
     shown = run(out.suffix)
@@ -53,7 +53,7 @@ def demo(
 
 
 class Split(NamedTuple):
-    """Rows for training and rows for testing."""
+    """Training set and test set."""
 
     train: Data
     X_test: np.ndarray
@@ -61,7 +61,7 @@ class Split(NamedTuple):
 
 
 def breast_cancer() -> Split:
-    """The Wisconsin diagnostic data that scikit-learn includes, scaled by its training rows."""
+    """Return scikit-learn's Wisconsin diagnostic data, standardised by the training set."""
     from sklearn.datasets import load_breast_cancer
     from sklearn.model_selection import train_test_split
     from sklearn.preprocessing import StandardScaler
@@ -74,7 +74,7 @@ def breast_cancer() -> Split:
 
 
 class Score(NamedTuple):
-    """A fit and its predictions of the test rows: log density of the truth, probability of a benign tumour."""
+    """A fit and its predictions of the test set: log density of the label, probability of a benign tumour."""
 
     fit: Fit
     density: np.ndarray
@@ -88,7 +88,7 @@ class Score(NamedTuple):
 
 
 def fit_and_score(name: str, split: Split) -> Score:
-    """Fit one method to the training rows, and predict the test rows."""
+    """Fit one method to the training set, and predict the test set."""
     model = Model.full(Matern52(), BernoulliProbit())
     began = time.perf_counter()
     fit = resolve(name).fit(model, split.train)
@@ -101,7 +101,7 @@ def fit_and_score(name: str, split: Split) -> Score:
 
 
 def table(scores: dict[str, Score]) -> Table:
-    """The scores of the methods, one row for each."""
+    """Return the scores, one row per method."""
     from rich.table import Table
 
     out = Table(title="Breast cancer (scikit-learn), half for training, half for testing")
@@ -147,7 +147,7 @@ def run(suffix: str, grid: int = 9) -> Shown:
     scores: dict[str, Score] = {}
     surfaces: dict[str, np.ndarray] = {}
     with bar("fitting", len(_LABELS) * (grid + 1) + 1) as progress, ThreadPoolExecutor(1) as beside:
-        # The hybrid first: the gold standard at its optimum takes as long as all the rest, which is done beside it.
+        # The hybrid first: the gold standard at its optimum takes as long as everything else, and runs in parallel.
         for name in sorted(_LABELS, key=lambda name: name != DEFAULT):
             progress.say(f"fitting {_LABELS[name]}")
             scores[name] = fit_and_score(name, split)
@@ -176,7 +176,7 @@ def run(suffix: str, grid: int = 9) -> Shown:
 
 
 def gold_standard(fit: Fit) -> Certificate:
-    """log Z by annealing, beside the evidences on the fitted sites; a short run gives a small error bar here."""
+    """Return log Z by annealing and the evidences on the fitted sites; a short run has a small error bar here."""
     from sitewise.mcmc import Certificate, log_evidence
 
     found = log_evidence(fit.model, fit.data, steps=64, max_steps=256)
@@ -187,7 +187,7 @@ def gold_standard(fit: Fit) -> Certificate:
 def facts(
     split: Split, scores: dict[str, Score], surfaces: dict[str, np.ndarray], log_l: np.ndarray, log_s: np.ndarray
 ) -> dict[str, Any]:
-    """What the report shows, as plain data."""
+    """Return the contents of the report as plain data."""
     rows = split.train.rows
     names = {1.0: "benign", -1.0: "malignant"}
     methods, optima = {}, {}
@@ -227,7 +227,7 @@ def facts(
 def picture(
     scores: dict[str, Score], surfaces: dict[str, np.ndarray], log_l: np.ndarray, log_s: np.ndarray, suffix: str
 ) -> bytes:
-    """Evidence surfaces with each method's optimum marked."""
+    """Draw the evidence surfaces with the optimum of each method."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 3.6), layout="constrained")

@@ -1,4 +1,4 @@
-"""`sitewise surface`: each method's evidence over lengthscale and magnitude, and its optimum."""
+"""`sitewise surface`: draw each method's evidence over lengthscale and magnitude, with its optimum."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sitewise.process.journal import Journal
     from sitewise.process.progress import Bar
 
-_MARGIN = 1.5  # of log ℓ and log σ, beyond the optima
+_MARGIN = 1.5  # of the axes beyond the optima, in log ℓ and log σ
 
 
 @ends_in_a_sentence
@@ -38,7 +38,7 @@ def surface(
     context: typer.Context,
     data: options.DataFile,
     target: options.Target,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the report (HTML) goes.")] = Path("out/surface.html"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file (HTML).")] = Path("out/surface.html"),
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = ",".join(options.COMPARED),
     grid: Annotated[int, typer.Option(min=3, max=101, help="Points along each axis.")] = 15,
     mcmc: Annotated[bool, typer.Option("--mcmc", help="Add log Z by annealed importance sampling (slow).")] = False,
@@ -76,13 +76,13 @@ def surface(
     drawn = [n for n, one in BY_NAME.items() if (one.location_scale and not one.keywords) or one.support == "classes"]
     if kind.name not in drawn:
         raise UserError(
-            f"surface takes {', '.join(drawn)}; {kind.name} needs a mean of its own, which the two axes do not show."
+            f"surface takes {', '.join(drawn)}; {kind.name} also learns a mean, which the two axes do not show."
         )
     classes = loaded.facts()["classes"]
     if classes is not None and len(classes) > 2:
         raise UserError(f"surface is for two classes, but {target!r} has {len(classes)}.")
     if kind.location_scale:
-        loaded.notes.append(f"along the surfaces the noise is held at what {names[0]} learned.")
+        loaded.notes.append(f"along the surfaces the noise is held at the value that {names[0]} learned.")
     own_process()
     journal = Journal.beside(out, key_of(__version__, loaded.digest(), loaded.encoding.to_plain(), grid, seed))
     result = run(loaded, names, grid, mcmc, seed, journal)
@@ -93,11 +93,11 @@ def surface(
     else:
         for name, found in result["optima"].items():
             where = f"ℓ = {found['lengthscale']:.4g}, σ = {found['sigma']:.4g}"
-            print(f"{name:10s} {where}, {found['evidence']:.4f} nats a row")
+            print(f"{name:10s} {where}, {found['evidence']:.4f} nats per row")
 
 
 def run(loaded: Loaded, names: list[str], grid: int, mcmc: bool, seed: int, journal: Journal) -> dict[str, Any]:
-    """The fits, whose optima determine the axes, and then the surfaces."""
+    """Fit the methods, whose optima determine the axes, and compute the surfaces."""
     from sitewise.app.compare.comparison import LABELS
     from sitewise.app.compare.scoring import own_evidence
     from sitewise.app.fitting import estimator
@@ -141,7 +141,7 @@ def run(loaded: Loaded, names: list[str], grid: int, mcmc: bool, seed: int, jour
                     journal.add(next(unfinished), values)
                     progress.advance()
 
-                # Rows are finished from the first to the last: those that are left are the last ones.
+                # Rows of the grid are finished in order, so that the unfinished rows are the last.
                 if left:
                     evidence_surface(
                         pair.inference, pair.evidence, rows, log_l, log_s[-len(left) :],
@@ -164,7 +164,7 @@ def run(loaded: Loaded, names: list[str], grid: int, mcmc: bool, seed: int, jour
 
 
 def _axis(optima: list[float], points: int) -> np.ndarray:
-    """An axis around the optima, with rounded ends, so that a second run of an interrupted job has the same axis."""
+    """Return an axis around the optima; its rounded ends are the same when an interrupted job is run again."""
     logs = np.log(optima)
     return np.linspace(np.floor(2 * (logs.min() - _MARGIN)) / 2, np.ceil(2 * (logs.max() + _MARGIN)) / 2, points)
 
@@ -172,7 +172,7 @@ def _axis(optima: list[float], points: int) -> np.ndarray:
 def _annealed_surface(
     likelihood: Likelihood, data: Data, log_l: np.ndarray, log_s: np.ndarray, seed: int, store: Path, progress: Bar
 ) -> np.ndarray:
-    """log Z on the same grid; rows of the grid that are finished are kept in `store`."""
+    """Return log Z on the same grid; `store` keeps finished rows of the grid."""
     from sitewise.kernels import Matern52
     from sitewise.mcmc import sample_points
     from sitewise.model import Model

@@ -1,4 +1,4 @@
-"""`sitewise predict`: a saved model on a new table."""
+"""`sitewise predict`: predict the rows of a new table with a saved model."""
 
 from __future__ import annotations
 
@@ -39,17 +39,15 @@ def predict(
     dayfirst: options.DayFirst = None,
     interval: Annotated[
         float | None,
-        typer.Option("--interval", help="Add the interval that holds this share, as in 0.9.", show_default=False),
+        typer.Option("--interval", help="Add the predictive interval of this level, such as 0.9.", show_default=False),
     ] = None,
     quantiles: Annotated[
         str | None,
-        typer.Option("--quantiles", help="Add these quantiles, as in 0.1,0.5,0.9.", show_default=False),
+        typer.Option("--quantiles", help="Add the quantiles of these levels, such as 0.1,0.5,0.9.", show_default=False),
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(
-            "--keep", help="Columns to copy from the table, separated by commas: names, numbers of customers."
-        ),
+        typer.Option("--keep", help="Columns to copy from the table, such as identifiers, separated by commas."),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -76,7 +74,7 @@ def predict(
     columns |= intervals(found, X, levels, known)
     twice = [name for name in copied if name in ("row", *columns)]
     if twice:
-        raise UserError(f"--keep: the result has a column {twice[0]!r} of its own; rename it in the table first.")
+        raise UserError(f"--keep: the output already has a column {twice[0]!r}; rename the column of the table.")
     scores = score(found, encoding, table, X)
     for name, value in scores.items():
         note(f"{name.replace('_', ' ')} on the rows of {table.name}: {value:.4f}.")
@@ -90,11 +88,11 @@ def predict(
 
 
 def interval_levels(model: GPBase, interval: float | None, quantiles: str | None) -> dict[str, float]:
-    """The names of further columns, and the quantiles that go there."""
+    """Return the level of each quantile column, by the name of the column."""
     levels: dict[str, float] = {}
     if interval is not None:
         if not 0 < interval < 1:
-            raise UserError(f"--interval takes a share between 0 and 1, such as 0.9 for 90 %; got {interval:g}.")
+            raise UserError(f"--interval takes a level between 0 and 1, such as 0.9 for 90 %; got {interval:g}.")
         levels |= {f"low {interval:.6g}": (1 - interval) / 2, f"high {interval:.6g}": (1 + interval) / 2}
     for text in (quantiles or "").split(","):
         if not text.strip():
@@ -105,18 +103,18 @@ def interval_levels(model: GPBase, interval: float | None, quantiles: str | None
             level = np.nan
         if not 0 < level < 1:
             raise UserError(
-                f"--quantiles takes numbers between 0 and 1 with commas between, as in 0.1,0.5; got {text!r}."
+                f"--quantiles takes levels between 0 and 1, separated by commas, such as 0.1,0.5; got {text!r}."
             )
         levels[f"quantile {level:.6g}"] = level
     if levels and not hasattr(model, "predict_quantiles"):
-        raise UserError("--interval and --quantiles are for numbers; a model of classes has probabilities instead.")
+        raise UserError("--interval and --quantiles are for regression; a classifier predicts probabilities.")
     return levels
 
 
 def intervals(
     model: Any, X: np.ndarray, levels: dict[str, float], known: dict[str, np.ndarray]
 ) -> dict[str, list[Any]]:
-    """One list per quantile."""
+    """Return one list per quantile."""
     if not levels:
         return {}
     found = model.predict_quantiles(X, list(levels.values()), **known)
@@ -124,7 +122,7 @@ def intervals(
 
 
 def predictions(model: GPBase, X: np.ndarray, known: dict[str, np.ndarray]) -> dict[str, list[Any]]:
-    """One list per column of the output; `known` is side information of the rows."""
+    """Return one list per column of the output; `known` is side information of the rows."""
     if hasattr(model, "classes_"):
         proba = model.predict_proba(X)
         named = {f"probability {c}": p.tolist() for c, p in zip(model.classes_, proba.T, strict=True)}
@@ -134,14 +132,14 @@ def predictions(model: GPBase, X: np.ndarray, known: dict[str, np.ndarray]) -> d
 
 
 def score(model: GPBase, encoding: Encoding, table: Table, X: np.ndarray) -> dict[str, float]:
-    """Log density and accuracy (or root mean squared error) of the rows that have a target; nothing if none has."""
+    """Return log density and accuracy (or RMSE) of the rows with a target; empty if there are none."""
     from sitewise.estimators.side_information import within_bounds
 
     there = np.flatnonzero(~table.missing(encoding.target)) if encoding.target in table.columns else np.zeros(0, int)
     if not len(there):
         return {}
     if len(there) < table.rows:
-        note(f"{len(there)} of {table.rows} rows have a target; only they are scored.")
+        note(f"{len(there)} of {table.rows} rows have a target, and only these rows are scored.")
         table, X = table.take(there), X[there]
     try:
         y, side = encoding.targets(table), side_columns.values(table, encoding.side)
@@ -159,7 +157,7 @@ def score(model: GPBase, encoding: Encoding, table: Table, X: np.ndarray) -> dic
 
 
 def as_csv(columns: dict[str, list[Any]]) -> str:
-    """The columns as the text of a CSV file."""
+    """Return the text of a CSV file."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)

@@ -1,4 +1,4 @@
-"""What some printed numbers really are, with the stored numbers that show it."""
+"""Errata of the paper: explanations of printed numbers, with the stored numbers as evidence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HALF = "E7"
 
 
 def folds(stored: Stored, data: Path | None) -> list[tuple[str, int, dict[float, float], float]]:
-    """Per method: public folds that are stored here too, the share within 1e-5 … 1e-2, the median gap."""
+    """Return per method: the number of public folds in the store, the share within 1e-5 … 1e-2, the median gap."""
     public, out = _public(data), []
     printed = {
         "laplace": "laplace", "laplace-softplus": "laplace", "ep-frozen": "ep", "vi": "vi", "vi-joint": "vi",
@@ -42,13 +42,12 @@ def folds(stored: Stored, data: Path | None) -> list[tuple[str, int, dict[float,
 
 def _frozen(stored: Stored, data: Path | None) -> str:
     text = (
-        "The printed EP is not converged: EP ran once, at ℓ = σ² = 1 (or at the θ it was started from), and "
-        "its sites were "
-        "held while θ moved, and for the predictions. `ep-frozen` does the same (`frozen.py`)."
+        "The printed EP is not converged: EP ran once, at ℓ = σ² = 1 (or at its starting θ); its sites were then held "
+        "fixed while θ was learned, and used for the predictions. `ep-frozen` does the same (`frozen.py`)."
     )
     known = [row for row in folds(stored, data) if row[0] == "ep-frozen"]
     if known:
-        text += f" It meets {known[0][2][1e-5]:.1%} of {known[0][1]} public folds to 1e-5."
+        text += f" It reproduces {known[0][2][1e-5]:.1%} of {known[0][1]} public folds to 1e-5."
     gaps = {}
     for name in suite("table1"):
         both = [stored.values(name, m, "test_loglik", (42,)) for m in ("ep", "ep-frozen")]
@@ -74,7 +73,7 @@ def _quadrature(stored: Stored, data: Path | None) -> str:
            for name, key in (("20 points", "hybrid_20"), ("exact", "hybrid"))}  # fmt: skip
     sampled = surface["mcmc_log_z"][np.isclose(surface["log_sigma"], 2.3)] / paper.FIG1_ROWS
     return text + (
-        f" With that rule ours is within {far['20 points']:.4f} per row of it, with exact integrals within "
+        f" With 20 points our curve is within {far['20 points']:.4f} per row of it, and with exact integrals within "
         f"{far['exact']:.4f}; at log ℓ = −1 MCMC has {sampled[0]:.4f}, exact {fine['hybrid_evidence'][0]:.4f}, printed "
         f"{printed['hybrid'][0]:.4f}."
     )
@@ -88,7 +87,7 @@ def _row_number(stored: Stored, data: Path | None) -> str:
 
 
 def _one_seed(stored: Stored, data: Path | None) -> str:
-    """The printed points against the printed accuracies of one seed and of ten."""
+    """Compare the printed points with the printed accuracies of one seed and of ten."""
     points, far = paper.figures()["fig4"]["points"], {}
     for table in ("table1-seed42", "table1"):
         lines = paper.printed(table, "accuracy").values()
@@ -96,7 +95,7 @@ def _one_seed(stored: Stored, data: Path | None) -> str:
         best = np.max(list(means.values()), axis=0)
         far[table] = max(float(np.max(np.abs(means[m] / best - np.array(points[m])))) for m in points)
     return (
-        "The caption of Fig. 4 says ten seeds; its points are those of seed 42. Ratios of the printed accuracies of "
+        "The caption of Fig. 4 says ten seeds; its points are from seed 42 alone. Ratios of the printed accuracies of "
         f"seed 42 are within {far['table1-seed42']:.4f} of all 108 points (rounding), those of ten seeds only within "
         f"{far['table1']:.2f}."
     )
@@ -113,7 +112,7 @@ def _log_steps(stored: Stored, data: Path | None) -> str:
     )
     if found is not None:
         far = float(np.max(np.abs(found["ep"][:100] - np.array(paper.figures()["fig5"]["ep"][1:101]))))
-        text += f" With it the first hundred rounds are met to {far:.0e} nats (fold 0 of seed 42)."
+        text += f" With steps on log ℓ and log σ² the first hundred rounds agree to {far:.0e} nats (fold 0 of seed 42)."
     rows = stored.folds("ionosphere", "hybrid-vem", (42,))
     if rows is not None:
         text += f" On the softplus scale the objective falls after {rows[0]['rounds'] - 1} rounds, not 44."
@@ -125,12 +124,12 @@ def _captions(stored: Stored, data: Path | None) -> str:
 
 
 def _chance(stored: Stored, data: Path | None) -> str:
-    """How far apart searches with one lengthscale a feature ended that began within 1e-10 of each other."""
+    """Report how far apart searches ended that started within 1e-10 of each other, with ARD."""
     text = (
-        "With one lengthscale a feature, where a printed search ended is partly chance. Distances were computed as "
-        "|a|² + |b|² − 2aᵀb; the modes of Laplace's method were sought to 1e-4; VI was searched for over θ and all "
-        "numbers of q together. `laplace-softplus`, `ep-frozen` and `vi-joint` do the same (`laplace.py`, `frozen.py`, "
-        "`joint.py`)."
+        "With one lengthscale per feature, the end of a printed search is partly due to chance. Distances were "
+        "computed as |a|² + |b|² − 2aᵀb; the modes of Laplace's method were sought to 1e-4; VI was searched for over θ "
+        "and all numbers of q together. `laplace-softplus`, `ep-frozen` and `vi-joint` do the same (`laplace.py`, "
+        "`frozen.py`, `joint.py`)."
     )
     known = {row[0]: row for row in folds(stored, data)}
     searches = [m for m in ("laplace-softplus", "ep-frozen", "vi-joint") if m in known]
@@ -138,7 +137,7 @@ def _chance(stored: Stored, data: Path | None) -> str:
     if near:
         text += f" With one lengthscale the median difference from public folds is {', '.join(near)}."
     text += (
-        " With one a feature, a search may come near a lengthscale of zero, where such distances have no correct "
+        " With one per feature, a search may come near a lengthscale of zero, where such distances have no correct "
         "digit, or creep along a ridge, and a start moved by 1e-10 ends elsewhere. The largest differences between "
         "ends of one fold, in nats of the objective and of the mean test log density:"
     )
@@ -150,9 +149,9 @@ def _chance(stored: Stored, data: Path | None) -> str:
         lost = f", {len(mine) - len(fine)} without a number" if len(fine) < len(mine) else ""
         told.append(f"{search} on {name} {apart[0]:.2g} and {apart[1]:.2g} ({len(mine)} searches{lost})")
     return text + (
-        f" {'; '.join(told) or 'not computed here'}. A cell that the search itself misses is explained where one in "
-        "twenty of the tables that such ends give, those without a number left out, meets mean and standard deviation "
-        "together; the nearest of these tables is shown."
+        f" {'; '.join(told) or 'not computed here'}. A cell that the search itself misses counts as explained if "
+        "one in twenty of the tables made from such ends (without ends that are not numbers) meets mean and standard "
+        "deviation together; the nearest of these tables is shown."
     )
 
 
@@ -162,11 +161,11 @@ def _largest_range(rows: list[Row], key: str) -> float:
 
 
 def _given_up(stored: Stored, data: Path | None) -> str:
-    """The folds where the printed search and the library's end at different places."""
+    """Report the folds on which the printed search and the library's search end at different points."""
     text = (
         "The search for Laplace's hyperparameters may end early. Where a trial step leads to a lengthscale below "
         "1e-154, squared distances overflow, and the failure ends the search at the step before. "
-        f"`{cells.AS_SEARCHED}` does the same; it is looked at where the maximum misses a printed cell."
+        f"`{cells.AS_SEARCHED}` does the same; it is used if the maximum misses a printed cell."
     )
     public = _public(data)
     mine = [r for r in stored.rows if (r["method"], r["protocol"]) == (cells.AS_SEARCHED, "published")]
@@ -190,7 +189,7 @@ def _given_up(stored: Stored, data: Path | None) -> str:
 
 
 def _public(data: Path | None) -> dict[str, Any]:
-    """The public folds; nothing where they are not here."""
+    """Return the public folds; empty if their files are missing."""
     try:
         return paper.published_folds(data)
     except DataError:
@@ -198,7 +197,7 @@ def _public(data: Path | None) -> dict[str, Any]:
 
 
 def half() -> tuple[str, list[Item]]:
-    """Two columns of magic in Table 3 by arithmetic: log ½ on all folds, and on two of five."""
+    """Explain two columns of magic in Table 3: log ½ on all folds, and on two of five."""
     line, chance = paper.printed("table3", "loglik")["magic"], math.log(0.5)
     mean = line["laplace"].mean
     other = (5 * mean - 2 * chance) / 3
@@ -210,10 +209,9 @@ def half() -> tuple[str, list[Item]]:
         Item(where, "magic", "laplace sd", line["laplace"].sd, sd, cells.DIGIT, HALF),
     ]
     text = (
-        f"In Table 3 EP on magic is {line['ep'].mean} ± {line['ep'].sd:.3f}, log ½ on every fold: nothing was "
-        "learned. If "
-        f"LA's {mean} is log ½ on two folds of five and {other:.4f} on the others, its standard deviation is {sd:.3f}; "
-        f"{line['laplace'].sd} is printed."
+        f"In Table 3 EP on magic is {line['ep'].mean} ± {line['ep'].sd:.3f}, log ½ on every fold: the model "
+        f"learned nothing. If LA's {mean} is log ½ on two folds of five and {other:.4f} on the others, its "
+        f"standard deviation is {sd:.3f}; {line['laplace'].sd} is printed."
     )
     return text, items
 

@@ -25,18 +25,18 @@ WHY = {
     "objective by its exact gradient is better on every set",
     "ard": "d lengthscales, many without a finite optimum, and many maxima: where an optimiser stops decides",
     "ard ours": "ours is the exact gradient of the same evidence (`hybrid@ard`): Algorithm 1 was not run on this set "
-    "with one lengthscale a feature",
+    "with one lengthscale per feature",
     "stock ep": "EP converged on every fold here; the printed standard deviation of 0.242, three times that of the "
     "other methods, suggests that it did not there",
     "robust": "made by another program, with optimisers and stopping rules that are not recorded",
     "chains": "the printed chains are another program's; ours have mixed where the diagnostics below flag no fold",
-    "bold": "marks of a t-test at p = 0.05, which turn on single folds",
-    "conflict": "a run that settles is told from one that falls by the last digits",
+    "bold": "marks of a t-test at p = 0.05, which depend on single folds",
+    "conflict": "rounding decides whether a run converges or its objective falls",
 }
 
 
 def items(stored: Stored) -> list[Item]:
-    """Every printed number; an erratum's own arithmetic replaces the numbers that it explains."""
+    """Return every printed number; the arithmetic of an erratum replaces the numbers that it explains."""
     found = [*tables.classification(stored), *tables.regression(stored), *figures.every(stored), *text.every(stored)]
     by_arithmetic = {(i.where, i.line, i.column): i for i in errata.half()[1]}
     return [by_arithmetic.get((i.where, i.line, i.column), i) for i in found]
@@ -55,16 +55,16 @@ def markdown(stored: Stored, data: Path | None = None) -> str:
 
 LIMITS = """A mean is met if it is off by no more than half a unit of its last printed digit and a quarter of its
 standard error, sd/√folds; other folds would move it four times as far. A standard deviation sd has the error
-sd/√(2 folds). An accuracy may also be off by one row of the set a repetition, its standard deviation by two; a bold
+sd/√(2 folds). An accuracy may also be off by one row of the set per repetition, its standard deviation by two; a bold
 count by the number of cells whose p-value is within a factor of two of 0.05. A curve of Fig. 1 may be off by 0.002 per
 row (MCMC: 0.005), 1 % of its axis; a point of Fig. 4 by two rows of its set, one for the method and one for the best,
 its legend by 0.0025. Where one seed of ten was
 run (¹: MCMC, and Algorithm 1 on some sets), our mean is moved by what the hybrid's differs between ten seeds and that
 one, our standard deviation is multiplied by the ratio of the hybrid's; the limits are then those of five folds, plus
 two standard errors of the paired differences of the two methods. Where the printed method was not run, another stands
-for it (²): the exact gradient of the same evidence (`hybrid`) for Algorithm 1 with one lengthscale a feature and in
+for it (²): the exact gradient of the same evidence (`hybrid`) for Algorithm 1 with one lengthscale per feature and in
 the bold counts of ten seeds, the library's own search (`laplace@ard`, `vi@ard`) for Laplace's method and VI with one
-lengthscale a feature, larger steps (`hybrid-vem-fast`) for Algorithm 1 on robust regression, EP started from the θ of
+lengthscale per feature, larger steps (`hybrid-vem-fast`) for Algorithm 1 on robust regression, EP started from the θ of
 the exact gradient for EP started from that of Algorithm 1."""
 
 
@@ -77,8 +77,8 @@ def _head(every: Sequence[Item]) -> list[str]:
     return [
         "# Every number of the paper",
         "",
-        "Made by `sitewise reproduce numbers --out results/icml2023 --data DIR` from stored results; nothing is typed "
-        "but the reasons. Protocol `published`. A curve counts as one number.",
+        "Made by `sitewise reproduce numbers --out results/icml2023 --data DIR` from stored results; only the "
+        "reasons are written by hand. Protocol `published`. A curve counts as one number.",
         "",
         f"**{len(every)} printed numbers and curves: {found[MET]} met, {found[ERRATUM]} explained by a named erratum, "
         f"{found[MISSED]} not met, {found[NOT_RUN]} not run. Of the {run} that were run {explained / max(run, 1):.1%} "
@@ -110,7 +110,8 @@ def _folds(stored: Stored, data: Path | None) -> list[str]:
     out = [
         "## Fold by fold",
         "",
-        "The authors published 50 test log densities a method on 27 sets; 18 sets are compared. Share of folds within:",
+        "The authors published 50 test log densities per method on 27 sets; 18 sets are compared. "
+        "Share of folds within:",
         "",
         "| | folds | " + " | ".join(f"{limit:g}" for limit in limits) + " | median difference |",
         "|---" * (3 + len(limits)) + "|",
@@ -135,7 +136,7 @@ def _missed(every: Sequence[Item]) -> list[str]:
 
 
 def _diagnostics(stored: Stored) -> list[str]:
-    """MCMC: how many folds of each set mix."""
+    """Return the table of MCMC diagnostics per set."""
     by = {name: tables.mcmc_rows(stored, name) for name in (*suite("table1"), *ROBUST)}
     rows = [row for mine in by.values() for row in mine]
     if not rows:
@@ -162,7 +163,7 @@ def _diagnostics(stored: Stored) -> list[str]:
 
 
 def _group(where: str, mine: Sequence[Item]) -> list[str]:
-    """All items of one table or figure: cells as a table of sets × methods, the rest as a list."""
+    """Return the items of one table or figure: cells as a table of sets × methods, other items as a list."""
     cells: dict[str, dict[str, list[Item]]] = defaultdict(lambda: defaultdict(list))
     rest = []
     for item in mine:

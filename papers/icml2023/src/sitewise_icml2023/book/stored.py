@@ -1,4 +1,4 @@
-"""What is stored: rows by set, method, seed and fold, and the files of the studies beside them."""
+"""Stored results: rows by set, method, seed and fold, and the files of the studies."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from sitewise_icml2023 import paper, tables
 def compute(
     rows: Sequence[dict[str, Any]], protocol: str, methods: Sequence[str], sets: Sequence[str], seeds: Sequence[int]
 ) -> dict[str, np.ndarray]:
-    """Per method one number a set, in the order of `sets` (those with rows of every method that has any)."""
+    """Return per method one number per set, in the order of `sets` (sets with rows of every method that has rows)."""
     table = tables.build(rows, "fig4", "accuracy", protocol, methods, sets, seeds)
     methods = [m for m in methods if any(m in line.cells for line in table.lines)]
     lines = [line for line in table.lines if set(line.cells) == set(methods)]

@@ -23,7 +23,7 @@ def panels(out: dict[str, np.ndarray], grid: Grid, n: int) -> tuple[dict[str, np
 
 
 def as_csv(out: dict[str, np.ndarray], grid: Grid) -> str:
-    """One line a grid point: log Z with its errors, evidences in nats, mean test log densities."""
+    """Return one line per grid point: log Z with its errors, evidences in nats, mean test log densities."""
     log_l, log_s = np.meshgrid(*grid)
     columns = {"log_lengthscale": log_l.ravel(), "log_sigma": log_s.ravel()}
     columns |= {f"{m}_evidence": out[f"{m}_evidence"] for m in METHODS}

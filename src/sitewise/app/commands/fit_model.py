@@ -1,4 +1,4 @@
-"""`sitewise fit`: a model file from a table."""
+"""`sitewise fit`: fit a model to a table and save it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fit(
     context: typer.Context,
     data: options.DataFile,
     target: options.Target,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")] = Path("model.sitewise"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file of the model.")] = Path("model.sitewise"),
     method: options.MethodName = options.MethodNames(DEFAULT),
     likelihood: options.Likelihood = options.AUTO,
     drop: options.Drop = None,
@@ -88,11 +88,11 @@ def fit(
         print_json(result)
         return
     if result["loo_log_density"] is not None:
-        print(f"Log loss of each row left out in turn: {-result['loo_log_density']:.4f}.")
+        print(f"Leave-one-out log loss per row: {-result['loo_log_density']:.4f}.")
     shares = strongest(model, loaded.encoding)
-    print("What matters most (share of the variation): " + ", ".join(f"{c} {s:.2f}" for c, s in shares.items()) + ".")
-    seen = "" if result["loo_log_density"] is not None else " (the model was fitted to their targets)"
+    print(f"Most important columns (share of the variance): {', '.join(f'{c} {s:.2f}' for c, s in shares.items())}.")
+    seen = "" if result["loo_log_density"] is not None else " (training rows)"
     print(f"Least expected rows{seen}: {', '.join(str(o['row']) for o in result['outliers'][:5])}.")
-    print(f"\nDetails, for those who know Gaussian processes:\n{result['report']}")
+    print(f"\nDetails of the fit:\n{result['report']}")
     if not result["converged"]:
         note("the fit did not converge; the details above say why.")
