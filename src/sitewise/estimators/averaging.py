@@ -39,7 +39,7 @@ def learn_average(
     seed: int,
     progress: Report | None,
 ) -> Learned:
-    """Fit all kernels and average them; sites and evidences are those of the kernel with the largest weight."""
+    """Fit all kernels and average them; sites and evidences belong to the kernel with the largest weight."""
     if not isinstance(method, Approximate) or not isinstance(method.learner, Nested):
         raise ValueError("Kernels are averaged by their evidence: use method='hybrid', 'ep', 'vi' or 'laplace'.")
     method = dataclasses.replace(method, integrate=method.integrate or "auto")

@@ -13,7 +13,7 @@ from sitewise.methods import Method
 from sitewise.setting import Setting
 from sitewise.structures import structure_of
 
-# Parameters whose values have fields, and the function that converts what the user gives to such a value.
+# Parameters whose values have fields, and the function that converts a given argument to the value.
 _VALUES: dict[str, Callable[[Any], Setting]] = {
     "method": Method.of, "hyperparameters": Hyperparameters.of, "structure": structure_of,
 }  # fmt: skip

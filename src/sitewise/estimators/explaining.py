@@ -23,7 +23,7 @@ class Explaining(Fitted):
 
         Works for every kernel.  Columns vary over their values in the training rows, or in X.  `groups` names columns
         that vary together and count as one, such as {"shop": ["shop=north", "shop=south", "shop=west"]}.  `print` shows
-        a table; `Importance` describes what the shares mean and what they do not mean.
+        a table; `Importance` explains the shares and their limits.
 
         Examples
         --------

@@ -64,7 +64,7 @@ def load(path: str | os.PathLike[str], kinds: Mapping[str, type]) -> Any:
     with open(path, "rb") as file:
         front = file.read(len(MAGIC))
         if front != MAGIC:
-            raise ModelFileError(f"{path} is not a sitewise model file; load reads what model.save(path) has written.")
+            raise ModelFileError(f"{path} is not a sitewise model file; load reads files written by model.save(path).")
         content = front + file.read()
     try:
         return from_bytes(content, kinds)

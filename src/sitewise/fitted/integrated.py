@@ -25,7 +25,7 @@ NEGLIGIBLE_WEIGHT = 1e-4  # nodes of smaller weight are left out
 
 @dataclasses.dataclass(frozen=True)
 class IntegratedLatent(Latent):
-    """Predictions averaged over all nodes; sites, evidences and leave-one-out results are those of the optimum.
+    """Predictions averaged over all nodes; sites, evidences and leave-one-out results belong to the optimum.
 
     parts   one `Latent` per node
     weight  weight per node; the sum is 1

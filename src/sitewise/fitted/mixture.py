@@ -113,7 +113,7 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _moments(weight: Any, mean: Any, var: Any) -> tuple[Any, Any]:
-    """Return mean and variance of a mixture, given those of its components (rows), as JAX or NumPy arrays."""
+    """Return mean and variance of a mixture, given the moments of its components (rows), as JAX or NumPy arrays."""
     share = _along(weight, mean)
     centre = (share * mean).sum(axis=0)
     return centre, (share * var).sum(axis=0) + (share * (mean - centre) ** 2).sum(axis=0)

@@ -3,7 +3,7 @@
 A prior over functions is four small classes, each a value that JAX can trace (`types.module`):
 
     Prior             the structure with its hyperparameters         gram(X), posterior(X, sites)
-    Gram              what depends on θ and X but not on the sites   condition(sites) → Marginals
+    Gram              depends on θ and X but not on the sites        condition(sites) → Marginals
     Covariance        how the marginals change with the sites        times(x), squared_times(x)
     LatentPosterior   q(f) at new inputs (`priors.posterior`)        marginals(X), joint(X)
 
@@ -194,7 +194,7 @@ class Prior(abc.ABC):
     dense      keeps matrices of rows × rows; learners check the memory before they start
     one_matrix for samplers: `gram(X)` is N(mean, K) of one latent value per row with attributes `mean` and `K`, and
                the prior has `given_values`
-    host       `gram`, `gram_with_pull`, `posterior` and what they return also compute on NumPy arrays
+    host       `gram`, `gram_with_pull`, `posterior` and their results also compute on NumPy arrays
     """
 
     structure: ClassVar[str] = ""

@@ -252,7 +252,7 @@ class ClassCovariance(ShiftedCovariance):
         return softmax_sites.covariance_times(self.K, self.prec, self.factors, x)
 
     def squared_times(self, x: Array) -> Array:
-        """Return −d var for d prec = x: the change for h minus that of the noise, d(1/Σ prec) = −Σ d prec/(Σ prec)²."""
+        """Return −d var for d prec = x: −d var of h minus −d var of the noise, d(1/Σ prec) = −Σ d prec/(Σ prec)²."""
         moved = (self.squares @ x.ravel()).reshape(x.shape)
         return moved - self.factors.noise**2 * namespace(x).sum(x, axis=0)
 

@@ -32,7 +32,7 @@ from sitewise.priors.sparse.conditioning import NEGLIGIBLE_SLOPE
 from sitewise.priors.sparse.features import Features
 from sitewise.sites import Sites
 
-# -- blocks: a symmetric matrix of blocks, one for each pair of classes c ≤ d, on the first axis ---------
+# -- blocks: a symmetric matrix as blocks, one per pair of classes c ≤ d, on the first axis ---------------
 
 
 def _pairs(classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -101,7 +101,7 @@ def as_matrices(values: Array, classes: int) -> Array:
     return values[:, _pair_numbers(classes)]
 
 
-# -- the best shift of each row ------------------------------------------------------------------------------
+# -- the best shift per row ----------------------------------------------------------------------------------
 
 
 class Shift(NamedTuple):

@@ -246,7 +246,7 @@ class SparsePosterior(LatentPosterior):
         return self.whitened.kernel
 
     def through(self, kernel: Kernel, mean: means.Mean) -> SparsePosterior:
-        """Replace the features κ(x, Z) T by κ_p(x, Z) T, those of the other process given u."""
+        """Replace the features κ(x, Z) T of f by the features κ_p(x, Z) T of the other process."""
         return replace(self, whitened=replace(self.whitened, kernel=kernel), mean=mean)
 
     def explained(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
