@@ -44,7 +44,7 @@ MAX_STARTS = 8  # lengthscales that are tried
 NEGLIGIBLE_VARIANCE = 1e-3
 LINEAR_LENGTHSCALE = 50.0  # standard deviations of the column: longer effects are straight lines
 NO_EFFECT_LENGTHSCALE = 1e3  # ranges of the inputs: a column with a longer lengthscale has no effect
-# Predictions average over the draws and need fewer draws than hyperparameters; the report applies the strict limits.
+# Averaged predictions need fewer draws than estimates of hyperparameters; the report applies the strict limits.
 PREDICTION_LIMITS = {"rhat": 1.05, "ess": 25}
 
 
