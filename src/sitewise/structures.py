@@ -257,7 +257,7 @@ class Sparse(Structure):
         if isinstance(self.m, str):
             seconds = _seconds(self.m)
             assert seconds is not None
-            return how_many(rows, seconds, fits=fits, classes=classes, teaching=learning_rows)
+            return how_many(rows, seconds, fits=fits, classes=classes, learning_rows=learning_rows)
         return int(self.m)
 
     def is_sparse(self, rows: int, classes: int) -> bool:

@@ -74,12 +74,12 @@ def test_checks_of_scikit_learn():
 @pytest.mark.parametrize(
     ("order", "y", "words"),
     [
-        (None, ["a", "b", "c"], "Texts have no order of their own: say order="),
+        (None, ["a", "b", "c"], "Labels that are strings need an order; give order="),
         (["a", "b", "a"], ["a", "b", "c"], "every label once"),
-        (["a", "b", "d"], ["a", "b", "c"], "y holds 'c', which is none of the labels 'a', 'b', 'd'"),
+        (["a", "b", "d"], ["a", "b", "c"], "y holds 'c', which is not one of the labels 'a', 'b', 'd'"),
         (["a", "b", "c", "d"], ["a", "b", "c"], "No row has the label 'd'"),
-        (None, np.linspace(0, 1, 60).tolist(), "60 different labels; for values use GPRegressor"),
-        (None, [1, 2, 1], "at least three labels, got 2; for two use GPClassifier"),
+        (None, np.linspace(0, 1, 60).tolist(), "60 different labels; use GPRegressor for numbers"),
+        (None, [1, 2, 1], "at least three labels, got 2; use GPClassifier for two"),
     ],
 )
 def test_labels_that_are_in_no_order(order, y, words):

@@ -133,11 +133,11 @@ CALLS = {
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Fewer draws and rows than explanations usually take."""
-    monkeypatch.setattr(importance, "_SAMPLES", 4)
-    monkeypatch.setattr(importance, "_JOINT", 64)
-    monkeypatch.setattr(decomposition, "_JOINT", 64)
-    monkeypatch.setattr(decomposition, "_DRAWS", 20)
-    monkeypatch.setattr(responses, "_DRAWS", 20)
+    monkeypatch.setattr(importance, "LOG2_SAMPLES", 4)
+    monkeypatch.setattr(importance, "MAX_JOINT_VALUES", 64)
+    monkeypatch.setattr(decomposition, "MAX_JOINT_VALUES", 64)
+    monkeypatch.setattr(decomposition, "DRAWS", 20)
+    monkeypatch.setattr(responses, "DRAWS", 20)
     yield
     pyplot.close("all")
 

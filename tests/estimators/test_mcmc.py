@@ -111,7 +111,7 @@ def test_nothing_to_learn_is_sampling_of_the_latent_function(X, labels):
 def test_what_has_no_meaning_is_refused(sampled_classes, X, labels):
     for name in ("evidence_", "sites_", "loo_", "influence_"):
         assert not hasattr(sampled_classes, name)
-        with pytest.raises(AttributeError, match="mcmc has none; use method='ep'"):
+        with pytest.raises(AttributeError, match="mcmc does not have; use method='ep'"):
             getattr(sampled_classes, name)
     with pytest.raises(ValueError, match="call fit with all rows"):
         sampled_classes.update(X[:2], labels[:2])

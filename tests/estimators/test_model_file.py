@@ -328,8 +328,8 @@ def test_a_forged_header_cannot_name_code_or_ask_for_memory(classifier):
 
 def test_a_newer_format_is_named(classifier):
     content = to_bytes(classifier)
-    with pytest.raises(ModelFileError, match="format 3, but this sitewise reads formats up to 2; install"):
-        from_bytes(signed(content[:8] + struct.pack("<I", 3) + content[12:-32]))
+    with pytest.raises(ModelFileError, match="format 4, but this sitewise reads formats up to 3; install"):
+        from_bytes(signed(content[:8] + struct.pack("<I", 4) + content[12:-32]))
 
 
 def test_other_files_are_refused(tmp_path):

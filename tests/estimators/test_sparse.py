@@ -80,8 +80,8 @@ def test_the_number_of_inducing_inputs_by_a_rule():
     which learn with all rows; the full GP where it is no larger."""
     assert how_many(20_000) == 316 and how_many(20_000, 60.0) == 632
     assert how_many(20_000, fits=4) == 158 and how_many(20_000, classes=4) == 79
-    assert how_many(10**6) == 250 and how_many(10**6, teaching=None) == 100 and how_many(10**6, classes=10) == 50
-    assert how_many(10**5) == 258 and how_many(10**5, teaching=None) == 141
+    assert how_many(10**6) == 250 and how_many(10**6, learning_rows=None) == 100 and how_many(10**6, classes=10) == 50
+    assert how_many(10**5) == 258 and how_many(10**5, learning_rows=None) == 141
     assert how_many(1_259) is None and how_many(1_261) == 1_259
 
 

@@ -72,7 +72,7 @@ def test_effects_go_to_given_axes_and_classes_have_lines(X, signal) -> None:
     shown = EffectDisplay.from_estimator(model, features=[0, "x1"], ax=axes, points=3)
     assert shown.figure_ is figure and len(axes[0].get_legend().get_texts()) == 3
     assert len({line.get_linestyle() for line in axes[0].get_lines()[:9]}) == 4  # three classes, and ends of bands
-    with pytest.raises(ValueError, match="give one for each"):
+    with pytest.raises(ValueError, match="give one per column"):
         shown.plot(axes[0])
     with pytest.raises(ValueError, match="a Pipeline that ends in one; got LogisticRegression"):
         EffectDisplay.from_estimator(LogisticRegression())

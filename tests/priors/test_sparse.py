@@ -163,7 +163,7 @@ def test_many_new_rows_are_predicted_in_blocks(monkeypatch):
         return plain(self, X_new)
 
     monkeypatch.setattr(SparsePosterior, "_marginals", counted)
-    monkeypatch.setattr(sparse_prior, "_CPU_BLOCK", 5 * M)
+    monkeypatch.setattr(sparse_prior, "CPU_BLOCK_SIZE", 5 * M)
     for got, wanted in zip(q.f(new), at_once, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-13)
     assert sizes == [5, 5, 5, 2]

@@ -1,4 +1,4 @@
-"""scikit-learn estimators: GPClassifier and GPRegressor, with diagnostics and safe files."""
+"""scikit-learn estimators: GPClassifier, GPRegressor and GPOrdinal, with diagnostics and model files without code."""
 
 from sitewise.estimators.encoder import TableEncoder
 from sitewise.estimators.gp_classifier import GPClassifier

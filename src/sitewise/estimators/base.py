@@ -1,4 +1,4 @@
-"""Fitting, which GPClassifier, GPRegressor and GPOrdinal share."""
+"""GPBase: fitting and saving, shared by GPClassifier, GPRegressor and GPOrdinal."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ class GPBase(ChangingRows):
     _typical_variance = 1.0  # of the latent function, for weak priors
 
     def _kernels(self, kernel: Kernel, likelihood: Likelihood) -> Kernel | list[Kernel]:
-        """The kernel to start from, or one per latent function of a row where they have kernels of their own."""
+        """Return the kernel to start from, or a list with one kernel per latent function of a row."""
         return kernel
 
     def _series_column(self) -> int | None:
-        """The number of the column that names the series; None if there is none."""
+        """Return the number of the column that names the series, or None."""
         return structure_of(self.structure).series_column(self.n_features_in_, self._given_names())
 
     def _given_names(self) -> list[str]:
         return list(getattr(self, "feature_names_in_", ()))
 
     def _candidates(self, data: Data) -> list[Candidate]:
-        """The kernel to start from, or those to average over."""
+        """Return the kernel to start from, or the kernels to average over."""
         method, kernel = Method.of(self.method).definition, self.kernel
         if kernel is None and (method.samples or method.learner is not Nested):
-            kernel = "isotropic"  # draws take longer for many hyperparameters, and Algorithm 1 has no priors
+            kernel = "isotropic"  # sampling is slow with many hyperparameters, and Algorithm 1 has no priors
         groups, series, X = group_columns(self), self._series_column(), np.asarray(data.X)
         X = X if series is None else X[:, [1 - series]]
         rest = [j for j in range(X.shape[1]) if j not in groups]
@@ -77,7 +77,7 @@ class GPBase(ChangingRows):
     def _start_model(
         self, method: Approximate | Sampling, kernel: Kernel, likelihood: Likelihood, data: Data, seed: int, fits: int
     ) -> Model:
-        """The model from which a fit starts."""
+        """Return the model from which a fit starts."""
         start = Start(
             kernel, self._kernels(kernel, likelihood), likelihood, self._start_mean(likelihood, data), data, seed,
             self._given_names(), fits, method.learning_rows, isinstance(method, Sampling),
@@ -96,7 +96,7 @@ class GPBase(ChangingRows):
             likelihood.check(m.data.y)
             chosen, columns = self._candidates(m.data), m.data.X.shape[1] - (series is not None)
             models = []
-            for one in chosen:  # no comprehension, which would be one more level between a warning and its caller
+            for one in chosen:  # a comprehension would add a level between a warning and its caller
                 models.append(self._start_model(method, one.kernel, likelihood, m.data, seed, len(merged)))
             own_kernel = self.kernel is None or isinstance(self.kernel, str)
             if columns == 1 and isinstance(method, Approximate) and own_kernel:
@@ -120,7 +120,7 @@ class GPBase(ChangingRows):
         warn_of(type(self).__name__, found, stacklevel=3)
 
     def _about_structure(self) -> str:
-        """What the report says about the choice of the structure."""
+        """Return the sentence of the report about the chosen structure."""
         latent = self._latents[0]
         return structure_of(self.structure).sentence(latent.model, latent.data.rows)
 
@@ -135,5 +135,5 @@ def _joined(reports: Sequence[Callable[[], str]], first: str = "") -> str:
 
 
 def _part(progress: Report, k: int, parts: int) -> Report:
-    """A function that is called with the progress of part k, and reports that of all parts."""
+    """Return a progress function for part k that reports the progress of all parts."""
     return lambda doing, share: progress(f"{doing} ({k + 1} of {parts})" if parts > 1 else doing, (k + share) / parts)

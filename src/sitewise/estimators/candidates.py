@@ -1,9 +1,9 @@
-"""The kernels that an estimator learns with: the given one, the default, or several whose predictions are averaged.
+"""Starting kernels and weak priors of an estimator: a given kernel, the default kernel, or several to average over.
 
-A default kernel has priors from the spread of the inputs, for methods that integrate over the hyperparameters: log ℓ is
-normal around √2 typical distances of rows, with standard deviation 1, and log σ² around a value that suits the
-likelihood, with standard deviation 2.  In 25 tables of two classes the values of greatest evidence were distributed
-like that.  Kernels that are compared by their evidence need proper priors, which are equally wide for what they share.
+For methods that integrate over the hyperparameters, a default kernel has priors from the spread of the inputs: log ℓ is
+normal around log(√2 · typical distance of rows) with standard deviation 1, and log σ² around a value that suits the
+likelihood with standard deviation 2.  Values of greatest evidence had about this distribution in 25 tables of two
+classes.  Kernels that are compared by their evidence need proper priors, equally wide for shared hyperparameters.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from sitewise.kernel_choice import NAMED_KERNELS, PerColumn
 from sitewise.kernels import Additive, Kernel, Matern52
 
 SPREADS = (0.5, 1.0)
-MAX_COLUMNS = 100  # of more columns, one lengthscale for all is the default, and "average" has no additive kernel
-_LENGTH_SCALE, _VARIANCE_SCALE = 1.0, 2.0
-_MAX_EFFECTS_VARIANCE = 4.0  # of all effects of columns together, where each has its own variance
+MAX_COLUMNS = 100  # above, the default is one shared lengthscale, and "average" has no additive kernel
+LOG_LENGTHSCALE_SD, LOG_VARIANCE_SD = 1.0, 2.0  # standard deviations of weak priors
+MAX_EFFECTS_VARIANCE = 4.0  # of all effects together, if each column has its own variance
 
 
 class Candidate(NamedTuple):
-    """A kernel to start from, its name in reports, and priors of its hyperparameters where they need any."""
+    """A kernel to start from, its name in reports, and weak priors of its hyperparameters."""
 
     name: str
     kernel: Kernel
@@ -35,9 +35,9 @@ class Candidate(NamedTuple):
 
 
 def candidates(kernel: Any, X: np.ndarray, variance: float, weight: np.ndarray | None = None) -> list[Candidate]:
-    """Return the kernel that an estimator's `kernel` stands for, or those that are averaged over.
+    """Return the kernel that an estimator's `kernel` stands for, or the kernels to average over.
 
-    `variance` is a typical variance of the latent function, and `weight` the weights of the rows.
+    `variance` is a typical variance of the latent function, `weight` the weight per row.
     """
     if kernel is None:
         kernel = "shrunk" if 1 < X.shape[1] <= MAX_COLUMNS else "isotropic"
@@ -51,7 +51,7 @@ def candidates(kernel: Any, X: np.ndarray, variance: float, weight: np.ndarray |
 
 
 def _given(kernel: Any, X: np.ndarray) -> Kernel:
-    """The given kernel, with one lengthscale per column if that is asked for."""
+    """Return the given kernel; PerColumn adds one lengthscale per column."""
     if isinstance(kernel, PerColumn):
         return with_shrunk(kernel.kernel, X, start=False) if kernel.shrunk else with_ard(kernel.kernel, X.shape[1])
     if not isinstance(kernel, Kernel):
@@ -67,7 +67,7 @@ def _kind(kernel: Any) -> str:
 
 
 def _named(name: str, X: np.ndarray, variance: float, weight: np.ndarray | None) -> list[Candidate]:
-    """The kernels that a name of `NAMED_KERNELS` stands for."""
+    """Return the kernels that a name of `NAMED_KERNELS` stands for."""
     if name == "isotropic":
         return [Candidate("default", Matern52(start_lengthscale(X)), _weak(X, variance, "kernel."))]
     if name == "shrunk":
@@ -84,20 +84,20 @@ def _named(name: str, X: np.ndarray, variance: float, weight: np.ndarray | None)
 
 
 def _effects(X: np.ndarray, order: int, weight: np.ndarray | None, variance: float) -> Candidate:
-    """The additive kernel with one lengthscale and one variance per column.
+    """Return the additive kernel with one lengthscale and one variance per column.
 
-    So many hyperparameters need priors of smooth and moderate effects; with the priors of shared hyperparameters the
-    mode had wiggles.
+    Its many hyperparameters need priors of smooth and moderate effects: with the priors of shared hyperparameters,
+    fitted effects were too rough.
     """
     count = X.shape[1]
     base = Matern52(np.ones(count), np.full(count, variance / count))
-    priors = _weak_additive(count, min(variance, _MAX_EFFECTS_VARIANCE))
+    priors = _weak_additive(count, min(variance, MAX_EFFECTS_VARIANCE))
     priors["kernel.base.lengthscale"] = LogNormal(float(np.log(2.0)), 0.7)
     return Candidate("additive", Additive.of(X, order, base=base, weight=weight), priors)
 
 
 def _average(X: np.ndarray, variance: float) -> list[Candidate]:
-    """An isotropic kernel, two with shrunk lengthscales, and an additive one."""
+    """Return an isotropic kernel, two kernels with shrunk lengthscales, and an additive kernel."""
     isotropic = Candidate("isotropic", Matern52(start_lengthscale(X)), _weak(X, variance, "kernel."))
     if X.shape[1] == 1:
         return [isotropic]
@@ -113,8 +113,8 @@ def _average(X: np.ndarray, variance: float) -> list[Candidate]:
 def _weak(X: np.ndarray, variance: float, prefix: str) -> dict[str, HyperPrior]:
     length = np.log(np.sqrt(2) * typical_distance(X))
     return {
-        f"{prefix}lengthscale": LogNormal(float(length), _LENGTH_SCALE),
-        f"{prefix}variance": LogNormal(float(np.log(variance)), _VARIANCE_SCALE),
+        f"{prefix}lengthscale": LogNormal(float(length), LOG_LENGTHSCALE_SD),
+        f"{prefix}variance": LogNormal(float(np.log(variance)), LOG_VARIANCE_SD),
     }
 
 
@@ -124,10 +124,10 @@ def _weak_shrunk(X: np.ndarray, variance: float) -> dict[str, HyperPrior]:
 
 
 def _weak_additive(columns: int, variance: float) -> dict[str, HyperPrior]:
-    """Main effects together have the variance, and pairs about half of it."""
+    """Return priors by which all main effects together have the given variance, and pairs about half of it."""
     return {
-        "kernel.base.lengthscale": LogNormal(0.0, _LENGTH_SCALE),
-        "kernel.base.variance": LogNormal(float(np.log(variance / columns)), _VARIANCE_SCALE),
-        "kernel.interaction": LogNormal(float(np.log(0.5)), _VARIANCE_SCALE),
-        "kernel.offset": LogNormal(0.0, _VARIANCE_SCALE),
+        "kernel.base.lengthscale": LogNormal(0.0, LOG_LENGTHSCALE_SD),
+        "kernel.base.variance": LogNormal(float(np.log(variance / columns)), LOG_VARIANCE_SD),
+        "kernel.interaction": LogNormal(float(np.log(0.5)), LOG_VARIANCE_SD),
+        "kernel.offset": LogNormal(0.0, LOG_VARIANCE_SD),
     }

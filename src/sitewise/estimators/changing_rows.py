@@ -1,4 +1,4 @@
-"""Adding and removing training rows of a fitted estimator, at the same hyperparameters."""
+"""update and forget: add or remove training rows of a fitted estimator with the hyperparameters held fixed."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from sitewise.types import Outcome
 
 
 class ChangingRows(FittedEstimator):
-    """`update` and `forget`, which infer again from the present sites."""
+    """Mixin with `update` and `forget`, which restart inference from the present sites."""
 
     def update(self, X_new: Any, y_new: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Add rows, keep the hyperparameters, and re-converge from the present sites.
+        """Add rows, keep the hyperparameters, and continue inference from the present sites until it converges.
 
         The result equals inference on all rows at these hyperparameters.  Call fit to learn the hyperparameters again.
-        With a Markov chain, the cost of rows that all come after the last one is proportional to their number: sites so
-        far back that they would not change are held fixed (`learning.running` says how far).  Rows before or between
-        the present rows cost as much as inference on all rows.
+        With a Markov chain, adding rows after the last row takes time proportional to the number of new rows: early
+        sites that would not change are held fixed (`learning.running`).  Adding rows before or between the present
+        rows takes as long as inference on all rows.
         """
         return self._extend(X_new, y_new, sample_weight, {})
 
     def _extend(self, X_new: Any, y_new: Any, sample_weight: ArrayLike | None, side: Side) -> Self:
-        """`update`, with the side information of the new rows."""
+        """Add rows with their side information."""
         X_new = self._new_rows(X_new)
         y_new = self._check_y(y_new)
         if len(y_new) != len(X_new):
@@ -56,7 +56,7 @@ class ChangingRows(FittedEstimator):
     def _append(
         self, method: Approximate, X: np.ndarray, y: np.ndarray, side: Side, weight: np.ndarray, more: list[Merged]
     ) -> Self:
-        """Infer with rows that come after the present ones in time; `more` are the new ones of each latent function."""
+        """Infer with new rows that come after the present rows in time; `more` holds them per latent function."""
         latents, outcomes, merged = [], [], []
         for latent, before, m in zip(self._with_sites("update"), self._indices, more, strict=True):
             latent.model.likelihood.check(m.data.y)
@@ -68,11 +68,11 @@ class ChangingRows(FittedEstimator):
         return self._changed(X, y, side, weight, merged, latents, outcomes)
 
     def forget(self, rows: ArrayLike) -> Self:
-        """Remove training rows, given by their numbers or by a mask, and re-converge from the sites of the others."""
+        """Remove training rows, given by numbers or by a mask, and continue inference until it converges."""
         check_is_fitted(self)
         rows, count = np.asarray(rows), len(self._X)
         if rows.dtype == bool and rows.shape != (count,):
-            raise ValueError(f"A mask of rows must have one entry for each of the {count} training rows.")
+            raise ValueError(f"A mask of rows must have one entry per training row, {count}.")
         if rows.dtype != bool and (
             rows.dtype.kind not in "iu" or (rows.size and (rows.min() < -count or rows.max() >= count))
         ):
@@ -80,7 +80,7 @@ class ChangingRows(FittedEstimator):
         kept = np.ones(count, bool)
         kept[rows] = False
         if not np.any(kept & (self._weight > 0)):
-            raise ValueError("There would be no row left to predict from; keep at least one.")
+            raise ValueError("forget would remove all rows of positive weight; keep at least one.")
         old = np.flatnonzero(kept)
         side = {name: column[kept] for name, column in self._side.items()}
         return self._change(self._X[kept], self._y[kept], side, self._weight[kept], np.arange(len(old)), old)
@@ -88,7 +88,7 @@ class ChangingRows(FittedEstimator):
     def _change(
         self, X: np.ndarray, y: np.ndarray, side: Side, weight: np.ndarray, new_rows: np.ndarray, old_rows: np.ndarray
     ) -> Self:
-        """Infer again with other rows; row new_rows[i] is what row old_rows[i] was."""
+        """Infer again with other rows; row new_rows[i] was row old_rows[i]."""
         method = method_of(self)
         if isinstance(method, Sampling):
             raise ValueError("mcmc cannot continue from the present draws when rows change; call fit with all rows.")
@@ -108,7 +108,7 @@ class ChangingRows(FittedEstimator):
         self, X: np.ndarray, y: np.ndarray, side: Side, weight: np.ndarray, merged: list[Merged],
         latents: Sequence[Latent], outcomes: Sequence[Outcome],
     ) -> Self:  # fmt: skip
-        """Keep what was inferred with other rows, and warn where it did not converge."""
+        """Store the result of inference with other rows, and warn if it did not converge."""
         self._X, self._y, self._side, self._weight = X, y, side, weight
         self._store(merged, latents)
         self.converged_ = all(o.ok for o in outcomes)

@@ -1,4 +1,4 @@
-"""Parameters of the estimators by name: get_params and set_params reach into the values, old arguments are refused."""
+"""get_params and set_params of the estimators, including fields of values; old arguments raise an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sitewise.methods import Method
 from sitewise.setting import Setting
 from sitewise.structures import structure_of
 
-# Parameters that hold a value with fields, and the function that makes the value from what the user may give.
+# Parameters whose values have fields, and the function that converts a given argument to the value.
 _VALUES: dict[str, Callable[[Any], Setting]] = {
     "method": Method.of, "hyperparameters": Hyperparameters.of, "structure": structure_of,
 }  # fmt: skip
@@ -37,7 +37,7 @@ class EstimatorParameters(BaseEstimator):
         for name, of in _VALUES.items():
             try:
                 value = of(found[name])
-            except ValueError:  # fit refuses it, in words
+            except ValueError:  # fit reports it
                 continue
             inner |= {f"{name}__{field}": getattr(value, field) for field in value.fields()}
         return {**found, **inner}

@@ -1,4 +1,4 @@
-"""What a fitted estimator says about its columns: how much each matters, and how."""
+"""Methods of a fitted estimator that explain it: importance, effects, interactions, terms, lengthscales."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sitewise.explain.lengthscales import Lengthscale, lengthscales
 
 
 class Explaining(Fitted):
-    """Methods of a fitted estimator; columns are given by their names, or by numbers from 0."""
+    """Mixin with methods that explain a fitted estimator; columns are given by name or by number from 0."""
 
     def importance(self, X: Any = None, groups: Mapping[str, Sequence[str | int]] | None = None) -> Importance:
-        """How much of the variation of the fitted function each column explains, alone and in total, with errors.
+        """Return the share of the variance of the fitted function per column, alone and in total, with errors.
 
-        Works for every kernel.  The columns move as they do in the training rows, or in X.  `groups` names columns that
-        belong together, such as {"shop": ["shop=north", "shop=south", "shop=west"]}, which then move and count as one.
-        `print` it for a table; `Importance` says what the shares mean and what they do not.
+        Works for every kernel.  Columns vary over their values in the training rows, or in X.  `groups` names columns
+        that vary together and count as one, such as {"shop": ["shop=north", "shop=south", "shop=west"]}.  `print` shows
+        a table; `Importance` explains the shares and their limits.
 
         Examples
         --------
@@ -36,15 +36,15 @@ class Explaining(Fitted):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """The `total` shares of `importance()`, divided by their sum, as scikit-learn's tools expect them."""
+        """The `total` shares of `importance()`, divided by their sum, for scikit-learn's tools."""
         total = total_shares(self)
         return total / np.sum(total) if np.any(total > 0) else total
 
     def lengthscales(self, level: float = 0.9) -> list[Lengthscale]:
-        """Every lengthscale of the fitted kernel with its columns, standard error and interval.
+        """Return every lengthscale of the fitted kernel with its columns, standard error and interval.
 
-        Fit with kernel="ard" for one free lengthscale per column.  The errors are those of the maximum of the evidence,
-        computed here by two evaluations per hyperparameter; with method="mcmc" they come from the draws.
+        Fit with kernel="ard" for one free lengthscale per column.  Errors come from the curvature of the evidence at
+        its maximum, by two evaluations per hyperparameter; with method="mcmc" they come from the draws.
         """
         return lengthscales(self, level)
 
@@ -59,43 +59,43 @@ class Explaining(Fitted):
         grid: ArrayLike | None = None,
         rows: int | None = None,
     ) -> Effect:
-        """How the prediction changes with one column, averaged over the rows, with a band.
+        """Return the average prediction as a function of one column (partial dependence), with a credible band.
 
         Parameters
         ----------
         feature : name or number of the column
-        X : the rows to average over; None takes the training rows
-        response : True for average predictions (the mean of y, or the probability of `classes_[1]`, or of every class
-            of more); False for the latent function minus its average over the rows
-        level : of the band
-        points, grid : how many values of the column, or which; a column with at most ten values has all of them
-        rows : how many rows to average over, drawn evenly if there are more; None is 200, fewer for joint classes and
-            method="mcmc"
+        X : rows to average over; None means the training rows
+        response : True for average predictions (the mean of y, the probability of `classes_[1]`, or of every class of
+            more than two); False for the latent function minus its average over the rows
+        level : level of the band
+        points, grid : number of values of the column, or the values; all values of a column with at most ten
+        rows : maximum number of rows to average over; None means 200, fewer for joint classes and method="mcmc"
 
-        The column is moved while the others stay as they are in the rows, also where such rows do not exist.  Counts
-        are those of one unit of exposure, and of one trial.
+        All other columns are held fixed, which may give combinations that do not occur in the data.  Counts refer to
+        one unit of exposure, and to one trial.
         """
         return effect(self, feature, X, response=response, level=level, points=points, grid=grid, rows=rows)
 
     def predict_terms(self, X: Any) -> Terms:
-        """Every term of the kernel at new rows, with its standard deviation, and the mean: why f is what it is there.
+        """Predict every term of the kernel at new rows, with its standard deviation, and the mean.
 
-        For a kernel that is a sum, such as those of `groups` and kernel="additive"; on the scale of `predict_latent`.
+        For kernels that are sums, as with `groups` or kernel="additive".  The scale is the scale of `predict_latent`.
         """
         return predict_terms(self, X)
 
     def predict_utility(self, items: Any, return_cov: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Utilities of single items of a model of duels (`kernels.Pairwise`), minus their average, and deviations.
+        """Predict utilities of items, minus their average, with standard deviations, from pairwise comparisons.
 
-        `items` have half of the columns of X.  Duels tell differences only, so that the average is not known.  With
-        `return_cov` the covariance matrix takes the place of the deviations.
+        For models with `kernels.Pairwise`; `items` have half of the columns of X.  Pairwise comparisons determine
+        differences only.  With `return_cov` the covariance matrix replaces the standard deviations.
         """
         return predict_utility(self, items, return_cov)
 
     def term_shares(self, X: Any = None) -> Shares:
-        """The share of the variation of f that each term of the kernel makes, with standard errors.
+        """Return the share of the variance of f per term of the kernel, with standard errors.
 
-        The columns move independently of each other, as they do in the training rows, or in X.  `print` it for a table.
+        Columns vary independently of each other over their values in the training rows, or in X.  `print` shows a
+        table.
         """
         return term_shares(self, X)
 
@@ -108,14 +108,15 @@ class Explaining(Fitted):
         points: int = 7,
         rows: int | None = None,
     ) -> Interaction:
-        """What two columns do together beyond the sum of their effects: a map on the latent scale, with deviations.
+        """Return the interaction of two columns on the latent scale, with standard deviations.
 
-        Without names it is that of the two columns with the largest total shares of `importance()`.  It is 0 where the
-        two effects simply add up.  Columns whose total share is far above their share alone are worth naming.  `points`
-        are those along each column; `rows` as for `effect`, 100 by default.
+        The interaction is the joint effect minus the sum of the single effects: 0 if the effects add up.  The default
+        is the two columns with the largest total shares of `importance()`.  Columns whose total share is far above
+        their share alone are worth examining.  `points` is the number of values per column; `rows` as for `effect`,
+        default 100.
         """
         if (first is None) != (second is None):
-            raise ValueError("Name both columns of an interaction, or none for the two most important ones.")
+            raise ValueError("Name both columns of an interaction, or none for the two most important columns.")
         if first is None or second is None:
             order = np.argsort(-total_shares(self, X), kind="stable")
             if len(order) < 2:

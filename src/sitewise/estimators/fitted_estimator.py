@@ -1,4 +1,4 @@
-"""What a fitted estimator has: latent functions and their predictions, and diagnostics of the training rows."""
+"""Fitted state of an estimator: latent functions, their predictions, and diagnostics of the training rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KernelChoice = Kernel | PerColumn | Sequence[Kernel | PerColumn] | str | None
 
 
 class FittedEstimator(Explaining, EstimatorParameters):
-    """One fitted problem per `_targets` entry: one for regression, two classes or joint classes, else one per class."""
+    """Base class with one latent function per `_targets` entry: one, or for one against the rest one per class."""
 
     kernel: KernelChoice
     groups: str | int | Sequence[str | int] | None
@@ -51,7 +51,7 @@ class FittedEstimator(Explaining, EstimatorParameters):
     _X: np.ndarray
     _y: np.ndarray
     _weight: np.ndarray
-    _side: Side = {}  # what is known about each row besides y; see side_information
+    _side: Side = {}  # see side_information
     _latents: list[Latent | Sampled]
     _indices: list[np.ndarray]
     _report: Any  # the text of `fit_report_`, or the function that makes it
@@ -59,15 +59,15 @@ class FittedEstimator(Explaining, EstimatorParameters):
     # -- defined by each estimator -------------------------------------------------------------------------
 
     def _targets(self, y: np.ndarray, side: Side) -> list[np.ndarray]:
-        """Training targets (as stored) and side information, as each latent function's likelihood takes them."""
+        """Return targets, with side information, as the likelihood of each latent function takes them."""
         raise NotImplementedError
 
     def _check_y(self, y: Any) -> np.ndarray:
-        """Targets as given by the user, checked, in the form in which they are stored."""
+        """Check targets given by the user and return them as stored."""
         raise NotImplementedError
 
     def _log_unit(self, y: np.ndarray, side: Side) -> float | np.ndarray:
-        """log of the factor between the model's units of y and the user's, for the density of each row."""
+        """Return the log of the factor between the user's and the model's units of y, per row, for densities."""
         return 0.0
 
     # -- the fitted state ----------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class FittedEstimator(Explaining, EstimatorParameters):
 
     @property
     def fit_report_(self) -> str:
-        """What happened in plain words, made when it is first asked for: it computes every evidence."""
+        """A description of the fit in plain words; computed at first access, because it computes every evidence."""
         if not hasattr(self, "_report"):
             raise AttributeError(f"{type(self).__name__} has no report before fit.")
         if not isinstance(self._report, str):
@@ -107,7 +107,7 @@ class FittedEstimator(Explaining, EstimatorParameters):
     # -- predictions of the latent function ----------------------------------------------------------------
 
     def _new_rows(self, X: Any) -> np.ndarray:
-        """Inputs as given by the user, checked."""
+        """Check inputs given by the user."""
         check_is_fitted(self)
         refuse_dates(X)
         X = validate_data(self, X, dtype=WORKING_DTYPE, reset=False)
@@ -115,28 +115,28 @@ class FittedEstimator(Explaining, EstimatorParameters):
         return X
 
     def _at(self, X: Any) -> list[Mixture]:
-        """The latent functions at new rows."""
+        """Return the latent functions at new rows."""
         X = self._new_rows(X)
         return [latent.at(X) for latent in self._latents]
 
     def _plain(self, q: Mixture) -> Mixture:
-        """The same rows, with the side information of rows about which nothing is said."""
+        """Return the mixture with default side information."""
         return q
 
     def _latent_units(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance in the user's units, from those in the model's."""
+        """Convert mean and variance from the model's units to the user's."""
         return mean, var
 
     def predict_latent(
         self, X: Any, return_std: bool = False, return_cov: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Mean of the latent function at each row, with its standard deviation or covariance matrix if asked.
+        """Predict the mean of the latent function per row, with standard deviations or a covariance matrix on request.
 
-        With more than two classes there is one latent function per class: means and deviations have one column, and
-        the covariance one leading entry, per class.
+        With more than two classes there is one latent function per class: means and standard deviations have one
+        column per class, and the covariance has one leading entry per class.
         """
         if return_std and return_cov:
-            raise ValueError("Set return_std or return_cov, not both: the deviations are the roots of the diagonal.")
+            raise ValueError("Set return_std or return_cov, not both: standard deviations are roots of the diagonal.")
         if return_cov:
             X = self._new_rows(X)
             pairs = [self._latent_units(*latent.joint(X)) for latent in self._latents]
@@ -150,23 +150,23 @@ class FittedEstimator(Explaining, EstimatorParameters):
     # -- diagnostics: computed on request, never stored ---------------------------------------------------
 
     def _with_sites(self, what: str) -> list[Latent]:
-        """The latent functions, if they have the sites that `what` needs."""
+        """Return the latent functions; raise AttributeError if they do not have the sites that `what` needs."""
         check_is_fitted(self)
         found = [latent for latent in self._latents if isinstance(latent, Latent)]
         if len(found) < len(self._latents):
             # An AttributeError, so that hasattr is False.
-            raise AttributeError(f"{what} needs Gaussian sites, and mcmc has none; use method='ep' for it.")
+            raise AttributeError(f"{what} needs Gaussian sites, which mcmc does not have; use method='ep'.")
         return found
 
     @property
     def models_(self) -> list[tuple[Model, Data]]:
-        """The library's objects behind this estimator: a trained model and its rows for each latent function."""
+        """The trained model and its rows per latent function, as objects of the library."""
         check_is_fitted(self)
         return [(latent.model, latent.data) for latent in self._latents]
 
     @property
     def samples_(self) -> HyperSamples | list[HyperSamples]:
-        """The draws behind method="mcmc" (one per class if there are more than two); `to_arviz()` converts them."""
+        """The draws of method="mcmc" (a list per class for more than two classes); `to_arviz()` converts them."""
         check_is_fitted(self)
         found = [latent.samples for latent in self._latents if isinstance(latent, Sampled)]
         if not found:
@@ -177,10 +177,10 @@ class FittedEstimator(Explaining, EstimatorParameters):
 
     @property
     def evidence_(self) -> Mapping[str, float]:
-        """laplace, elbo, ep and loo on the fitted sites, in nats of the training rows (summed over the classes).
+        """Evidences laplace, elbo, ep and loo at the fitted sites, in nats, summed over rows and classes.
 
-        With inducing inputs also `tight`, a bound, and `collapsed` if that was learned from: it takes long, and can be
-        asked for by `sitewise.evidence.collapsed`.
+        With inducing inputs also `tight`, a bound, and `collapsed` if it was the learning objective.  Otherwise
+        `sitewise.evidence.collapsed` computes it, which takes long.
         """
         found = self._with_sites("evidence_")
         method = Method.of(self.method)
@@ -192,7 +192,7 @@ class FittedEstimator(Explaining, EstimatorParameters):
         return {name: sum(p[name] for p in parts) - units for name in evidence.ALL if name in parts[0]}
 
     def _by_row(self, values: np.ndarray, k: int, otherwise: Any) -> np.ndarray:
-        """Values of the distinct rows, repeated for every row as given; `otherwise` for rows of weight 0."""
+        """Return the values of distinct rows per given row; `otherwise` for rows of weight 0."""
         index = self._indices[k]
         out = np.array(values[index])
         out[index < 0] = otherwise
@@ -200,7 +200,7 @@ class FittedEstimator(Explaining, EstimatorParameters):
 
     @property
     def sites_(self) -> Sites | list[Sites]:
-        """nat1 and prec of one copy of each training row, in the model's units; 0 for a row of weight 0."""
+        """Site parameters nat1 and prec per training row (one copy), in the model's units; 0 for a row of weight 0."""
         parts = [
             (k, *pair)
             for k, lat in enumerate(self._with_sites("sites_"))
@@ -211,17 +211,17 @@ class FittedEstimator(Explaining, EstimatorParameters):
 
     @property
     def influence_(self) -> np.ndarray:
-        """How far one copy of each row moves the posterior: KL(posterior ‖ posterior without its site), in nats.
+        """Influence per training row: KL(posterior ‖ posterior without one copy of the row's site), in nats.
 
-        The two differ by a factor that depends on f at that row only, so that the divergence of the whole processes
-        is the divergence of the marginals N(m, v) and N(m₋, v₋) there: ½ [(m − m₋)²/v₋ + v/v₋ − 1 − log(v/v₋)].
-        It is 0 for a row of weight 0; with more than two classes the classes' divergences are added.
+        The two differ by a factor that depends on f at this row only, so that the divergence of the processes is the
+        divergence of the marginals N(m, v) and N(m₋, v₋): ½ [(m − m₋)²/v₋ + v/v₋ − 1 − log(v/v₋)].  The influence of a
+        row of weight 0 is 0; with more than two classes the divergences are added.
         """
         left = [latent.leave_out() for latent in self._with_sites("influence_")]
         return np.sum([self._by_row(one.influence, k, 0.0) for k, one in enumerate(left)], axis=0)
 
     def _cavities(self) -> list[Mixture]:
-        """The cavity of every training row; that of a row of weight 0, which was never in, is the posterior itself."""
+        """Return the cavity per training row; for a row of weight 0 it is the posterior itself."""
         found = []
         for k, latent in enumerate(self._with_sites("loo_")):
             left, out = latent.leave_out(), self._indices[k] < 0

@@ -1,4 +1,4 @@
-"""GPClassifier."""
+"""GPClassifier: Gaussian process classification for two or more classes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from sitewise.process.progress import Report
 from sitewise.structures import Structure, structure_of
 
 _LIKELIHOODS = {name: kind for name, kind in BY_NAME.items() if kind.support == "classes"}
-_SIGNS = (1.0, -1.0)  # y of the positive class, and of the others
+_SIGNS = (1.0, -1.0)  # y of the positive class and of all other classes
 _MULTI_CLASS = ("auto", "joint", "one_vs_rest")
-# EP has no sites for several latent functions of a row, and Algorithm 1 is for one.
+# EP has no sites for several latent functions per row, and Algorithm 1 is for a single one.
 _JOINT_METHODS = tuple(
     name
     for name, method in METHODS.items()
@@ -43,16 +43,16 @@ _JOINT_METHODS = tuple(
     and not isinstance(pair.inference, EP)
 )
 _CLASS_KERNELS = ("own", "shared")
-_JOINT_SIZE = 3_000  # rows times classes beyond which joint inference takes minutes and gigabytes
+MAX_JOINT_SIZE = 3_000  # rows times classes; above, joint inference takes minutes and gigabytes
 
 
 @documented
 class GPClassifier(ClassifierMixin, GPBase):
     """Gaussian process classification for scikit-learn.
 
-    Two classes have one latent function; K > 2 classes have one each.  Joint classes share a softmax likelihood, each
-    with its own kernel or all with one.  One against the rest, every class is a separate problem with its own kernel,
-    and the probabilities are divided by their sum.
+    Two classes have one latent function, K > 2 classes one per class.  Joint classes have a softmax likelihood and a
+    shared kernel, or one kernel per class.  One against the rest, every class is a separate problem
+    with its own kernel, and the probabilities are divided by their sum.
 
     Parameters
     ----------
@@ -69,11 +69,11 @@ class GPClassifier(ClassifierMixin, GPBase):
     class_weight : dict or "balanced", default None
         Weights of the classes, as in scikit-learn.
     multi_class : str, default "auto"
-        How three or more classes are treated: "joint" or "one_vs_rest".  "auto" is joint where that is possible (method
-        "hybrid", "vi" or "laplace", no mean and no likelihood object) and affordable (rows times classes at most 3 000,
-        and no inducing inputs, with which it costs n·(classes·m)²).  `multi_class_` says which.
+        How three or more classes are treated: "joint" or "one_vs_rest".  "auto" means "joint" if this is possible
+        (method "hybrid", "vi" or "laplace", no mean and no likelihood object) and affordable (rows times classes at
+        most 3 000, and no inducing inputs, which take n·(classes·m)²).  `multi_class_` is the choice.
     class_kernels : str, default "shared"
-        For joint classes: "own" if every class learns its own values of the kernel's parameters, or "shared".
+        For joint classes: "own" for one set of kernel parameters per class, or "shared".
     {random_state}
     {warm_start}
     {verbose}
@@ -86,8 +86,8 @@ class GPClassifier(ClassifierMixin, GPBase):
         "joint" or "one_vs_rest"; None for two classes.
     {fitted}
 
-    One against the rest, `kernel_`, `mean_` and `likelihood_` are lists of one per class; so is `kernel_` where joint
-    classes have their own kernels.
+    One against the rest, `kernel_`, `mean_` and `likelihood_` are lists with one entry per class; so is `kernel_` with
+    class_kernels="own".
     """
 
     _typical_variance = 16.0
@@ -133,11 +133,11 @@ class GPClassifier(ClassifierMixin, GPBase):
         Parameters
         ----------
         X : array of shape (n_rows, n_columns)
-            Numbers; columns of very different sizes are better scaled first.
+            Numbers; scale columns of very different sizes first.
         y : array of shape (n_rows,)
-            Labels, texts or numbers.
+            Labels, strings or numbers.
         sample_weight : array of shape (n_rows,), default 1
-            How often each row counts: a row of weight 2 is the same as two copies of it.
+            Weight per row; weight 2 is equivalent to duplicating the row.
 
         Returns
         -------
@@ -175,7 +175,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         return self
 
     def _multi_class(self) -> str | None:
-        """The value of `multi_class_` for these classes, rows and settings; None for two classes."""
+        """Return `multi_class_` for these classes, rows and settings; None for two classes."""
         if len(self.classes_) == 2:
             return None
         reasons = []
@@ -193,7 +193,7 @@ class GPClassifier(ClassifierMixin, GPBase):
             reasons.append("no likelihood object: the likelihood is a softmax")
         if self.multi_class == "joint" and reasons:
             raise ValueError(f"multi_class='joint' needs {'; '.join(reasons)}. Change that, or use 'one_vs_rest'.")
-        large = sparse or len(self._X) * len(self.classes_) > _JOINT_SIZE
+        large = sparse or len(self._X) * len(self.classes_) > MAX_JOINT_SIZE
         if self.multi_class == "one_vs_rest" or (self.multi_class == "auto" and (reasons or large)):
             return "one_vs_rest"
         return "joint"
@@ -213,7 +213,7 @@ class GPClassifier(ClassifierMixin, GPBase):
 
     @property
     def _joint(self) -> bool:
-        return getattr(self, "multi_class_", None) == "joint"  # a model file of an early version lacks it
+        return getattr(self, "multi_class_", None) == "joint"  # not in model files of early versions
 
     def _targets(self, y: np.ndarray, side: Side) -> list[np.ndarray]:
         if len(self.classes_) == 2:
@@ -229,7 +229,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         unknown = self.classes_[codes] != y
         if np.any(unknown):
             raise ValueError(
-                f"y holds {str(np.asarray(y)[unknown][0])!r}, which is none of the classes of fit: "
+                f"y holds {str(np.asarray(y)[unknown][0])!r}, which is not one of the classes of fit: "
                 f"{', '.join(repr(str(c)) for c in self.classes_)}."
             )
         return codes
@@ -246,14 +246,14 @@ class GPClassifier(ClassifierMixin, GPBase):
     # -- prediction ----------------------------------------------------------------------------------------
 
     def _log_odds_terms(self, qs: list[Mixture]) -> np.ndarray:
-        """log p and log(1 − p) of each latent function's positive class: shape (functions, 2, rows)."""
+        """Return log p and log(1 − p) of the positive class per latent function, shape (functions, 2, rows)."""
         return np.stack([[q.log_density(sign) for sign in _SIGNS] for q in qs])
 
     def _log_proba(self, qs: list[Mixture]) -> np.ndarray:
         return qs[0].log_probabilities() if self._joint else _shares(self._log_odds_terms(qs))
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Log odds of `classes_[1]`, or of each class against the rest; they do not saturate where p is 0 or 1."""
+        """Return log odds of `classes_[1]`, or of each class against the rest; finite even if p rounds to 0 or 1."""
         if self._joint:
             logs = self.predict_log_proba(X)
             others = [logsumexp(np.delete(logs, k, axis=1), axis=1) for k in range(logs.shape[1])]
@@ -263,17 +263,17 @@ class GPClassifier(ClassifierMixin, GPBase):
         return odds[0] if len(odds) == 1 else odds.T
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row.
+        """Predict the most probable class per row.
 
         Parameters
         ----------
         X : array of shape (n_rows, n_columns)
-            New rows, with the columns of fit.
+            New rows, with the same columns as in fit.
 
         Returns
         -------
         labels : array of shape (n_rows,)
-            Entries of `classes_`.  Where errors have different costs, `sitewise.estimators.decide` chooses by
+            Entries of `classes_`.  If errors have different costs, use `sitewise.estimators.decide` with
             `predict_proba`.
 
         Examples
@@ -290,15 +290,15 @@ class GPClassifier(ClassifierMixin, GPBase):
         return self.classes_[best]
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the class probabilities, one column per entry of `classes_`."""
+        """Predict log class probabilities, one column per entry of `classes_`."""
         return self._log_proba(self._at(X))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities: shape (n_rows, n_classes), one column per entry of `classes_`."""
+        """Predict class probabilities, shape (n_rows, n_classes), one column per entry of `classes_`."""
         return np.exp(self.predict_log_proba(X))
 
     def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
-        """log p(y | x) of each row."""
+        """Return log p(y | x) per row."""
         logs = self.predict_log_proba(X)
         codes = self._check_y(y)
         if len(codes) != len(logs):
@@ -306,7 +306,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         return logs[np.arange(len(codes)), codes]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> np.ndarray:
-        """Labels drawn jointly for all rows: shape (rows, n_samples)."""
+        """Draw labels jointly for all rows, shape (n_rows, n_samples)."""
         X = self._new_rows(X)
         rng = check_random_state(random_state)
         drawn = [latent.draw(int(rng.randint(2**31 - 1)), X, n_samples) for latent in self._latents]
@@ -319,13 +319,13 @@ class GPClassifier(ClassifierMixin, GPBase):
 
     @property
     def loo_(self) -> ClassLoo:
-        """Leave-one-out log densities and probabilities of the training rows, without refitting: approximate."""
+        """Approximate leave-one-out log densities and probabilities of the training rows, without refits."""
         logs = self._log_proba(self._cavities())
         return ClassLoo(logs[np.arange(len(logs)), self._y], np.exp(logs))
 
 
 def _shares(terms: np.ndarray) -> np.ndarray:
-    """Log probabilities of the classes from `_log_odds_terms`."""
+    """Return log class probabilities from `_log_odds_terms`."""
     logs = terms[0, ::-1].T if len(terms) == 1 else terms[:, 0].T
     return logs - logsumexp(logs, axis=1, keepdims=True)
 

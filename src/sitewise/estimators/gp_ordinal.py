@@ -1,4 +1,4 @@
-"""GPOrdinal: labels that have an order, such as ratings."""
+"""GPOrdinal: Gaussian process ordinal regression for ordered labels such as ratings."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from sitewise.process.precision import WORKING_DTYPE
 from sitewise.process.progress import Report
 from sitewise.structures import Structure
 
-_MAX_LABELS = 50  # with more labels they are values
+MAX_LABELS = 50
 
 
 @documented
 class GPOrdinal(Intervals, ClassifierMixin, GPBase):
     """Gaussian process classification with ordered labels: ratings 1 to 5, or "low" < "mid" < "high".
 
-    The model has one latent function and learned cut points.  The label says between which cut points the function plus
-    Gaussian noise lies.  Neighbouring labels in the order are therefore confused more often than distant ones, which
+    The model has one latent function and learned cut points; the label is the interval between cut points that contains
+    the function plus Gaussian noise.  Neighbouring labels are therefore confused more often than distant labels, which
     GPClassifier does not take into account.
 
     Parameters
@@ -98,11 +98,11 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         Parameters
         ----------
         X : array of shape (n_rows, n_columns)
-            Numbers; columns of very different sizes are better scaled first.
+            Numbers; scale columns of very different sizes first.
         y : array of shape (n_rows,)
-            Labels: numbers in any steps, or texts if `order` says how they follow each other.
+            Labels: numbers with any spacing, or strings whose order is given by `order`.
         sample_weight : array of shape (n_rows,), default 1
-            How often each row counts: a row of weight 2 is the same as two copies of it.
+            Weight per row; weight 2 is equivalent to duplicating the row.
 
         Returns
         -------
@@ -125,8 +125,8 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         seen = np.bincount(self._y[self._weight > 0], minlength=len(self.classes_))
         if np.any(seen == 0):
             raise ValueError(
-                f"No row has the label {str(self.classes_[np.argmin(seen)])!r}; leave it out of order, or give such "
-                "rows weight."
+                f"No row has the label {str(self.classes_[np.argmin(seen)])!r} and positive weight; leave the label "
+                "out of order, or give its rows weight."
             )
         self._fit(Ordinal.of(len(self.classes_)))
         return self
@@ -140,14 +140,14 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         unknown = [label for label in labels if label not in codes]
         if unknown:
             raise ValueError(
-                f"y holds {str(unknown[0])!r}, which is none of the labels "
+                f"y holds {str(unknown[0])!r}, which is not one of the labels "
                 f"{', '.join(repr(str(c)) for c in self.classes_)}."
             )
         return np.array([codes[label] for label in labels], int)
 
     @property
     def label_values_(self) -> np.ndarray:
-        """The numbers that the labels stand for: themselves, where they are numbers, else their ranks from 1."""
+        """The numeric values of the labels: the labels if they are numbers, else their ranks from 1."""
         try:
             return self.classes_.astype(float)
         except ValueError:
@@ -155,7 +155,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
 
     @property
     def ranks_in_words_(self) -> str:
-        """What `label_values_` are, where they are ranks; else nothing."""
+        """A description of `label_values_` if they are ranks, else empty."""
         try:
             self.classes_.astype(float)
         except ValueError:
@@ -170,25 +170,25 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         return logs - logsumexp(logs, axis=1, keepdims=True)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable label of each row, as an array of shape (n_rows,).
+        """Predict the most probable label per row, shape (n_rows,).
 
-        The expected rating, where labels are numbers, is `predict_proba(X) @ classes_`; `predict_interval(X)` gives the
-        lowest and the highest label to be expected.
+        If labels are numbers, the expected rating is `predict_proba(X) @ classes_`.  `predict_interval(X)` gives a
+        range of labels.
         """
         return self.classes_[np.argmax(self.predict_log_proba(X), axis=1)]
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """The share of rows whose label is the most probable one."""
+        """Return the accuracy: the share of rows whose label is the most probable label."""
         codes = self._check_y(y)
         right = np.argmax(self.predict_log_proba(X), axis=1) == codes
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight, float)))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the labels: shape (n_rows, n_labels), in the order of `classes_`."""
+        """Predict label probabilities, shape (n_rows, n_labels), in the order of `classes_`."""
         return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of `predict_proba`."""
+        """Predict log label probabilities."""
         return self._label_logs(self._at(X))
 
     def _quantiles(self, X: Any, levels: np.ndarray, given: Mapping[str, Any]) -> np.ndarray:
@@ -198,14 +198,14 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         return self.classes_[q.quantiles(levels).astype(int)]
 
     def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
-        """log p(y | x) of each row."""
+        """Return log p(y | x) per row."""
         logs, codes = self.predict_log_proba(X), self._check_y(y)
         if len(codes) != len(logs):
             raise ValueError(f"X has {len(logs)} rows but y has {len(codes)}; give one y per row.")
         return logs[np.arange(len(codes)), codes]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> np.ndarray:
-        """Labels drawn jointly for all rows: shape (n_rows, n_samples)."""
+        """Draw labels jointly for all rows, shape (n_rows, n_samples)."""
         X = self._new_rows(X)
         rng = check_random_state(random_state)
         (latent,) = self._latents
@@ -214,24 +214,24 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
 
     @property
     def loo_(self) -> ClassLoo:
-        """Leave-one-out log densities and probabilities of the training rows, without refitting: approximate."""
+        """Approximate leave-one-out log densities and probabilities of the training rows, without refits."""
         logs = self._label_logs(self._cavities())
         return ClassLoo(logs[np.arange(len(logs)), self._y], np.exp(logs))
 
 
 def _in_order(y: np.ndarray, order: Sequence[Any] | None) -> np.ndarray:
-    """The labels from the lowest to the highest."""
+    """Return the labels from the lowest to the highest."""
     if order is None:
         labels = np.unique(y)
         if labels.dtype.kind not in "biuf":
             shown = ", ".join(repr(str(label)) for label in labels[:5])
-            raise ValueError(f"Texts have no order of their own: say order=[{shown}], from the lowest to the highest.")
+            raise ValueError(f"Labels that are strings need an order; give order=[{shown}], lowest first.")
     else:
         labels = np.asarray(order)
         if labels.ndim != 1 or len(np.unique(labels)) != len(labels):
             raise ValueError(f"order must list every label once, from the lowest to the highest; got {order!r}.")
-    if len(labels) > _MAX_LABELS:
-        raise ValueError(f"y holds {len(labels)} different labels; for values use GPRegressor.")
+    if len(labels) > MAX_LABELS:
+        raise ValueError(f"y holds {len(labels)} different labels; use GPRegressor for numbers.")
     if len(labels) < 3:
-        raise ValueError(f"GPOrdinal needs at least three labels, got {len(labels)}; for two use GPClassifier.")
+        raise ValueError(f"GPOrdinal needs at least three labels, got {len(labels)}; use GPClassifier for two.")
     return labels

@@ -1,4 +1,4 @@
-"""GPRegressor."""
+"""GPRegressor: Gaussian process regression with any likelihood of numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from sitewise.process.precision import WORKING_DTYPE
 from sitewise.process.progress import Report
 from sitewise.structures import Structure
 
-# Classes are for GPClassifier.
 _LIKELIHOODS = {name: kind for name, kind in BY_NAME.items() if kind.support != "classes"}
 
 
@@ -41,11 +40,11 @@ class GPRegressor(ValuePredictions):
         "gaussian"; "student_t" or "laplace_noise" (robust); "poisson" or "negative_binomial" (counts), each also
         "zero_inflated_…"; "gamma" or "log_normal" (positive values); "hurdle_gamma" or "tweedie" (amounts that may be
         zero); "weibull" or "log_logistic" (lifetimes, also censored); "beta" (shares in (0, 1)); "binomial" or
-        "beta_binomial" (successes in trials); "censored_gaussian" (some values only known to lie beyond a bound);
-        "heteroscedastic_gaussian" (an error bar for each row); "von_mises" (angles); "asymmetric_laplace" (a quantile);
+        "beta_binomial" (successes in trials); "censored_gaussian" (censored values);
+        "heteroscedastic_gaussian" (known noise per row); "von_mises" (angles); "asymmetric_laplace" (a quantile);
         "ordinal" (ordered classes 0, 1, 2, … as numbers; GPOrdinal takes labels); or a likelihood object.
     mean : Mean, default None
-        A mean of `sitewise.means`; None is zero, and a learned constant where y is not f plus noise.
+        A mean of `sitewise.means`; None means zero, or a learned constant if y is not f plus noise.
     normalize_y : bool or "auto", default "auto"
         Whether to learn on (y − mean)/(standard deviation) of the training targets; "auto" does so for Gaussian and
         robust noise.  Predictions, densities and evidences are always in the units of y; kernel, likelihood, priors and
@@ -61,9 +60,9 @@ class GPRegressor(ValuePredictions):
     Attributes
     ----------
     y_mean_, y_scale_ : float
-        The units in which the model sees y.
+        Centre and scale of the normalised target.
     outliers_ : Outliers
-        With robust noise, the rows that the other rows make very improbable.
+        With robust noise, the rows that are very improbable given all other rows.
     {fitted}
     """
 
@@ -128,27 +127,26 @@ class GPRegressor(ValuePredictions):
         Parameters
         ----------
         X : array of shape (n_rows, n_columns)
-            Numbers; columns of very different sizes are better scaled first.
+            Numbers; scale columns of very different sizes first.
         y : array of shape (n_rows,)
-            One number per row; what else is known about a row goes into the keywords below, each one number for all
-            rows or one per row.
+            One number per row.  The keywords below are side information, each one number for all rows or one per row.
         sample_weight : array of shape (n_rows,), default 1
-            How often each row counts: a row of weight 2 is the same as two copies of it.
+            Weight per row; weight 2 is equivalent to duplicating the row.
         exposure : for counts
-            Time observed, area, people at risk: the expected count is exposure · rate, and the rate is what X explains.
+            Time observed, area, people at risk: the expected count is exposure · rate, and the rate depends on X.
         trials : for "binomial" and "beta_binomial"
-            Of which y succeeded.
+            Number of trials; y is the number of successes.
         lower, upper : for "weibull", "log_logistic" and "censored_gaussian"
-            y ≤ lower means that the value lies somewhere below lower, y ≥ upper that it lies somewhere above upper;
-            −inf and inf where there is no bound.  Between them y is the value itself.
-        event : for the same
-            1 where the end was seen at y; 0 where it was still to come, so that the lifetime is longer than y.
-        until : for the same
-            The value lies between y and until: equal where it was seen, inf where there is no end.
+            Rows with y ≤ lower are left-censored at lower, rows with y ≥ upper right-censored at upper; −inf and inf
+            mean no bound.  Between the bounds y is the value.
+        event : for the same likelihoods
+            1 if the event was observed at y, 0 if the row is right-censored at y.
+        until : for the same likelihoods
+            The value lies between y and until: equal if observed, inf if right-censored.
         noise : for "heteroscedastic_gaussian"
-            The standard deviation of the error of each row, in the units of y.
+            Standard deviation of the measurement error per row, in the units of y.
         output : for `likelihoods.Switched`
-            Which of its likelihoods each row has: 0, 1, 2, …
+            Index of the likelihood per row: 0, 1, 2, …
 
         Returns
         -------
@@ -206,7 +204,7 @@ class GPRegressor(ValuePredictions):
             return 0.0, 1.0
         if self.normalize_y not in (True, "auto"):
             raise ValueError(f"normalize_y must be True, False or 'auto', got {self.normalize_y!r}.")
-        # From the distinct rows, so that weights and copies give the same units to the last digit.
+        # From the distinct rows: weights and duplicated rows give exactly the same units.
         data = merge(self._X, self._y, self._weight).data
         centre = float(np.average(data.y, weights=data.weight))
         with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""Offsets of groups of rows, beside the kernel of the other columns."""
+"""Group offsets (random intercepts), added to the kernel of all other columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def beside_groups(one: Candidate, rest: Sequence[int], groups: Sequence[int]) ->
 def with_groups(kernel: Kernel | None, rest: Sequence[int], groups: Sequence[int]) -> Kernel:
     """Return the kernel of the other columns plus one offset per level of each group column.
 
-    `kernel` is None where there are no other columns.
+    `kernel` is None if there are no other columns.
     """
     if kernel is None:
         base: Kernel = Constant()

@@ -14,7 +14,7 @@ PREFIX = "kernel__"
 
 
 def inner_kernel(choice: Any) -> Kernel | None:
-    """Return the kernel inside an estimator's `kernel`; None where there are several, or none with a fixed form."""
+    """Return the kernel inside an estimator's `kernel`; None for several kernels or no fixed form."""
     if isinstance(choice, PerColumn):
         return choice.kernel
     if choice is None or (isinstance(choice, str) and choice in ("isotropic", "ard", "shrunk")):
@@ -23,7 +23,7 @@ def inner_kernel(choice: Any) -> Kernel | None:
 
 
 def read(choice: Any) -> dict[str, Any]:
-    """Return the values by name: numbers, or arrays where a parameter has several entries."""
+    """Return the values by name: numbers, or arrays for parameters with several entries."""
     kernel = inner_kernel(choice)
     found = {} if kernel is None else values(kernel)
     return {PREFIX + name: value.item() if value.ndim == 0 else value for name, value in found.items()}

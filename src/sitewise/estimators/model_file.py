@@ -2,8 +2,8 @@
 
     "SITEWISE" | version u4 | header length u8 | header (JSON) | arrays, one after the other | SHA-256 of all before
 
-Nothing is compressed and every length is checked against the length of the file before it is used, so that a file
-cannot ask for more memory than its own size.
+Nothing is compressed, and every length is checked against the length of the file before use: reading needs no more
+memory than the size of the file.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from sitewise.priors import Prior
 from sitewise.sites import Sites
 
 MAGIC = b"SITEWISE"
-VERSION = 2
-READABLE = (1, 2)
+VERSION = 3
+READABLE = (1, 2, 3)
 _FRONT = struct.Struct("<8sIQ")
 _CHECK = hashlib.sha256().digest_size
 
-# The attributes that fit sets, besides the latent functions; those that an estimator does not have are left out.
-# `table_` is plain data of the program that made the inputs; the library stores it and does not read it.
+# Attributes set by fit, besides the latent functions; absent attributes are left out.  `table_` is plain data of the
+# application, which the library stores without reading it.
 _FITTED = (
     "n_features_in_", "feature_names_in_", "classes_", "class_weight_", "multi_class_", "y_mean_", "y_scale_",
     "n_iter_", "converged_", "fit_report_", "_X", "_y", "_weight", "_side", "table_",
 )  # fmt: skip
 
 
-# What fit leaves in a StandardScaler of scikit-learn.
+# Fitted attributes of a StandardScaler of scikit-learn.
 _SCALER = ("mean_", "var_", "scale_", "n_features_in_", "n_samples_seen_", "feature_names_in_")
 
 
@@ -60,11 +60,11 @@ class ModelFileError(UserError):
 
 
 def load(path: str | os.PathLike[str], kinds: Mapping[str, type]) -> Any:
-    """Read a model that `save` has written.  The file holds no code, and none is run."""
+    """Read a model written by `save`.  The file contains no code, and loading runs none."""
     with open(path, "rb") as file:
         front = file.read(len(MAGIC))
         if front != MAGIC:
-            raise ModelFileError(f"{path} is not a sitewise model file; load reads what model.save(path) has written.")
+            raise ModelFileError(f"{path} is not a sitewise model file; load reads files written by model.save(path).")
         content = front + file.read()
     try:
         return from_bytes(content, kinds)
@@ -73,7 +73,7 @@ def load(path: str | os.PathLike[str], kinds: Mapping[str, type]) -> Any:
 
 
 def to_bytes(estimator: Any) -> bytes:
-    """The content of the file of a fitted model."""
+    """Return a fitted model as the content of a file."""
     arrays: list[np.ndarray] = []
     header = _encode_model(estimator, arrays)
     header["arrays"] = [{"dtype": a.dtype.str.lstrip("<"), "shape": list(a.shape)} for a in arrays]
@@ -83,7 +83,7 @@ def to_bytes(estimator: Any) -> bytes:
 
 
 def _encode_model(model: Any, arrays: list[np.ndarray]) -> dict[str, Any]:
-    """A fitted estimator, a table encoder, or a pipeline of them."""
+    """Encode a fitted estimator, a table encoder, or a pipeline of them."""
     if isinstance(model, Pipeline):
         return {"estimator": "Pipeline", "steps": [[name, _encode_model(step, arrays)] for name, step in model.steps]}
     if type(model) is StandardScaler:
@@ -93,7 +93,7 @@ def _encode_model(model: Any, arrays: list[np.ndarray]) -> dict[str, Any]:
     if not hasattr(model, "_latents") and not hasattr(model, "_state"):
         raise UserError(
             f"A model file cannot hold {type(model).__name__}: it holds fitted estimators of sitewise, and pipelines "
-            "of StandardScaler or TableEncoder and one of them; for other steps there is pickle."
+            "of StandardScaler or TableEncoder and an estimator; use pickle for other steps."
         )
     header = {"estimator": type(model).__name__, "parameters": encode(model.get_params(deep=False), arrays)}
     if hasattr(model, "_state"):
@@ -104,7 +104,7 @@ def _encode_model(model: Any, arrays: list[np.ndarray]) -> dict[str, Any]:
 
 
 def from_bytes(content: bytes, kinds: Mapping[str, type]) -> Any:
-    """The model whose file has this content, as an estimator of one of these kinds."""
+    """Build the model from the content of a file; `kinds` are the allowed estimators, by name."""
     whole = len(content) >= _FRONT.size + _CHECK
     if not whole or hashlib.sha256(content[:-_CHECK]).digest() != content[-_CHECK:]:
         raise ModelFileError("the file is damaged or cut short (its checksum does not match); restore it from a copy.")
@@ -120,7 +120,7 @@ def from_bytes(content: bytes, kinds: Mapping[str, type]) -> Any:
 
 
 def _split(body: memoryview, length: int) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """The header, and the arrays that it lists, which must fill the rest exactly."""
+    """Split into the header and its arrays, which must fill the rest exactly."""
     if length > len(body):
         raise ValueError("the header is longer than the file")
     header = json.loads(bytes(body[:length]))
@@ -160,7 +160,7 @@ def _build(header: dict[str, Any], arrays: list[np.ndarray], kinds: Mapping[str,
     _check(estimator._weight, (rows,))
     for name, column in estimator._side.items():
         if name not in KEYWORDS or column.shape != (rows,) or np.any(np.isnan(column)):
-            raise ValueError(f"{name!r} is not a number for each row")
+            raise ValueError(f"{name!r} is not one number per row")
     merged = estimator._merged()
     latents = [
         _build_latent({name: decode(value, arrays) for name, value in part.items()}, m.data)
@@ -214,7 +214,7 @@ def _build_integrated(part: dict[str, Any], main: Latent, data: Data) -> Integra
 
 
 def _prior_of_format_1(part: dict[str, Any], likelihood: Likelihood) -> Prior:
-    """Version 0.1.0 wrote the parts of a prior one by one; of joint classes a list of kernels."""
+    """Build the prior from its parts, as written by version 0.1.0; joint classes have a list of kernels."""
     kernel, mean, jitter, Z = part["kernel"], part["mean"], float(part["jitter"]), part.get("inducing")
     for one in kernel if isinstance(kernel, list) else [kernel]:
         _require(one, Kernel)
@@ -236,11 +236,11 @@ def _build_sampled(part: dict[str, Any], model: Model, data: Data) -> Sampled:
     rows = bucket(data.rows)
     _check(part["vectors"], (chains, draws, trainable.size))
     _check(part["z"], (chains, draws, rows))
-    # Files of the slice sampler have the share of moves that a chain gave up.
+    # Old files of the slice sampler hold the share of rejected moves.
     accepted = part["accepted"] if "accepted" in part else 1 - part["stuck"]
     _check(accepted, (chains,))
     if part["limits"].shape != (trainable.size, 2) or chains * draws == 0:
-        raise ValueError("there are no draws, or not one pair of limits for each hyperparameter")
+        raise ValueError("there are no draws, or not one pair of limits per hyperparameter")
     return Sampled(
         HyperSamples(
             model=model, data=data.pad(rows), trainable=trainable, vectors=part["vectors"], z=part["z"],

@@ -1,6 +1,6 @@
 """Arguments of the estimators before 0.3, and the values that replace them.
 
-`translate` serves both: the sentence of the TypeError for an old argument, and model files of 0.1.0 and 0.2.0.
+`translate` serves the TypeError for an old argument and model files of 0.1.0 and 0.2.0.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sitewise.hyperparameters import Hyperparameters
 from sitewise.kernel_choice import PerColumn
 from sitewise.kernels import Kernel
 from sitewise.methods import DEFAULT, Method
-from sitewise.setting import Setting, same
+from sitewise.setting import same
 from sitewise.structures import Full, Series, Sparse, structure_of
 
 # Old argument of an estimator → field of `Method`.
@@ -30,7 +30,7 @@ REPLACED: dict[str, Any] = {
 
 
 def translate(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of an estimator with old arguments replaced by the values that stand for the same."""
+    """Return the parameters of an estimator with old arguments replaced by the equivalent values."""
     old = {name: parameters.get(name, default) for name, default in REPLACED.items()}
     new = {name: value for name, value in parameters.items() if name not in REPLACED}
     if len(new) == len(parameters):
@@ -45,9 +45,9 @@ def translate(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse(estimator: str, known: Collection[str], given: Mapping[str, Any], present: Mapping[str, Any]) -> None:
-    """Raise TypeError, with what to write instead, if an argument is one of an earlier version.
+    """Raise TypeError with the replacement if an argument is from an earlier version.
 
-    `known` are the arguments that the estimator has, and `present` the values of those that are not given.
+    `known` are the estimator's arguments, and `present` the values of arguments that are not given.
     """
     old = [name for name in given if name in REPLACED and name not in known]
     if not old:
@@ -61,10 +61,10 @@ def refuse(estimator: str, known: Collection[str], given: Mapping[str, Any], pre
 
 
 def _instead(parameters: Mapping[str, Any]) -> str:
-    """What to write instead of the old arguments among these parameters."""
+    """Return the text that replaces the old arguments among these parameters."""
     asked = dict(parameters)
     if "inducing" in asked and isinstance(asked["inducing"], str) and asked.get("n_inducing") is None:
-        asked["n_inducing"] = "auto"  # the choice of inducing inputs meant nothing without their number
+        asked["n_inducing"] = "auto"  # without the number, the choice of inducing inputs had no effect
     new = translate(asked)
     plain = {"method": DEFAULT, "structure": "auto"}
     changed = {
@@ -104,12 +104,12 @@ def _method(method: Any, old: Mapping[str, Any]) -> Any:
     if not fields:
         return method
     name = "mcmc" if old["sampling"] and method == DEFAULT else method
-    return _changed(Method.of(name), fields)
+    return Method.of(name).with_fields(**fields)
 
 
 def _hyperparameters(value: Any, old: Mapping[str, Any]) -> Any:
     fields = {name: old[name] for name in _HYPERPARAMETERS if old[name] is not None}
-    return _changed(Hyperparameters.of(value), fields) if fields else value
+    return Hyperparameters.of(value).with_fields(**fields) if fields else value
 
 
 def _structure(structure: Any, old: Mapping[str, Any]) -> Any:
@@ -124,7 +124,3 @@ def _structure(structure: Any, old: Mapping[str, Any]) -> Any:
         return structure
     found = structure_of(structure)
     return found.with_fields(jitter=jitter) if "jitter" in found.fields() else Full(jitter)
-
-
-def _changed(value: Setting, fields: Mapping[str, Any]) -> Any:
-    return value.with_fields(**fields)

@@ -1,7 +1,7 @@
-"""Values as JSON, without code: numbers, text, arrays, and objects of a fixed list of classes of this library.
+"""Serialisation to JSON without code: numbers, strings, arrays, and objects of a fixed list of classes.
 
-A class is found in `CLASSES` and nowhere else; nothing is imported or evaluated by name.  Arrays of numbers are kept
-apart from the JSON, where {"array": number} stands for them.
+Classes are looked up in `CLASSES` only; nothing is imported or evaluated by name.  Arrays of numbers are stored outside
+of the JSON, which refers to them by {"array": number}.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MODULES = {
     "kernel_choice": kernel_choice,
     "structures": structures,
 }
-# The public values of these modules; a new one needs no entry here.
+# The public dataclasses of these modules.
 CLASSES: dict[str, type] = {
     f"{package}.{name}": kind
     for package, module in _MODULES.items()
@@ -52,7 +52,7 @@ DTYPES = {"f8": "<f8", "i8": "<i8"}
 
 
 def _library_evidence(value: evidence.Evidence) -> str | None:
-    """The name of the evidence of the library that this is, at any power; None for a user's own, whatever its name."""
+    """Return the name of an evidence of the library, at any power; None for an evidence defined by a user."""
     for name in evidence.ALL:
         if value in (_evidence(name, value.power), dataclasses.replace(evidence.ALL[name], power=value.power)):
             return name
@@ -65,7 +65,7 @@ def _evidence(name: str, power: float) -> evidence.Evidence:
 
 
 def encode(value: Any, arrays: list[np.ndarray]) -> Any:
-    """The JSON that stands for `value`; arrays of numbers are appended to `arrays`."""
+    """Encode `value` as JSON; arrays of numbers are appended to `arrays`."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
@@ -95,7 +95,7 @@ def encode(value: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def decode(value: Any, arrays: list[np.ndarray]) -> Any:
-    """The value that `encode` was given."""
+    """Return the value that `encode` encoded."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list):

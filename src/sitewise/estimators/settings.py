@@ -1,4 +1,4 @@
-"""The method that an estimator's parameters describe, after checks."""
+"""The learning method from the parameters of an estimator, after checks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sitewise.learning.vem import VEM
 from sitewise.methods import Method
 from sitewise.structures import structure_of
 
-_LEAST_GAIN = 0.05  # nats for each hyperparameter of a sparse GP; see `Nested`
+LEAST_GAIN = 0.05  # nats per hyperparameter of a sparse GP; see `Nested`
 
 
 def method_of(estimator: Any) -> Approximate | Sampling:
-    """Return how the estimator learns; raises ValueError where its parameters contradict each other."""
+    """Return how the estimator learns; raise ValueError if its parameters contradict each other."""
     method, structure = Method.of(estimator.method), structure_of(estimator.structure)
     hyperparameters, design = Hyperparameters.of(estimator.hyperparameters), _design(estimator.integrate)
     learned, limits = hyperparameters.learned(), hyperparameters.limits()
@@ -35,9 +35,9 @@ def method_of(estimator: Any) -> Approximate | Sampling:
         if structure.trains_inputs:
             raise ValueError(f"{method.name} does not train inducing inputs; use method='hybrid', or inputs='kmeans'.")
         return Approximate(method.resolve(**learned))
-    stop = {"least_gain": _LEAST_GAIN} if method.tol is None else {}
+    stop = {"least_gain": LEAST_GAIN} if method.tol is None else {}
     learner = method.resolve(**learned, **limits, **stop)
-    # The integral is around the optimum for all rows.
+    # An integral needs the optimum of all rows.
     limited = design is None and not averages(estimator.kernel)
     if isinstance(learner, Nested):
         rows = structure.learning_rows if limited else None
@@ -46,7 +46,7 @@ def method_of(estimator: Any) -> Approximate | Sampling:
 
 
 def _design(integrate: Any) -> str | None:
-    """The design of the integral over the hyperparameters; None for the optimum alone."""
+    """Return the design of the integral over the hyperparameters; None for the optimum only."""
     if integrate is None or integrate is False:
         return None
     if integrate is True:

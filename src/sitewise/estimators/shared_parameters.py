@@ -31,8 +31,8 @@ kernel : Kernel, PerColumn, list or str, default None
 """,
     "groups": """
 groups : str, int or list of them, default None
-    Columns of X whose values name groups of rows, by name or number.  They are no input of the kernel: every group
-    gets an offset of its own (`kernels.Index`).  Groups that were not in the training set are predicted without one.
+    Columns of X, by name or number, whose values name groups of rows.  Every group has its own offset
+    (`kernels.Index`); the kernel does not use these columns.  New groups are predicted without an offset.
 """,
     "method": """
 method : str or Method, default "hybrid"
@@ -42,9 +42,9 @@ method : str or Method, default "hybrid"
 """,
     "integrate": """
 integrate : bool or str, default False
-    True averages predictions over the hyperparameters instead of taking the best ones: nodes around the optimum,
-    weighted by the evidence and by a weak prior, log θ ~ N(log start, 2²), where none is given.  "grid" or "lattice"
-    (up to two hyperparameters), "ccd" (more) or "laplace" choose the design; `fit_report_` says how good it is.
+    True averages predictions over the hyperparameters instead of using the optimum: nodes around the optimum are
+    weighted by the evidence and the priors, by default log θ ~ N(log start, 2²).  "grid" or "lattice" (up to two
+    hyperparameters), "ccd" (more) or "laplace" choose the design; `fit_report_` describes its accuracy.
 """,
     "hyperparameters": """
 hyperparameters : Hyperparameters, default None

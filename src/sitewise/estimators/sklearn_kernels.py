@@ -1,4 +1,4 @@
-"""What a kernel of scikit-learn is called here, for the message to who passes one."""
+"""Translation of scikit-learn's kernels to sitewise.kernels, for error messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NOISE = "; WhiteKernel is the noise of the likelihood, which needs no kernel"
 
 
 def advice(kernel: Any) -> str:
-    """How to say the same with sitewise.kernels; "" if it is no kernel of scikit-learn, or one without counterpart."""
+    """Return the equivalent kernel of sitewise.kernels; "" without a counterpart or for other objects."""
     if not type(kernel).__module__.startswith("sklearn.gaussian_process"):
         return ""
     own = _translated(kernel)
@@ -20,7 +20,7 @@ def advice(kernel: Any) -> str:
 
 
 def _kinds(kernel: Any) -> set[str]:
-    """The names of the classes of a kernel and its parts."""
+    """Return the class names of a kernel and its parts."""
     parts = [_kinds(getattr(kernel, name)) for name in ("k1", "k2") if hasattr(kernel, name)]
     return {type(kernel).__name__}.union(*parts)
 
@@ -30,7 +30,7 @@ def _number(value: Any) -> str:
 
 
 def _translated(kernel: Any) -> str | None:
-    """The kernel in this library's words; None for noise, and for what has no counterpart."""
+    """Return the kernel as code of this library; None for noise and for kernels without a counterpart."""
     kind = type(kernel).__name__
     if kind in ("Sum", "Product"):
         return _combined(kind, kernel)

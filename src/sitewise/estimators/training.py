@@ -1,6 +1,6 @@
-"""The two kinds of methods of an estimator, behind one interface: learn a latent function.
+"""Learning of a latent function: `Approximate` by Gaussian sites, `Sampling` by MCMC, and warnings about the fit.
 
-`Approximate` uses a learner of sites, and can infer again with other rows; `Sampling` draws from the posterior.
+`Approximate` can also infer again with other rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.inference import Solution
 from sitewise.kernels import Additive, Kernel
 from sitewise.kernels.base import inner
-from sitewise.learning.fit import SiteFit
+from sitewise.learning.fit import Fit
 from sitewise.learning.integration import integrate
 from sitewise.learning.learner import Learner
 from sitewise.learning.nested import Nested
@@ -39,20 +39,22 @@ from sitewise.sites import Sites
 from sitewise.supports import Positive
 from sitewise.types import Outcome
 
-_PRIOR_SCALE = 2.0
-_STARTS = 8
-_SO_SMALL, _SO_STRAIGHT = 1e-3, 50.0  # a variance that is none; spreads of the inputs: a straight line
-_SO_LONG = 1e3  # spreads of the inputs: a column with such a lengthscale has no effect
-# Predictions average over the draws and need fewer of them than the hyperparameters themselves; the report applies the
-# strict limits.
-_GOOD_ENOUGH = {"rhat": 1.05, "ess": 25}
+WEAK_PRIOR_SD = 2.0  # of log θ
+MAX_STARTS = 8  # lengthscales that are tried
+NEGLIGIBLE_VARIANCE = 1e-3
+LINEAR_LENGTHSCALE = 50.0  # standard deviations of the column: longer effects are straight lines
+NO_EFFECT_LENGTHSCALE = 1e3  # ranges of the inputs: a column with a longer lengthscale has no effect
+# Averaged predictions need fewer draws than estimates of hyperparameters; the report applies the strict limits.
+PREDICTION_LIMITS = {"rhat": 1.05, "ess": 25}
 
 
 class Learned(NamedTuple):
-    """A fitted latent function; `why` says in words why it did not converge, if it did not, and `doubt` why it is not
-    to be trusted although it did; `kernels` are the weights of those that were averaged over.
+    """A fitted latent function.
 
-    The report is made when it is asked for: it computes every evidence.
+    why      reason if learning did not converge
+    doubt    reason not to trust the fit although it converged
+    report   computes the report, with every evidence, on request
+    kernels  weight per averaged kernel
     """
 
     latent: Latent | Sampled
@@ -68,14 +70,14 @@ class Learned(NamedTuple):
 def weak_priors(
     model: Model, trainable: Trainable, given: Mapping[str, HyperPrior], weak: Mapping[str, HyperPrior]
 ) -> dict[str, HyperPrior]:
-    """The given priors, then the weak ones; a positive hyperparameter without either gets log θ ~ N(log start, 2²).
+    """Return given or else weak priors; a positive hyperparameter without either gets log θ ~ N(log start, 2²).
 
-    Each entry has its own start: lengthscales of columns in different units have different ones.  A log-uniform prior
-    would not be proper: where the classes can be separated, no data limit the magnitude from above.
+    Each entry has its own start, because columns may have different units.  A log-uniform prior would give an improper
+    posterior: if the classes can be separated, the data do not limit the magnitude from above.
     """
     start = values(model)
     found: dict[str, HyperPrior] = {
-        p.name: LogNormal(_location(start[p.name]), _PRIOR_SCALE)
+        p.name: LogNormal(_location(start[p.name]), WEAK_PRIOR_SD)
         for p in trainable.parameters
         if isinstance(p.support, Positive)
     }
@@ -84,14 +86,17 @@ def weak_priors(
 
 
 def has_effects(kernel: Kernel) -> bool:
-    """Whether effects of columns are to be learned: so many parameters that the evidence is flat along some of them."""
+    """Return whether the kernel has effects of columns: the evidence is then flat along some of its parameters."""
     return isinstance(kernel, Additive) or any(map(has_effects, inner(kernel)))
 
 
 @dataclasses.dataclass(frozen=True)
 class Approximate:
-    """A method that finds Gaussian sites; with `integrate`, the design of the integral over the hyperparameters, which
-    have the `weak` priors where they are given no others."""
+    """A method that finds Gaussian sites.
+
+    integrate  design of the integral over the hyperparameters, or None
+    weak       priors of hyperparameters without given priors, for the integral
+    """
 
     learner: Learner
     integrate: str | None = None
@@ -99,11 +104,11 @@ class Approximate:
 
     @property
     def learning_rows(self) -> int | None:
-        """The largest number of rows that hyperparameters are learned from with inducing inputs; None for all."""
+        """Size of the subset used for learning hyperparameters with inducing inputs; None means all rows."""
         return self.learner.learning_rows if isinstance(self.learner, Nested) else None
 
     def learner_of(self, model: Model) -> Learner:
-        """The learner, with priors if the optimum is to be integrated around, or the kernel has effects."""
+        """Return the learner, with priors for integration and for kernels with effects."""
         learner = self.learner
         if not isinstance(learner, Nested) or (self.integrate is None and not has_effects(model.prior.kernel)):
             return learner
@@ -112,8 +117,8 @@ class Approximate:
             learner, priors=weak_priors(model, trainable, learner.priors, self.weak), jacobian=True
         )
 
-    def fit(self, model: Model, data: Data, seed: int, progress: Report | None) -> SiteFit:
-        """The optimum."""
+    def fit(self, model: Model, data: Data, seed: int, progress: Report | None) -> Fit:
+        """Find the optimum."""
         learner = self.learner_of(model)
         evaluations = itertools.count(1)
 
@@ -122,7 +127,7 @@ class Approximate:
             progress(f"evaluation {next(evaluations)}, objective {entry['objective']:.4f}", entry["share"])
 
         fit = learner.fit(model, data, seed=seed, callback=None if progress is None else callback)
-        assert isinstance(fit, SiteFit)
+        assert isinstance(fit, Fit)
         return fit
 
     def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
@@ -135,19 +140,19 @@ class Approximate:
             found = integrate(fit, self.integrate, self.learner.final_inference(fit.model))
             latent = IntegratedLatent.at_nodes(latent, fit.data, [(1.0, found)])
             words = functools.partial(_with_integral, words, str(found))
-        # For one latent function the bound is a quadrature, whose program may take longer than the fit; the report
-        # has the sentence there.
+        # For one latent function the check is a quadrature whose program may take longer than the fit: the report
+        # computes it.
         doubt = fit.doubt("estimator") if fit.model.likelihood.latents > 1 else ""
         if self.integrate is not None:
             doubt = " ".join([*filter(None, [doubt]), *found.problems])
-        at_bound = tuple(label for label in fit.at_bound if not _not_needed(label, fit))
+        at_bound = tuple(label for label in fit.at_bound if not _removes_part(label, fit))
         return Learned(latent, fit.rounds, fit.converged, why, words, at_bound, doubt)
 
     def start(self, model: Model, data: Data) -> Model:
-        """The model with the lengthscale from which the ascent should start, for a default kernel of one column.
+        """Return the model with the starting lengthscale, for a default kernel of one column.
 
-        A series of many periods has its optimum far below the spread of its times, and from there the ascent leads to a
-        constant.  Of ℓ, ℓ/4, ℓ/16, … down to four typical steps the one with the highest evidence is taken.
+        The start is the lengthscale of highest evidence among ℓ, ℓ/4, ℓ/16, … down to four typical steps.  The optimum
+        of a series of many periods is far below the spread of its times; from there the ascent leads to a constant.
         """
         if isinstance(self.learner, Nested):
             data = self.learner.rows_for_learning(model, data)
@@ -156,7 +161,7 @@ class Approximate:
             return model
         X, count = model.prior.kernel_columns(X), model.prior.count_series(X)
         first, least = float(start), 4 * float(np.ptp(X)) * count / len(X)
-        lengths = [first * 4.0**-k for k in range(_STARTS) if k == 0 or first * 4.0**-k >= least > 0]
+        lengths = [first * 4.0**-k for k in range(MAX_STARTS) if k == 0 or first * 4.0**-k >= least > 0]
         if len(lengths) == 1 or not isinstance(self.learner, Nested):
             return model
         tried = [with_values(model, {"kernel.lengthscale": np.float64(length)}) for length in lengths]
@@ -167,7 +172,7 @@ class Approximate:
         return tried[int(np.argmax(value))]
 
     def infer(self, latent: Latent, data: Data, old: np.ndarray, new: np.ndarray) -> tuple[Latent, Solution]:
-        """Inference again with other rows at the same hyperparameters; row new[i] starts where row old[i] was."""
+        """Infer with other rows at the same hyperparameters; row new[i] starts from the site of row old[i]."""
 
         def again(one: Latent) -> tuple[Latent, Solution]:
             known = Sites(*(a[..., old] for a in one.sites))
@@ -177,7 +182,7 @@ class Approximate:
         return found, max(solutions, key=lambda one: one.outcome)
 
     def append(self, latent: Latent, more: Data) -> tuple[Latent, Outcome]:
-        """Inference with rows after those of a time series, at the same hyperparameters."""
+        """Infer with new rows at the end of a time series, at the same hyperparameters."""
 
         def longer(one: Latent) -> tuple[Latent, Outcome]:
             inference = self.learner.final_inference(one.model)
@@ -194,7 +199,7 @@ def _with_integral(report: Callable[[], str], words: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """A method that samples; its fields are arguments of `sitewise.mcmc.sample`, with `weak_priors`."""
+    """A method that samples; the fields are arguments of `sitewise.mcmc.sample`, and `weak` priors."""
 
     fixed: tuple[str, ...]
     train: tuple[str, ...]
@@ -219,7 +224,7 @@ class Sampling:
             tied=self.tied, bounds=self.bounds, priors=self._priors(model), **self.counts,
         )  # fmt: skip
         chains, draws = samples.vectors.shape[:2]
-        problems = samples.problems(**_GOOD_ENOUGH)
+        problems = samples.problems(**PREDICTION_LIMITS)
 
         def report() -> str:
             return f"mcmc: {chains} chains of {draws} draws.\n{samples.summary()}"
@@ -227,31 +232,31 @@ class Sampling:
         return Learned(Sampled(samples), draws, not problems, " ".join(problems[:1]), report, ())
 
 
-def _not_needed(label: str, fit: SiteFit) -> bool:
-    """Whether this leaves out a column, an effect or the groups, which is what ard, additive and groups are for."""
+def _removes_part(label: str, fit: Fit) -> bool:
+    """Return whether this parameter at its bound removes a column, an effect or the groups, as it is meant to."""
     X = np.asarray(fit.data.X)
-    if label.endswith((".kappa", ".interaction")) and fit.parameters[label] < _SO_SMALL:
-        return True  # the groups do not differ, or there are no pairs
+    if label.endswith((".kappa", ".interaction")) and fit.parameters[label] < NEGLIGIBLE_VARIANCE:
+        return True  # no difference between groups, or no pairs
     effect = re.fullmatch(r"(.*base\.)(lengthscale|variance)\[(\d+)\]", label)
     if effect is not None and has_effects(fit.model.prior.kernel):
-        # A centred effect that vanishes, or that becomes a straight line as both of its parameters grow.  Lengthscales
-        # are in standard deviations of the columns, whose ranges are a few of them.
+        # A centred effect vanishes, or becomes a straight line as both of its parameters grow.  Lengthscales are in
+        # standard deviations of the columns.
         length, variance = (fit.parameters[effect[1] + name][int(effect[3])] for name in ("lengthscale", "variance"))
-        return bool(variance < _SO_SMALL or length > _SO_STRAIGHT)
+        return bool(variance < NEGLIGIBLE_VARIANCE or length > LINEAR_LENGTHSCALE)
     found = re.fullmatch(r"(.*lengthscale)\[(\d+)\]", label)
     if found is None:
         return False
-    return bool(np.ravel(fit.parameters[found[1]])[int(found[2])] > _SO_LONG * np.max(np.ptp(X, axis=0)))
+    return bool(np.ravel(fit.parameters[found[1]])[int(found[2])] > NO_EFFECT_LENGTHSCALE * np.max(np.ptp(X, axis=0)))
 
 
 def _location(start: np.ndarray) -> float | tuple[float, ...]:
-    """The logarithm of every entry; one number where all are equal."""
+    """Return the logarithm of every entry; one number if all are equal."""
     logs = np.log(np.ravel(start)).tolist()
     return logs[0] if len(set(logs)) == 1 else tuple(logs)
 
 
 class FitWarning(UserWarning):
-    """Something about a fit that a user must not overlook: `fact` without the advice, which names Python's settings."""
+    """Warning about a fit; `fact` is the message without the advice, which names Python arguments."""
 
     def __init__(self, fact: str, advice: str = "") -> None:
         super().__init__(f"{fact} {advice}".rstrip())
@@ -263,7 +268,7 @@ class NotConverged(FitWarning, ConvergenceWarning):
 
 
 def warn_of(name: str, found: Sequence[Learned], stacklevel: int) -> None:
-    """Warn of what a user must not overlook."""
+    """Warn of uncorrelated rows, parameters at a bound, doubtful fits and fits that did not converge."""
 
     def warn(fact: str, advice: str = "", kind: type[FitWarning] = FitWarning) -> None:
         warnings.warn(kind(fact, advice), stacklevel=stacklevel + 2)

@@ -1,4 +1,4 @@
-"""Predictions of numbers: means, deviations, intervals, densities, draws, and the diagnostics of training rows."""
+"""Predictions of GPRegressor: mean, standard deviation, quantiles, density, cdf, draws, score, leave-one-out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROBUST = ", ".join(repr(name) for name, kind in BY_NAME.items() if kind.robust)
 
 
 def _routing_hint(name: str) -> str:
-    """How scikit-learn passes a keyword on to `score`."""
+    """Return a hint on how scikit-learn passes a keyword to `score`."""
     if not get_config()["enable_metadata_routing"]:
         return "; in pipelines and cross-validation sklearn.set_config(enable_metadata_routing=True) passes it on"
     return (
@@ -37,7 +37,7 @@ def _routing_hint(name: str) -> str:
 
 
 class ValuePredictions(Intervals, RegressorMixin, GPBase):
-    """What GPRegressor has after fit.  `y_mean_` and `y_scale_` are the units in which the model sees y."""
+    """Methods of a fitted GPRegressor; `y_mean_` and `y_scale_` are centre and scale of the normalised target."""
 
     y_mean_: float
     y_scale_: float
@@ -55,7 +55,7 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         return y
 
     def _log_unit(self, y: np.ndarray, side: Side) -> float | np.ndarray:
-        """Only a value that was observed has a density; that of a censored row is a probability, which has no unit."""
+        """Return the log unit per row; 0 for a censored row, whose likelihood is a probability and has no unit."""
         unit = float(np.log(self.y_scale_))
         return np.where(side_information.censored(y, side), 0.0, unit)
 
@@ -63,7 +63,7 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         return self.y_mean_ + self.y_scale_ * mean, self.y_scale_**2 * var
 
     def _given(self, rows: int, given: Mapping[str, Any], needed_for: str = "") -> Side:
-        """The side information of new rows, checked; all that fit had must be there if it is needed."""
+        """Check the side information of new rows; with `needed_for`, every keyword of fit is required."""
         check_is_fitted(self)
         side = side_information.read(self.likelihood_, rows, given)
         new = [name for name in side if not self._side]
@@ -78,7 +78,7 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         return side
 
     def _second(self, side: Side, rows: int, needed: bool = True) -> tuple[np.ndarray, ...]:
-        """The second column of the likelihood's table at new rows."""
+        """Return the further columns of the likelihood's table at new rows."""
         own = side_information.in_units(side, self.y_mean_, self.y_scale_)
         return side_information.second_column(self._side, own, rows, needed)
 
@@ -86,7 +86,7 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         return q._replace(side=self._second({}, len(q.mean), needed=False))
 
     def _predicted(self, X: Any, given: Mapping[str, Any], needed: bool = True) -> Mixture:
-        """f at new rows, with what is known about the rows."""
+        """Return f at new rows, with the side information of the rows."""
         (q,) = self._at(X)
         rows = len(q.mean)
         return q._replace(side=self._second(self._given(rows, given), rows, needed))
@@ -103,24 +103,24 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         noise: ArrayLike | None = None,
         output: ArrayLike | None = None,
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Expected y of each row.
+        """Predict the expected y per row.
 
         Parameters
         ----------
         X : array of shape (n_rows, n_columns)
-            New rows, with the columns of fit.
+            New rows, with the same columns as in fit.
         return_std : bool, default False
             Whether to return the standard deviation of y as well, noise included.
         exposure : number or array of shape (n_rows,), default 1
-            For counts that were fitted with an exposure: the result is the expected count, exposure times rate; at
-            exposure 1 it is the rate.
+            For counts fitted with an exposure: the result is the expected count, exposure · rate; at exposure 1 it is
+            the rate.
         trials : number or array of shape (n_rows,), default 1
-            For binomial: the result is the expected number of successes; for one trial it is their probability.
+            For binomial: the result is the expected number of successes; for one trial it is the success probability.
         noise : number or array of shape (n_rows,)
-            For heteroscedastic_gaussian: the standard deviation of the error of each row.  Only `return_std` needs it;
-            0 stands for the function itself, without a measurement.
+            For heteroscedastic_gaussian: standard deviation of the measurement error per row.  Only `return_std` needs
+            it; 0 predicts the function without measurement error.
         output : number or array of shape (n_rows,)
-            For Switched: of which output each row is.
+            For Switched: index of the output per row.
 
         Returns
         -------
@@ -160,11 +160,11 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         noise: ArrayLike | None = None,
         output: ArrayLike | None = None,
     ) -> float:
-        """R² of the expected values: 1 is perfect, 0 is what the mean of y achieves.
+        """Return R² of the expected values: 1 is perfect, 0 is the score of predicting the mean of y.
 
-        The side information is that of these rows, as in fit.  With bounds both y and the expected values are cut off
-        there; with event or until an expected value is right wherever the row's own may
-        lie.  `log_predictive_density` judges the whole distribution instead.
+        Give the side information of these rows as in fit.  With bounds, y and expected values are clipped at the
+        bounds; with event or until, an expected value within the interval of a censored row has no error.
+        `log_predictive_density` evaluates the whole distribution.
         """
         y = self._check_y(y)
         known: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise": noise, "output": output}
@@ -174,9 +174,9 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         return float(r2_score(side_information.within_bounds(y, y, side), mean, sample_weight=sample_weight))
 
     def log_predictive_density(self, X: Any, y: Any, **side: Any) -> np.ndarray:
-        """log p(y | x) of each row, in the units of y; side information as keywords, as in fit.
+        """Return log p(y | x) per row, in the units of y, with the keywords of fit.
 
-        For a censored row it is the log probability of lying where it may.
+        For a censored row it is the log probability of its interval.
         """
         (q,) = self._at(X)
         y = self._check_y(y)
@@ -188,15 +188,15 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         return q.log_density(table) - self._log_unit(y, known)
 
     def predict_cdf(self, X: Any, y: Any, **side: Any) -> np.ndarray:
-        """P(Y ≤ y | x) of each row, y in its own units: one number for all rows, or one for each.
+        """Return P(Y ≤ y | x) per row, for one y or one y per row.
 
-        `side` are exposure, trials or noise, as in predict; with bounds Y is the value itself, before it is cut off.
+        `side` is exposure, trials or noise, as in predict.  With bounds Y is the uncensored value.
         """
         q = self._predicted(X, side)
         return q.cdf((np.broadcast_to(np.asarray(y, float), len(q.mean)) - self.y_mean_) / self.y_scale_)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None, **side: Any) -> np.ndarray:
-        """Observations drawn jointly for all rows: shape (rows, n_samples); `side` is that of predict."""
+        """Draw observations jointly for all rows, shape (n_rows, n_samples); `side` as in predict."""
         X = self._new_rows(X)
         rng = check_random_state(random_state)
         (latent,) = self._latents
@@ -207,19 +207,19 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
     # -- training rows ---------------------------------------------------------------------------------------
 
     def update(self, X_new: Any, y_new: Any, sample_weight: ArrayLike | None = None, **side: Any) -> Self:
-        """Add rows, keep the hyperparameters, and re-converge from the present sites.
+        """Add rows, keep the hyperparameters, and continue inference from the present sites until it converges.
 
-        The result is that of inference on all rows at these hyperparameters.  Call fit to learn them again.  The new
-        rows need the side information that fit had, as keywords.
+        The result equals inference on all rows at these hyperparameters.  Call fit to learn the hyperparameters again.
+        The new rows need the keywords that fit had.
         """
         return self._extend(X_new, y_new, sample_weight, self._given(len(self._new_rows(X_new)), side, "update"))
 
     @property
     def outliers_(self) -> Outliers:
-        """The training rows that the other rows and the fitted robust noise make very improbable; see `Outliers`."""
+        """Training rows that are very improbable given all other rows and the fitted robust noise; see `Outliers`."""
         check_is_fitted(self)
         if not self.likelihood_.robust:
-            raise AttributeError(  # hasattr and dir are to say no
+            raise AttributeError(  # so that hasattr is False
                 f"outliers_ is for robust noise, but this model has {type(self.likelihood_).__name__}; fit with "
                 f"one of {_ROBUST}."
             )
@@ -228,9 +228,9 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
 
     @property
     def loo_(self) -> ValueLoo:
-        """Leave-one-out log densities, probabilities, means and deviations of the training rows, without refitting.
+        """Leave-one-out log densities, probabilities, means and standard deviations of the training rows.
 
-        They are exact at the fitted hyperparameters with Gaussian noise, and approximate otherwise.
+        Exact at the fitted hyperparameters with Gaussian noise, otherwise approximate.
         """
         (q,) = self._cavities()
         q = q._replace(side=self._second(self._side, len(self._y)))

@@ -1,1 +1,1 @@
-"""What a fitted model says: effects, importance, terms, lengthscales, calibration, displays."""
+"""Explanations of fitted models: effects, importance, terms, lengthscales, calibration, displays."""

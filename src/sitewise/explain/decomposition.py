@@ -1,9 +1,9 @@
-"""The parts of a fitted function: each term of the kernel at new rows, and the share of the variation that it makes.
+"""Decomposition of a fitted function into the terms of its kernel, and Sobol' shares of the variance per term.
 
-Shares (Sobol'): with the columns drawn independently of each other, each as it is distributed over the rows, the share
-of term p is V_p/Σ_q V_q, V_p the variance of f_p over such rows.  Where the effects of the kernel are orthogonal
-(`kernels.Additive`) ΣV is the variance of f.  The share is the mean, and its error the deviation, over joint draws of
-all terms from their posterior.
+Shares: with the columns drawn independently of each other, each from its distribution over the rows, the share of term
+p is V_p/Σ_q V_q, where V_p is the variance of f_p over the drawn rows.  If the effects of the kernel are orthogonal
+(`kernels.Additive`), ΣV is the variance of f.  Share and standard error are mean and standard deviation over joint
+draws of all terms from their posterior.
 """
 
 from __future__ import annotations
@@ -14,30 +14,29 @@ from typing import Any
 
 import numpy as np
 
-from sitewise.explain.effects import background, names_of, outputs_of
+from sitewise.explain.effects import background, outputs_of
 from sitewise.explain.fitted_model import Fitted
-from sitewise.explain.importance import tables_of
+from sitewise.explain.importance import MAX_ROWS, tables_of
 from sitewise.kernels import terms
 from sitewise.numerics.dense.cholesky import semidefinite_root
 from sitewise.predict import MEAN, Posterior, Process
 from sitewise.process.precision import working_precision
 
-_JOINT = 2048  # values of terms that are drawn together
-_MOST, _LEAST = 256, 16  # rows of each
-_DRAWS = 400
-_MANY = 10**6
-_BLOCK = 2048  # new rows at a time
+MAX_JOINT_VALUES = 2048  # values of terms that are drawn together
+MAX_TERM_ROWS, MIN_TERM_ROWS = 256, 16  # rows per term in a joint draw
+DRAWS = 400
+BLOCK_ROWS = 2048  # new rows predicted at a time
 
 
 @dataclasses.dataclass(frozen=True)
 class Terms:
     """The terms of f at some rows, on the scale of the latent function and in the units of `predict_latent`.
 
-    names      the mean, which is the same as the level of y and not uncertain, then the terms of the kernel
-    mean, sd   one row per row, one column per term; with several classes a third axis
-    outputs    what each entry of that axis is about
+    names      the mean, which includes the level of y and is not uncertain, then the terms of the kernel
+    mean, sd   shape (rows, terms); with several classes a third axis
+    outputs    the class per entry of the third axis
 
-    The means of a row add up to that of `predict_latent`; the deviations do not, because the terms are correlated.
+    The means add up to the mean of `predict_latent`.  Variances do not add up, because the terms are correlated.
     """
 
     names: tuple[str, ...]
@@ -48,7 +47,7 @@ class Terms:
 
 @dataclasses.dataclass(frozen=True)
 class Shares:
-    """Shares of the variation of f by term, which add up to 1, with standard errors; the largest is `order[0]`."""
+    """Share of the variance of f per term, adding up to 1, with standard errors; `order[0]` is the largest."""
 
     names: tuple[str, ...]
     share: np.ndarray
@@ -67,8 +66,8 @@ class Shares:
 
 
 def predict_terms(model: Fitted, X: Any) -> Terms:
-    """Every part of the latent functions at new rows; `GPBase.predict_terms` describes it."""
-    X, names = model._new_rows(X), names_of(model)
+    """Predict the terms of the latent functions at new rows; see `GPBase.predict_terms`."""
+    X, names = model._new_rows(X), model._column_names()
     _require_one_kernel(model)
     level, scale = model._y_units()
     found, called = [], []
@@ -94,17 +93,17 @@ def _require_one_kernel(model: Fitted) -> None:
 
 
 def _moments(part: Process, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of each latent function."""
-    blocks = [part.f(X[at : at + _BLOCK]) for at in range(0, len(X), _BLOCK)]
+    """Return mean and variance of each latent function."""
+    blocks = [part.f(X[at : at + BLOCK_ROWS]) for at in range(0, len(X), BLOCK_ROWS)]
     mean, var = (np.concatenate([np.asarray(b[i]) for b in blocks]) for i in (0, 1))
     return mean, var if var.ndim == mean.ndim else np.diagonal(var, axis1=-2, axis2=-1)
 
 
 def predict_utility(model: Fitted, items: Any, return_cov: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Utilities of items less their average; `GPBase.predict_utility` describes it."""
-    names_of(model)  # raises unless it is fitted
+    """Predict utilities of items minus their average; see `GPBase.predict_utility`."""
+    model._column_names()  # raises unless the model is fitted
     if len(model._latents) > 1 or model._latents[0].model.likelihood.latents > 1:
-        raise ValueError("Utilities belong to duels that are won, lost or tied; this model has several functions.")
+        raise ValueError("Utilities need pairwise comparisons with one latent function; this model has several.")
     rows = np.asarray(items, float)
     qs, weight = model._latents[0].posteriors()
     with working_precision():
@@ -118,32 +117,32 @@ def predict_utility(model: Fitted, items: Any, return_cov: bool) -> tuple[np.nda
 
 
 def term_shares(model: Fitted, X: Any = None, names: Sequence[str] | None = None) -> Shares:
-    """The share of every term that changes from row to row; `GPBase.term_shares` describes it.
+    """Return the share per term that is not constant; see `GPBase.term_shares`.
 
-    `names` are those of the columns, where the estimator was given an array.
+    `names` are names of the columns, if the estimator was fitted to an array.
     """
-    names = names_of(model) if names is None else names
+    names = model._column_names() if names is None else names
     _require_one_kernel(model)
-    over = background(model, X, _MANY)
+    over = background(model, X, MAX_ROWS)
     total = None
     for latent in model._latents:
         qs, weight = latent.posteriors()
         chosen = [(i, term.name) for i, term in enumerate(terms(qs[0].latent.kernel, names)) if term.columns != ()]
         classes = latent.model.likelihood.latents
-        power = int(np.log2(max(_LEAST, min(_MOST, _JOINT // (len(chosen) * classes)))))
+        power = int(np.log2(max(MIN_TERM_ROWS, min(MAX_TERM_ROWS, MAX_JOINT_VALUES // (len(chosen) * classes)))))
         with working_precision():
             rows = tables_of(over, [np.array([j]) for j in range(over.X.shape[1])], power, [])[0]
             drawn = _variances(qs, weight, rows, [(i,) for i, _ in chosen])
-        total = drawn if total is None else total + drawn  # the functions of several classes count together
+        total = drawn if total is None else total + drawn  # summed over the functions of several classes
     assert total is not None
     each = total / np.maximum(np.sum(total, axis=1, keepdims=True), np.finfo(float).tiny)
     return Shares(tuple(name for _, name in chosen), each.mean(axis=0), each.std(axis=0))
 
 
 def _variances(qs: list[Posterior], weight: np.ndarray, rows: np.ndarray, parts: list[tuple[int, ...]]) -> np.ndarray:
-    """Variances over the rows of all terms in joint draws: (draws, terms)."""
+    """Return variances over the rows per joint draw and term."""
     rng, found = np.random.default_rng(0), []
-    ends = np.round(_DRAWS * np.cumsum(weight)).astype(int)
+    ends = np.round(DRAWS * np.cumsum(weight)).astype(int)
     for q, count in zip(qs, np.diff(ends, prepend=0), strict=True):
         if count:
             mean, cov = (np.asarray(a) for a in q.latent.parts_joint(rows, parts))

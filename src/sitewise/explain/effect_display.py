@@ -1,4 +1,4 @@
-"""Pictures of effects: how the prediction changes with each column, in scikit-learn's style of displays."""
+"""Partial dependence plots: the average prediction per column with credible bands, as a scikit-learn display."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sitewise.estimators.encoder import TableEncoder
-from sitewise.explain.effects import Effect, column_of, effect, names_of
+from sitewise.explain.effects import Effect, column_of, effect
 from sitewise.explain.fitted_model import Fitted
 from sitewise.explain.importance import total_shares
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MOST = 6  # columns that are drawn if none are named
-_WIDE = 3  # panels side by side
+DEFAULT_COLUMNS = 6  # drawn if no columns are named
+MAX_PANELS_PER_ROW = 3
 _STYLES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D")
 
 
 def parts_of(model: Any, what: str) -> tuple[Fitted, Any]:
-    """The estimator, and what transforms its inputs before: the other steps of a fitted Pipeline, or None."""
+    """Return the estimator, and the preceding steps of a fitted Pipeline, or None."""
     steps = getattr(model, "steps", None)
     last = model if steps is None else steps[-1][1]
     if not isinstance(last, Fitted):
@@ -36,17 +36,17 @@ def parts_of(model: Any, what: str) -> tuple[Fitted, Any]:
 
 
 def _named(model: Fitted, before: Any) -> tuple[list[str], Callable[[int, np.ndarray], np.ndarray]]:
-    """The names of the estimator's columns, and their values in the units of the table that the pipeline was given.
+    """Return the estimator's column names, and a function that converts values to the units of the pipeline's input.
 
-    Units are recovered after a TableEncoder, and where every step keeps the columns (a scaler); else values are those
-    that the estimator saw.
+    Units are recovered after a TableEncoder, and if every step keeps the columns (a scaler); otherwise values stay in
+    the units of the estimator.
     """
     if before is None:
-        return names_of(model), lambda column, values: values
+        return model._column_names(), lambda column, values: values
     try:
         names = [str(name) for name in before.get_feature_names_out()]
     except (AttributeError, ValueError):
-        names = names_of(model)
+        names = model._column_names()
     first = before.steps[0][1]
     if isinstance(first, TableEncoder) and len(before.steps) == 1:
         centre, scale = first._units()
@@ -64,14 +64,14 @@ def _named(model: Fitted, before: Any) -> tuple[list[str], Callable[[int, np.nda
 
 
 class EffectDisplay:
-    """The average prediction as one column moves, one panel for each column.
+    """The average prediction as a function of one column, one panel per column.
 
     Attributes
     ----------
-    effects : the numbers that are drawn, an `Effect` for each panel
-    shares : how much each of these columns explains in total (`Importance.total`)
-    ticks : the deciles of each column
-    caption : what is drawn, in words
+    effects : one `Effect` per panel
+    shares : total share of the variance per column (`Importance.total`)
+    ticks : deciles per column
+    caption : description of the figure
     figure_, axes_ : the matplotlib objects, after `plot`
     """
 
@@ -84,9 +84,9 @@ class EffectDisplay:
         self.effects, self.shares, self.ticks, self.label = list(effects), list(shares), list(ticks), label
         first = self.effects[0]
         self.caption = (
-            f"{label[0].upper()}{label[1:]}: over {first.rows} rows, as one column moves and the others stay as they "
-            f"are; band: {100 * first.level:.0f} % of the posterior for each value; ticks at the bottom: deciles of "
-            "the column; explains: its share of the variation of the fitted function."
+            f"{label[0].upper()}{label[1:]} over {first.rows} rows, with one column changed and all other columns held "
+            f"fixed; band: {100 * first.level:.0f} % of the posterior per value; ticks at the bottom: deciles of the "
+            "column; explains: its share of the variance of the fitted function."
         )
 
     @classmethod
@@ -106,12 +106,12 @@ class EffectDisplay:
         Parameters
         ----------
         model : GPClassifier, GPRegressor or Pipeline
-        X : the rows to average over, as for `model.predict`; None takes the training rows
-        features : names or numbers of columns; None draws the (at most six) most important ones
+        X : rows to average over, as for `model.predict`; None means the training rows
+        features : names or numbers of columns; None means the (at most six) most important columns
         response : average predictions, or the latent function (see `effect`)
-        level : of the bands
-        ax : an Axes, or one for each column; None makes a figure
-        settings : further ones of `effect`, such as points and rows
+        level : level of the bands
+        ax : an Axes, or one per column; None makes a figure
+        settings : further arguments of `effect`, such as points and rows
 
         Examples
         --------
@@ -122,7 +122,7 @@ class EffectDisplay:
         rows = X if X is None or before is None else before.transform(X)
         total = total_shares(estimator, rows)
         if features is None:
-            columns = [int(j) for j in np.argsort(-total, kind="stable")[:_MOST]]
+            columns = [int(j) for j in np.argsort(-total, kind="stable")[:DEFAULT_COLUMNS]]
         else:
             listed = [features] if isinstance(features, str | int | np.integer) else list(features)
             columns = [names.index(f) if f in names else column_of(estimator, f) for f in listed]
@@ -135,11 +135,11 @@ class EffectDisplay:
         return cls(effects, shares, ticks, _label(estimator, effects[0])).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw; `ax` is an Axes, or one for each column."""
+        """Draw the panels; `ax` is an Axes, or one per column."""
         given = None if ax is None else np.atleast_1d(np.asarray(ax, object)).ravel()
         if given is not None and len(given) != len(self.effects):
             raise ValueError(
-                f"There are {len(self.effects)} columns to draw and {len(given)} axes; give one for each, or none."
+                f"There are {len(self.effects)} columns to draw and {len(given)} axes; give one per column, or none."
             )
         axes = self._panels() if given is None else given
         for k, (panel, one) in enumerate(zip(axes, self.effects, strict=True)):
@@ -196,7 +196,7 @@ def _draw(panel: Axes, one: Effect) -> None:
 
 
 def _label(model: Fitted, one: Effect) -> str:
-    """What the vertical axis shows."""
+    """Return the label of the vertical axis."""
     if not one.response:
         simple = model._latents[0].model.likelihood.location_scale
         return "average effect on y" if simple else "average effect on the latent function"
@@ -208,10 +208,10 @@ def _label(model: Fitted, one: Effect) -> str:
 
 
 def _across(count: int) -> int:
-    """Panels side by side."""
-    return 2 if count == 4 else min(_WIDE, count)
+    """Return the number of panels per row."""
+    return 2 if count == 4 else min(MAX_PANELS_PER_ROW, count)
 
 
 def wrapped(text: str, width: int) -> str:
-    """A caption in lines of at most so many characters."""
+    """Break a caption into lines of at most `width` characters."""
     return "\n".join(textwrap.wrap(text, width))

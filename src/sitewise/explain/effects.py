@@ -1,17 +1,17 @@
-"""How the prediction changes with one column, on average over the rows (partial dependence), with bands.
+"""Partial dependence: the average prediction as a function of one column, with credible bands, and interactions.
 
-The effect of column j at the value v is the average of f over the rows, column j replaced by v:
+The effect of column j at the value v is the average of f over the rows, with column j replaced by v:
 
     F_j(v) = Σ_r w_r f(v, x_r,−j),     F_0 = Σ_r w_r f(x_r)
 
-Averages are linear in f, so that their posterior is Gaussian with the exact moments of `LatentPosterior.sums`.  On the
+Averages are linear in f, so their posterior is Gaussian with the exact moments of `LatentPosterior.sums`.  On the
 latent scale the effect is F_j(v) − F_0: for an additive f = Σ_j f_j it is f_j(v) minus the average of f_j over the
 rows.  The interaction of two columns is F_jk(u, v) − F_j(u) − F_k(v) + F_0, which is 0 where f is additive in them.
 
-On the scale of the response the effect is the average prediction Σ_r w_r E[h(f(v, x_r,−j))], h the mean of y (of
-ordered labels: of the numbers that they stand for, or of their ranks from 1) or a class probability.  Where h is a
-change of units, the posterior is that of averages again.  Elsewhere the band has the quantiles of
-Σ_r w_r h(f(v, x_r,−j)) over joint draws of f at the rows, for each v on its own.
+On the scale of the response the effect is the average prediction Σ_r w_r E[h(f(v, x_r,−j))], h the mean of y (for
+ordered labels: of their numeric values, or of their ranks from 1) or a class probability.  If h is a change of units,
+the moments are exact again.  Otherwise the band consists of quantiles of Σ_r w_r h(f(v, x_r,−j)) over joint draws of f
+at the rows, pointwise in v.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from sitewise.explain.fitted_model import Fitted
 from sitewise.explain.responses import responses
 from sitewise.process.precision import working_precision
 
-ROWS = 200  # over which effects are averaged, at most
-_ROWS_SAMPLED = 60  # the same for method="mcmc", whose every draw has covariances of its own
-_ROWS_OF_PAIRS = 100  # the same for an interaction, which has a sum for every pair of values
-_LEAST_ROWS = 30  # the same for a softmax of many classes
-_EDGE = 0.02  # share of the rows beyond either end of a grid
+MAX_ROWS = 200  # over which effects are averaged
+MAX_ROWS_SAMPLED = 60  # for method="mcmc", which has covariances per draw
+MAX_ROWS_INTERACTION = 100  # for an interaction, which has one sum per pair of values
+MIN_ROWS_OF_CLASSES = 30  # for a softmax of many classes
+SHARE_BEYOND_GRID = 0.02  # of the rows, at either end
 
 
 @dataclasses.dataclass(frozen=True)
 class Effect:
     """The effect of one column at the values `grid`.
 
-    mean, sd, low, high   one number per value; with several classes, one column for each of `outputs`
-    level                 of the band from `low` to `high`, for each value on its own
-    response              whether the numbers are average predictions (else: of the latent function, minus the average)
-    outputs               what the numbers are about: the class of a probability, or "" for y
-    listed                whether `grid` lists every value that the column has
-    rows                  over how many rows it is an average
+    mean, sd, low, high   one number per value; with several classes, one column per entry of `outputs`
+    level                 of the pointwise band from `low` to `high`
+    response              True: average predictions; False: the latent function minus its average
+    outputs               the classes whose probabilities these are, or "" for y
+    listed                whether `grid` lists all values of the column
+    rows                  number of rows averaged over
     """
 
     name: str
@@ -62,7 +62,7 @@ class Effect:
 
 @dataclasses.dataclass(frozen=True)
 class Interaction:
-    """What two columns do together beyond the sum of their effects, on the latent scale.
+    """The interaction of two columns on the latent scale: their joint effect minus the sum of their effects.
 
     mean, sd   shape (values of the first column, values of the second); with several classes, a third axis
     """
@@ -77,20 +77,15 @@ class Interaction:
 
 
 class Background(NamedTuple):
-    """The rows over which effects are averaged, and the share of each."""
+    """The rows over which effects are averaged, and their weights, which add up to 1."""
 
     X: np.ndarray
     share: np.ndarray
 
 
-def names_of(model: Fitted) -> list[str]:
-    """The names of the columns: those of the table of fit, or x0, x1, …"""
-    return model._column_names()
-
-
 def column_of(model: Fitted, feature: Any) -> int:
-    """The number of a column that is given by its name or number."""
-    names = names_of(model)
+    """Return the number of a column, given its name or number."""
+    names = model._column_names()
     if isinstance(feature, str) and feature in names:
         return names.index(feature)
     if isinstance(feature, int | np.integer) and not isinstance(feature, bool) and 0 <= feature < len(names):
@@ -99,18 +94,18 @@ def column_of(model: Fitted, feature: Any) -> int:
 
 
 def background(model: Fitted, X: Any, rows: int | None) -> Background:
-    """At most so many rows: of X, or else of the training rows by their weight."""
+    """Return at most `rows` rows of X, or without X of the training rows by their weights."""
     if rows is None:
         latent = model._latents[0]
-        rows = max(_LEAST_ROWS, ROWS // latent.model.likelihood.latents)
-        rows = rows if latent.has_sites else _ROWS_SAMPLED
+        rows = max(MIN_ROWS_OF_CLASSES, MAX_ROWS // latent.model.likelihood.latents)
+        rows = rows if latent.has_sites else MAX_ROWS_SAMPLED
     at_least("rows", rows, 1)
     table = model._X if X is None else model._new_rows(X)
     weight = model._weight if X is None else np.ones(len(table))
     table, weight = table[weight > 0], weight[weight > 0]
     if len(table) <= rows:
         return Background(table, weight / np.sum(weight))
-    # Evenly spaced in the sum of the weights, in a random order, which is always the same.
+    # Evenly spaced in the sum of the weights, in a fixed random order.
     order = np.random.default_rng(0).permutation(len(table))
     passed = np.cumsum(weight[order]) / np.sum(weight)
     pick = order[np.minimum(np.searchsorted(passed, (np.arange(rows) + 0.5) / rows), len(order) - 1)]
@@ -118,13 +113,13 @@ def background(model: Fitted, X: Any, rows: int | None) -> Background:
 
 
 def grid_of(model: Fitted, column: int, points: int) -> tuple[np.ndarray, bool]:
-    """Values of a column: all of them where they are few, else evenly spaced over the middle 96 % of the rows."""
+    """Return all values of a column if they are few, else evenly spaced values over the middle 96 % of the rows."""
     at_least("points", points, 2)
     values = model._X[model._weight > 0, column]
     distinct = np.unique(values)
     if len(distinct) <= min(points, 10):
         return distinct, True
-    low, high = np.quantile(values, [_EDGE, 1 - _EDGE])
+    low, high = np.quantile(values, [SHARE_BEYOND_GRID, 1 - SHARE_BEYOND_GRID])
     if low == high:
         low, high = distinct[[0, -1]]
     return np.linspace(low, high, points), False
@@ -141,7 +136,7 @@ def effect(
     grid: Any = None,
     rows: int | None = None,
 ) -> Effect:
-    """The effect of one column of a fitted estimator; `GPBase.effect` describes the arguments."""
+    """Compute the effect of one column; see `GPBase.effect`."""
     column = column_of(model, feature)
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
@@ -150,7 +145,7 @@ def effect(
     found = average(model, moved(over.X, {column: values}), over, response=response, level=level)
     mean, sd, low, high = (a[:, 0] if a.shape[1] == 1 else a for a in found)
     return Effect(
-        names_of(model)[column], column, values, mean, sd, low, high, level, response, outputs_of(model), listed,
+        model._column_names()[column], column, values, mean, sd, low, high, level, response, outputs_of(model), listed,
         len(over.X),
     )  # fmt: skip
 
@@ -158,10 +153,10 @@ def effect(
 def average(
     model: Fitted, blocks: np.ndarray, over: Background, *, response: bool = True, level: float = 0.9
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, deviation and band of the average over the rows of each block, (values, outputs).
+    """Return mean, standard deviation and band of the average over the rows per block, shape (values, outputs).
 
-    A block is `over.X` with some columns replaced; shape (values, rows, columns).  For the latent function the average
-    over the rows as they are is subtracted.
+    `blocks` are copies of `over.X` with some columns replaced, shape (values, rows, columns).  For the latent function
+    the average over `over.X` is subtracted.
     """
     ends = [0.5 - level / 2, 0.5 + level / 2]
     with working_precision():
@@ -180,12 +175,12 @@ def average(
 def interaction(
     model: Fitted, first: Any, second: Any, X: Any = None, *, points: int = 7, rows: int | None = None
 ) -> Interaction:
-    """The interaction of two columns of a fitted estimator; `GPBase.interaction` describes the arguments."""
+    """Compute the interaction of two columns; see `GPBase.interaction`."""
     pair = column_of(model, first), column_of(model, second)
     if pair[0] == pair[1]:
-        raise ValueError(f"An interaction is of two columns, but {first!r} was given twice; name another one.")
+        raise ValueError(f"An interaction is of two columns, but {first!r} was given twice; name another column.")
     grids = [grid_of(model, column, points)[0] for column in pair]
-    over = background(model, X, _ROWS_OF_PAIRS if rows is None else rows)
+    over = background(model, X, MAX_ROWS_INTERACTION if rows is None else rows)
     first_at, second_at = (a.ravel() for a in np.meshgrid(*grids, indexing="ij"))
     both = {pair[0]: first_at, pair[1]: second_at}
     moves = [moved(over.X, {c: both[c] for c in chosen}) for chosen in (pair, pair[:1], pair[1:])]
@@ -193,14 +188,14 @@ def interaction(
     with working_precision():
         found = _latents(model, blocks, np.concatenate([sign * over.share for sign in (1, -1, -1, 1)]))
     mean, sd = (np.squeeze(a.reshape(*map(len, grids), -1), axis=-1 if a.shape[1] == 1 else ()) for a in found)
-    names = names_of(model)
+    names = model._column_names()
     return Interaction(
         (names[pair[0]], names[pair[1]]), pair, (grids[0], grids[1]), mean, sd, outputs_of(model), len(over.X)
     )
 
 
 def moved(table: np.ndarray, values: dict[int, np.ndarray]) -> np.ndarray:
-    """Copies of the table, one for each value, in which these columns have that value throughout."""
+    """Return one copy of the table per value, with these columns set to the value."""
     out = np.repeat(table[None], len(next(iter(values.values()))), axis=0)
     for column, each in values.items():
         out[:, :, column] = each[:, None]
@@ -208,7 +203,7 @@ def moved(table: np.ndarray, values: dict[int, np.ndarray]) -> np.ndarray:
 
 
 def outputs_of(model: Fitted) -> tuple[str, ...]:
-    """What each column of an effect is about: the second of two classes, every class of more, or y itself."""
+    """Return the names of the outputs of an effect: the second of two classes, every class of more, or "" for y."""
     return model._output_names()
 
 
@@ -220,9 +215,9 @@ def _checked(grid: Any) -> np.ndarray:
 
 
 def _latents(model: Fitted, blocks: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means and deviations of sums of f, one column per latent function, on the scale of y.
+    """Return means and standard deviations of sums of f, one column per latent function, on the scale of y.
 
-    The classes of a softmax have f_c minus the mean over the classes: a shift of all changes no prediction.
+    For a softmax it is f_c minus the mean over the classes, because a common shift changes no prediction.
     """
     found = []
     for latent in model._latents:
@@ -231,7 +226,7 @@ def _latents(model: Fitted, blocks: np.ndarray, weight: np.ndarray) -> tuple[np.
         weights = parts[:, :, None, None] * np.broadcast_to(weight, blocks.shape[:2])
         qs, share = latent.posteriors()
         means, vars_ = (np.stack(part) for part in zip(*(q.latent.sums(blocks, weights) for q in qs), strict=True))
-        mean = np.einsum("k,k...->...", share, means)  # those of a mixture
+        mean = np.einsum("k,k...->...", share, means)  # moments of a mixture
         found.append((mean, np.einsum("k,k...->...", share, vars_ + (means - mean) ** 2)))
     mean, var = (np.concatenate(part).T for part in zip(*found, strict=True))
     scale = model._y_units()[1]

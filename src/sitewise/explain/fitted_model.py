@@ -1,4 +1,4 @@
-"""What the functions of `explain` ask of a fitted estimator."""
+"""The interface of fitted estimators for the functions of `explain`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sitewise.fitted.mixture import Mixture
 
 
 class Fitted:
-    """The base of the estimators, as `explain` knows it.
+    """Base class of the estimators with the attributes that `explain` uses.
 
     _X, _y, _weight   the training rows as given
-    _side             what is known about each row besides y, by name
+    _side             side information per row, by name
     _latents          one fitted function; for one-against-the-rest classification, one per class
     """
 
@@ -30,52 +30,52 @@ class Fitted:
     _latents: Sequence[FittedFunction]
 
     def _new_rows(self, X: Any) -> np.ndarray:
-        """Inputs as given by the user, checked."""
+        """Check inputs given by the user."""
         raise NotImplementedError
 
     def _candidates(self, data: Data) -> list[Any]:
-        """The kernels to start from (`estimators.candidates.Candidate`)."""
+        """Return the kernels to start from (`estimators.candidates.Candidate`)."""
         raise NotImplementedError
 
     def _log_unit(self, y: np.ndarray, side: Any) -> float | np.ndarray:
-        """log of the factor between the model's units of y and the user's, for the density of each row."""
+        """Return the log of the factor between the user's and the model's units of y, per row, for densities."""
         return 0.0
 
     def _plain(self, q: Mixture) -> Mixture:
-        """The same rows, with the side information of rows about which nothing is said."""
+        """Return the mixture with default side information."""
         return q
 
     def _column_names(self) -> list[str]:
-        """The names of the columns: those of the table of fit, or x0, x1, …"""
+        """Return the column names of the table of fit, or x0, x1, …"""
         check_is_fitted(self)
         given = getattr(self, "feature_names_in_", None)
         return [f"x{i}" for i in range(self.n_features_in_)] if given is None else [str(name) for name in given]
 
     def _output_names(self) -> tuple[str, ...]:
-        """What each column of an effect is about: the second of two classes, every class of more, or "" for y."""
+        """Return the names of the outputs: the second of two classes, every class of more, or "" for y."""
         if not hasattr(self, "_log_proba"):
             return ("",)
         classes = [str(c) for c in getattr(self, "classes_", ())]
         return (classes[1],) if len(classes) == 2 else tuple(classes)
 
     def _y_units(self) -> tuple[float, float]:
-        """Level and scale of y: y = level + scale · (y in the model's units)."""
+        """Return level and scale of y: y = level + scale · (y in the model's units)."""
         return getattr(self, "y_mean_", 0.0), getattr(self, "y_scale_", 1.0)
 
     def _label_values(self) -> np.ndarray | None:
-        """The numbers that ordered labels stand for; None for an estimator without ordered labels."""
+        """Return the numeric values of ordered labels; None for an estimator without ordered labels."""
         return getattr(self, "label_values_", None)
 
     def _response_in_words(self) -> str:
-        """What a predicted number is."""
+        """Return a description of predicted numbers."""
         return getattr(self, "ranks_in_words_", "") or "predicted y"
 
     def _averages_kernels(self) -> bool:
-        """Whether predictions are averages over several kernels."""
+        """Return whether predictions are averages over several kernels."""
         return hasattr(self, "kernel_weights_")
 
     def _mean_response(self, qs: list[Mixture]) -> np.ndarray:
-        """The prediction at the rows of the latent functions: class probabilities, or E[y]; one column per output."""
+        """Return class probabilities or E[y], given the latent functions; one column per output."""
         if (of_classes := getattr(self, "_log_proba", None)) is not None:
             table = np.exp(of_classes(qs))
             return table[:, 1:] if table.shape[1] == 2 else table

@@ -1,4 +1,4 @@
-"""Lengthscales by column: their values, how well the data determine them, and one per column in a kernel."""
+"""Lengthscales per column (ARD): values with standard errors and intervals, and kernels with one per column."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy import stats
 from sitewise.estimators.distinct_rows import sample, start_lengthscale
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.training import Approximate
-from sitewise.explain.effects import names_of, outputs_of
+from sitewise.explain.effects import outputs_of
 from sitewise.explain.fitted_model import Fitted
 from sitewise.fitted.function import FittedFunction, HyperLaw
 from sitewise.kernels import Additive, Kernel, Pairwise, Shrunk, Stationary
@@ -26,24 +26,24 @@ from sitewise.process.precision import working_precision
 from sitewise.types import replace
 
 SPREAD = 0.25  # of kernel="shrunk"
-_UNKNOWN = 10.0  # a standard error of log θ above this says that any value would do
-Term = tuple[str, int, float]  # a parameter, the place of an entry, and a factor
+MAX_STANDARD_ERROR = 10.0  # of log θ; the evidence is flat above
+Term = tuple[str, int, float]  # parameter, place of an entry, factor
 Ends = Callable[[list[Term]], tuple[float, float, float]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Lengthscale:
-    """One lengthscale of a fitted kernel: about how far a column must move for the function to change.
+    """One lengthscale of a fitted kernel: about how far a column must change for the function to change.
 
-    names      the columns that it belongs to: one, or all that share it
-    output     the class, where each has its own kernel; else ""
+    names      the column, or all columns that share the lengthscale
+    output     the class if each class has its own kernel, else ""
     value      in the units of the column
-    spreads    the same in standard deviations of the column (their geometric mean, if there are several columns)
-    error      standard error of log(value), about a share of the value; infinite where the evidence is flat (often that
-               of a column without effect); NaN where it was held, ended at a bound, or there is no maximum
-    low, high  the ends of the interval of the given level
+    spreads    in standard deviations of the column (geometric mean over several columns)
+    error      standard error of log(value), about the relative error; infinite if the evidence is flat (often for a
+               column without effect); NaN if the value was held fixed or ended at a bound, or there is no maximum
+    low, high  ends of the interval
 
-    A short lengthscale says that the function bends quickly along the column, not that it moves far: see `Importance`.
+    A short lengthscale means that the function is rough along the column, not that it varies much: see `Importance`.
     """
 
     names: tuple[str, ...]
@@ -57,7 +57,7 @@ class Lengthscale:
 
 
 def lengthscales_of(kernel: Kernel, columns: int) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
-    """The name of every lengthscale of a kernel, the columns that it sees, and its value: one number, or one each."""
+    """Yield name, columns and value (one number, or one per column) of every lengthscale of a kernel."""
 
     def walk(part: Any, path: str, seen: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
         if part.active_dims is not None:
@@ -74,7 +74,7 @@ def lengthscales_of(kernel: Kernel, columns: int) -> Iterator[tuple[str, tuple[i
 
 
 def with_ard(kernel: Kernel, columns: int) -> Kernel:
-    """The kernel with a lengthscale for every column, each starting from the one that it has."""
+    """Return the kernel with one lengthscale per column, starting from its present lengthscale."""
     found = list(lengthscales_of(kernel, columns))
     if not found:
         raise ValueError(
@@ -85,12 +85,12 @@ def with_ard(kernel: Kernel, columns: int) -> Kernel:
 
 
 def with_shrunk(kernel: Kernel, X: np.ndarray, start: bool, spread: float = SPREAD) -> Kernel:
-    """The kernel with a lengthscale for every column, each drawn towards a common one in the units of the columns.
+    """Return the kernel with one lengthscale per column, shrunk towards a common value in the units of the columns.
 
-    With `start` the common one is that from which a search without a given kernel starts.
+    With `start` the common value is the starting value of the default kernel.
     """
-    deviation = np.std(X, axis=0)
-    units = np.where(deviation > 0, deviation, 1.0)
+    sd = np.std(X, axis=0)
+    units = np.where(sd > 0, sd, 1.0)
 
     def shrink(part: Any, seen: np.ndarray) -> Kernel:
         if part.active_dims is not None:
@@ -113,17 +113,17 @@ def with_shrunk(kernel: Kernel, X: np.ndarray, start: bool, spread: float = SPRE
 
 
 def start_lengthscales(X: np.ndarray) -> np.ndarray:
-    """Where a search for one lengthscale per column starts: as for scaled columns, in the units of each."""
+    """Return starting values for one lengthscale per column, in the units of the columns."""
     spread = np.std(X, axis=0)
     spread = np.where(spread > 0, spread, 1.0)
     return np.clip(start_lengthscale(sample(X) / spread) * spread, 1e-4, 1e5)
 
 
 def lengthscales(model: Fitted, level: float = 0.9) -> list[Lengthscale]:
-    """Those of a fitted estimator; `GPBase.lengthscales` describes the arguments."""
+    """Return the lengthscales of a fitted estimator; see `GPBase.lengthscales`."""
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
-    names, outputs = names_of(model), outputs_of(model)
+    names, outputs = model._column_names(), outputs_of(model)
     spread = np.std(model._X[model._weight > 0], axis=0)
     out = []
     for number, latent in enumerate(model._latents):
@@ -145,7 +145,7 @@ def lengthscales(model: Fitted, level: float = 0.9) -> list[Lengthscale]:
 
 
 def _terms(kernel: Kernel, name: str, place: int, output: int, count: int) -> list[Term]:
-    """The entries of the vector whose sum is log(lengthscale), up to a constant; outputs follow one another in it."""
+    """Return the entries of the vector whose sum is log(lengthscale) up to a constant, ordered by output."""
     *path, _ = name.split(".")
     part: Any = kernel
     for step in path:
@@ -164,7 +164,7 @@ def _terms(kernel: Kernel, name: str, place: int, output: int, count: int) -> li
 
 
 def _ends(model: Fitted, latent: FittedFunction, level: float) -> Ends:
-    """Terms of log θ → its standard error, and the ends of an interval of θ relative to its value."""
+    """Return the function from terms of log θ to its standard error and the relative ends of an interval of θ."""
     trainable, vector, interval = latent.hyper_law(lambda: _trainable(model, latent)) or _at_the_optimum(model, latent)
     places = _places(trainable)
 
@@ -176,21 +176,21 @@ def _ends(model: Fitted, latent: FittedFunction, level: float) -> Ends:
         if not factors.any():
             return np.nan, np.nan, np.nan
         error, low, high = interval(factors, level)
-        with np.errstate(over="ignore"):  # no upper end where the data do not determine it
+        with np.errstate(over="ignore"):  # infinite if the data do not determine it
             return error, float(np.exp(low)), float(np.exp(high))
 
     return ends
 
 
 def _trainable(model: Fitted, latent: FittedFunction) -> Trainable:
-    """The hyperparameters that a fit has learned."""
+    """Return the learned hyperparameters."""
     method = method_of(model)
     assert isinstance(method, Approximate) and isinstance(method.learner, Nested)
     return Trainable.of(latent.model, method.learner.fixed, method.learner.train, tied=method.learner.tied)
 
 
 def _at_the_optimum(model: Fitted, latent: FittedFunction) -> HyperLaw:
-    """A normal distribution around the optimum, with the curvature of the objective there."""
+    """Return a normal distribution around the optimum, from the curvature of the objective."""
     method = method_of(model)
     assert isinstance(method, Approximate)
     weak = model._candidates(latent.data)[0].weak
@@ -218,13 +218,13 @@ def _at_the_optimum(model: Fitted, latent: FittedFunction) -> HyperLaw:
 
 
 def _covariance(found: Curvature) -> tuple[np.ndarray, np.ndarray]:
-    """The covariance, with flat directions apart (they would leave no maximum for the others), and which are flat."""
-    flat = -np.diagonal(found.hessian) < 1 / _UNKNOWN**2
+    """Return the covariance without flat directions, which would leave no maximum, and a mask of flat directions."""
+    flat = -np.diagonal(found.hessian) < 1 / MAX_STANDARD_ERROR**2
     return dataclasses.replace(found, free=found.free & ~flat).covariance, flat
 
 
 def _places(trainable: Trainable) -> dict[str, int]:
-    """Where the entries of each parameter begin in the vector; tied parameters share them."""
+    """Return where the entries of each parameter begin in the vector; tied parameters share entries."""
     out, at = {}, 0
     for p in trainable.parameters:
         for name in next((group for group in trainable.tied if group[0] == p.name), (p.name,)):

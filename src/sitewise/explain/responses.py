@@ -1,6 +1,6 @@
-"""Averages of predicted responses over rows, with bands: class probabilities, means of y, or ordered labels.
+"""Average predicted responses with credible bands: class probabilities, means of y, or ordered labels.
 
-The band has the quantiles of Σ_r w_r h(f(x_r)) over joint draws of f at the rows; see `effects`.
+Bands are quantiles of Σ_r w_r h(f(x_r)) over joint draws of f at the rows; see `effects`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from sitewise.likelihoods import Likelihood
 from sitewise.numerics.dense.cholesky import semidefinite_root
 from sitewise.predict import Posterior
 
-_DRAWS = 1000  # from which the band of a response is taken
+DRAWS = 1000  # per band
 
 
 def responses(
     model: Fitted, blocks: np.ndarray, share: np.ndarray, ends: list[float]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, deviation and quantiles of averages of the predicted response: one row per value, one column per output."""
+    """Return mean, standard deviation and quantiles of the average predicted response, shape (values, outputs)."""
     mixtures = [latent.posteriors() for latent in model._latents]
     labels = model._label_values()
     found = []
@@ -32,13 +32,13 @@ def responses(
         average = np.einsum("srk,r->sk", values, share)
         found.append((average.mean(axis=0), average.std(axis=0), *np.quantile(average, ends, axis=0)))
     mean, sd, low, high = (np.stack(part) for part in zip(*found, strict=True))
-    if model._latents[0].has_sites and model._latents[0].model.likelihood.latents == 1:  # else it would take minutes
+    if model._latents[0].has_sites and model._latents[0].model.likelihood.latents == 1:  # takes minutes otherwise
         mean = np.einsum("grk,r->gk", _predicted(model, blocks), share)
     return mean, sd, low, high
 
 
 def _predicted(model: Fitted, blocks: np.ndarray) -> np.ndarray:
-    """What the model predicts at the rows: class probabilities, or E[y]; (values, rows, K)."""
+    """Return the predictions at the rows, class probabilities or E[y]: (values, rows, K)."""
     qs = [latent.at(blocks.reshape(-1, blocks.shape[2])) for latent in model._latents]
     return model._mean_response(qs).reshape(*blocks.shape[:2], -1)
 
@@ -49,21 +49,21 @@ def _drawn(
     rng: np.random.Generator,
     labels: np.ndarray | None,
 ) -> np.ndarray:
-    """Responses at the rows, f drawn jointly from the posterior of every latent function: (draws, rows, K).
+    """Return responses for joint draws of every latent function: (draws, rows, K).
 
-    `labels` are the numbers that ordered labels stand for.
+    `labels` are the numeric values of ordered labels.
     """
     if len(mixtures) == 1:
-        draws = joint_draws(*mixtures[0], rows, rng, _DRAWS)
+        draws = joint_draws(*mixtures[0], rows, rng, DRAWS)
         return np.concatenate([_responses_of(q.likelihood, f, len(rows), labels) for q, f in draws])
-    # One class against the rest, divided by the sum: in logarithms, as all may be tiny.
+    # One class against the rest, divided by the sum: in logarithms, because all may be tiny.
     logs = []
     for mixture in mixtures:
         parts = [
             np.asarray(q.likelihood.log_prob(jnp.ones_like(f), jnp.asarray(f)))
-            for q, f in joint_draws(*mixture, rows, rng, _DRAWS)
+            for q, f in joint_draws(*mixture, rows, rng, DRAWS)
         ]
-        logs.append(rng.permutation(np.concatenate(parts)))  # nodes of one class have nothing to do with another's
+        logs.append(rng.permutation(np.concatenate(parts)))  # nodes of different classes are independent
     return special.softmax(np.stack(logs, axis=-1), axis=-1)
 
 
@@ -79,7 +79,7 @@ def _responses_of(likelihood: Likelihood, f: np.ndarray, rows: int, labels: np.n
 def joint_draws(
     qs: list[Posterior], weight: np.ndarray, rows: np.ndarray, rng: np.random.Generator, draws: int
 ) -> Iterator[tuple[Posterior, np.ndarray]]:
-    """Draws of f at the rows from a mixture: each Gaussian with as many of them as its weight gives it."""
+    """Draw f at the rows from a mixture; the number of draws per Gaussian is proportional to its weight."""
     ends = np.round(draws * np.cumsum(weight)).astype(int)
     for q, count in zip(qs, np.diff(ends, prepend=0), strict=True):
         if count:

@@ -1,4 +1,4 @@
-"""A picture of the evidence around a fitted optimum: how well the data determine lengthscale and variance."""
+"""Contour plot of the evidence over lengthscale and standard deviation around a fitted optimum."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_REGION = 2.3  # nats: half the 90 % quantile of χ² with two degrees of freedom
-_LEVELS = (0.5, _REGION, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+REGION_90 = 2.3  # nats: half the 90 % quantile of χ² with two degrees of freedom
+_LEVELS = (0.5, REGION_90, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 
 
 class SurfaceDisplay:
@@ -33,10 +33,10 @@ class SurfaceDisplay:
 
     Attributes
     ----------
-    lengthscale, deviation : the values along the axes; with several lengthscales the first is a factor of them all
+    lengthscale, deviation : lengthscales (or factors of several lengthscales) and standard deviations along the axes
     evidence : in nats, in the units of y, shape (deviations, lengthscales); NaN where inference did not converge
     fitted : (lengthscale or 1, standard deviation) of the fitted kernel
-    caption : what is drawn, in words
+    caption : description of the figure
     figure_, ax_ : the matplotlib objects, after `plot`
     """
 
@@ -50,20 +50,20 @@ class SurfaceDisplay:
         self.lengthscale, self.deviation, self.evidence = lengthscale, deviation, evidence
         self.fitted, self.name, self.factor = fitted, name, factor
         self.caption = (
-            f"Lines: by how many nats the {name} evidence is below its largest value here; inside the thick line lie "
-            "the values that the data do not rule out (about 90 %). Star: the fitted values. The noise is held."
+            f"Contours: {name} evidence below its maximum, in nats; the thick contour is an approximate 90 % region. "
+            "Star: fitted values. The noise is held fixed."
         )
 
     @classmethod
     def from_estimator(cls, model: Any, *, points: int = 15, reach: float = 1.5, ax: Any = None) -> Self:
-        """Compute and draw the surface of a fitted estimator of one latent function.
+        """Compute and draw the evidence of a fitted estimator with one latent function.
 
         Parameters
         ----------
         points : values along each axis; the evidence is computed points² times
-        reach : how far the axes go on either side of the fitted values, in natural logarithms
+        reach : distance from the fitted values to the ends of the axes, in natural logarithms
 
-        It is for full GPs with a stationary kernel and mean zero; other hyperparameters keep their fitted values.
+        Needs a full GP with a stationary kernel and mean zero; other hyperparameters keep their fitted values.
         """
         estimator, _ = parts_of(model, cls.__name__)
         check_is_fitted(estimator)
@@ -73,7 +73,7 @@ class SurfaceDisplay:
         assert isinstance(kernel, Stationary) and isinstance(method, Approximate)
         learner: Any = method.learner
         pair = learner.pair(latent.model) if isinstance(learner, Nested) else learner
-        # With several lengthscales the inputs are measured in them, and the axis is a factor of all.
+        # With several lengthscales the inputs are divided by them, and the axis is a common factor.
         scale = np.asarray(kernel.lengthscale)
         many = scale.ndim > 0
         columns = slice(None) if kernel.active_dims is None else list(kernel.active_dims)
@@ -88,7 +88,7 @@ class SurfaceDisplay:
         return cls(np.exp(log_l), np.exp(log_s), values, start, pair.evidence.name, many).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw, on an Axes or in a figure of its own."""
+        """Draw on the given Axes, or in a new figure."""
         from matplotlib import pyplot, ticker
 
         own = ax is None
@@ -98,7 +98,7 @@ class SurfaceDisplay:
         levels = [level for level in _LEVELS if level < np.nanmax(below)] or [float(np.nanmax(below)) / 2 or 1.0]
         filled = [0.0, *levels, max(float(np.nanmax(below)), levels[-1] * 1.01)]
         ax.contourf(self.lengthscale, self.deviation, below, filled, cmap="Greys", alpha=0.6)
-        widths = [2.2 if level == _REGION else 0.8 for level in levels]
+        widths = [2.2 if level == REGION_90 else 0.8 for level in levels]
         lines = ax.contour(self.lengthscale, self.deviation, below, levels, colors="black", linewidths=widths)
         ax.clabel(lines, fmt="%g", fontsize=8)
         failed = ~np.isfinite(self.evidence)
@@ -107,7 +107,7 @@ class SurfaceDisplay:
             ax.plot(self.lengthscale[at[:, 1]], self.deviation[at[:, 0]], "x", color="black", label="no result")
         ax.plot(*self.fitted, "*", markersize=14, color="white", markeredgecolor="black", label="fitted")
         ax.set(
-            xscale="log", yscale="log", title="Evidence, nats below its top",
+            xscale="log", yscale="log", title="Evidence, nats below its maximum",
             xlabel="factor of all lengthscales" if self.factor else "lengthscale",
             ylabel="standard deviation of the function",
         )  # fmt: skip
@@ -123,7 +123,7 @@ class SurfaceDisplay:
 
 
 def _drawable(model: Fitted) -> FittedFunction:
-    """The latent function, if its evidence has two axes; else a ValueError that says why not."""
+    """Return the latent function; raise ValueError if its evidence has no two axes."""
     latents = model._latents
     if len(latents) > 1 or latents[0].model.likelihood.latents > 1:
         raise ValueError("A surface is of one latent function; fit two classes, such as one class against the rest.")

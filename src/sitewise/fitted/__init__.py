@@ -1,1 +1,1 @@
-"""A fitted latent function, whatever the estimator."""
+"""Fitted latent functions: by Gaussian sites, averaged over hyperparameters, or by MCMC draws."""

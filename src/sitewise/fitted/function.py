@@ -1,4 +1,4 @@
-"""What every fitted latent function has, however it was found: by Gaussian sites, by their average, or by draws."""
+"""The interface of fitted latent functions: marginals, joint distribution, draws and stored state."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from sitewise.predict import Posterior
 class HyperLaw(NamedTuple):
     """The distribution of the vector v of unconstrained hyperparameters.
 
-    vector    the summary of it that `FittedFunction.model` has
-    interval  (factors, level) → standard error of factors @ (v − vector), and the ends of its interval of that level
+    vector    the values in `FittedFunction.model`
+    interval  (factors, level) → standard error of factors @ (v − vector), and the ends of its interval at this level
     """
 
     trainable: Trainable
@@ -28,11 +28,11 @@ class HyperLaw(NamedTuple):
 
 
 class FittedFunction(abc.ABC):
-    """A latent function, or the several of joint classes, given the training rows.
+    """A latent function, or the latent functions of joint classes, given the training rows.
 
-    model      with the hyperparameters, or with a summary of them where predictions average over several
+    model      model with the hyperparameters, or with their summary if predictions average over several values
     data       the distinct training rows
-    has_sites  whether it is a Gaussian approximation with one site per row; without sites it is represented by draws
+    has_sites  whether this is a Gaussian approximation with one site per row; otherwise it is represented by draws
     """
 
     has_sites: ClassVar[bool]
@@ -47,31 +47,31 @@ class FittedFunction(abc.ABC):
 
     @abc.abstractmethod
     def at(self, X: np.ndarray) -> Mixture:
-        """The marginals of f at new rows."""
+        """Return the marginals of f at new rows."""
 
     @abc.abstractmethod
     def joint(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance matrix of f; for several latent functions, those of each, on a leading axis."""
+        """Return mean and covariance matrix of f; several latent functions are on a leading axis."""
 
     @abc.abstractmethod
     def draw(self, seed: int, X: np.ndarray, samples: int) -> Functions:
-        """Joint draws of f; several latent functions are on the second axis."""
+        """Draw f jointly at new rows; several latent functions are on the second axis."""
 
     @abc.abstractmethod
     def posteriors(self) -> tuple[list[Posterior], np.ndarray]:
-        """The Gaussian posteriors whose mixture this function is, and the weight of each."""
+        """Return the Gaussian posteriors whose mixture this function is, and their weights."""
 
     @abc.abstractmethod
     def stored(self) -> dict[str, Any]:
-        """The arrays, priors and likelihoods that a model file holds of this function, by name."""
+        """Return the arrays, priors and likelihoods for a model file, by name."""
 
     def hyper_law(self, trainable: Callable[[], Trainable]) -> HyperLaw | None:
-        """The distribution of the hyperparameters over which predictions average; None where there is one value.
+        """Return the distribution of the hyperparameters over which predictions average; None for a single value.
 
-        `trainable` names those that were learned.
+        `trainable` returns the learned hyperparameters.
         """
         return None
 
     def rows_uncorrelated(self) -> bool:
-        """Whether there are several rows and the prior correlates none with another; False where not examined."""
+        """Return whether there are several rows, all uncorrelated a priori; False if this is not examined."""
         return False

@@ -1,4 +1,4 @@
-"""One latent function whose hyperparameters are integrated out: a Gaussian approximation at every node."""
+"""A latent function with integrated hyperparameters: one Gaussian approximation per node of the integral."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from sitewise.parameters import Trainable
 from sitewise.predict import Posterior
 from sitewise.process import memory
 
-_SLIGHT = 1e-4  # nodes of smaller weight change no prediction
+NEGLIGIBLE_WEIGHT = 1e-4  # nodes of smaller weight are left out
 
 
 @dataclasses.dataclass(frozen=True)
 class IntegratedLatent(Latent):
-    """The `Latent` of the optimum, whose sites, evidences and rows left out it has, and predictions of all nodes.
+    """Predictions averaged over all nodes; sites, evidences and leave-one-out results belong to the optimum.
 
-    parts     one for each node that has weight
-    weight    their shares, which add up to 1
+    parts   one `Latent` per node
+    weight  weight per node; the sum is 1
     """
 
     parts: tuple[Latent, ...]
@@ -40,11 +40,11 @@ class IntegratedLatent(Latent):
 
     @staticmethod
     def at_nodes(main: Latent, data: Data, found: Sequence[tuple[float, Integrated]]) -> IntegratedLatent:
-        """With the nodes of an integral, or of several (for other kernels), each with its share."""
+        """Combine the nodes of one integral, or of several (one per kernel) with their shares."""
         nodes = [(share * node.weight, node) for share, one in found for node in one.nodes]
-        kept = [(w, node) for w, node in nodes if w > _SLIGHT]
+        kept = [(w, node) for w, node in nodes if w > NEGLIGIBLE_WEIGHT]
         weight = np.array([w for w, _ in kept])
-        if main.model.prior.dense:  # every node keeps a matrix of its own for predictions
+        if main.model.prior.dense:  # every node keeps its own matrix for predictions
             memory.require_full(data.rows, main.model.likelihood.latents, len(kept))
         parts = tuple(Latent.of(node.model, data, node.sites) for _, node in kept)
         return IntegratedLatent.made(main, parts, weight / np.sum(weight))
@@ -57,11 +57,11 @@ class IntegratedLatent(Latent):
         }  # fmt: skip
 
     def posteriors(self) -> tuple[list[Posterior], np.ndarray]:
-        """One posterior for every node."""
+        """Return one posterior per node."""
         return [part.posterior for part in self.parts], self.weight
 
     def hyper_law(self, trainable: Callable[[], Trainable]) -> HyperLaw:
-        """A normal distribution with the moments of the nodes that have the kernel of `model`."""
+        """Return a normal distribution with the moments of the nodes that have the kernel of `model`."""
         learned = trainable()
         vector = np.asarray(learned.to_vector(self.model))
         alike = [same_form(part.model, self.model) for part in self.parts]
@@ -86,27 +86,26 @@ class IntegratedLatent(Latent):
         return _remade, ((self.model, self.data, self.sites), self.parts, self.weight)
 
     def at(self, X: np.ndarray) -> Mixture:
-        """The marginals of f at new rows, with one component for every node."""
+        """Return the marginals of f at new rows, with one component per node."""
         each = [part.at(X) for part in self.parts]
         mean, var = (np.concatenate([getattr(q, name) for q in each], axis=1) for name in ("mean", "var"))
         return Mixture(_stacked([q.likelihood for q in each]), mean, var, weight=self.weight)
 
     def joint(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance of f; for several latent functions, those of each, on a leading axis."""
         means, covs = (np.stack(a) for a in zip(*(part.joint(X) for part in self.parts), strict=True))
         mean = np.einsum("k,k...->...", self.weight, means)
         gap = means - mean
         return mean, np.einsum("k,k...->...", self.weight, covs + gap[..., :, None] * gap[..., None, :])
 
     def draw(self, seed: int, X: np.ndarray, samples: int) -> Functions:
-        """Joint draws of f, each at a node that is chosen by its weight."""
+        """Draw f jointly; each draw belongs to a node chosen by its weight."""
         counts = np.random.default_rng(seed).multinomial(samples, self.weight)
         each = [part.draw(seed + k, X, int(n)) for k, (part, n) in enumerate(zip(self.parts, counts, strict=True)) if n]
         return Functions(_stacked([one.likelihood for one in each]), np.concatenate([one.f for one in each]))
 
 
 def _stacked(likelihoods: list[Any]) -> Any:
-    """Likelihoods whose parameters have a leading axis, one after the other."""
+    """Concatenate likelihoods along the leading axis of their parameters."""
     return jax.tree.map(lambda *a: np.concatenate(a), *likelihoods)
 
 

@@ -1,6 +1,6 @@
-"""One fitted latent function: prior × sites at the training rows.
+"""A fitted latent function: prior × sites at the training rows.
 
-Where programs are traced, training rows are padded to a `bucket`, so that folds share compiled programs.
+Traced programs pad the training rows to a `bucket`, so that cross-validation folds share compiled programs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sitewise.fitted.mixture import Functions, Mixture, by_block, padded, repeat
 from sitewise.inference import Inference, Solution
 from sitewise.inference.solve import solve
 from sitewise.inference.start import first_sites, pad_rows
-from sitewise.learning.fit import SiteFit, all_evidences
+from sitewise.learning.fit import Fit, all_evidences
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.predict import Posterior, posterior
@@ -34,8 +34,8 @@ from sitewise.sites import Sites
 Result = TypeVar("Result")
 
 
-class Left(NamedTuple):
-    """Each row left out: mean and (co)variance of f there without it, and the influence of the row on the posterior."""
+class LeftOut(NamedTuple):
+    """Leave-one-out results per row: mean and (co)variance of f without the row, and its influence on the posterior."""
 
     mean: np.ndarray
     var: np.ndarray
@@ -46,7 +46,7 @@ _traced_posterior = programs.jit(posterior)
 _traced_marginals = programs.jit(lambda q, X: q.f(X))
 _traced_joint = programs.jit(lambda q, X: q.f_joint(X))
 _traced_draw = programs.jit(lambda q, key, X, samples: q.f_samples(key, X, samples), static_argnums=3)
-_BLOCK = 2048  # new rows that are predicted at a time
+BLOCK_ROWS = 2048  # new rows predicted at a time
 
 
 def _left_out(model: Model, data: Data, sites: Sites) -> Values:
@@ -66,7 +66,7 @@ _traced_left_out = programs.jit(_left_out)
 
 @dataclasses.dataclass(frozen=True)
 class Latent(FittedFunction):
-    """The posterior is derived from the data and the sites, and derived again after unpickling."""
+    """A latent function by Gaussian sites; the posterior is computed from data and sites, again after unpickling."""
 
     has_sites: ClassVar[bool] = True
 
@@ -87,8 +87,8 @@ class Latent(FittedFunction):
             return Latent(model, data, sites, jax.tree.map(np.asarray, _traced_posterior(model, data, sites)))
 
     @staticmethod
-    def of_fit(fit: SiteFit) -> Latent:
-        """The function that a fit has found, with the posterior of its last factorisation where there is one."""
+    def of_fit(fit: Fit) -> Latent:
+        """Return the result of a fit, with the posterior of its last factorisation if there is one."""
         if fit.latent is None or not (fit.model.prior.host and on_host()):
             return Latent.of(fit.model, fit.data, fit.sites)
         model, sites = to_host((fit.model, fit.sites))
@@ -108,7 +108,7 @@ class Latent(FittedFunction):
         return [self.posterior], np.ones(1)
 
     def changed(self, change: Callable[[Latent], tuple[Latent, Result]]) -> tuple[Latent, list[Result]]:
-        """The function after a change of its rows, and what the change returned for each Gaussian approximation."""
+        """Apply a change of the rows; return the new function and the result per Gaussian approximation."""
         found, result = change(self)
         return found, [result]
 
@@ -120,17 +120,15 @@ class Latent(FittedFunction):
             return all_evidences(self.model, self.data, self.sites, names)
 
     def at(self, X: np.ndarray) -> Mixture:
-        """The marginals of f at new rows."""
         with working_precision():
             if self._on_host:
-                parts = [self.posterior.f(X[at : at + _BLOCK]) for at in range(0, len(X), _BLOCK)]
+                parts = [self.posterior.f(X[at : at + BLOCK_ROWS]) for at in range(0, len(X), BLOCK_ROWS)]
                 mean, var = (np.concatenate(column) for column in zip(*parts, strict=True))
             else:
                 mean, var = by_block(lambda X: _traced_marginals(self.posterior, X), X)
             return Mixture.gaussian(self.model.likelihood, mean, var)
 
     def joint(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance matrix of f; for several latent functions, those of each, on a leading axis."""
         rows, latents = len(X), self.model.likelihood.latents
         with working_precision():
             if self._on_host:
@@ -146,7 +144,6 @@ class Latent(FittedFunction):
         return mean[..., :rows], cov[..., :rows, :rows]
 
     def draw(self, seed: int, X: np.ndarray, samples: int) -> Functions:
-        """Joint draws of f; several latent functions are on the second axis."""
         with working_precision():
             if self._on_host:
                 f = np.asarray(self.posterior.f_samples(jax.random.key(seed), X, samples))
@@ -156,18 +153,18 @@ class Latent(FittedFunction):
             f = np.moveaxis(f, 0, 1)
         return Functions(repeated(self.model.likelihood, samples), f[..., : len(X)])
 
-    def leave_out(self) -> Left:
-        """The distinct training rows, and padding, each left out."""
+    def leave_out(self) -> LeftOut:
+        """Return leave-one-out results of the distinct training rows and of padding."""
         with working_precision():
             if self._on_host:
                 found = _left_out(*to_host((self.model, self.data, self.sites)))
             else:
                 found = _traced_left_out(self.model, self.data, self.sites)
-            return Left(*(np.moveaxis(np.asarray(a), -1, 0) for a in found))
+            return LeftOut(*(np.moveaxis(np.asarray(a), -1, 0) for a in found))
 
 
 def infer(method: Inference, model: Model, data: Data, known: Sites, at: np.ndarray) -> tuple[Latent, Solution]:
-    """Sites of `data` at the hyperparameters of `model`; rows `at` start from the sites `known`."""
+    """Infer the sites of `data` at the hyperparameters of `model`; rows `at` start from the sites `known`."""
     host = model.prior.host and on_host()
     filled = to_host(data) if host else data.pad(bucket(data.rows))
     with working_precision():
@@ -178,7 +175,7 @@ def infer(method: Inference, model: Model, data: Data, known: Sites, at: np.ndar
 
 
 def same_form(one: Model, other: Model) -> bool:
-    """The same classes, settings and shapes of parameters: the values of one can start the other."""
+    """Return whether two models have the same classes, settings and parameter shapes."""
     shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(model)] for model in (one, other)]
     kinds: list[Any] = [jax.tree.structure(model) for model in (one, other)]
     return kinds[0] == kinds[1] and shapes[0] == shapes[1]

@@ -1,8 +1,8 @@
-"""The latent function at some rows, and the predictions that follow from it.
+"""Predictive distributions of f and y at new rows: moments, densities, quantiles and class probabilities.
 
-f is a mixture of Gaussians, each with its likelihood and its weight: one component for a Gaussian approximation, one
-for every node of integrated hyperparameters, one for every draw of a sampled posterior.  Joint classes have several f
-at each row.  Tables of any length share compiled programs.  All results are NumPy arrays.
+f is a mixture of Gaussians, each with its likelihood and weight: one component for a Gaussian approximation, one per
+node of integrated hyperparameters, one per draw of a sampled posterior.  Joint classes have several f per row.  Tables
+of any length share compiled programs.  All results are NumPy arrays.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from sitewise.likelihoods import Likelihood
 from sitewise.process.precision import working_precision
 from sitewise.rows import of_each_row
 
-_BLOCKS = (32, 256, 2048)
-_FEW = 20  # components whose distribution functions are integrated one by one
-_COMPONENTS = 250  # at most so many make a quantile; neighbours in a chain are alike
-_PLACES = 500  # of f, of all components together
-_QUANTILES = 16  # rows of a program for quantiles: each takes dozens of distribution functions
+BLOCK_SIZES = (32, 256, 2048)  # rows per compiled program
+MAX_INTEGRATED_COMPONENTS = 20  # with more components, a quantile uses quantiles of f instead of quadrature
+MAX_QUANTILE_COMPONENTS = 250  # neighbours in a chain are alike
+QUANTILES_OF_F = 500  # of all components together
+QUANTILE_ROWS = 16  # rows per program: a quantile takes dozens of distribution functions
 
 
 def _each(function: Callable[..., Any], likelihood: Likelihood, mean: jax.Array, var: jax.Array) -> Any:
-    """function(likelihood, mean, var) of every component; `mean` and `var` are (rows, components, …)."""
+    """Return function(likelihood, mean, var) per component; `mean` and `var` are (rows, components, …)."""
     parts = likelihood, jnp.swapaxes(mean, 0, 1), jnp.swapaxes(var, 0, 1)
     return lax.map(lambda part: function(*part), parts)
 
 
 class Shared(NamedTuple):
-    """What all rows have in common: the likelihood of every component, on a leading axis, and its weight."""
+    """Values common to all rows: likelihood per component, on a leading axis, and weight per component."""
 
     likelihood: Likelihood
     weight: Any
 
 
-# Functions of what the rows share, and of the rows: means, variances, and y.
+# Functions of the shared values, and of values per row: means, variances, and y.
 
 
 def _y_moments(
@@ -66,7 +66,7 @@ def _log_mean(weight: jax.Array, logs: jax.Array) -> jax.Array:
 
 
 def _along(weight: Any, values: Any) -> Any:
-    """The weights, in the form of values with the components on their first axis."""
+    """Reshape the weights for values with the components on the first axis."""
     return weight.reshape(-1, *(1,) * (values.ndim - 1))
 
 
@@ -81,15 +81,15 @@ def _quantile(
     likelihood, weight = shared
     components = mean.shape[1]
     closed = type(likelihood).expected_cdf is not Likelihood.expected_cdf
-    # Component i takes k quantiles of its Gaussian, (j + ½)/k + i·golden ratio (mod 1): all are evenly spread over
-    # (0, 1), so that the mean over many components needs no finer quadrature in each.
-    each = -(-_PLACES // components)
+    # Component i takes k quantiles of its Gaussian, (j + ½)/k + i·golden ratio (mod 1): together they are evenly spread
+    # over (0, 1), so that the mean over many components needs no finer quadrature per component.
+    each = -(-QUANTILES_OF_F // components)
     first = (np.arange(each)[:, None] + 0.5) / each
     places = ndtri((first + np.arange(components) * 0.6180339887498949) % 1.0)
     f = jnp.moveaxis(mean + jnp.sqrt(var) * places[:, None], -1, 0)  # (components, places, rows)
 
     def cdf(y: jax.Array) -> jax.Array:
-        if components > _FEW and not closed:
+        if components > MAX_INTEGRATED_COMPONENTS and not closed:
             return weight @ jnp.mean(jax.vmap(lambda one, f: one.cdf(one.row(y, *side), f))(likelihood, f), axis=1)
         return _cdf(None, shared, mean, var, y, *side)[0]
 
@@ -102,7 +102,7 @@ def _log_probabilities(_: None, shared: Shared, mean: jax.Array, var: jax.Array)
 
 
 def _log_prob(_: None, likelihood: Likelihood, f: jax.Array, y: jax.Array) -> tuple[jax.Array]:
-    """log p(y | f) of every draw; f has the draws on its last axis."""
+    """Return log p(y | f) per draw; f has the draws on its last axis."""
     each = jax.vmap(lambda one, f: one.log_prob(y, f), in_axes=(0, -1), out_axes=-1)
     return (each(likelihood, f),)
 
@@ -113,22 +113,22 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _moments(weight: Any, mean: Any, var: Any) -> tuple[Any, Any]:
-    """Mean and variance of a mixture, from those of its components (rows of the arguments): JAX or NumPy arrays."""
+    """Return mean and variance of a mixture, given the moments of its components (rows), as JAX or NumPy arrays."""
     share = _along(weight, mean)
     centre = (share * mean).sum(axis=0)
     return centre, (share * var).sum(axis=0) + (share * (mean - centre) ** 2).sum(axis=0)
 
 
 def padded(array: np.ndarray, rows: int) -> np.ndarray:
-    """The array with copies of its first row appended, so that every value is valid."""
+    """Pad the array with copies of its first row, which are valid values."""
     return np.concatenate([array, np.repeat(array[:1], rows - len(array), axis=0)])
 
 
 def by_block(function: Callable[..., Any], *tables: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The results of a function of rows, which is applied to padded blocks."""
+    """Apply a function of rows to padded blocks."""
     rows = len(tables[0])
-    # Up to four blocks of one size rather than one of the next size, most of which would be padding.
-    block = next((b for b in _BLOCKS if rows <= 4 * b), _BLOCKS[-1])
+    # Up to four blocks of one size, because one block of the next size would be mostly padding.
+    block = next((b for b in BLOCK_SIZES if rows <= 4 * b), BLOCK_SIZES[-1])
     pieces = []
     for at in range(0, rows, block):
         cut = [t[at : at + block] for t in tables]
@@ -138,14 +138,17 @@ def by_block(function: Callable[..., Any], *tables: np.ndarray) -> tuple[np.ndar
 
 
 def repeated(likelihood: Likelihood, times: int = 1) -> Likelihood:
-    """The same likelihood for each of `times` components or draws."""
+    """Repeat the likelihood for `times` components or draws."""
     return jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], times, axis=0), likelihood)
 
 
 class Mixture(NamedTuple):
-    """f at some rows: `mean` and `var` are (rows, components); with several f, (rows, components, f) and (rows,
-    components, f, f).  Parameters of `likelihood` have a leading axis of components.  `side` is the second column of y
-    at these rows, if the likelihood has one and it is known.  Without `weight` the components count equally."""
+    """The distribution of f at some rows, a mixture of Gaussians.
+
+    `mean` and `var` are (rows, components); with several f, (rows, components, f) and (rows, components, f, f).
+    Parameters of `likelihood` have a leading axis of components.  `side` is the second column of y at these rows, if
+    known.  Without `weight` the components have equal weights.
+    """
 
     likelihood: Likelihood
     mean: np.ndarray
@@ -160,45 +163,45 @@ class Mixture(NamedTuple):
 
     @staticmethod
     def gaussian(likelihood: Likelihood, mean: np.ndarray, var: np.ndarray) -> Mixture:
-        """A mixture of one component."""
+        """Return a mixture of one component."""
         return Mixture(repeated(likelihood), np.asarray(mean)[:, None], np.asarray(var)[:, None])
 
     def f_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of f, one per row; with several f, one column for each."""
+        """Return mean and variance of f per row; with several f, one column each."""
         var = self.var if self.mean.ndim == 2 else np.diagonal(self.var, axis1=-2, axis2=-1)
         return _moments(self._shared.weight, np.swapaxes(self.mean, 0, 1), np.swapaxes(var, 0, 1))
 
     def y_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """E[y] and Var[y] of each row."""
+        """Return E[y] and Var[y] per row."""
         mean, var = self._read(_y_moments, *self.side)
         return mean, var
 
     def log_density(self, y: ArrayLike) -> np.ndarray:
-        """log p(y) of each row: log ∫ p(y|f) p(f) df.  With side information y is the likelihood's table."""
+        """Return log p(y) = log ∫ p(y|f) p(f) df per row.  With side information y is the likelihood's table."""
         return self._read(_log_density, y)[0]
 
     def cdf(self, y: ArrayLike) -> np.ndarray:
-        """P(Y ≤ y) of each row, for one y or one for each."""
+        """Return P(Y ≤ y) per row, for one y or one y per row."""
         return self._read(_cdf, y, *self.side)[0]
 
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
-        """The smallest y with P(Y ≤ y) ≥ level: one row for each level, one column for each row."""
-        # Each pair of a level and a row is a row to the program, which serves any number of levels.
-        some = np.unique(np.linspace(0, self.mean.shape[1] - 1, _COMPONENTS).astype(int))
+        """Return the smallest y with P(Y ≤ y) ≥ level, shape (levels, rows)."""
+        # Each pair of a level and a row is one row of the program, which serves any number of levels.
+        some = np.unique(np.linspace(0, self.mean.shape[1] - 1, MAX_QUANTILE_COMPONENTS).astype(int))
         tables = self.mean[:, some], self.var[:, some], *self.side
         mean, var, *side = (np.concatenate([t] * len(levels)) for t in tables)
         weight = self._shared.weight[some]
         likelihood = jax.tree.map(lambda a: np.asarray(a)[some], self.likelihood)
         pairs = Mixture(likelihood, mean, var, weight=weight / np.sum(weight))
-        found = pairs._read(_quantile, np.repeat(levels, len(self.mean)), *side, piece=_QUANTILES)[0]
+        found = pairs._read(_quantile, np.repeat(levels, len(self.mean)), *side, piece=QUANTILE_ROWS)[0]
         return found.reshape(len(levels), -1)
 
     def log_probabilities(self) -> np.ndarray:
-        """log P(class) of each row, one column per class, for joint classes."""
+        """Return log P(class) per row, one column per class, for joint classes."""
         return self._read(_log_probabilities)[0]
 
     def _read(self, function: Callable[..., Any], *y: ArrayLike, piece: int = 0) -> tuple[np.ndarray, ...]:
-        """A function of the rows and of `y`: one number for all, or a number or a row of a table for each."""
+        """Return a function of the rows and of `y`: one number for all rows, or a number or table row per row."""
         rows = [np.asarray(one, float) for one in y]
         rows = [np.broadcast_to(one, len(self.mean)) if one.ndim == 0 else one for one in rows]
         with working_precision():
@@ -208,22 +211,24 @@ class Mixture(NamedTuple):
 
 
 class Functions(NamedTuple):
-    """Latent functions drawn jointly at some rows, each with its likelihood: `f` is (draws, rows); for joint classes,
-    (draws, classes, rows)."""
+    """Joint draws of latent functions, each with its likelihood.
+
+    `f` is (draws, rows); for joint classes, (draws, classes, rows).
+    """
 
     likelihood: Likelihood
     f: np.ndarray
     side: tuple[np.ndarray, ...] = ()
 
     def log_prob(self, y: float) -> np.ndarray:
-        """log p(y | f) of every draw and row."""
+        """Return log p(y | f) per draw and row."""
         with working_precision():
             f = np.swapaxes(self.f, 0, -1)
             found = of_each_row(_log_prob, None, self.likelihood, f, np.full(len(f), float(y)))[0]
             return np.swapaxes(np.asarray(found), 0, -1)
 
     def observe(self, seed: int) -> np.ndarray:
-        """One observation for every draw and row."""
+        """Draw one observation per draw of f and row."""
         with working_precision():
             keys = jax.random.split(jax.random.key(seed), len(self.f))
             draw = jax.vmap(lambda key, one, f: one.sample(key, f, *self.side))

@@ -1,4 +1,4 @@
-"""One latent function represented by draws (method="mcmc"): the methods of `Latent`, averaged over the draws."""
+"""A latent function represented by MCMC draws (method="mcmc"); predictions average over the draws."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sitewise.parameters import Trainable
 from sitewise.predict import Posterior
 from sitewise.process.precision import working_precision
 
-DRAWS = 50  # of which `posteriors` are computed: each has kernel matrices of its own
+DRAWS = 50  # draws in `posteriors`: each has its own kernel matrices
 _root = programs.jit(lambda model, data: prior_root(model, data)[1])
 
 
@@ -36,7 +36,7 @@ class Sampled(FittedFunction):
 
     @property
     def model(self) -> Model:
-        """The model at the median of every hyperparameter: a summary; predictions average over the draws instead."""
+        """Return the model at the median of every hyperparameter: a summary, not used for predictions."""
         samples = self.samples
         with working_precision():
             middle = samples.trainable.from_vector(samples.model, np.median(samples.flat, axis=0))
@@ -47,7 +47,7 @@ class Sampled(FittedFunction):
         return self.samples.data
 
     def stored(self) -> dict[str, Any]:
-        """Without sites; `sampled` names the hyperparameters that were drawn."""
+        """Return the stored values; `sampled` names the sampled hyperparameters."""
         samples = self.samples
         return {
             "prior": samples.model.prior, "likelihood": samples.model.likelihood, "vectors": samples.vectors,
@@ -56,7 +56,7 @@ class Sampled(FittedFunction):
         }  # fmt: skip
 
     def posteriors(self) -> tuple[list[Posterior], np.ndarray]:
-        """One posterior for each of `DRAWS` draws: given its hyperparameters and latent values, f is Gaussian."""
+        """Return one posterior per draw, for `DRAWS` draws: given hyperparameters and latent values, f is Gaussian."""
         trainable, model, data, vectors, z = self.samples.given(self.samples.spaced(DRAWS))
         X, counted = np.asarray(data.X), np.asarray(data.mask, float)
         found = []
@@ -67,7 +67,7 @@ class Sampled(FittedFunction):
         return found, np.full(len(found), 1 / len(found))
 
     def hyper_law(self, trainable: Callable[[], Trainable]) -> HyperLaw:
-        """Quantiles of the draws."""
+        """Return the distribution given by the draws."""
         draws, vector = self.samples.flat, np.asarray(self.samples.trainable.to_vector(self.model))
 
         def interval(factors: np.ndarray, level: float) -> tuple[float, float, float]:
@@ -78,13 +78,13 @@ class Sampled(FittedFunction):
         return HyperLaw(self.samples.trainable, vector, interval)
 
     def at(self, X: np.ndarray) -> Mixture:
-        """The marginals of f at new rows, with one component for every draw."""
+        """Return the marginals of f at new rows, with one component per draw."""
         given = self.samples.given(self.samples.spaced())
         found: list[Likelihood] = []
 
         def block(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             likelihood, mean, var = new_rows.marginals(*given, X)
-            found.append(likelihood)  # the same for every block
+            found.append(likelihood)  # equal for all blocks
             return mean.T, var.T
 
         with working_precision():
@@ -92,14 +92,13 @@ class Sampled(FittedFunction):
         return Mixture(jax.tree.map(np.asarray, found[0]), mean, var)
 
     def joint(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance matrix of f."""
         rows = len(X)
         with working_precision():
             mean, cov = new_rows.joint(*self.samples.given(self.samples.spaced()), padded(X, bucket(rows)))
         return np.asarray(mean)[:rows], np.asarray(cov)[:rows, :rows]
 
     def draw(self, seed: int, X: np.ndarray, samples: int) -> Functions:
-        """Joint draws of f, each with its own hyperparameters, chosen among the draws at random."""
+        """Draw f jointly, with the hyperparameters of randomly chosen draws."""
         pick = np.random.default_rng(seed).integers(len(self.samples.flat), size=samples)
         with working_precision():
             key, new = jax.random.key(seed), padded(X, bucket(len(X)))

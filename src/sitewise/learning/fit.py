@@ -263,6 +263,3 @@ def all_evidences(model: Model, data: Data, sites: Sites, names: tuple[str, ...]
     else:
         found = _traced_evidences(names, model, *to_bucket(data, sites))
     return {name: float(v) for name, v in found.items()}
-
-
-SiteFit = Fit

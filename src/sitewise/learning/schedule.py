@@ -214,7 +214,7 @@ def run(schedule: Schedule, problem: Problem, seed: int, trace: Trace) -> tuple[
 
 
 def _climb(problem: Problem, start: Start, stage: Stage, trace: Trace, max_rounds: int, name: str) -> Best:
-    """Search from `start`; compute a Hessian on the way if the stage asks for one and none is known."""
+    """Search from `start`; compute a Hessian during the search if the stage asks for one and none is known."""
     go = functools.partial(search, problem, trace=trace, tol=stage.tol, least_gain=stage.least_gain)
     known = start.inverse is not None or INPUTS in problem.trainable.names or not len(start.vector)
     if known or not stage.hessian:

@@ -3,16 +3,16 @@
 A prior over functions is four small classes, each a value that JAX can trace (`types.module`):
 
     Prior             the structure with its hyperparameters         gram(X), posterior(X, sites)
-    Gram              what depends on θ and X but not on the sites   condition(sites) → Marginals
+    Gram              depends on θ and X but not on the sites        condition(sites) → Marginals
     Covariance        how the marginals change with the sites        times(x), squared_times(x)
     LatentPosterior   q(f) at new inputs (`priors.posterior`)        marginals(X), joint(X)
 
 A new structure has to define `Prior.gram`, `Prior.posterior`, `Gram.condition`, `LatentPosterior.marginals` and
-`LatentPosterior.joint`, and to have the attributes `kernel` and `mean`.  All else has a correct default, which
-differentiates `condition`, and may be replaced by something faster.  `testing.check_prior` checks a structure against
-the laws below.  No code outside of `priors` asks which structure a prior has: it asks these methods.
+`LatentPosterior.joint`, and to have the attributes `kernel` and `mean`.  Everything else has a correct default, which
+differentiates `condition`, and may be replaced by faster code.  `testing.check_prior` checks a structure against
+the laws below.  Code outside of `priors` uses these methods and never the type of a prior.
 
-Sites that are passed here are weighted: they stand for all copies of a row.  A row whose site is zero must drop out
+Sites that are passed here are weighted: they stand for all copies of a row.  A row with a zero site must drop out
 exactly, so that padding changes no result.
 """
 
@@ -36,7 +36,7 @@ from sitewise.priors.posterior import LatentPosterior
 from sitewise.sites import Cavity, Sites, cavity
 from sitewise.types import precedes
 
-# What `condition_with_factor` keeps for derivatives.  Each structure has its own; only its own Gram looks inside.
+# Kept by `condition_with_factor` for derivatives.  Each structure has its own type, used only by its own Gram.
 Factor = Any
 
 
@@ -44,8 +44,8 @@ class Marginals(NamedTuple):
     """q at the training rows.  f_i has the mean `mean` and the variance `var` + `resid`; its site acts on `var`.
 
     log_z       log ∫ p(f) Π t_i df
-    prior_mean  of each row
-    jitter      a share of the diagonal, 0 unless rounding required it (`numerics.dense.cholesky`)
+    prior_mean  prior mean per row
+    jitter      relative to the diagonal, 0 unless rounding required it (`numerics.dense.cholesky`)
     """
 
     mean: Array
@@ -56,24 +56,24 @@ class Marginals(NamedTuple):
     jitter: ArrayLike
 
     def cavity(self, sites: Sites, share: ArrayLike) -> Cavity:
-        """Each row's marginal without the share `share` of one copy of its site."""
+        """Return the marginal per row without the share `share` of one copy of its site."""
         return cavity(self.mean, self.var, self.resid, sites, share)
 
     def rows(self) -> tuple[Array, ...]:
-        """What belongs to the rows, with the rows on the last axis."""
+        """Return the fields with one entry per row, the rows on the last axis."""
         return self.mean, self.var, self.resid, self.prior_mean
 
     @classmethod
     def of_rows(cls, rows: tuple[Array, ...], log_z: ArrayLike, jitter: ArrayLike = 0.0) -> Marginals:
-        """The inverse of `rows`."""
+        """Return the marginals with these fields; the inverse of `rows`."""
         mean, var, resid, prior_mean = rows
         return cls(mean, var, resid, log_z, prior_mean, jitter)
 
     def influence(self, sites: Sites, share: ArrayLike) -> Array:
-        """KL(q ‖ q without the share of row i's site), in nats, for each row i.
+        """Return KL(q ‖ q without the share `share` of the row's site) per row, in nats.
 
-        The two differ by a factor that depends on f at that row only, so the divergence of the whole processes is that
-        of N(m, v) and the cavity N(m₋, v₋): ½ [(m − m₋)²/v₋ + v/v₋ − 1 − log(v/v₋)].
+        The two differ by a factor that depends on f at this row only.  The divergence of the processes is therefore
+        the divergence of N(m, v) and the cavity N(m₋, v₋): ½ [(m − m₋)²/v₋ + v/v₋ − 1 − log(v/v₋)].
         """
         left = self.cavity(sites, share)
         ratio = self.var / left.var
@@ -81,7 +81,7 @@ class Marginals(NamedTuple):
 
 
 class Moments(Protocol):
-    """What the defaults below use of the marginals, which have further fields where rows have several latent values."""
+    """The fields of the marginals that the defaults below use."""
 
     @property
     def mean(self) -> Array: ...
@@ -97,25 +97,25 @@ Q = TypeVar("Q", bound=Moments)  # the marginals of a structure, usually `Margin
 
 
 class Covariance(abc.ABC, Generic[Q]):
-    """How the marginals change with the sites, with Σ the covariance of the variables on which the sites act:
+    """Derivatives of the marginals in the sites, with Σ the covariance of the variables on which the sites act:
 
     ∂mean = Σ (∂nat1 − mean ∘ ∂prec),    ∂var = −(Σ∘Σ) ∂prec,    ∂log_z = meanᵀ ∂nat1 − ½ (var + mean²)ᵀ ∂prec
     """
 
     @abc.abstractmethod
     def times(self, x: Array) -> Array:
-        """Σ x."""
+        """Return Σ x."""
 
     @abc.abstractmethod
     def squared_times(self, x: Array) -> Array:
-        """(Σ ∘ Σ) x."""
+        """Return (Σ ∘ Σ) x."""
 
     def times_once(self, x: Array) -> Array:
-        """Σ x for a few vectors, where computing Σ itself would cost more than the products."""
+        """Return Σ x for a few vectors, if computing Σ itself would cost more than the products."""
         return self.times(x)
 
     def pull_to_sites(self, q: Q, by_q: Q) -> Sites:
-        """The derivative in the sites of a function of q, given its derivatives in q: the transpose of the above."""
+        """Return the derivative of a function of q in the sites, given its derivative in q."""
         xp = namespace(by_q.mean)
         moved = self.times_once(by_q.mean)
         # Laplace's evidence does not depend on the variances, and a product with Σ∘Σ is expensive.
@@ -127,7 +127,7 @@ class Covariance(abc.ABC, Generic[Q]):
 
 
 class DifferentiatedCovariance(Covariance[Q]):
-    """The default: products with Σ and Σ∘Σ, which are symmetric, as derivatives of `Gram.condition`."""
+    """Products with Σ and Σ∘Σ, which are symmetric, as derivatives of `Gram.condition`: the default."""
 
     def __init__(self, gram: Gram[Q], sites: Sites) -> None:
         self._gram, self._sites = gram, sites
@@ -140,61 +140,61 @@ class DifferentiatedCovariance(Covariance[Q]):
 
 
 class Gram(abc.ABC, Generic[Q]):
-    """Everything that depends on θ and X but not on the sites.  Gradients in θ pass through its arrays."""
+    """The quantities that depend on θ and X but not on the sites.  Gradients in θ pass through its arrays."""
 
-    # Whether a Newton direction always costs less than it saves; otherwise it is used only where the plain update
-    # converges slowly.
+    # Whether a Newton direction always costs less than it saves; if not, it is used only if the plain update converges
+    # slowly.
     newton_is_cheap: ClassVar[bool] = False
 
     @abc.abstractmethod
     def condition(self, sites: Sites) -> Q:
-        """prior × sites; differentiable in reverse mode, in this Gram and in the sites."""
+        """Return the marginals of prior × sites; differentiable in reverse mode, in this Gram and in the sites."""
 
     def signed(self) -> Gram[Q]:
-        """The same, where a program is compiled for sites whose precisions may be negative.
+        """Return the Gram for programs compiled for sites whose precisions may be negative.
 
-        Laplace's are, where log p is not concave.  Prior × sites need not be a Gaussian then; where it is none, the
-        results are NaN.  A structure whose algebra does not depend on the signs leaves this as it is.
+        Laplace sites have negative precisions where log p is not concave.  If prior × sites is not a Gaussian, the
+        results are NaN.  A structure whose algebra does not depend on the signs keeps this default.
         """
         return self
 
     def condition_mean(self, sites: Sites) -> tuple[Q, Factor]:
-        """As `condition_with_factor`, for a method that uses the mean only: `var` may be any upper bound.
+        """Condition for a method that uses the mean only: `var` may be any upper bound.
 
-        The factor is for `rounding_error` alone.
+        The factor is used by `rounding_error` only.
         """
         return self.condition_with_factor(sites, None)
 
     def condition_with_factor(self, sites: Sites, mask: Array | None) -> tuple[Q, Factor]:
-        """As `condition`, with what `covariance` and `pull` can reuse; not for differentiation.
+        """Condition, and return a factor that `covariance` and `pull` reuse; not for differentiation.
 
-        Only the rows of the mask need correct variances; None stands for all rows.
+        Only the rows of the mask need correct variances; None means all rows.
         """
         return self.condition(sites), None
 
     def covariance(self, sites: Sites, factor: Factor) -> Covariance[Q]:
-        """The covariance of q at these sites."""
+        """Return the covariance of q at these sites."""
         return DifferentiatedCovariance(self, sites)
 
     def pull(self, sites: Sites, factor: Factor, q: Q, by_q: Q) -> Self:
-        """The cotangent of this Gram, given that of q, with the sites held constant."""
+        """Return the cotangent of this Gram, given the cotangent of q, with the sites held constant."""
         return jax.vjp(lambda gram: gram.condition(sites), self)[1](by_q)[0]
 
     def rounding_error(self, sites: Sites, q: Q, factor: Factor) -> Array:
-        """An estimate of the rounding error of log_z, in nats or as a share; the loop compares it with 1e-3."""
+        """Estimate the rounding error of log_z, absolute (nats) or relative; inference compares it with 1e-3."""
         return jnp.zeros((), q.log_z.dtype)
 
 
 class Prior(abc.ABC):
     """A prior over functions.
 
-    structure  a method may pair another inference and evidence with it (`methods.Definition.variants`)
-    about      a sentence for reports; empty for what needs no mention
+    structure  name by which a method may choose another inference and evidence (`methods.Definition.variants`)
+    about      a sentence for reports, or empty
     exact      the sites act on f itself: there is no residual variance
-    dense      keeps matrices of rows × rows, for which learners check the memory before they start
-    one_matrix `gram(X)` is N(mean, K) of one latent value per row, K a matrix, which samplers need; it has the
-               attributes `mean` and `K`, and the prior has `given_values`
-    host       `gram`, `gram_with_pull`, `posterior` and what they return also compute on NumPy arrays
+    dense      keeps matrices of rows × rows; learners check the memory before they start
+    one_matrix for samplers: `gram(X)` is N(mean, K) of one latent value per row with attributes `mean` and `K`, and
+               the prior has `given_values`
+    host       `gram`, `gram_with_pull`, `posterior` and their results also compute on NumPy arrays
     """
 
     structure: ClassVar[str] = ""
@@ -209,21 +209,21 @@ class Prior(abc.ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # A class with another gram is traced, unless it says how that gram computes on NumPy arrays.
+        # A subclass that overrides gram alone is traced: its base class's NumPy code does not belong to the new gram.
         if precedes(cls, "gram", "gram_with_pull"):
             cls.gram_with_pull = Prior.gram_with_pull  # type: ignore[method-assign]
             cls.host = False
-        # Another gram has another factor, and another posterior is not the one of the base class.
+        # A new gram has a new factor, and a new posterior differs from the one that the base class builds.
         if precedes(cls, "gram", "posterior_from") or precedes(cls, "posterior", "posterior_from"):
             cls.posterior_from = Prior.posterior_from  # type: ignore[method-assign]
 
     @property
     def kernels(self) -> Kernel | list[Kernel]:
-        """The kernel, or the list of kernels where each latent function has its own."""
+        """Return the kernel, or the list of kernels if each latent function has its own."""
         return self.kernel
 
     def check(self, columns: int, latents: int) -> None:
-        """Raise ValueError if its inputs cannot have so many columns, or its rows so many latent values.
+        """Raise ValueError if the prior does not suit this number of input columns or of latent values per row.
 
         Extend with `super().check(columns, latents)`.
         """
@@ -238,7 +238,7 @@ class Prior(abc.ABC):
             raise ValueError(f"jitter must be a finite number of at least 0, got {jitter!r}.")
 
     def suits(self, columns: int, latents: int) -> bool:
-        """Whether `check` has nothing to refuse."""
+        """Return whether `check` raises no error."""
         try:
             self.check(columns, latents)
         except ValueError:
@@ -252,14 +252,14 @@ class Prior(abc.ABC):
 
     @abc.abstractmethod
     def gram(self, X: Array) -> Gram:
-        """What depends on θ and X but not on the sites."""
+        """Return the quantities that depend on θ and X but not on the sites."""
 
     def gram_with_pull(self, X: Array) -> tuple[Any, Callable[[Any], Any]]:
-        """`gram`, and the function from its cotangent to the cotangent of this prior."""
+        """Return the Gram, and the function from its cotangent to the cotangent of this prior."""
 
         def pull(bar: Gram) -> Prior:
-            # The kernel's derivative needs several n×n matrices.  This dependence on `bar` makes XLA compute them again
-            # here and not keep them from the start.  (XLA for CPUs drops its barriers too early.)
+            # The kernel's derivative needs several n×n matrices.  This dependence on `bar` makes XLA recompute them
+            # here instead of keeping them.  (XLA for CPUs drops its barriers too early.)
             first = jax.tree.leaves(bar)[0].ravel()[0]
             later = jax.tree.map(lambda leaf: jnp.where(jnp.isnan(first), jnp.nan, leaf), self)
             return jax.vjp(lambda prior: prior.gram(X), later)[1](bar)[0]
@@ -268,59 +268,59 @@ class Prior(abc.ABC):
 
     @property
     def inputs(self) -> np.ndarray | None:
-        """The inducing inputs, one per row; None for a structure without them."""
+        """Return the inducing inputs, one per row; None for a structure without inducing inputs."""
         return None
 
     def with_inputs(self, Z: np.ndarray) -> Self:
-        """The same prior with other inducing inputs."""
+        """Return the prior with other inducing inputs."""
         raise ValueError(f"{type(self).__name__} has no inducing inputs to choose; use Model.sparse.")
 
     def kernel_columns(self, X: Array) -> Array:
-        """The columns of X of which the kernel is a function."""
+        """Return the columns of X that are inputs of the kernel."""
         return X
 
     def count_series(self, X: Array) -> int:
-        """The number of independent series that the rows belong to; 1 where all rows may be correlated."""
+        """Return the number of independent series among the rows; 1 if all rows may be correlated."""
         return 1
 
     def order(self, X: np.ndarray) -> np.ndarray:
-        """Numbers of the rows in the order in which rows are appended (`LatentPosterior.tail`); by default as given."""
+        """Return the row numbers in the order in which `LatentPosterior.tail` appends rows; default: as given."""
         return np.arange(len(X))
 
     def least(self) -> dict[str, float]:
-        """By name, the values below which a hyperparameter has no meaning in this structure: learners stay above."""
+        """Return lower limits of hyperparameters in this structure, by name; learners stay above."""
         return {}
 
     def start(self, X: Array, sites: Sites) -> Sites:
-        """The likelihood's own first sites, as they are best for this structure, where variances count."""
+        """Adapt the likelihood's initial sites to this structure."""
         return sites
 
     def as_full(self) -> Prior:
-        """The same prior as one that has `one_matrix`; itself where there is no such prior."""
+        """Return the equivalent prior with `one_matrix`, or this prior if there is none."""
         return self
 
     def given_values(self, X: Array, root: Array, white: Array, counted: Array) -> LatentPosterior:
-        """f at new inputs where f(X) = mean + root·white is known at the rows that count; `root` is that of `gram`.
+        """Return f at new inputs, given f(X) = mean + root·white at the rows where `counted` is 1, else 0.
 
-        `counted` is 1 for those rows, else 0.
+        `root` is the root of the covariance of `gram`.
         """
         raise ValueError(f"{type(self).__name__} has no covariance matrix of all rows; use Model.full.")
 
     @abc.abstractmethod
     def posterior(self, X: Array, sites: Sites) -> LatentPosterior:
-        """q(f), given the training inputs and their sites."""
+        """Return q(f), given the training inputs and their sites."""
 
     def posterior_from(self, gram: Any, factor: Factor, X: Array, sites: Sites) -> LatentPosterior | None:
         """Return `posterior(X, sites)` from gram = gram(X) and the factor of gram.condition_with_factor(sites, …).
 
-        It factorises nothing, and on a dense prior it is called at every evaluation of a search; not for
-        differentiation.  None, the default, where a structure has no such form: `posterior` is then called at the end.
+        Factorises nothing; on a dense prior it is called at every evaluation of a search.  Not for differentiation.
+        None, the default, where a structure has no such form: `posterior` is then called at the end.
         """
         return None
 
 
 def one_latent(prior: Prior, latents: int) -> None:
-    """Raise ValueError if rows have several latent values, where the structure has one per row."""
+    """Raise ValueError if the likelihood has several latent values per row."""
     if latents > 1:
         raise ValueError(
             f"{type(prior).__name__} has one latent function and the likelihood {latents}; make the model with "

@@ -1,10 +1,10 @@
-"""The prior of softmax models: one latent function per class at every row, with one kernel for all or one for each.
+"""The prior of softmax models: one latent function per class, with a shared kernel or one kernel per class.
 
-Sites, means and variances have the classes on their first axis and the rows on their last: (C, n).  The sites of a row
-act on f_c − s, where s is the shift that maximises them, because softmax is invariant to a common shift (see
-`softmax_sites.condition_on_sites`).  `mean` and `var` of the marginals are those of g_c = f_c − s, and `cross` holds
-the covariance of the g of each row, (n, C, C).  A conditioning and its pullback cost O(C n³); Newton's method, and the
-derivative of variances in the sites, need O((Cn)²) memory and O(C² n³) time.
+Sites, means and variances have the classes on their first axis and the rows on their last: (C, n).  Sites act on
+f_c − s, where s is the shift that maximises them, because softmax is invariant to a common shift (see
+`softmax_sites.condition_on_sites`).  `mean` and `var` of the marginals describe g_c = f_c − s, and `cross` holds the
+covariance of g per row, (n, C, C).  Conditioning and its pullback take O(C n³) time.  Newton's method and the
+derivative of variances in the sites need O((Cn)²) memory and O(C² n³) time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from sitewise.types import fixed, module, replace, static
 
 
 class ClassMarginals(NamedTuple):
-    """As `Marginals`, with `cross`, the covariance of the latent values of each row."""
+    """Marginals of several latent values per row, with their covariance `cross`."""
 
     mean: Array
     var: Array
@@ -45,33 +45,34 @@ class ClassMarginals(NamedTuple):
     cross: Array
 
     def rows(self) -> tuple[Array, ...]:
-        """What belongs to the rows, with the rows on the last axis."""
+        """Return the fields with one entry per row, the rows on the last axis."""
         return self.mean, self.var, self.resid, self.prior_mean, namespace(self.cross).moveaxis(self.cross, 0, -1)
 
     @classmethod
     def of_rows(cls, rows: tuple[Array, ...], log_z: ArrayLike, jitter: ArrayLike = 0.0) -> ClassMarginals:
-        """The inverse of `rows`."""
+        """Return the marginals with these fields; the inverse of `rows`."""
         mean, var, resid, prior_mean, cross = rows
         return cls(mean, var, resid, log_z, prior_mean, jitter, namespace(cross).moveaxis(cross, -1, 0))
 
     def cavity(self, sites: Sites, share: ArrayLike) -> Cavity:
-        """The Gaussian vector of each row without the share of its whole site."""
+        """Return the Gaussian vector per row without the share `share` of its site."""
         b, w = (a.T for a in sites.scaled(share))
         left = softmax_sites.without_site(self.mean.T, self.cross, b, w)
         resid = jnp.eye(len(self.resid), dtype=left.cov.dtype) * self.resid.T[:, :, None]
         return Cavity(left.mean, left.cov, left.cov + resid, left.log_z)
 
     def influence(self, sites: Sites, share: ArrayLike) -> Array:
-        """KL(q ‖ cavity) = E_q[log t^share] − log E_cavity[t^share]."""
+        """Return KL(q ‖ cavity) = E_q[log t^share] − log E_cavity[t^share] per row."""
         expected = jnp.sum(expected_log_site(sites.scaled(share), self.mean, self.var), axis=0)
         return expected - self.cavity(sites, share).log_site
 
 
 @module
 class ClassPrior(Prior):
-    """`own` says that every parameter of the kernel has a leading axis of classes: each class has its own kernel.
+    """Prior over the functions of all classes.
 
-    The names of parameters are the same in both cases, and with them bounds, priors and lists of held parameters.
+    With `own`, each class has its own kernel: every parameter of `kernel` has a leading axis of classes.  The names of
+    parameters, for bounds, priors and lists of fixed parameters, do not depend on `own`.
     """
 
     kernel: Kernel = fixed()
@@ -81,18 +82,18 @@ class ClassPrior(Prior):
     structure: ClassVar[str] = "classes"
     dense: ClassVar[bool] = True
     host: ClassVar[bool] = True
-    mean = means.Zero()  # a mean common to all classes would change nothing; not annotated, so it is no field
+    mean = means.Zero()  # a mean common to all classes changes nothing; without annotation it is no field
 
     def check(self, columns: int, latents: int) -> None:
         super().check(columns, latents)
         if latents == 1:
             raise ValueError("A prior over classes belongs to the Softmax likelihood; make the model with Model.full.")
         if self.own and len(self._own_kernels()) != latents:
-            raise ValueError(f"The prior has kernels for {len(self._own_kernels())} classes, the likelihood {latents}.")
+            raise ValueError(f"The prior has {len(self._own_kernels())} kernels; give one per class, {latents}.")
 
     @staticmethod
     def of(kernel: Kernel | Sequence[Kernel], classes: int, jitter: float = 0.0) -> ClassPrior:
-        """One kernel for all classes, or a list of kernels of one form, one for each class."""
+        """Make the prior from one kernel for all classes, or from a list of kernels of the same form, one per class."""
         given = kernel if isinstance(kernel, list | tuple) else [kernel]
         each: list[Kernel] = [must_be(k, Kernel, "The kernel", "RBF(), a kernel of sitewise.kernels") for k in given]
         if isinstance(kernel, Kernel):
@@ -109,7 +110,7 @@ class ClassPrior(Prior):
 
     @property
     def kernels(self) -> Kernel | list[Kernel]:
-        """The kernel that the classes share, or the list of their own kernels."""
+        """Return the shared kernel, or the list of kernels, one per class."""
         return self._own_kernels() if self.own else self.kernel
 
     def _own_kernels(self) -> list[Kernel]:
@@ -117,7 +118,7 @@ class ClassPrior(Prior):
         return [jax.tree.map(operator.itemgetter(c), self.kernel) for c in range(classes)]
 
     def of_each(self, function: Callable[[Kernel], Any], *tables: Array) -> Any:
-        """function(κ), which uses `tables`; one for each class on a leading axis where they have their own kernels."""
+        """Return function(κ), which uses `tables`; stacked on a leading axis if each class has its own kernel."""
         if not self.own:
             return function(self.kernel)
         if is_host(*tables, *jax.tree.leaves(self.kernel)):
@@ -152,24 +153,23 @@ class ClassPrior(Prior):
 
 
 def _stacked(kernels: Sequence[Kernel]) -> Kernel:
-    """Kernels of one form as one, whose parameters have a leading axis."""
+    """Stack kernels of the same form into one whose parameters have a leading axis."""
     return jax.tree.map(lambda *values: np.stack(values), *kernels)
 
 
 @module
 class ClassGram(Gram[ClassMarginals]):
-    """`K` is one matrix, or one for each class on a leading axis."""
+    """Covariances of the rows; `K` is one matrix, or one per class on a leading axis."""
 
     K: Array = fixed()
 
-    # A Newton direction needs the covariance of all rows and classes, which costs as much as several conditionings.
-    newton_is_cheap: ClassVar[bool] = False
+    newton_is_cheap: ClassVar[bool] = False  # the covariance of all rows and classes costs several conditionings
 
     def condition(self, sites: Sites) -> ClassMarginals:
         return self.condition_with_factor(sites, None)[0]
 
     def condition_mean(self, sites: Sites) -> tuple[ClassMarginals, None]:
-        """About half the cost of `condition`; `cross` holds variances alone."""
+        """Condition at about half the cost of `condition`; `cross` holds variances only."""
         return self._marginals(softmax_sites.mean_on_sites(self.K, sites.nat1, sites.prec)), None
 
     def condition_with_factor(self, sites: Sites, mask: Array | None) -> tuple[ClassMarginals, softmax_sites.Factors]:
@@ -178,14 +178,14 @@ class ClassGram(Gram[ClassMarginals]):
 
     def _marginals(self, out: softmax_sites.Conditioned) -> ClassMarginals:
         xp = namespace(out.mean)
-        # Rounding can make a variance negative that is tiny compared with that of the prior.
+        # Rounding can make a variance negative if it is tiny compared with the prior variance.
         floor = xp.finfo(self.K.dtype).eps * xp.diagonal(self.K, axis1=-2, axis2=-1)
         var = xp.maximum(xp.diagonal(out.cross, axis1=1, axis2=2).T, floor)
         zero = xp.zeros_like(out.mean)
         return ClassMarginals(out.mean, var, zero, out.log_z, zero, out.jitter, out.cross)
 
     def rounding_error(self, sites: Sites, q: ClassMarginals, factors: softmax_sites.Factors | None) -> Array:
-        """The rounding error of the identities in the B_c, as a share."""
+        """Estimate the relative rounding error of the identities in the B_c."""
         xp = namespace(self.K, sites.prec)
         prior = xp.diagonal(self.K, axis1=-2, axis2=-1)
         return xp.finfo(prior.dtype).eps * xp.max(sites.prec * prior)
@@ -193,7 +193,7 @@ class ClassGram(Gram[ClassMarginals]):
     def covariance(self, sites: Sites, factors: softmax_sites.Factors) -> ClassCovariance:
         found = ClassCovariance(self.K, sites.prec, factors)
         if not is_host(self.K, sites.prec):
-            found.squares  # noqa: B018 — here and not inside a loop of the program, outside of which it would not exist
+            found.squares  # noqa: B018 — cached here; a value cached inside a traced loop does not exist outside
         return found
 
     def pull(self, sites: Sites, factors: softmax_sites.Factors, q: ClassMarginals, by_q: ClassMarginals) -> ClassGram:
@@ -202,18 +202,20 @@ class ClassGram(Gram[ClassMarginals]):
 
 
 def by_covariance(by_q: ClassMarginals) -> Array:
-    """The derivative in the covariance of each row, whose diagonal `var` is."""
+    """Return the derivative in the covariance per row, with the derivative in `var` on its diagonal."""
     eye = namespace(by_q.cross).eye(by_q.var.shape[0], dtype=by_q.var.dtype)
     return by_q.cross + eye * by_q.var.T[:, :, None]
 
 
 class ShiftedCovariance(Covariance[ClassMarginals]):
-    """How q changes with the sites, by the covariance of h = f − s with s integrated over, in which the sites are
-    diagonal; g is h without the noise of variance 1/Σ_c prec_c that h has within each row."""
+    """Derivatives of q in the sites, by the covariance of h = f − s with s integrated out.
+
+    Sites are diagonal in h.  g is h without the noise of variance 1/Σ_c prec_c within each row.
+    """
 
     @abc.abstractmethod
     def cross_times(self, weights: Array) -> Array:
-        """The derivative of Σ_i Σ_ce weights_ice cross_ice in prec is −(this)."""
+        """Return minus the derivative of Σ_i Σ_ce weights_ice cross_ice in prec."""
 
     def pull_to_sites(self, q: ClassMarginals, by_q: ClassMarginals) -> Sites:
         xp = namespace(by_q.mean)
@@ -228,7 +230,7 @@ class ShiftedCovariance(Covariance[ClassMarginals]):
 
 @module
 class ClassCovariance(ShiftedCovariance):
-    """`matrix` is the covariance of h, class after class."""
+    """Covariance of h as a matrix, class after class."""
 
     K: Array = fixed()
     prec: Array = fixed()
@@ -243,14 +245,14 @@ class ClassCovariance(ShiftedCovariance):
         return self.matrix * self.matrix
 
     def times(self, x: Array) -> Array:
-        """d mean = (this) d nat1."""
+        """Return d mean for d nat1 = x."""
         return (self.matrix @ x.ravel()).reshape(x.shape)
 
     def times_once(self, x: Array) -> Array:
         return softmax_sites.covariance_times(self.K, self.prec, self.factors, x)
 
     def squared_times(self, x: Array) -> Array:
-        """d var = −(this) d prec: that of h minus that of the noise, d(1/Σ prec) = −Σ d prec/(Σ prec)²."""
+        """Return −d var for d prec = x: −d var of h minus −d var of the noise, d(1/Σ prec) = −Σ d prec/(Σ prec)²."""
         moved = (self.squares @ x.ravel()).reshape(x.shape)
         return moved - self.factors.noise**2 * namespace(x).sum(x, axis=0)
 
@@ -265,7 +267,7 @@ class ClassCovariance(ShiftedCovariance):
 
 @module
 class ClassPosterior(LatentPosterior):
-    """`alpha` is K⁻¹ times the mean of f, for each class."""
+    """q(f) of all classes; `alpha` is K⁻¹ times the mean of f, per class."""
 
     prior: ClassPrior = fixed()
     X: Array = fixed()
@@ -289,7 +291,7 @@ class ClassPosterior(LatentPosterior):
         return mean.ravel(), xp.concatenate([own, shifts]), xp.concatenate([own, -shifts])
 
     def marginals(self, X_new: Array) -> tuple[Array, Array]:
-        """Mean (rows, classes) and covariance (rows, classes, classes) of the latent functions at each new row."""
+        """Return mean (rows, classes) and covariance (rows, classes, classes) of the latent functions per new row."""
         mean, V, G = self._parts(X_new)
         xp = namespace(V)
         prior = self.prior.of_each(lambda kernel: kernel.variances(X_new), X_new)
@@ -298,8 +300,8 @@ class ClassPosterior(LatentPosterior):
         return mean.T, xp.einsum("cji,eji->ice", G, G) + eye * own.T[:, :, None]
 
     def _parts(self, X_new: Array) -> tuple[Array, Array, Array]:
-        """The means, and for each new row with k = κ_c(X, x): H_c k, which lowers the variance, and Tᵀ E_c k, which the
-        unknown shifts of the rows add to it."""
+        """Return the means, and per new row with k = κ_c(X, x): H_c k, which lowers the variance, and Tᵀ E_c k, which
+        the unknown shifts of the training rows add to it."""
         # New rows first: distances are centred on the second table, and a prediction must not depend on other new rows.
         cross = self.prior.of_each(lambda kernel: kernel.cross(X_new, self.X), X_new, self.X)
         xp = namespace(cross, self.H)
@@ -308,7 +310,7 @@ class ClassPosterior(LatentPosterior):
         return (self.alpha[:, None] @ cross)[:, 0], V, self.T.T @ (xp.swapaxes(self.H, 1, 2) @ V)
 
     def joint(self, X_new: Array) -> tuple[Array, Array]:
-        """Mean and covariance matrix of all latent functions at the new rows, class after class."""
+        """Return mean and covariance matrix of all latent functions at the new rows, class after class."""
         mean, V, G = self._parts(X_new)
         xp = namespace(V)
         classes, rows = mean.shape
@@ -318,7 +320,7 @@ class ClassPosterior(LatentPosterior):
         return mean.ravel(), softmax_sites.with_blocks(flat @ flat.T, own)
 
     def sums(self, X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean Σ_c k_cgᵀα_c and variance Σ_c (κ_cg − |V_cg|²) + |Σ_c G_cg|² (`kernel_sums`), V and G as in `_parts`."""
+        """Return mean Σ_c k_cgᵀα_c and variance Σ_c (κ_cg − |V_cg|²) + |Σ_c G_cg|² (`kernel_sums`; `_parts`)."""
         kernels, rows, classes = self.prior.kernels, np.asarray(self.X), weight.shape[1]
         if isinstance(kernels, list):
             cross = np.stack([cross_sums(k, X, weight[:, c], rows) for c, k in enumerate(kernels)], axis=1)
@@ -333,6 +335,6 @@ class ClassPosterior(LatentPosterior):
         return np.einsum("scgn,cn->sg", cross, self.alpha), own + np.sum(shifts**2, axis=1)
 
     def uncorrelated(self) -> bool:
-        """H = L⁻¹W½ is diagonal where B = I + W½KW½ is."""
+        """Return whether H = L⁻¹W½ is diagonal, that is, B = I + W½KW½."""
         H = np.abs(np.asarray(self.H))
         return bool(np.max(np.tril(H, -1)) < 1e-6 * np.max(H))

@@ -21,7 +21,7 @@ from sitewise.process.device import on_accelerator
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, replace, static
 
-_NATS = 1e6  # an error counts in nats where the evidence is smaller than this, and as a share of it where it is larger
+LARGE_EVIDENCE = 1e6  # nats: errors of a larger evidence are relative, of a smaller one absolute
 
 
 @module
@@ -59,7 +59,7 @@ class FullPrior(Prior):
         return FullPosterior(self, X, factor.H, factor.alpha, factor.sign)
 
     def given_values(self, X: Array, root: Array, white: Array, counted: Array) -> FullPosterior:
-        # With A in the place of L and `counted` in the place of W½, the formulas are those of known values.
+        # The formulas for known values: A instead of L, and `counted` instead of W½.
         alpha = counted * lower_transposed_solve(root, white)
         return FullPosterior(self, X, lower_inverse(root) * counted, alpha)
 
@@ -70,13 +70,13 @@ class FullGram(Gram[Marginals]):
     mean: Array = fixed()
 
     newton_is_cheap: ClassVar[bool] = True
-    any_sign: ClassVar[bool] = False  # of the precisions, in a program that does not know them
+    any_sign: ClassVar[bool] = False  # whether a traced program allows negative precisions
 
     def signed(self) -> SignedGram:
         return SignedGram(self.K, self.mean)
 
     def _centred(self, sites: Sites) -> Array:
-        """With g = f − μ, the site of f is a site of g with b = nat1 − prec·μ."""
+        """Return b = nat1 − prec·μ: the site of f is a site of g = f − μ with this b."""
         return sites.nat1 - sites.prec * self.mean
 
     def _marginals(self, sites: Sites, out: gaussian_sites.Conditioned) -> Marginals:
@@ -89,44 +89,42 @@ class FullGram(Gram[Marginals]):
         return self._marginals(sites, gaussian_sites.gaussian_sites(self.K, b, sites.prec, self.any_sign))
 
     def condition_mean(self, sites: Sites) -> tuple[Marginals, gaussian_sites.Factors]:
-        """A third of the cost of `condition`, or less, unless a precision is negative."""
+        """Condition at no more than a third of the cost of `condition`, unless a precision is negative."""
         out, alpha = gaussian_sites.mean_on_sites(self.K, self._centred(sites), sites.prec, self.any_sign)
         return self._marginals(sites, out), gaussian_sites.Factors(None, None, alpha, None)
 
     def condition_with_factor(self, sites: Sites, mask: Array | None) -> tuple[Marginals, gaussian_sites.Factors]:
-        # Under vmap a `cond` computes both branches, and an accelerator runs several models at once: there the formulas
-        # that hold for all numbers are cheaper.
+        # An accelerator runs several models at once by vmap, under which `cond` computes both branches: there formulas
+        # for all rows are cheaper.
         mask = None if on_accelerator() else mask
         b = self._centred(sites)
         out, factors = gaussian_sites.condition_on_sites(self.K, b, sites.prec, mask, self.any_sign)
         return self._marginals(sites, out), factors
 
     def rounding_error(self, sites: Sites, q: Marginals, factors: gaussian_sites.Factors) -> Array:
-        """The larger of two rounding errors: that of the identity in B, as a share, and that of log_z, in nats.
+        """Estimate the larger of two rounding errors: of the identity in B, relative, and of log_z, in nats.
 
-        With negative precisions it is also that of C = I − W₋½ Σ₊ W₋½ (`signed_sites`), as a share of what the
-        identity leaves: diag C⁻¹ = 1 + w₋·var.
-
-        Where the evidence is millions of nats, the second is relative to it.  The evidence is estimated by log_z of
-        sites with a maximum of one: −(½ log|B| + ½ αᵀ mean + ½ Σ α²/w), in which a site without a positive precision
-        has that of the prior.
+        With negative precisions the first includes C = I − W₋½ Σ₊ W₋½ (`signed_sites`), relative to
+        diag C⁻¹ = 1 + w₋·var.
+        The second is relative to an evidence of millions of nats.  The evidence is estimated by log_z of sites with a
+        maximum of one, −(½ log|B| + ½ αᵀ mean + ½ Σ α²/w), with the prior precision for sites without a positive one.
         """
         xp = namespace(self.K, sites.prec)
         w, b, mean, alpha = sites.prec, self._centred(sites), q.mean - self.mean, factors.alpha
         prior = xp.diagonal(self.K)
         share = xp.finfo(w.dtype).eps * xp.max(xp.abs(w) * prior * (1 + xp.maximum(-w, 0.0) * q.var))
-        left = alpha + w * mean - b  # (K⁻¹ + W) mean − b, which is zero in exact arithmetic
+        left = alpha + w * mean - b  # (K⁻¹ + W) mean − b, zero in exact arithmetic
         shift = self.mean @ (sites.nat1 - 0.5 * w * self.mean)
         half_log_det = 0.5 * b @ mean - (q.log_z - shift)
         misfit = xp.sum(alpha**2 / (xp.maximum(w, 0.0) + 1 / prior))
         size = xp.abs(half_log_det + 0.5 * alpha @ mean + 0.5 * misfit)
-        nats = 0.5 * xp.abs(mean @ left) / (1 + xp.where(xp.isfinite(size), size, 0.0) / _NATS)
+        nats = 0.5 * xp.abs(mean @ left) / (1 + xp.where(xp.isfinite(size), size, 0.0) / LARGE_EVIDENCE)
         return xp.maximum(share, nats)
 
     def covariance(self, sites: Sites, factors: gaussian_sites.Factors) -> FullCovariance:
         found = FullCovariance(self.K, sites.prec, factors)
         if not is_host(self.K, sites.prec):
-            found.squares  # noqa: B018 — here and not inside a loop of the program, outside of which it would not exist
+            found.squares  # noqa: B018 — cached here; a value cached inside a traced loop does not exist outside
         return found
 
     def pull(self, sites: Sites, factors: gaussian_sites.Factors, q: Marginals, by_q: Marginals) -> FullGram:
@@ -140,14 +138,14 @@ class FullGram(Gram[Marginals]):
 
 @module
 class SignedGram(FullGram):
-    """A Gram of programs for precisions of any sign."""
+    """Gram of the full prior, in programs for precisions of any sign."""
 
     any_sign: ClassVar[bool] = True
 
 
 @module
 class FullCovariance(Covariance[Marginals]):
-    """The posterior covariance Σ of the rows, as the two products that derivatives of q need."""
+    """Products with the posterior covariance Σ of the rows, for derivatives of q."""
 
     K: Array = fixed()
     prec: Array = fixed()
@@ -173,7 +171,7 @@ class FullCovariance(Covariance[Marginals]):
 
 @module
 class FullPosterior(LatentPosterior):
-    """q with H = L⁻¹ W½, B = I + W½KW½ = LLᵀ, and α = K⁻¹ mean; rows of H have signs if precisions may be negative."""
+    """q with H = L⁻¹ W½, B = I + W½KW½ = LLᵀ, α = K⁻¹ mean; rows of H have a `sign` if precisions may be negative."""
 
     prior: FullPrior = fixed()
     X: Array = fixed()
@@ -182,7 +180,7 @@ class FullPosterior(LatentPosterior):
     sign: Array | None = fixed(default=None)
 
     def _whitened(self, cross: Array) -> Array:
-        """H times covariances with the training rows; `cross` has one column per new row."""
+        """Return H times covariances with the training rows; `cross` has one column per new row."""
         return lower_times(self.H, cross) if self.sign is None else self.H @ cross  # signed rows are permuted
 
     @property
@@ -193,7 +191,7 @@ class FullPosterior(LatentPosterior):
         return replace(self, prior=replace(self.prior, kernel=kernel, mean=mean))
 
     def explained(self, X_new: Array) -> tuple[Array, Array, Array]:
-        """The mean at the new rows, and V and SV, so that their covariance is that of the prior minus VᵀSV."""
+        """Return the mean at the new rows, V and SV: the covariance is the prior covariance minus VᵀSV."""
         # New rows first: distances are centred on the second table, and a prediction must not depend on other new rows.
         cross = self.prior.kernel.cross(X_new, self.X).T
         V = self._whitened(cross)
@@ -201,7 +199,7 @@ class FullPosterior(LatentPosterior):
         return mean, V, V if self.sign is None else self.sign[:, None] * V
 
     def marginals(self, X_new: Array) -> tuple[Array, Array]:
-        """R&W eqs. 3.21 and 3.24."""
+        """Return mean and variance per row, R&W eqs. 3.21 and 3.24."""
         mean, V, SV = self.explained(X_new)
         xp = namespace(V)
         prior_var = self.prior.kernel.variances(X_new)
@@ -213,7 +211,7 @@ class FullPosterior(LatentPosterior):
         return mean, self.prior.kernel.matrix(X_new) - V.T @ SV
 
     def sums(self, X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean k_gᵀα and variance κ_g − V_gᵀSV_g, V_g = L⁻¹ W½ k_g (`kernel_sums`), plus the sums of the prior mean."""
+        """Return mean Σμ + k_gᵀα and variance κ_g − V_gᵀSV_g, V_g = L⁻¹ W½ k_g (`kernel_sums`)."""
         weight, kernel = weight[:, 0], self.prior.kernel
         cross = cross_sums(kernel, X, weight, np.asarray(self.X))
         V = np.asarray(self._whitened(cross.reshape(-1, cross.shape[2]).T))
@@ -222,6 +220,6 @@ class FullPosterior(LatentPosterior):
         return mean_sums(self.prior.mean, X, weight) + cross @ self.alpha, var
 
     def uncorrelated(self) -> bool:
-        """Whether B is diagonal; then H has one entry per row."""
+        """Return whether B is diagonal: H then has one entry per row."""
         H = np.abs(np.asarray(self.H))
         return bool(np.max(np.sum(H, axis=1) - np.max(H, axis=1)) < 1e-6 * np.max(H))

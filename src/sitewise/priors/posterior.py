@@ -1,7 +1,7 @@
-"""The posterior process q(f) at new inputs, as every prior structure gives it: the last part of the contract of priors.
+"""The posterior process q(f) at new inputs: the last part of the contract of priors.
 
-A structure has to define `marginals` and `joint`.  The other methods have correct defaults, which use these two, and
-may be replaced by faster ones.
+A structure has to define `marginals` and `joint`.  The other methods have correct defaults that use these two, and may
+be replaced by faster ones.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from sitewise.types import fixed, module
 
 
 class Tail(abc.ABC):
-    """The last rows of a posterior together with new rows, as a problem of their own, given all rows before.
+    """The last rows of a posterior together with new rows, as a separate problem given all earlier rows.
 
-    gram  of these rows; the rows before are part of it
+    gram  the Gram of these rows, which includes the information of the earlier rows
     """
 
     if TYPE_CHECKING:
@@ -36,34 +36,34 @@ class Tail(abc.ABC):
 
     @abc.abstractmethod
     def moved(self, factor: Any) -> float:
-        """By how many standard deviations the rows before move at most, given the factor of `gram` at some sites."""
+        """Return the largest change at an earlier row, in standard deviations, given the factor of `gram`."""
 
     @abc.abstractmethod
     def joined(self, sites: Sites, factor: Any) -> LatentPosterior:
-        """The posterior of all rows, where these rows have the sites, and `gram` the factor at them."""
+        """Return the posterior of all rows, given the sites of these rows and the factor of `gram` at the sites."""
 
 
 class LatentPosterior(abc.ABC):
-    """q(f) as a process."""
+    """The posterior process q(f)."""
 
     @abc.abstractmethod
     def marginals(self, X_new: Array) -> tuple[Array, Array]:
-        """Mean and variance of f at each new row."""
+        """Return mean and variance of f per new row."""
 
     @abc.abstractmethod
     def joint(self, X_new: Array) -> tuple[Array, Array]:
-        """Mean and covariance matrix of f at the new rows."""
+        """Return mean and covariance matrix of f at the new rows."""
 
     def draw(self, key: Array, X_new: Array, samples: int) -> Array:
-        """Joint draws of f at the new rows, one per row of the result."""
+        """Draw f jointly at the new rows; the result has one row per draw."""
         mean, cov = self.joint(X_new)
         return gaussian_draws(key, mean, cov, samples)
 
     def sums(self, X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the weighted sums S_sg = Σ_c Σ_r w_scgr f_c(x_gr), both of the shape (S, G).
+        """Return mean and variance of the weighted sums S_sg = Σ_c Σ_r w_scgr f_c(x_gr), both of shape (S, G).
 
-        `X` is (G, R, columns): the R rows of each sum.  `weight` is (S, C, G, R): S sets of sums, C latent functions.
-        Arrays are NumPy's.  The default computes the covariance matrix of the rows of one sum after the other.
+        `X` is (G, R, columns): R rows per sum.  `weight` is (S, C, G, R): S sets of sums, C latent functions.
+        Arrays are NumPy's.  The default computes one covariance matrix per sum.
         """
         mean, var = (np.empty((len(weight), len(X))) for _ in range(2))
         for g, rows in enumerate(X):
@@ -73,21 +73,21 @@ class LatentPosterior(abc.ABC):
         return mean, not_negative(var)
 
     def uncorrelated(self) -> bool:
-        """Whether the prior correlates no row with another, up to rounding, so that nothing can be learned.
+        """Return whether all rows are uncorrelated a priori, up to rounding, so that nothing can be learned.
 
-        False where a structure does not examine this.
+        The default, False, means that the structure does not examine this.
         """
         return False
 
     def appends(self, X: np.ndarray) -> bool:
-        """Whether these rows can be added by `tail`, at a cost that does not depend on the rows before.
+        """Return whether `tail` can add these rows at a cost that does not depend on the number of earlier rows.
 
-        False where inference has to run on all rows again.
+        If not, inference has to run on all rows again.
         """
         return False
 
     def tail(self, cut: int, X: np.ndarray) -> Tail:
-        """The training rows from number `cut` on and the new rows X, given the rows before `cut`; if `appends(X)`.
+        """Return the training rows from number `cut` on with the new rows X, given earlier rows; needs `appends(X)`.
 
         Training rows and new rows are in the order of `Prior.order`.
         """
@@ -96,27 +96,29 @@ class LatentPosterior(abc.ABC):
     @property
     def kernel(self) -> Kernel:
         """The kernel of f, for its terms."""
-        raise ValueError(f"{type(self).__name__} does not say of which parts f is the sum; use Model.full.")
+        raise ValueError(f"{type(self).__name__} has no kernel whose terms could be separated; use Model.full.")
 
     def through(self, kernel: Kernel, mean: means.Mean) -> LatentPosterior:
-        """Another process given the same sites: its covariances with f at the training rows are `kernel.cross`."""
-        raise ValueError(f"{type(self).__name__} has no posterior of another process than f; use Model.full.")
+        """Return the posterior of another process, whose covariances with f at the training rows are `kernel.cross`."""
+        raise ValueError(f"{type(self).__name__} has no posterior of a process other than f; use Model.full.")
 
     def part(self, chosen: tuple[int, ...], mean: means.Mean) -> LatentPosterior:
-        """Σ_p f_p over the chosen `kernels.terms`, with a mean of its own, given the same sites:
+        """Return the posterior of Σ_p f_p over the chosen `kernels.terms`, with its own mean, given the same sites:
 
-        mean(x) + κ_p(x, X) α,   κ_p(x, x') − κ_p(x, X) R κ_p(X, x')     where f has μ + κ(x, X) α and κ − κ R κ
+        mean(x) + κ_p(x, X) α,   κ_p(x, x') − κ_p(x, X) R κ_p(X, x')     if f has μ + κ(x, X) α and κ − κ R κ
         """
         each = terms(self.kernel)
         return self.through(together([each[i] for i in chosen]), mean)
 
     def explained(self, X_new: Array) -> tuple[Array, Array, Array]:
-        """The mean, and arrays U, V so that the sites lower the covariances by UᵀV; those with another part by UᵀV too,
-        with the V of that part."""
+        """Return the mean, and arrays U, V: the sites lower the covariances by UᵀV.
+
+        For covariances with another part, V is taken from that part.
+        """
         raise ValueError(f"{type(self).__name__} has no covariances between parts; use Model.full.")
 
     def parts_joint(self, X_new: Array, parts: Sequence[tuple[int, ...]]) -> tuple[Array, Array]:
-        """Means (P, n) and covariances (P, n, P, n) of disjoint sets of terms, without the prior mean."""
+        """Return means (P, n) and covariances (P, n, P, n) of disjoint sets of terms, without the prior mean."""
         views = [self.part(chosen, means.Zero()) for chosen in parts]
         found = [view.explained(X_new) for view in views]
         xp = namespace(found[0][0])
@@ -129,13 +131,13 @@ class LatentPosterior(abc.ABC):
 
 
 def gaussian_draws(key: Array, mean: Array, cov: Array, samples: int) -> Array:
-    """Draws of a normal vector, one per row of the result."""
+    """Draw a normal vector; the result has one row per draw."""
     return mean + jax.random.normal(key, (samples, mean.shape[0]), mean.dtype) @ semidefinite_root(cov).T
 
 
 @module
 class Certain(LatentPosterior):
-    """A function that is known: the mean function, as a part of f."""
+    """The posterior of a known function: the mean function as a part of f."""
 
     mean: means.Mean = fixed()
 

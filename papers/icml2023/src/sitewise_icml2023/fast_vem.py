@@ -32,7 +32,7 @@ from jax import lax
 from sitewise import evidence as ev
 from sitewise.arrays import programs
 from sitewise.data import Data, bucket
-from sitewise.learning.fit import SiteFit
+from sitewise.learning.fit import Fit
 from sitewise.learning.vem import VEM, Info, Run, State
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
@@ -296,7 +296,7 @@ def _put(tree: Any, index: jax.Array, one: Any) -> Any:
     return jax.tree.map(lambda all_, new: all_.at[index].set(new), tree, one)
 
 
-def _fits(learner: VEM, each: list[Model], parts: Sequence[Data], at_once: int) -> Iterator[tuple[int, SiteFit]]:
+def _fits(learner: VEM, each: list[Model], parts: Sequence[Data], at_once: int) -> Iterator[tuple[int, Fit]]:
     """Yield the number and the fit of each part as it ends; `at_once` parts are trained at a time."""
     size = bucket(max((part.rows for part in parts), default=1))
     runs = [Run(learner, model, part, size, None) for model, part in zip(each, parts, strict=True)]
@@ -326,7 +326,7 @@ def _fits(learner: VEM, each: list[Model], parts: Sequence[Data], at_once: int) 
 
 def fit_many(
     learner: VEM, models: Model | Sequence[Model], parts: Sequence[Data], at_once: int = PARTS_AT_ONCE
-) -> list[SiteFit]:
+) -> list[Fit]:
     """Train as `many_fits.fit_many`, with fewer factorisations; `at_once` parts are trained at a time."""
     each = one_model_per_part(models, parts)
     for model in each:

@@ -16,7 +16,7 @@ from sitewise.arrays import programs
 from sitewise.data import bucket
 from sitewise.learning.checkpoint import Start
 from sitewise.learning.finish import finish
-from sitewise.learning.fit import SiteFit
+from sitewise.learning.fit import Fit
 from sitewise.learning.objective import Evaluation, Objective, profile
 from sitewise.learning.problem import Problem
 from sitewise.learning.schedule import Schedule, Stage
@@ -35,7 +35,7 @@ Evaluate = Callable[[Model, Data, jax.Array, Sites], Evaluation]  # every argume
 
 def fit_many(
     learner: Nested | VEM, models: Model | Sequence[Model], parts: Sequence[Data], done: Done | None = None
-) -> list[SiteFit]:
+) -> list[Fit]:
     """Train on each part (folds, resamples, outputs); every part has its own hyperparameters.
 
     `models` is one model for all parts, or one model per part (for example with inducing inputs of its own).  Each part
@@ -69,9 +69,7 @@ def stack(trees: Sequence[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.asarray(np.stack([np.asarray(leaf) for leaf in leaves])), *trees)
 
 
-def _fit_nested(
-    learner: Nested, models: list[Model], parts: Sequence[Data], size: int, done: Done | None
-) -> list[SiteFit]:
+def _fit_nested(learner: Nested, models: list[Model], parts: Sequence[Data], size: int, done: Done | None) -> list[Fit]:
     """Nested learning of every part, each by one search."""
     if learner.restarts:
         raise ValueError("fit_many starts every part once; set restarts=0.")
@@ -144,7 +142,7 @@ def _run_together(
     return [bests[i] for i in range(len(ascents))]
 
 
-def _fit_vem(learner: VEM, models: list[Model], parts: Sequence[Data], size: int, done: Done | None) -> list[SiteFit]:
+def _fit_vem(learner: VEM, models: list[Model], parts: Sequence[Data], size: int, done: Done | None) -> list[Fit]:
     """Algorithm 1 for every part; a part that has ended waits for the other parts."""
     runs = [Run(learner, model, part, size, None) for model, part in zip(models, parts, strict=True)]
     stacked = stack(models), stack([run.data for run in runs])

@@ -21,7 +21,7 @@ import sitewise
 from sitewise import Nested, evidence, posterior
 from sitewise.data import Data, bucket
 from sitewise.errors import UserError
-from sitewise.learning.fit import SiteFit
+from sitewise.learning.fit import Fit
 from sitewise.likelihoods import BernoulliProbit
 from sitewise.metrics import accuracy
 from sitewise.process.device import on_cpu
@@ -145,7 +145,7 @@ def _run_together(tasks: Sequence[Task], pool: ThreadPoolExecutor) -> list[dict[
         (after - before) / len(tasks) for after, before in ((time.perf_counter(), wall), (time.process_time(), cpu))
     )
 
-    def row(task: Task, one: tuple[DataSet, protocols.Fold], fit: SiteFit) -> dict[str, Any]:
+    def row(task: Task, one: tuple[DataSet, protocols.Fold], fit: Fit) -> dict[str, Any]:
         return {**_row(task, *one, fit, wall, cpu), "together": len(tasks)}
 
     return list(pool.map(row, tasks, loaded, fits))
@@ -155,7 +155,7 @@ def widened(X: np.ndarray) -> np.ndarray:
     return np.pad(X, [(0, 0), (0, _COLUMNS - X.shape[1])])
 
 
-def _row(task: Task, record: DataSet, rows: protocols.Fold, fit: SiteFit, wall: float, cpu: float) -> dict[str, Any]:
+def _row(task: Task, record: DataSet, rows: protocols.Fold, fit: Fit, wall: float, cpu: float) -> dict[str, Any]:
     with on_cpu(), working_precision():
         q = posterior(fit.model, fit.data, fit.sites)
         density = np.asarray(q.log_density(rows.X_test, rows.y_test))
@@ -187,7 +187,7 @@ def _row(task: Task, record: DataSet, rows: protocols.Fold, fit: SiteFit, wall: 
     }
 
 
-def _ep_at_theta(fit: SiteFit) -> dict[str, float]:
+def _ep_at_theta(fit: Fit) -> dict[str, float]:
     """Return the evidence at the hyperparameters of Algorithm 1, with converged sites and exact expectations."""
     model = dataclasses.replace(fit.model, likelihood=BernoulliProbit())
     at = Nested(evidence=evidence.ep, fixed=("kernel.*",)).fit(model, fit.data)

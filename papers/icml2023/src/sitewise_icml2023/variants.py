@@ -23,7 +23,7 @@ import numpy as np
 
 from sitewise import METHODS, VEM, Data, Inference, Model, Nested, evidence, inducing, kernels, likelihoods, resolve
 from sitewise.errors import UserError
-from sitewise.learning.fit import SiteFit
+from sitewise.learning.fit import Fit
 from sitewise.numerics.quadrature.gaussian_rules import GaussHermite
 from sitewise_icml2023 import fast_vem, many_fits
 
@@ -115,13 +115,13 @@ def start(method: Method, kind: str, name: str, data: Data) -> Model:
     return _fit(dataclasses.replace(method, learner=method.start, start=""), kind, name, first, data).model
 
 
-def fit(text: str, kind: str, name: str, X: np.ndarray, y: np.ndarray) -> SiteFit:
+def fit(text: str, kind: str, name: str, X: np.ndarray, y: np.ndarray) -> Fit:
     """Train the method on these rows."""
     method, data = parse(text), Data.of(X, y)
     return _fit(method, kind, name, start(method, kind, name, data), data)
 
 
-def _fit(method: Method, kind: str, name: str, start: Model, data: Data) -> SiteFit:
+def _fit(method: Method, kind: str, name: str, start: Model, data: Data) -> Fit:
     chosen = learner(method, kind, name)
     if isinstance(chosen, VEM) and not method.inducing:
         return fast_vem.fit_many(chosen, start, [data])[0]
@@ -134,7 +134,7 @@ def shares_programs(text: str) -> bool:
     return not (method.ard or method.inducing or method.start) and method.learner in KNOWN
 
 
-def fit_many(text: str, kind: str, name: str, parts: list[tuple[np.ndarray, np.ndarray]]) -> list[SiteFit] | None:
+def fit_many(text: str, kind: str, name: str, parts: list[tuple[np.ndarray, np.ndarray]]) -> list[Fit] | None:
     """Train the method on many (X, y) in one program; None if the method trains them one by one."""
     method = parse(text)
     if method.start or method.learner not in KNOWN:

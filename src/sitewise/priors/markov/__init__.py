@@ -1,1 +1,1 @@
-""""""
+"""Markov priors of time series."""

@@ -1,4 +1,4 @@
-"""A Markov chain given its sites, as the contract of priors wants it (`priors.base`)."""
+"""Conditioning of a Markov chain on sites, behind the contract of priors (`priors.base`)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from sitewise.arrays.engine import Array, cond, namespace, put
 from sitewise.numerics.markov import chain_products, chain_pullback, filtering
 from sitewise.numerics.markov.filtering import Chain, Smoothed
 from sitewise.priors.base import Covariance, Gram, Marginals
+from sitewise.priors.full import LARGE_EVIDENCE
 from sitewise.sites import Sites
 from sitewise.types import fixed, module
-
-_NATS = 1e6  # as in priors.full: an error counts as a share of the evidence where that is larger
 
 
 @module
 class MarkovGram(Gram[Marginals]):
-    """The chain, with its rows in the order of time; `order` has their numbers in the data, `mean` is in that of data.
+    """The chain with rows in the order of time; `order` holds their numbers in the data, `mean` is in data order.
 
-    h does not depend on hyperparameters: `pull` gives no derivative in it.
+    `pull` gives no derivative in h, which does not depend on hyperparameters.
     """
 
     A: Array = fixed()
@@ -27,19 +26,18 @@ class MarkovGram(Gram[Marginals]):
     order: Array = fixed()
     mean: Array = fixed()
 
-    # A product with Σ or Σ∘Σ costs a few hundredths of what the quadrature of a row's update does.
-    newton_is_cheap: ClassVar[bool] = True
+    newton_is_cheap: ClassVar[bool] = True  # a product with Σ or Σ∘Σ costs a few percent of the quadrature of an update
 
     @property
     def chain(self) -> Chain:
         return Chain(self.A, self.Q, self.h)
 
     def places(self) -> Array:
-        """The place of each row of the data in the order of time."""
+        """Return the place of each row of the data in the order of time."""
         return unsorted(self.order, namespace(self.order).arange(len(self.order)))
 
     def sorted_sites(self, sites: Sites) -> tuple[Array, Array]:
-        """b = nat1 − prec·μ and prec, in the order of time."""
+        """Return b = nat1 − prec·μ and prec, in the order of time."""
         xp = namespace(self.order, *sites)
         b = xp.asarray(sites.nat1 - sites.prec * self.mean)
         return b[self.order], xp.asarray(sites.prec)[self.order]
@@ -68,25 +66,25 @@ class MarkovGram(Gram[Marginals]):
         return MarkovGram(A, Q, xp.zeros_like(self.h), self.order, by_q.mean + by_q.prior_mean + at)
 
     def rounding_error(self, sites: Sites, q: Marginals, factor: Smoothed) -> Array:
-        """The larger of the error of a variance, as a share, and that of log_z, in nats or where it is large a share.
+        """Estimate the larger of two rounding errors: of a variance, relative, and of log_z, as in `FullGram`.
 
-        log_z is taken of sites with a maximum of one, as in `FullGram.rounding_error`.
+        log_z refers to sites with a maximum of one.
         """
         b, w = factor.b, factor.w
         xp = namespace(b, w)
         share, nats = filtering.rounding(factor)
         size = xp.abs(factor.log_z - 0.5 * xp.sum(xp.where(w > 0, b**2 / xp.where(w > 0, w, 1.0), 0.0)))
-        return xp.maximum(share, nats / (1 + xp.where(xp.isfinite(size), size, 0.0) / _NATS))
+        return xp.maximum(share, nats / (1 + xp.where(xp.isfinite(size), size, 0.0) / LARGE_EVIDENCE))
 
 
 def unsorted(order: Array, values: Array) -> Array:
-    """Values of rows in the order of time, in the order of the data."""
+    """Reorder values from the order of time to the order of the data."""
     return put(namespace(order, values).zeros_like(values), order, values)
 
 
 @module
 class MarkovCovariance(Covariance[Marginals]):
-    """Σ of the rows, by its generators (`numerics.markov.chain_products`)."""
+    """Products with Σ by its generators (`numerics.markov.chain_products`)."""
 
     generators: chain_products.Generators = fixed()
     order: Array = fixed()

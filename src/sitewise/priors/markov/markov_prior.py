@@ -1,4 +1,4 @@
-"""The GP prior of a time series as a Markov chain of s states: the numbers of the full GP in O(n s³), memory O(n s²).
+"""The GP prior of a time series as a Markov chain of s states: equal to the full GP, time O(n s³), memory O(n s²).
 
 The kernel gives the chain (`kernels.state_space`); conditioning on sites is a filter and a smoother
 (`numerics.markov.filtering`).  Rows may come in any order, at equal times and with gaps.
@@ -31,16 +31,16 @@ from sitewise.priors.posterior import LatentPosterior, Tail
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, replace, static
 
-_MANY, _PIECE = 2048, 4096  # rows from which on, and rows at a time, the chain is made
-_LARGEST_ERROR = 0.01  # of a periodic kernel that is cut off after some harmonics
+MAX_ROWS_AT_ONCE, BLOCK_ROWS = 2048, 4096  # longer chains are made in blocks
+MAX_TRUNCATION_ERROR = 0.01  # variance share of the omitted harmonics of a periodic kernel
 
 
 @module
 class MarkovPrior(Prior):
     """A prior of one input column, time.
 
-    harmonics  of a periodic kernel that are kept; `kernels.state_space.truncation_error` says what the others amount to
-    series     the column whose values name independent series that share all parameters; None: one series
+    harmonics  number of harmonics of a periodic kernel; `kernels.state_space.truncation_error` gives the error
+    series     column whose values name independent series that share all parameters; None: one series
     """
 
     kernel: Kernel = fixed()
@@ -66,15 +66,15 @@ class MarkovPrior(Prior):
         check_form(self.kernel)
         if all(known(leaf) for leaf in jax.tree.leaves(self.kernel)):
             error = truncation_error(self.kernel, self.harmonics)
-            if error > _LARGEST_ERROR:
+            if error > MAX_TRUNCATION_ERROR:
                 raise ValueError(
-                    f"{self.harmonics} harmonics leave out {error:.2g} of the variance of a periodic kernel with so "
-                    "small a lengthscale; raise harmonics, or use Model.full."
+                    f"{self.harmonics} harmonics leave out {error:.2g} of the variance of a periodic kernel with this "
+                    "lengthscale; raise harmonics, or use Model.full."
                 )
 
     def least(self) -> dict[str, float]:
-        """Lengthscales of periodic parts, where `check` would refuse shorter ones."""
-        return shortest(self.kernel, self.harmonics, 0.99 * _LARGEST_ERROR, "kernel")
+        """Return the shortest lengthscales of periodic parts that `check` accepts."""
+        return shortest(self.kernel, self.harmonics, 0.99 * MAX_TRUNCATION_ERROR, "kernel")
 
     def check_rows(self, X: np.ndarray) -> None:
         super().check_rows(self.time(X))
@@ -89,15 +89,15 @@ class MarkovPrior(Prior):
         return np.asarray(self._rows(X)[0])
 
     def time(self, X: Array) -> Array:
-        """The column of times, as a table."""
+        """Return the column of times, as a table."""
         return X if self.series is None else X[:, 1 - self.series][:, None]
 
     def name(self, X: Array) -> Array:
-        """The series of each row."""
+        """Return the series per row."""
         return namespace(X).zeros_like(X[:, 0]) if self.series is None else X[:, self.series]
 
     def _rows(self, X: Array) -> tuple[Array, Array]:
-        """The order of the rows in time, series by series; and for each row in that order its step, time and start."""
+        """Return the order of the rows, by series and time; and step, time and start per row in this order."""
         xp = namespace(X)
         time, name = self.time(X)[:, 0], self.name(X)
         order = xp.lexsort((time, name))
@@ -111,7 +111,7 @@ class MarkovPrior(Prior):
 
     def gram_with_pull(self, X: Array) -> tuple[MarkovGram, Callable[[MarkovGram], MarkovPrior]]:
         order, rows = self._rows(X)
-        piece = _PIECE if X.shape[0] > _MANY else 0
+        piece = BLOCK_ROWS if X.shape[0] > MAX_ROWS_AT_ONCE else 0
         (A, Q, h), _ = rowwise.apply(_chain, self.harmonics, self.kernel, (rows,), piece)
         xp, time = namespace(A), self.time(X)
         (A, Q, h), end = (xp.moveaxis(a, -1, 0) for a in (A, Q, h)), xp.zeros((1, *A.shape[:2]), A.dtype)
@@ -130,7 +130,7 @@ class MarkovPrior(Prior):
         return gram, pull
 
     def draw(self, key: Array, X: Array, samples: int) -> Array:
-        """Joint draws of f at these rows, one per row of the result, O(rows) each."""
+        """Draw f jointly at these rows, O(rows) per draw; the result has one row per draw."""
         gram = self.gram(X)
         return gram.mean + chain_draws.of_chain(gram.chain, key, samples)[:, gram.places()]
 
@@ -148,7 +148,7 @@ class MarkovPrior(Prior):
 
 
 def _chain(harmonics: int, kernel: Kernel, rows: tuple[Array]) -> tuple[tuple[Array, ...], tuple[()]]:
-    """A, Q and h of each row, with the rows last.  A series starts with the prior covariance of its state."""
+    """Return A, Q and h, with the rows last.  A series starts with the prior covariance of its state."""
     dtype = rows[0].dtype
 
     def one(step: Array, time: Array, first: Array) -> tuple[Array, ...]:
@@ -162,7 +162,7 @@ def _chain(harmonics: int, kernel: Kernel, rows: tuple[Array]) -> tuple[tuple[Ar
 def _pull_chain(
     harmonics: int, kernel: Kernel, rows: tuple[Array, Array]
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """The cotangent of the kernel, given those of A and Q."""
+    """Return the cotangent of the kernel, given the cotangents of A and Q."""
     (A_bar, Q_bar), at = rows
     by_kernel = jax.vjp(lambda kernel: _chain(harmonics, kernel, (at,))[0][:2], kernel)[1]((A_bar, Q_bar))[0]
     return (), tuple(jax.tree.leaves(by_kernel))
@@ -170,13 +170,13 @@ def _pull_chain(
 
 @module
 class MarkovPosterior(LatentPosterior):
-    """q(f) between the rows: of a new time, what the rows before and those after say of the state.
+    """q(f) at new times, from the states of the rows before and after.
 
-    rows  the inputs in the order of time
-    m, P  mean and covariance of the state at each row given the sites up to it; one more, empty, before the first
-    r, N  of the steps to the rows, as in `numerics.markov.filtering`; zeros after the last
-    seen  of the states: 1 for those of f, or of the part of f that this is
-    mean  of what this is the posterior of; the prior's is that of f
+    rows  inputs in the order of time
+    m, P  mean and covariance of the state per row given the sites up to it, after an empty entry for the start
+    r, N  per step to a row, as in `numerics.markov.filtering`; zeros after the last
+    seen  per state: 1 if it belongs to f, or to the part of f that this posterior describes
+    mean  of f, or of this part of f
     """
 
     prior: MarkovPrior = fixed()
@@ -195,7 +195,7 @@ class MarkovPosterior(LatentPosterior):
         return self.prior.kernel
 
     def part(self, chosen: tuple[int, ...], mean: means.Mean) -> MarkovPosterior:
-        """The same chain, of which other states are looked at."""
+        """Return the same chain with other states in `seen`."""
         return replace(self, seen=states_of(self.prior.kernel, self.prior.harmonics, chosen), mean=mean)
 
     def parts_joint(self, X_new: Array, parts: Sequence[tuple[int, ...]]) -> tuple[Array, Array]:
@@ -205,7 +205,7 @@ class MarkovPosterior(LatentPosterior):
         return mean.reshape(len(parts), rows), cov.reshape(len(parts), rows, len(parts), rows)
 
     def _places(self, X_new: Array) -> Array:
-        """How many rows of the data come before each new one."""
+        """Return the number of training rows before each new row."""
         xp, prior = namespace(self.rows, X_new), self.prior
         if prior.series is None:
             return xp.searchsorted(self.rows[:, 0], X_new[:, 0], side="right")
@@ -230,8 +230,7 @@ class MarkovPosterior(LatentPosterior):
         return self.mean.at(prior.time(X_new)) + mean, var
 
     def _among(self, X_new: Array, seen: Array) -> tuple[MarkovGram, Sites, Array]:
-        """New rows among those of the data, as the last ones and without sites, each of which looks at some of the
-        states; and their places in the order of time."""
+        """Append new rows without sites, with `seen` per row; return Gram, sites and places in the order of time."""
         xp = namespace(self.X, X_new, *self.sites)
         none = xp.zeros(X_new.shape[0], self.X.dtype)
         gram = self.prior.gram(xp.concatenate([self.X, X_new]))
@@ -239,17 +238,17 @@ class MarkovPosterior(LatentPosterior):
         gram = replace(gram, h=put(gram.h, place + 1, gram.h[place + 1] * seen))
         return gram, Sites(*(xp.concatenate([a, none]) for a in self.sites)), place
 
-    def _all_alike(self, rows: int) -> Array:
-        """The states that each of so many rows looks at."""
+    def _same_seen(self, rows: int) -> Array:
+        """Return `seen` repeated for this number of rows."""
         xp = namespace(self.seen)
         return xp.broadcast_to(xp.asarray(self.seen)[None], (rows, self.seen.shape[0]))
 
     def joint(self, X_new: Array) -> tuple[Array, Array]:
-        mean, cov = self._joint(X_new, self._all_alike(len(X_new)))
+        mean, cov = self._joint(X_new, self._same_seen(len(X_new)))
         return self.mean.at(self.prior.time(X_new)) + mean, cov
 
     def _joint(self, X_new: Array, seen: Array) -> tuple[Array, Array]:
-        """Without the mean."""
+        """Return mean and covariance, without the prior mean."""
         gram, sites, place = self._among(X_new, seen)
         q, factor = gram.condition_with_factor(sites, None)
         xp, rows = namespace(q.mean), self.X.shape[0]
@@ -258,9 +257,9 @@ class MarkovPosterior(LatentPosterior):
         return (q.mean - gram.mean)[rows:], cov[ranks][:, ranks]
 
     def sums(self, X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """One filter for the rows of all sums, and Σw by two sweeps for each sum: no covariance matrix of the rows."""
+        """Run one filter for the rows of all sums, and two sweeps per sum for Σw, without a covariance matrix."""
         flat, weight = X.reshape(-1, X.shape[2]), weight[:, 0]
-        gram, sites, place = self._among(flat, self._all_alike(len(flat)))
+        gram, sites, place = self._among(flat, self._same_seen(len(flat)))
         q, factor = gram.condition_with_factor(sites, None)
         values = np.asarray(self.mean.at(self.prior.time(flat)) + (q.mean - gram.mean)[len(self.X) :])
         generators, var = chain_products.Generators.of(factor), np.empty(weight.shape[:2])
@@ -272,7 +271,7 @@ class MarkovPosterior(LatentPosterior):
         return np.einsum("sgr,gr->sg", weight, values.reshape(X.shape[:2])), not_negative(var)
 
     def appends(self, X: np.ndarray) -> bool:
-        """Whether all of these rows come after those of one series, on NumPy arrays."""
+        """Return whether these rows come after all rows of a single series, on NumPy arrays."""
         if self.prior.series is not None or not is_host(self.rows):
             return False
         return bool(np.min(X[:, 0]) > self.rows[-1, 0])
@@ -293,11 +292,11 @@ class MarkovPosterior(LatentPosterior):
         return MarkovTail(self, cut, rows, gram, ahead, step)
 
     def draw(self, key: Array, X_new: Array, samples: int) -> Array:
-        """O(rows) for each draw; where a precision is negative, from the covariance matrix of the new rows."""
+        """Draw in O(rows) per draw; if a precision is negative, from the covariance matrix of the new rows."""
         xp = namespace(*self.sites)
 
         def along() -> Array:
-            gram, sites, place = self._among(X_new, self._all_alike(len(X_new)))
+            gram, sites, place = self._among(X_new, self._same_seen(len(X_new)))
             drawn = chain_draws.given_sites(gram.chain, *gram.sorted_sites(sites), key, samples)
             return self.mean.at(self.prior.time(X_new)) + drawn[:, place]
 
@@ -306,10 +305,10 @@ class MarkovPosterior(LatentPosterior):
 
 @dataclasses.dataclass(frozen=True)
 class MarkovTail(Tail):
-    """The rows of q from number `cut` on, and new rows X after them, as a chain of their own.
+    """The rows of q from number `cut` on, and new rows X after them, as a separate chain.
 
-    What the rows before the cut say is the state N(m′, P′) after the last of them.  The rest is a chain that starts
-    with A P′Aᵀ + Q, about means u that are m′ carried on by A.  `ahead` is u of the states, `step` A over the cut.
+    The rows before the cut give the state N(m′, P′) at the last of them.  The chain starts with A P′Aᵀ + Q, around
+    means u, which are m′ propagated by A.  `ahead` is u of the states, `step` is A over the cut.
     """
 
     q: MarkovPosterior
@@ -320,7 +319,7 @@ class MarkovTail(Tail):
     step: np.ndarray
 
     def moved(self, factor: Smoothed) -> float:
-        """Computed from the states on either side of the cut (`numerics.markov.chain_tail`)."""
+        """Return the largest change before the cut, from the states on both sides (`numerics.markov.chain_tail`)."""
         if self.cut == 0:
             return 0.0
         q, cut = self.q, self.cut
@@ -347,7 +346,7 @@ class MarkovTail(Tail):
 
 
 def _between(harmonics: int, kernel: Kernel, rows: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[()]]:
-    """Mean and variance of f at a time, less the prior mean, from the states of the rows around it."""
+    """Return mean, without the prior mean, and variance of f at new times, from the states of the neighbouring rows."""
 
     def one(at: Array, seen: Array, m: Array, P: Array, r: Array, N: Array) -> tuple[Array, Array]:
         since, until, time, first, last = at

@@ -1,1 +1,1 @@
-""""""
+"""Sparse priors with inducing inputs."""

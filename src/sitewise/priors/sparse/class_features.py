@@ -1,19 +1,19 @@
-"""Conditioning of several latent functions per row, through the whitened features that they share.
+"""Conditioning of sparse softmax models: several latent functions per row with shared whitened features.
 
-Class c has s_c = Φ v_c with v_c ~ N(0, I_m), and the site of a row (`softmax_sites`) has the precision matrix
+Class c has s_c = Φ v_c with v_c ~ N(0, I_m), and the site of row i (`softmax_sites`) has the precision matrix
 W_i = diag(w) − wwᵀ/Σw and the vector b̃ = b − p Σb, p = w/Σw.  With v = (v_1, …, v_C):
 
     A = I + Σ_i W_i ⊗ φ_i φ_iᵀ,   S = A⁻¹,   c = S u,   u_c = Φᵀ b̃_c
     E[s_c] = Φ c_c,   Cov(s_c, s_d) of row i = φ_iᵀ S_cd φ_i,   log_z = −½ log|A| + ½ uᵀ c + Σ_i (Σb)²/(2Σw)
 
-and g = s − (the best shift) = (I − 1pᵀ) s + Σb/Σw.  Because the classes share Φ, each of the C(C+1)/2 blocks of A is
-symmetric, a weighted Gram matrix of Φ, and so is the part of S_cd that a quadratic form sees: the time is n(Cm)²/4 for
-each of the two, and memory (Cm)².  The pullback, with cotangents m̄ and D of the mean and covariance of s:
+and g = s − (best shift per row) = (I − 1pᵀ) s + Σb/Σw.  Because the classes share Φ, each of the C(C+1)/2 blocks of A
+is a weighted Gram matrix of Φ and symmetric, and so is the part of S_cd that enters a quadratic form.  Each of the two
+takes n(Cm)²/4 multiplications and memory (Cm)².  The pullback, with cotangents m̄ and D of the mean and covariance of s:
 
     p_c = Φᵀ m̄_c,   P = Σ_i D_i ⊗ φ_i φ_iᵀ,   r = S p,   ū = r + z̄ c,   Ā = −½(rcᵀ + crᵀ) − SPS − ½ z̄ (S + ccᵀ)
     Φ̄ = Σ_c (m̄_c c_cᵀ + b̃_c ū_cᵀ) + 2 Σ_cd [diag(W_cd) Φ Ā_cd + diag(D_cd) Φ S_cd] − 2 diag(r̄esid) Φ
 
-and K̄_xu = Φ̄ Tᵀ, K̄_uu = −½ T (ΦᵀΦ̄) Tᵀ as for one function (`priors.sparse.features`).  A row with b = w = 0 drops out.
+and K̄_xu = Φ̄ Tᵀ, K̄_uu = −½ T (ΦᵀΦ̄) Tᵀ as in `priors.sparse.conditioning`.  A row with b = w = 0 drops out.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from sitewise.arrays.engine import Array, cond, is_host, namespace
 from sitewise.numerics.dense import cholesky, softmax_sites
 from sitewise.numerics.dense.tall_products import row_forms, times_transposed_upper, weighted_gram
 from sitewise.numerics.dense.triangular import lower_gram
-from sitewise.priors.sparse.features import NO_SLOPE, Features
+from sitewise.priors.sparse.conditioning import NEGLIGIBLE_SLOPE
+from sitewise.priors.sparse.features import Features
 from sitewise.sites import Sites
 
-# -- blocks: a symmetric matrix of blocks, one for each pair of classes c ≤ d, on the first axis ---------
+# -- blocks: a symmetric matrix as blocks, one per pair of classes c ≤ d, on the first axis ---------------
 
 
 def _pairs(classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -39,22 +40,27 @@ def _pairs(classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _copies(classes: int) -> np.ndarray:
-    """How often each pair occurs in the whole matrix."""
+    """Return how often each pair occurs in the whole matrix."""
     first, second = _pairs(classes)
     return np.where(first == second, 1.0, 2.0)
 
 
-def whole(blocks: Array, classes: int) -> Array:
-    """The matrix of symmetric blocks."""
+def _pair_numbers(classes: int) -> np.ndarray:
+    """Return the matrix of pair numbers, shape (classes, classes)."""
     first, second = _pairs(classes)
-    place = np.zeros((classes, classes), int)
-    place[first, second] = place[second, first] = np.arange(len(first))
+    numbers = np.zeros((classes, classes), int)
+    numbers[first, second] = numbers[second, first] = np.arange(len(first))
+    return numbers
+
+
+def whole(blocks: Array, classes: int) -> Array:
+    """Assemble the matrix from symmetric blocks."""
     size = classes * blocks.shape[-1]
-    return namespace(blocks).swapaxes(blocks[place], 1, 2).reshape(size, size)
+    return namespace(blocks).swapaxes(blocks[_pair_numbers(classes)], 1, 2).reshape(size, size)
 
 
 def blocks_of(matrix: Array, classes: int) -> Array:
-    """The symmetric parts of the blocks of a symmetric matrix."""
+    """Return the symmetric parts of the blocks of a symmetric matrix."""
     first, second = _pairs(classes)
     m = len(matrix) // classes
     xp = namespace(matrix)
@@ -63,21 +69,21 @@ def blocks_of(matrix: Array, classes: int) -> Array:
 
 
 def grams(phi: Array, weights: Array) -> Array:
-    """Φᵀ diag(weights_p) Φ of each pair; weights are (rows, pairs)."""
+    """Return Φᵀ diag(weights_p) Φ per pair; weights are (rows, pairs)."""
     if is_host(phi, weights):
         return np.stack([weighted_gram(phi, weights[:, p]) for p in range(weights.shape[1])])
     return lax.map(lambda w: weighted_gram(phi, w), weights.T)
 
 
 def forms(phi: Array, blocks: Array) -> Array:
-    """φ_iᵀ block_p φ_i of each row and pair."""
+    """Return φ_iᵀ block_p φ_i per row and pair."""
     if is_host(phi, blocks):
         return np.stack([row_forms(phi, block) for block in blocks], axis=1)
     return lax.map(lambda block: row_forms(phi, block), blocks).T
 
 
 def _weighted_products(phi: Array, weights: Array, blocks: Array) -> Array:
-    """Σ_p diag(weights_p) Φ block_p."""
+    """Return Σ_p diag(weights_p) Φ block_p."""
     if is_host(phi, weights, blocks):
         found = np.zeros_like(phi)
         for p, block in enumerate(blocks):
@@ -91,18 +97,15 @@ def _weighted_products(phi: Array, weights: Array, blocks: Array) -> Array:
 
 
 def as_matrices(values: Array, classes: int) -> Array:
-    """(rows, pairs) → (rows, classes, classes)."""
-    first, second = _pairs(classes)
-    place = np.zeros((classes, classes), int)
-    place[first, second] = place[second, first] = np.arange(len(first))
-    return values[:, place]
+    """Convert (rows, pairs) to (rows, classes, classes)."""
+    return values[:, _pair_numbers(classes)]
 
 
-# -- the best shift of each row ------------------------------------------------------------------------------
+# -- the best shift per row ----------------------------------------------------------------------------------
 
 
 class Shift(NamedTuple):
-    """g = (I − 1pᵀ) s + offset, and the site of a row as a Gaussian factor of s."""
+    """g = (I − 1pᵀ) s + offset, and the site per row as a Gaussian factor of s."""
 
     p: Array  # (classes, rows)
     noise: Array  # 1/Σw, or 0
@@ -122,22 +125,22 @@ class Shift(NamedTuple):
         return cls(p, noise, noise * total, b - p * total, prec.T, 0.5 * xp.sum(noise * total**2))
 
     def centred(self, x: Array) -> Array:
-        """(I − 1pᵀ) x of each row."""
+        """Return (I − 1pᵀ) x per row."""
         return x - namespace(x).sum(self.p * x, axis=0)
 
     def pulled(self, x: Array) -> Array:
-        """(I − p1ᵀ) x."""
+        """Return (I − p1ᵀ) x per row."""
         return x - self.p * namespace(x).sum(x, axis=0)
 
     def centred_both(self, R: Array) -> Array:
-        """(I − 1pᵀ) R (I − p1ᵀ) for a symmetric R of each row."""
+        """Return (I − 1pᵀ) R (I − p1ᵀ) for one symmetric R per row."""
         xp = namespace(R)
         left = xp.einsum("ci,ice->ie", self.p, R)
         inner = xp.einsum("ci,ic->i", self.p, left)
         return R - left[:, None, :] - left[:, :, None] + inner[:, None, None]
 
     def pulled_both(self, D: Array) -> Array:
-        """(I − p1ᵀ) D (I − 1pᵀ), which is its transpose."""
+        """Return (I − p1ᵀ) D (I − 1pᵀ), the transpose of `centred_both`."""
         xp, p = namespace(D), self.p.T
         sums = xp.sum(D, axis=1)
         total = xp.sum(sums, axis=1)[:, None, None]
@@ -149,7 +152,7 @@ class Shift(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """q(v) = N(coef, HᵀH) with S = HᵀH, the blocks of A − I, u, and the covariance of the g of each row."""
+    """q(v) = N(coef, HᵀH) with S = HᵀH, the blocks of A − I, u, and the covariance of g per row."""
 
     coef: Array  # (classes, m)
     H: Array
@@ -170,7 +173,7 @@ class Projected(NamedTuple):
 
 
 def _inner(features: Features, sites: Sites) -> tuple[Features, Factor, Array, Array]:
-    """What needs no variance of a row: the features, the factor (its S and cross are not there yet), log_z, jitter."""
+    """Return features, factor (without S and cross), log_z and jitter: the part that needs no variances."""
     features = features.like(*sites)
     shift = Shift.of(*sites)
     gram, u = features.total(lambda phi, W, b: (grams(phi, W), b.T @ phi), shift.prec, shift.linear.T)
@@ -183,7 +186,7 @@ def _inner(features: Features, sites: Sites) -> tuple[Features, Factor, Array, A
 
 
 def condition(features: Features, sites: Sites) -> tuple[Projected, Factor]:
-    """The formulas at the top of this file; not for differentiation."""
+    """Condition on sites by the formulas at the top of this file; not for differentiation."""
     features, factor, log_z, jitter = _inner(features, sites)
     classes, shift, S = len(factor.coef), factor.shift, lower_gram(factor.H)
     blocks = blocks_of(S, classes)
@@ -194,7 +197,7 @@ def condition(features: Features, sites: Sites) -> tuple[Projected, Factor]:
 
 
 def condition_mean(features: Features, sites: Sites) -> Projected:
-    """As `condition`, without the products for variances: `cross` holds upper bounds of the variances alone."""
+    """Condition without the products for variances: `cross` holds upper bounds of the variances only."""
     features, factor, log_z, jitter = _inner(features, sites)
     mean, prior = features.each(lambda phi: (phi @ factor.coef.T, namespace(phi).sum(phi * phi, axis=1)))
     var = softmax_sites.variance_bounds(prior, sites.prec)
@@ -206,7 +209,7 @@ def condition_mean(features: Features, sites: Sites) -> Projected:
 def pull_features(
     features: Features, factor: Factor, var: Array, mean_bar: Array, cross_bar: Array, resid_bar: Array, z_bar: Array
 ) -> Features:
-    """The cotangent of the features, given those of the mean and covariance of g, of the residuals and of log_z."""
+    """Return the cotangent of the features, given cotangents of mean and covariance of g, residuals and log_z."""
     features = features.like(factor.S, mean_bar)
     coef, _, S, gram, u, shift, _ = factor
     classes, xp = len(coef), namespace(S, mean_bar)
@@ -216,7 +219,7 @@ def pull_features(
     by_mean = shift.pulled(mean_bar)
     D = shift.pulled_both(0.5 * (cross_bar + xp.swapaxes(cross_bar, 1, 2)))[:, first, second]
     sd = xp.sqrt(var).T
-    steep = xp.max(xp.abs(cross_bar) * sd[:, :, None] * sd[:, None, :]) > NO_SLOPE * xp.abs(z_bar)
+    steep = xp.max(xp.abs(cross_bar) * sd[:, :, None] * sd[:, None, :]) > NEGLIGIBLE_SLOPE * xp.abs(z_bar)
 
     def sums(phi: Array, by_mean: Array, D: Array, resid_bar: Array) -> tuple[Array, Array, Array]:
         P = cond(steep, lambda: grams(phi, D), lambda: xp.zeros_like(gram))

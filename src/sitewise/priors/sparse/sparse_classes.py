@@ -1,8 +1,8 @@
-"""The sparse prior of softmax models: one latent function per class, all with one kernel and the same inducing inputs.
+"""The sparse prior of softmax models: one latent function per class, with shared kernel and inducing inputs.
 
 f_c = s_c + e_c, with s_c the projection on u_c = f_c(Z) and the residuals e_c ~ N(0, resid) independent.  Sites act on
-s_c − s, s being the shift that maximises them, as in `priors.classes`; with Z = X this is that prior.  A conditioning
-costs n(Cm)²/2 multiplications and (Cm)² numbers (`priors.sparse.class_features`).
+s_c − s, where s is the shift that maximises them, as in `priors.classes`; with Z = X the two priors are equal.
+Conditioning takes n(Cm)²/2 multiplications and (Cm)² numbers (`priors.sparse.class_features`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sitewise.types import fixed, module, replace
 
 @module
 class SparseClassPrior(SparsePrior):
-    """As `SparsePrior`, for the Softmax likelihood; a mean would be common to all classes and change nothing."""
+    """Sparse prior for the Softmax likelihood; it has no mean, because a mean common to all classes changes nothing."""
 
     structure: ClassVar[str] = "sparse classes"
 
@@ -47,8 +47,10 @@ class SparseClassPrior(SparsePrior):
         return self.mean
 
     def start(self, X: Array, sites: Sites) -> Sites:
-        """Lowered by half the residual: E e^g = exp(m + (v + r)/2), and r, the same for all classes of a row, may be
-        hundreds.  The level of g is free (`likelihoods.softmax`), so that the fixed point has m lower by r/2."""
+        """Lower the mean of g by r/2, r the residual variance: E e^g = exp(m + (v + r)/2), and r may be hundreds.
+
+        The level of g is free (`likelihoods.softmax`), and r is the same for all classes of a row.
+        """
         r = self.gram(X).features.resid
         return Sites(sites.nat1 - 0.5 * sites.prec * r, sites.prec)
 
@@ -60,14 +62,13 @@ class SparseClassPrior(SparsePrior):
 class SparseClassGram(Gram[ClassMarginals]):
     features: Features = fixed()
 
-    # A product with the squared covariance costs as much as a conditioning here.
-    newton_is_cheap: ClassVar[bool] = False
+    newton_is_cheap: ClassVar[bool] = False  # a product with the squared covariance costs as much as a conditioning
 
     def _marginals(self, out: Projected) -> ClassMarginals:
         features = self.features.like(out.mean)
         xp, zero = namespace(out.mean), 0.0 * out.mean
         prior = features.whitened.variances(features.X)
-        # Rounding can make a variance negative that is tiny compared with that of the prior.
+        # Rounding can make a variance negative if it is tiny compared with the prior variance.
         var = xp.maximum(xp.diagonal(out.cross, axis1=1, axis2=2).T, xp.finfo(out.mean.dtype).eps * prior)
         jitter = xp.maximum(features.whitened.jitter, out.jitter)
         return ClassMarginals(out.mean, var, zero + features.resid, out.log_z, zero, jitter, out.cross)
@@ -85,7 +86,7 @@ class SparseClassGram(Gram[ClassMarginals]):
         return self._marginals(out), factor
 
     def rounding_error(self, sites: Sites, q: ClassMarginals, factor: Factor | None) -> Array:
-        """The rounding error of the identity in A, as a share; its diagonal is at most Σ_i w_ci |φ_i|²."""
+        """Estimate the relative rounding error of the identity in A, whose diagonal is at most Σ_i w_ci |φ_i|²."""
         xp = namespace(sites.prec, q.var)
         features = self.features.like(sites.prec)
         explained = features.whitened.variances(features.X) - features.resid
@@ -104,7 +105,7 @@ class SparseClassGram(Gram[ClassMarginals]):
 
 @jax.custom_vjp
 def _traced_condition(gram: SparseClassGram, sites: Sites) -> ClassMarginals:
-    """`condition` for differentiation."""
+    """Condition on sites, differentiably."""
     return gram.condition_with_factor(sites, None)[0]
 
 
@@ -127,7 +128,7 @@ _traced_condition.defvjp(_forward, _backward)
 
 @module
 class SparseClassCovariance(ShiftedCovariance):
-    """Cov(h) = Γ S Γᵀ + noise within each row, with γ_ci the row (I − 1pᵀ)_c ⊗ φ_i of Γ."""
+    """Products with Cov(h) = Γ S Γᵀ + noise within each row, with γ_ci the row (I − 1pᵀ)_c ⊗ φ_i of Γ."""
 
     features: Features = fixed()
     S: Array = fixed()
@@ -135,7 +136,7 @@ class SparseClassCovariance(ShiftedCovariance):
     cross: Array = fixed()
 
     def times(self, x: Array) -> Array:
-        """O(nCm) and O((Cm)²)."""
+        """Return Cov(h) x, in O(nCm) and O((Cm)²)."""
         features, xp = self.features.like(x), namespace(x, self.S)
         t = features.total(lambda phi, y: y.T @ phi, self.shift.pulled(x).T)
         coef = (self.S @ t.ravel()).reshape(t.shape)
@@ -143,7 +144,7 @@ class SparseClassCovariance(ShiftedCovariance):
         return self.shift.centred(moved) + self.shift.noise * xp.sum(x, axis=0)
 
     def cross_times(self, weights: Array) -> Array:
-        """γᵀ S (Σ_i Γ_iᵀ weights_i Γ_i) S γ, and what the noise within the row adds to it."""
+        """Return γᵀ S (Σ_i Γ_iᵀ weights_i Γ_i) S γ plus the contribution of the noise within each row."""
         features, xp = self.features.like(weights), namespace(weights, self.S)
         classes = weights.shape[1]
         first, second = np.triu_indices(classes)
@@ -161,7 +162,7 @@ class SparseClassCovariance(ShiftedCovariance):
 
 @module
 class SparseClassPosterior(LatentPosterior):
-    """q(v) = N(coef, HᵀH), with one row of `coef` for each class."""
+    """q(v) = N(coef, HᵀH), with one row of `coef` per class."""
 
     whitened: Whitened = fixed()
     coef: Array = fixed()
@@ -175,7 +176,7 @@ class SparseClassPosterior(LatentPosterior):
         return replace(self, whitened=replace(self.whitened, kernel=kernel))
 
     def _rooted(self, phi: Array) -> Array:
-        """H_c φ of each class and row: (Cm, classes · rows)."""
+        """Return H_c φ per class and row: (Cm, classes · rows)."""
         xp, classes = namespace(phi, self.H), len(self.coef)
         H = self.H.reshape(len(self.H), classes, -1)
         return xp.einsum("acj,ij->aci", H, phi).reshape(len(self.H), -1)
@@ -188,7 +189,7 @@ class SparseClassPosterior(LatentPosterior):
         return (self.coef @ phi.T).ravel(), xp.concatenate([own, rooted]), xp.concatenate([own, -rooted])
 
     def marginals(self, X_new: Array) -> tuple[Array, Array]:
-        """Mean (rows, classes) and covariance (rows, classes, classes) of the latent functions at each new row."""
+        """Return mean (rows, classes) and covariance (rows, classes, classes) of the latent functions per new row."""
         S = self.H.T @ self.H
         blocks = blocks_of(S, len(self.coef))
         return in_blocks(lambda X: self._marginals(X, blocks), X_new, len(self.whitened.Z), self)
@@ -201,7 +202,7 @@ class SparseClassPosterior(LatentPosterior):
         return phi @ self.coef.T, cov + xp.eye(classes, dtype=phi.dtype) * left[:, None, None]
 
     def joint(self, X_new: Array) -> tuple[Array, Array]:
-        """Mean and covariance matrix of all latent functions at the new rows, class after class."""
+        """Return mean and covariance matrix of all latent functions at the new rows, class after class."""
         phi, _ = self.whitened(X_new)
         xp, classes = namespace(phi, self.H), len(self.coef)
         rooted = self._rooted(phi)
@@ -210,7 +211,7 @@ class SparseClassPosterior(LatentPosterior):
         return (self.coef @ phi.T).ravel(), cov
 
     def sums(self, X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean Σ_c φ_cgᵀc_c and variance Σ_c (κ_cg − |φ_cg|²) + |Σ_c H_c φ_cg|² (`kernel_sums`)."""
+        """Return mean Σ_c φ_cgᵀc_c and variance Σ_c (κ_cg − |φ_cg|²) + |Σ_c H_c φ_cg|² (`kernel_sums`)."""
         kernel, classes = self.whitened.kernel, weight.shape[1]
         flat = weight.reshape(-1, *weight.shape[2:])
         phi = cross_sums(kernel, X, flat, np.asarray(self.whitened.Z)) @ self.whitened.T

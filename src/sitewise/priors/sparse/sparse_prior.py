@@ -1,7 +1,7 @@
 """The sparse GP prior: m inducing variables u = f(Z) summarise the function (Titsias 2009).
 
 f_i = s_i + e_i, with s the projection of f on u and e_i ~ N(0, resid_i) independent given u; the site of row i acts
-on s_i.  The cost is O(nm²).  With Z = X this is the full GP.
+on s_i.  Time is O(nm²).  With Z = X this is the full GP.
 """
 
 from __future__ import annotations
@@ -24,32 +24,23 @@ from sitewise.numerics.dense.tall_products import row_forms, row_products, row_s
 from sitewise.priors.base import Covariance, Gram, Marginals, Prior, one_latent
 from sitewise.priors.kernel_sums import cross_sums, mean_sums, not_negative, prior_sums
 from sitewise.priors.posterior import LatentPosterior
-from sitewise.priors.sparse.features import (
-    Factor,
-    Features,
-    Inner,
-    Projected,
-    Whitened,
-    added,
-    condition,
-    project,
-    pull_features,
-)
+from sitewise.priors.sparse.conditioning import Factor, Inner, Projected, condition, project, pull_features
+from sitewise.priors.sparse.features import Features, Whitened, added
 from sitewise.process.device import on_accelerator
 from sitewise.sites import Sites
 from sitewise.types import ArrayField, Module, fixed, module, real, replace, static
 
-# How many numbers the features of a block have: 2 MB, which fit in a processor's cache, or enough for an accelerator.
-_CPU_BLOCK, _ACCELERATOR_BLOCK = 2**18, 2**22
+# Numbers per block of features: 2 MB, which fit in a CPU's cache, or enough for an accelerator.
+CPU_BLOCK_SIZE, ACCELERATOR_BLOCK_SIZE = 2**18, 2**22
 
 
 @module
 class SparsePrior(Module, Prior):
-    """`inducing` is Z, one row per inducing input; it is held constant unless it is trained by name.
+    """Sparse GP prior; `inducing` is Z, one row per inducing input, held fixed unless trained by name.
 
     jitter   added to the diagonal of K_uu, as a share of its mean
     keep     features of at most this size (n·m) are stored; larger ones are recomputed block by block
-    block    the size of the features of one block; None: what fits in a processor's cache, or more on an accelerator
+    block    size of the features per block; None: as much as fits in a CPU's cache, or more on an accelerator
     """
 
     kernel: Kernel = fixed()
@@ -90,20 +81,20 @@ class SparsePrior(Module, Prior):
             if np.all(X[:, column] % 1 == 0) and np.any(Z[:, column] % 1 != 0):
                 raise ValueError(
                     f"Column {column} holds levels, but an inducing input has the value "
-                    f"{Z[Z[:, column] % 1 != 0, column][0]:g} there, which is none; choose rows of the table, as "
-                    "priors.inducing.select(X, 'greedy', count, kernel=kernel) does."
+                    f"{Z[Z[:, column] % 1 != 0, column][0]:g} there, which is no level; choose rows of the "
+                    "table, as priors.inducing.select(X, 'greedy', count, kernel=kernel) does."
                 )
 
     def _on_host(self, X: jax.Array) -> bool:
         return is_host(X, *jax.tree.leaves(self))
 
     def _with_jitter(self, K: jax.Array) -> jax.Array:
-        """K_uu, given κ(Z, Z)."""
+        """Return K_uu, given κ(Z, Z)."""
         xp = namespace(K)
         return K + self.jitter * xp.mean(xp.diagonal(K)) * xp.eye(K.shape[0], dtype=K.dtype)
 
     def whitened(self, dtype: DTypeLike) -> Whitened:
-        """The map from inputs to features, as JAX arrays, differentiable in this prior."""
+        """Return the map from inputs to features, as JAX arrays, differentiable in this prior."""
         Z = jnp.asarray(self.inducing, dtype)
         return Whitened(self.kernel, Z, *cholesky.whitener(self._with_jitter(self.kernel.matrix(Z))))
 
@@ -115,24 +106,24 @@ class SparsePrior(Module, Prior):
         return SparseGram(features, self.mean.at(X), features.whitened.jitter)
 
     def _pull_mean(self, X: Array, bar: Any) -> means.Mean:
-        """The cotangent of the mean, given that of the Gram."""
+        """Return the cotangent of the mean, given the cotangent of the Gram."""
         return self.mean.pull(X, bar.mean)
 
     def _features(self, X: Array, Z: Array, K: Array, inputs: bool = False) -> Features:
-        """Given Z and κ(Z, Z); `inputs` is that of `Features`."""
+        """Compute the features, given Z and K = κ(Z, Z)."""
         K_uu = self._with_jitter(K)
         whitened = Whitened(self.kernel, Z, *cholesky.whitener(stop_gradient(K_uu)))
-        numbers = self.block or (_ACCELERATOR_BLOCK if on_accelerator() else _CPU_BLOCK)
+        numbers = self.block or (ACCELERATOR_BLOCK_SIZE if on_accelerator() else CPU_BLOCK_SIZE)
         keep = X.shape[0] * len(Z) <= self.keep
         return Features.of(whitened, K_uu, X, max(1, numbers // len(Z)), keep, inputs)
 
     def gram_with_pull(self, X: Array, inputs: bool = False) -> tuple[Gram, Callable[[Gram], SparsePrior]]:
-        """With `inputs` the pullback goes to Z too: through K_xu, block by block, and twice through the symmetric K_uu,
+        """Return the Gram and its pullback; with `inputs` also to Z, by K_xu per block and twice by the symmetric K_uu,
 
             Z̄ = Σ_i K̄_xu[i, :] ∂κ(x_i, Z)/∂Z + (K̄_uu + K̄_uuᵀ) ∂κ(Z', Z)/∂Z at Z' = Z
 
-        For a stationary kernel that is two products of n×m with the columns, O(nmd).  Without `inputs` Z̄ is zero on
-        NumPy arrays; JAX's own pullback has it always.
+        For a stationary kernel these are two products of n×m with the columns, O(nmd).  Without `inputs` Z̄ is zero on
+        NumPy arrays; JAX's own pullback always computes it.
         """
         if not self._on_host(X):
             return super().gram_with_pull(X)
@@ -170,8 +161,7 @@ class SparseGram(Gram[Marginals]):
     mean: jax.Array = fixed()
     jitter: jax.Array = fixed()
 
-    # A product with Σ∘Σ costs as much as a conditioning here.
-    newton_is_cheap: ClassVar[bool] = False
+    newton_is_cheap: ClassVar[bool] = False  # a product with Σ∘Σ costs as much as a conditioning
 
     def _marginals(self, sites: Sites, out: Projected) -> Marginals:
         xp, mu = namespace(self.mean, out.mean), self.mean
@@ -180,7 +170,7 @@ class SparseGram(Gram[Marginals]):
         return Marginals(mu + out.mean, out.var, out.resid, shift + out.log_z, mu, jitter)
 
     def condition(self, sites: Sites) -> Marginals:
-        """The sites act on s, which has the prior mean μ of f."""
+        """Condition s, which has the prior mean μ of f, on the sites."""
         if is_host(self.mean, *sites):
             return self.condition_with_factor(sites, None)[0]
         return self._marginals(sites, project(self.features, sites.nat1 - sites.prec * self.mean, sites.prec))
@@ -197,7 +187,7 @@ class SparseGram(Gram[Marginals]):
         return SparseGram(found.features, mean_bar, namespace(self.jitter).zeros_like(self.jitter))
 
     def rounding_error(self, sites: Sites, q: Marginals, factor: Factor) -> jax.Array:
-        """The rounding error of the identity in A, as a share of what negative precisions leave of it: 1/max diag S."""
+        """Estimate the rounding error of the identity in A, relative to 1/max diag S if precisions are negative."""
         gram, H = factor.gram, factor.inner.H
         xp = namespace(gram)
         lost = xp.maximum(1.0, xp.max(xp.sum(H * H, axis=0)))
@@ -210,19 +200,19 @@ class SparseGram(Gram[Marginals]):
 
 @module
 class SparseCovariance(Covariance[Marginals]):
-    """Σ = Φ S Φᵀ, as the two products that derivatives of q need."""
+    """Products with Σ = Φ S Φᵀ, for derivatives of q."""
 
     features: Features = fixed()
     S: jax.Array = fixed()
 
     def times(self, x: jax.Array) -> jax.Array:
-        """Σ x, in O(nm)."""
+        """Return Σ x, in O(nm)."""
         features = self.features.like(x)
         inner = self.S @ features.total(lambda phi, x: phi.T @ x, x)
         return features.each(lambda phi: phi @ inner)
 
     def squared_times(self, x: jax.Array) -> jax.Array:
-        """(Σ ∘ Σ) x = diag Φ S (Φᵀ diag(x) Φ) S Φᵀ, in O(nm²)."""
+        """Return (Σ ∘ Σ) x = diag Φ S (Φᵀ diag(x) Φ) S Φᵀ, in O(nm²)."""
         features = self.features.like(x)
         P = features.total(lambda phi, x: weighted_gram(phi, x), x)
         Q = self.S @ P @ self.S
@@ -232,8 +222,8 @@ class SparseCovariance(Covariance[Marginals]):
 def in_blocks(
     function: Callable[[Array], tuple[Array, ...]], X_new: Array, inducing: int, posterior: LatentPosterior
 ) -> Any:
-    """function(X_new), arrays of rows; on the host, blocks of rows are computed one after the other."""
-    rows = max(1, _CPU_BLOCK // inducing)
+    """Return function(X_new), arrays of rows; on the host, one block of rows after the other."""
+    rows = max(1, CPU_BLOCK_SIZE // inducing)
     if len(X_new) <= rows or not is_host(X_new, *jax.tree.leaves(posterior)):
         return function(X_new)
     out: tuple[np.ndarray, ...] = ()
@@ -256,7 +246,7 @@ class SparsePosterior(LatentPosterior):
         return self.whitened.kernel
 
     def through(self, kernel: Kernel, mean: means.Mean) -> SparsePosterior:
-        """Given u, the other process has the features κ_p(x, Z) T in the place of κ(x, Z) T."""
+        """Replace the features κ(x, Z) T of f by the features κ_p(x, Z) T of the other process."""
         return replace(self, whitened=replace(self.whitened, kernel=kernel), mean=mean)
 
     def explained(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -266,7 +256,7 @@ class SparsePosterior(LatentPosterior):
         return mean, xp.concatenate([phi, C], axis=1).T, xp.concatenate([phi, -C], axis=1).T
 
     def marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The variance is κ − |φ|² + φᵀSφ."""
+        """Return mean φᵀc and variance κ − |φ|² + φᵀSφ per row."""
         return in_blocks(self._marginals, X_new, len(self.whitened.Z), self)
 
     def _marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -282,7 +272,7 @@ class SparsePosterior(LatentPosterior):
         return self.mean.at(X_new) + phi @ self.inner.coef, cov
 
     def sums(self, X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean φ_gᵀc and variance κ_g − |φ_g|² + |H φ_g|², φ_g = Tᵀ k_g (`kernel_sums`)."""
+        """Return mean φ_gᵀc and variance κ_g − |φ_g|² + |H φ_g|², φ_g = Tᵀ k_g (`kernel_sums`)."""
         weight, kernel = weight[:, 0], self.whitened.kernel
         phi = cross_sums(kernel, X, weight, np.asarray(self.whitened.Z)) @ self.whitened.T
         rest = not_negative(prior_sums(kernel, X, weight) - np.sum(phi**2, axis=-1))
