@@ -54,7 +54,7 @@ def test_regression_keeps_its_units(X, values):
 
 def test_mistakes_are_explained(classifier, X, labels):
     model = copy.deepcopy(classifier)
-    with pytest.raises(ValueError, match="none of the classes"):
+    with pytest.raises(ValueError, match="not one of the classes"):
         model.update(X[:1], ["maybe"])
     with pytest.raises(ValueError, match="one y per row"):
         model.update(X[:2], labels[:1])
@@ -62,6 +62,6 @@ def test_mistakes_are_explained(classifier, X, labels):
         model.forget([50])
     with pytest.raises(ValueError, match="mask"):
         model.forget(np.ones(3, bool))
-    with pytest.raises(ValueError, match="no row left"):
+    with pytest.raises(ValueError, match="keep at least one"):
         model.forget(np.arange(50))
     assert np.array_equal(model.predict_proba(X), classifier.predict_proba(X))
