@@ -41,7 +41,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one fit a core
 import numpy as np
 
 import pooled
-import sitewise.estimators  # noqa: F401  before sitewise.explain: the two import each other
 from pooled import Line
 from sitewise import Data, Model, inducing, kernels, likelihoods
 from sitewise.explain.lengthscales import with_shrunk

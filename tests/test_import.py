@@ -46,3 +46,7 @@ def test_import_costs_less_than_half_of_jax_and_sklearn_on_top() -> None:
     stop = "print(time.perf_counter() - t)"
     pairs = [(float(_run(base + stop)), float(_run(ours + stop))) for _ in range(3)]
     assert min(b for _, b in pairs) < 1.5 * min(a for a, _ in pairs)
+
+
+def test_explanations_can_be_imported_before_the_estimators() -> None:
+    assert _run("import sitewise.explain.lengthscales, sitewise.explain.calibration; print('done')") == "done"

@@ -291,7 +291,9 @@ def warn_of(name: str, found: Sequence[Learned], stacklevel: int) -> None:
         warn(f"The chains of {name} have not converged. {bad[0].why}", "fit_report_ says more.", NotConverged)
     elif bad:
         warn(
-            f"{name} did not converge: {bad[0].why.rstrip('.')}.",
+            f"{name}: {bad[0].why.rstrip('.')}."
+            if bad[0].why.startswith("Converged")
+            else f"{name} did not converge: {bad[0].why.rstrip('.')}.",
             "fit_report_ says more; raising max_iter, scaling the inputs or adding priors may help.",
             NotConverged,
         )

@@ -22,6 +22,7 @@ from sitewise.fitted.mixture import Functions, Mixture, by_block, padded, repeat
 from sitewise.inference import Inference, Solution
 from sitewise.inference.solve import solve
 from sitewise.inference.start import first_sites, pad_rows
+from sitewise.kernels.distances import same_rows
 from sitewise.learning.fit import Fit, all_evidences
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
@@ -80,7 +81,8 @@ class Latent(FittedFunction):
         with working_precision():
             if model.prior.host and on_host():
                 model, sites = to_host((model, sites))
-                return Latent(model, data, sites, posterior(model, data, sites))
+                with same_rows(data.X):  # as in a fit, so that a loaded model predicts the same bits
+                    return Latent(model, data, sites, posterior(model, data, sites))
             rows = bucket(data.rows)
             data = data.pad(rows)
             sites = Sites(*(np.asarray(pad_rows(a, rows)) for a in sites))

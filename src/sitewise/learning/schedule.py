@@ -130,7 +130,7 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
 
 def _coarse_stages(problem: Problem, rows: int) -> list[Stage]:
     """Stages of three times as many rows each, as long as all rows are at least three times as many."""
-    have = len(_inputs(problem.model))
+    have = 0 if problem.model.prior.inputs is None else len(problem.model.prior.inputs)
     fewer = max(MIN_COARSE_INPUTS, have // STAGE_FACTOR)
     inputs = None if have <= fewer or INPUTS in problem.trainable.names else fewer
     stage = Stage(
@@ -148,14 +148,10 @@ def _coarse_rows(inputs: int) -> int:
     return max(MIN_COARSE_ROWS, COARSE_ROWS_PER_INPUT * inputs)
 
 
-def _inputs(model: Model) -> np.ndarray:
+def _movable_inputs(model: Model) -> np.ndarray:
     if model.prior.inputs is None:
         raise ValueError(f"{type(model.prior).__name__} has no inducing inputs to move; use Model.sparse.")
-    return np.asarray(model.prior.inputs)
-
-
-def _movable_inputs(model: Model) -> np.ndarray:
-    Z = _inputs(model)
+    Z = np.asarray(model.prior.inputs)
     if Z.size > MAX_MOVED_NUMBERS:
         raise ValueError(
             f"{len(Z)} inducing inputs of {Z.shape[1]} columns are {Z.size} numbers, more than the {MAX_MOVED_NUMBERS} "
