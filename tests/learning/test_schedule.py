@@ -90,7 +90,7 @@ def test_rows_that_end_at_a_bound_are_no_start(monkeypatch):
     learner = Nested(VI(), evidence.elbo, "auto", bounds={"kernel.variance": (0.1, 50.0)})
     problem = Problem.of(learner, MODEL, data)
     [stage] = [s for s in stages(learner, MODEL, data) if s.coarse]
-    found = schedule._coarse(problem, stage, Start(problem.start), 0, [], predict=True)
+    found = schedule._coarse(problem, lambda _: MODEL, stage, Start(problem.start), 0, [], predict=True)
     assert found.vector is problem.start and found.inverse is None and found.sites is None
 
 

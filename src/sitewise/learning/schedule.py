@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -180,18 +181,20 @@ def run(schedule: Schedule, problem: Problem, seed: int, trace: Trace) -> tuple[
     """
     best: Best | None = None
     start, ends = Start(problem.start), list[StageEnd]()
+    coarse_model = functools.cache(functools.partial(_with_fewer_inputs, problem, seed))
     for k, stage in enumerate(schedule.stages):
         if stage.max_rounds == 0:
             continue  # the sites of all rows, at the hyperparameters that the other stages find
         if stage.coarse:
             following = schedule.stages[k + 1]
-            compute = functools.partial(_coarse, problem, stage, start, seed, ends, predict=not following.coarse)
+            compute = functools.partial(_coarse, problem, coarse_model, stage, start, seed, ends, not following.coarse)
             start = trace.kept(f"stage {k}", compute)
             continue
         if stage.move_inputs:
             assert best is not None
             problem, end = _moved(problem, best, stage, seed)
             start, best = Start(problem.start), None
+            coarse_model = functools.cache(functools.partial(_with_fewer_inputs, problem, seed))
         elif stage.restart is not None:
             assert best is not None
             end = search(problem, Start(problem.restarts(seed)[stage.restart - 1]), trace)
@@ -228,15 +231,23 @@ def _climb(problem: Problem, start: Start, stage: Stage, trace: Trace, max_round
     return dataclasses.replace(end, rounds=first.rounds + end.rounds)
 
 
-def _coarse(problem: Problem, stage: Stage, start: Start, seed: int, ends: list[StageEnd], *, predict: bool) -> Start:
+def _coarse(
+    problem: Problem,
+    model_with: Callable[[int | None], Model],
+    stage: Stage,
+    start: Start,
+    seed: int,
+    ends: list[StageEnd],
+    predict: bool,
+) -> Start:
     """Search with some of the rows; return where the next stage starts.
 
     With `predict` inference there starts from the predictions of this stage.  Without convergence within the bounds of
     the problem, the next stage starts where this one did.
     """
     assert stage.rows is not None
-    model = problem.model if stage.inputs is None else _with_fewer_inputs(problem, stage.inputs, seed)
-    here = Problem.of(problem.settings, model, sampled(problem.data, stage.rows, seed)).with_sites_tol(stage.sites_tol)
+    rows = sampled(problem.data, stage.rows, seed)
+    here = Problem.of(problem.settings, model_with(stage.inputs), rows).with_sites_tol(stage.sites_tol)
     with same_rows(here.data.X):
         end = _climb(here, Start(start.vector, start.inverse), stage, Trace(), problem.settings.max_rounds, "")
     ends.append(StageEnd(stage, end.rounds, end.value / here.total, end.reason))
@@ -264,8 +275,10 @@ def _agreed(start: Start) -> Start:
     return Start(vector, inverse if some else None)
 
 
-def _with_fewer_inputs(problem: Problem, count: int, seed: int) -> Model:
-    """The model with `count` inducing inputs, centres of clusters: a part of Z would leave gaps."""
+def _with_fewer_inputs(problem: Problem, seed: int, count: int | None) -> Model:
+    """The model with `count` inducing inputs, centres of clusters (a part of Z would leave gaps); None: unchanged."""
+    if count is None:
+        return problem.model
     drawn = sampled(problem.data, STAGE_FACTOR**2 * _coarse_rows(count), seed)
     fewer = select(np.asarray(drawn.X), "kmeans", count, kernel=problem.model.prior.kernel, seed=seed)
     return replace(problem.model, prior=problem.model.prior.with_inputs(fewer))
