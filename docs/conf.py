@@ -66,7 +66,7 @@ def replace_outside_links(app: Sphinx, docname: str, source: list[str]) -> None:
         inside = target.is_relative_to(pages)
         return link[0] if inside else f"{link[1]} (`{target.relative_to(pages.parent)}`)"
 
-    source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#\s]+)\)", named, source[0])
+    source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#\s]+)(?:#[^)\s]*)?\)", named, source[0])
 
 
 def setup(app: Sphinx) -> None:
