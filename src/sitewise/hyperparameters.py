@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sitewise.hyperpriors import HyperPrior
@@ -52,6 +52,10 @@ class Hyperparameters(Setting):
             given = getattr(self, name)
             if given is not None and not isinstance(given, Mapping):
                 raise ValueError(f"{name} must be a dict by the names of hyperparameters; got {given!r}.")
+        for name in ("fixed", "train", "tied"):
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, Iterable):
+                raise ValueError(f"{name} must be a name or a list of names of hyperparameters; got {given!r}.")
 
     @staticmethod
     def of(value: Hyperparameters | None) -> Hyperparameters:

@@ -6,6 +6,7 @@ All lists of methods (estimators, commands, reports, documents) come from `METHO
 from __future__ import annotations
 
 import dataclasses
+import numbers
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -93,7 +94,8 @@ METHODS: dict[str, Definition] = {
             "hybrid",
             "hybrid (VI + EP evidence)",
             "Variational sites; learns from EP's evidence of the same sites by its exact gradient.  With inducing "
-            "inputs EP's sites and evidence, and for joint classes the ELBO.  The default.",
+            "inputs EP's sites and evidence; for joint classes Laplace's evidence, and with inducing inputs the ELBO.  "
+            "The default.",
             Pair(VI(), ev.ep),
             _HYBRID_VARIANTS,
         ),
@@ -114,7 +116,7 @@ DEFAULT = "hybrid"
 def method_named(name: str) -> Definition:
     """Return the definition of a named method."""
     if not isinstance(name, str) or name not in METHODS:
-        raise ValueError(f"Unknown method {name!r}; choose one of {', '.join(METHODS)}.")
+        raise ValueError(f"Unknown method {name!r}; choose one of {', '.join(METHODS)}, or a Method.")
     return METHODS[name]
 
 
@@ -175,6 +177,10 @@ class Method(Setting):
         if self.max_iter is not None:
             at_least("max_iter", self.max_iter, 1)
         at_least("restarts", self.restarts, 0)
+        for name in ("tol", "power"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
+                raise ValueError(f"{name} must be a positive number, got {value!r}.")
         if self.tol is not None and not 0 < self.tol < np.inf:
             raise ValueError(f"tol must be a positive number, got {self.tol!r}.")
         for name, least in _SAMPLING.items():

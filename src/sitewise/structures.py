@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sitewise import means
+from sitewise.checks import shown
 from sitewise.data import Data
 from sitewise.kernels import Kernel
 from sitewise.likelihoods import Likelihood
@@ -193,7 +194,7 @@ class Series(Structure):
         if isinstance(found, bool) or found not in (0, 1) or columns != 2:
             raise ValueError(
                 f"Series takes the number or the name of one of the two columns of X, of which the other is the time; "
-                f"got {self!r} for {columns} columns."
+                f"got {self!r} for X with {columns} column{'' if columns == 1 else 's'}."
             )
         return int(found)
 
@@ -229,10 +230,16 @@ class Sparse(Structure):
         _check_jitter(self.jitter)
         if isinstance(self.inputs, str) and self.inputs not in _INPUTS:
             raise ValueError(f"inputs must be one of {', '.join(map(repr, _INPUTS))}, or a table; got {self.inputs!r}.")
+        if not isinstance(self.inputs, str) and np.ndim(self.inputs) != 2:
+            raise ValueError(
+                f"inputs must be one of {', '.join(map(repr, _INPUTS))}, or a table with one inducing input per row; "
+                f"got {shown(self.inputs)}."
+            )
         whole = isinstance(self.m, numbers.Integral) and not isinstance(self.m, bool) and self.m >= 1
         if not whole and not (isinstance(self.m, str) and _seconds(self.m) is not None):
             raise ValueError(
-                f"m must be a whole number of at least 1, 'auto', or a time such as '60s'; got {self.m!r}."
+                f"m must be a whole number of at least 1, 'auto', or a time such as '60s', got {shown(self.m)}; a "
+                "table of inducing inputs is Sparse(inputs=Z)."
             )
         if self.given and self.m != "auto":
             raise ValueError("inputs is a table of inducing inputs and says how many there are; leave m out.")
@@ -281,7 +288,7 @@ class Sparse(Structure):
     def sentence(self, model: Model, rows: int) -> str:
         if self.given or not isinstance(self.m, str):
             return ""
-        inputs = getattr(model.prior, "inducing", None)
+        inputs = model.prior.inputs
         if inputs is None:
             return f"m={self.m!r}: the full GP was used, which takes no longer for {rows} rows."
         return (

@@ -155,7 +155,10 @@ def test_fields_are_parameters():
     same = clone(model)
     assert same.get_params() == found and same.method is not model.method
     for wrong, words in (
-        ({"structure": "auto", "structure__m": 5}, "Auto has no setting 'm'; it has none"),
+        (
+            {"structure": "auto", "structure__m": 5},
+            "structure='auto' has no setting 'm'; set structure to a value",
+        ),
         ({"method__steps": 5}, "Method has no setting 'steps'; it has name, inference"),
         ({"method__tol": -1.0}, "tol must be a positive number"),
         ({"kernel": "average", "kernel__lengthscale": 1.0}, "kernel='average' has no parameter"),
@@ -188,3 +191,23 @@ def test_a_grid_over_values():
     assert best.method in (Method("vi", max_iter=5), Method("ep", tol=1e-3, max_iter=5))
     assert best.models_[0][0].prior.inducing.shape == (best.structure.m, 1)
     assert model.structure == Sparse() and json.dumps(search.cv_results_["mean_test_score"].tolist())
+
+
+def test_a_positional_kernel_is_kept_in_the_advice():
+    with pytest.raises(TypeError, match=r"write kernel=PerColumn\(RBF"):
+        GPRegressor(kernels.RBF(), ard=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Method(tol="a"), "tol must be a positive number, got 'a'"),
+        (lambda: Method(power=True), "power must be a positive number, got True"),
+        (lambda: Hyperparameters(fixed=3), "fixed must be a name or a list of names of hyperparameters; got 3"),
+        (lambda: Sparse(inputs=5), "or a table with one inducing input per row; got 5"),
+        (lambda: Sparse(np.ones((3, 2))), r"a table of inducing inputs is Sparse\(inputs=Z\)"),
+    ],
+)
+def test_wrong_types_are_refused_in_a_sentence(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -25,7 +26,8 @@ class EstimatorParameters(BaseEstimator):
     kernel: Any
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        replaced.refuse(cls.__name__, cls._get_param_names(), kwargs, {})
+        names = list(inspect.signature(cls.__init__).parameters)[1:]
+        replaced.refuse(cls.__name__, cls._get_param_names(), kwargs, dict(zip(names, args, strict=False)))
         return super().__new__(cls)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -58,5 +60,11 @@ class EstimatorParameters(BaseEstimator):
         for name, of in _VALUES.items():
             fields = {key.removeprefix(f"{name}__"): value for key, value in inner.items() if key.startswith(name)}
             if fields:
-                setattr(self, name, of(getattr(self, name)).with_fields(**fields))
+                value = of(getattr(self, name))
+                if not value.fields():
+                    raise ValueError(
+                        f"{name}={getattr(self, name)!r} has no setting {next(iter(fields))!r}; set {name} to a value "
+                        "that has it first, such as structure=Sparse(300)."
+                    )
+                setattr(self, name, value.with_fields(**fields))
         return self

@@ -56,7 +56,7 @@ def refuse(estimator: str, known: Collection[str], given: Mapping[str, Any], pre
     try:
         sentence = _instead({**present, **{name: value for name, value in given.items() if "__" not in name}})
     except (TypeError, ValueError) as problem:  # the value was wrong before, too
-        sentence = str(problem).rstrip(".")
+        sentence = f"the table of 0.3.0 in the CHANGELOG names its replacement ({str(problem).rstrip('.')})"
     raise TypeError(f"{estimator} has no argument {names} since 0.3; {sentence}.")
 
 

@@ -35,12 +35,12 @@ from sitewise.types import Outcome
 _SHRINK = 0.4  # factor of the step length after a candidate that was not accepted
 _MIN_RATE = 1e-4  # of the step; a shorter one counts as stalled
 _MIN_KEPT = 0.05  # a step keeps at least this share of each site precision
-_CONTRACTS = 0.3  # a plain update that shrinks the residual to this share is good enough
-_LINEAR = 0.1  # of the tolerance: combined updates leave an error of several residuals, Newton's steps of much less
-_NEAR = 1.0  # residual of a start, in units of the marginal, below which the first step may be Newton's
-_ROUNDING = 1e-3  # the largest rounding error of a converged point, see `Gram.rounding_error`
-_POLISHING = 4  # the largest number of undamped updates after the steps, see `SiteUpdate.stepping`
-_WINDOW = 6  # a method without a merit must bring the residual below the largest of this many last ones
+_GOOD_CONTRACTION = 0.3  # a plain update that shrinks the residual to this share is good enough
+_ACCELERATED_TOL_SHARE = 0.1  # combined updates leave an error of several residuals, Newton's steps of much less
+_MAX_NEWTON_START_RESIDUAL = 1.0  # in units of the marginal: below it the first step may be Newton's
+_MAX_ROUNDING_ERROR = 1e-3  # the largest rounding error of a converged point, see `Gram.rounding_error`
+_MAX_POLISHING_STEPS = 4  # the largest number of undamped updates after the steps, see `SiteUpdate.stepping`
+_RESIDUAL_WINDOW = 6  # a method without a merit must bring the residual below the largest of this many last ones
 
 
 def evaluate(method: SiteUpdate, likelihood: Likelihood, gram: Gram, data: Data, sites: Sites) -> Point:
@@ -158,7 +158,7 @@ def iterate(
     tol = method.tolerance(sites.nat1.dtype)
     sites = sites.masked(data.mask)
     # A method without a merit is judged by its residual, which may rise at some steps.
-    window = 1 if method.has_merit else _WINDOW
+    window = 1 if method.has_merit else _RESIDUAL_WINDOW
     damped = method.damping < 1
     newtons = not method.mean_only and not damped
     # Where a Newton direction is cheap, slopes share the quadrature of the update and cost almost nothing.
@@ -166,7 +166,7 @@ def iterate(
     accelerates = newtons and not gram.newton_is_cheap and likelihood.latents == 1 and xp is np
 
     def unfinished(s: _State) -> Array:
-        near = tol if s.seen is None else _LINEAR * tol
+        near = tol if s.seen is None else _ACCELERATED_TOL_SHARE * tol
         return (s.step < method.max_steps) & (s.point.residual > near) & (s.rate > _MIN_RATE)
 
     def body(s: _State) -> _State:
@@ -196,9 +196,9 @@ def iterate(
             direction, bold = accelerate.direction(seen, method.unit(new.q)), xp.array(len(seen) > 1)
         elif newtons:
             # Where products with Σ∘Σ are expensive, a plain update that converges fast is not worth improving.
-            slow = gram.newton_is_cheap | (new.residual > _CONTRACTS * old.residual)
+            slow = gram.newton_is_cheap | (new.residual > _GOOD_CONTRACTION * old.residual)
             direction, bold = cond(
-                better & slow & (new.residual > tol) & ((s.step > 0) | (new.residual < _NEAR)),
+                better & slow & (new.residual > tol) & ((s.step > 0) | (new.residual < _MAX_NEWTON_START_RESIDUAL)),
                 lambda: (
                     newton_direction(method, gram, data, new, factor, by or _slopes_at(method, likelihood, data, new)),
                     xp.array(True),
@@ -240,10 +240,10 @@ def iterate(
         # caller does not use of it is not computed.  A method that uses the mean only has none yet.
         q, factor = gram.condition_with_factor(point.sites.scaled(data.weight), data.mask)
         point = point._replace(q=q) if method.mean_only else point
-    rounding = gram.rounding_error(point.sites.scaled(data.weight), point.q, factor)
+    precise = gram.rounding_error(point.sites.scaled(data.weight), point.q, factor) <= _MAX_ROUNDING_ERROR
     code = xp.where(
         point.residual <= tol,
-        xp.where(maximum, xp.where(rounding <= _ROUNDING, Outcome.CONVERGED, Outcome.IMPRECISE), Outcome.NO_MAXIMUM),
+        xp.where(maximum, xp.where(precise, Outcome.CONVERGED, Outcome.IMPRECISE), Outcome.NO_MAXIMUM),
         xp.where(
             xp.isfinite(point.residual),
             xp.where(end.rate <= _MIN_RATE, Outcome.STALLED, Outcome.STEP_CAP),
@@ -267,7 +267,7 @@ def _newton_to_tolerance(
 
     target, _ = on_rows(_assess, (method.update(), False), likelihood, data, start.q, start.sites)
     first = evaluate(method, likelihood, gram, data, Sites(*target))
-    unfinished = lambda state: (state[0] < _POLISHING) & (state[1].residual > tol)  # noqa: E731
+    unfinished = lambda state: (state[0] < _MAX_POLISHING_STEPS) & (state[1].residual > tol)  # noqa: E731
     return while_loop(unfinished, again, (namespace(first.residual).asarray(1), first))[1]
 
 

@@ -118,14 +118,14 @@ class SiteUpdate:
             cls.name = cls.__name__.lower()
 
     def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
-        """T(λ): the sites this method would set, given the marginals that the present sites produce.
+        """Return T(λ), the sites that this method sets, given the marginals of the present sites.
 
         It is elementwise and must not use data.X, which may be empty here.
         """
         raise NotImplementedError(f"{type(self).__name__} must define propose(likelihood, data, q, sites).")
 
     def merit(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Array:
-        """What the method maximises over λ: a sum over rows, in which q.log_z may count once.
+        """Return the number that the method maximises over λ: a sum over rows, in which q.log_z may count once.
 
         A method that maximises nothing leaves this undefined.
         """
@@ -138,15 +138,15 @@ class SiteUpdate:
         return type(self).merit is not SiteUpdate.merit
 
     def propose_with_merit(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> tuple[Sites, Array]:
-        """Both, for a method that has a merit; a method overrides this where the two share work."""
+        """Return `propose` and `merit` together; override it if the two share work."""
         return self.propose(likelihood, data, q, sites), self.merit(likelihood, data, q, sites)
 
     def unit(self, q: Marginals) -> Array:
-        """The variance in whose units the residual of the iteration is measured: that of what the sites act on."""
+        """Return the variance, per row, of the variable on which the site acts: residuals are in its units."""
         return q.var
 
     def stepping(self, likelihood: Likelihood) -> Self:
-        """The update with which the loop steps, where it differs from the one whose fixed point is sought.
+        """Return the update used for the steps, if it differs from the update whose fixed point is wanted.
 
         The two must have the same posterior mean at their fixed points.
         """
@@ -164,7 +164,7 @@ class SiteUpdate:
         return _update(self)
 
     def tolerance(self, dtype: DTypeLike) -> float:
-        """`tol`, or the default of this precision."""
+        """Return `tol`, or the default of this precision."""
         if self.tol is not None:
             return self.tol
         return 1e-8 if dtype == jnp.float64 else 1e-3

@@ -34,7 +34,7 @@ MAX_CENTRAL = 4  # entries; more have one-sided differences, which cost half and
 class Curvature:
     """The Hessian of the objective at the maximum, in the vector of unconstrained values.
 
-    hessian  rows and columns are those of `trainable.labels`; NaN for entries that ended at a bound
+    hessian  one row and one column per entry of `trainable.labels`; NaN for entries that ended at a bound
     """
 
     trainable: Trainable

@@ -11,8 +11,8 @@ from sitewise.numerics.dense.symmetric import absolute_inverse
 from sitewise.sites import Sites
 from sitewise.supports import Positive
 
-_STEP = 0.1  # in log θ: as far as the lengthscales of a search differ from round to round
-_FLAT = 0.5  # nats per squared unit of log θ: no direction counts as flatter than one that the rows do not determine
+_LOG_STEP = 0.1  # in log θ: as far as the lengthscales of a search differ from round to round
+_MIN_CURVATURE = 0.5  # nats per squared unit of log θ, of directions that the rows do not determine
 
 
 def by_differences(
@@ -40,8 +40,8 @@ def inverse_per_row(problem: Problem, vector: np.ndarray, sites: Sites) -> np.nd
 
     An ascent learns the Hessian along its own path only, and creeps where that is wrong: along the lengthscales of
     columns that matter little, of which there are many.  A direction of upward curvature counts as one of downward
-    curvature of the same size, and none is flatter than `_FLAT`: in log θ, or for numbers that are no logarithms in
-    units of their uncertainty.
+    curvature of the same size, and none is flatter than `_MIN_CURVATURE`: in log θ, or for numbers that are no
+    logarithms in units of their uncertainty.
     """
     size = len(vector)
     first = problem.evaluate(vector, sites)
@@ -51,7 +51,7 @@ def inverse_per_row(problem: Problem, vector: np.ndarray, sites: Sites) -> np.nd
         settled = found.solution.outcome.settled
         return np.asarray(found.gradient) / problem.total if settled else np.full(size, np.nan)
 
-    ends = np.clip(vector + _STEP * np.array([[-1.0], [1.0]]), *problem.limits.T) - vector
+    ends = np.clip(vector + _LOG_STEP * np.array([[-1.0], [1.0]]), *problem.limits.T) - vector
     steps = np.where(ends[1] >= -ends[0], ends[1], ends[0])
     hessian = -by_differences(gradient, vector, steps, np.arange(size))
     if not np.all(np.isfinite(hessian)):
@@ -59,4 +59,4 @@ def inverse_per_row(problem: Problem, vector: np.ndarray, sites: Sites) -> np.nd
     logs = [np.full(p.raw_size, isinstance(p.support, Positive)) for p in problem.trainable.parameters]
     uncertain = 1 / np.sqrt(problem.total * np.abs(np.diagonal(hessian)) + 1e-300)
     units = np.where(np.concatenate(logs), 1.0, np.maximum(1.0, uncertain))
-    return units[:, None] * absolute_inverse(units[:, None] * hessian * units, _FLAT / problem.total) * units
+    return units[:, None] * absolute_inverse(units[:, None] * hessian * units, _MIN_CURVATURE / problem.total) * units

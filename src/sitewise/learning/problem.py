@@ -72,7 +72,8 @@ class NestedSettings:
             raise ValueError(f"gradient must be one of {', '.join(GRADIENTS)} or auto, got {self.gradient!r}.")
         for kind, name, given in ((Inference, "inference", self.inference), (Evidence, "evidence", self.evidence)):
             if not isinstance(given, kind):
-                raise ValueError(f"{name} must be an object such as VI() or evidence.ep, got {shown(given)}.")
+                example = "VI()" if kind is Inference else "evidence.ep"
+                raise ValueError(f"{name} must be an object such as {example}, got {shown(given)}.")
         at_least("restarts", self.restarts, 0)
         at_least("max_rounds", self.max_rounds, 1)
         if self.learning_rows is not None:
@@ -158,8 +159,8 @@ class Problem:
         if tol is None or self.pair.gradient != "auto":
             return self
         inference = self.objective.inference
-        loose = dataclasses.replace(inference, tol=max(tol, inference.tolerance(WORKING_DTYPE)))
-        return dataclasses.replace(self, objective=dataclasses.replace(self.objective, inference=loose))
+        approximate = dataclasses.replace(inference, tol=max(tol, inference.tolerance(WORKING_DTYPE)))
+        return dataclasses.replace(self, objective=dataclasses.replace(self.objective, inference=approximate))
 
     @functools.cached_property
     def start(self) -> np.ndarray:

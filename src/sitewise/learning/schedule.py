@@ -51,7 +51,7 @@ class Stage:
     inputs       this many inducing inputs, centres of clusters of the rows; None: those of the model
     sites_tol    residual to which inference is solved, for pairs that allow it; None: the tolerance of the inference
     tol          gradient per row at which the search stops; None: that of the settings
-    least_gain   nats per hyperparameter: the search stops where no more is left to gain
+    least_gain   nats per hyperparameter: the search stops where the remaining gain is below this
     hessian      compute a Hessian after `ROUNDS_BEFORE_HESSIAN` rounds if none is known
     max_rounds   of the search; None: those of the settings; 0: inference only
     coarse       only prepares the next stage: its result is used if it converged within the bounds
@@ -89,7 +89,7 @@ class Stage:
         if self.least_gain:
             facts.append(f"least gain {self.least_gain:g} nats per hyperparameter")
         if self.hessian:
-            facts.append(f"Hessian after {ROUNDS_BEFORE_HESSIAN} rounds")
+            facts.append(f"Hessian after {ROUNDS_BEFORE_HESSIAN} rounds if none is known")
         return ", ".join(facts)
 
 
@@ -107,7 +107,7 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
     """Decide the stages of a fit: `problem` has the rows that hyperparameters are learned from, of `rows` in all.
 
     `staged` says whether smaller problems may be searched first (not on an accelerator, where every number of rows
-    needs a program of its own, nor from given sites).  A prior without inducing inputs has one stage.
+    needs a program of its own, nor from given sites).  An exact prior has one stage, and one per random start.
     """
     settings, model, learned = problem.settings, problem.model, counted_rows(problem.data)
     staged = staged and not model.prior.exact
@@ -130,7 +130,7 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
 
 
 def _coarse_stages(problem: Problem, rows: int) -> list[Stage]:
-    """Stages of three times as many rows each, as long as all rows are at least three times as many."""
+    """Return coarse stages, each with three times the rows of the stage before, as far as the rows suffice."""
     have = 0 if problem.model.prior.inputs is None else len(problem.model.prior.inputs)
     fewer = max(MIN_COARSE_INPUTS, have // STAGE_FACTOR)
     inputs = None if have <= fewer or INPUTS in problem.trainable.names else fewer
@@ -203,7 +203,9 @@ def run(schedule: Schedule, problem: Problem, seed: int, trace: Trace) -> tuple[
                 best = end
         elif stage.continues:
             assert best is not None
-            best = end = _continued(problem, best, stage, trace)
+            before, best = best.rounds, _continued(problem, best, stage, trace)
+            rounds = best.rounds - before
+            end = dataclasses.replace(best, rounds=rounds, reason=best.reason if rounds else "inference only")
         else:
             here = problem.with_sites_tol(stage.sites_tol)
             best = end = _climb(here, start, stage, trace, problem.settings.max_rounds, f"Hessian of stage {k}")
@@ -268,7 +270,7 @@ def is_apart(problem: Problem) -> bool:
 
 
 def _agreed(start: Start) -> Start:
-    """A last digit that differs would lead processes different ways."""
+    """Return the start on which all processes agree: rounding differences would lead them different ways."""
     empty = np.zeros((len(start.vector), len(start.vector)))
     inverse = start.inverse
     some, vector, inverse = agreed((np.array(inverse is not None), start.vector, empty if inverse is None else inverse))

@@ -1,8 +1,8 @@
-"""Rows drawn for learning, and sites of all rows from what a subset predicts.
+"""Draw rows for learning, and predict the sites of all rows from a subset.
 
-Some tens of hyperparameters are known well after some ten thousand rows: what further rows add to the mean log density
-of a new row is of the order (hyperparameters / rows used for learning).  What they add to q(u) is more, and one
-inference with all rows costs a small part of a search.
+Some tens of hyperparameters are known well after some ten thousand rows: further rows improve the mean log density of
+a new row by about (hyperparameters / rows used for learning).  They improve q(u) by more, and one inference with all
+rows costs a small part of a search.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sitewise.model import Model
 from sitewise.priors import Marginals
 from sitewise.sites import Sites
 
-MAX_KINDS, RARE_SHARE = 20, 200  # up to this many distinct targets, each is at least one in so many of the rows
+MAX_KINDS, RARE_SHARE = 20, 200  # of at most 20 distinct targets, each keeps rows // 200 rows if it has them
 
 
 def counted_rows(data: Data) -> int:
