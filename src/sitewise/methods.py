@@ -116,7 +116,7 @@ DEFAULT = "hybrid"
 def method_named(name: str) -> Definition:
     """Return the definition of a named method."""
     if not isinstance(name, str) or name not in METHODS:
-        raise ValueError(f"Unknown method {name!r}; choose one of {', '.join(METHODS)}, or a Method.")
+        raise ValueError(f"Unknown method {name!r}; choose one of {', '.join(METHODS)}.")
     return METHODS[name]
 
 
