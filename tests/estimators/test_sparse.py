@@ -158,3 +158,8 @@ def test_too_many_inputs_are_not_trained():
     X = np.random.default_rng(0).normal(size=(700, 20))
     with pytest.raises(ValueError, match="more than the 5000 that can be trained"):
         GPClassifier(structure=Sparse(300, inputs="trained")).fit(X, X[:, 0] > 0)
+
+
+def test_trained_inputs_are_no_request_where_the_full_gp_is_chosen(X, labels):
+    model = GPClassifier(structure=Sparse("auto", inputs="trained")).fit(X, labels)
+    assert model.models_[0][0].prior.inputs is None and model.converged_

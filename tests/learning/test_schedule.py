@@ -163,10 +163,16 @@ def best_error(model, y):
     return 500.0 / np.sqrt(2 * values[1] - values[0] - values[2])
 
 
-def test_moved_inducing_inputs_have_a_higher_evidence(plain):
+def test_moved_inducing_inputs_have_a_higher_evidence(monkeypatch, plain):
     moved = dataclasses.replace(LEARNER, move_inputs=True).fit(MODEL, DATA)
     assert moved.converged and moved.objective > plain.objective + 1
     assert [end.stage.move_inputs for end in moved.stages] == [False, True, False]
+    # Per row of each stage: the second one has all rows here, and ends where the third begins.
+    assert plain.objective < 600 * moved.stages[1].objective <= moved.objective + 1e-6
+    monkeypatch.setattr(schedule, "MIN_COARSE_ROWS", 20)
+    fewer = dataclasses.replace(LEARNER, move_inputs=True).fit(MODEL, DATA).stages
+    [some] = [end for end in fewer if end.stage.move_inputs]
+    assert some.stage.rows == 540 and abs(some.objective - fewer[-1].objective) < 0.02
     with pytest.raises(ValueError, match="has no inducing inputs to move"):
         dataclasses.replace(LEARNER, move_inputs=True).fit(Model.full(kernels.Matern52(), MODEL.likelihood), DATA)
 

@@ -110,7 +110,11 @@ class Approximate:
     def learner_of(self, model: Model) -> Learner:
         """Return the learner, with priors for integration and for kernels with effects."""
         learner = self.learner
-        if not isinstance(learner, Nested) or (self.integrate is None and not has_effects(model.prior.kernel)):
+        if not isinstance(learner, Nested):
+            return learner
+        if model.prior.inputs is None:  # the structure has chosen the full GP
+            learner = dataclasses.replace(learner, move_inputs=False)
+        if self.integrate is None and not has_effects(model.prior.kernel):
             return learner
         trainable = Trainable.of(model, learner.fixed, learner.train, tied=learner.tied)
         return dataclasses.replace(
@@ -126,9 +130,7 @@ class Approximate:
             assert progress is not None
             progress(f"evaluation {next(evaluations)}, objective {entry['objective']:.4f}", entry["share"])
 
-        fit = learner.fit(model, data, seed=seed, callback=None if progress is None else callback)
-        assert isinstance(fit, Fit)
-        return fit
+        return learner.fit(model, data, seed=seed, callback=None if progress is None else callback)
 
     def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
         fit = self.fit(model, data, seed, progress)

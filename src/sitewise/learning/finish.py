@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 
 from sitewise.arrays.engine import on_host, to_host
+from sitewise.arrays.spread import whole
 from sitewise.data import Data
 from sitewise.inference.solve import solve_with_posterior
 from sitewise.inference.start import start_of
@@ -38,7 +39,7 @@ def finish(problem: Problem, best: Best, ends: list[StageEnd], data: Data, sched
         solution, value = found.solution, found.value
         posterior = None if found.posterior is None else found.posterior()
         reason += f"; hyperparameters from {problem.data.rows} of the {data.rows} rows, sites of all rows"
-        ends = [*ends, StageEnd(last, 0, value / float(np.sum(data.weight)), solution.outcome.name.lower())]
+        ends = [*ends, StageEnd(last, 0, value / float(np.sum(whole(data.weight))), solution.outcome.name.lower())]
     return Fit(
         model=model,
         data=data,

@@ -190,9 +190,10 @@ def run(schedule: Schedule, problem: Problem, seed: int, trace: Trace) -> tuple[
             compute = functools.partial(_coarse, problem, coarse_model, stage, start, seed, ends, not following.coarse)
             start = trace.kept(f"stage {k}", compute)
             continue
+        total = problem.total
         if stage.move_inputs:
             assert best is not None
-            problem, end = _moved(problem, best, stage, seed)
+            problem, end, total = _moved(problem, best, stage, seed)
             start, best = Start(problem.start), None
             coarse_model = functools.cache(functools.partial(_with_fewer_inputs, problem, seed))
         elif stage.restart is not None:
@@ -209,7 +210,7 @@ def run(schedule: Schedule, problem: Problem, seed: int, trace: Trace) -> tuple[
         else:
             here = problem.with_sites_tol(stage.sites_tol)
             best = end = _climb(here, start, stage, trace, problem.settings.max_rounds, f"Hessian of stage {k}")
-        ends.append(StageEnd(stage, end.rounds, end.value / problem.total, end.reason))
+        ends.append(StageEnd(stage, end.rounds, end.value / total, end.reason))
     assert best is not None
     return problem, best, ends
 
@@ -286,8 +287,10 @@ def _with_fewer_inputs(problem: Problem, seed: int, count: int | None) -> Model:
     return replace(problem.model, prior=problem.model.prior.with_inputs(fewer))
 
 
-def _moved(problem: Problem, best: Best, stage: Stage, seed: int) -> tuple[Problem, Best]:
-    """Train hyperparameters and inducing inputs together on some rows; return the problem with those inputs.
+def _moved(problem: Problem, best: Best, stage: Stage, seed: int) -> tuple[Problem, Best, float]:
+    """Train hyperparameters and inducing inputs together on some rows.
+
+    Return the problem with those inputs, the end of the search, and the number of rows of the search.
 
     Inducing inputs are no parameters of the model that could be overfitted if the evidence is a bound; EP's evidence
     (FITC's) is none, so that the ascent starts from the optimum for the present inputs and is short.
@@ -296,7 +299,7 @@ def _moved(problem: Problem, best: Best, stage: Stage, seed: int) -> tuple[Probl
     settings = dataclasses.replace(problem.settings, train=(*problem.settings.train, INPUTS))
     here = Problem.of(settings, problem.model_at(best.vector), sampled(problem.data, stage.rows, seed))
     end = search(here, Start(here.start), Trace(), max_rounds=stage.max_rounds)
-    return Problem.of(problem.settings, here.model_at(end.vector), problem.data), end
+    return Problem.of(problem.settings, here.model_at(end.vector), problem.data), end, here.total
 
 
 def _continued(problem: Problem, best: Best, stage: Stage, trace: Trace) -> Best:
