@@ -39,7 +39,7 @@ class _Case(NamedTuple):
 
 
 def check_posterior(prior: Prior, X: Any = None, latents: int = 1) -> None:
-    """Check the posteriors of a structure with `latents` latent functions per row, by default at seven rows of two columns."""
+    """Check the posteriors of a structure at the rows X, by default seven rows of two columns."""
     with working_precision():
         rows = inputs(_ROWS) if X is None else np.asarray(X, float)
         rng, shape = np.random.default_rng(3), (len(rows),) if latents == 1 else (latents, len(rows))
