@@ -2,7 +2,8 @@
 
     python studies/mutants.py cover --jobs 16          # which test runs which line; needs pytest-cov
     python studies/mutants.py run --jobs 16            # 400 mutants, each against the tests that cover its line
-    python studies/mutants.py run --jobs 16 --again    # the survivors, against more tests and the tests of today
+    python studies/mutants.py run --jobs 16 --again --tests tests/likelihoods/test_targets.py
+                                                       # survivors that are not equivalent, with more and with new tests
     python studies/mutants.py table                    # results/mutants/README.md
 
 `run` continues where it was stopped.  Rows go to results/mutants/mutants.jsonl; the words on each survivor are written
@@ -38,6 +39,7 @@ WORK = ROOT / "out" / "mutants"
 RESULTS = ROOT / "results" / "mutants"
 CORE = frozenset({"numerics", "kernels", "likelihoods", "priors", "inference", "evidence.py", "learning"})
 COUNT, SEED = 400, 42
+EQUIVALENT = "equivalent: "  # begins the words on a survivor that changes no result
 # Tests of the first run of a mutant and of further ones: seconds while lines were counted, and their number.
 FIRST, FURTHER = (40.0, 40), (200.0, 1000)
 MAX_SECONDS = 300.0  # of one run; a mutant that does not end is noticed
@@ -190,13 +192,15 @@ def _noticed(chosen: list[str], tree: Path) -> str:
     return failed[0] if failed else f"exit {done.returncode}"
 
 
-def run(jobs: int, again: bool, minutes: float) -> None:
+def run(jobs: int, again: bool, minutes: float, new: list[str]) -> None:
     """Run the mutants that have no row yet, or the survivors again, on copies of the tree."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     tests = Tests(WORK / "lines.json.gz")
     rows = read()
     drawn = list(rows) if len(rows) >= COUNT else sample(ROOT / SOURCE, COUNT, SEED, CORE)
-    wanted = [mutant for mutant in drawn if (again and _unnoticed(rows, mutant)) or mutant not in rows]
+    words = read_words()
+    wanted = [mutant for mutant in drawn if mutant not in rows or (again and _unnoticed(rows, mutant))]
+    wanted = [mutant for mutant in wanted if not words.get(mutant.name, "").startswith(EQUIVALENT)]
     print(f"{len(wanted)} to run", flush=True)
     end = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory() as place, (RESULTS / "mutants.jsonl").open("a") as output:
@@ -213,6 +217,7 @@ def run(jobs: int, again: bool, minutes: float) -> None:
             if time.monotonic() > end:
                 return None
             chosen = tests.within(*((tests.around(mutant), FURTHER) if again else (tests.covering(mutant), FIRST)))
+            chosen = [*new, *chosen]
             tree = trees.get()
             try:
                 return outcome(mutant, chosen, tree)
@@ -247,10 +252,15 @@ def read() -> dict[Mutant, dict[str, Any]]:
     return found
 
 
+def read_words() -> dict[str, str]:
+    """Return the words on survivors by name of the mutant."""
+    path = RESULTS / "survivors.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
 def table() -> None:
     """Write results/mutants/README.md: the share noticed by folder, and every survivor with a word on it."""
-    words_path = RESULTS / "survivors.json"
-    words: dict[str, str] = json.loads(words_path.read_text()) if words_path.exists() else {}
+    words = read_words()
     rows = {mutant: row for mutant, row in read().items() if row["outcome"] != "gone"}
     text = [
         "# Do the tests notice a wrong program?", "",
@@ -296,12 +306,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--again", action="store_true", help="run the survivors again")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no mutant after this time")
-    parser.add_argument("--tests", nargs="*", default=[], help="cover only these tests")
+    parser.add_argument("--tests", nargs="*", default=[], help="cover only these tests, or run these first")
     given = parser.parse_args()
     if given.step == "cover":
         cover(given.jobs, given.tests)
     elif given.step == "run":
-        run(given.jobs, given.again, given.minutes)
+        run(given.jobs, given.again, given.minutes, given.tests)
     else:
         table()
 
