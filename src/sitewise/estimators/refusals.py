@@ -23,8 +23,8 @@ def refuse_dates_and_strings(X: Any, estimator: str) -> None:
     strings = [cell for cell in np.asarray(X, object).ravel() if isinstance(cell, str) and not _is_number(cell)]
     if strings:
         raise ValueError(
-            f"X holds strings such as {strings[0]!r}; encode them: make_pipeline(TableEncoder(), {estimator}()) from "
-            "sklearn.pipeline and sitewise takes tables with categories, dates and units."
+            f"X holds strings such as {strings[0]!r}; use make_pipeline(TableEncoder(), {estimator}()), which encodes "
+            "categories, dates and units."
         )
 
 

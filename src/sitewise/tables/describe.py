@@ -97,7 +97,8 @@ def _column(table: Table, name: str, use: bool, alone: bool) -> Column | Problem
         return f"column {name!r} is empty and left out."
     values = table.column(name)[there]
     if np.all(values == values[0]):
-        return f"column {name!r} has the same value in every row and is left out."
+        rows = "every row" if np.all(there) else "every row that is not blank"
+        return f"column {name!r} has the same value in {rows} and is left out."
     if table.dates(name) is not None:
         parts = date_parts(values, values.min())
         changing = tuple(part for part in PARTS if np.ptp(parts[part]) > 0)

@@ -39,14 +39,14 @@ class Problem:
         spelled = [(spell(settings), words) for settings, words in self.ways]
         if not spelled:
             return f"{self.what.removesuffix(', or')}."
-        joint = "" if self.what.endswith(", or") else ":"
+        correctable = self.what.endswith(", or")
         if len(spelled) > 1 and not self.recommended:
             width = max(len(option) for option, _ in spelled)
             lines = [f"{indent}  {option:<{width}}  {words}" for option, words in spelled]
-            return "\n".join([f"{self.what.removesuffix(', or')}; choose one:", *lines])
+            return "\n".join([f"{self.what}{'' if correctable else ';'} choose one:", *lines])
         ways = [f"{option} {words}" for option, words in spelled]
         last = f", or {ways[-1]}" if len(ways) > 1 else ""
-        return f"{self.what}{joint} say {', '.join(ways[: max(1, len(ways) - 1)])}{last}."
+        return f"{self.what}{'' if correctable else ':'} say {', '.join(ways[: max(1, len(ways) - 1)])}{last}."
 
 
 class TableError(UserError):
