@@ -128,6 +128,17 @@ def test_none_is_a_category_and_no_missing_value():
         TableEncoder().fit({**columns, "alcohol": [None, *columns["alcohol"][1:]]})
 
 
+def test_groups_of_many_whole_numbers_as_strings_are_no_question():
+    school = [str(100 + k // 3) for k in range(120)]
+    encoder = TableEncoder(groups="school").fit({"school": school, "x": RNG.normal(size=120)})
+    assert encoder.transform({"school": ["100", 101, "999"], "x": [0, 0, 0]})[:, 0].tolist() == [0, 1, 40]
+
+
+def test_long_numbers_remain_different_categories():
+    codes = 4006381333930 + np.arange(ROWS) % 3
+    assert len(features({"ean": codes, "x": X}, categorical="ean")) == 4
+
+
 def test_duplicate_names_are_refused():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(np.ones((4, 3)), columns=["a", "b", "a"])

@@ -42,10 +42,20 @@ def test_numbers_of_rows_are_left_out_under_any_name(first, name):
         ("price", RNG.permutation(10**5)[:ROWS], "used"),  # no ties in 80 of 10⁵ numbers: chance 0.97
         ("price", np.arange(ROWS) + 0.5, "used"),
         ("grade", np.arange(ROWS) % 20, "used"),
+        ("row", np.arange(ROWS) % 45 + 1, "left out"),  # two tables, one below the other
+        ("nr of trial", np.arange(ROWS) % 40, "asked"),
+        ("week", np.arange(ROWS) % 40, "used"),
+        ("score", np.append(np.arange(1, ROWS), 5), "used"),
     ],
 )
 def test_content_and_name_decide(name, values, expected):
     assert kind(name, values) == expected
+
+
+def test_row_numbers_are_recognised_after_rows_were_left_out():
+    table = table_of({"rownames": np.arange(1, ROWS + 1), "other": OTHER}).take(np.flatnonzero(np.arange(ROWS) % 3))
+    recipe, notes, problems = describe(table)
+    assert recipe.features == ["other"] and not problems and "'rownames' counts the rows from 2 to 80" in notes[0]
 
 
 def test_the_only_column_is_asked_about():

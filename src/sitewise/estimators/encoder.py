@@ -99,10 +99,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         names = list(table.columns)
         table = table.drop(table.named(self._list("drop")))
         categorical = table.named(self._list("categorical"))
-        table = understand(table, decimal=self.decimal, dayfirst=self.dayfirst, categorical=categorical, typed=True)
+        groups = table.named(self._list("groups"))
+        labels = [*categorical, *groups]
+        table = understand(table, decimal=self.decimal, dayfirst=self.dayfirst, categorical=labels, typed=True)
         use = [*table.named(self._list("use")), *categorical]
         recipe, notes, problems = describe(
-            table, impute=self.impute, use=use, missing=self._list("missing"), groups=table.named(self._list("groups"))
+            table, impute=self.impute, use=use, missing=self._list("missing"), groups=groups
         )
         problems = [*table.problems, *problems]
         if problems:

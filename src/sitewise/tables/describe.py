@@ -18,6 +18,7 @@ from sitewise.tables.table import Reading, Table
 
 MAX_GROUPS_PER_ROW = 0.8  # a column with more groups per row does not name groups
 MIN_ROWS_FOR_INDEX = 5  # with fewer rows, distinct values do not indicate an identifier
+MIN_ROWS_PER_COUNT = 30  # a count that restarts more often is a position in a group, such as a visit or an hour
 MAX_CHANCE_OF_NO_TIES = 1e-6  # whole numbers that differ in every row with a smaller chance are no measurements
 _ID_NAME = re.compile(
     r"unnamed.*|index|idx|rows?|(.*[\W_])?(ids?|uuid|guid)([\W_].*)?|(.*[\W_])?(nr|no|number|key)", re.IGNORECASE
@@ -126,23 +127,44 @@ def _number(table: Table, name: str, values: np.ndarray, use: bool, alone: bool)
         )
     reading = table.readings.get(name, Reading())
     number = Number(name, decimal=reading.decimal, unit=reading.unit)
-    if use or not _differs_in_every_row(values):
+    distinct, restarts = _differs_in_every_row(values), _restarts(table, values)
+    if use or not (distinct or restarts):
         return number
-    runs = len(values) == table.rows and np.ptp(values) == len(values) - 1
-    if named_as_id(name):
-        how = "counts the rows" if runs else "has a different number in every row"
-        return f"column {name!r} {how} and is left out, as an identifier; the setting `use` keeps it."
     low, high = f"{values.min():.0f}", f"{values.max():.0f}"
-    if runs and low in ("0", "1") and not named_as_time(name) and not alone:
-        return f"column {name!r} counts the rows from {low} to {high} and is left out; the setting `use` keeps it."
-    if not runs and (named_as_time(name) or alone or not _differs_by_design(values)):
+    start = _start_of_count(table, values) if distinct else None
+    counts = start is not None
+    again = f" and starts again {'once' if restarts == 1 else f'{restarts} times'}" if restarts else ""
+    how = f"counts the rows{again}" if counts or restarts else "has a different whole number in every row"
+    if named_as_id(name):
+        return f"column {name!r} {how} and is left out, as an identifier; the setting `use` keeps it."
+    if start in (0, 1) and not named_as_time(name) and not alone:
+        return f"column {name!r} {how} from {low} to {high} and is left out; the setting `use` keeps it."
+    if not counts and (named_as_time(name) or alone or not (restarts or _differs_by_design(values))):
         return number
-    how = "counts the rows" if runs else "has a different whole number in every row"
     return Problem(
         f"column {name!r} {how}, from {low} to {high}",
         (({"use": [name]}, "if it is a time or a measurement"), ({"drop": [name]}, "if it numbers or names the rows")),
         (name,),
     )
+
+
+def _start_of_count(table: Table, values: np.ndarray) -> float | None:
+    """Return the first number of distinct whole numbers that count the rows; None for other numbers.
+
+    The numbers are consecutive, in any order, or number the lines of a file of which some rows were left out.
+    """
+    if len(values) < table.rows:
+        return None
+    if np.ptp(values) == len(values) - 1:
+        return float(values.min())
+    return float(values[0] - table.lines[0] + 1) if np.ptp(values - table.lines) == 0 else None
+
+
+def _restarts(table: Table, values: np.ndarray) -> int:
+    """Return how often a column that counts the rows from 0 or 1 starts again, as in joined tables; otherwise 0."""
+    first = np.append(0, np.flatnonzero(np.diff(values) != 1) + 1)
+    counts = len(values) == table.rows >= MIN_ROWS_PER_COUNT * len(first)
+    return len(first) - 1 if counts and values[0] in (0, 1) and np.all(values[first] == values[0]) else 0
 
 
 def _differs_in_every_row(values: np.ndarray) -> bool:

@@ -74,7 +74,7 @@ class Table:
         values = self.column(name)
         if values.dtype.kind == "O":
             return values
-        shown = (f"{v:.12g}" for v in values) if values.dtype.kind == "f" else np.datetime_as_string(values)
+        shown = map(_number_text, values) if values.dtype.kind == "f" else np.datetime_as_string(values)
         absent = self.missing(name)
         return np.array([None if gone else str(v) for v, gone in zip(shown, absent, strict=True)], object)
 
@@ -194,8 +194,13 @@ def _labels(values: Any, absent: frozenset[str]) -> np.ndarray:
     """Return a column of categories as strings; None is missing."""
     cells = [_cell(v, absent) for v in (values.tolist() if hasattr(values, "tolist") else values)]
     made = np.empty(len(cells), object)
-    made[:] = [c if c is None else f"{c:.12g}" if isinstance(c, float) else str(c) for c in cells]
+    made[:] = [c if c is None else _number_text(c) if isinstance(c, float) else str(c) for c in cells]
     return made
+
+
+def _number_text(value: float) -> str:
+    """Return a number as a string; different whole numbers below 2⁵³ have different strings."""
+    return str(int(value)) if abs(value) < 2**53 and value == int(value) else f"{value:.12g}"
 
 
 def _typed(values: Any, absent: frozenset[str]) -> tuple[np.ndarray, str | None]:
@@ -213,7 +218,7 @@ def _typed(values: Any, absent: frozenset[str]) -> tuple[np.ndarray, str | None]
         return np.array([np.datetime64("NaT") if c is None else c for c in cells], "datetime64[s]"), None
     other = next((type(c).__name__ for c in present if not isinstance(c, float | str | datetime.datetime)), None)
     made = np.empty(len(cells), object)
-    made[:] = [f"{c:.12g}" if isinstance(c, float) else c if c is None else str(c) for c in cells]
+    made[:] = [_number_text(c) if isinstance(c, float) else c if c is None else str(c) for c in cells]
     return made, other
 
 

@@ -94,8 +94,9 @@ def load(
     """
     if any(target in (item, *map(str.strip, item.split(","))) for item in drop or ()):
         raise UserError(f"column {target!r} is the target and cannot be dropped.")
+    labels = [*(categorical or ()), *([] if groups is None else [groups])]
     table = read_table(
-        path, decimal=decimal, dayfirst=dayfirst, missing=missing or (), drop=drop or (), categorical=categorical or ()
+        path, decimal=decimal, dayfirst=dayfirst, missing=missing or (), drop=drop or (), categorical=labels
     )
     for column in (side or {}).values():
         table.column(column)
