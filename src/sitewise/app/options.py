@@ -89,7 +89,10 @@ Use = Annotated[
 ]
 Categorical = Annotated[
     list[str] | None,
-    typer.Option("--categorical", help="Columns whose values, also numbers, are categories, separated by commas."),
+    typer.Option(
+        "--categorical",
+        help="Columns whose values, also numbers, are categories, separated by commas; may be repeated.",
+    ),
 ]
 Impute = Annotated[
     bool, typer.Option("--impute", help="Fill missing values with medians and most frequent categories.")

@@ -133,8 +133,9 @@ def _number(table: Table, name: str, values: np.ndarray, use: bool, alone: bool)
     low, high = f"{values.min():.0f}", f"{values.max():.0f}"
     start = _start_of_count(table, values) if distinct else None
     counts = start is not None
-    again = f" and starts again {'once' if restarts == 1 else f'{restarts} times'}" if restarts else ""
-    how = f"counts the rows{again}" if counts or restarts else "has a different whole number in every row"
+    how = "counts the rows" if counts else "has a different whole number in every row"
+    if restarts:
+        how = f"counts the rows in {restarts + 1} parts of the table"
     if named_as_id(name):
         return f"column {name!r} {how} and is left out, as an identifier; the setting `use` keeps it."
     if start in (0, 1) and not named_as_time(name) and not alone:
