@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
-from sitewise import Full, GPClassifier, GPRegressor, Hyperparameters, Method, PerColumn, Sparse, kernels
+from sitewise import Full, GPClassifier, GPOrdinal, GPRegressor, Hyperparameters, Method, PerColumn, Sparse, kernels
 
 BOTH = pytest.mark.parametrize("estimator", [GPClassifier(), GPRegressor()], ids=["classifier", "regressor"])
 
@@ -62,10 +62,24 @@ def test_wrong_number_of_features_at_prediction(classifier, regressor, X):
 @BOTH
 def test_text_and_sparse_inputs(estimator, X, labels, values):
     y = target(estimator, labels, values)
-    with pytest.raises(ValueError, match="could not convert string"):
-        estimator.fit(np.array([["a", 1.0, 2.0]] * 50, dtype=object), y)
+    words = rf"X holds strings such as 'a'; use make_pipeline\(TableEncoder\(\), {type(estimator).__name__}\(\)\)"
+    for strings in (np.array([["a", 1.0, 2.0]] * 50, dtype=object), [["a", 1.0, 2.0]] * 50, np.full((50, 2), "a")):
+        with pytest.raises(ValueError, match=words):
+            estimator.fit(strings, y)
     with pytest.raises(TypeError, match=r"[Ss]parse"):
         estimator.fit(scipy.sparse.csr_array(X), y)
+
+
+@pytest.mark.parametrize("estimator", [GPClassifier(), GPRegressor(), GPOrdinal()], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("gap", [None, np.nan, "NA"])
+def test_missing_targets_are_named_by_row(estimator, gap, X):
+    y = [0, 1, 2] * 16 + [0, 1]
+    y[3] = y[7] = gap
+    if gap == "NA":
+        pandas = pytest.importorskip("pandas")
+        y = pandas.Series([pandas.NA if v == "NA" else v for v in y], dtype="Int64")
+    with pytest.raises(ValueError, match="y contains NaN or None in rows 3, 7, counted from 0; leave these rows out"):
+        estimator.fit(X, y)
 
 
 def test_object_arrays_of_numbers_are_numbers(X, labels, classifier):

@@ -87,6 +87,13 @@ Use = Annotated[
     list[str] | None,
     typer.Option("--use", help="Columns to use although they look like identifiers, separated by commas."),
 ]
+Categorical = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--categorical",
+        help="Columns whose values, also numbers, are categories, separated by commas; may be repeated.",
+    ),
+]
 Impute = Annotated[
     bool, typer.Option("--impute", help="Fill missing values with medians and most frequent categories.")
 ]

@@ -7,7 +7,7 @@ rows take no additional time.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,23 +57,6 @@ def typical_distance(X: np.ndarray, otherwise: float = 1.0) -> float:
     apart = squares[:, None] + squares[None, :] - 2 * middle @ middle.T
     apart = apart[apart > 1e-12 * np.max(squares, initial=0.0)]
     return float(np.sqrt(np.median(apart))) if apart.size else otherwise
-
-
-def refuse_dates(X: Any) -> None:
-    """Raise ValueError if X contains dates, which scikit-learn would convert to nanoseconds since 1970."""
-    found: Any = getattr(X, "dtypes", getattr(X, "dtype", None))  # per column, or of the whole array
-    if any(getattr(kind, "kind", "") == "M" for kind in (found if hasattr(found, "__iter__") else [found])):
-        raise ValueError("X holds dates; give numbers, such as the days since the first: (d - d.min()).dt.days.")
-
-
-def refuse_tables(y: Any) -> None:
-    """Raise ValueError if y has several columns, and name the keywords for side information."""
-    shape: tuple[int, ...] = getattr(y, "shape", None) or np.shape(y[:1] if isinstance(y, list | tuple) else 0.0)
-    if len(shape) > 1 and shape[1] > 1:
-        raise ValueError(
-            f"y must be one number per row, but it has {shape[1]} columns; exposure, trials, bounds and error bars are "
-            "keywords, as in fit(X, y, exposure=e), trials=n, event=d, lower=a, upper=b or noise=s."
-        )
 
 
 def _sorted(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -28,24 +29,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     - Numbers are standardised.  Strings such as "1,234.50", "12.5 %" (0.125), "€ 99", "70 kg" or a time of day ("14:30"
       is 14.5) are numbers too.
-    - A categorical column becomes one column of 0 and 1 per category, or a single column for two categories.
+    - A categorical column becomes one column of 0 and 1 per category, or a single column for two categories.  Columns
+      of type `category` and few whole numbers as strings ("1", "2") are categorical, also beside labels such as "3+".
     - Dates become year, month, weekday (Monday is 1), hour, and days since the first date, except parts that are
       constant.  Numbers of eight digits such as 20240331 are dates if all are valid dates and the name of the column
       says so, or if the column has at least ten distinct dates.
     - Columns that are empty, constant, or identifiers are left out.  Identifiers are strings that differ in every row,
-      and whole numbers that differ in every row under a name such as "id".
+      whole numbers that differ in every row under a name such as "id", and numbers 1 to n or 0 to n − 1 in any order,
+      unless the name says that they are a time.
 
     Ambiguous columns and missing values raise one `UserError` that lists all problems and the parameters that solve
     them.  Later tables are encoded in the same way, by the names of their columns; they may have further columns, in
-    any order.  An unseen category has 0 in all columns of its feature; if the feature has two known categories, this
-    is the encoding of the first.
+    any order.  An unseen category is encoded as none of the known categories, with a warning: 0 in the columns of all
+    known categories, or ½, halfway, in the single column of two categories.
 
     Parameters
     ----------
     drop : columns to leave out.
     use : columns to use although they look like identifiers.
+    categorical : columns whose values, strings or numbers, are categories.
     impute : fill missing values with medians and most frequent categories.
-    missing : codes for a missing value, in addition to blanks, "NA", "n/a", "NaN", "null", "none" and "?".
+    missing : codes for a missing value, in addition to blanks, "NA", "n/a", "NaN", "null" and "?".
     decimal : the decimal mark, "." or ",", of numbers such as "1,234"; None detects it.
     dayfirst : whether "3/4/2024" is the 3rd of April; None detects it.
     groups : columns whose values, strings or numbers, name groups of rows; each becomes one column of the same name
@@ -70,6 +74,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         *,
         drop: Sequence[str] = (),
         use: Sequence[str] = (),
+        categorical: Sequence[str] = (),
         impute: bool = False,
         missing: Sequence[str] = (),
         decimal: str | None = None,
@@ -78,6 +83,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ) -> None:
         self.drop = drop
         self.use = use
+        self.categorical = categorical
         self.impute = impute
         self.missing = missing
         self.decimal = decimal
@@ -92,10 +98,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         _refuse_empty(table)
         names = list(table.columns)
         table = table.drop(table.named(self._list("drop")))
-        table = understand(table, decimal=self.decimal, dayfirst=self.dayfirst)
-        use = table.named(self._list("use"))
+        categorical = table.named(self._list("categorical"))
+        groups = table.named(self._list("groups"))
+        labels = [*categorical, *groups]
+        table = understand(table, decimal=self.decimal, dayfirst=self.dayfirst, categorical=labels, typed=True)
+        use = [*table.named(self._list("use")), *categorical]
         recipe, notes, problems = describe(
-            table, impute=self.impute, use=use, missing=self._list("missing"), groups=table.named(self._list("groups"))
+            table, impute=self.impute, use=use, missing=self._list("missing"), groups=groups
         )
         problems = [*table.problems, *problems]
         if problems:
@@ -113,7 +122,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Return the inputs of the table X, with one column per entry of `get_feature_names_out()`."""
+        """Return the inputs of the table X, with one column per entry of `get_feature_names_out()`.
+
+        Categories that did not occur in `fit` raise one UserWarning, which names the columns and the categories.
+        """
         check_is_fitted(self)
         table = table_of(X, missing=[*self.recipe_.missing, *self._list("missing")])
         _refuse_empty(table)
@@ -129,6 +141,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         table = understand(table, decimal=self.decimal, dayfirst=self.dayfirst, known=readings)
         if problems := self.recipe_.problems(table):
             raise explain(problems, _spell, None, offered=("missing", "decimal", "dayfirst"))
+        if unseen := self.recipe_.unknown_levels(table, groups=False):
+            warnings.warn(" ".join(unseen), UserWarning, stacklevel=3)
         return self.recipe_.inputs(table)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:

@@ -11,9 +11,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from sitewise import evidence, means
 from sitewise.data import Data, check_size
-from sitewise.estimators.distinct_rows import Merged, merge, refuse_dates
+from sitewise.estimators.distinct_rows import Merged, merge
 from sitewise.estimators.estimator_parameters import EstimatorParameters
 from sitewise.estimators.explaining import Explaining
+from sitewise.estimators.refusals import refuse_dates_and_strings
 from sitewise.estimators.side_information import Side
 from sitewise.fitted.latent import Latent
 from sitewise.fitted.mixture import Mixture
@@ -109,7 +110,7 @@ class FittedEstimator(Explaining, EstimatorParameters):
     def _new_rows(self, X: Any) -> np.ndarray:
         """Check inputs given by the user."""
         check_is_fitted(self)
-        refuse_dates(X)
+        refuse_dates_and_strings(X, type(self).__name__)
         X = validate_data(self, X, dtype=WORKING_DTYPE, reset=False)
         check_size(X)
         return X

@@ -16,8 +16,8 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from sitewise import means
 from sitewise.estimators.base import GPBase, KernelChoice, RandomState
-from sitewise.estimators.distinct_rows import refuse_dates
 from sitewise.estimators.loo import ClassLoo
+from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_targets
 from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.side_information import Side
 from sitewise.fitted.mixture import Mixture
@@ -151,7 +151,8 @@ class GPClassifier(ClassifierMixin, GPBase):
         >>> GPClassifier().fit(X, np.where(np.sin(X[:, 0]) > 0, "up", "down")).predict([[1.5], [4.5]])
         array(['up', 'down'], dtype='<U4')
         """
-        refuse_dates(X)
+        refuse_dates_and_strings(X, type(self).__name__)
+        refuse_missing_targets(y)
         X, y = validate_data(self, X, y, dtype=WORKING_DTYPE)
         check_classification_targets(y)
         if self.multi_class not in _MULTI_CLASS:

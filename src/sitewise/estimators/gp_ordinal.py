@@ -14,9 +14,9 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from sitewise import means
 from sitewise.estimators.base import GPBase, KernelChoice, RandomState
-from sitewise.estimators.distinct_rows import refuse_dates
 from sitewise.estimators.intervals import Intervals
 from sitewise.estimators.loo import ClassLoo
+from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_targets
 from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.side_information import Side
 from sitewise.fitted.mixture import Mixture
@@ -118,7 +118,8 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         >>> model.predict([[0.2], [2.8]])
         array(['low', 'high'], dtype='<U4')
         """
-        refuse_dates(X)
+        refuse_dates_and_strings(X, type(self).__name__)
+        refuse_missing_targets(y)
         X, y = validate_data(self, X, y, dtype=WORKING_DTYPE, ensure_min_samples=2)
         self.classes_ = _in_order(column_or_1d(y), self.order)
         self._X, self._y, self._weight = np.array(X), self._check_y(y), self._weights(sample_weight, X)

@@ -15,7 +15,8 @@ from sitewise import means
 from sitewise.data import Data
 from sitewise.estimators import side_information
 from sitewise.estimators.base import KernelChoice, RandomState
-from sitewise.estimators.distinct_rows import merge, refuse_dates, refuse_tables
+from sitewise.estimators.distinct_rows import merge
+from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_targets, refuse_tables
 from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.value_predictions import ValuePredictions
 from sitewise.hyperparameters import Hyperparameters
@@ -163,8 +164,9 @@ class GPRegressor(ValuePredictions):
         >>> bool(np.isclose(a_year[0], 12 * a_month[0]))
         True
         """
-        refuse_dates(X)
+        refuse_dates_and_strings(X, type(self).__name__)
         refuse_tables(y)
+        refuse_missing_targets(y)
         X, y = validate_data(self, X, y, dtype=WORKING_DTYPE, y_numeric=True, ensure_min_samples=2)
         self._X, self._weight = np.array(X), self._weights(sample_weight, X)
         self._y = np.array(column_or_1d(y), float)

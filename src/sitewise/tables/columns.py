@@ -1,8 +1,8 @@
 """Encode one column of a table as features of a model: numbers, categories, groups or dates.
 
 Numbers, including the hours of a time of day, are standardised: (x − mean) / standard deviation.  Each category becomes
-one feature of 0 and 1; two categories share a single feature.  A date becomes year, month, ISO weekday (Monday is 1),
-hour, and days since the first date, each standardised.
+one feature of 0 and 1; two categories share a single feature; `Levels` explains the encoding of an unseen category.  A
+date becomes year, month, ISO weekday (Monday is 1), hour, and days since the first date, each standardised.
 """
 
 from __future__ import annotations
@@ -133,7 +133,18 @@ class Number(Column):
 
 @dataclasses.dataclass(frozen=True)
 class Levels(Column):
-    """A categorical column; an unseen category has 0 in every feature."""
+    """A categorical column: one feature of 0 and 1 per category, or one feature for two categories.
+
+    An unseen category equals no known category and has the same distance to all of them.  A stationary kernel then
+    gives it the same covariance with every known category:
+
+        three or more categories   0 in every feature: distance 1 to each category; categories have distance √2
+        two categories             ½ in the single feature: distance ½ to both categories, which have distance 1
+
+    On a line, the middle is the only point with equal distances to both categories.  The prediction there lies between
+    the predictions of the two categories, and its standard deviation is smaller than with one feature per category.
+    In return, the features of the training rows, and therefore all fitted models, do not depend on this choice.
+    """
 
     kind = "levels"
     levels: tuple[str, ...] = ()
@@ -158,7 +169,17 @@ class Levels(Column):
 
     def apply(self, table: Table) -> np.ndarray:
         texts = np.where(table.missing(self.name), np.asarray(self.fill, object), table.text(self.name))
-        return np.stack([(texts == level).astype(float) for level in self._encoded_levels])
+        features = np.stack([(texts == level).astype(float) for level in self._encoded_levels])
+        if len(self.levels) == 2:
+            features[:, ~np.isin(texts.astype(str), self.levels)] = 0.5
+        return features
+
+    @property
+    def place_of_unseen(self) -> str:
+        """How the model treats an unseen category, for a sentence."""
+        if len(self.levels) == 2:
+            return f"halfway between {self.levels[0]!r} and {self.levels[1]!r}"
+        return "none of the known categories"
 
 
 @dataclasses.dataclass(frozen=True)

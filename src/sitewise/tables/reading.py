@@ -4,18 +4,22 @@ Decimal mark and order of day and month are detected per column: 1,5 can only ha
 day first.  An ambiguous column is parsed like the other columns of the table, or like the training table of the model;
 otherwise it is a problem for the user.  Times of day become hours, unless all of them could be ratios (1:20).  Numbers
 of eight digits are dates by the rule of `dates.eight_digits`.
+
+Categorical columns are not parsed.  A column of numbers is categorical if the user or its type says so, if it has few
+values and labels such as 3+ among them, and in typed data (a data frame) if it has few values and these are strings.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from sitewise.tables.cells import CLOCK, is_money, is_unambiguous_time, parse_cell
+from sitewise.tables.cells import CLOCK, is_money, is_unambiguous_time, parse_cell, parse_number
 from sitewise.tables.dates import ORDERS, eight_digits, has_ambiguous_year, parse_date
 from sitewise.tables.problems import Problem
 from sitewise.tables.table import Reading, Table, listed
@@ -24,7 +28,14 @@ T = TypeVar("T")
 MAX_CATEGORIES = 30  # per column
 _MARKS = (".", ",")
 MAX_UNITS = 3  # a column of numbers with more units holds categories, such as "3 eggs"
-MAX_MISSING_CODES = 5  # non-numbers in a column of numbers that are suggested as codes for a missing value
+MAX_MISSING_CODES = 5  # non-numbers in a column of numbers that are offered as codes for a missing value
+_WHOLE_NUMBER = re.compile(r"[+-]?\d+")
+# Labels of classes of numbers: 3+, 5 or more, <5, ≥ 65, under 18, 10-20, 10 to 20.
+_CLASS_OF_NUMBERS = re.compile(
+    r"\d[\d.,]*\s*(\+|plus|(or|and) (more|over|above|less|under|below))|([<>≤≥]=?|under|over|above|below)\s*\d[\d.,]*"
+    r"|\d[\d.,]*\s*(-|–|to)\s*\d[\d.,]*",
+    re.IGNORECASE,
+)
 
 
 def many_levels(distinct: int, rows: int) -> bool:
@@ -54,6 +65,15 @@ class _Strings:
         """Return the number of cells that hold one of these strings."""
         wanted = set(texts)
         return sum(c in wanted for c in self.cells if c is not None)
+
+    def has_many_levels(self) -> bool:
+        """Whether the strings are too many categories to learn from."""
+        return many_levels(len(self.texts), self.count(self.texts))
+
+    def classes_of_numbers(self) -> list[str]:
+        """Return the labels such as 3+ of a column that holds only numbers besides; otherwise an empty list."""
+        odd = [t for t in self.texts if all(parse_number(t, mark) is None for mark in _MARKS)]
+        return odd if len(odd) < len(self.texts) and all(map(_CLASS_OF_NUMBERS.fullmatch, odd)) else []
 
 
 def _all_read(texts: list[str], ways: Sequence[str], read: Callable[[str, str], T | None]) -> dict[str, dict[str, T]]:
@@ -109,15 +129,23 @@ def understand(
     *,
     decimal: str | None = None,
     dayfirst: bool | None = None,
+    categorical: Collection[str] = (),
+    typed: bool = False,
     known: Mapping[str, Reading] | None = None,
     likely: str | None = None,
 ) -> Table:
     """Return the table with its string columns parsed as numbers and dates; ambiguous columns become problems.
 
-    `decimal` and `dayfirst` are the user's settings.  `known` holds the readings of a model's columns; other columns
-    are not parsed.  `likely` is the decimal mark that the type of the file suggests.
+    `decimal`, `dayfirst` and `categorical` are the user's settings.  `typed` says that the data could hold numbers as
+    numbers, unlike a CSV file, so that whole numbers in strings are labels.  `known` holds the readings of a model's
+    columns; other columns are not parsed.  `likely` is the decimal mark that the type of the file suggests.
     """
-    names = table.columns if known is None else [n for n, r in known.items() if n in table.columns and r.kind != "text"]
+    chosen = {n: table.text(n) for n in categorical}
+    table = dataclasses.replace(
+        table, columns={**table.columns, **chosen}, categorical=table.categorical.union(categorical)
+    )
+    known_names = [] if known is None else [n for n, r in known.items() if n in table.columns and r.kind != "text"]
+    names = [n for n in table.columns if n not in table.categorical] if known is None else known_names
     troubled = {n for p in table.problems for n in p.columns}
     found = {
         n: _Strings.of(table.columns[n]) for n in names if table.columns[n].dtype.kind == "O" and n not in troubled
@@ -126,10 +154,15 @@ def understand(
     marks = _Marks(clear, {n: r.decimal for n, r in (known or {}).items() if r.decimal}, likely)
     asked_order = None if dayfirst is None else ORDERS[0] if dayfirst else ORDERS[1]
     columns, readings, problems = dict(table.columns), dict(table.readings), list(table.problems)
-    open_marks, open_orders = [], []
+    open_marks, open_orders, labels = [], [], {}
     for name, texts in found.items():
         before = (known or {}).get(name)
-        if texts.numbers:
+        why = _why_labels(name, texts, typed) if known is None else ""
+        if why and not texts.has_many_levels():
+            labels[name] = why
+        elif why and typed and not texts.classes_of_numbers():
+            problems.append(_numbers_as_strings(name, texts))
+        elif texts.numbers:
             mark, unambiguous = _chosen(texts.numbers, decimal, marks.usual(name))
             if not unambiguous and any("," in t for t in texts.texts):
                 open_marks.append(name)
@@ -141,7 +174,7 @@ def understand(
                 values = texts.numbers[mark]
                 columns[name] = np.array([np.nan if c is None else values[c][0] for c in texts.cells], float)
                 readings[name] = reading
-            elif reading is not None and known is None and many_levels(len(texts.texts), texts.count(texts.texts)):
+            elif reading is not None and known is None and texts.has_many_levels():
                 problems.append(reading)
         elif texts.dates:
             order, unambiguous = _chosen(texts.dates, asked_order, before.order if before else None)
@@ -178,12 +211,15 @@ def understand(
             (({"dayfirst": True}, "if the day comes first"), ({"dayfirst": False}, "if the month comes first")),
         ))  # fmt: skip
     commas = [n for n in found if n in readings and readings[n].decimal == "," and "," in "".join(found[n].texts)]
-    notes = list(table.notes)
+    notes = [*table.notes, *(f"column {name!r} {why} and is categorical." for name, why in labels.items())]
     if commas:
         notes.append(f"commas were read as decimal marks in {listed(commas)}.")
     if compact:
         notes.append(f"the eight digits of each number in {listed(compact)} were read as a date: year, month, day.")
-    return dataclasses.replace(table, columns=columns, readings=readings, notes=tuple(notes), problems=tuple(problems))
+    return dataclasses.replace(
+        table, columns=columns, readings=readings, notes=tuple(notes), problems=tuple(problems),
+        categorical=table.categorical.union(labels),
+    )  # fmt: skip
 
 
 def _eight_digits(name: str, values: np.ndarray, texts: _Strings | None, before: Reading | None) -> np.ndarray | None:
@@ -228,7 +264,22 @@ def _unexpected_unit(table: Table, name: str, texts: _Strings, mark: str, before
     odd = [t for t, (_, unit) in cells if unit and unit != "%" and not is_money(unit)]
     plain = [t for t, (value, unit) in cells if not unit and value != 0]
     few = texts.count(odd) < texts.count(plain) if before is None else bool(plain) and not before.unit
-    return _mixed_values(table, name, "numbers", odd) if odd and few else None
+    return _mixed_values(table, name, "numbers", odd, texts) if odd and few else None
+
+
+def _why_labels(name: str, texts: _Strings, typed: bool) -> str:
+    """Return why a column of numbers holds labels, to continue a sentence; empty if it does not."""
+    if classes := texts.classes_of_numbers():
+        return f"holds {classes[0]!r} beside numbers"
+    whole = bool(texts.texts) and all(map(_WHOLE_NUMBER.fullmatch, texts.texts))
+    return "holds whole numbers as strings" if typed and whole and not eight_digits(name, texts.texts) else ""
+
+
+def _numbers_as_strings(name: str, texts: _Strings) -> Problem:
+    """The problem of a column with many whole numbers as strings, which may be labels."""
+    what = f"column {name!r} holds {len(texts.texts)} whole numbers as strings, such as {texts.texts[0]!r}"
+    ways = (({"categorical": [name]}, "if they are labels, to make one column per label"), _drop(name))
+    return Problem(f"{what}; convert them to numbers, or", ways, (name,))
 
 
 def _units(
@@ -282,18 +333,20 @@ def _mostly_parsable(table: Table, name: str, texts: _Strings) -> Problem | None
             return Problem(
                 f"column {name!r} mixes {both}, see {where}; use one format in all rows, or", (_drop(name),), (name,)
             )
-        return _mixed_values(table, name, word, odd)
+        return _mixed_values(table, name, word, odd, texts)
     return None
 
 
-def _mixed_values(table: Table, name: str, word: str, odd: list[str]) -> Problem:
+def _mixed_values(table: Table, name: str, word: str, odd: list[str], texts: _Strings) -> Problem:
     """The problem of a column of numbers or dates (`word`) with some other strings, `odd`."""
+    categories = () if texts.has_many_levels() else (({"categorical": [name]}, "if the column holds categories"),)
     what = f"column {name!r} holds {word}, but also {odd[0]!r} (row {_row(table, name, odd[0])})"
     if len(odd) > MAX_MISSING_CODES:
-        return Problem(f"{what} and {len(odd) - 1} other values; correct them, or", (_drop(name),), (name,))
+        what = f"{what} and {len(odd) - 1} other values; correct them, or"
+        return Problem(what, (*categories, _drop(name)), (name,))
     more = f" and {listed(odd[1:])}" if len(odd) > 1 else ""
-    missing = {"missing": odd, "impute": True}
-    return Problem(what + more, ((missing, "if that means a missing value, to be filled"), _drop(name)), (name,))
+    missing = ({"missing": odd, "impute": True}, "if that means a missing value, to be filled")
+    return Problem(what + more, (missing, *categories, _drop(name)), (name,))
 
 
 def about_units(readings: Mapping[str, Reading]) -> list[str]:

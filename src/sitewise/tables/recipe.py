@@ -54,30 +54,23 @@ class Recipe:
         """Return the inputs of a model, shape (rows, features); the table must be without `problems`."""
         return np.concatenate([c.apply(table) for c in self.columns]).T
 
-    def unknown_levels(self, table: Table) -> list[str]:
-        """Return notes on categories and groups that do not occur in the training table."""
+    def unknown_levels(self, table: Table, groups: bool = True) -> list[str]:
+        """Return notes on categories, and on `groups` if wanted, that do not occur in the training table."""
         notes = []
         for column in self.columns:
-            if not isinstance(column, Levels | Group):
+            if not isinstance(column, Levels | Group if groups else Levels):
                 continue
             texts = table.text(column.name)
-            new = [i for i, v in enumerate(texts) if v is not None and v not in column.levels]
-            if new:
-                others = len({texts[i] for i in new}) - 1
+            rows = [i for i, v in enumerate(texts) if v is not None and v not in column.levels]
+            if rows:
+                new = dict.fromkeys(texts[i] for i in rows)
                 group = isinstance(column, Group)
-                word = "group" if group else "category"
-                more = f" and {others} other unseen {'groups' if group else 'categories'}" if others else ""
-                two = not group and len(column.levels) == 2  # the single feature is then 0, as for the first category
-                treated = (
-                    "as a new group"
-                    if group
-                    else f"as {column.levels[0]!r}"
-                    if two
-                    else "as none of the known categories"
-                )
+                one, several = ("group", "groups") if group else ("category", "categories")
+                place = column.place_of_unseen if isinstance(column, Levels) else "a new group"
                 notes.append(
-                    f"column {column.name!r} has the unseen {word} {texts[new[0]]!r} in row "
-                    f"{int(table.lines[new[0]])}{more}; the model treats it {treated}."
+                    f"column {column.name!r} has the unseen {one if len(new) == 1 else several} {listed(new, 5)} "
+                    f"({'' if len(rows) == 1 else 'first '}in row {int(table.lines[rows[0]])}); "
+                    f"the model treats {'it' if len(new) == 1 else 'each'} as {place}."
                 )
         return notes
 
@@ -101,4 +94,5 @@ def missing_values(table: Table, names: list[str]) -> str:
     holes = {name: int(np.sum(table.missing(name))) for name in names}
     shown = [f"{name!r} ({count} of {table.rows} rows)" for name, count in holes.items() if count]
     more = f" and {len(shown) - 8} more columns" if len(shown) > 8 else ""
-    return f"{table.name} has missing values (blank or NaN) in {', '.join(shown[:8])}{more}" if shown else ""
+    what = f"{table.name} has missing values (blank, NA, NaN, null or ?) in"
+    return f"{what} {', '.join(shown[:8])}{more}" if shown else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime
 import decimal
@@ -14,7 +15,8 @@ import numpy as np
 from sitewise.errors import UserError
 from sitewise.tables.problems import Problem
 
-MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?"})
+# "none" is no code of a missing value: it is a category in columns such as "alcohol" or "injury".
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "?"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +37,8 @@ class Table:
     """Columns by name: numbers (NaN is missing), dates (datetime64[s], NaT is missing) or strings (None is missing).
 
     `lines` are the row numbers in the file, counted from 1 without the header.  `readings` describe how strings were
-    parsed as numbers or dates.  `problems` are questions that only the user can answer.
+    parsed as numbers or dates.  `problems` are questions that only the user can answer.  `categorical` names columns of
+    strings that are categorical by their type or by the user's choice.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Table:
     notes: tuple[str, ...] = ()
     readings: Mapping[str, Reading] = dataclasses.field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    categorical: frozenset[str] = frozenset()
 
     @property
     def rows(self) -> int:
@@ -70,7 +74,7 @@ class Table:
         values = self.column(name)
         if values.dtype.kind == "O":
             return values
-        shown = (f"{v:.12g}" for v in values) if values.dtype.kind == "f" else np.datetime_as_string(values)
+        shown = map(_number_text, values) if values.dtype.kind == "f" else np.datetime_as_string(values)
         absent = self.missing(name)
         return np.array([None if gone else str(v) for v, gone in zip(shown, absent, strict=True)], object)
 
@@ -116,20 +120,32 @@ def table_of(X: Any, name: str = "X", missing: Sequence[str] = ()) -> Table:
 
     No library is imported for that: a data frame is any object with `columns` and access to a column by its name.
     """
-    columns = _columns(X)
+    columns = _columns(X, name)
     lengths = {len(values) for values in columns.values()}
     if len(lengths) > 1:
         raise UserError(f"the columns of {name} differ in length; give one value per row in every column.")
     absent = MISSING | {m.strip().lower() for m in missing}
-    found, problems = {}, []
+    found, problems, categorical = {}, [], set()
     for label, values in columns.items():
+        if _is_categorical(values):
+            found[str(label)] = _labels(values, absent)
+            categorical.add(str(label))
+            continue
         found[str(label)], other = _typed(values, absent)
         if other is not None:
             problems.append(Problem(
                 f"column {str(label)!r} holds {other}, but a table holds numbers, dates and text; convert it, or",
                 (({"drop": [str(label)]}, "to leave the column out"),), (str(label),),
             ))  # fmt: skip
-    return Table(name, found, np.arange(1, max(lengths, default=0) + 1), problems=tuple(problems))
+    lines = np.arange(1, max(lengths, default=0) + 1)
+    return Table(name, found, lines, problems=tuple(problems), categorical=frozenset(categorical))
+
+
+def refuse_duplicates(names: Iterable[Any], where: str) -> None:
+    """Raise UserError if several columns have the same name."""
+    twice = [name for name, count in collections.Counter(map(str, names)).items() if count > 1]
+    if twice:
+        raise UserError(f"several columns of {where} are named {listed(twice)}; give every column its own name.")
 
 
 def has_names(X: Any) -> bool:
@@ -143,15 +159,18 @@ def _is_records(X: Any) -> bool:
     return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(row, Mapping) for row in X)
 
 
-def _columns(X: Any) -> dict[Any, Any]:
+def _columns(X: Any, name: str) -> dict[Any, Any]:
     if hasattr(X, "toarray") or hasattr(X, "tocsr"):
         raise TypeError("Sparse data was passed, but a table is dense; use X.toarray().")
     if hasattr(X, "columns") and hasattr(X, "__getitem__"):
+        refuse_duplicates(X.columns, name)
         return {label: X[label] for label in X.columns}
     if isinstance(X, Mapping):
+        refuse_duplicates(X, name)
         return dict(X)
     if _is_records(X):
         labels = dict.fromkeys(label for row in X for label in row)
+        refuse_duplicates(labels, name)
         return {label: [row.get(label) for row in X] for label in labels}
     values = X if isinstance(X, np.ndarray) else np.asarray(X)
     if values.dtype.names is not None:
@@ -164,6 +183,24 @@ def _columns(X: Any) -> dict[Any, Any]:
     if not values.shape[1]:
         raise UserError(f"Found array with 0 feature(s) (shape={values.shape}) while a minimum of 1 is required.")
     return {f"x{k}": values[:, k] for k in range(values.shape[1])}
+
+
+def _is_categorical(values: Any) -> bool:
+    """Whether the type of a column is categorical: `category` in pandas, Categorical or Enum in polars."""
+    return str(getattr(values, "dtype", "")).lower().startswith(("category", "categorical", "enum"))
+
+
+def _labels(values: Any, absent: frozenset[str]) -> np.ndarray:
+    """Return a column of categories as strings; None is missing."""
+    cells = [_cell(v, absent) for v in (values.tolist() if hasattr(values, "tolist") else values)]
+    made = np.empty(len(cells), object)
+    made[:] = [c if c is None else _number_text(c) if isinstance(c, float) else str(c) for c in cells]
+    return made
+
+
+def _number_text(value: float) -> str:
+    """Return a number as a string; different whole numbers below 2⁵³ have different strings."""
+    return str(int(value)) if abs(value) < 2**53 and value == int(value) else f"{value:.12g}"
 
 
 def _typed(values: Any, absent: frozenset[str]) -> tuple[np.ndarray, str | None]:
@@ -181,7 +218,7 @@ def _typed(values: Any, absent: frozenset[str]) -> tuple[np.ndarray, str | None]
         return np.array([np.datetime64("NaT") if c is None else c for c in cells], "datetime64[s]"), None
     other = next((type(c).__name__ for c in present if not isinstance(c, float | str | datetime.datetime)), None)
     made = np.empty(len(cells), object)
-    made[:] = [f"{c:.12g}" if isinstance(c, float) else c if c is None else str(c) for c in cells]
+    made[:] = [_number_text(c) if isinstance(c, float) else c if c is None else str(c) for c in cells]
     return made, other
 
 

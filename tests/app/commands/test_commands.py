@@ -187,7 +187,7 @@ def test_ordered_classes_are_asked_about(run, rows, write, tmp_path):
     ranked = [(*row[:3], int(np.clip(np.round(row[0] + 1), 0, 2))) for row in rows]
     table = write(tmp_path / "ranks.csv", ranked)
     found = run("compare", table, "-t", "label", "--out", tmp_path / "c.html")
-    assert found.exit_code == 1 and "ordinal for ordered classes" in found.stderr
+    assert found.exit_code == 1 and "--likelihood ordinal   ordered classes" in found.stderr
 
 
 def test_an_interrupted_surface_keeps_its_finished_rows(run, table, tmp_path, monkeypatch):

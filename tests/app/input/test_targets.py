@@ -59,7 +59,7 @@ def test_an_unseen_category_has_zero_in_every_feature():
     encoding, _ = describe(t, "y", "auto", impute=False)
     new = table(x=[1, 2], colour=["red", "pink"])
     assert np.array_equal(encoding.inputs(new)[:, 1:], [[0, 0, 1], [0, 0, 0]])
-    assert "'pink' in row 2" in encoding.unknown_levels(new)[0]
+    assert "'pink' (in row 2); the model treats it as none of the known categories" in encoding.unknown_levels(new)[0]
     with pytest.raises(UserError, match="lacks the column 'colour'"):
         encoding.inputs(table(x=[1]))
     with pytest.raises(UserError, match=r"held numbers when the model was fitted, but row 1 of t\.csv has 'many'"):
@@ -81,12 +81,18 @@ def test_columns_that_may_surprise_are_noted():
     [
         ({"x": ["1", "2", "3", "4", "5", "?!"], "y": Y}, "--missing '\\?!'"),
         ({"x": ["p", "q", "r", "s", "t", "t"], "y": Y}, "5 categories.*--drop x"),
-        ({"week": [1, 2, 3, 4, 5, 6], "y": Y}, "counts the rows, from 1 to 6: say --use week .* or --drop week"),
+        (
+            {"week": [1, 2, 3, 4, 5, 6], "y": Y},
+            "counts the rows, from 1 to 6; choose one:\n  --use week .*\n  --drop week",
+        ),
         ({"x": Y, "y": Y}, "'x' determines the target.*--drop x"),
         ({"x": [1, 2, 3, 4, 5, np.inf], "y": Y}, "infinity"),
         ({"x": [1, 2, 3, 4, 5, 7], "y": ["a"] * 6}, "only one class"),
         ({"x": [1, 2, 3, 4, 5, 7], "y": [2.5] * 6}, "nothing to learn"),
-        ({"x": [1, 2, 3, 4, 5, 7], "y": [1, 2, 3, 1, 2, 3]}, "3 different whole numbers: say --likelihood"),
+        (
+            {"x": [1, 2, 3, 4, 5, 7], "y": [1, 2, 3, 1, 2, 3]},
+            "whole numbers 1, 2, 3; choose one:\n  --likelihood probit",
+        ),
         ({"x": [1] * 6, "y": Y}, "no column besides 'y'"),
     ],
 )
@@ -125,13 +131,14 @@ def test_the_description_in_a_model_file_of_version_0_1_is_read():
         Encoding.from_plain({**plain, "columns": [{"name": "x"}]})
 
 
-@pytest.mark.parametrize(
-    ("values", "first"), [((1, 2, 3, 4, 5), "ordinal"), ((0, 1, 2, 3), "poisson"), ((10, 20, 35), "probit")]
-)
-def test_the_likeliest_meaning_of_a_few_whole_numbers_is_offered_first(values, first):
+@pytest.mark.parametrize("values", [(1, 2, 3, 4, 5), (0, 1, 2), (10, 20, 35), (-1, 0, 1)])
+def test_the_meaning_of_a_few_whole_numbers_is_asked_and_none_is_suggested(values):
     found = understand(table(x=[0.5, 0.1, 0.7] * 5, y=(list(values) * 5)[:15]))
     problem = next(p for p in targets.describe(found, "y", "auto", False)[2] if "whole numbers" in p.what)
-    assert problem.ways[0][0] == {"likelihood": first} and len(problem.ways) == 4
+    offered = ["probit", "ordinal", *(["poisson"] if min(values) >= 0 else []), "gaussian"]
+    assert [settings["likelihood"] for settings, _ in problem.ways] == offered and problem.fix == {}
+    shown = problem.sentence(spell).splitlines()
+    assert len(shown) == 1 + len(offered) and shown[1].split(maxsplit=2)[:2] == ["--likelihood", "probit"]
 
 
 def test_a_recoded_target_is_a_copy_and_chance_is_not():

@@ -45,6 +45,7 @@ def surface(
     likelihood: options.Likelihood = options.AUTO,
     drop: options.Drop = None,
     use: options.Use = None,
+    categorical: options.Categorical = None,
     impute: options.Impute = False,
     missing: options.Missing = None,
     decimal: options.Decimal = None,
@@ -68,8 +69,8 @@ def surface(
         raise UserError("the option --mcmc adds the gold standard to a surface; leave mcmc out of --methods.")
     check_writable(out)
     loaded = load(
-        data, target, likelihood=likelihood, drop=drop, use=use, impute=impute, missing=missing,
-        decimal=decimal, dayfirst=dayfirst, skip_missing_target=skip_missing_target, context=context,
+        data, target, likelihood=likelihood, drop=drop, use=use, categorical=categorical, impute=impute,
+        missing=missing, decimal=decimal, dayfirst=dayfirst, skip_missing_target=skip_missing_target, context=context,
         max_rows=max_rows, seed=seed,
     )  # fmt: skip
     kind = BY_NAME[loaded.encoding.likelihood]

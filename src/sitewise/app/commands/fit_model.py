@@ -30,6 +30,7 @@ def fit(
     likelihood: options.Likelihood = options.AUTO,
     drop: options.Drop = None,
     use: options.Use = None,
+    categorical: options.Categorical = None,
     impute: options.Impute = False,
     missing: options.Missing = None,
     decimal: options.Decimal = None,
@@ -69,8 +70,8 @@ def fit(
     )
     asked = side_columns.likelihood_for(likelihood, side, order)
     loaded = load(
-        data, target, likelihood=asked, side=side, drop=drop, use=use, impute=impute, missing=missing,
-        decimal=decimal, dayfirst=dayfirst, skip_missing_target=skip_missing_target, context=context,
+        data, target, likelihood=asked, side=side, drop=drop, use=use, categorical=categorical, impute=impute,
+        missing=missing, decimal=decimal, dayfirst=dayfirst, skip_missing_target=skip_missing_target, context=context,
         max_rows=max_rows, seed=seed, inducing=inducing, groups=groups,
     )  # fmt: skip
     own = side_columns.settings(loaded.table, loaded.encoding, order)

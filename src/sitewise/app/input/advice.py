@@ -11,7 +11,7 @@ import typer
 from sitewise.tables.problems import Settings
 
 _FLAG_OF_VALUE = {("dayfirst", False): "--monthfirst"}
-_COLUMN_LISTS = ("drop", "use")
+_COLUMN_LISTS = ("drop", "use", "categorical")
 
 
 def _words(name: str, value: Any, flag: str = "") -> list[str]:

@@ -74,6 +74,7 @@ def load(
     likelihood: str = "auto",
     drop: Sequence[str] | None = None,
     use: Sequence[str] | None = None,
+    categorical: Sequence[str] | None = None,
     impute: bool = False,
     missing: Sequence[str] | None = None,
     decimal: str | None = None,
@@ -93,7 +94,10 @@ def load(
     """
     if any(target in (item, *map(str.strip, item.split(","))) for item in drop or ()):
         raise UserError(f"column {target!r} is the target and cannot be dropped.")
-    table = read_table(path, decimal=decimal, dayfirst=dayfirst, missing=missing or (), drop=drop or ())
+    labels = [*(categorical or ()), *([] if groups is None else [groups])]
+    table = read_table(
+        path, decimal=decimal, dayfirst=dayfirst, missing=missing or (), drop=drop or (), categorical=labels
+    )
     for column in (side or {}).values():
         table.column(column)
     absent = table.missing(target)
@@ -106,7 +110,7 @@ def load(
         target,
         likelihood,
         impute,
-        use=table.named(use or ()),
+        use=table.named([*(use or ()), *(categorical or ())]),
         missing=missing or (),
         side=side,
         groups=[] if groups is None else table.named([groups]),
@@ -117,7 +121,7 @@ def load(
         problems.append(Problem(
             f"{table.name} has {rows} rows, and the time of an exact fit grows with the cube of the number of rows",
             (*sparse, ({"max_rows": EXACT_ROWS}, f"to use {EXACT_ROWS} random rows"),
-             ({"max_rows": rows}, "to fit all rows exactly and wait")),
+             ({"max_rows": rows}, "to fit all rows exactly and wait")), recommended=inducing is not False,
         ))  # fmt: skip
     if max_rows is not None and max_rows < rows:
         chosen = np.sort(np.random.default_rng(seed).permutation(rows)[:max_rows])

@@ -20,7 +20,7 @@ from sitewise.process.memory import budget
 from sitewise.tables import Reading, Table, table_of, understand
 from sitewise.tables.cells import parse_number
 from sitewise.tables.dates import ORDERS, parse_date
-from sitewise.tables.table import MISSING
+from sitewise.tables.table import MISSING, refuse_duplicates
 
 _SEPARATORS = ",;\t|"
 _BOMS = (("utf-8-sig", codecs.BOM_UTF8), ("utf-16", codecs.BOM_UTF16_LE), ("utf-16", codecs.BOM_UTF16_BE))
@@ -35,10 +35,12 @@ def read_table(
     dayfirst: bool | None = None,
     missing: Sequence[str] = (),
     drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
     known: Mapping[str, Reading] | None = None,
 ) -> Table:
     """Read a table; `missing` lists additional codes for a missing value, `drop` lists columns to leave out.
 
+    `categorical` lists columns whose values are categories.
     `known` holds the readings of a model's columns, for a table that is predicted by this model.
     """
     if decimal not in (None, ".", ","):
@@ -47,12 +49,16 @@ def read_table(
         raise UserError(f"there is no file {path}.")
     if path.is_dir():
         raise UserError(f"{path} is a folder; give a CSV or Parquet file.")
-    if path.suffix.lower() in (".parquet", ".pq"):
+    typed = path.suffix.lower() in (".parquet", ".pq")
+    if typed:
         table, likely = _parquet(path, missing), None
     else:
         table, likely = _csv(path, missing)
     table = table.drop(table.named(drop))
-    return understand(table, decimal=decimal, dayfirst=dayfirst, known=known, likely=likely)
+    return understand(
+        table, decimal=decimal, dayfirst=dayfirst, categorical=table.named(categorical), typed=typed, known=known,
+        likely=likely,
+    )  # fmt: skip
 
 
 def _csv(path: Path, missing: Sequence[str]) -> tuple[Table, str | None]:
@@ -65,7 +71,7 @@ def _csv(path: Path, missing: Sequence[str]) -> tuple[Table, str | None]:
         raise UserError(f"{path} cannot be read as CSV: {problem}.") from None
     if separator != ",":
         notes.append(f"columns are separated by {'tabs' if separator == chr(9) else repr(separator)}.")
-    header, body = _header(path, _without_titles(records, notes), notes)
+    header, body = _header(path, _without_titles(records, notes))
     absent = MISSING | {m.strip().lower() for m in missing}
     columns = {}
     for name, cells in zip(header, zip(*body, strict=True), strict=True):
@@ -157,8 +163,8 @@ def _values(record: list[str]) -> list[str]:
     return [c for c in record if any(parse(c.strip(), way) is not None for parse, way in read)]
 
 
-def _header(path: Path, records: list[list[str]], notes: list[str]) -> tuple[list[str], list[list[str]]]:
-    """Return the column names, made unique, and the rows."""
+def _header(path: Path, records: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """Return the column names, which must differ, and the rows."""
     header, body = [name.strip() for name in records[0]], records[1:]
     if not body:
         raise UserError(f"{path} has column names but no rows.")
@@ -179,13 +185,8 @@ def _header(path: Path, records: list[list[str]], notes: list[str]) -> tuple[lis
                 f"{path}: row {number} has {len(record)} fields, but the header names {len(header)} columns; "
                 "correct that row, or quote fields that contain the separator."
             )
-    names: list[str] = []
-    for place, name in enumerate(header, 1):
-        shown = name or f"unnamed {place}"
-        if shown in names:
-            shown = next(f"{shown} ({k})" for k in range(2, len(header) + 2) if f"{shown} ({k})" not in header + names)
-            notes.append(f"several columns are named {name!r}; column {place} of the file is called {shown!r} here.")
-        names.append(shown)
+    names = [name or f"unnamed {place}" for place, name in enumerate(header, 1)]
+    refuse_duplicates(names, path.name)
     return names, body
 
 
@@ -210,5 +211,6 @@ def _parquet(path: Path, missing: Sequence[str]) -> Table:
         raise UserError(f"{path} is not a Parquet file that can be read ({str(problem).splitlines()[0]}).") from None
     if found.num_rows == 0 or found.num_columns == 0:
         raise UserError(f"{path} has no rows.")
+    refuse_duplicates(found.column_names, path.name)
     columns = {field.name: found.column(field.name).to_pylist() for field in found.schema}
     return table_of(columns, path.name, missing)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sitewise.app.input.advice import spell
+from sitewise.app.input.leaks import equals_target, nearly_determines
 from sitewise.errors import UserError
 from sitewise.likelihoods import BY_NAME
 from sitewise.tables import Problem, Reading, Recipe, Table, explain
@@ -158,32 +159,24 @@ def describe(
         table, skip=skip, impute=impute, use=use, missing=missing, groups=groups
     )
     problems += open_columns
-    copies = [c.name for c in recipe.columns if c.name not in use and _same(table, c.name, target)]
-    for name in copies:
-        problems.append(Problem(
-            f"column {name!r} determines the target {target!r} in every row, so the model would use no other column",
-            (({"drop": [name]}, "to leave it out"), ({"use": [name]}, "to use it anyway")), (name,),
-        ))  # fmt: skip
+    for name in (c.name for c in recipe.columns if c.name not in use):
+        if equals_target(table, name, target, MAX_CLASSES):
+            problems.append(Problem(
+                f"column {name!r} determines the target {target!r} in every row, so the model would use no other "
+                "column", (({"drop": [name]}, "to leave it out"), ({"use": [name]}, "to use it anyway")), (name,),
+                recommended=True,
+            ))  # fmt: skip
+        elif how := nearly_determines(table, name, target, likelihood in CLASS_LIKELIHOODS):
+            notes.append(
+                f"column {name!r} {how}; if it is computed from the target or known only after it, say "
+                f"{spell({'drop': [name]})}."
+            )
     if not recipe.columns and not open_columns:
         problems.append(Problem(f"{table.name} has no column besides {target!r} to predict from"))
     if reading.unit:
         words = {"%": "percentages: predictions are fractions, 0.125 for 12.5 %", CLOCK: "times: predictions are hours"}
         notes.append(f"the target {target!r} is in {words.get(reading.unit, reading.unit)}.")
     return Encoding(target, likelihood, recipe, reading, side), notes + more, problems
-
-
-def _same(table: Table, name: str, target: str) -> bool:
-    """Whether the column equals the target or recodes its classes one to one, as 0 and 1 for no and yes."""
-    one, other = table.column(name), table.column(target)
-    if one.dtype.kind == other.dtype.kind and np.all(one == other):
-        return True
-    pairs = list(zip(table.text(name), table.text(target), strict=True))
-    if all(a == b for a, b in pairs):
-        return True
-    if any(a is None or b is None for a, b in pairs):
-        return False
-    kinds = [len(set(column)) for column in (*zip(*pairs, strict=True), pairs)]
-    return len(set(kinds)) == 1 and kinds[0] <= MAX_CLASSES < len(pairs)
 
 
 def _of_target(problem: Problem) -> Problem:
@@ -231,15 +224,17 @@ def _likelihood(table: Table, target: str, likelihood: str) -> tuple[str, Proble
     if likelihood == "auto":
         whole = numbers is not None and np.all(np.mod(numbers[np.isfinite(numbers)], 1) == 0)
         if numbers is not None and 2 < distinct <= MAX_AMBIGUOUS_VALUES and whole:
-            whens = {"classes": "for classes", "ranks": "for ordered classes", "real": "for real values",
-                     "counts": "for counts"}  # fmt: skip
-            # The suggested command uses the first way: counts for 0, 1, 2, …; ratings for 1 … 5.
-            lowest, highest = np.nanmin(numbers), np.nanmax(numbers)
-            gaps = highest - lowest + 1 > distinct
-            likeliest = "counts" if lowest == 0 else "classes" if gaps else "ranks"
-            order = sorted(whens, key=lambda support: support != likeliest)
-            ways = tuple(({"likelihood": _usual_likelihoods(support)[0]}, whens[support]) for support in order)
-            return AUTO_CLASSES, Problem(f"the target {target!r} holds {distinct} different whole numbers", ways)
+            meanings = {
+                "classes": "classes without an order, such as 0 = stayed, 1 = left, 2 = returned",
+                "ranks": "ordered classes, such as ratings or stages",
+                "counts": "counts of events, where 2 is twice 1",
+                "real": "values on a scale, with Gaussian noise",
+            }
+            if np.nanmin(numbers) < 0:
+                del meanings["counts"]
+            ways = tuple(({"likelihood": _usual_likelihoods(support)[0]}, words) for support, words in meanings.items())
+            shown = ", ".join(f"{v:.0f}" for v in np.unique(numbers[np.isfinite(numbers)]))
+            return AUTO_CLASSES, Problem(f"the target {target!r} holds the whole numbers {shown}", ways)
         likelihood = AUTO_CLASSES if numbers is None or distinct <= 2 else AUTO_VALUES
     if distinct < 2:
         what = "only one class" if likelihood in CLASS_LIKELIHOODS else "the same value in every row"

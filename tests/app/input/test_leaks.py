@@ -1,0 +1,48 @@
+"""Columns that nearly determine the target are named; ordinary predictors are not."""
+
+import numpy as np
+import pytest
+
+from sitewise.app.input.leaks import nearly_determines
+from sitewise.tables import table_of
+
+RNG = np.random.default_rng(8)
+ROWS = 200
+VALUES = RNG.normal(size=ROWS)
+LABELS = np.where(RNG.uniform(size=ROWS) < 0.4, "yes", "no")
+FLIPPED = np.where(np.arange(ROWS) == 5, "no", LABELS)
+
+
+@pytest.mark.parametrize(
+    ("column", "target", "classifies", "words"),
+    [
+        (np.exp(VALUES) + 3, VALUES, False, "rank correlation 1.0000"),
+        (-2 * VALUES, VALUES, False, "rank correlation -1.0000"),
+        (VALUES + 0.2 * RNG.normal(size=ROWS), VALUES, False, ""),
+        (RNG.permutation(VALUES), VALUES, False, ""),
+        (np.where(FLIPPED == "yes", "boat", "none"), LABELS, True, " of 200 rows"),
+        ([None if v == "yes" else "C22" for v in LABELS], LABELS, True, "in 200 of 200 rows"),  # missing for a class
+        (np.where(LABELS == "yes", 1.0, -1.0) * (1 + RNG.uniform(size=ROWS)), LABELS, True, "in 200 of 200 rows"),
+        (np.where(LABELS == "yes", 1.0, -1.0) + RNG.normal(size=ROWS), LABELS, True, ""),
+        ([f"n{k % 90}" for k in range(ROWS)], LABELS, True, ""),  # too few rows per category
+        (VALUES, np.where(np.arange(ROWS) == 7, "rare", "common"), True, ""),
+    ],
+)
+def test_near_copies_are_named(column, target, classifies, words):
+    found = nearly_determines(table_of({"c": column, "y": target}), "c", "y", classifies)
+    assert words in found and bool(found) == bool(words)
+
+
+def test_the_best_threshold_has_the_fewest_errors_of_all():
+    numbers = RNG.integers(0, 30, 60).astype(float)
+    for flip in (0.0, 0.02, 0.5):
+        y = np.where((numbers > 12) ^ (RNG.uniform(size=60) < flip), "b", "a")
+        by_hand = min(
+            min(np.sum((numbers > cut) == (y == "b")), np.sum((numbers > cut) != (y == "b"))) for cut in range(-1, 30)
+        )
+        found = nearly_determines(table_of({"c": numbers, "y": y}), "c", "y", True)
+        assert bool(found) == (by_hand <= min(0.6, 0.1 * min(np.sum(y == "a"), np.sum(y == "b"))))
+
+
+def test_few_rows_prove_nothing():
+    assert not nearly_determines(table_of({"c": VALUES[:20], "y": VALUES[:20]}), "c", "y", False)
