@@ -108,12 +108,10 @@ def test_defaults_are_standard_distributions():
     want = stats.t.logpdf(y, float(student.df), f, 1.0)
     np.testing.assert_allclose(student.log_prob(y, f), want, rtol=1e-12)
     noise = likelihoods.HeteroscedasticGaussian()
-    row, zero = np.array([[0.7, 0.3]]), np.array([1e-9])
+    row, var = np.array([[0.7, 0.3]]), np.array([0.5])
     # With the full power and hardly any residual variance the smoothed likelihood is the likelihood.
-    np.testing.assert_allclose(
-        noise.log_expected_smoothed_prob(row, f, np.array([0.5]), zero), noise.log_expected_prob(row, f, np.array([0.5])),
-        rtol=1e-6,
-    )  # fmt: skip
+    smoothed = noise.log_expected_smoothed_prob(row, f, var, np.array([1e-9]))
+    np.testing.assert_allclose(smoothed, noise.log_expected_prob(row, f, var), rtol=1e-6)
 
 
 def test_the_power_of_a_tweedie_variance_stays_between_poisson_and_gamma():
