@@ -1,6 +1,7 @@
 """Awkward data: a right answer, or an outcome with advice; never NaN, never a hang."""
 
 import functools
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 
 from cases import EVIDENCES, METHODS, problem
-from sitewise import Data, Model, Outcome, kernels, likelihoods, posterior, resolve
+from sitewise import EP, Data, Model, Outcome, kernels, likelihoods, posterior, priors, resolve
+from sitewise.inference.loop import _improves
 from sitewise.priors.full import FullGram
 from sitewise.sites import Sites
 
@@ -145,3 +147,27 @@ def test_an_outlier_hides_no_loss():
         lost.append([float(loss(gram, Sites(nat1, prec))) for loss in (_loss, jax.jit(_loss))])
     assert np.min(lost) > 1e-3
     assert np.all(np.array(lost[1]) > 0.1 * np.array(lost[0]))
+
+
+def test_ep_is_refused_for_two_latent_functions_per_row():
+    model = Model(priors.ClassPrior(kernels.RBF()), likelihoods.Softmax(2))
+    with pytest.raises(ValueError, match="one latent function"):
+        METHODS["ep"].solve(model, Data.of(np.zeros((2, 1)), np.array([0.0, 1.0])))
+
+
+@pytest.mark.parametrize("damping", [0.0, -0.5, 1.5])
+def test_a_damping_that_takes_no_step_is_refused(damping):
+    with pytest.raises(ValueError, match="damping must lie in"):
+        EP(damping=damping)
+
+
+@pytest.mark.parametrize(
+    ("merit", "residual", "accepted"),
+    [(-6.0, 0.1, False), (-5.0, 1.0, True), (-4.0, 1.0, True), (-5.0 - 1e-9, 0.4, True), (-5.0 - 1e-9, 0.6, False)],
+)
+def test_a_step_that_lowers_the_merit_is_not_accepted(merit, residual, accepted):
+    """Unless it lowers the merit by rounding only and halves the residual."""
+    old, new = (
+        SimpleNamespace(merit=np.float64(m), residual=np.float64(r)) for m, r in ((-5.0, 1.0), (merit, residual))
+    )
+    assert bool(_improves(new, old, np.float64(-5.0))) is accepted

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from sitewise import EP, Data, Model, Nested, evidence, kernels, likelihoods
+from sitewise import EP, Data, Model, Nested, Outcome, evidence, kernels, likelihoods
+from sitewise.inference.update import Solution, Stats
+from sitewise.learning.checkpoint import near
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(300, 2))
@@ -39,3 +41,15 @@ def test_a_stopped_fit_goes_on_to_the_same_end(tmp_path, steps):
         assert found.objective == whole.objective and found.rounds == whole.rounds
         np.testing.assert_array_equal(found.sites.prec, whole.sites.prec)
         assert not (tmp_path / "fit").exists()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "residual", "useful"),
+    [
+        (Outcome.CONVERGED, 1.0, True), (Outcome.NO_MAXIMUM, 1e-9, False),
+        (Outcome.STEP_CAP, 1e-9, True), (Outcome.STEP_CAP, 1e3, False),
+    ],
+)  # fmt: skip
+def test_sites_far_from_a_fixed_point_do_not_count(outcome, residual, useful):
+    stats = Stats(*(np.float64(0.0) for _ in Stats._fields))._replace(residual=np.float64(residual))
+    assert near(Solution(None, np.int64(outcome), stats)) is useful

@@ -13,8 +13,8 @@ from sitewise.inference.start import first_sites
 from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable
 from sitewise.priors import SparsePrior
-from sitewise.priors.inducing import select
-from sitewise.priors.sparse import sparse_prior
+from sitewise.priors.inducing import has_lengthscales, select
+from sitewise.priors.sparse import conditioning, sparse_prior
 from sitewise.priors.sparse.sparse_prior import SparsePosterior
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
@@ -185,3 +185,23 @@ def test_sites_to_a_millionth_give_the_gradient_of_a_wide_prior(method, read):
             for tol in (1e-6, 1e-11)
         ]
     np.testing.assert_allclose(slopes[0], slopes[1], atol=2e-6 * len(y))
+
+
+def test_only_one_lengthscale_per_column_of_several_scales_the_clusters():
+    """A kernel on chosen columns has its lengthscales in their order, and one column has one unit anyway."""
+    assert has_lengthscales(kernels.RBF([0.5, 2.0]), 2)
+    assert not has_lengthscales(kernels.RBF([0.5, 2.0], active_dims=(1, 0)), 2)
+    assert not has_lengthscales(kernels.RBF([0.5]), 1)
+    assert not has_lengthscales(kernels.RBF(0.5), 2) and not has_lengthscales(kernels.Linear(0.5), 2)
+
+
+def test_precisions_that_need_jitter_give_finite_marginals_unless_one_is_negative():
+    features = SparsePrior(KERNEL, Z, MEAN).gram(jnp.asarray(X)).features
+    w = np.full(N, 0.5)
+    w[0] = 1e40
+    b = np.ones(N)
+    found, _ = conditioning.condition(to_host(features), b, w)
+    assert found.jitter > 0 and np.all(np.isfinite(found.mean)) and np.isfinite(found.log_z)
+    w[1] = -0.5
+    found, _ = conditioning.condition(to_host(features), b, w)
+    assert np.all(np.isnan(found.mean))

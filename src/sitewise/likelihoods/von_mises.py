@@ -131,8 +131,8 @@ class VonMises(Likelihood):
     def sample(self, key: Array, f: Array) -> Array:
         """Draw by rejection from a wrapped Cauchy distribution (Best & Fisher 1979)."""
         kappa = jnp.asarray(self.concentration, f.dtype)
-        root = jnp.sqrt(1 + 4 * kappa**2)
-        rho = (root - jnp.sqrt(2 * (1 + root))) / (2 * kappa)
+        tau = 1 + jnp.sqrt(1 + 4 * kappa**2)
+        rho = (tau - jnp.sqrt(2 * tau)) / (2 * kappa)
         r = jnp.where(kappa < 1e-3, 1 / kappa, (1 + rho**2) / (2 * jnp.where(rho == 0, 1.0, rho)))
 
         def attempt(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
