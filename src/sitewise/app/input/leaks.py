@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 import numpy as np
 
 from sitewise.tables import Table
 
 MIN_ROWS = 30  # with fewer rows, near agreement with the target may be chance
 MIN_ROWS_PER_CATEGORY = 10  # with fewer rows, a rule of one class per category fits by chance
-MAX_ERROR_SHARE = 0.01  # of the rows that a rule on one column gets wrong
+MAX_ERROR_SHARE = 0.02  # of the rows that a rule on one column gets wrong
 MAX_ERROR_RATIO = 0.1  # errors of the rule over the errors of always predicting the most frequent class
 MIN_RANK_CORRELATION = 0.999
+MAX_COMBINED = 4  # columns in a linear combination
+MIN_LINEAR_R2 = 0.9995  # of a linear combination of columns that reproduces the target up to rounding
+MIN_ROWS_PER_COEFFICIENT = 5  # with fewer rows, a linear combination fits by chance
 
 
 def equals_target(table: Table, name: str, target: str, max_classes: int) -> bool:
@@ -49,6 +55,39 @@ def nearly_determines(table: Table, name: str, target: str, classifies: bool) ->
     return f"puts the rows in the same order as the target (rank correlation {correlation:.4f})"
 
 
+def linear_combination(table: Table, names: Sequence[str], target: str) -> tuple[str, ...]:
+    """Return the fewest numeric columns of which a linear combination is nearly the target; empty if there is none.
+
+    Columns are added one by one, each time the one that explains most of what is left.
+    """
+    values = table.numbers(target)
+    columns = {name: table.numbers(name) for name in names}
+    numeric = {name: x for name, x in columns.items() if x is not None and np.ptp(np.nan_to_num(x)) > 0}
+    if values is None or len(numeric) < 2:
+        return ()
+    whole = ~np.isnan(values) & np.all([~np.isnan(x) for x in numeric.values()], axis=0)
+    y = values[whole] - np.mean(values[whole])
+    limit = len(y) // MIN_ROWS_PER_COEFFICIENT - 1
+    if len(y) < MIN_ROWS or not np.any(y):
+        return ()
+    left = {name: x[whole] - np.mean(x[whole]) for name, x in numeric.items()}
+    chosen: list[str] = []
+    rest = y
+    while left and len(chosen) < min(limit, MAX_COMBINED):
+        # Remaining columns are kept orthogonal to those chosen, so that each product is a partial correlation.
+        sizes = {name: float(x @ x) for name, x in left.items()}
+        best = max(left, key=lambda name: (left[name] @ rest) ** 2 / sizes[name] if sizes[name] > 0 else 0.0)
+        if not sizes[best] > 0:
+            return ()
+        x = left.pop(best) / np.sqrt(sizes[best])
+        rest = rest - (x @ rest) * x
+        left = {name: other - (x @ other) * x for name, other in left.items()}
+        chosen.append(best)
+        if rest @ rest <= (1 - MIN_LINEAR_R2) * (y @ y):
+            return tuple(chosen)
+    return ()
+
+
 def _category_errors(table: Table, name: str, y: np.ndarray) -> float:
     """Return the errors of predicting the most frequent class per category; a missing value is a category."""
     texts = table.text(name).astype(str)
@@ -62,12 +101,18 @@ def _category_errors(table: Table, name: str, y: np.ndarray) -> float:
 
 
 def _threshold_errors(values: np.ndarray, y: np.ndarray) -> float:
-    """Return the errors of the best threshold on a numeric column for two classes; a missing value is the lowest."""
+    """Return the errors of the best threshold on a numeric column for two classes; a missing value is the lowest.
+
+    For more classes: 0 if each class is one interval of values, otherwise infinity.
+    """
     classes = np.unique(y)
-    if len(classes) != 2:
-        return np.inf
     filled = np.where(np.isnan(values), -np.inf, values)
     order = np.argsort(filled, kind="stable")
+    if len(classes) != 2:
+        ends = [(np.min(filled[y == label]), np.max(filled[y == label])) for label in classes]
+        ends.sort()
+        apart = all(one[1] < other[0] for one, other in itertools.pairwise(ends))
+        return 0 if apart and len(ends) > 1 else np.inf
     first = np.cumsum(y[order] == classes[0])
     ends = np.append(filled[order][1:] != filled[order][:-1], True)  # a threshold does not divide equal values
     low, total = first[ends], first[-1]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sitewise.app.input.advice import spell
-from sitewise.app.input.leaks import equals_target, nearly_determines
+from sitewise.app.input.leaks import equals_target, linear_combination, nearly_determines
 from sitewise.errors import UserError
 from sitewise.likelihoods import BY_NAME
 from sitewise.tables import Problem, Reading, Recipe, Table, explain
@@ -159,7 +159,8 @@ def describe(
         table, skip=skip, impute=impute, use=use, missing=missing, groups=groups
     )
     problems += open_columns
-    for name in (c.name for c in recipe.columns if c.name not in use):
+    candidates = [c.name for c in recipe.columns if c.name not in use]
+    for name in candidates:
         if equals_target(table, name, target, MAX_CLASSES):
             problems.append(Problem(
                 f"column {name!r} determines the target {target!r} in every row, so the model would use no other "
@@ -171,6 +172,11 @@ def describe(
                 f"column {name!r} {how}; if it is computed from the target or known only after it, say "
                 f"{spell({'drop': [name]})}."
             )
+    if likelihood not in CLASS_LIKELIHOODS and (together := linear_combination(table, candidates, target)):
+        notes.append(
+            f"the target {target!r} is nearly a linear combination of {', '.join(map(repr, together))}; if these are "
+            f"computed from the target or known only after it, say {spell({'drop': list(together)})}."
+        )
     if not recipe.columns and not open_columns:
         problems.append(Problem(f"{table.name} has no column besides {target!r} to predict from"))
     if reading.unit:
