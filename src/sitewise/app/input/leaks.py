@@ -109,10 +109,9 @@ def _threshold_errors(values: np.ndarray, y: np.ndarray) -> float:
     filled = np.where(np.isnan(values), -np.inf, values)
     order = np.argsort(filled, kind="stable")
     if len(classes) != 2:
-        ends = [(np.min(filled[y == label]), np.max(filled[y == label])) for label in classes]
-        ends.sort()
-        apart = all(one[1] < other[0] for one, other in itertools.pairwise(ends))
-        return 0 if apart and len(ends) > 1 else np.inf
+        ranges = sorted((np.min(filled[y == label]), np.max(filled[y == label])) for label in classes)
+        apart = all(one[1] < other[0] for one, other in itertools.pairwise(ranges))
+        return 0 if apart and len(ranges) > 1 else np.inf
     first = np.cumsum(y[order] == classes[0])
     ends = np.append(filled[order][1:] != filled[order][:-1], True)  # a threshold does not divide equal values
     low, total = first[ends], first[-1]
