@@ -1,5 +1,7 @@
 """Columns that count or name the rows are left out or asked about, by what they hold."""
 
+import shlex
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,10 @@ def kind(name, values, other=OTHER, **settings):
     if any(name in problem.columns for problem in problems):
         assert all(problem.fix == {} for problem in problems)
         return "asked"
-    left_out = any(f"column {name!r}" in note and "left out" in note and "`use` keeps it" in note for note in notes)
+    left_out = any(
+        f"column {name!r}" in note and "left out" in note and f"(--use {shlex.quote(name)}) keeps it" in note
+        for note in notes
+    )
     assert left_out != (name in recipe.features)
     return "left out" if left_out else "used"
 

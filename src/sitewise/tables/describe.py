@@ -6,6 +6,7 @@ Each column is encoded, left out with a note, or reported as a problem that the 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection
 
 import numpy as np
@@ -137,9 +138,9 @@ def _number(table: Table, name: str, values: np.ndarray, use: bool, alone: bool)
     if restarts:
         how = f"counts the rows in {restarts + 1} parts of the table"
     if named_as_id(name):
-        return f"column {name!r} {how} and is left out, as an identifier; use=[{name!r}] (--use {name}) keeps it."
+        return f"column {name!r} {how} and is left out, as an identifier; use=[{name!r}] (--use {shlex.quote(name)}) keeps it."
     if start in (0, 1) and not named_as_time(name) and not alone:
-        return f"column {name!r} {how} from {low} to {high} and is left out; use=[{name!r}] (--use {name}) keeps it."
+        return f"column {name!r} {how} from {low} to {high} and is left out; use=[{name!r}] (--use {shlex.quote(name)}) keeps it."
     if not counts and (named_as_time(name) or alone or not (restarts or _differs_by_design(values))):
         return number
     return Problem(
@@ -190,7 +191,7 @@ def _levels(name: str, texts: np.ndarray, use: bool) -> Column | Problem | str:
     levels = tuple(sorted(set(texts)))
     if not use and len(levels) == len(texts) >= MIN_ROWS_FOR_INDEX:
         what = f"column {name!r} has a different text in every row, such as {texts[0]!r}, and is left out"
-        return f"{what}; use=[{name!r}] (--use {name}) keeps it."
+        return f"{what}; use=[{name!r}] (--use {shlex.quote(name)}) keeps it."
     if not use and many_levels(len(levels), len(texts)):
         return Problem(
             f"column {name!r} has {len(levels)} categories in {len(texts)} rows, such as {levels[0]!r}, too many to "
