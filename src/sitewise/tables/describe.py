@@ -138,9 +138,9 @@ def _number(table: Table, name: str, values: np.ndarray, use: bool, alone: bool)
     if restarts:
         how = f"counts the rows in {restarts + 1} parts of the table"
     if named_as_id(name):
-        return f"column {name!r} {how} and is left out, as an identifier; use=[{name!r}] (--use {shlex.quote(name)}) keeps it."
+        return f"column {name!r} {how} and is left out, as an identifier; {_kept_by(name)}."
     if start in (0, 1) and not named_as_time(name) and not alone:
-        return f"column {name!r} {how} from {low} to {high} and is left out; use=[{name!r}] (--use {shlex.quote(name)}) keeps it."
+        return f"column {name!r} {how} from {low} to {high} and is left out; {_kept_by(name)}."
     if not counts and (named_as_time(name) or alone or not (restarts or _differs_by_design(values))):
         return number
     return Problem(
@@ -169,6 +169,11 @@ def _restarts(table: Table, values: np.ndarray) -> int:
     return len(first) - 1 if counts and values[0] in (0, 1) and np.all(values[first] == values[0]) else 0
 
 
+def _kept_by(name: str) -> str:
+    """Return the words on how to keep a column, in Python and in the shell."""
+    return f"use=[{name!r}] (--use {shlex.quote(name)}) keeps it"
+
+
 def _differs_in_every_row(values: np.ndarray) -> bool:
     """Whether the values are whole numbers without ties, in enough rows."""
     whole = len(values) >= MIN_ROWS_FOR_INDEX and bool(np.all(np.mod(values, 1) == 0))
@@ -191,7 +196,7 @@ def _levels(name: str, texts: np.ndarray, use: bool) -> Column | Problem | str:
     levels = tuple(sorted(set(texts)))
     if not use and len(levels) == len(texts) >= MIN_ROWS_FOR_INDEX:
         what = f"column {name!r} has a different text in every row, such as {texts[0]!r}, and is left out"
-        return f"{what}; use=[{name!r}] (--use {shlex.quote(name)}) keeps it."
+        return f"{what}; {_kept_by(name)}."
     if not use and many_levels(len(levels), len(texts)):
         return Problem(
             f"column {name!r} has {len(levels)} categories in {len(texts)} rows, such as {levels[0]!r}, too many to "
