@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sitewise.errors import UserError
 from sitewise.tables import Recipe, Table, describe, explain, table_of, understand
+from sitewise.tables.named_array import NamedArray
 from sitewise.tables.problems import Settings
 from sitewise.tables.table import has_names
 
@@ -113,7 +114,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Return the inputs of the table X, with one column per entry of `get_feature_names_out()`."""
+        """Return the inputs of the table X, with one column per entry of `get_feature_names_out()`.
+
+        The array carries these names to the next step of a Pipeline: `groups="shop"` of an estimator finds its column.
+        """
         check_is_fitted(self)
         table = table_of(X, missing=[*self.recipe_.missing, *self._list("missing")])
         _refuse_empty(table)
@@ -129,7 +133,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         table = understand(table, decimal=self.decimal, dayfirst=self.dayfirst, known=readings)
         if problems := self.recipe_.problems(table):
             raise explain(problems, _spell, None, offered=("missing", "decimal", "dayfirst"))
-        return self.recipe_.inputs(table)
+        return NamedArray.of(self.recipe_.inputs(table), self.recipe_.features)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns that `transform` returns: "x", "colour=red", "when (month)"."""

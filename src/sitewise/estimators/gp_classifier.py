@@ -152,6 +152,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         array(['up', 'down'], dtype='<U4')
         """
         refuse_dates(X)
+        self._keep_names(X)
         X, y = validate_data(self, X, y, dtype=WORKING_DTYPE)
         check_classification_targets(y)
         if self.multi_class not in _MULTI_CLASS:
