@@ -74,6 +74,7 @@ def test_levels_are_points_with_bars_and_many_groups_are_cut(X, values) -> None:
     assert one.listed and one.grid.tolist() == (10.0 * np.arange(20)).tolist()  # of the most frequent, the first
     assert [text.get_text() for text in shown.axes_[0].get_xticklabels()] == [f"{10 * k}" for k in range(20)]
     assert not len(shown.ticks[0]) and "deciles" not in shown.caption
+    assert shown.caption.endswith("x1: the 20 most frequent of 23 levels.")
     assert len(model.effect(1).grid) == 23
 
 
@@ -85,6 +86,7 @@ def test_a_season_a_trend_and_their_sum_have_panels() -> None:
     shown = EffectDisplay.from_estimator(model, features=[(0, "season"), (0, "trend"), (0, ["season", "trend"]), 0])
     assert [one.term for one in shown.effects] == ["season", "trend", "season + trend", ""]
     assert [a.get_title() for a in shown.axes_[:2]] == ["x0: season", "x0: trend"]
+    assert [len(ticks) for ticks in shown.ticks] == [0, 9, 9, 9]
     assert not any(one.response for one in shown.effects) and shown.axes_[0].get_ylabel() == "average effect on y"
     np.testing.assert_allclose(shown.effects[2].mean, shown.effects[3].mean, atol=1e-6)
 

@@ -21,6 +21,7 @@ DEFAULT_COLUMNS = 6  # drawn if no columns are named
 MAX_PANELS_PER_ROW = 3
 MAX_LEVELS = 20  # of a group that are drawn, the most frequent
 MAX_LABEL_CHARACTERS = 28  # of the names of all levels of a panel; longer labels are slanted
+MAX_SLANTED_LABELS = 8  # more labels are upright
 _STYLES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D")
 
@@ -34,7 +35,7 @@ class EffectDisplay:
     ----------
     effects : one `Effect` per panel
     shares : total share of the variance per column (`Importance.total`)
-    ticks : deciles per column; empty for levels
+    ticks : deciles per column; empty for levels and for one period of a season
     caption : description of the figure
     figure_, axes_ : the matplotlib objects, after `plot`
     """
@@ -43,16 +44,24 @@ class EffectDisplay:
     axes_: np.ndarray
 
     def __init__(
-        self, effects: Sequence[Effect], shares: Sequence[float], ticks: Sequence[np.ndarray], label: str
+        self,
+        effects: Sequence[Effect],
+        shares: Sequence[float],
+        ticks: Sequence[np.ndarray],
+        label: str,
+        note: str = "",
     ) -> None:
         self.effects, self.shares, self.ticks, self.label = list(effects), list(shares), list(ticks), label
         first = self.effects[0]
-        ticked = " ticks at the bottom: deciles of the column;" if any(len(t) for t in self.ticks) else ""
-        self.caption = (
+        parts = [
             f"{label[0].upper()}{label[1:]} over {first.rows} rows, with one column changed and all other columns held "
-            f"fixed; band: {100 * first.level:.0f} % of the posterior per value;{ticked} explains: its share of the "
-            "variance of the fitted function."
-        )
+            f"fixed; band: {100 * first.level:.0f} % of the posterior per value"
+        ]
+        if any(len(t) for t in self.ticks):
+            parts.append("ticks at the bottom: deciles of the column")
+        if any(one.term == "" for one in self.effects):
+            parts.append("explains: its share of the variance of the fitted function")
+        self.caption = "; ".join([*parts, *([note] if note else [])]) + "."
 
     @classmethod
     def from_estimator(
@@ -94,16 +103,17 @@ class EffectDisplay:
             raise ValueError("features is empty; name at least one column, or leave it out for the most important.")
         if response is None and any(term is not None for _, term in pairs):
             response = False  # all panels have the scale of the terms
-        effects, ticks, shares = [], [], []
+        effects, ticks, shares, cut = [], [], [], []
         for feature, term in pairs:
             column = view.column(feature)
             own = settings if term is None else {**settings, "term": term}
             if "grid" not in own and column.levels is not None and len(column.levels) > MAX_LEVELS:
                 own = {**own, "grid": column.levels[frequent_levels(view, column, MAX_LEVELS)]}
+                cut.append(f"{column.name}: the {MAX_LEVELS} most frequent of {len(column.levels)} levels")
             effects.append(effect(view, feature, X, response=response, level=level, **own))
-            ticks.append(_deciles(view, column))
+            ticks.append(_deciles(view, column, effects[-1]))
             shares.append(float(total[view.number(feature)]))
-        return cls(effects, shares, ticks, _label(view.model, effects)).plot(ax)
+        return cls(effects, shares, ticks, _label(view.model, effects), "; ".join(cut)).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the panels; `ax` is an Axes, or one per column."""
@@ -115,8 +125,8 @@ class EffectDisplay:
         axes = self._panels() if given is None else given
         for k, (panel, one) in enumerate(zip(axes, self.effects, strict=True)):
             _draw(panel, one)
-            ticks = [t for t in self.ticks[k] if one.term == "" or np.min(one.grid) <= t <= np.max(one.grid)]
-            if not one.listed and ticks:
+            ticks = self.ticks[k]
+            if not one.listed and len(ticks):
                 at_bottom = panel.get_xaxis_transform()
                 panel.plot(ticks, np.zeros(len(ticks)), "|", color="black", markersize=10, transform=at_bottom)
             title = f"{one.name}: {one.term}" if one.term else f"{one.name}: explains {100 * self.shares[k]:.0f} %"
@@ -150,11 +160,12 @@ class EffectDisplay:
         return axes.ravel()[:count]
 
 
-def _deciles(view: Explained, column: TableColumn) -> np.ndarray:
-    """Return the deciles of a column of numbers in the units of the table; empty for levels."""
-    if column.levels is not None:
+def _deciles(view: Explained, column: TableColumn, one: Effect) -> np.ndarray:
+    """Return the deciles of a column in the units of the table; empty for levels, and for one period of a season."""
+    if one.listed:
         return np.empty(0)
-    return column.back(np.quantile(view.model._X[:, column.places[0]], np.arange(1, 10) / 10))
+    found = column.back(np.quantile(view.model._X[:, column.places[0]], np.arange(1, 10) / 10))
+    return found if one.term == "" or (found[0] >= one.grid[0] and found[-1] <= one.grid[-1]) else np.empty(0)
 
 
 def _draw(panel: Axes, one: Effect) -> None:
@@ -173,9 +184,10 @@ def _draw(panel: Axes, one: Effect) -> None:
             panel.plot(at, mean, color=colour, linestyle=_STYLES[k % len(_STYLES)], label=label)
     if one.listed:
         names = [shown_value(value) for value in one.grid]
-        slanted = sum(map(len, names)) > MAX_LABEL_CHARACTERS
         panel.set_xticks(at, names)
-        if slanted:
+        if len(names) > MAX_SLANTED_LABELS:
+            panel.tick_params(axis="x", labelrotation=90, labelsize="x-small")
+        elif sum(map(len, names)) > MAX_LABEL_CHARACTERS:
             for text in panel.get_xticklabels():
                 text.set(rotation=40, ha="right", rotation_mode="anchor")
     if not one.response:

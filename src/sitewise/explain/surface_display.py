@@ -136,6 +136,8 @@ def _drawable(model: Fitted) -> FittedFunction:
     latents = model._latents
     if len(latents) > 1 or latents[0].model.likelihood.latents > 1:
         raise ValueError("A surface is of one latent function; fit two classes, such as one class against the rest.")
+    if model._averages_kernels():
+        raise ValueError("A surface is of one kernel; fit with the default kernel instead of an average of kernels.")
     (latent,) = latents
     if not latent.has_sites:
         raise ValueError("A surface is of an approximate evidence, which mcmc has not; fit with method='hybrid'.")
