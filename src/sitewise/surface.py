@@ -32,6 +32,7 @@ from sitewise.inference.start import first_sites
 from sitewise.kernels import Matern52, Stationary
 from sitewise.kernels.distances import same_rows
 from sitewise.likelihoods import BernoulliProbit, Likelihood
+from sitewise.means import Mean, Zero
 from sitewise.model import Model, check
 from sitewise.priors import FullPrior
 from sitewise.process.precision import working_precision
@@ -72,6 +73,7 @@ def _point(
     evidence: Evidence,
     kernel: type[Stationary],
     likelihood: Likelihood,
+    mean: Mean,
     data: Data,
     log_sigma: ArrayLike,
     log_l: Array,
@@ -79,7 +81,7 @@ def _point(
 ) -> tuple[_Row, Sites]:
     """Return the fields of `Surface` at one point, and its sites."""
     xp = namespace(log_l, log_sigma)
-    prior = FullPrior(kernel(lengthscale=xp.exp(log_l), variance=xp.exp(2 * log_sigma)))
+    prior = FullPrior(kernel(lengthscale=xp.exp(log_l), variance=xp.exp(2 * log_sigma)), mean)
     found, solution, *_ = iterate(method, likelihood, prior.gram(data.X), data, start, evidence is laplace)
     # VI has already computed the ELBO.
     known = isinstance(method, VI) and evidence is elbo
@@ -93,12 +95,13 @@ def _traced_row(
     evidence: Evidence,
     kernel: type[Stationary],
     likelihood: Likelihood,
+    mean: Mean,
     data: Data,
     log_sigma: ArrayLike,
     log_ls: Array,
     starts: Sites,
 ) -> tuple[_Row, Sites]:
-    point = functools.partial(_point, method, evidence, kernel, likelihood, data, log_sigma)
+    point = functools.partial(_point, method, evidence, kernel, likelihood, mean, data, log_sigma)
     return lax.map(lambda each: point(*each), (log_ls, starts))
 
 
@@ -107,15 +110,16 @@ def _row(
     evidence: Evidence,
     kernel: type[Stationary],
     likelihood: Likelihood,
+    mean: Mean,
     data: Data,
     log_sigma: float,
     log_ls: np.ndarray,
     starts: Sites,
 ) -> tuple[_Row, Sites]:
     """Return the fields of `Surface` for one row of the grid, and its sites."""
-    if not is_host(*jax.tree.leaves((likelihood, data))):
-        return _traced_row(method, evidence, kernel, likelihood, data, log_sigma, jnp.asarray(log_ls), starts)
-    point = functools.partial(_point, method, evidence, kernel, likelihood, data, np.float64(log_sigma))
+    if not is_host(*jax.tree.leaves((likelihood, mean, data))):
+        return _traced_row(method, evidence, kernel, likelihood, mean, data, log_sigma, jnp.asarray(log_ls), starts)
+    point = functools.partial(_point, method, evidence, kernel, likelihood, mean, data, np.float64(log_sigma))
     points = [point(log_l, Sites(*(a[i] for a in starts))) for i, log_l in enumerate(log_ls)]
     return jax.tree.map(lambda *leaves: np.stack(leaves), *points)
 
@@ -146,25 +150,29 @@ def evidence_surface(
     *,
     likelihood: Likelihood | None = None,
     kernel: type[Stationary] = Matern52,
+    mean: Mean | None = None,
     done: Callable[[Surface], None] | None = None,
 ) -> Surface:
-    """Compute evidence(θ, λ*(θ)) on the grid; `done` is called with each finished row of constant σ."""
-    likelihood = BernoulliProbit() if likelihood is None else likelihood
+    """Compute evidence(θ, λ*(θ)) on the grid; `done` is called with each finished row of constant σ.
+
+    `mean` is the mean function of the prior, which is held fixed; None means zero.
+    """
+    likelihood, mean = BernoulliProbit() if likelihood is None else likelihood, Zero() if mean is None else mean
     if not (isinstance(kernel, type) and issubclass(kernel, Stationary)):
         raise ValueError(f"kernel must be the class of a stationary kernel, such as Matern52, got {kernel!r}.")
-    check(Model.full(kernel(), likelihood), data)
+    check(Model.full(kernel(), likelihood, mean), data)
     method = _with_tolerance(method, evidence)
     log_ls = np.asarray(log_lengthscale, float)
     rows: list[Sequence[np.ndarray]] = []
     previous: list[Sites] = []
     with working_precision():
-        host = on_host(likelihood, data)
-        likelihood = to_host(likelihood) if host else likelihood
+        host = on_host(likelihood, mean, data)
+        likelihood, mean = to_host((likelihood, mean)) if host else (likelihood, mean)
         rows_of = to_host(data) if host else data.to_bucket()
         default_starts = jax.tree.map(lambda a: np.tile(a, (len(log_ls), 1)), first_sites(likelihood, rows_of))
 
         def solve(value: float, starts: Sites) -> tuple[_Row, Sites]:
-            found = _row(method, evidence, kernel, likelihood, rows_of, float(value), log_ls, starts)
+            found = _row(method, evidence, kernel, likelihood, mean, rows_of, float(value), log_ls, starts)
             return jax.tree.map(np.asarray, found)
 
         with same_rows(rows_of.X):

@@ -59,11 +59,36 @@ def test_effects_after_a_table_encoder_are_in_the_units_of_the_table(X, values) 
     paid = 100 + 10 * X[:, 0]
     table = {"paid": [f"${p:.4f}" for p in paid], "shop": np.where(X[:, 1] > 0, "north", "south")}
     model = make_pipeline(TableEncoder(), GPRegressor()).fit(table, values)
-    one, other = EffectDisplay.from_estimator(model, features=["paid", "shop=south"], points=3).effects
+    one, other = EffectDisplay.from_estimator(model, features=["paid", "shop"], points=3).effects
     np.testing.assert_allclose(one.grid, np.linspace(*np.quantile(paid, [0.02, 0.98]), 3), rtol=1e-5)
-    assert other.grid.tolist() == [0, 1]
+    assert other.grid.tolist() == ["north", "south"]
     moved = {**table, "paid": [f"${one.grid[0]:.4f}"] * len(values)}
     assert one.mean[0] == pytest.approx(model.predict(moved).mean(), rel=1e-4)
+
+
+def test_levels_are_points_with_bars_and_many_groups_are_cut(X, values) -> None:
+    group = np.arange(50) % 23
+    model = GPRegressor(groups=1).fit(np.column_stack([X[:, 0], 10.0 * group]), values)
+    shown = EffectDisplay.from_estimator(model, features=[1])
+    (one,) = shown.effects
+    assert one.listed and one.grid.tolist() == (10.0 * np.arange(20)).tolist()  # of the most frequent, the first
+    assert [text.get_text() for text in shown.axes_[0].get_xticklabels()] == [f"{10 * k}" for k in range(20)]
+    assert not len(shown.ticks[0]) and "deciles" not in shown.caption
+    assert shown.caption.endswith("x1: the 20 most frequent of 23 levels.")
+    assert len(model.effect(1).grid) == 23
+
+
+def test_a_season_a_trend_and_their_sum_have_panels() -> None:
+    time = np.linspace(0, 6, 80)[:, None]
+    kernel = kernels.RBF(3.0, name="trend") + kernels.Periodic(1.0, 1.0, name="season")
+    y = np.sin(2 * np.pi * time[:, 0]) + 0.5 * time[:, 0] + 0.05 * np.cos(31 * np.arange(80))
+    model = GPRegressor(kernel, hyperparameters=Hyperparameters(fixed="kernel*")).fit(time, y)
+    shown = EffectDisplay.from_estimator(model, features=[(0, "season"), (0, "trend"), (0, ["season", "trend"]), 0])
+    assert [one.term for one in shown.effects] == ["season", "trend", "season + trend", ""]
+    assert [a.get_title() for a in shown.axes_[:2]] == ["x0: season", "x0: trend"]
+    assert [len(ticks) for ticks in shown.ticks] == [0, 9, 9, 9]
+    assert not any(one.response for one in shown.effects) and shown.axes_[0].get_ylabel() == "average effect on y"
+    np.testing.assert_allclose(shown.effects[2].mean, shown.effects[3].mean, atol=1e-6)
 
 
 def test_effects_go_to_given_axes_and_classes_have_lines(X, signal) -> None:
@@ -118,11 +143,24 @@ def test_the_top_of_a_surface_is_the_fit(ard, X, labels) -> None:
     assert shown.ax_.get_xlabel() == ("factor of all lengthscales" if ard else "lengthscale")
 
 
+def test_a_surface_has_the_default_kernel_and_a_constant_mean(X, labels, signal) -> None:
+    """The default kernel has a lengthscale per column: the axis is a common factor, and the centre is the fit."""
+    for model in (
+        make_pipeline(StandardScaler(), GPClassifier()).fit(X, labels),
+        GPRegressor(likelihood="poisson").fit(X, np.round(np.exp(signal))),
+    ):
+        shown = SurfaceDisplay.from_estimator(model, points=3, reach=0.3)
+        fitted = model[-1] if hasattr(model, "steps") else model
+        name = shown.name
+        assert shown.evidence[1, 1] == pytest.approx(fitted.evidence_[name], abs=1e-3)
+        assert shown.ax_.get_xlabel() == "factor of all lengthscales" and "Ratios of the lengthscales" in shown.caption
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"structure": Sparse(10)}, "without inducing inputs"),
-        ({"mean": means.Constant()}, "no axis for the mean"),
+        ({"structure": Sparse(10)}, "fit with structure='full'"),
+        ({"mean": means.Linear(np.ones(3))}, "no axis for the mean"),
         ({"kernel": kernels.RBF() + kernels.Linear()}, "not Sum"),
     ],
 )

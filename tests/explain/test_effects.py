@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sitewise import GPClassifier, GPRegressor, Method, PerColumn, Sparse, kernels
+from sitewise import GPClassifier, GPRegressor, Hyperparameters, Method, PerColumn, Series, Sparse, kernels
 
 MCMC = {"draws": 15, "warmup": 0, "chains": 2}
 
@@ -170,3 +170,94 @@ def test_an_interaction_is_of_two_columns(regressor) -> None:
         regressor.interaction(1, 1)
     with pytest.raises(ValueError, match="Name both columns"):
         regressor.interaction(1)
+
+
+def test_a_model_of_one_column_is_sent_to_its_effect(values) -> None:
+    model = GPRegressor(structure="markov").fit(np.arange(50.0)[:, None], values)
+    with pytest.raises(ValueError, match=r"use effect\('x0'\) instead") as problem:
+        model.interaction()
+    advised = str(problem.value).split("use ")[1].removesuffix(" instead.")
+    assert np.all(np.isfinite(eval(f"model.{advised}").mean))
+
+
+def test_groups_and_series_are_listed_level_by_level(X, values) -> None:
+    """More than ten levels, unevenly numbered: one value per level, never values in between."""
+    codes = np.array([3.0, 7.0, 11.0, 12.0, 20.0, 21.0, 22.0, 40.0, 41.0, 55.0, 70.0, 99.0])[np.arange(50) % 12]
+    table = np.column_stack([X[:, 0], codes])
+    for model in (GPRegressor(groups=1), GPRegressor(kernels.RBF(active_dims=0) * kernels.Index(1))):
+        found = model.fit(table, values).effect(1, response=False)
+        assert found.listed and found.grid.tolist() == np.unique(codes).tolist()
+        assert model.effect(1, grid=[3.0, 1000.0]).grid.tolist() == [3, 1000]  # a new group has the prior
+    times = np.column_stack([codes, np.arange(50.0)])
+    series = GPRegressor(structure=Series(0)).fit(times, values)
+    assert series.effect(0).grid.tolist() == np.unique(codes).tolist()
+    assert [one.names for one in series.lengthscales()] == [("x1",)]
+
+
+TERMS = kernels.RBF(3.0, name="trend") + kernels.Periodic(1.0, 1.0, 0.5, name="season")
+
+
+@pytest.fixture(scope="module")
+def seasonal():
+    time = np.sort(np.random.default_rng(0).uniform(10.3, 16.2, 60))[:, None]
+    y = np.sin(2 * np.pi * time[:, 0]) + 0.5 * time[:, 0] + 0.05 * np.cos(31 * np.arange(60))
+    return GPRegressor(TERMS, hyperparameters=Hyperparameters(fixed="*")).fit(time, y)
+
+
+@pytest.mark.parametrize("chosen", ["season", "trend", ["season", "trend"], [0, 1]])
+def test_effects_of_terms_are_those_of_dense_algebra(chosen, seasonal) -> None:
+    found = seasonal.effect(0, term=chosen, grid=[11.0, 12.25])
+    (q,), _ = seasonal._latents[0].posteriors()
+    part = q.part(chosen)
+    assert found.term == {"season": "season", "trend": "trend"}.get(str(chosen), found.term) and not found.response
+    for k, value in enumerate(found.grid):
+        mean, cov = (np.asarray(a) for a in part.f_joint(np.vstack([[[value]], seasonal._X])))
+        weight = np.append(1.0, np.full(60, -1 / 60))
+        wanted = seasonal.y_scale_ * np.array([weight @ mean, np.sqrt(weight @ cov @ weight)])
+        np.testing.assert_allclose([found.mean[k], found.sd[k]], wanted, rtol=1e-6)
+
+
+def test_a_season_is_shown_over_one_period_and_its_sum_finely_enough(seasonal) -> None:
+    season = seasonal.effect(0, term="season")
+    np.testing.assert_allclose(season.grid[[0, -1]], [11.0, 12.0])  # from a multiple of the period
+    assert season.mean[0] == pytest.approx(season.mean[-1]) and np.ptp(season.mean) > 1.5
+    both, trend = seasonal.effect(0, term=["season", "trend"]), seasonal.effect(0, term="trend")
+    assert len(both.grid) >= 12 * 5 and len(trend.grid) == len(both.grid)
+    np.testing.assert_allclose(both.mean, seasonal.effect(0, response=False).mean, atol=1e-8)
+    assert np.all(np.diff(trend.mean) > 0)
+
+
+def test_terms_of_a_markov_chain_have_the_effects_of_the_full_gp(seasonal) -> None:
+    kernel = kernels.Matern32(3.0, name="trend") + kernels.Cosine(1.0, name="season")
+    fixed = Hyperparameters(fixed="*")
+    pair = [
+        GPRegressor(kernel, structure=kind, hyperparameters=fixed).fit(seasonal._X, seasonal._y)
+        for kind in ("full", "markov")
+    ]
+    one, other = (model.effect(0, term="season", points=5) for model in pair)
+    np.testing.assert_allclose(one.grid, other.grid)
+    np.testing.assert_allclose(one.mean, other.mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(one.sd, other.sd, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"term": "week"}, "There is no part 'week'; choose from 'trend', 'season'"),
+        ({"term": "season", "response": True}, "leave response out"),
+        ({"term": []}, "Name at least one part"),
+    ],
+)
+def test_terms_that_do_not_exist_are_refused(settings, words, seasonal) -> None:
+    with pytest.raises(ValueError, match=words):
+        seasonal.effect(0, **settings)
+
+
+def test_a_term_of_another_column_is_refused(X, values) -> None:
+    parts = kernels.RBF(active_dims=[0]) + kernels.RBF(active_dims=[1], name="second")
+    model = GPRegressor(parts, hyperparameters=Hyperparameters(fixed="*")).fit(X, values)
+    with pytest.raises(ValueError, match="'second' does not depend on the column 'x0'"):
+        model.effect(0, term="second")
+    averaged = GPRegressor("average").fit(X, values)
+    with pytest.raises(ValueError, match="Kernels that are averaged have no terms in common"):
+        averaged.effect(0, term=0)

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from sitewise import GPRegressor, Hyperparameters, load, save
+from sitewise import GPClassifier, GPRegressor, Hyperparameters, TableEncoder, load, save
 from sitewise.estimators import gridded_points, piecewise_exponential, survival_curve
 
 N = 150
@@ -130,3 +133,74 @@ def test_cells_hold_every_point_and_the_whole_area():
     assert cells.counts[0] == first and np.allclose(cells.X[0], [0.2, -0.75])
     with pytest.raises(ValueError, match="outside of the extent"):
         gridded_points(points, 3, [(0, 1), (-1, 1)])
+
+
+@pytest.fixture(scope="module")
+def pieces():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(40, 1))
+    time = np.minimum(rng.exponential(size=40), 2.0)
+    return X, piecewise_exponential(X, time, (time < 2).astype(float), [0, 0.5, 1, 2])
+
+
+@pytest.mark.parametrize("likelihood", ["negative_binomial", "zero_inflated_poisson", "gaussian", "gamma"])
+def test_a_likelihood_that_is_no_lifetime_has_no_curve(likelihood, pieces) -> None:
+    """Of the counts, only Poisson's are the likelihood of a hazard."""
+    X, rows = pieces
+    counts = likelihood in ("negative_binomial", "zero_inflated_poisson")
+    side = {"exposure": rows.exposure} if counts else {}
+    model = GPRegressor(likelihood=likelihood, hyperparameters=Hyperparameters(fixed="*"))
+    model.fit(rows.X, rows.counts if counts else rows.counts + 0.5, **side)
+    with pytest.raises(ValueError, match="A survival curve needs a model of lifetimes, likelihood='weibull'"):
+        survival_curve(model, X[:2], [1.0], cuts=[0, 0.5, 1, 2])
+
+
+def test_counts_that_are_no_pieces_have_no_curve(pieces, weibull) -> None:
+    X, rows = pieces
+    poisson = GPRegressor(likelihood="poisson", hyperparameters=Hyperparameters(fixed="*"))
+    for model in (
+        clone(poisson).fit(rows.X, rows.counts),
+        clone(poisson).fit(rows.X, 3 * rows.counts, exposure=rows.exposure),
+    ):
+        with pytest.raises(ValueError, match="which are 0 or 1 and have an exposure"):
+            survival_curve(model, X[:2], [1.0], cuts=[0, 0.5, 1, 2])
+    right = clone(poisson).fit(rows.X, rows.counts, exposure=rows.exposure)
+    with pytest.raises(ValueError, match="cuts must be the cuts that piecewise_exponential had"):
+        survival_curve(right, X[:2], [1.0], cuts=[0, 1, 2])
+    with pytest.raises(ValueError, match="with its cuts"):
+        survival_curve(right, X[:2], [1.0])
+    with pytest.raises(ValueError, match="leave them out"):
+        survival_curve(weibull, [[0.0]], [1.0], cuts=[0, 1])
+    classifier = GPClassifier(method="laplace").fit(X, X[:, 0] > 0)
+    with pytest.raises(ValueError, match="A survival curve needs a model of lifetimes"):
+        survival_curve(classifier, X[:2], [1.0])
+    with pytest.raises(ValueError, match="a Pipeline that ends in one; got str"):
+        survival_curve("model", X[:2], [1.0])
+    assert np.all(np.diff(survival_curve(right, X[:2], [0.2, 0.5, 1.9], cuts=[0, 0.5, 1, 2]).mean) < 0)
+
+
+def test_pieces_of_a_data_frame_and_a_pipeline_have_the_curve_of_the_array(pieces) -> None:
+    pandas = pytest.importorskip("pandas")
+    X, _ = pieces
+    cuts, group = [0, 0.5, 1, 2], np.where(np.arange(40) % 2 == 0, "old", "new")
+    time = np.random.default_rng(3).exponential(size=40)
+    frame = pandas.DataFrame({"age": X[:, 0], "drug": group})
+    table = np.column_stack([X, group == "old"])
+    framed, plain = (piecewise_exponential(one, time, np.ones(40), cuts) for one in (frame, table))
+    assert list(framed.X) == ["age", "drug", "interval_centre"]
+    np.testing.assert_array_equal(framed.counts, plain.counts)
+    gp = GPRegressor(likelihood="poisson", kernel="isotropic")
+    by_name = make_pipeline(TableEncoder(), clone(gp)).fit(
+        framed.X, framed.counts, gpregressor__exposure=framed.exposure
+    )
+    by_number = make_pipeline(StandardScaler(), clone(gp)).fit(
+        plain.X, plain.counts, gpregressor__exposure=plain.exposure
+    )
+    found = survival_curve(by_name, frame[:2], [0.5, 1.5], cuts=cuts)
+    assert found.mean.shape == (2, 2) and np.all(np.diff(found.mean) < 0)
+    inside = survival_curve(by_number, table[:2], [0.5, 1.5], cuts=cuts)
+    np.testing.assert_allclose(inside.mean, found.mean, atol=0.1)
+    with pytest.raises(ValueError, match="cuts must be the cuts"):
+        survival_curve(by_name, frame[:2], [0.5], cuts=[0, 1, 2])
+    with pytest.raises(ValueError, match="rename it"):
+        piecewise_exponential(framed.X, np.ones(len(framed.X)), np.ones(len(framed.X)), cuts)

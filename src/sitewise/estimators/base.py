@@ -50,8 +50,9 @@ class GPBase(ChangingRows):
         """Return the number of the column that names the series, or None."""
         return structure_of(self.structure).series_column(self.n_features_in_, self._given_names())
 
-    def _given_names(self) -> list[str]:
-        return list(getattr(self, "feature_names_in_", ()))
+    def _kernel_columns(self) -> list[int]:
+        series = self._series_column()
+        return [j for j in range(self.n_features_in_) if j != series]
 
     def _candidates(self, data: Data) -> list[Candidate]:
         """Return the kernel to start from, or the kernels to average over."""

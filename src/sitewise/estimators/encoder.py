@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sitewise.errors import UserError
 from sitewise.tables import Recipe, Table, describe, explain, table_of, understand
+from sitewise.tables.named_array import NamedArray
 from sitewise.tables.problems import Settings
 from sitewise.tables.table import has_names
 
@@ -125,6 +126,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Return the inputs of the table X, with one column per entry of `get_feature_names_out()`.
 
         Categories that did not occur in `fit` raise one UserWarning, which names the columns and the categories.
+        The array carries these names to the next step of a Pipeline: `groups="shop"` of an estimator finds its column.
         """
         check_is_fitted(self)
         table = table_of(X, missing=[*self.recipe_.missing, *self._list("missing")])
@@ -143,7 +145,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise explain(problems, _spell, None, offered=("missing", "decimal", "dayfirst"))
         if unseen := self.recipe_.unknown_levels(table, groups=False):
             warnings.warn(" ".join(unseen), UserWarning, stacklevel=3)
-        return self.recipe_.inputs(table)
+        return NamedArray.of(self.recipe_.inputs(table), self.recipe_.features)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns that `transform` returns: "x", "colour=red", "when (month)"."""

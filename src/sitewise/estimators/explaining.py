@@ -9,21 +9,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sitewise.explain.decomposition import Shares, Terms, predict_terms, predict_utility, term_shares
-from sitewise.explain.effects import Effect, Interaction, effect, interaction
+from sitewise.explain.effects import Effect, TermChoice, effect
 from sitewise.explain.fitted_model import Fitted
 from sitewise.explain.importance import Importance, importance, total_shares
+from sitewise.explain.interactions import POINTS, Interaction, interaction
 from sitewise.explain.lengthscales import Lengthscale, lengthscales
 
 
 class Explaining(Fitted):
-    """Mixin with methods that explain a fitted estimator; columns are given by name or by number from 0."""
+    """Mixin with methods that explain a fitted estimator; columns are given by name or by number from 0.
+
+    `sitewise.estimators` has functions of the same names that take a Pipeline as well: `effect(pipeline, "shop")` is
+    about the column of the table, with the names of its categories and in its units.
+    """
 
     def importance(self, X: Any = None, groups: Mapping[str, Sequence[str | int]] | None = None) -> Importance:
         """Return the share of the variance of the fitted function per column, alone and in total, with errors.
 
         Works for every kernel.  Columns vary over their values in the training rows, or in X.  `groups` names columns
-        that vary together and count as one, such as {"shop": ["shop=north", "shop=south", "shop=west"]}.  `print` shows
-        a table; `Importance` explains the shares and their limits.
+        that vary together and count as one, such as {"place": ["longitude", "latitude"]}.  `print` shows a table;
+        `Importance` explains the shares and their limits.
 
         Examples
         --------
@@ -53,9 +58,10 @@ class Explaining(Fitted):
         feature: str | int,
         X: Any = None,
         *,
-        response: bool = True,
+        term: TermChoice | None = None,
+        response: bool | None = None,
         level: float = 0.9,
-        points: int = 20,
+        points: int | None = None,
         grid: ArrayLike | None = None,
         rows: int | None = None,
     ) -> Effect:
@@ -65,16 +71,22 @@ class Explaining(Fitted):
         ----------
         feature : name or number of the column
         X : rows to average over; None means the training rows
+        term : name or number of a term of the kernel, such as "season", or a list for their sum, on the latent scale;
+            `predict_terms` lists the names.  The effect of a term that repeats itself is shown over one period.
         response : True for average predictions (the mean of y, the probability of `classes_[1]`, or of every class of
-            more than two); False for the latent function minus its average over the rows
+            more than two); False for the latent function minus its average over the rows; None means True without
+            `term`
         level : level of the band
-        points, grid : number of values of the column, or the values; all values of a column with at most ten
+        points, grid : number of values of the column, or the values.  The default is every level of a group, all values
+            of a column with at most ten, and 20 values otherwise, or as many as show a season.
         rows : maximum number of rows to average over; None means 200, fewer for joint classes and method="mcmc"
 
         All other columns are held fixed, which may give combinations that do not occur in the data.  Counts refer to
         one unit of exposure, and to one trial.
         """
-        return effect(self, feature, X, response=response, level=level, points=points, grid=grid, rows=rows)
+        return effect(
+            self, feature, X, term=term, response=response, level=level, points=points, grid=grid, rows=rows
+        )  # fmt: skip
 
     def predict_terms(self, X: Any) -> Terms:
         """Predict every term of the kernel at new rows, with its standard deviation, and the mean.
@@ -105,7 +117,7 @@ class Explaining(Fitted):
         second: str | int | None = None,
         X: Any = None,
         *,
-        points: int = 7,
+        points: int = POINTS,
         rows: int | None = None,
     ) -> Interaction:
         """Return the interaction of two columns on the latent scale, with standard deviations.
@@ -115,11 +127,4 @@ class Explaining(Fitted):
         their share alone are worth examining.  `points` is the number of values per column; `rows` as for `effect`,
         default 100.
         """
-        if (first is None) != (second is None):
-            raise ValueError("Name both columns of an interaction, or none for the two most important columns.")
-        if first is None or second is None:
-            order = np.argsort(-total_shares(self, X), kind="stable")
-            if len(order) < 2:
-                raise ValueError("An interaction is of two columns, but this model has one; use effect instead.")
-            first, second = map(int, order[:2])
         return interaction(self, first, second, X, points=points, rows=rows)

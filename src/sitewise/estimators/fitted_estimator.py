@@ -29,6 +29,7 @@ from sitewise.process.precision import WORKING_DTYPE
 from sitewise.process.progress import Report
 from sitewise.sites import Sites
 from sitewise.structures import Structure
+from sitewise.tables.named_array import names_of
 
 RandomState = int | np.random.RandomState | None  # as in scikit-learn
 KernelChoice = Kernel | PerColumn | Sequence[Kernel | PerColumn] | str | None
@@ -72,6 +73,13 @@ class FittedEstimator(Explaining, EstimatorParameters):
         return 0.0
 
     # -- the fitted state ----------------------------------------------------------------------------------
+
+    def _keep_names(self, X: Any) -> None:
+        """Keep the column names of a `NamedArray`, which scikit-learn does not read."""
+        if hasattr(self, "_names"):
+            del self._names
+        if names := names_of(X):
+            self._names = names
 
     def _merged(self) -> list[Merged]:
         return [merge(self._X, y, self._weight) for y in self._targets(self._y, self._side)]

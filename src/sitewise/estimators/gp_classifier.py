@@ -153,6 +153,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         """
         refuse_dates_and_strings(X, type(self).__name__)
         refuse_missing_targets(y)
+        self._keep_names(X)
         X, y = validate_data(self, X, y, dtype=WORKING_DTYPE)
         check_classification_targets(y)
         if self.multi_class not in _MULTI_CLASS:

@@ -120,6 +120,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         """
         refuse_dates_and_strings(X, type(self).__name__)
         refuse_missing_targets(y)
+        self._keep_names(X)
         X, y = validate_data(self, X, y, dtype=WORKING_DTYPE, ensure_min_samples=2)
         self.classes_ = _in_order(column_or_1d(y), self.order)
         self._X, self._y, self._weight = np.array(X), self._check_y(y), self._weights(sample_weight, X)

@@ -167,6 +167,7 @@ class GPRegressor(ValuePredictions):
         refuse_dates_and_strings(X, type(self).__name__)
         refuse_tables(y)
         refuse_missing_targets(y)
+        self._keep_names(X)
         X, y = validate_data(self, X, y, dtype=WORKING_DTYPE, y_numeric=True, ensure_min_samples=2)
         self._X, self._weight = np.array(X), self._weights(sample_weight, X)
         self._y = np.array(column_or_1d(y), float)

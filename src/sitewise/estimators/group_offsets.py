@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sitewise.estimators.candidates import Candidate
-from sitewise.explain.effects import column_of
+from sitewise.explain.fitted_model import number_of
 from sitewise.kernels import Constant, Index, Kernel
 from sitewise.types import replace
 
@@ -17,7 +17,23 @@ def group_columns(model: Any) -> list[int]:
     if given is None:
         return []
     each = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-    return [column_of(model, one) for one in each]
+    return [_group_column(model, one) for one in each]
+
+
+def _group_column(model: Any, group: Any) -> int:
+    """Return the number of one column in `groups`; the error says how a column in a Pipeline keeps its name."""
+    names = model._column_names()
+    if isinstance(group, str) and not model._given_names():
+        raise ValueError(
+            f"groups={group!r} is a name, but X has no column names; give a data frame, call "
+            "set_output(transform='pandas') on the previous step of the Pipeline, or give the number of the column."
+        )
+    if isinstance(group, str) and group not in names and any(name.startswith(f"{group}=") for name in names):
+        raise ValueError(
+            f"groups={group!r} is a categorical column with one column of 0 and 1 per category here; encode it with "
+            f"TableEncoder(groups={group!r})."
+        )
+    return number_of(group, names)
 
 
 def beside_groups(one: Candidate, rest: Sequence[int], groups: Sequence[int]) -> Candidate:

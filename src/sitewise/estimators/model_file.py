@@ -46,7 +46,7 @@ _CHECK = hashlib.sha256().digest_size
 # Attributes set by fit, besides the latent functions; absent attributes are left out.  `table_` is plain data of the
 # application, which the library stores without reading it.
 _FITTED = (
-    "n_features_in_", "feature_names_in_", "classes_", "class_weight_", "multi_class_", "y_mean_", "y_scale_",
+    "n_features_in_", "feature_names_in_", "_names", "classes_", "class_weight_", "multi_class_", "y_mean_", "y_scale_",
     "n_iter_", "converged_", "fit_report_", "_X", "_y", "_weight", "_side", "table_",
 )  # fmt: skip
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from sitewise import metrics
-from sitewise.estimators.gp_classifier import GPClassifier
-from sitewise.estimators.gp_regressor import GPRegressor
+from sitewise.explain.table_columns import parts_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,11 +41,9 @@ class Calibration:
     source: str
 
 
-def calibration(model: GPClassifier, X: Any = None, y: Any = None, bins: int = 10) -> Calibration:
+def calibration(model: Any, X: Any = None, y: Any = None, bins: int = 10) -> Calibration:
     """Return calibration scores on test data, or without X and y on leave-one-out predictions of the training rows."""
-    if not hasattr(model, "predict_proba"):
-        raise ValueError(f"calibration needs class probabilities, which {type(model).__name__} does not predict.")
-    table, codes, source = _predictions(model, X, y)
+    table, codes, source = _predictions(model, X, y, "calibration")
     if len(model.classes_) == 2:
         probability, hit = table[:, 1], codes == 1
     else:
@@ -62,19 +60,17 @@ def calibration(model: GPClassifier, X: Any = None, y: Any = None, bins: int = 1
     )
 
 
-def _predictions(model: GPClassifier, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, str]:
-    """Return class probabilities, observed class indices, and the source of the rows."""
+def _predictions(model: Any, X: Any, y: Any, what: str) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return class probabilities, observed class indices, and the source of the rows; `what` names the caller."""
+    last: Any = parts_of(model, what)[0]
+    check_is_fitted(last)
+    if not hasattr(last, "predict_proba"):
+        raise ValueError(f"{what} needs class probabilities, which {type(last).__name__} does not predict.")
     if (X is None) != (y is None):
         raise ValueError("Give both X and y for test data, or neither for the leave-one-out predictions.")
-    last = _last(model)
     if X is None:
         return last.loo_.probability, last._y, "leave-one-out"
     return model.predict_proba(X), last._check_y(y), "test data"
-
-
-def _last(model: Any) -> Any:
-    """Return the last step of a Pipeline, or the estimator itself."""
-    return model.steps[-1][1] if hasattr(model, "steps") else model
 
 
 def decide(probability: ArrayLike, cost: ArrayLike) -> np.ndarray:
@@ -98,7 +94,7 @@ def _axes(ax: Axes | None) -> Axes:
 
 
 def plot_cost(
-    model: GPClassifier,
+    model: Any,
     false_positive: float,
     false_negative: float,
     X: Any = None,
@@ -109,7 +105,7 @@ def plot_cost(
 
     The grey line marks the optimal threshold for calibrated probabilities.
     """
-    table, codes, source = _predictions(model, X, y)
+    table, codes, source = _predictions(model, X, y, "plot_cost")
     if table.shape[1] != 2:
         raise ValueError("plot_cost is for two classes; use decide for more.")
     thresholds = np.linspace(0, 1, 201)
@@ -123,10 +119,11 @@ def plot_cost(
     return ax
 
 
-def plot_loo(model: GPClassifier | GPRegressor, ax: Axes | None = None) -> Axes:
+def plot_loo(model: Any, ax: Axes | None = None) -> Axes:
     """Plot the influence of each training row against its leave-one-out log density, to find influential outliers."""
+    last: Any = parts_of(model, "plot_loo")[0]
+    density, influence = last.loo_.log_density, last.influence_
     ax = _axes(ax)
-    last = _last(model)
-    ax.scatter(last.loo_.log_density, last.influence_, s=12)
+    ax.scatter(density, influence, s=12)
     ax.set(xlabel="leave-one-out log density", ylabel="influence (nats)")
     return ax

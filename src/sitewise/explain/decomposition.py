@@ -9,14 +9,13 @@ draws of all terms from their posterior.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from sitewise.explain.effects import background, outputs_of
-from sitewise.explain.fitted_model import Fitted
+from sitewise.explain.effects import background, outputs_of, require_one_kernel, term_features
 from sitewise.explain.importance import MAX_ROWS, tables_of
+from sitewise.explain.table_columns import explained, parts_of
 from sitewise.kernels import terms
 from sitewise.numerics.dense.cholesky import semidefinite_root
 from sitewise.predict import MEAN, Posterior, Process
@@ -65,10 +64,15 @@ class Shares:
         )
 
 
-def predict_terms(model: Fitted, X: Any) -> Terms:
-    """Predict the terms of the latent functions at new rows; see `GPBase.predict_terms`."""
-    X, names = model._new_rows(X), model._column_names()
-    _require_one_kernel(model)
+def predict_terms(model: Any, X: Any) -> Terms:
+    """Predict every term of the kernel at rows of the table, with its standard deviation, and the mean.
+
+    `model` is a fitted estimator, or a Pipeline that ends in one; see `GPRegressor.predict_terms`.
+    """
+    view = explained(model, "predict_terms")
+    model, names = view.model, term_features(view)
+    X = model._new_rows(view.inputs(X))
+    require_one_kernel(model)
     level, scale = model._y_units()
     found, called = [], []
     for latent in model._latents:
@@ -87,11 +91,6 @@ def predict_terms(model: Fitted, X: Any) -> Terms:
     return Terms((MEAN, *called), np.moveaxis(mean, 0, 1), np.moveaxis(sd, 0, 1), outputs_of(model))
 
 
-def _require_one_kernel(model: Fitted) -> None:
-    if model._averages_kernels():
-        raise ValueError("Kernels that are averaged have no terms in common; use kernel='additive', or one kernel.")
-
-
 def _moments(part: Process, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and variance of each latent function."""
     blocks = [part.f(X[at : at + BLOCK_ROWS]) for at in range(0, len(X), BLOCK_ROWS)]
@@ -99,8 +98,11 @@ def _moments(part: Process, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mean, var if var.ndim == mean.ndim else np.diagonal(var, axis1=-2, axis2=-1)
 
 
-def predict_utility(model: Fitted, items: Any, return_cov: bool) -> tuple[np.ndarray, np.ndarray]:
+def predict_utility(model: Any, items: Any, return_cov: bool) -> tuple[np.ndarray, np.ndarray]:
     """Predict utilities of items minus their average; see `GPBase.predict_utility`."""
+    model, before = parts_of(model, "predict_utility")
+    if before is not None:
+        raise ValueError("Items have half of the columns of the Pipeline's table; give pipeline[-1] and encoded items.")
     model._column_names()  # raises unless the model is fitted
     if len(model._latents) > 1 or model._latents[0].model.likelihood.latents > 1:
         raise ValueError("Utilities need pairwise comparisons with one latent function; this model has several.")
@@ -116,14 +118,15 @@ def predict_utility(model: Fitted, items: Any, return_cov: bool) -> tuple[np.nda
     return mean, cov if return_cov else np.sqrt(np.maximum(np.diag(cov), 0.0))
 
 
-def term_shares(model: Fitted, X: Any = None, names: Sequence[str] | None = None) -> Shares:
-    """Return the share per term that is not constant; see `GPBase.term_shares`.
+def term_shares(model: Any, X: Any = None) -> Shares:
+    """Return the share of the variance of f per term of the kernel that is not constant, with standard errors.
 
-    `names` are names of the columns, if the estimator was fitted to an array.
+    `model` is a fitted estimator, or a Pipeline that ends in one; see `GPRegressor.term_shares`.
     """
-    names = model._column_names() if names is None else names
-    _require_one_kernel(model)
-    over = background(model, X, MAX_ROWS)
+    view = explained(model, "term_shares")
+    model, names = view.model, term_features(view)
+    require_one_kernel(model)
+    over = background(model, view.inputs(X), MAX_ROWS)
     total = None
     for latent in model._latents:
         qs, weight = latent.posteriors()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from sitewise.estimators.encoder import TableEncoder
-from sitewise.explain.effects import Effect, column_of, effect
+from sitewise.explain.effects import Effect, effect, shown_value
 from sitewise.explain.fitted_model import Fitted
 from sitewise.explain.importance import total_shares
+from sitewise.explain.table_columns import Explained, TableColumn, explained, frequent_levels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,57 +19,23 @@ if TYPE_CHECKING:
 
 DEFAULT_COLUMNS = 6  # drawn if no columns are named
 MAX_PANELS_PER_ROW = 3
+MAX_LEVELS = 20  # of a group that are drawn, the most frequent
+MAX_LABEL_CHARACTERS = 28  # of the names of all levels of a panel; longer labels are slanted
+MAX_SLANTED_LABELS = 8  # more labels are upright
 _STYLES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D")
 
 
-def parts_of(model: Any, what: str) -> tuple[Fitted, Any]:
-    """Return the estimator, and the preceding steps of a fitted Pipeline, or None."""
-    steps = getattr(model, "steps", None)
-    last = model if steps is None else steps[-1][1]
-    if not isinstance(last, Fitted):
-        raise ValueError(
-            f"{what} is for a fitted estimator of sitewise, or a Pipeline that ends in one; got {type(last).__name__}."
-        )
-    return last, None if steps is None or len(steps) == 1 else model[:-1]
-
-
-def _named(model: Fitted, before: Any) -> tuple[list[str], Callable[[int, np.ndarray], np.ndarray]]:
-    """Return the estimator's column names, and a function that converts values to the units of the pipeline's input.
-
-    Units are recovered after a TableEncoder, and if every step keeps the columns (a scaler); otherwise values stay in
-    the units of the estimator.
-    """
-    if before is None:
-        return model._column_names(), lambda column, values: values
-    try:
-        names = [str(name) for name in before.get_feature_names_out()]
-    except (AttributeError, ValueError):
-        names = model._column_names()
-    first = before.steps[0][1]
-    if isinstance(first, TableEncoder) and len(before.steps) == 1:
-        centre, scale = first._units()
-        return names, lambda column, values: centre[column] + scale[column] * values
-    given = getattr(first, "feature_names_in_", [f"x{i}" for i in range(getattr(first, "n_features_in_", 0))])
-    if names != [str(name) for name in given] or not hasattr(before, "inverse_transform"):
-        return names, lambda column, values: values
-
-    def back(column: int, values: np.ndarray) -> np.ndarray:
-        rows = np.repeat(np.mean(model._X, axis=0)[None], len(values), axis=0)
-        rows[:, column] = values
-        return np.asarray(before.inverse_transform(rows), float)[:, column]
-
-    return names, back
-
-
 class EffectDisplay:
-    """The average prediction as a function of one column, one panel per column.
+    """The average prediction as a function of one column of the table, one panel per column.
+
+    Categorical columns and groups have a point with a bar per level; of more than twenty levels, the most frequent.
 
     Attributes
     ----------
     effects : one `Effect` per panel
     shares : total share of the variance per column (`Importance.total`)
-    ticks : deciles per column
+    ticks : deciles per column; empty for levels and for one period of a season
     caption : description of the figure
     figure_, axes_ : the matplotlib objects, after `plot`
     """
@@ -79,24 +44,33 @@ class EffectDisplay:
     axes_: np.ndarray
 
     def __init__(
-        self, effects: Sequence[Effect], shares: Sequence[float], ticks: Sequence[np.ndarray], label: str
+        self,
+        effects: Sequence[Effect],
+        shares: Sequence[float],
+        ticks: Sequence[np.ndarray],
+        label: str,
+        note: str = "",
     ) -> None:
         self.effects, self.shares, self.ticks, self.label = list(effects), list(shares), list(ticks), label
         first = self.effects[0]
-        self.caption = (
+        parts = [
             f"{label[0].upper()}{label[1:]} over {first.rows} rows, with one column changed and all other columns held "
-            f"fixed; band: {100 * first.level:.0f} % of the posterior per value; ticks at the bottom: deciles of the "
-            "column; explains: its share of the variance of the fitted function."
-        )
+            f"fixed; band: {100 * first.level:.0f} % of the posterior per value"
+        ]
+        if any(len(t) for t in self.ticks):
+            parts.append("ticks at the bottom: deciles of the column")
+        if any(one.term == "" for one in self.effects):
+            parts.append("explains: its share of the variance of the fitted function")
+        self.caption = "; ".join([*parts, *([note] if note else [])]) + "."
 
     @classmethod
     def from_estimator(
         cls,
         model: Any,
         X: Any = None,
-        features: Sequence[str | int] | str | int | None = None,
+        features: Sequence[Any] | str | int | None = None,
         *,
-        response: bool = True,
+        response: bool | None = None,
         level: float = 0.9,
         ax: Any = None,
         **settings: Any,
@@ -105,9 +79,11 @@ class EffectDisplay:
 
         Parameters
         ----------
-        model : GPClassifier, GPRegressor or Pipeline
+        model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
         X : rows to average over, as for `model.predict`; None means the training rows
-        features : names or numbers of columns; None means the (at most six) most important columns
+        features : names or numbers of columns of the table; None means the (at most six) most important columns.  A
+            pair ("day", "season") is the effect of a term of the kernel, and ("day", ["season", "trend"]) of a sum of
+            terms.
         response : average predictions, or the latent function (see `effect`)
         level : level of the bands
         ax : an Axes, or one per column; None makes a figure
@@ -117,22 +93,27 @@ class EffectDisplay:
         --------
         >>> EffectDisplay.from_estimator(model, features=["age", "income"])  # doctest: +SKIP
         """
-        estimator, before = parts_of(model, cls.__name__)
-        names, back = _named(estimator, before)
-        rows = X if X is None or before is None else before.transform(X)
-        total = total_shares(estimator, rows)
+        view = explained(model, cls.__name__)
+        total = total_shares(view, X)
         if features is None:
-            columns = [int(j) for j in np.argsort(-total, kind="stable")[:DEFAULT_COLUMNS]]
-        else:
-            listed = [features] if isinstance(features, str | int | np.integer) else list(features)
-            columns = [names.index(f) if f in names else column_of(estimator, f) for f in listed]
-        effects, ticks = [], []
-        for j in columns:
-            one = effect(estimator, j, rows, response=response, level=level, **settings)
-            effects.append(dataclasses.replace(one, name=names[j], grid=back(j, one.grid)))
-            ticks.append(back(j, np.quantile(estimator._X[:, j], np.arange(1, 10) / 10)))
-        shares = [float(total[j]) for j in columns]
-        return cls(effects, shares, ticks, _label(estimator, effects[0])).plot(ax)
+            features = [int(j) for j in np.argsort(-total, kind="stable")[:DEFAULT_COLUMNS]]
+        listed = [features] if isinstance(features, str | int | np.integer) else list(features)
+        pairs = [one if isinstance(one, tuple) and len(one) == 2 else (one, None) for one in listed]
+        if not pairs:
+            raise ValueError("features is empty; name at least one column, or leave it out for the most important.")
+        if response is None and any(term is not None for _, term in pairs):
+            response = False  # all panels have the scale of the terms
+        effects, ticks, shares, cut = [], [], [], []
+        for feature, term in pairs:
+            column = view.column(feature)
+            own = settings if term is None else {**settings, "term": term}
+            if "grid" not in own and column.levels is not None and len(column.levels) > MAX_LEVELS:
+                own = {**own, "grid": column.levels[frequent_levels(view, column, MAX_LEVELS)]}
+                cut.append(f"{column.name}: the {MAX_LEVELS} most frequent of {len(column.levels)} levels")
+            effects.append(effect(view, feature, X, response=response, level=level, **own))
+            ticks.append(_deciles(view, column, effects[-1]))
+            shares.append(float(total[view.number(feature)]))
+        return cls(effects, shares, ticks, _label(view.model, effects), "; ".join(cut)).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the panels; `ax` is an Axes, or one per column."""
@@ -144,10 +125,12 @@ class EffectDisplay:
         axes = self._panels() if given is None else given
         for k, (panel, one) in enumerate(zip(axes, self.effects, strict=True)):
             _draw(panel, one)
-            if not one.listed:
+            ticks = self.ticks[k]
+            if not one.listed and len(ticks):
                 at_bottom = panel.get_xaxis_transform()
-                panel.plot(self.ticks[k], np.zeros(9), "|", color="black", markersize=10, transform=at_bottom)
-            panel.set(xlabel=one.name, title=f"{one.name}: explains {100 * self.shares[k]:.0f} %")
+                panel.plot(ticks, np.zeros(len(ticks)), "|", color="black", markersize=10, transform=at_bottom)
+            title = f"{one.name}: {one.term}" if one.term else f"{one.name}: explains {100 * self.shares[k]:.0f} %"
+            panel.set(xlabel=one.name, title=title)
             if given is not None or k % _across(len(axes)) == 0:
                 panel.set_ylabel(self.label)
         self.axes_, self.figure_ = axes, axes[0].figure
@@ -177,27 +160,44 @@ class EffectDisplay:
         return axes.ravel()[:count]
 
 
+def _deciles(view: Explained, column: TableColumn, one: Effect) -> np.ndarray:
+    """Return the deciles of a column in the units of the table; empty for levels, and for one period of a season."""
+    if one.listed:
+        return np.empty(0)
+    found = column.back(np.quantile(view.model._X[:, column.places[0]], np.arange(1, 10) / 10))
+    return found if one.term == "" or (found[0] >= one.grid[0] and found[-1] <= one.grid[-1]) else np.empty(0)
+
+
 def _draw(panel: Axes, one: Effect) -> None:
+    at = np.arange(len(one.grid), dtype=float) if one.listed else one.grid
     curves = (a[:, None] if a.ndim == 1 else a for a in (one.mean, one.low, one.high))
     for k, (mean, low, high) in enumerate(zip(*(c.T for c in curves), strict=True)):
         colour, label = f"C{k}", one.outputs[k]
         if one.listed:
-            shift = 0.04 * np.ptp(one.grid) * (k - (len(one.outputs) - 1) / 2)
-            ends = np.maximum([mean - low, high - mean], 0.0)
+            shift = 0.15 * (k - (len(one.outputs) - 1) / 2)
+            bar = np.maximum([mean - low, high - mean], 0.0)
             marker = _MARKERS[k % len(_MARKERS)]
-            panel.errorbar(one.grid + shift, mean, ends, fmt=marker, capsize=4, color=colour, label=label)
-            panel.set_xticks(one.grid)
+            panel.errorbar(at + shift, mean, bar, fmt=marker, capsize=4, color=colour, label=label)
         else:
-            panel.fill_between(one.grid, low, high, color=colour, alpha=0.15, linewidth=0)
-            panel.plot(one.grid, np.column_stack([low, high]), color=colour, linewidth=0.6, linestyle=":")
-            panel.plot(one.grid, mean, color=colour, linestyle=_STYLES[k % len(_STYLES)], label=label)
+            panel.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)
+            panel.plot(at, np.column_stack([low, high]), color=colour, linewidth=0.6, linestyle=":")
+            panel.plot(at, mean, color=colour, linestyle=_STYLES[k % len(_STYLES)], label=label)
+    if one.listed:
+        names = [shown_value(value) for value in one.grid]
+        panel.set_xticks(at, names)
+        if len(names) > MAX_SLANTED_LABELS:
+            panel.tick_params(axis="x", labelrotation=90, labelsize="x-small")
+        elif sum(map(len, names)) > MAX_LABEL_CHARACTERS:
+            for text in panel.get_xticklabels():
+                text.set(rotation=40, ha="right", rotation_mode="anchor")
     if not one.response:
         panel.axhline(0, color="grey", linewidth=0.6)
 
 
-def _label(model: Fitted, one: Effect) -> str:
-    """Return the label of the vertical axis."""
-    if not one.response:
+def _label(model: Fitted, effects: list[Effect]) -> str:
+    """Return the label of the vertical axis; effects of terms and of the whole function may be side by side."""
+    one = effects[0]
+    if not all(other.response for other in effects):
         simple = model._latents[0].model.likelihood.location_scale
         return "average effect on y" if simple else "average effect on the latent function"
     if len(one.outputs) > 1:

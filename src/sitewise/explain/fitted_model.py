@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from sitewise.data import Data
 from sitewise.fitted.function import FittedFunction
 from sitewise.fitted.mixture import Mixture
+from sitewise.kernels.terms import level_columns
 
 
 class Fitted:
@@ -18,6 +19,7 @@ class Fitted:
 
     _X, _y, _weight   the training rows as given
     _side             side information per row, by name
+    _names            column names from a `NamedArray`, which the previous step of a Pipeline may return; or absent
     _latents          one fitted function; for one-against-the-rest classification, one per class
     """
 
@@ -27,6 +29,7 @@ class Fitted:
     _y: np.ndarray
     _weight: np.ndarray
     _side: Mapping[str, np.ndarray]
+    _names: tuple[str, ...]
     _latents: Sequence[FittedFunction]
 
     def _new_rows(self, X: Any) -> np.ndarray:
@@ -48,8 +51,24 @@ class Fitted:
     def _column_names(self) -> list[str]:
         """Return the column names of the table of fit, or x0, x1, …"""
         check_is_fitted(self)
-        given = getattr(self, "feature_names_in_", None)
-        return [f"x{i}" for i in range(self.n_features_in_)] if given is None else [str(name) for name in given]
+        return self._given_names() or [f"x{i}" for i in range(self.n_features_in_)]
+
+    def _given_names(self) -> list[str]:
+        """Return the column names of the table of fit; empty if it had none."""
+        return [str(name) for name in getattr(self, "feature_names_in_", getattr(self, "_names", ()))]
+
+    def _kernel_columns(self) -> list[int]:
+        """Return the numbers of the columns that the kernel sees."""
+        return list(range(self.n_features_in_))
+
+    def _level_columns(self) -> set[int]:
+        """Return the numbers of the columns whose values are levels: groups, and the names of series."""
+        seen, found = self._kernel_columns(), set(range(self.n_features_in_)) - set(self._kernel_columns())
+        for latent in self._latents:
+            kernels = latent.model.kernels
+            for kernel in kernels if isinstance(kernels, list) else [kernels]:
+                found |= level_columns(kernel, seen)
+        return found
 
     def _output_names(self) -> tuple[str, ...]:
         """Return the names of the outputs: the second of two classes, every class of more, or "" for y."""
@@ -83,3 +102,12 @@ class Fitted:
         if values is not None:
             return (np.exp(self._label_logs(qs)) @ values)[:, None]  # type: ignore[attr-defined]
         return self._plain(qs[0]).y_moments()[0][:, None]
+
+
+def number_of(feature: Any, names: list[str]) -> int:
+    """Return the number of a column, given its name or number; raise ValueError if there is none."""
+    if isinstance(feature, str) and feature in names:
+        return names.index(feature)
+    if isinstance(feature, int | np.integer) and not isinstance(feature, bool) and 0 <= feature < len(names):
+        return int(feature)
+    raise ValueError(f"There is no column {feature!r}; give one of {', '.join(names)}, or a number from 0.")

@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import qmc
 
-from sitewise.explain.effects import Background, background, column_of
+from sitewise.explain.effects import Background, background
 from sitewise.explain.fitted_model import Fitted
 from sitewise.explain.responses import joint_draws
+from sitewise.explain.table_columns import Explained, explained
 from sitewise.process.precision import working_precision
 
 LOG2_SAMPLES = 9  # points of a Sobol' sequence, twice
@@ -72,10 +73,16 @@ class Importance:
         return "\n".join(line.rstrip() for line in lines)
 
 
-def importance(model: Fitted, X: Any = None, groups: Mapping[str, Sequence[str | int]] | None = None) -> Importance:
-    """Compute the shares of all columns; see `GPBase.importance`."""
-    names, parts = _grouped(model, groups or {})
-    over = background(model, X, MAX_ROWS)
+def importance(model: Any, X: Any = None, groups: Mapping[str, Sequence[str | int]] | None = None) -> Importance:
+    """Return the share of the variance of the fitted function per column of the table, alone and in total.
+
+    `model` is a fitted estimator, or a Pipeline that ends in one.  A categorical column of a `TableEncoder` counts as
+    one column.  See `GPRegressor.importance` for the other arguments.
+    """
+    view = explained(model, "importance")
+    names, parts = _grouped(view, groups or {})
+    model = view.model
+    over = background(model, view.inputs(X), MAX_ROWS)
     shares, halved = _of_the_mean(model, over, parts)
     largest = np.argsort(-shares[1], kind="stable")[:MAX_SHARES_WITH_ERRORS]
     values = (len(largest) + 2) * model._latents[0].model.likelihood.latents
@@ -88,10 +95,11 @@ def importance(model: Fitted, X: Any = None, groups: Mapping[str, Sequence[str |
     return Importance(tuple(names), *shares, *errors)
 
 
-def total_shares(model: Fitted, X: Any = None) -> np.ndarray:
-    """Return the `total` share per column, without errors."""
-    _, parts = _grouped(model, {})
-    return _of_the_mean(model, background(model, X, MAX_ROWS), parts)[0][1]
+def total_shares(model: Any, X: Any = None) -> np.ndarray:
+    """Return the `total` share per column of the table, without errors."""
+    view = explained(model, "importance")
+    _, parts = _grouped(view, {})
+    return _of_the_mean(view.model, background(view.model, view.inputs(X), MAX_ROWS), parts)[0][1]
 
 
 def _of_the_mean(model: Fitted, over: Background, parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -104,22 +112,22 @@ def _of_the_mean(model: Fitted, over: Background, parts: list[np.ndarray]) -> tu
     return (each[0] + each[1]) / 2, np.abs(each[0] - each[1]) / 2
 
 
-def _grouped(model: Fitted, groups: Mapping[str, Sequence[str | int]]) -> tuple[list[str], list[np.ndarray]]:
-    """Return names and column numbers of the given groups and of every other column, sorted by the first column."""
+def _grouped(view: Explained, groups: Mapping[str, Sequence[str | int]]) -> tuple[list[str], list[np.ndarray]]:
+    """Return names and inputs of the given groups and of every other column, sorted by the first input."""
     if not isinstance(groups, Mapping):
         raise ValueError(f'groups must be given by name, as {{"shop": ["shop=north", "shop=south"]}}; got {groups!r}.')
-    members = {name: np.array([column_of(model, one) for one in given], int) for name, given in groups.items()}
-    taken = [int(j) for columns in members.values() for j in columns]
-    alone = {name: np.array([j]) for j, name in enumerate(model._column_names()) if j not in taken}
-    if empty := [name for name, columns in members.items() if not len(columns)]:
+    members = {name: [view.number(one) for one in given] for name, given in groups.items()}
+    taken = [j for numbers in members.values() for j in numbers]
+    alone = {column.name: [j] for j, column in enumerate(view.columns) if j not in taken}
+    if empty := [name for name, numbers in members.items() if not numbers]:
         raise ValueError(f"The group {empty[0]!r} has no columns; name at least one, or leave it out.")
     if len(set(taken)) < len(taken):
         raise ValueError("A column is in two groups, or twice in one; put every column into one group at most.")
     if both := members.keys() & alone.keys():
         raise ValueError(f"{sorted(both)[0]!r} is the name of a column outside of the group; rename the group.")
     members |= alone
-    names = sorted(members, key=lambda name: members[name].min())
-    return names, [members[name] for name in names]
+    names = sorted(members, key=lambda name: min(members[name]))
+    return names, [np.array([place for j in members[name] for place in view.columns[j].places]) for name in names]
 
 
 def tables_of(

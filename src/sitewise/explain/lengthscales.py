@@ -12,8 +12,9 @@ from scipy import stats
 from sitewise.estimators.distinct_rows import sample, start_lengthscale
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.training import Approximate
-from sitewise.explain.effects import outputs_of
+from sitewise.explain.effects import outputs_of, term_features
 from sitewise.explain.fitted_model import Fitted
+from sitewise.explain.table_columns import explained
 from sitewise.fitted.function import FittedFunction, HyperLaw
 from sitewise.kernels import Additive, Kernel, Pairwise, Shrunk, Stationary
 from sitewise.kernels.base import Product, Scaled, Sum, inner_names
@@ -119,12 +120,18 @@ def start_lengthscales(X: np.ndarray) -> np.ndarray:
     return np.clip(start_lengthscale(sample(X) / spread) * spread, 1e-4, 1e5)
 
 
-def lengthscales(model: Fitted, level: float = 0.9) -> list[Lengthscale]:
-    """Return the lengthscales of a fitted estimator; see `GPBase.lengthscales`."""
+def lengthscales(model: Any, level: float = 0.9) -> list[Lengthscale]:
+    """Return every lengthscale of the fitted kernel with its columns, standard error and interval.
+
+    `model` is a fitted estimator, or a Pipeline that ends in one.  The names are the names of the estimator's inputs,
+    and values are in their units.  See `GPRegressor.lengthscales`.
+    """
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
-    names, outputs = model._column_names(), outputs_of(model)
-    spread = np.std(model._X[model._weight > 0], axis=0)
+    view = explained(model, "lengthscales")
+    model = view.model
+    names, outputs = term_features(view), outputs_of(model)
+    spread = np.std(model._X[model._weight > 0], axis=0)[model._kernel_columns()]
     out = []
     for number, latent in enumerate(model._latents):
         kernels = latent.model.kernels

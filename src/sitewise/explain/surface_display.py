@@ -10,12 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 from sitewise.checks import at_least
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.training import Approximate
-from sitewise.explain.effect_display import parts_of, wrapped
+from sitewise.explain.effect_display import wrapped
 from sitewise.explain.fitted_model import Fitted
+from sitewise.explain.table_columns import parts_of
 from sitewise.fitted.function import FittedFunction
-from sitewise.kernels import Stationary
+from sitewise.kernels import Shrunk, Stationary
 from sitewise.learning.nested import Nested
-from sitewise.means import Zero
+from sitewise.means import Constant, Zero
 from sitewise.parameters import walk
 from sitewise.surface import evidence_surface
 from sitewise.types import replace
@@ -49,28 +50,30 @@ class SurfaceDisplay:
     ) -> None:  # fmt: skip
         self.lengthscale, self.deviation, self.evidence = lengthscale, deviation, evidence
         self.fitted, self.name, self.factor = fitted, name, factor
+        held = "Ratios of the lengthscales, noise" if factor else "Noise"
         self.caption = (
             f"Contours: {name} evidence below its maximum, in nats; the thick contour is an approximate 90 % region. "
-            "Star: fitted values. The noise is held fixed."
+            f"Star: fitted values. {held} and mean are held fixed."
         )
 
     @classmethod
     def from_estimator(cls, model: Any, *, points: int = 15, reach: float = 1.5, ax: Any = None) -> Self:
-        """Compute and draw the evidence of a fitted estimator with one latent function.
+        """Compute and draw the evidence of a fitted estimator, or of a Pipeline, with one latent function.
 
         Parameters
         ----------
         points : values along each axis; the evidence is computed points² times
         reach : distance from the fitted values to the ends of the axes, in natural logarithms
 
-        Needs a full GP with a stationary kernel and mean zero; other hyperparameters keep their fitted values.
+        Needs a full GP with a stationary kernel, as the default kernel is.  With several lengthscales the axis is a
+        common factor.  Other hyperparameters keep their fitted values.
         """
         estimator, _ = parts_of(model, cls.__name__)
         check_is_fitted(estimator)
         at_least("points", points, 3)
         latent = _drawable(estimator)
         kernel, method = latent.model.kernels, method_of(estimator)
-        assert isinstance(kernel, Stationary) and isinstance(method, Approximate)
+        assert isinstance(kernel, Stationary | Shrunk) and isinstance(method, Approximate)
         learner: Any = method.learner
         pair = learner.pair(latent.model) if isinstance(learner, Nested) else learner
         # With several lengthscales the inputs are divided by them, and the axis is a common factor.
@@ -81,8 +84,9 @@ class SurfaceDisplay:
         start = 1.0 if many else float(scale), float(np.sqrt(kernel.variance))
         log_l, log_s = (np.linspace(np.log(at) - reach, np.log(at) + reach, points) for at in start)
         found = evidence_surface(
-            pair.inference, pair.evidence, rows, log_l, log_s, likelihood=latent.model.likelihood, kernel=type(kernel)
-        )
+            pair.inference, pair.evidence, rows, log_l, log_s, likelihood=latent.model.likelihood,
+            kernel=type(_stationary(kernel)), mean=latent.model.prior.mean,
+        )  # fmt: skip
         values = np.where(found.code == 0, found.evidence, np.nan)
         values -= float(np.sum(estimator._weight * estimator._log_unit(estimator._y, estimator._side)))
         return cls(np.exp(log_l), np.exp(log_s), values, start, pair.evidence.name, many).plot(ax)
@@ -122,25 +126,31 @@ class SurfaceDisplay:
         return self
 
 
+def _stationary(kernel: Any) -> Any:
+    """Return the base of the default kernel, or the kernel itself."""
+    return kernel.base if isinstance(kernel, Shrunk) else kernel
+
+
 def _drawable(model: Fitted) -> FittedFunction:
     """Return the latent function; raise ValueError if its evidence has no two axes."""
     latents = model._latents
     if len(latents) > 1 or latents[0].model.likelihood.latents > 1:
         raise ValueError("A surface is of one latent function; fit two classes, such as one class against the rest.")
+    if model._averages_kernels():
+        raise ValueError("A surface is of one kernel; fit with the default kernel instead of an average of kernels.")
     (latent,) = latents
     if not latent.has_sites:
         raise ValueError("A surface is of an approximate evidence, which mcmc has not; fit with method='hybrid'.")
     prior = latent.model.prior
     if not prior.one_matrix:
+        raise ValueError("A surface is of the full GP; fit with structure='full', on fewer rows.")
+    if not isinstance(prior.mean, Zero | Constant):
+        raise ValueError("A surface has no axis for the mean; fit with mean=means.Constant() or without mean.")
+    kernel = _stationary(prior.kernel)
+    others = [p.name for p, _ in walk(kernel) if p.name not in ("lengthscale", "variance")]
+    if not isinstance(kernel, Stationary) or others:
         raise ValueError(
-            "A surface is of the full GP; fit without inducing inputs and with structure='full', on fewer rows."
-        )
-    if not isinstance(prior.mean, Zero):
-        raise ValueError("A surface has no axis for the mean; fit with a likelihood or settings that need none.")
-    others = [p.name for p, _ in walk(prior.kernel) if p.name not in ("lengthscale", "variance")]
-    if not isinstance(prior.kernel, Stationary) or others:
-        raise ValueError(
-            "A surface has the axes lengthscale and variance; fit with one of the kernels RBF, Matern12, Matern32 and "
-            f"Matern52, not {type(prior.kernel).__name__}."
+            "A surface has the axes lengthscale and variance; fit with the default kernel or kernel=kernels.RBF(), "
+            f"Matern12(), Matern32() or Matern52(), without groups, not {type(kernel).__name__}."
         )
     return latent

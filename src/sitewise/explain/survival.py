@@ -19,22 +19,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from sitewise.estimators.gp_regressor import GPRegressor
+from sitewise.explain.table_columns import Explained, explained
+from sitewise.likelihoods import Poisson
 from sitewise.likelihoods.lifetime import Lifetime
-from sitewise.likelihoods.rate import Counts
 from sitewise.process.precision import working_precision
+
+TIME = "interval_centre"  # name of the column that `piecewise_exponential` adds to a data frame
 
 
 class PieceRows(NamedTuple):
     """One row per subject and time interval in which the subject was at risk.
 
-    X         inputs of the subject, with the centre of the interval as last column
+    X         inputs of the subject, with the centre of the interval as last column; a data frame for a data frame, with
+              the name "interval_centre" for this column
     counts    1 if the subject's event was in this interval, else 0
     exposure  time at risk in this interval
     subject   row of the subject in the given table
     """
 
-    X: np.ndarray
+    X: Any
     counts: np.ndarray
     exposure: np.ndarray
     subject: np.ndarray
@@ -60,12 +63,12 @@ def _checked_cuts(cuts: ArrayLike) -> np.ndarray:
     return found
 
 
-def piecewise_exponential(X: ArrayLike, time: ArrayLike, event: ArrayLike, cuts: ArrayLike) -> PieceRows:
+def piecewise_exponential(X: Any, time: ArrayLike, event: ArrayLike, cuts: ArrayLike) -> PieceRows:
     """Convert lifetimes to counts per subject and time interval, for likelihood="poisson" with exposure.
 
     Parameters
     ----------
-    X : array of shape (n_rows, n_columns)
+    X : array of shape (n_rows, n_columns), or data frame
     time : array of shape (n_rows,)
         Time of the event, or end of the observation.
     event : array of shape (n_rows,)
@@ -81,7 +84,7 @@ def piecewise_exponential(X: ArrayLike, time: ArrayLike, event: ArrayLike, cuts:
     >>> rows.counts.tolist(), rows.exposure.tolist()
     ([0.0, 1.0, 0.0, 0.0, 0.0], [1.0, 0.5, 1.0, 1.0, 1.0])
     """
-    table, ends = np.asarray(X, float), _checked_cuts(cuts)
+    table, ends = X if hasattr(X, "iloc") else np.asarray(X, float), _checked_cuts(cuts)
     when, seen = np.asarray(time, float), np.asarray(event, float)
     if table.ndim != 2 or when.shape != table.shape[:1] or seen.shape != when.shape:
         raise ValueError(f"X must be a table with one time and one event per row, got {table.shape}, {when.shape}.")
@@ -93,13 +96,22 @@ def piecewise_exponential(X: ArrayLike, time: ArrayLike, event: ArrayLike, cuts:
     risk = np.clip(when[:, None] - low, 0.0, high - low)
     here = (seen[:, None] == 1) & (when[:, None] > low) & (when[:, None] <= high)
     subject, piece = np.nonzero(risk > 0)
-    inputs = np.column_stack([table[subject], 0.5 * (low + high)[piece]])
+    inputs = _with_time(table, subject, 0.5 * (low + high)[piece])
     return PieceRows(inputs, here[subject, piece].astype(float), risk[subject, piece], subject)
 
 
+def _with_time(table: Any, rows: np.ndarray, time: np.ndarray) -> Any:
+    """Return these rows of an array or a data frame with the time as last column, `TIME` in a data frame."""
+    if not hasattr(table, "iloc"):
+        return np.column_stack([table[rows], time])
+    if TIME in table.columns:
+        raise ValueError(f"The column {TIME!r} of X has the name of the column of interval centres; rename it.")
+    return table.iloc[rows].reset_index(drop=True).assign(**{TIME: time})
+
+
 def survival_curve(
-    model: GPRegressor,
-    X: ArrayLike,
+    model: Any,
+    X: Any,
     times: ArrayLike,
     *,
     cuts: ArrayLike | None = None,
@@ -111,55 +123,81 @@ def survival_curve(
 
     Parameters
     ----------
-    model : a fitted GPRegressor
-        Fitted to lifetimes ("weibull", "log_logistic"), or to the counts of `piecewise_exponential`.
-    X : array of shape (n_rows, n_columns)
-        The subjects, without the column of times.
+    model : a fitted GPRegressor, or a Pipeline that ends in one
+        Fitted to lifetimes ("weibull", "log_logistic"), or to the counts of `piecewise_exponential`, with exposure.
+    X : table of the subjects, as for `model.predict`; with `cuts`, without the column of times
     times : array of shape (n_times,)
     cuts : the cuts of `piecewise_exponential`, if the model was fitted to its counts
     level : probability that the band contains P(T > t | x)
     """
+    view = explained(model, "survival_curve")
     wanted = np.atleast_1d(np.asarray(times, float))
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
     seed = int(check_random_state(random_state).randint(2**31 - 1))
-    kind = model.likelihood_
-    if isinstance(kind, Lifetime) and cuts is None:
-        if np.any(wanted <= 0):
+    kind = getattr(view.model, "likelihood_", None)
+    if isinstance(kind, Lifetime):
+        if cuts is not None:
+            raise ValueError("cuts are for a model of the counts of piecewise_exponential; leave them out.")
+        if np.any(~(wanted > 0)):
             raise ValueError("times must be positive.")
-        drawn = _draw(model, X, n_samples, seed)
+        drawn = _draw(view, X, n_samples, seed)
         with working_precision():
             of_draw = jax.vmap(lambda one, f: one.survival(wanted, f[:, None]))
             share = np.asarray(of_draw(drawn.likelihood, drawn.f))
-    elif isinstance(kind, Counts) and cuts is not None:
-        share = _of_pieces(model, np.atleast_2d(np.asarray(X, float)), wanted, _checked_cuts(cuts), n_samples, seed)
     else:
-        raise ValueError(
-            "A survival curve needs a model of lifetimes, likelihood='weibull' or 'log_logistic', or of the counts of "
-            "piecewise_exponential, with its cuts."
-        )
+        _require_pieces(view, cuts)
+        assert cuts is not None
+        share = _of_pieces(view, X, wanted, _checked_cuts(cuts), n_samples, seed)
     low, high = np.quantile(share, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return SurvivalCurve(wanted, share.mean(axis=0), low, high)
 
 
-def _draw(model: GPRegressor, X: Any, n_samples: int, seed: int) -> Any:
-    """Draw the latent function at new rows, with its likelihood."""
-    (latent,) = model._latents
-    return latent.draw(seed, model._new_rows(X), n_samples)
+def _require_pieces(view: Explained, cuts: Any) -> None:
+    """Raise ValueError unless the model was fitted to the counts of `piecewise_exponential` with these cuts.
+
+    Such counts are 0 or 1 with an exposure, and only the Poisson likelihood makes them the likelihood of a hazard.
+    """
+    model = view.model
+    if not isinstance(getattr(model, "likelihood_", None), Poisson) or cuts is None:
+        raise ValueError(
+            "A survival curve needs a model of lifetimes, likelihood='weibull' or 'log_logistic', or likelihood="
+            "'poisson' for the counts of piecewise_exponential, with its cuts."
+        )
+    if "exposure" not in model._side or not np.all(np.isin(model._y, (0.0, 1.0))):
+        raise ValueError(
+            "cuts are for the counts of piecewise_exponential, which are 0 or 1 and have an exposure; fit the model to "
+            "its X and counts, with exposure=."
+        )
+    last, ends = view.columns[-1], _checked_cuts(cuts)
+    if last.levels is None and view.is_table:
+        centres = last.back(np.unique(model._X[:, last.places[0]]))
+        known = 0.5 * (ends[:-1] + ends[1:])
+        if np.any(np.min(np.abs(centres[:, None] - known), axis=1) > 1e-6 * ends[-1]):
+            raise ValueError("cuts must be the cuts that piecewise_exponential had for the training rows.")
+
+
+def _draw(view: Explained, X: Any, n_samples: int, seed: int) -> Any:
+    """Draw the latent function at rows of the table, with its likelihood."""
+    (latent,) = view.model._latents
+    return latent.draw(seed, view.model._new_rows(view.inputs(X)), n_samples)
 
 
 def _of_pieces(
-    model: GPRegressor, X: np.ndarray, times: np.ndarray, ends: np.ndarray, n_samples: int, seed: int
-) -> np.ndarray:
+    view: Explained, X: Any, times: np.ndarray, ends: np.ndarray, n_samples: int, seed: int
+) -> np.ndarray:  # fmt: skip
     """Return survival probabilities, shape (draws, rows, times); draws of a row are joint over the time intervals."""
-    if np.any(times < ends[0]) or np.any(times > ends[-1]):
+    if not np.all((times >= ends[0]) & (times <= ends[-1])):
         raise ValueError(
             f"times must lie between the first and the last cut, {ends[0]:g} and {ends[-1]:g}: no hazard was fitted "
             "outside."
         )
+    table = X if hasattr(X, "iloc") else np.atleast_2d(np.asarray(X, float))
     low, high = ends[:-1], ends[1:]
     middle, at_risk = 0.5 * (low + high), np.clip(times[:, None] - low, 0.0, high - low)
-    share = np.empty((n_samples, len(X), len(times)))
-    for i, row in enumerate(X):
-        drawn = _draw(model, np.column_stack([np.tile(row, (len(middle), 1)), middle]), n_samples, seed)
+    share = np.empty((n_samples, len(table), len(times)))
+    for i in range(len(table)):
+        drawn = _draw(view, _with_time(table, np.full(len(middle), i), middle), n_samples, seed)
         with working_precision():
             hazard = np.asarray(jax.vmap(lambda one, f: one.response_mean(f))(drawn.likelihood, drawn.f))
         share[:, i] = np.exp(-hazard @ at_risk.T)

@@ -6,16 +6,18 @@ part of a date in its original units, or a categorical column over its categorie
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from sitewise.app.input.targets import Encoding
 from sitewise.estimators.base import GPBase
-from sitewise.explain.decomposition import term_shares
-from sitewise.explain.effects import average, background, grid_of, moved, outputs_of
+from sitewise.explain.decomposition import predict_terms, term_shares
+from sitewise.explain.effects import average, background, outputs_of, points_of
+from sitewise.explain.fitted_model import Fitted
+from sitewise.explain.importance import importance
+from sitewise.explain.table_columns import Explained, TableColumn, encoded_columns, frequent_levels
 from sitewise.methods import Method
-from sitewise.tables.columns import Group, Levels
 
 MAX_EFFECTS = 6  # columns with an effect chart
 EFFECT_POINTS, EFFECT_ROWS = 15, 100  # points per chart, and rows over which the prediction is averaged
@@ -23,39 +25,12 @@ MCMC_EFFECT_POINTS, MCMC_EFFECT_ROWS = 7, 30  # fewer, because every draw has an
 INTERACTION_QUANTILES = (0.1, 0.5, 0.9)  # of the second column, one line each
 MAX_INTERACTION_CATEGORIES = 5  # the most frequent categories of the second column, one line each
 INTERACTION_POINTS = 7  # along each line
-MAX_GROUPS = 20  # the largest groups are drawn
-
-
-class Movable(NamedTuple):
-    """A column or a part of a date that an effect varies: its features, and their values at the points of a chart."""
-
-    name: str
-    features: list[int]
-    labels: list[str] | None  # categories or groups; None for numbers
-    centre: float = 0.0
-    scale: float = 1.0
-    group: bool = False
-
-    def points(self, model: GPBase, most: int) -> np.ndarray:
-        """Return the values of the features, one row per point of the chart."""
-        if self.labels is None:
-            return grid_of(model, self.features[0], most)[0][:, None]
-        if self.group:
-            values, counts = np.unique(model._X[:, self.features[0]], return_counts=True)
-            return np.sort(values[np.argsort(-counts, kind="stable")][:MAX_GROUPS])[:, None]
-        # Two categories share one feature, 0 and 1; otherwise each category has a feature.
-        return np.array([[0.0], [1.0]]) if len(self.labels) == 2 else np.eye(len(self.labels))
-
-    def shown(self, points: np.ndarray) -> list[Any]:
-        """Return the points in the units of the table."""
-        if self.labels is not None:
-            return [self.labels[int(k)] for k in points[:, 0]] if self.group else list(self.labels)
-        return (self.centre + self.scale * points[:, 0]).tolist()
+MAX_LEVELS = 20  # the most frequent categories or groups are drawn
 
 
 def strongest(model: GPBase, encoding: Encoding, most: int = 5) -> dict[str, float]:
     """Return the most important columns: the largest shares of the variance of the fitted function."""
-    found = model.importance(groups={part.name: part.features for part in _movable(encoding)})
+    found = importance(_view(model, encoding))
     return {found.names[j]: float(found.total[j]) for j in found.order[:most]}
 
 
@@ -64,9 +39,9 @@ def explain(model: GPBase, encoding: Encoding, X: np.ndarray, positive: str | No
 
     X are the training inputs.
     """
-    parts = {part.name: part for part in _movable(encoding)}
-    found = model.importance(groups={name: part.features for name, part in parts.items()})
-    order = [parts[found.names[j]] for j in found.order]
+    view = _view(model, encoding)
+    found = importance(view)
+    order = [view.columns[j] for j in found.order]
     shares = [
         {
             "column": found.names[j], "alone": float(found.alone[j]), "total": float(found.total[j]),
@@ -76,17 +51,22 @@ def explain(model: GPBase, encoding: Encoding, X: np.ndarray, positive: str | No
     ]  # fmt: skip
     return {
         "importance": shares,
-        "effects": [_effect(model, part, X, positive) for part in order[:MAX_EFFECTS]],
-        "terms": _terms(model, encoding.features),
-        "together": _together(model, order[:2], X, positive) if len(parts) > 1 else None,
+        "effects": [_effect(view, column, X, positive) for column in order[:MAX_EFFECTS]],
+        "terms": _terms(view),
+        "together": _together(view, order[:2], X, positive) if len(order) > 1 else None,
     }
 
 
-def _terms(model: GPBase, names: list[str]) -> list[dict[str, Any]]:
+def _view(model: GPBase, encoding: Encoding) -> Explained:
+    """Return the model with the columns of the table."""
+    return Explained(model, encoded_columns(encoding.columns), encoding.features)
+
+
+def _terms(view: Explained) -> list[dict[str, Any]]:
     """Return the shares of variance of the terms of an additive kernel, largest first; empty for other kernels."""
-    if hasattr(model, "kernel_weights_") or len(model.predict_terms(model._X[:1]).names) <= 2:
+    if view.model._averages_kernels() or len(predict_terms(view, view.model._X[:1]).names) <= 2:
         return []
-    found = term_shares(model, names=names)
+    found = term_shares(view)
     return [
         {"term": found.names[p], "share": float(found.share[p]), "error": float(found.error[p])} for p in found.order
     ]
@@ -97,27 +77,7 @@ def _known(error: float) -> float | None:
     return float(error) if np.isfinite(error) else None
 
 
-def _movable(encoding: Encoding) -> list[Movable]:
-    """Return the columns and parts of dates whose effects can be drawn."""
-    found: list[Movable] = []
-    at = 0
-    for column in encoding.columns:
-        places = range(at, at + len(column.features))
-        if isinstance(column, Levels):
-            found.append(Movable(column.name, list(places), list(column.levels)))
-        elif isinstance(column, Group):
-            found.append(Movable(column.name, list(places), list(column.levels), group=True))
-        else:
-            centre, scale = (np.atleast_1d(getattr(column, name)) for name in ("centre", "scale"))
-            found += [
-                Movable(name, [k], None, float(c), float(s))
-                for name, k, c, s in zip(column.features, places, centre, scale, strict=True)
-            ]
-        at += len(column.features)
-    return found
-
-
-def _output(model: GPBase, positive: str | None) -> tuple[int, bool, str]:
+def _output(model: Fitted, positive: str | None) -> tuple[int, bool, str]:
     """Return the index of the output to draw, whether to draw one minus it, and its class ("" for values and ranks)."""
     outputs = outputs_of(model)
     if outputs == ("",):
@@ -128,58 +88,62 @@ def _output(model: GPBase, positive: str | None) -> tuple[int, bool, str]:
     return 0, True, positive  # the first of two classes
 
 
-def _size(model: GPBase) -> tuple[int, int]:
+def _size(model: Fitted) -> tuple[int, int]:
     """Return the number of points of an effect, and of rows over which it is averaged."""
     if Method.of(model.method).definition.samples:
         return MCMC_EFFECT_POINTS, MCMC_EFFECT_ROWS
     return EFFECT_POINTS, EFFECT_ROWS
 
 
-def _effect(model: GPBase, part: Movable, X: np.ndarray, positive: str | None) -> dict[str, Any]:
+def _points(view: Explained, column: TableColumn, points: int, levels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return values of a column in the units of the table, and their encodings; at most `levels` levels."""
+    values, codes, _ = points_of(view, column, points)
+    chosen = slice(None) if column.levels is None else frequent_levels(view, column, levels)
+    return values[chosen], codes[chosen]
+
+
+def _effect(view: Explained, column: TableColumn, X: np.ndarray, positive: str | None) -> dict[str, Any]:
     """Return the effect of one column with its 90 % interval."""
+    model = view.model
     most, rows = _size(model)
-    points, over = part.points(model, most), background(model, None, rows)
+    over = background(model, None, rows)
+    values, codes = _points(view, column, most, MAX_LEVELS)
     which, flip, of = _output(model, positive)
-    blocks = moved(over.X, dict(zip(part.features, points.T, strict=True)))
-    mean, _, low, high = (a[:, which] for a in average(model, blocks, over))
+    mean, _, low, high = (a[:, which] for a in average(model, column.places, codes, over))
     if flip:
         mean, low, high = 1 - mean, 1 - high, 1 - low
     return {
-        "column": part.name, "x": part.shown(points), "text": part.labels is not None, "of": of, "rows": len(over.X),
+        "column": column.name, "x": values.tolist(), "text": column.levels is not None, "of": of, "rows": len(over.X),
         "ranks": getattr(model, "ranks_in_words_", ""),
-        "mean": mean.tolist(), "low": low.tolist(), "high": high.tolist(), "ticks": _deciles(part, X),
+        "mean": mean.tolist(), "low": low.tolist(), "high": high.tolist(), "ticks": _deciles(column, X),
     }  # fmt: skip
 
 
-def _deciles(part: Movable, X: np.ndarray) -> list[float]:
+def _deciles(column: TableColumn, X: np.ndarray) -> list[float]:
     """Return the deciles of a numeric column; empty for categories."""
-    if part.labels is not None:
+    if column.levels is not None:
         return []
-    values = np.quantile(X[:, part.features[0]], np.arange(1, 10) / 10)
-    return (part.centre + part.scale * values).tolist()
+    return column.back(np.quantile(X[:, column.places[0]], np.arange(1, 10) / 10)).tolist()
 
 
-def _together(model: GPBase, pair: list[Movable], X: np.ndarray, positive: str | None) -> dict[str, Any]:
+def _together(view: Explained, pair: list[TableColumn], X: np.ndarray, positive: str | None) -> dict[str, Any]:
     """Return the joint effect of two columns: the first along the axis, one line per value of the second."""
-    along, lines = sorted(pair, key=lambda part: part.labels is not None)
-    across = along.points(model, INTERACTION_POINTS)
-    if lines.labels is None:
-        values = np.unique(np.quantile(X[:, lines.features[0]], INTERACTION_QUANTILES))[:, None]
-        names = lines.shown(values)
+    model = view.model
+    along, lines = sorted(pair, key=lambda column: column.levels is not None)
+    across, along_codes = _points(view, along, INTERACTION_POINTS, MAX_LEVELS)
+    if lines.levels is None:
+        line_codes = np.unique(np.quantile(X[:, lines.places[0]], INTERACTION_QUANTILES))[:, None]
+        names = lines.back(line_codes[:, 0])
     else:
-        every = lines.points(model, INTERACTION_POINTS)
-        rows = [int(np.sum(np.all(X[:, lines.features] == point, axis=1))) for point in every]
-        common = np.sort(np.argsort(rows)[::-1][:MAX_INTERACTION_CATEGORIES])
-        values, names = every[common], [lines.shown(every)[k] for k in common]
+        names, line_codes = _points(view, lines, INTERACTION_POINTS, MAX_INTERACTION_CATEGORIES)
     over = background(model, None, _size(model)[1])
     which, flip, of = _output(model, positive)
     drawn = []
-    for value, shown in zip(values, names, strict=True):
-        columns = dict(zip(along.features, across.T, strict=True))
-        columns |= dict(zip(lines.features, np.repeat(value[:, None], len(across), axis=1), strict=True))
-        mean = average(model, moved(over.X, columns), over)[0][:, which]
+    for code, shown in zip(line_codes, names.tolist(), strict=True):
+        codes = np.column_stack([along_codes, np.repeat(code[None], len(across), axis=0)])
+        mean = average(model, (*along.places, *lines.places), codes, over)[0][:, which]
         drawn.append({"at": shown, "mean": (1 - mean if flip else mean).tolist()})
     return {
-        "columns": [along.name, lines.name], "x": along.shown(across), "text": along.labels is not None, "of": of,
+        "columns": [along.name, lines.name], "x": across.tolist(), "text": along.levels is not None, "of": of,
         "rows": len(over.X), "lines": drawn,
     }  # fmt: skip
