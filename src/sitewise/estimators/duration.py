@@ -3,10 +3,11 @@
 A fit to a few hundred or thousand rows of the same table is timed first.  It measures this machine, this likelihood and
 kernel, and the number of evaluations that these data need.  With w(·) the work of a fit, up to a constant factor,
 
-    seconds = compilation + seconds of the timed fit · w(fit) / w(timed fit).
+    seconds = seconds of the timed fit · w(fit) / w(timed fit).
 
-An evaluation of the objective takes n²(n + N₀) for a full GP of n rows, n(M₀ + m²) + m³ for m inducing inputs, and n
-for a Markov chain; N₀ and M₀ are the parts of the time that grow with a lower power.  A fit is the sum of its stages
+The first evaluation of the timed fit compiles programs, which the fit needs no more, and is left out.  An evaluation of
+the objective takes n²(n + N₀) + W₀ for a full GP of n rows, n(M₀ + m²) + m³ for m inducing inputs, and n for a Markov
+chain; N₀, W₀ and M₀ are the parts of the time that grow with a lower power.  A fit is the sum of its stages
 (`learning.schedule`).  results/time-estimates compares estimates with measured times.  MCMC is timed by its own first
 draws.
 """
@@ -34,9 +35,10 @@ from sitewise.types import replace
 
 ANNOUNCED_SECONDS = 60.0  # an estimate above this is announced
 # A fit of less work is not timed on a subset: it took less than 20 CPU seconds on one core.
-MIN_TIMED_WORK = {"full": 2e9, "sparse": 5e8, "markov": 1e5}
-PILOT_ROWS = {"full": 600, "sparse": 2_000, "markov": 5_000}  # at most, and at most a third of all rows
-FULL_OFFSET_ROWS = 1_000  # N₀
+MIN_TIMED_WORK = {"full": 2.5e9, "sparse": 5e8, "markov": 1e5}
+PILOT_ROWS = {"full": 600, "sparse": 2_000, "markov": 5_000}  # at most
+MIN_PILOT_ROWS, PILOT_SHARE = 300, 3  # a pilot has a third of the rows, or this number if it is larger
+FULL_OFFSET_ROWS, FULL_OFFSET = 1_000, 3e8  # N₀ and W₀
 SPARSE_OFFSET = 40_000  # M₀
 SEARCH_GROWTH = 0.2  # the number of evaluations of a full GP grows with this power of the number of rows
 # Evaluations of a stage, as a share of those of the first search: a later search starts near the optimum.
@@ -88,8 +90,8 @@ def expected_seconds(fits: Fits, seed: int = 0) -> float | None:
     if not isinstance(method.learner, Nested):
         return None
     kind = _kind(model)
-    rows = min(PILOT_ROWS[kind], counted_rows(data) // 3)
-    if factor * _evaluation(Stage(), model, data.rows, data.rows) < MIN_TIMED_WORK[kind] or rows < 2:
+    rows = min(PILOT_ROWS[kind], max(counted_rows(data) // PILOT_SHARE, MIN_PILOT_ROWS))
+    if factor * _evaluation(Stage(), model, data.rows, data.rows) < MIN_TIMED_WORK[kind] or data.rows <= rows:
         return None
     learner = method.learner_of(model)
     assert isinstance(learner, Nested)
@@ -105,9 +107,8 @@ def expected_seconds(fits: Fits, seed: int = 0) -> float | None:
     if evaluations < 2:
         return factor * (end - marks[0]) * work / _work(learner, smaller, some)
     search = (end - marks[1]) * evaluations / (evaluations - 1)
-    compilation = max(0.0, marks[1] - marks[0] - search / evaluations)
     growth = (data.rows / some.rows) ** SEARCH_GROWTH if kind == "full" else 1.0
-    return compilation + factor * search * growth * work / _work(learner, smaller, some)
+    return factor * search * growth * work / _work(learner, smaller, some)
 
 
 def announce(fits: Fits, *, stacklevel: int) -> float | None:
@@ -191,4 +192,4 @@ def _evaluation(stage: Stage, model: Model, learned: int, total: int) -> float:
     if model.prior.inputs is not None:
         inputs = float(latents * (stage.inputs or len(model.prior.inputs)))
         return rows * (latents * SPARSE_OFFSET + inputs**2) + inputs**3
-    return latents * rows**2 * (rows + FULL_OFFSET_ROWS) if model.prior.dense else rows
+    return latents * (rows**2 * (rows + FULL_OFFSET_ROWS) + FULL_OFFSET) if model.prior.dense else rows
