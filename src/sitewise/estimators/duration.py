@@ -29,6 +29,7 @@ from sitewise.learning.schedule import MIN_COARSE_INPUTS, STAGE_FACTOR, Stage, s
 from sitewise.learning.subset import counted_rows, sampled
 from sitewise.model import Model
 from sitewise.priors.inducing import select
+from sitewise.process.device import on_accelerator
 from sitewise.process.precision import working_precision
 from sitewise.process.progress import Report
 from sitewise.types import replace
@@ -85,9 +86,13 @@ def fits_of(method: Approximate, models: Sequence[Model], data: Data, targets: i
 
 
 def expected_seconds(fits: Fits, seed: int = 0) -> float | None:
-    """Return the expected seconds of all fits; None for a small fit, and for a learner without a schedule."""
+    """Return the expected seconds of all fits; None for a small fit.
+
+    Also None for a learner without a schedule, on an accelerator, where every number of rows needs its own programs,
+    and if the subset cannot be fitted.
+    """
     method, model, data, factor = fits
-    if not isinstance(method.learner, Nested):
+    if not isinstance(method.learner, Nested) or on_accelerator():
         return None
     kind = _kind(model)
     rows = min(PILOT_ROWS[kind], max(counted_rows(data) // PILOT_SHARE, MIN_PILOT_ROWS))
@@ -99,9 +104,12 @@ def expected_seconds(fits: Fits, seed: int = 0) -> float | None:
     some = sampled(data, rows, seed)
     smaller = _with_fewer_inputs(model, some, seed)
     marks = [time.perf_counter()]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        method.learn(smaller, some, seed, lambda doing, share: marks.append(time.perf_counter()))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            method.learn(smaller, some, seed, lambda doing, share: marks.append(time.perf_counter()))
+    except ValueError:
+        return None
     end = time.perf_counter()
     evaluations = len(marks) - 1
     if evaluations < 2:

@@ -25,7 +25,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import ClassVar, TextIO
+from typing import TextIO
 
 Report = Callable[[str, float], None]  # what is being done, and which share of it is done
 
@@ -114,8 +114,6 @@ def _clock(seconds: float) -> str:
 class _Shown:
     """Show a bar on a stream.  A thread updates the elapsed time while a long piece reports nothing."""
 
-    tick: ClassVar[str]  # the name of the constant that says how often
-
     def __init__(self, line: Bar, stream: TextIO | None) -> None:
         self._line, self._stream = line, stream
         self._last = -float("inf")
@@ -134,7 +132,7 @@ class _Shown:
         self._ticker.join()
 
     def _tick(self) -> None:
-        while not self._ended.wait(globals()[self.tick]):
+        while not self._ended.wait(self._seconds_between()):
             self._update()
 
     def _is_due(self, seconds: float) -> bool:
@@ -144,6 +142,9 @@ class _Shown:
         self._last = time.monotonic()
         return True
 
+    def _seconds_between(self) -> float:
+        raise NotImplementedError
+
     def _update(self) -> None:
         raise NotImplementedError
 
@@ -151,7 +152,8 @@ class _Shown:
 class _Terminal(_Shown):
     """Draw a bar in place."""
 
-    tick = "_TICK_SECONDS"
+    def _seconds_between(self) -> float:
+        return _TICK_SECONDS
 
     def __exit__(self, *problem: object) -> None:
         super().__exit__(*problem)
@@ -170,7 +172,8 @@ class _Terminal(_Shown):
 class _Lines(_Shown):
     """Write the bar as plain lines, the first at once and then one every few seconds."""
 
-    tick = "_PLAIN_LINE_SECONDS"
+    def _seconds_between(self) -> float:
+        return _PLAIN_LINE_SECONDS
 
     def _update(self) -> None:
         with self._lock:

@@ -112,16 +112,16 @@ def test_gaussian_noise_has_nothing_to_compare(run, table, tmp_path):
 def test_the_default_and_the_averaged_gp_are_compared(run, table, tmp_path, monkeypatch):
     """The four approximations are fitted only if --methods names them; the averaged GP if it does not take too long."""
     out = tmp_path / "d.html"
-    found = run("compare", table, "-t", "label", "--folds", "3", "--out", out, "--json")
+    found = run("compare", table, "-t", "label", "--folds", "2", "--out", out, "--json")
     assert found.exit_code == 0, found.stderr
     result = json.loads(found.stdout)
     assert [row["name"] for row in result["methods"]] == ["hybrid", "average", "linear", "trees", "baseline"]
     assert "averaged GP" in out.read_text() and "default GP" in out.read_text()
     monkeypatch.setattr("sitewise.app.compare.cross_validation.MAX_AVERAGE_SECONDS", 0.0)
-    found = run("compare", table, "-t", "label", "--folds", "3", "--no-baselines", "--out", out, "--json")
+    found = run("compare", table, "-t", "label", "--folds", "2", "--no-baselines", "--out", out, "--json")
     assert found.exit_code == 0, found.stderr
     assert [row["name"] for row in json.loads(found.stdout)["methods"]] == ["hybrid", "baseline"]
-    assert "the averaged GP is left out, because its 3 fits take about" in found.stderr
+    assert "the averaged GP is left out, because its 2 fits take about" in found.stderr
     assert "--methods hybrid,average includes it" in out.read_text()
     found = run("compare", table, "-t", "label", "--methods", "average", "--inducing", "5", "--out", out)
     assert found.exit_code == 1 and "cannot be combined with --inducing" in found.stderr
