@@ -75,7 +75,7 @@ def scores_of(
                         continue
                     journal.add(piece, found)
                     progress.advance()
-                    if k == 0 and name == plan.methods[0]:
+                    if k == 1 and name == plan.methods[0]:  # the first fit may have compiled
                         _announce(found["seconds"], plan, len(parts))
                 if name in scores:
                     scores[name].append(journal.pieces[piece])
@@ -89,11 +89,12 @@ def scores_of(
 
 
 def _announce(seconds: float, plan: Plan, folds: int) -> None:
-    """Print the expected time of the comparison, from the seconds of its first fit, if it is more than a minute."""
-    fits = (folds - 1) * sum(name != AVERAGE for name in plan.methods) + 1
+    """Print the expected time of the remaining fits, from the seconds of the second, if it is more than a minute."""
+    methods = sum(name != AVERAGE for name in plan.methods)
+    fits = (folds - 1) * methods  # methods + 1 are done, of folds · methods and one fit to all rows
     if seconds * fits > ANNOUNCED_SECONDS:
-        faster = "" if plan.settings["inducing"] is not None else "; --inducing auto or --max-rows takes less time"
-        note(f"{fits} more fits take about {in_words(seconds * fits)}{faster}.")
+        rest = ", without the averaged GP" if AVERAGE in plan.methods else ""
+        note(f"{fits} more fits take about {in_words(seconds * fits)}{rest}.")
 
 
 def _leaves_out_average(scores: dict[str, list[Score]], plan: Plan, loaded: Loaded) -> bool:

@@ -122,7 +122,7 @@ def _tie(winner: Row, best_gp: Row) -> str:
     why = (
         f"too small to matter (below {MIN_DIFFERENCE:g})"
         if lower < MIN_DIFFERENCE
-        else f"not significant (p = {p:.2g})"
+        else f"not significant (p = {p:.2g}; --repeats 5 would estimate it more precisely)"
     )
     verb = "have" if winner["name"] == "trees" else "has"
     return f"{named(winner)} {verb} a lower log loss by {lower:.4f} nats per row, which is {why}."
