@@ -56,7 +56,7 @@ def clock(monkeypatch):
     def counted(self: Problem, vector, sites):
         n, Z = self.data.rows, self.model.prior.inputs
         m = 0 if Z is None else len(Z)
-        now.seconds += 1e-9 * (n * (duration.SPARSE_OFFSET + m**2) + m**3 if m else n**2 * (n + 1_000) + 3e8)
+        now.seconds += 1e-9 * (n * (duration.SPARSE_OFFSET + m**2) + m**3 if m else n**2 * (n + 1_000) + 1.5e8)
         return evaluate(self, vector, sites)
 
     monkeypatch.setattr(Problem, "evaluate", counted)

@@ -36,14 +36,14 @@ from sitewise.types import replace
 
 ANNOUNCED_SECONDS = 60.0  # an estimate above this is announced
 # A fit of less work is not timed on a subset: it took less than 20 CPU seconds on one core.
-MIN_TIMED_WORK = {"full": 2.5e9, "sparse": 5e8, "markov": 1e5}
+MIN_TIMED_WORK = {"full": 2e9, "sparse": 5e8, "markov": 1e5}
 PILOT_ROWS = {"full": 600, "sparse": 2_000, "markov": 5_000}  # at most
 MIN_PILOT_ROWS, PILOT_SHARE = 300, 3  # a pilot has a third of the rows, or this number if it is larger
-FULL_OFFSET_ROWS, FULL_OFFSET = 1_000, 3e8  # N₀ and W₀
+FULL_OFFSET_ROWS, FULL_OFFSET = 1_000, 1.5e8  # N₀ and W₀
 SPARSE_OFFSET = 40_000  # M₀
 SEARCH_GROWTH = 0.2  # the number of evaluations of a full GP grows with this power of the number of rows
 # Evaluations of a stage, as a share of those of the first search: a later search starts near the optimum.
-LATER_SEARCH, INFERENCE_ONLY = 0.2, 0.08
+LATER_SEARCH, INFERENCE_ONLY = 0.13, 0.08
 FIRST_DRAWS_SECONDS = 5.0  # after which the time of MCMC is estimated
 AVERAGE_FACTOR = 12.0  # time of kernel="average" divided by the time of the default kernel
 

@@ -33,9 +33,9 @@ BASE = _row("baseline", -0.6, 0.001, accuracy=0.6, brier=0.2)
 def test_a_clear_winner_and_an_unclear_one():
     words = _words(_row("vi", -0.2, None), _row("ep", -0.21, 0.4), BASE)
     assert words.startswith("Use the Gaussian process (vi), --method vi: it predicts best (log loss 0.2000).")
-    assert "no difference that matters from ep (p ≥ 0.05, or less than 0.01 nats per row)" in words
+    assert "not significant (p ≥ 0.05), or below 0.01 nats per row, for ep." in words
     words = _words(_row("vi", -0.2, None), _row("ep", -0.3, 0.01), BASE)
-    assert "significantly better than ep (by 0.1000, p = 0.01)" in words and "that matters" not in words
+    assert "significantly better than ep (by 0.1000, p = 0.01)" in words and "not significant" not in words
     assert "converged in only 3 of 5" in _words(_row("vi", -0.2, None, converged=3), BASE)
 
 

@@ -33,6 +33,7 @@ MIN_DIFFERENCE = 0.01  # nats per row: smaller differences of the log density do
 SIGNIFICANCE_LEVEL = 0.05
 LABELS = {
     **{name: method.label for name, method in METHODS.items()},
+    DEFAULT: f"default GP ({DEFAULT})",
     AVERAGE: "averaged GP",
     **baselines.LABELS,
     NO_INPUTS: "inputs ignored",

@@ -105,8 +105,8 @@ def _choice(winner: Row, best_gp: Row, rows: Sequence[Row], folds: int) -> list[
     if level:
         listed = ", ".join(map(_short, level))
         words.append(
-            f"Over {folds} folds there is no difference that matters from {listed} "
-            f"(p ≥ {SIGNIFICANCE_LEVEL:g}, or less than {MIN_DIFFERENCE:g} nats per row)."
+            f"Over {folds} folds the difference from {named(winner)} is not significant (p ≥ {SIGNIFICANCE_LEVEL:g}), "
+            f"or below {MIN_DIFFERENCE:g} nats per row, for {listed}."
         )
     chosen = best_gp if winner["name"] in GP_MODELS or not _is_worse(best_gp) else winner
     if chosen["converged"] < folds:
