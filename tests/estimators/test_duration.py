@@ -62,6 +62,7 @@ def clock(monkeypatch):
     monkeypatch.setattr(Problem, "evaluate", counted)
     monkeypatch.setattr(duration, "time", SimpleNamespace(perf_counter=lambda: now.seconds))
     monkeypatch.setattr(duration, "MIN_TIMED_WORK", dict.fromkeys(duration.MIN_TIMED_WORK, 0.0))
+    monkeypatch.setattr(duration, "MIN_PILOT_ROWS", 60)
     monkeypatch.setattr(duration, "ANNOUNCED_SECONDS", 1e-3)
     return now
 
@@ -69,10 +70,10 @@ def clock(monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "settings", "rows"),
     [
-        (GPClassifier, {}, 450),
-        (GPRegressor, {"likelihood": "student_t"}, 400),
-        (GPClassifier, {"multi_class": "one_vs_rest"}, 400),
-        (GPRegressor, {"structure": Sparse(60)}, 2_000),
+        (GPClassifier, {}, 200),
+        (GPRegressor, {"likelihood": "student_t"}, 150),
+        (GPClassifier, {"multi_class": "one_vs_rest"}, 150),
+        (GPRegressor, {"structure": Sparse(60)}, 900),
     ],
 )
 def test_the_estimate_is_right_within_a_factor_of_two(clock, kind, settings, rows):
