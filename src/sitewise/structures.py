@@ -29,7 +29,11 @@ from sitewise.setting import Setting
 __all__ = ["Full", "Markov", "Series", "Sparse", "Structure"]
 
 MARKOV_ROWS = 2_000  # above this number of rows "auto" uses a Markov chain for a time series if possible
-MAX_FULL_ROWS = 10_000  # above this number of rows a full GP takes too long on most machines
+# Largest number of rows for which "auto" uses the full GP of one latent function: about a minute on two cores.  Two
+# classes and 10 columns took 15 CPU seconds at 1 000 rows and 131 at 2 000 (results/time-estimates); the time grows
+# with the cube of the number of rows.
+MAX_AUTO_FULL_ROWS = 2_000
+MAX_FULL_ROWS = 10_000  # above this number of rows a full GP takes hours on most machines
 TRAINED = "trained"
 _INPUTS = (*SELECTIONS, TRAINED)
 
@@ -112,21 +116,51 @@ class Structure(Setting, abc.ABC):
         """Return the sentence of a fit report about the choice of the structure; may be empty."""
         return ""
 
+    def replaced_full(self, model: Model, rows: int) -> str:
+        """Say that the model is sparse because a full GP would take too long; empty if that is not so."""
+        return ""
+
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Auto(Structure):
-    """The rule of structure="auto": Markov above 2 000 rows of a time series where that is possible, else Full."""
+    """The rules of structure="auto" and "exact".
+
+    A time series of more than 2 000 rows is a Markov chain where that is possible.  Other problems are full GPs.  With
+    `sparse` ("auto") they are sparse above n = `MAX_AUTO_FULL_ROWS` rows; k fits of one estimator share the time, so
+    that their limit is n/k^⅓.  A method that samples and one kernel per class need the full GP.
+    """
 
     sampled: ClassVar[bool] = True
 
+    sparse: bool = True
+
+    @property
+    def learning_rows(self) -> int | None:
+        return LEARNING_ROWS if self.sparse else None
+
     def chosen(self, start: Start) -> Structure:
-        if start.samples or start.data.rows <= MARKOV_ROWS:
+        rows = start.data.rows
+        if start.samples:
             return Full()
-        suits = MarkovPrior(start.kernel).suits(start.data.X.shape[1], start.likelihood.latents)
-        return Markov() if suits else Full()
+        if rows > MARKOV_ROWS and MarkovPrior(start.kernel).suits(start.data.X.shape[1], start.likelihood.latents):
+            return Markov()
+        most = MAX_AUTO_FULL_ROWS / (start.fits * start.likelihood.latents) ** (1 / 3)
+        if not self.sparse or rows <= most or isinstance(start.kernels, list):
+            return Full()
+        return Sparse().chosen(start)
 
     def model(self, start: Start) -> Model:
         return self.chosen(start).model(start)
+
+    def replaced_full(self, model: Model, rows: int) -> str:
+        if model.prior.inputs is None:
+            return ""
+        return (
+            f"A sparse GP with {len(np.asarray(model.prior.inputs))} inducing inputs is fitted, because a full GP of "
+            f"{rows} rows takes longer than a minute."
+        )
+
+    sentence = replaced_full
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -297,7 +331,9 @@ class Sparse(Structure):
         )
 
 
-NAMED: dict[str, Structure] = {"auto": Auto(), "full": Full(), "markov": Markov(), "sparse": Sparse()}
+NAMED: dict[str, Structure] = {
+    "auto": Auto(), "exact": Auto(sparse=False), "full": Full(), "markov": Markov(), "sparse": Sparse(),
+}  # fmt: skip
 
 
 def structure_of(value: str | Structure) -> Structure:

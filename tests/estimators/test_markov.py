@@ -132,7 +132,7 @@ def test_when_it_is_chosen(monkeypatch, series, settings, columns, chosen):
 
 
 @pytest.mark.parametrize(("settings", "columns", "words"), [
-    ({"structure": "chain"}, 1, "structure must be one of auto, full, markov, sparse or a value such as Sparse"),
+    ({"structure": "chain"}, 1, "structure must be one of auto, exact, full, markov, sparse or a value such as Sparse"),
     ({"structure": "markov"}, 2, "inputs of one column"),
     ({"structure": "markov", "kernel": kernels.RBF()}, 1, "RBF is not a Markov process"),
     ({"structure": "markov", "method": "mcmc"}, 1, "leave structure at 'auto'"),

@@ -77,12 +77,13 @@ def test_inducing_inputs_have_the_columns_of_X(X, labels):
 
 def test_the_number_of_inducing_inputs_by_a_rule():
     """n·m² = 2·10⁹ for 15 s, rows after the first 20 000 counted as an eighth; shares of several fits; joint classes,
-    which learn with all rows; the full GP where it is no larger."""
+    which learn with all rows; the full GP where n³ takes no longer; five rows per inducing input."""
     assert how_many(20_000) == 316 and how_many(20_000, 60.0) == 632
     assert how_many(20_000, fits=4) == 158 and how_many(20_000, classes=4) == 79
     assert how_many(10**6) == 250 and how_many(10**6, learning_rows=None) == 100 and how_many(10**6, classes=10) == 50
     assert how_many(10**5) == 258 and how_many(10**5, learning_rows=None) == 141
-    assert how_many(1_259) is None and how_many(1_261) == 1_259
+    assert how_many(1_000) is None and how_many(1_001) == 200 and how_many(2_000) == 400
+    assert how_many(1_587, 60.0) is None and how_many(1_588, 60.0) == 317 and how_many(800, fits=2) == 160
 
 
 def test_auto_is_a_number_that_the_report_explains(X, labels):

@@ -166,10 +166,23 @@ def test_verbose_writes_plain_lines_where_stderr_is_not_a_terminal(
             report(f"step {step}", step / 96)
             clock.now += 0.125
     assert stream.getvalue().splitlines() == [
-        "GPClassifier 1/1: step 0: 0 %, 0:00:00",
+        "GPClassifier 1/1: starting: 0 %, 0:00:00",
         "GPClassifier 1/1: step 40: 42 %, 0:00:05, about 0:00:07 left",
         "GPClassifier 1/1: step 80: 83 %, 0:00:10, about 0:00:02 left",
     ]
+
+
+def test_verbose_goes_on_while_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first inference or a compilation may take minutes: the plain lines show that time passes."""
+    stream = io.StringIO()
+    watch(monkeypatch, stream)
+    monkeypatch.setattr(progress, "_PLAIN_LINE_SECONDS", 0.02)
+    deadline = time.monotonic() + 10
+    with shown(True, "GPClassifier 1/1"):
+        while len(stream.getvalue().splitlines()) < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert all(line.startswith("GPClassifier 1/1: starting: 0 %") for line in stream.getvalue().splitlines())
 
 
 def test_verbose_on_a_terminal_and_by_a_function(terminal: Terminal, clock: Clock) -> None:

@@ -37,7 +37,7 @@ def estimator(
         "kernel": kernel,
         "groups": list(groups) or None,
         "method": Method(str(method), **sampling) if sampling else str(method),
-        "structure": "auto" if inducing is None else Sparse(inducing),
+        "structure": "exact" if inducing is None else Sparse(inducing),
         "random_state": seed,
         **settings,
     }

@@ -45,6 +45,8 @@ class KernelName(enum.StrEnum):
 
 AUTO = LikelihoodName("auto")
 DEFAULT_KERNEL = KernelName("auto")
+AVERAGE = "average"  # a model of `compare`: the default method with kernel="average"
+MAX_AVERAGE_SECONDS = 120.0  # of all its folds; above, it is compared only if --methods asks for it
 COMPARED = tuple(name for name, method in METHODS.items() if not method.samples and method.learner is Nested)
 
 

@@ -54,6 +54,12 @@ def note(sentence: str) -> None:
     print(f"note: {sentence}", file=sys.stderr)
 
 
+def noted(sentence: str, notes: list[str]) -> None:
+    """Print a note, and add it to the notes of a report."""
+    note(sentence)
+    notes.append(sentence)
+
+
 def _fail(sentence: str, code: int = 1) -> typer.Exit:
     print(f"error: {sentence}", file=sys.stderr)
     return typer.Exit(code)
@@ -89,20 +95,38 @@ def ends_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
 
 
 @contextlib.contextmanager
+def recorded_warnings() -> Iterator[list[Warning]]:
+    """Yield the list of warnings; the expected time of a long fit is printed as a note at once instead."""
+    from sitewise.estimators.duration import LongFitWarning
+
+    found: list[Warning] = []
+
+    def keep(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if isinstance(message, LongFitWarning):
+            note(fact(message))
+        else:
+            found.append(message if isinstance(message, Warning) else category(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = keep
+        yield found
+
+
+@contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Print the library's warnings as notes: each once, without file names and line numbers."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with recorded_warnings() as caught:
         try:
             yield
         finally:
-            for sentence in dict.fromkeys(fact(w) for w in caught if not issubclass(w.category, DeprecationWarning)):
+            for sentence in dict.fromkeys(fact(w) for w in caught if not isinstance(w, DeprecationWarning)):
                 note(sentence)
 
 
-def fact(warning: warnings.WarningMessage) -> str:
+def fact(warning: Warning) -> str:
     """Return the text of a warning, without advice that names settings of Python."""
-    return str(getattr(warning.message, "fact", warning.message))
+    return str(getattr(warning, "fact", warning))
 
 
 def print_json(result: Any) -> None:

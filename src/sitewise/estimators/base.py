@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from sitewise.data import Data
 from sitewise.estimators.averaging import learn_average
 from sitewise.estimators.candidates import Candidate, candidates
 from sitewise.estimators.changing_rows import ChangingRows
+from sitewise.estimators.duration import announce, announced_by_draws, fits_of, in_words, timed
 from sitewise.estimators.fitted_estimator import KernelChoice, RandomState
 from sitewise.estimators.group_offsets import beside_groups, group_columns, with_groups
 from sitewise.estimators.model_file import to_bytes
 from sitewise.estimators.settings import method_of
-from sitewise.estimators.training import Approximate, Sampling, warn_of
+from sitewise.estimators.training import Approximate, FitWarning, Sampling, warn_of
 from sitewise.fitted.latent import same_form
 from sitewise.kernel_choice import averages
 from sitewise.kernels import Kernel
@@ -92,18 +94,24 @@ class GPBase(ChangingRows):
         old = self._latents if self.warm_start and hasattr(self, "_latents") else []
         merged = self._merged()
         averaged, series = averages(self.kernel), self._series_column()
-        found = []
+        found, seconds = [], None
         for k, m in enumerate(merged):
             likelihood.check(m.data.y)
-            chosen, columns = self._candidates(m.data), m.data.X.shape[1] - (series is not None)
-            models = []
-            for one in chosen:  # a comprehension would add a level between a warning and its caller
-                models.append(self._start_model(method, one.kernel, likelihood, m.data, seed, len(merged)))
-            own_kernel = self.kernel is None or isinstance(self.kernel, str)
-            if columns == 1 and isinstance(method, Approximate) and own_kernel:
-                models = [method.start(model, m.data) for model in models]
             with shown(self.verbose, f"{type(self).__name__} {k + 1}/{len(merged)}") as progress:
                 part = progress and _part(progress, k, len(merged))
+                chosen, columns = self._candidates(m.data), m.data.X.shape[1] - (series is not None)
+                models = []
+                for one in chosen:  # a comprehension would add a level between a warning and its caller
+                    models.append(self._start_model(method, one.kernel, likelihood, m.data, seed, len(merged)))
+                own_kernel = self.kernel is None or isinstance(self.kernel, str)
+                if columns == 1 and isinstance(method, Approximate) and own_kernel:
+                    models = [method.start(model, m.data) for model in models]
+                if k == 0:
+                    seconds = self._announce(method, models, m.data, len(merged), part)
+                if isinstance(method, Sampling):
+                    part = announced_by_draws(part, stacklevel=3)
+                elif part is not None and seconds is not None:
+                    part = timed(part, seconds / len(merged))
                 if averaged:
                     found.append(learn_average(method, chosen, models, m.data, seed, part))
                     continue
@@ -119,6 +127,22 @@ class GPBase(ChangingRows):
             weights = [dict(one.kernels) for one in found]
             self.kernel_weights_: Any = weights[0] if len(weights) == 1 else weights
         warn_of(type(self).__name__, found, stacklevel=3)
+
+    def _announce(
+        self, method: Approximate | Sampling, models: Sequence[Model], data: Data, targets: int, progress: Report | None
+    ) -> float | None:
+        """Warn before a fit that is sparse because of its size, or takes over a minute; return the expected seconds."""
+        if fact := structure_of(self.structure).replaced_full(models[0], data.rows):
+            advice = "structure=Full() fits the full GP; structure=Sparse() fits this sparse GP without a warning."
+            warnings.warn(FitWarning(fact, advice), stacklevel=4)
+        if isinstance(method, Sampling):
+            return None
+        if progress is not None:
+            progress("estimating the time", 0.0)
+        seconds = announce(fits_of(method, models, data, targets), stacklevel=4)
+        if progress is not None:
+            progress("starting" if seconds is None else f"starting, about {in_words(seconds)} in all", 0.0)
+        return seconds
 
     def _about_structure(self) -> str:
         """Return the sentence of the report about the chosen structure."""

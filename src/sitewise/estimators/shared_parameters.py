@@ -59,7 +59,8 @@ structure : str or Structure, default "auto"
     - "sparse" or `Sparse(300)`: with inducing inputs, O(nm²)
     - "markov" or `Markov()`: as a Markov chain, O(n), for X of one column, the time
     - `Series("sensor")`: one Markov chain per series, with the column that names the series
-    - "auto": "markov" above 2 000 rows of one column where the kernel has this form, otherwise "full"
+    - "exact": "markov" above 2 000 rows of one column where the kernel has this form, otherwise "full"
+    - "auto": as "exact", but "sparse" above 2 000 rows where "markov" is not possible; a warning says so
 """,
     "random_state": """
 random_state : int, RandomState or None, default None

@@ -31,7 +31,9 @@ from sitewise.model import Model
 from sitewise.priors.inducing import select
 from sitewise.types import replace
 
-MIN_COARSE_ROWS, COARSE_ROWS_PER_INPUT = 2_000, 5  # rows of the first coarse stage: the larger of the two
+# The first coarse stage has the larger of these two numbers of rows.  Of fewer than 6 000 rows, but at least 2 000, it
+# has a third.
+MIN_COARSE_ROWS, COARSE_ROWS_PER_INPUT = 2_000, 5
 STAGE_FACTOR = 3  # between the rows of one stage and the next; coarse stages have fewer inducing inputs by it
 MIN_COARSE_INPUTS = 50
 COARSE_LEAST_GAIN = 0.02  # nats per hyperparameter that a coarse stage leaves to the next one
@@ -138,7 +140,10 @@ def _coarse_stages(problem: Problem, rows: int) -> list[Stage]:
         inputs=inputs, sites_tol=STAGE_SITES_TOL, tol=max(COARSE_TOL, problem.settings.tol),
         least_gain=COARSE_LEAST_GAIN, hessian=True, coarse=True,
     )  # fmt: skip
-    size, found = _coarse_rows(have if inputs is None else inputs), []
+    count = have if inputs is None else inputs
+    size, found = _coarse_rows(count), []
+    if MIN_COARSE_ROWS <= rows < STAGE_FACTOR * MIN_COARSE_ROWS:
+        size = max(rows // STAGE_FACTOR, COARSE_ROWS_PER_INPUT * count)
     while rows >= STAGE_FACTOR * size:
         found.append(dataclasses.replace(stage, rows=size))
         size *= STAGE_FACTOR

@@ -21,6 +21,8 @@ from sitewise.process.precision import working_precision
 SELECTIONS = ("kmeans", "greedy")
 SECONDS = 15.0  # of a fit with Sparse("auto"), on two CPU cores
 WORK_PER_SECOND = 2e9 / SECONDS  # n·m² per second, for one latent function
+FULL_WORK_PER_SECOND = 1e9 / SECONDS  # n³ per second of a full GP: 15 CPU seconds at 1 000 rows, 131 at 2 000
+MIN_ROWS_PER_INPUT = 5  # with fewer rows per inducing input a sparse GP takes about as long as a full GP
 LEARNING_ROWS = 20_000  # size of the subset used for learning hyperparameters in limited time
 MIN_COUNT, MIN_COUNT_OF_CLASSES, MIN_COUNT_WITH_SUBSET, MAX_COUNT = 100, 50, 250, 2_000
 MAX_KMEANS_SIZE = 5_000_000  # rows × clusters; mini-batches above
@@ -66,15 +68,17 @@ def how_many(
     A fit takes about sixty conditionings of n·m² multiplications, hence m = √(2·10⁹/n · seconds/15), between 100 and
     2 000.  If there are more than `learning_rows` rows (None: no limit), a subset of this size is used for learning
     hyperparameters; every other row, which only needs a site, counts as an eighth of a row, and m is at least 250.
-    `fits` fits share the time.  Joint classes learn from all rows and take n·(C·m)²; m is at least 50.  If m is not
-    less than the number of rows, the full GP takes no longer.  The rule uses the number of rows and no clock: the model
-    is the same on every machine.
+    m is at most a fifth of the rows: the term m³ is then small, and a coarse stage precedes the search with all rows.
+    `fits` fits share the time.  Joint classes learn from all rows and take n·(C·m)²; m is at least 50.  The full GP is
+    used where n³ multiplications, for each of C classes, take no longer: up to 1 000 rows in 15 s.  The rule uses the
+    number of rows and no clock: the model is the same on every machine.
     """
+    if rows**3 * classes * fits <= FULL_WORK_PER_SECOND * seconds:
+        return None
     others = max(0, rows - learning_rows) if classes == 1 and learning_rows is not None else 0
     least = MIN_COUNT_OF_CLASSES if classes > 1 else MIN_COUNT_WITH_SUBSET if others else MIN_COUNT
     found = int(np.sqrt(WORK_PER_SECOND * seconds / fits / (rows - others + others / 8))) // classes
-    count = min(max(found, least), MAX_COUNT)
-    return None if count >= rows else count
+    return min(max(min(found, rows // MIN_ROWS_PER_INPUT), least), MAX_COUNT, rows)
 
 
 def has_lengthscales(kernel: Kernel, columns: int) -> bool:

@@ -111,59 +111,74 @@ def _clock(seconds: float) -> str:
     return str(datetime.timedelta(seconds=round(seconds)))
 
 
-class _Terminal:
-    """Draw a bar in place.  A thread updates the elapsed time during a long piece."""
+class _Shown:
+    """Show a bar on a stream.  A thread updates the elapsed time while a long piece reports nothing."""
 
     def __init__(self, line: Bar, stream: TextIO | None) -> None:
         self._line, self._stream = line, stream
-        self._drawn = -_REDRAW_SECONDS
+        self._last = -float("inf")
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._ticker = threading.Thread(target=self._tick, daemon=True)
 
     def __enter__(self) -> None:
-        self._line.changed = self._draw
-        self._draw()
+        self._line.changed = self._update
+        self._update()
         self._ticker.start()
 
     def __exit__(self, *problem: object) -> None:
         self._line.changed = lambda: None
         self._ended.set()
         self._ticker.join()
-        _write(self._stream, "\r\x1b[K")
 
     def _tick(self) -> None:
-        while not self._ended.wait(_TICK_SECONDS):
-            self._draw()
+        while not self._ended.wait(self._seconds_between()):
+            self._update()
 
-    def _draw(self) -> None:
+    def _is_due(self, seconds: float) -> bool:
+        """Return whether this number of seconds has passed since the last time that this was so."""
+        if time.monotonic() - self._last < seconds:
+            return False
+        self._last = time.monotonic()
+        return True
+
+    def _seconds_between(self) -> float:
+        raise NotImplementedError
+
+    def _update(self) -> None:
+        raise NotImplementedError
+
+
+class _Terminal(_Shown):
+    """Draw a bar in place."""
+
+    def _seconds_between(self) -> float:
+        return _TICK_SECONDS
+
+    def __exit__(self, *problem: object) -> None:
+        super().__exit__(*problem)
+        _write(self._stream, "\r\x1b[K")
+
+    def _update(self) -> None:
         with self._lock:
-            if time.monotonic() - self._drawn < _REDRAW_SECONDS:
+            if not self._is_due(_REDRAW_SECONDS):
                 return
-            self._drawn = time.monotonic()
             doing, rest = self._line.text()
             room = shutil.get_terminal_size().columns - len(rest) - 3
             shown = doing if len(doing) <= room else doing[: max(0, room - 1)] + "…"
             _write(self._stream, f"\r{shown}  {rest}\x1b[K")
 
 
-class _Lines:
+class _Lines(_Shown):
     """Write the bar as plain lines, the first at once and then one every few seconds."""
 
-    def __init__(self, line: Bar, stream: TextIO | None) -> None:
-        self._line, self._stream = line, stream
-        self._written = -float("inf")
+    def _seconds_between(self) -> float:
+        return _PLAIN_LINE_SECONDS
 
-    def __enter__(self) -> None:
-        self._line.changed = self._write
-
-    def __exit__(self, *problem: object) -> None:
-        self._line.changed = lambda: None
-
-    def _write(self) -> None:
-        if time.monotonic() - self._written >= _PLAIN_LINE_SECONDS:
-            self._written = time.monotonic()
-            _write(self._stream, ": ".join(self._line.text()) + "\n")
+    def _update(self) -> None:
+        with self._lock:
+            if self._is_due(_PLAIN_LINE_SECONDS):
+                _write(self._stream, ": ".join(self._line.text()) + "\n")
 
 
 def _write(stream: TextIO | None, text: str) -> None:
@@ -208,7 +223,7 @@ def shown(verbose: bool | int | Report, label: str) -> Iterator[Report | None]:
     if listener is not None or not verbose:
         yield listener
         return
-    line = Bar(label, 1, pieces=False)
+    line = Bar(f"{label}: starting", 1, pieces=False)
     with (_Terminal if _is_terminal(sys.stderr) else _Lines)(line, sys.stderr):
         yield lambda doing, share: line.tell(f"{label}: {doing}", share)
 

@@ -102,10 +102,36 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(run, table, tmp_path
 
 def test_gaussian_noise_has_nothing_to_compare(run, table, tmp_path):
     out = tmp_path / "g.html"
-    found = run("compare", table, "-t", "height", "--folds", "3", "--out", out, "--json")
+    methods = ("--methods", "laplace,ep,vi,hybrid")
+    found = run("compare", table, "-t", "height", "--folds", "3", *methods, "--out", out, "--json")
     assert found.exit_code == 0, found.stderr
     assert "exact and equal" in found.stderr
     assert [row["name"] for row in json.loads(found.stdout)["methods"]] == ["hybrid", "linear", "trees", "baseline"]
+
+
+def test_the_default_and_the_averaged_gp_are_compared(run, table, tmp_path, monkeypatch):
+    """The four approximations are fitted only if --methods names them; the averaged GP if it does not take too long."""
+    out = tmp_path / "d.html"
+    found = run("compare", table, "-t", "label", "--folds", "2", "--out", out, "--json")
+    assert found.exit_code == 0, found.stderr
+    result = json.loads(found.stdout)
+    assert [row["name"] for row in result["methods"]] == ["hybrid", "average", "linear", "trees", "baseline"]
+    assert "averaged GP" in out.read_text() and "default GP" in out.read_text()
+    monkeypatch.setattr("sitewise.app.compare.cross_validation.MAX_AVERAGE_SECONDS", 0.0)
+    found = run("compare", table, "-t", "label", "--folds", "2", "--no-baselines", "--out", out, "--json")
+    assert found.exit_code == 0, found.stderr
+    assert [row["name"] for row in json.loads(found.stdout)["methods"]] == ["hybrid", "baseline"]
+    assert "the averaged GP is left out, because its 2 fits take about" in found.stderr
+    assert "--methods hybrid,average includes it" in out.read_text()
+    found = run("compare", table, "-t", "label", "--methods", "average", "--inducing", "5", "--out", out)
+    assert found.exit_code == 1 and "cannot be combined with --inducing" in found.stderr
+
+
+def test_a_long_comparison_is_announced_after_its_second_fit(run, table, tmp_path, monkeypatch):
+    monkeypatch.setattr("sitewise.app.compare.cross_validation.ANNOUNCED_SECONDS", 0.0)
+    more = ("--methods", "laplace,hybrid", "--no-baselines", "--folds", "3", "--out", tmp_path / "c.html")
+    found = run("compare", table, "-t", "label", *more)
+    assert found.exit_code == 0 and "note: 4 more fits take about" in found.stderr
 
 
 SHORT = ("--draws", "10", "--warmup", "2", "--chains", "2")

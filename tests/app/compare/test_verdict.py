@@ -32,22 +32,49 @@ BASE = _row("baseline", -0.6, 0.001, accuracy=0.6, brier=0.2)
 
 def test_a_clear_winner_and_an_unclear_one():
     words = _words(_row("vi", -0.2, None), _row("ep", -0.21, 0.4), BASE)
-    assert (
-        words.startswith("Use the Gaussian process (vi), --method vi") and "no significant difference from ep" in words
-    )
+    assert words.startswith("Use the Gaussian process (vi), --method vi: it predicts best (log loss 0.2000).")
+    assert "not significant (p ≥ 0.05), or below 0.01 nats per row, for ep." in words
     words = _words(_row("vi", -0.2, None), _row("ep", -0.3, 0.01), BASE)
-    assert "significantly better than ep (by 0.1000, p = 0.01)" in words and "no significant" not in words
+    assert "significantly better than ep (by 0.1000, p = 0.01)" in words and "not significant" not in words
     assert "converged in only 3 of 5" in _words(_row("vi", -0.2, None, converged=3), BASE)
+
+
+@pytest.mark.parametrize(
+    ("loss", "p", "why"),
+    [
+        (0.2004, 1e-4, "too small to matter (below 0.01)"),
+        (0.23, 0.93, "not significant (p = 0.93; --repeats 5 would estimate it more precisely)"),
+    ],
+)
+def test_a_tie_names_the_default(loss, p, why):
+    """A difference of 0.0004 nats per row is not worth another model, however small its p-value is."""
+    words = _words(
+        _row("hybrid", -loss, p), _row("average", -0.2, None), _row("linear", -0.3, 0.01), BASE, best="hybrid"
+    )
+    assert words.startswith(
+        f"Use the default Gaussian process (log loss {loss:.4f}): the averaged Gaussian process has a lower log loss "
+        f"by {loss - 0.2:.4f} nats per row, which is {why}."
+    )
+    assert "significantly better than linear model (by 0.1000, p = 0.01)" in words and "than the default" not in words
+    words = _words(_row("hybrid", -loss, p), _row("trees", -0.2, None), BASE, best="hybrid")
+    assert words.startswith("Use the default Gaussian process")
+    assert f"boosted trees have a lower log loss by {loss - 0.2:.4f}" in words
+    assert "significantly" not in words
+
+
+def test_a_difference_that_matters_names_the_better_model():
+    words = _words(_row("hybrid", -0.25, 0.01), _row("average", -0.2, None), BASE, best="average")
+    assert words.startswith("Use the averaged Gaussian process, --kernel average: it predicts best (log loss 0.2000).")
+    assert "significantly better than the default GP (by 0.0500, p = 0.01)" in words
 
 
 def test_a_baseline_model_may_be_best():
     words = _words(_row("vi", -0.3, 0.01), _row("trees", -0.2, None), BASE)
-    assert (
-        words.startswith("Boosted trees of scikit-learn predict significantly better") and "use boosted trees" in words
+    assert words.startswith(
+        "Boosted trees of scikit-learn predict significantly better than the best Gaussian process: log loss 0.2000, "
+        "lower by 0.1000 nats per row (p = 0.01). If you only need predictions, use boosted trees."
     )
-    words = _words(_row("vi", -0.21, 0.5), _row("linear", -0.2, None), BASE)
-    assert "The linear model of scikit-learn predicts better than the best Gaussian process, but not" in words
-    assert "use --method vi" in words
+    assert "effects below describe the Gaussian process (vi), which predicts significantly worse" in words
 
 
 def test_columns_without_information():

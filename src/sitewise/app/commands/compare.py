@@ -1,11 +1,10 @@
-"""`sitewise compare`: compare the methods with a linear model and boosted trees on one table; write a report."""
+"""`sitewise compare`: compare Gaussian processes with a linear model and boosted trees; write a report."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -13,10 +12,12 @@ import typer
 from sitewise.app import options
 from sitewise.app.input import side_columns
 from sitewise.app.input.advice import command_line
+from sitewise.app.options import AVERAGE, MAX_AVERAGE_SECONDS
 from sitewise.app.process import (
     check_writable,
     ends_in_a_sentence,
     note,
+    noted,
     own_process,
     print_json,
     save,
@@ -27,9 +28,8 @@ from sitewise.likelihoods import BY_NAME
 from sitewise.methods import DEFAULT, METHODS
 
 if TYPE_CHECKING:
-    from sitewise.app.compare.scoring import Score
+    from sitewise.app.compare.cross_validation import Plan
     from sitewise.app.input.load_table import Loaded
-    from sitewise.estimators.base import GPBase
     from sitewise.process.journal import Journal
 
 
@@ -39,7 +39,15 @@ def compare(
     data: options.DataFile,
     target: options.Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="Output file (HTML).")] = Path("out/compare.html"),
-    methods: Annotated[str, typer.Option(help="Methods to compare, separated by commas.")] = ",".join(options.COMPARED),
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Gaussian processes to compare, separated by commas: {', '.join(METHODS)}, or {AVERAGE} for the "
+            f"averaged GP (--kernel average). Default: {DEFAULT}, and {AVERAGE} unless it takes more than "
+            f"{MAX_AVERAGE_SECONDS / 60:g} minutes.",
+            show_default=False,
+        ),
+    ] = None,
     folds: Annotated[int, typer.Option(min=2, help="Cross-validation folds.")] = 5,
     repeats: Annotated[int, typer.Option(min=1, help="Repetitions of the cross-validation, with other folds.")] = 1,
     likelihood: options.Likelihood = options.AUTO,
@@ -79,26 +87,31 @@ def compare(
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Compare the methods by cross-validation with a linear model and boosted trees, and write a report.
+    """Compare the default and the averaged GP with a linear model and boosted trees by cross-validation.
+
+    Prints scores and a recommendation, and writes a report.  --methods laplace,ep,vi,hybrid compares approximations.
 
     Example: sitewise compare data.csv --target diagnosis --positive malignant
     """
     from sitewise import __version__
     from sitewise.app.compare.baselines import LABELS as BASELINES
     from sitewise.app.compare.baselines import task_of
+    from sitewise.app.compare.cross_validation import Plan
     from sitewise.app.input.load_table import load
     from sitewise.app.report import comparison_report
     from sitewise.app.report.page import date_and_versions
     from sitewise.process.journal import Journal, key_of
 
     began = time.monotonic()
-    names = options.method_list(methods)
-    samples = [name for name in names if METHODS[name].samples]
+    names = _models(methods, kernel, groups, inducing)
+    samples = [name for name in names if name != AVERAGE and METHODS[name].samples]
     if samples and inducing is not None:
         raise UserError(
             f"{samples[0]} samples the full GP: leave it out of --methods, or use --max-rows instead of --inducing."
         )
-    named = options.kernel_name(kernel, groups, inducing, names)
+    named = options.kernel_name(kernel, groups, inducing, [name for name in names if name != AVERAGE])
+    if names == [AVERAGE]:
+        named = None  # the name of the model says it
     check_writable(out)
     side = side_columns.named(
         exposure=exposure, trials=trials, lower=lower, upper=upper, event=event, until=until, noise=noise
@@ -114,13 +127,14 @@ def compare(
     chosen = _positive(positive, loaded)
     others = list(BASELINES) if baselines else []
     if baselines and task_of(loaded.encoding.likelihood, loaded.side) is None:
-        _note("scikit-learn has no baseline for censored values, so that none is compared.", loaded)
+        noted("scikit-learn has no baseline for censored values, so that none is compared.", loaded.notes)
         others = []
     own_process()
     if loaded.encoding.groups and others:
-        _note(f"the baselines do not use {groups!r}: test groups do not occur in a training set.", loaded)
+        noted(f"the baselines do not use {groups!r}: test groups do not occur in a training set.", loaded.notes)
     settings = {"kernel": named, "groups": loaded.encoding.groups, "inducing": inducing, "seed": seed, **own}
-    plan = Plan(names, others, folds, repeats, settings, {"draws": draws, "warmup": warmup, "chains": chains})
+    sampling = {"draws": draws, "warmup": warmup, "chains": chains}
+    plan = Plan(names, others, folds, repeats, settings, sampling, methods is not None)
     journal = Journal.beside(
         out,
         key_of(__version__, loaded.digest(), loaded.encoding.to_plain(), folds, settings, plan.sampling),
@@ -135,29 +149,40 @@ def compare(
         show(result)
 
 
-def _note(sentence: str, loaded: Loaded) -> None:
-    """Print a note, and add it to the report."""
-    note(sentence)
-    loaded.notes.append(sentence)
+def _models(methods: str | None, kernel: options.KernelName, groups: str | None, inducing: object) -> list[str]:
+    """Return the Gaussian processes to compare; the averaged GP needs the full GP without groups."""
+    if methods is None:
+        if kernel == AVERAGE:
+            return [AVERAGE]
+        return [DEFAULT] if groups is not None or inducing is not None else [DEFAULT, AVERAGE]
+    asked = [name.strip() for name in methods.split(",") if name.strip()]
+    others = [name for name in asked if name != AVERAGE]
+    averaged = [AVERAGE] if AVERAGE in asked else []
+    for option, given in (("--groups", groups), ("--inducing", inducing)):
+        if averaged and given is not None:
+            raise UserError(f"the averaged GP cannot be combined with {option}; leave average out of --methods.")
+    return [*(options.method_list(",".join(others)) if others or not averaged else []), *averaged]
 
 
 def _distinct(names: list[str], loaded: Loaded, sparse: bool) -> list[str]:
     """Return the methods that give different results and that the likelihood allows."""
     kind = BY_NAME[loaded.encoding.likelihood]
+    averaged = [name for name in names if name == AVERAGE]
+    names = [name for name in names if name != AVERAGE]
     samples = [name for name in names if METHODS[name].samples]
     if kind.conjugate and not sparse and len(names) - len(samples) > 1:
         robust = " or ".join(name for name, other in BY_NAME.items() if other.robust)
-        _note(
+        noted(
             f"with {kind.name} noise all approximations are exact and equal, so only one is run; --likelihood {robust} "
             "is robust to outliers, and there they differ.",
-            loaded,
+            loaded.notes,
         )
         names = [DEFAULT, *samples]
     laplace = [name for name in names if (pair := METHODS[name].pair) and isinstance(pair.inference, Laplace)]
     if not kind.curved and laplace and len(names) > 1:
         note(f"Laplace's method needs a likelihood with curvature, which {kind.name} does not have; it is left out.")
         names = [name for name in names if name not in laplace]
-    return names
+    return names + averaged
 
 
 def _positive(asked: str | None, loaded: Loaded) -> str | None:
@@ -174,83 +199,11 @@ def _positive(asked: str | None, loaded: Loaded) -> str | None:
     return asked
 
 
-class Plan(NamedTuple):
-    """The methods and baselines to compare, and their settings; `sampling` is for methods that sample."""
-
-    methods: list[str]
-    baselines: list[str]
-    folds: int
-    repeats: int
-    settings: dict[str, Any]
-    sampling: dict[str, int]
-
-
-def scores_of(
-    loaded: Loaded, plan: Plan, parts: Sequence[tuple[np.ndarray, np.ndarray]], journal: Journal
-) -> dict[str, list[Score]]:
-    """Return the scores of every model on every fold; the journal keeps them.  A baseline that fails is left out."""
-    from sitewise.app.compare import scoring
-    from sitewise.app.compare.baselines import score_baseline_model
-    from sitewise.app.compare.comparison import LABELS, NO_INPUTS
-    from sitewise.process.progress import bar
-
-    table, encoding, y, side = loaded.table, loaded.encoding, loaded.y, loaded.side
-    scores: dict[str, list[Score]] = {name: [] for name in (*plan.methods, *plan.baselines)}
-    pieces = [(name, k) for k in range(len(parts)) for name in scores]
-    finished = sum(f"{name} {k}" in journal.pieces for name, k in pieces)
-    try:
-        with bar("comparing", len(pieces), finished) as progress:
-            for name, k in pieces:
-                piece = f"{name} {k}"
-                if piece not in journal.pieces and name in scores:
-                    progress.say(f"{LABELS[name]}, fold {k + 1} of {len(parts)}")
-                    train, test = parts[k]
-                    here = encoding.learn(table.take(train))
-                    X, X_test = here.inputs(table.take(train)), here.inputs(table.take(test))
-                    given = X, y[train], X_test, y[test], *(_of(side, rows) for rows in (train, test))
-                    try:
-                        found = (
-                            scoring.score(made(name, loaded, plan), *given)
-                            if name in METHODS
-                            else score_baseline_model(name, encoding.likelihood, *_without(given, encoding.groups))
-                        )
-                    except UserError as problem:
-                        if name in METHODS:
-                            raise
-                        del scores[name]
-                        _note(f"{problem} It is left out.", loaded)
-                        continue
-                    journal.add(piece, found)
-                    progress.advance()
-                if name in scores:
-                    scores[name].append(journal.pieces[piece])
-    except KeyboardInterrupt:
-        raise journal.interrupted(len(pieces)) from None
-    scores[NO_INPUTS] = [
-        scoring.score_without_inputs(encoding.likelihood, y[train], y[test], _of(side, train), _of(side, test))
-        for train, test in parts
-    ]
-    return scores
-
-
-def _without(given: tuple[Any, ...], columns: list[int]) -> tuple[Any, ...]:
-    """Return the arguments of a baseline: without the columns that name groups."""
-    X, y, X_test, *rest = given
-    return np.delete(X, columns, axis=1), y, np.delete(X_test, columns, axis=1), *rest
-
-
-def made(name: str, loaded: Loaded, plan: Plan) -> GPBase:
-    """Return the estimator of a method."""
-    from sitewise.app.fitting import estimator
-
-    own = plan.sampling if METHODS[name].samples else None
-    return estimator(name, loaded.encoding.likelihood, **plan.settings, sampling=own)
-
-
 def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> dict[str, Any]:
     """Score all models, then fit the best Gaussian process to all rows and compute the effects of the columns."""
     from sitewise.app.compare.baselines import MODELS, task_of
     from sitewise.app.compare.comparison import LABELS, split, summary
+    from sitewise.app.compare.cross_validation import made, scores_of
     from sitewise.app.compare.decisions import decisions
     from sitewise.app.compare.verdict import is_predictable, verdict
     from sitewise.app.fitting import describe, fit_with_progress
@@ -264,7 +217,7 @@ def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> d
     found = summary(scores, y, parts, plan.folds, positive) | {"positive": positive}
     for row in found["methods"]:
         if row["warning"]:
-            _note(f"{row['name']}: {row['warning']}", loaded)
+            noted(f"{row['name']}: {row['warning']}", loaded.notes)
     for outlier in found["outliers"]:
         outlier["row"] = int(loaded.table.lines[outlier.pop("index")])
     name = found["best_gp"]
@@ -296,10 +249,6 @@ def _groups(loaded: Loaded) -> np.ndarray | None:
     """Return the group of every row; None without groups."""
     columns = loaded.encoding.groups
     return loaded.X[:, columns[0]] if columns else None
-
-
-def _of(side: dict[str, np.ndarray], rows: np.ndarray) -> dict[str, np.ndarray]:
-    return {name: column[rows] for name, column in side.items()}
 
 
 def show(result: dict[str, Any]) -> None:

@@ -6,6 +6,9 @@ training rows, which makes the variance s²/J too small; the corrected t statist
     t = mean(d) / √((1/J + n_test/n_train) s²),    J − 1 degrees of freedom.
 
 With r repeats of k folds, J = r k and n_test/n_train = 1/(k − 1).
+
+A difference matters if it is at least `MIN_DIFFERENCE` and p is below `SIGNIFICANCE_LEVEL`.  Models without a
+difference that matters are tied, and of tied Gaussian processes the default is recommended.
 """
 
 from __future__ import annotations
@@ -21,11 +24,17 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 from sitewise import metrics
 from sitewise.app.compare import baselines
 from sitewise.app.compare.scoring import Score
-from sitewise.methods import METHODS
+from sitewise.app.options import AVERAGE
+from sitewise.methods import DEFAULT, METHODS
 
 NO_INPUTS = "baseline"  # the prediction that ignores the inputs
+GP_MODELS = (*METHODS, AVERAGE)
+MIN_DIFFERENCE = 0.01  # nats per row: smaller differences of the log density do not matter
+SIGNIFICANCE_LEVEL = 0.05
 LABELS = {
     **{name: method.label for name, method in METHODS.items()},
+    DEFAULT: f"default GP ({DEFAULT})",
+    AVERAGE: "averaged GP",
     **baselines.LABELS,
     NO_INPUTS: "inputs ignored",
 }
@@ -77,6 +86,20 @@ def corrected_t_test(differences: np.ndarray, folds: int) -> float:
     return float(2 * stats.t.sf(abs(t), len(d) - 1))
 
 
+def matters(difference: float, p_value: float | None) -> bool:
+    """Return whether a difference of mean log densities is large enough to matter and significant."""
+    return p_value is not None and abs(difference) >= MIN_DIFFERENCE and p_value < SIGNIFICANCE_LEVEL
+
+
+def _best_gp(order: Sequence[str], means: Mapping[str, np.ndarray], folds: int) -> str:
+    """Return the Gaussian process to recommend: the default, unless another is better by a difference that matters."""
+    first = next(name for name in order if name in GP_MODELS)
+    if DEFAULT not in means:
+        return first
+    gap = means[first] - means[DEFAULT]
+    return first if matters(float(np.mean(gap)), corrected_t_test(gap, folds)) else DEFAULT
+
+
 def summary(
     scores: Mapping[str, Sequence[Score]],
     y: np.ndarray,
@@ -87,15 +110,15 @@ def summary(
     """Summarise `scores[name][part]` as score tables, calibration curves and tests, all of them plain data.
 
     `parts` comes from `split` with this number of folds.  `winner` is the model with the highest mean log density,
-    `best_gp` the best Gaussian process.  With a `positive` class, AUC, Brier score and calibration refer to its
-    probability; otherwise to the probabilities of all classes.
+    `best_gp` the Gaussian process to recommend: the default if it is tied with the best.  With a `positive` class, AUC,
+    Brier score and calibration refer to its probability; otherwise to the probabilities of all classes.
     """
     repeats = len(parts) / folds
     tests = [test for _, test in parts]
     truth = y[np.concatenate(tests)]
     means = {name: np.array([np.mean(s["log_density"]) for s in found]) for name, found in scores.items()}
     order = sorted(scores, key=lambda name: -float(np.mean(joined(scores[name], "log_density"))))
-    best_gp = next(name for name in order if name in METHODS)
+    best_gp = _best_gp(order, means, folds)
     winner = next(name for name in order if name != NO_INPUTS)
     rows, curves = [], {}
     for name, found in scores.items():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sitewise.app.compare.comparison import LABELS, NO_INPUTS
-from sitewise.methods import METHODS
+from sitewise.app.compare.comparison import LABELS, MIN_DIFFERENCE, NO_INPUTS
+from sitewise.methods import DEFAULT, METHODS
 
 Plain = Mapping[str, Any]
 
@@ -38,9 +38,16 @@ def columns_of(result: Plain) -> tuple[str, ...]:
     return ("method", "log loss", "p", "CRPS", "RMSE", "in 90 %", "calibration", "s")
 
 
+def _has_approximations(result: Plain) -> bool:
+    """Whether other approximations than the default were compared (--methods)."""
+    return any(row["name"] in METHODS and row["name"] != DEFAULT for row in result["methods"])
+
+
 def cells(row: Plain, result: Plain) -> tuple[str, ...]:
     """Return the cells of one model; (!) marks a model that did not converge in every fold."""
     name = row["name"] if row["name"] in METHODS else LABELS[row["name"]]
+    if name == DEFAULT and not _has_approximations(result):
+        name = "default GP"
     converged = row["converged"] == result["folds"]
     ignored = row["name"] == NO_INPUTS
     own = (
@@ -72,6 +79,6 @@ def explained(result: Plain) -> str:
     return (
         "All scores are computed on held-out rows. Log loss: minus the mean log probability (density) of the observed "
         "target; lower is better. p: p-value of the difference from the best model (corrected resampled t-test over "
-        f"the folds). {own}Calibration: mean difference between predicted and observed shares. s: seconds per fit, "
-        "including tuning, median over the folds."
+        f"the folds); differences below {MIN_DIFFERENCE:g} nats per row do not matter. {own}Calibration: mean "
+        "difference between predicted and observed shares. s: seconds per fit, including tuning, median over the folds."
     )

@@ -24,7 +24,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sitewise.app.compare.scipy_distributions import side_law
-from sitewise.app.process import fact
+from sitewise.app.process import fact, recorded_warnings
 from sitewise.estimators.base import GPBase
 from sitewise.estimators.side_information import CENSORING, Side, censored, ends, within_bounds
 from sitewise.likelihoods import BY_NAME
@@ -59,8 +59,7 @@ def score(
     """Fit an estimator on (X, y) and score its predictions of (X_test, y_test)."""
     side, side_test = side or {}, side_test or {}
     began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with recorded_warnings() as caught:
         warnings.simplefilter("ignore", ConvergenceWarning)  # `converged` reports it
         model.fit(X, y, **side)
     seconds = time.perf_counter() - began
@@ -69,7 +68,7 @@ def score(
         "evidence": None if own is None else own / len(X),
         "seconds": seconds,
         "converged": bool(model.converged_),
-        "warnings": [fact(w) for w in caught if issubclass(w.category, UserWarning)],
+        "warnings": [fact(w) for w in caught if isinstance(w, UserWarning)],
     }
     density = model.log_predictive_density(X_test, y_test, **side_test)
     if hasattr(model, "classes_"):

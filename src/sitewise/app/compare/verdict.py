@@ -9,10 +9,16 @@ import numpy as np
 from scipy import stats
 
 from sitewise.app.compare.baselines import LABELS as BASELINE_LABELS
-from sitewise.app.compare.comparison import NO_INPUTS
-from sitewise.methods import METHODS
+from sitewise.app.compare.comparison import (
+    GP_MODELS,
+    MIN_DIFFERENCE,
+    NO_INPUTS,
+    SIGNIFICANCE_LEVEL,
+    matters,
+)
+from sitewise.app.options import AVERAGE
+from sitewise.methods import DEFAULT
 
-SIGNIFICANCE_LEVEL = 0.05
 MIN_GAIN_STANDARD_ERRORS = 2.5  # gain over ignoring the inputs; above 1.96 because the best of several models is tested
 KOLMOGOROV_95 = 1.36  # 95 % quantile of √n times the largest difference of empirical and true distribution function
 MIN_AUC = 0.55  # a class with a lower AUC is not predicted
@@ -29,16 +35,22 @@ def verdict(result: Mapping[str, Any], folds: int) -> list[str]:
             f"{-base['log_density']:.4f} without inputs, gain {winner['gain']:.4f} ± {winner['gain_error']:.4f}): "
             "check that the columns carry information on the target before choosing a method."
         ]
+    worse = _is_worse(best_gp)
+    chosen = winner if worse else best_gp
     sentences = [
         *_choice(winner, best_gp, result["methods"], folds),
-        _quality(winner, base, result.get("positive")),
-        _calibration(result["reliability"][winner["name"]], winner, result.get("positive")),
+        _quality(chosen, base, result.get("positive")),
+        _calibration(result["reliability"][chosen["name"]], chosen, result.get("positive")),
     ]
-    if winner is not best_gp:
+    if worse:
         what = "The thresholds, importances and effects" if result.get("positive") else "Importances and effects"
-        less = ", which predicts significantly worse" if best_gp["p_value"] < SIGNIFICANCE_LEVEL else ""
-        sentences.append(f"{what} below describe {named(best_gp)}{less}.")
+        sentences.append(f"{what} below describe {named(best_gp)}, which predicts significantly worse.")
     return sentences
+
+
+def _is_worse(row: Row) -> bool:
+    """Return whether a model is worse than the best one by a difference that matters."""
+    return matters(row["difference_to_winner"], row["p_value"])
 
 
 def is_predictable(result: Mapping[str, Any]) -> bool:
@@ -49,9 +61,18 @@ def is_predictable(result: Mapping[str, Any]) -> bool:
 
 def named(row: Row) -> str:
     """Return the name of a model for a sentence."""
-    if row["name"] in METHODS:
-        return f"the Gaussian process ({row['name']})"
-    return {"linear": "the linear model", "trees": "boosted trees"}[row["name"]]
+    names = {
+        DEFAULT: "the default Gaussian process", AVERAGE: "the averaged Gaussian process",
+        "linear": "the linear model", "trees": "boosted trees",
+    }  # fmt: skip
+    return names.get(row["name"], f"the Gaussian process ({row['name']})")
+
+
+def _option(row: Row) -> str:
+    """Return the option of `sitewise fit` that fits this Gaussian process; empty for the default."""
+    if row["name"] == DEFAULT:
+        return ""
+    return ", --kernel average" if row["name"] == AVERAGE else f", --method {row['name']}"
 
 
 def _loss(row: Row) -> str:
@@ -60,36 +81,59 @@ def _loss(row: Row) -> str:
 
 
 def _choice(winner: Row, best_gp: Row, rows: Sequence[Row], folds: int) -> list[str]:
-    """Return sentences on which model to use and which models are significantly worse."""
+    """Return sentences on which model to use, which models are worse and which are tied with the best."""
     rest = [row for row in rows if row["name"] not in (winner["name"], NO_INPUTS)]
-    behind = [row for row in rest if row["p_value"] < SIGNIFICANCE_LEVEL]
-    level = [row for row in rest if row["p_value"] >= SIGNIFICANCE_LEVEL]
-    if winner["name"] in METHODS:
-        words = [f"Use {named(winner)}, --method {winner['name']}: it predicts best ({_loss(winner)})."]
-    else:
-        significant = best_gp in behind
-        predicts = "predict" if winner["name"] == "trees" else "predicts"
-        better, but = ("significantly better", "") if significant else ("better", ", but not significantly")
+    behind = [row for row in rest if _is_worse(row)]
+    level = [row for row in rest if row not in behind and row is not best_gp]
+    if best_gp in behind:
+        lower = -best_gp["difference_to_winner"]
         words = [
-            f"{_upper(named(winner))} of scikit-learn {predicts} {better} than the best Gaussian process{but} "
-            f"({_loss(winner)}, {-best_gp['log_density']:.4f} for {best_gp['name']})."
+            f"{_upper(named(winner))}{_source(winner)} {_predict(winner)} significantly better than the best Gaussian "
+            f"process: {_loss(winner)}, lower by {lower:.4f} nats per row (p = {best_gp['p_value']:.2g}).",
+            f"If you only need predictions, use {named(winner)}.",
         ]
-        if significant:
-            words.append(f"If you only need predictions, use {named(winner)}.")
-        else:
-            words.append(f"Among the Gaussian processes, use --method {best_gp['name']}.")
+        behind.remove(best_gp)
+    elif winner is best_gp:
+        words = [f"Use {named(best_gp)}{_option(best_gp)}: it predicts best ({_loss(best_gp)})."]
+    else:
+        words = [f"Use {named(best_gp)}{_option(best_gp)} ({_loss(best_gp)}): {_tie(winner, best_gp)}"]
     if behind:
-        listed = ", ".join(f"{_short(row)} (by {-row['difference_to_winner']:.4f}, p = {row['p_value']:.2g})"
-                           for row in behind)  # fmt: skip
+        listed = ", ".join(
+            f"{_short(row)} (by {-row['difference_to_winner']:.4f}, p = {row['p_value']:.2g})" for row in behind
+        )
         words.append(f"{_upper(named(winner))} {_is(winner)} significantly better than {listed}.")
     if level:
         listed = ", ".join(map(_short, level))
-        words.append(f"Over {folds} folds there is no significant difference from {listed}.")
-    if winner["converged"] < folds:
-        words.append(f"The fit converged in only {winner['converged']} of {folds} folds: see the fit report.")
-    if winner["warning"]:
-        words.append(f"Warning from its fits: {winner['warning']}")
+        words.append(
+            f"Over {folds} folds the difference from {named(winner)} is not significant (p ≥ {SIGNIFICANCE_LEVEL:g}), "
+            f"or below {MIN_DIFFERENCE:g} nats per row, for {listed}."
+        )
+    chosen = best_gp if winner["name"] in GP_MODELS or not _is_worse(best_gp) else winner
+    if chosen["converged"] < folds:
+        words.append(f"The fit converged in only {chosen['converged']} of {folds} folds: see the fit report.")
+    if chosen["warning"]:
+        words.append(f"Warning from its fits: {chosen['warning']}")
     return words
+
+
+def _tie(winner: Row, best_gp: Row) -> str:
+    """Say why a model of lower log loss is not recommended instead."""
+    lower, p = -best_gp["difference_to_winner"], best_gp["p_value"]
+    why = (
+        f"too small to matter (below {MIN_DIFFERENCE:g})"
+        if lower < MIN_DIFFERENCE
+        else f"not significant (p = {p:.2g}; --repeats 5 would estimate it more precisely)"
+    )
+    verb = "have" if winner["name"] == "trees" else "has"
+    return f"{named(winner)} {verb} a lower log loss by {lower:.4f} nats per row, which is {why}."
+
+
+def _source(row: Row) -> str:
+    return "" if row["name"] in GP_MODELS else " of scikit-learn"
+
+
+def _predict(row: Row) -> str:
+    return "predict" if row["name"] == "trees" else "predicts"
 
 
 def _is(row: Row) -> str:
@@ -97,7 +141,8 @@ def _is(row: Row) -> str:
 
 
 def _short(row: Row) -> str:
-    return str(row["name"]) if row["name"] in METHODS else BASELINE_LABELS[row["name"]]
+    short = {DEFAULT: "the default GP", AVERAGE: "the averaged GP", **BASELINE_LABELS}
+    return short.get(row["name"], str(row["name"]))
 
 
 def _upper(words: str) -> str:

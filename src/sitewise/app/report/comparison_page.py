@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sitewise.app.compare.comparison import LABELS, NO_INPUTS
+from sitewise.app.compare.comparison import GP_MODELS, LABELS, NO_INPUTS
 from sitewise.app.compare.score_table import cells, columns_of, explained, has_classes, number, short, value
 from sitewise.app.report import charts, effect_charts
 from sitewise.app.report.page import figure, folded, notes, page, panels, paragraph, section, table, text
-from sitewise.methods import METHODS
 
 Plain = Mapping[str, Any]
 MAX_BARS = 15  # in one chart
@@ -54,7 +53,7 @@ def _reliability(result: Plain) -> list[str]:
         )
     else:
         axes, of = ("quantile level", "share of rows below it"), "Share of the values below each predicted quantile"
-    baselines = [row["name"] for row in result["methods"] if row["name"] not in METHODS and row["name"] != NO_INPUTS]
+    baselines = [row["name"] for row in result["methods"] if row["name"] not in GP_MODELS and row["name"] != NO_INPUTS]
     score = {row["name"]: row["log_density"] for row in result["methods"]}
     shown = [result["best_gp"], *sorted(baselines, key=lambda name: -score[name])[:1]]
     drawn = [
@@ -88,10 +87,10 @@ def _decisions(result: Plain) -> list[str]:
         )  # fmt: skip
         words = (
             f"Acting on every row whose probability of {what!r} reaches the threshold would have had these results on "
-            f"the {data['rows']} rows, predicted by {result['best_gp']} in cross-validation. Choose the threshold by "
-            f"cost: how many false alarms are as bad as one missed {what!r}? Precision: share of {what!r} among the "
-            f"rows acted on. Recall: share of all {what!r} rows that are acted on. Cost saved: compared with the "
-            "cheaper of acting on all rows and acting on none, at this cost ratio."
+            f"the {data['rows']} rows, predicted by {LABELS[result['best_gp']]} in cross-validation. Choose the "
+            f"threshold by cost: how many false alarms are as bad as one missed {what!r}? Precision: share of {what!r} "
+            f"among the rows acted on. Recall: share of all {what!r} rows that are acted on. Cost saved: compared with "
+            "the cheaper of acting on all rows and acting on none, at this cost ratio."
         )
         return [section(f"Decision thresholds: when to act on {what}", paragraph(words), table(columns, rows))]
     if "confusion" in result:
@@ -101,7 +100,7 @@ def _decisions(result: Plain) -> list[str]:
             for k, (name, row) in enumerate(zip(classes, counts, strict=True))
         ]
         words = (
-            f"Numbers of rows. Lines: observed class; columns: class predicted by {result['best_gp']} in "
+            f"Numbers of rows. Lines: observed class; columns: class predicted by {LABELS[result['best_gp']]} in "
             "cross-validation. --positive CLASS adds a table of decision thresholds for this class."
         )
         shown = table(("observed", *classes, "correct"), rows)
@@ -216,7 +215,7 @@ def _methods(result: Plain) -> str:
         (
             LABELS[row["name"]], number(row["log_density"]), number(row["difference_to_winner"]),
             number(row["evidence_per_row"]),
-            f"{row['converged']} of {result['folds']}" if row["name"] in METHODS else "–",
+            f"{row['converged']} of {result['folds']}" if row["name"] in GP_MODELS else "–",
         )
         for row in result["methods"]
     ]  # fmt: skip
