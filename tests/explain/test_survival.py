@@ -130,3 +130,8 @@ def test_cells_hold_every_point_and_the_whole_area():
     assert cells.counts[0] == first and np.allclose(cells.X[0], [0.2, -0.75])
     with pytest.raises(ValueError, match="outside of the extent"):
         gridded_points(points, 3, [(0, 1), (-1, 1)])
+
+
+def test_one_cell_counts_every_point():
+    cells = gridded_points([[0.1, 0.2], [0.9, 0.8], [0.8, 0.9]], 1, [(0, 2), (-1, 1)])
+    assert (cells.X.tolist(), cells.counts.tolist(), cells.exposure.tolist()) == ([[1.0, 0.0]], [3.0], [4.0])
