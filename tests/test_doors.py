@@ -256,3 +256,8 @@ def test_names_that_are_not_there():
 
 def test_one_name_needs_no_tuple():
     assert Trainable.of(classes(), fixed="kernel.variance") == Trainable.of(classes(), fixed=("kernel.variance",))
+
+
+def test_a_posterior_needs_sites():
+    with pytest.raises(ValueError, match="sites"):
+        posterior(classes(), Data.of(X, Y), None)

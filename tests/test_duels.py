@@ -1,8 +1,11 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import sitewise as sw
 from sitewise import duels, kernels, likelihoods
+from sitewise.explain.decomposition import predict_utility
 from sitewise.inference.solve import solve
 from sitewise.predict import posterior
 
@@ -46,3 +49,12 @@ def test_ties_in_both_orders_are_the_likelihood_of_one():
     fit = sw.Nested(sw.VI(), sw.evidence.elbo, fixed=("kernel.*",)).fit(model, both)
     cuts = np.asarray(fit.model.likelihood.cuts())
     assert cuts[0] == pytest.approx(-cuts[1], abs=1e-3)
+
+
+@pytest.mark.parametrize(("functions", "classes"), [(3, 1), (1, 3)])
+def test_models_of_several_latent_functions_have_no_utilities(functions, classes):
+    """Several functions: one per class, or joint classes with several functions in one likelihood."""
+    one = SimpleNamespace(model=SimpleNamespace(likelihood=SimpleNamespace(latents=classes)))
+    model = SimpleNamespace(_column_names=lambda: ["a"], _latents=[one] * functions)
+    with pytest.raises(ValueError, match="one latent function; this model has several"):
+        predict_utility(model, [[0.0], [1.0]], False)

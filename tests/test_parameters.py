@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 from sitewise import Model, kernels, likelihoods, means
 from sitewise.arrays.engine import is_host
@@ -211,3 +212,9 @@ def test_two_patterns_for_one_parameter_are_an_error(settings):
 def test_a_prior_is_an_object(prior):
     with pytest.raises(ValueError, match=r"must be an object such as LogNormal\(0, 1\)"):
         Trainable.of(MODEL).priors({"kernel.*.variance": prior})
+
+
+@pytest.mark.parametrize(("prior", "law"), [(Normal(), stats.norm()), (Normal(1.0, 3.0), stats.norm(1.0, 3.0))])
+def test_a_normal_prior_is_the_standard_one_by_default(prior, law):
+    at = np.array([-2.0, 0.0, 1.5])
+    np.testing.assert_allclose(prior.log_prob(at), law.logpdf(at))

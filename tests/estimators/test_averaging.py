@@ -119,3 +119,20 @@ def test_nodes_that_would_not_fit_into_memory_are_refused(monkeypatch):
     GPClassifier().fit(X, PAIR)
     with pytest.raises(UserError, match="matrices of"):
         GPClassifier("average").fit(X, PAIR)
+
+
+def test_main_effects_have_no_pairs_and_additive_has():
+    """A sum of functions of single columns has no mixed difference over two columns; neither has its covariance."""
+    corners = np.array([[0.3, -1.0, 0.2], [0.3, 0.4, 0.2], [1.1, -1.0, 0.2], [1.1, 0.4, 0.2]])
+    mixed = {
+        name: np.array([1.0, -1.0, -1.0, 1.0]) @ np.asarray(candidates(name, X, 1.0)[0].kernel.matrix(corners, X))
+        for name in ("main_effects", "additive")
+    }
+    np.testing.assert_allclose(mixed["main_effects"], 0.0, atol=1e-12)
+    assert np.max(np.abs(mixed["additive"])) > 1e-3
+
+
+def test_the_shrunk_lengthscale_of_a_constant_column_is_positive():
+    """A constant column has no standard deviation: its lengthscale is in units of 1, not of 0."""
+    constant = np.column_stack([X[:, 0], np.full(len(X), 7.0)])
+    assert np.all(np.asarray(candidates("shrunk", constant, 1.0)[0].kernel.lengthscale) > 0.1)

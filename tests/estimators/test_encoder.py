@@ -188,3 +188,14 @@ def test_cross_validation_learns_scales_from_the_training_rows():
     for fitted, train in zip(found["estimator"], found["indices"]["train"], strict=True):
         assert fitted[0].recipe_.columns[-1].centre == pytest.approx(X[train].mean())
     assert np.all(np.isfinite(found["test_score"]))
+
+
+def test_names_of_columns_are_given_for_an_array_and_repeated_for_a_table():
+    """scikit-learn: an array has the names that the caller gives, a table has only its own."""
+    numbers = RNG.normal(size=(6, 2))
+    array = TableEncoder().fit(numbers)
+    assert array.get_feature_names_out(["width", "height"]).tolist() == ["width", "height"]
+    table = TableEncoder().fit({"a": numbers[:, 0], "b": numbers[:, 1]})
+    assert table.get_feature_names_out(["a", "b"]).tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="not equal to feature_names_in_"):
+        table.get_feature_names_out(["a", "c"])

@@ -385,3 +385,10 @@ def test_a_pipeline_with_a_scaler(tmp_path, X, labels, settings) -> None:
     other = make_pipeline(MinMaxScaler(), GPClassifier(method="laplace")).fit(X, labels)
     with pytest.raises(ValueError, match="cannot hold MinMaxScaler"):
         sitewise.save(other, tmp_path / "q.sitewise")
+
+
+def test_a_file_without_room_for_a_header_is_refused_even_with_a_right_checksum(tmp_path):
+    path = tmp_path / "model"
+    path.write_bytes(signed(model_file.MAGIC))
+    with pytest.raises(ModelFileError, match="damaged or cut short"):
+        sitewise.load(path)

@@ -4,8 +4,19 @@ import numpy as np
 import pytest
 
 import sitewise
-from sitewise import GPClassifier, GPRegressor, Hyperparameters, Sparse, TableEncoder, kernels
+from sitewise import (
+    Data,
+    GPClassifier,
+    GPRegressor,
+    Hyperparameters,
+    Sparse,
+    TableEncoder,
+    kernels,
+    likelihoods,
+    means,
+)
 from sitewise.estimators.serialise import decode, encode
+from sitewise.structures import Full, Start
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.uniform(-2, 2, size=(60, 2)), RNG.integers(0, 6, size=60)])
@@ -77,3 +88,11 @@ def test_a_table_of_texts_becomes_numbers_of_groups():
     np.testing.assert_array_equal(encoder.transform(rows)[:4, 1], [0, 1, 2, 0])
     new = [{"dose": 1.0, "clinic": name} for name in ("c1", "other", "third", "other")]
     np.testing.assert_array_equal(encoder.transform(new)[:, 1], [1, 3, 4, 3])
+
+
+def test_the_warning_of_a_large_full_gp_names_the_memory_of_a_matrix():
+    """20 000² numbers of 8 bytes are 3.2 GB."""
+    data = Data(np.zeros((20_000, 1)), np.zeros(20_000), np.ones(20_000))
+    start = Start(kernels.RBF(), kernels.RBF(), likelihoods.Gaussian(), means.Zero(), data, 0)
+    with pytest.warns(UserWarning, match="20000 rows takes hours and 3 GB per matrix"):
+        Full().model(start)

@@ -169,3 +169,10 @@ def test_what_a_surface_cannot_show_is_said(settings, words, X, values) -> None:
         SurfaceDisplay.from_estimator(
             GPRegressor(**settings, hyperparameters=Hyperparameters(fixed="*")).fit(X, values)
         )
+
+
+def test_a_hundred_rows_are_ten_points_of_ten_rows_by_default(X, labels):
+    model = LogisticRegression().fit(X, labels)
+    rng = np.random.default_rng(0)
+    shown = ReliabilityDisplay.from_estimator(model, rng.normal(size=(100, 3)), rng.permutation(np.tile(labels, 2)))
+    assert shown.count.tolist() == [10] * 10

@@ -1,9 +1,12 @@
 """Effects and interactions against dense algebra and sampling: moments of averages are exact for every posterior."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from sitewise import GPClassifier, GPRegressor, Hyperparameters, Method, PerColumn, Series, Sparse, kernels
+from sitewise.explain.effects import background
 
 MCMC = {"draws": 15, "warmup": 0, "chains": 2}
 
@@ -261,3 +264,11 @@ def test_a_term_of_another_column_is_refused(X, values) -> None:
     averaged = GPRegressor("average").fit(X, values)
     with pytest.raises(ValueError, match="Kernels that are averaged have no terms in common"):
         averaged.effect(0, term=0)
+
+
+@pytest.mark.parametrize("rows", [3, 10])
+def test_the_weights_of_the_rows_add_up_to_one_and_no_row_of_weight_0_is_used(rows):
+    model = SimpleNamespace(_X=np.arange(8.0)[:, None], _weight=np.array([0, 1, 2, 0.5, 3, 1, 1, 0]))
+    over = background(model, None, rows)
+    assert over.share.sum() == pytest.approx(1.0) and len(over.X) == min(rows, 6)
+    assert not {0.0, 7.0} & set(over.X[:, 0])

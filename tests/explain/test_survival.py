@@ -204,3 +204,8 @@ def test_pieces_of_a_data_frame_and_a_pipeline_have_the_curve_of_the_array(piece
         survival_curve(by_name, frame[:2], [0.5], cuts=[0, 1, 2])
     with pytest.raises(ValueError, match="rename it"):
         piecewise_exponential(framed.X, np.ones(len(framed.X)), np.ones(len(framed.X)), cuts)
+
+
+def test_one_cell_counts_every_point():
+    cells = gridded_points([[0.1, 0.2], [0.9, 0.8], [0.8, 0.9]], 1, [(0, 2), (-1, 1)])
+    assert (cells.X.tolist(), cells.counts.tolist(), cells.exposure.tolist()) == ([[1.0, 0.0]], [3.0], [4.0])

@@ -5,6 +5,7 @@ Simulation-based calibration is studies/sbc.py; its result is in results/mcmc/sb
 
 import dataclasses
 import sys
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from sitewise import Data, Model, kernels, likelihoods
 from sitewise.arrays.engine import to_host
 from sitewise.hyperpriors import LogNormal
 from sitewise.mcmc import diagnostics, emulator, marginal, sample
+from sitewise.mcmc.samples import HyperSamples
 from sitewise.parameters import Trainable
 from sitewise.process.precision import working_precision
 
@@ -176,3 +178,12 @@ def test_temperatures_are_as_many_as_each_part_needs(monkeypatch):
         for at in (0, 12):
             target.estimate(jax.random.key(1), flat, schedule, pilots[at])
         assert used == [1, schedule.steps[12]]
+
+
+@pytest.mark.parametrize("version", ["0.20.0", "1.0.0"])
+def test_both_versions_of_arviz_get_the_draws_as_they_take_them(version, monkeypatch):
+    """ArviZ 0 takes groups as keywords, ArviZ 1 takes one dictionary of groups."""
+    draws = {"kernel.variance": np.ones((2, 3))}
+    took = {"0": lambda *, posterior: posterior, "1": lambda groups: groups["posterior"]}
+    monkeypatch.setitem(sys.modules, "arviz", SimpleNamespace(__version__=version, from_dict=took[version[0]]))
+    assert HyperSamples.to_arviz(SimpleNamespace(parameters=draws)) is draws

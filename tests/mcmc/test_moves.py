@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from sitewise import Data, Model, kernels, likelihoods
-from sitewise.mcmc import elliptical, independence_move
+from sitewise.mcmc import ais, elliptical, independence_move
 from sitewise.mcmc.reference import Target, draw, reference
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
+from sitewise.types import module
 
 CHAINS = 4000
 
@@ -67,3 +68,21 @@ def test_info_and_cap():
         stayed = np.asarray(info.angle) == 0
         assert 0 < stayed.sum() < 64
         np.testing.assert_allclose(np.asarray(new.position)[:, stayed], np.asarray(state.position)[:, stayed])
+
+
+def test_temperatures_are_even_where_the_residual_varies_equally_at_all_of_them():
+    """If log p is linear in f, the residual has the same standard deviation at every temperature τ.
+
+    A tenth of the spacing is that of the pilot run, τ = u⁴: the temperature at s solves 0.9 τ + 0.1 τ^¼ = s.
+    """
+
+    @module
+    class Tilted(likelihoods.Likelihood):
+        def log_prob(self, y, f):
+            return 0.5 * f
+
+    model, data = Model.full(kernels.RBF(), Tilted()), Data.of([[0.0], [1.0]], [0.0, 0.0])
+    ref = reference(model, data, Sites(np.zeros(2), np.zeros(2)))
+    knots = ais.pilot_knots(ais.Annealing(chains=64), jax.random.key(0), Target(ref, Tilted(), data), 64)
+    even = np.linspace(0, 1, len(knots))
+    np.testing.assert_allclose(0.9 * knots + 0.1 * knots**0.25, even, atol=0.05)

@@ -8,6 +8,7 @@ from cases import KERNELS
 from faulty import wrong_slope
 from sitewise.kernels import Matern52, Stationary
 from sitewise.testing import check_kernel
+from sitewise.testing.check_kernel import _semidefinite
 from sitewise.types import module, positive
 
 
@@ -51,3 +52,9 @@ def test_a_parameter_without_effect_on_the_diagonal_is_still_checked():
             return jnp.exp(-self.depth * d2)
 
     check_kernel(Shifted())
+
+
+def test_a_covariance_of_zeros_is_one():
+    """Eigenvalues of 0 are not negative, also if no eigenvalue is positive."""
+    zero = module(type("Zero", (Right,), {"shape": lambda self, d2: 0.0 * d2}))()
+    assert list(_semidefinite(zero, jnp.ones((3, 2)))) == []

@@ -81,11 +81,12 @@ def _quantile(
     likelihood, weight = shared
     components = mean.shape[1]
     closed = type(likelihood).expected_cdf is not Likelihood.expected_cdf
-    # Component i takes k quantiles of its Gaussian, (j + ½)/k + i·golden ratio (mod 1): together they are evenly spread
-    # over (0, 1), so that the mean over many components needs no finer quadrature per component.
+    # Component i takes k quantiles of its Gaussian, at the levels (j + uᵢ)/k with uᵢ = ½ + i·golden ratio (mod 1):
+    # together the levels are evenly spread over (0, 1), so that the mean over many components needs no finer quadrature
+    # per component.
     each = -(-QUANTILES_OF_F // components)
-    first = (np.arange(each)[:, None] + 0.5) / each
-    places = ndtri((first + np.arange(components) * 0.6180339887498949) % 1.0)
+    within = (0.5 + np.arange(components) * 0.6180339887498949) % 1.0
+    places = ndtri((np.arange(each)[:, None] + within) / each)
     f = jnp.moveaxis(mean + jnp.sqrt(var) * places[:, None], -1, 0)  # (components, places, rows)
 
     def cdf(y: jax.Array) -> jax.Array:

@@ -3,10 +3,11 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
-from sitewise.app.commands.demo import breast_cancer, fit_and_score, table
+from sitewise.app.commands.demo import Score, breast_cancer, fit_and_score, table
 
 COMMAND = Path(sys.executable).with_name("sitewise")
 
@@ -44,3 +45,11 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
 def test_a_place_for_the_picture_that_is_none_is_refused_before_any_work():
     out = subprocess.run([sys.executable, "-m", "sitewise", "demo", "--out", "x.html"], capture_output=True, text=True)
     assert out.returncode != 0 and "--out must end in" in " ".join(out.stderr.split())
+
+
+def test_the_table_shows_the_evidence_per_row():
+    found = {"kernel.lengthscale": 1.0, "kernel.variance": 4.0}
+    fit = SimpleNamespace(parameters=found, converged=True, objective=-50.0, data=SimpleNamespace(rows=200))
+    shown = table({"vi": Score(fit, np.array([-0.1]), np.array([0.9]), 1.0, 2.0)})
+    cells = {str(column.header): next(iter(column.cells)) for column in shown.columns}
+    assert cells["evidence / row"] == "-0.2500" and cells["σ"] == "2.00"

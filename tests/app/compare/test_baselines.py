@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sitewise.app.compare.baselines import score_baseline_model, task_of
+from sitewise.app.compare.baselines import _trials, _tuned, score_baseline_model, task_of
 from sitewise.errors import UserError
 from sitewise.likelihoods import BY_NAME
 
@@ -90,3 +90,17 @@ def test_rare_classes_and_constant_targets():
         assert np.mean(found["log_density"]) > -0.1
     with pytest.raises(UserError, match="boosted trees cannot be fitted to these rows"):
         score_baseline_model("trees", "poisson", X[TRAIN], np.zeros(160), X[TEST], np.zeros(80), {}, {})
+
+
+def test_the_regularization_of_a_classifier_is_cross_validated():
+    """Labels that do not depend on the inputs are predicted best by the smallest coefficients."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(60, 30)), np.repeat(["no", "yes"], 30)
+    assert _tuned("linear", "classes", X, y).C == 0.01
+
+
+def test_without_information_all_trials_count_equally():
+    """For equal inputs the predicted share is that of all trials, not of the rows."""
+    X, side = np.zeros((4, 1)), {"trials": np.array([90.0, 2.0, 2.0, 6.0])}
+    law = _trials("linear", X, np.array([70.0, 0.0, 1.0, 4.0]), X[:1], side, {"trials": np.array([100.0])})
+    assert law.mean()[0] == pytest.approx(75.0, abs=0.1)

@@ -116,3 +116,15 @@ def test_coverage_of_values_equals_the_share_inside_the_interval():
     assert abs(right["coverage"] - 0.9) < 0.02
     assert abs(narrow["coverage"] - (2 * stats.norm.cdf(0.5 * 1.645) - 1)) < 0.03
     assert right["rmse"] == pytest.approx(np.sqrt(np.mean(y**2)))
+
+
+def test_the_winner_has_no_difference_to_itself_and_the_others_lose_by_the_mean_of_the_folds():
+    """The log density of a row is the logarithm of the probability of its class."""
+    y, parts = np.array(["yes", "no"]), [(np.array([1]), np.array([0])), (np.array([0]), np.array([1]))]
+    shares = {"vi": (0.8, 0.2), "ep": (0.4, 0.8), "baseline": (0.5, 0.5)}
+    scores = {
+        name: [_classes(y[k : k + 1], np.array([p]))[0] for k, p in enumerate(each)] for name, each in shares.items()
+    }
+    rows = {row["name"]: row["difference_to_winner"] for row in comparison.summary(scores, y, parts, 2)["methods"]}
+    assert rows["vi"] == 0.0
+    assert rows["ep"] == pytest.approx((np.log(0.4 / 0.8) + np.log(0.2 / 0.8)) / 2)

@@ -30,3 +30,9 @@ def test_shares_equal_a_count_by_hand():
 def test_confusion_counts_every_pair():
     found = confusion(np.array(["a", "b", "b"]), np.array(["a", "a", "c"]))
     assert found["classes"] == ["a", "b", "c"] and found["counts"] == [[1, 1, 0], [0, 0, 0], [0, 1, 0]]
+
+
+def test_every_threshold_is_listed_once():
+    rows = thresholds(np.array([0.9, 0.1]), np.array([True, False]))
+    found = [row["threshold"] for row in rows]
+    assert found == sorted(set(found)) and rows[0]["miss_costs"] == pytest.approx(19.0)

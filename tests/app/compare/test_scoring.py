@@ -1,5 +1,7 @@
 """The scores of one model on one fold."""
 
+import time
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -107,3 +109,11 @@ def test_ordered_classes_are_scored_as_steps():
     np.testing.assert_allclose(step, np.exp(found["log_density"]), rtol=1e-6)
     base = scoring.score_without_inputs("ordinal", y[:30], y[30:])
     assert np.mean(found["log_density"]) > np.mean(base["log_density"])
+
+
+def test_the_seconds_are_those_of_the_fit():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 1)), rng.normal(size=12)
+    began = time.perf_counter()
+    found = scoring.score(GPRegressor(hyperparameters=Hyperparameters(fixed="*")), X, y, X, y)
+    assert 0 < found["seconds"] <= time.perf_counter() - began

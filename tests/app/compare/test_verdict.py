@@ -5,7 +5,7 @@ import pytest
 
 from sitewise.app.compare.comparison import reliability
 from sitewise.app.compare.scoring import of_classes
-from sitewise.app.compare.verdict import verdict
+from sitewise.app.compare.verdict import _large_groups, verdict
 
 CURVE = {"predicted": [0.2, 0.8], "observed": [0.2, 0.8], "count": [50, 50], "error": [0.05, 0.05]}
 
@@ -144,3 +144,9 @@ def test_calibrated_predictions_are_rarely_rejected():
         curve = reliability([of_classes(np.column_stack([1 - p, p]), np.array(["no", "yes"]), y)], y, "yes")
         rejected += "not calibrated" in _words(_row("vi", -0.2, None), BASE, curve=curve, positive="yes")
     assert rejected < 22  # 5 % of 200, and three standard deviations
+
+
+def test_bins_with_few_expected_events_are_merged():
+    """Ten rows of probability 0.98 have 0.2 expected misses: neither bin is large enough for a test of its own."""
+    p, o, n = _large_groups(np.array([0.5, 0.98, 0.99]), np.array([0.4, 1.0, 0.9]), np.array([100, 10, 10]))
+    assert n.tolist() == [120] and p[0] == pytest.approx((50 + 9.8 + 9.9) / 120) and o[0] == pytest.approx(59 / 120)

@@ -47,3 +47,5 @@ def test_either_class_can_be_the_positive_one(tmp_path):
     np.testing.assert_allclose(np.add(yes["mean"], no["mean"]), 1.0)
     np.testing.assert_allclose(np.add(yes["low"], no["high"]), 1.0)
     assert (yes["of"], no["of"]) == ("yes", "no") and yes["mean"][-1] > yes["mean"][0] + 0.3
+    lines = [[line["mean"] for line in found["together"]["lines"]] for found in both]
+    np.testing.assert_allclose(np.add(*lines), 1.0)
