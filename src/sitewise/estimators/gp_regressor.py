@@ -83,7 +83,7 @@ class GPRegressor(ValuePredictions):
         integrate: bool | str = False,
         hyperparameters: Hyperparameters | None = None,
         structure: str | Structure = "auto",
-        random_state: RandomState = None,
+        random_state: RandomState = 0,
         warm_start: bool = False,
         verbose: bool | int | Report = False,
     ) -> None:
@@ -193,7 +193,7 @@ class GPRegressor(ValuePredictions):
                 f"likelihood must be one of {', '.join(map(repr, _LIKELIHOODS))} or a likelihood object, "
                 f"got {self.likelihood!r}."
             )
-        return _LIKELIHOODS[self.likelihood].for_targets(self._y)
+        return _LIKELIHOODS[self.likelihood].for_targets(self._y, self._weight)
 
     def _units(self, likelihood: Likelihood) -> tuple[float, float]:
         angles = likelihood.period is not None
