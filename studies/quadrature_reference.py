@@ -18,7 +18,13 @@ _log_gamma = functools.lru_cache(mp.loggamma)
 _log = functools.lru_cache(mp.log)
 _two_pi = functools.lru_cache(lambda: mp.log(2 * mp.pi) / 2)
 
+_NEGLIGIBLE_DEPTH = 1e4  # nats below 1: exp(−1e4) is zero, and mpmath would compute exp(−exp(1e5)) for seconds
+
 LogProb = Callable[[Sequence[float], mpf], mpf]
+
+
+def _exp(x: mpf) -> mpf:
+    return mp.exp(x) if x > -_NEGLIGIBLE_DEPTH else mpf(0)
 
 
 def _softplus(f: mpf) -> mpf:
@@ -133,9 +139,131 @@ def beta(precision: float) -> LogProb:
     return log_prob
 
 
-def zero_inflated(share: float) -> LogProb:
-    """A user's likelihood with a plateau: a count that is 0 with probability `share`, else Poisson(eᶠ)."""
-    count = poisson("log")
+def beta_binomial(precision: float) -> LogProb:
+    def log_prob(y: Sequence[float], f: mpf) -> mpf:
+        (k, n), a, b = y, precision * mp.exp(-_softplus(-f)), precision * mp.exp(-_softplus(f))
+        choose = _log_gamma(n + 1) - _log_gamma(k + 1) - _log_gamma(n - k + 1)
+        whole = _log_gamma(precision) - _log_gamma(n + precision)
+        return choose + whole + _log_rising(a, int(k)) + _log_rising(b, int(n - k))
+
+    return log_prob
+
+
+def _log_rising(a: mpf, count: int) -> mpf:
+    """log Γ(a + count)/Γ(a) = Σ log(a + i), without cancellation for small a."""
+    return sum((mp.log(a + i) for i in range(count)), mpf(0))
+
+
+def asymmetric_laplace(scale: float, quantile: float) -> LogProb:
+    def log_prob(y: Sequence[float], f: mpf) -> mpf:
+        d = y[0] - f
+        return mp.log(mpf(quantile) * (1 - mpf(quantile)) / scale) - d * (quantile - (d < 0)) / scale
+
+    return log_prob
+
+
+def _lifetime(
+    shape: float, log_density: Callable[[mpf], mpf], log_survival: Callable[[mpf], mpf], log_cdf: Callable[[mpf], mpf]
+) -> LogProb:
+    """Lifetimes with log T = f + u/shape; y is the lifetime, or its limits low and high."""
+
+    def log_prob(y: Sequence[float], f: mpf) -> mpf:
+        low, high = y[0], y[-1]
+        if low == high:
+            return log_density(shape * (_log(low) - f)) + _log(shape) - _log(low)
+        if high == mp.inf:
+            return log_survival(shape * (_log(low) - f))
+        upper = shape * (_log(high) - f)
+        if low <= 0:
+            return log_cdf(upper)
+        first, second = log_survival(shape * (_log(low) - f)), log_survival(upper)
+        return first + _log1m_exp(second - first)
+
+    return log_prob
+
+
+def _log1m_exp(x: mpf) -> mpf:
+    """log(1 − eˣ) for x < 0."""
+    return mp.log(-mp.expm1(x)) if x > -_NEGLIGIBLE_DEPTH else mpf(0)
+
+
+def weibull(shape: float) -> LogProb:
+    def log_cdf(u: mpf) -> mpf:
+        return _log1m_exp(-mp.exp(u))
+
+    return _lifetime(shape, lambda u: u - mp.exp(u), lambda u: -mp.exp(u), log_cdf)
+
+
+def log_logistic(shape: float) -> LogProb:
+    return _lifetime(shape, lambda u: -_softplus(u) - _softplus(-u), lambda u: -_softplus(u), lambda u: -_softplus(-u))
+
+
+def hurdle_gamma(shape: float, intercept: float, slope: float) -> LogProb:
+    amount = gamma(shape)
+
+    def log_prob(y: Sequence[float], f: mpf) -> mpf:
+        odds = intercept + slope * f
+        return -_softplus(odds) if y[0] == 0 else amount(y, f) - _softplus(-odds)
+
+    return log_prob
+
+
+def tweedie(dispersion: float, power: float) -> LogProb:
+    p, phi = mpf(power), mpf(dispersion)
+
+    @functools.lru_cache
+    def log_base(y: float) -> mpf:
+        alpha = (2 - p) / (p - 1)
+        log_z = alpha * mp.log(y) - mp.log(phi * (2 - p)) - alpha * mp.log(phi * (p - 1))
+        terms = (mp.exp(j * log_z - mp.loggamma(j + 1) - mp.loggamma(j * alpha)) for j in range(1, 400))
+        return mp.log(mp.fsum(terms)) - mp.log(y)
+
+    def log_prob(y: Sequence[float], f: mpf) -> mpf:
+        with_f = -(y[0] * mp.exp((1 - p) * f) / (p - 1) + mp.exp((2 - p) * f) / (2 - p)) / phi
+        return with_f + log_base(y[0]) if y[0] > 0 else with_f
+
+    return log_prob
+
+
+def switched(parts: Sequence[LogProb]) -> LogProb:
+    """y holds the value, the number of the part, and the side information of the part."""
+    return lambda y, f: parts[int(y[1])]([y[0], *y[2:]], f)
+
+
+class VonMises:
+    """The von Mises density; for variances from `SERIES_VARIANCE` on, expectations by their Fourier series."""
+
+    SERIES_VARIANCE = 0.1
+    SERIES_DIGITS = 80
+
+    def __init__(self, concentration: float) -> None:
+        self._kappa = mpf(concentration)
+
+    def _log_norm(self) -> mpf:
+        return mp.log(2 * mp.pi) + mp.log(mp.besseli(0, self._kappa))
+
+    def __call__(self, y: Sequence[float], f: mpf) -> mpf:
+        return self._kappa * mp.cos(y[0] - f) - self._log_norm()
+
+    def by_series(self, y: float, mean: float, var: float) -> tuple[float, float, float]:
+        """E[log p], log E[p] and log E[√p] by E[exp(κ cos(y − f))] = Σ_n I_n(κ) e^(−n²v/2) cos n(y − m)."""
+        with mp.workdps(self.SERIES_DIGITS):
+            d, v = mpf(y) - mpf(mean), mpf(var)
+            logs = []
+            for power in (1, mpf(1) / 2):
+                kappa, total, n = power * self._kappa, mpf(0), 0
+                while True:
+                    size = mp.besseli(n, kappa) * mp.exp(-n * n * v / 2)
+                    total += (1 if n == 0 else 2) * size * mp.cos(n * d)
+                    if size < abs(total) * mpf(10) ** -30:
+                        break
+                    n += 1
+                logs.append(float(mp.log(total) - power * self._log_norm()))
+            return float(self._kappa * mp.exp(-v / 2) * mp.cos(d) - self._log_norm()), logs[0], logs[1]
+
+
+def zero_inflated(share: float, count: LogProb) -> LogProb:
+    """A count that is 0 with probability `share`, else from the distribution `count`."""
 
     def log_prob(y: Sequence[float], f: mpf) -> mpf:
         return mp.log(share + (1 - share) * mp.exp(count(y, f))) if y[0] == 0 else mp.log(1 - share) + count(y, f)
@@ -189,7 +317,7 @@ class Reference:
 
         def integrands(f: mpf) -> tuple[mpf, mpf, mpf]:
             log_p, fall = self._log_prob(f), (f - m) ** 2 / (2 * v)
-            return log_p * mp.exp(-fall), mp.exp(log_p - fall - tops[0]), mp.exp(log_p / 2 - fall - tops[1])
+            return log_p * mp.exp(-fall), _exp(log_p - fall - tops[0]), _exp(log_p / 2 - fall - tops[1])
 
         # An error of E[log p] counts relative to 1 where the value itself is smaller.
         first, whole, half = self._integrals(integrands, sorted(set(edges)), mp.sqrt(v))

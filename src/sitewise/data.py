@@ -20,6 +20,7 @@ from jax import dtypes
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import ArrayLike
 
+from sitewise.arrays.engine import namespace
 from sitewise.arrays.spread import is_spread, of_all_processes, require_order
 from sitewise.checks import known
 from sitewise.process.precision import WORKING_DTYPE
@@ -51,6 +52,13 @@ class Data:
     @property
     def rows(self) -> int:
         return self.X.shape[0]
+
+    def ranges(self) -> np.ndarray:
+        """Return max − min of every column of X over the rows of positive weight; 1 for a constant column."""
+        xp, kept = namespace(self.X), self.mask[:, None]
+        high, low = xp.max(xp.where(kept, self.X, -np.inf), axis=0), xp.min(xp.where(kept, self.X, np.inf), axis=0)
+        found = np.asarray(high - low)
+        return np.where(found > 0, found, 1.0)
 
     @staticmethod
     def of(X: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> Data:

@@ -19,7 +19,7 @@ import numpy as np
 
 from sitewise.arrays.engine import Array, namespace
 from sitewise.hyperpriors import HyperPrior
-from sitewise.supports import Positive, Support
+from sitewise.supports import POSITIVE_BOUNDS, Positive, Support
 from sitewise.types import replace
 
 T = TypeVar("T")
@@ -210,13 +210,25 @@ class Trainable:
                 found[p.name] = given[keys[0]]
         return found
 
-    def limits(self, bounds: Mapping[str, tuple[float, float]], least: Mapping[str, float] | None = None) -> np.ndarray:
+    def limits(
+        self,
+        bounds: Mapping[str, tuple[float, float]],
+        least: Mapping[str, float] | None = None,
+        units: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
+    ) -> np.ndarray:
         """Return (low, high) per entry of the vector, from `bounds` by name or pattern, in units of the parameters.
 
-        `least` has lower limits by name, which also apply where the bounds are lower.
+        `least` has lower limits by name, which also apply where the bounds are lower.  `units` has the smallest and the
+        largest unit of positive parameters by name (`kernels.units`): their default bounds are in these units.
         """
         given = self._by_parameter("bound", bounds)
         pairs = [p.support.limits(p.name, p.shape, given.get(p.name)) for p in self.parameters]
+        for k, p in enumerate(self.parameters):
+            own = [units[name] for name in self._group(p) if units and name in units]
+            if own and p.name not in given:
+                low = POSITIVE_BOUNDS[0] * np.min([np.broadcast_to(pair[0], p.shape) for pair in own], axis=0)
+                high = POSITIVE_BOUNDS[1] * np.max([np.broadcast_to(pair[1], p.shape) for pair in own], axis=0)
+                pairs[k] = np.stack([np.ravel(p.support.forward(np.asarray(end))) for end in (low, high)], axis=1)
         for p, pair in zip(self.parameters, pairs, strict=True):
             for low in ((least or {}).get(name) for name in self._group(p)):
                 if low is not None:

@@ -22,7 +22,7 @@ from sitewise.arrays.engine import Array, namespace
 
 __all__ = ["Bounded", "Ordered", "Positive", "Real", "Simplex", "Support"]
 
-_POSITIVE_BOUNDS = (1e-5, 1e6)  # default bounds of positive values, and of the gaps between ordered values
+POSITIVE_BOUNDS = (1e-5, 1e6)  # default bounds of positive values, and of the gaps between ordered values
 _MAX_SIMPLEX_RATIO = 1e6  # of a value to the last value
 _BOUND_MARGIN = 1e-6  # smallest distance of a bounded value from an end of its interval, as a share of the width
 _END_MARGIN = 1e-4  # distance, as a share of the width, below which a bounded value counts as being at the end
@@ -159,7 +159,7 @@ class Positive(Support):
         return xp.zeros(()) if self.transform == "log" else self.log_volume(raw) - xp.sum(xp.log(self.backward(raw)))
 
     def limits(self, name: str, shape: tuple[int, ...], given: tuple[float, float] | None) -> np.ndarray:
-        low, high = _checked_bounds(name, given, _POSITIVE_BOUNDS)
+        low, high = _checked_bounds(name, given, POSITIVE_BOUNDS)
         if low < 0 or high <= 0:
             raise ValueError(f"{name} is positive; give bounds in its own units, not as logarithms; got {given}.")
         return _repeated(self.forward(np.array([max(low, 1e-300), high])), shape)
@@ -301,7 +301,7 @@ class Ordered(_LastAxis):
         return namespace(raw).sum(raw[..., 1:])
 
     def _limits(self, shape: tuple[int, ...]) -> np.ndarray:
-        out = _repeated(np.log(_POSITIVE_BOUNDS), shape).reshape(*shape, 2)
+        out = _repeated(np.log(POSITIVE_BOUNDS), shape).reshape(*shape, 2)
         out[..., 0, :] = -np.inf, np.inf
         return out.reshape(-1, 2)
 

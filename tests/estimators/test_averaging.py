@@ -29,7 +29,7 @@ def test_weights_follow_the_evidence(model):
     # Labels that depend on the sign of a product: a pair of columns is the whole effect.
     assert weights["additive with pairs"] == max(weights.values())
     assert isinstance(model.kernel_, kernels.Additive)
-    assert "Kernels averaged by their evidence: additive with pairs" in model.fit_report_
+    assert "Kernels averaged with weights proportional to evidence^0.25: additive with pairs" in model.fit_report_
 
 
 def test_predictions_are_the_weighted_mixture_and_survive_a_file(model, tmp_path):

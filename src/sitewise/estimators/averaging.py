@@ -1,4 +1,4 @@
-"""Model averaging over kernels, weighted by their evidence with the hyperparameters integrated out.
+"""Model averaging over kernels, weighted by evidence^0.25, the evidence with the hyperparameters integrated out.
 
     p(f | y) = Σ_k w_k ∫ p(f | y, θ, k) p(θ | y, k) dθ,     w_k ∝ [∫ p(y | θ, k) p(θ | k) dθ]^τ
 
@@ -93,6 +93,10 @@ def _report_progress(progress: Report, name: str, k: int, of: int, doing: str, s
 
 def _text(report: Callable[[], str], weights: dict[str, float], parts: Sequence[tuple[float, object]]) -> str:
     order = sorted(weights, key=lambda name: -weights[name])
-    lines = ["Kernels averaged by their evidence: " + ", ".join(f"{name} {weights[name]:.0%}" for name in order) + "."]
+    lines = [
+        f"Kernels averaged with weights proportional to evidence^{EVIDENCE_POWER:g}: "
+        + ", ".join(f"{name} {weights[name]:.0%}" for name in order)
+        + "."
+    ]
     best = max(parts, key=lambda part: part[0])[1]
     return "\n".join([report(), *lines, str(best)])

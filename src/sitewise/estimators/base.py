@@ -126,7 +126,8 @@ class GPBase(ChangingRows):
         if averaged:
             weights = [dict(one.kernels) for one in found]
             self.kernel_weights_: Any = weights[0] if len(weights) == 1 else weights
-        warn_of(type(self).__name__, found, stacklevel=3)
+        missing = [likelihood.missing_information(np.asarray(m.data.y)) for m in merged]
+        warn_of(type(self).__name__, found, missing, stacklevel=3)
 
     def _announce(
         self, method: Approximate | Sampling, models: Sequence[Model], data: Data, targets: int, progress: Report | None

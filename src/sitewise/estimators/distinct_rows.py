@@ -40,8 +40,8 @@ def start_lengthscale(X: np.ndarray) -> float:
         return 1.0
     scale = typical / np.sqrt(2 * X.shape[1])
     standardised = 1 / STANDARDISED_FACTOR <= scale <= STANDARDISED_FACTOR
-    start = 1.0 if standardised else float(np.clip(scale, 1e-4, 1e5))
-    return start if typical <= UNCORRELATED_LENGTHSCALES * start else float(np.clip(typical, 1e-4, 1e5))
+    start = 1.0 if standardised else float(scale)
+    return start if typical <= UNCORRELATED_LENGTHSCALES * start else typical
 
 
 def sample(X: np.ndarray) -> np.ndarray:

@@ -106,7 +106,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         class_weight: str | dict[Any, float] | None = None,
         multi_class: str = "auto",
         class_kernels: str = "shared",
-        random_state: RandomState = None,
+        random_state: RandomState = 0,
         warm_start: bool = False,
         verbose: bool | int | Report = False,
     ) -> None:

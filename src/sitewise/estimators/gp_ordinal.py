@@ -74,7 +74,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         integrate: bool | str = False,
         hyperparameters: Hyperparameters | None = None,
         structure: str | Structure = "auto",
-        random_state: RandomState = None,
+        random_state: RandomState = 0,
         warm_start: bool = False,
         verbose: bool | int | Report = False,
     ) -> None:

@@ -48,8 +48,9 @@ class GPRegressor(ValuePredictions):
         A mean of `sitewise.means`; None means zero, or a learned constant if y is not f plus noise.
     normalize_y : bool or "auto", default "auto"
         Whether to learn on (y − mean)/(standard deviation) of the training targets; "auto" does so for Gaussian and
-        robust noise.  Predictions, densities and evidences are always in the units of y; kernel, likelihood, priors and
-        bounds, given and fitted, refer to the normalised target.
+        robust noise.  Angles are taken relative to their mean direction, and not scaled.  Predictions, densities and
+        evidences are always in the units of y; kernel, likelihood, mean, priors and bounds, given and fitted, refer to
+        the normalised target.
     {method}
     {integrate}
     {hyperparameters}
@@ -83,7 +84,7 @@ class GPRegressor(ValuePredictions):
         integrate: bool | str = False,
         hyperparameters: Hyperparameters | None = None,
         structure: str | Structure = "auto",
-        random_state: RandomState = None,
+        random_state: RandomState = 0,
         warm_start: bool = False,
         verbose: bool | int | Report = False,
     ) -> None:
@@ -195,20 +196,23 @@ class GPRegressor(ValuePredictions):
                 f"likelihood must be one of {', '.join(map(repr, _LIKELIHOODS))} or a likelihood object, "
                 f"got {self.likelihood!r}."
             )
-        return _LIKELIHOODS[self.likelihood].for_targets(self._y)
+        return _LIKELIHOODS[self.likelihood].for_targets(self._y, self._weight)
 
     def _units(self, likelihood: Likelihood) -> tuple[float, float]:
-        if self.normalize_y is True and not likelihood.location_scale:
+        angles = likelihood.period is not None
+        if self.normalize_y is True and not (likelihood.location_scale or angles):
             raise ValueError(
                 f"normalize_y=True needs a likelihood of the form y = f + noise, which {type(likelihood).__name__} is "
                 "not; leave it at 'auto'."
             )
-        if self.normalize_y is False or not likelihood.location_scale:
+        if self.normalize_y is False or not (likelihood.location_scale or angles):
             return 0.0, 1.0
         if self.normalize_y not in (True, "auto"):
             raise ValueError(f"normalize_y must be True, False or 'auto', got {self.normalize_y!r}.")
         # From the distinct rows: weights and duplicated rows give exactly the same units.
         data = merge(self._X, self._y, self._weight).data
+        if angles:
+            return likelihood.level(data.y, data.weight) or 0.0, 1.0
         centre = float(np.average(data.y, weights=data.weight))
         with np.errstate(over="ignore"):
             spread = float(np.sqrt(np.average((data.y - centre) ** 2, weights=data.weight)))

@@ -26,8 +26,8 @@ kernel : Kernel, PerColumn, list or str, default None
       `term_shares` and `effect` show; its hyperparameters have weak priors
     - "main_effects": the same without pairs
     - "average": fits an isotropic kernel, two with shrunk lengthscales and an additive one with pairs, and weights
-      their predictions by their evidences with the hyperparameters integrated out; a list of kernels is averaged
-      over in the same way
+      their predictions by evidence^0.25, the evidence with the hyperparameters integrated out; a list of kernels is
+      averaged over in the same way
 """,
     "groups": """
 groups : str, int or list of them, default None
@@ -63,8 +63,9 @@ structure : str or Structure, default "auto"
     - "auto": as "exact", but "sparse" above 2 000 rows where "markov" is not possible; a warning says so
 """,
     "random_state": """
-random_state : int, RandomState or None, default None
-    Seed of restarts, draws and inducing inputs.
+random_state : int, RandomState or None, default 0
+    Seed of restarts, draws and inducing inputs.  The default makes every fit reproducible; None takes a new seed in
+    every fit, as in scikit-learn.
 """,
     "warm_start": """
 warm_start : bool, default False

@@ -265,16 +265,25 @@ class FitWarning(UserWarning):
         self.fact = fact
 
 
+class MissingInformation(FitWarning):
+    """A fit to observations that do not determine the model, such as lifetimes without an event."""
+
+
 class NotConverged(FitWarning, ConvergenceWarning):
     """A fit that did not converge."""
 
 
-def warn_of(name: str, found: Sequence[Learned], stacklevel: int) -> None:
-    """Warn of uncorrelated rows, parameters at a bound, doubtful fits and fits that did not converge."""
+def warn_of(name: str, found: Sequence[Learned], missing: Sequence[str], stacklevel: int) -> None:
+    """Warn of missing information, uncorrelated rows, parameters at a bound, doubtful fits and missing convergence.
+
+    `missing` has one sentence of `Likelihood.missing_information` per latent function.
+    """
 
     def warn(fact: str, advice: str = "", kind: type[FitWarning] = FitWarning) -> None:
         warnings.warn(kind(fact, advice), stacklevel=stacklevel + 2)
 
+    for fact in filter(None, missing):
+        warn(fact, kind=MissingInformation)
     if any(one.latent.rows_uncorrelated() for one in found):
         warn(
             "The kernel treats all rows as uncorrelated, so that nothing can be learned.",

@@ -20,7 +20,7 @@ from sitewise.estimators.loo import ValueLoo
 from sitewise.estimators.side_information import Side
 from sitewise.explain.outliers import Outliers, find_outliers
 from sitewise.fitted.mixture import Mixture
-from sitewise.likelihoods import BY_NAME
+from sitewise.likelihoods import BY_NAME, Likelihood
 from sitewise.sites import Sites
 
 _ROBUST = ", ".join(repr(name) for name, kind in BY_NAME.items() if kind.robust)
@@ -46,7 +46,20 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
 
     def _targets(self, y: np.ndarray, side: Side) -> list[np.ndarray]:
         side = side_information.in_units(side, self.y_mean_, self.y_scale_)
-        return [side_information.table((y - self.y_mean_) / self.y_scale_, side)]
+        likelihood = self._start_likelihood()
+        if likelihood.period is None:
+            return [side_information.table((y - self.y_mean_) / self.y_scale_, side)]
+        likelihood.check(y)
+        return [self._in_turn(y - self.y_mean_)]
+
+    def _start_likelihood(self) -> Likelihood:
+        """Return the likelihood with which learning starts."""
+        raise NotImplementedError
+
+    def _in_turn(self, y: np.ndarray, centre: float | np.ndarray = 0.0) -> np.ndarray:
+        """Return angles in the turn around `centre`; other targets unchanged."""
+        period = self._start_likelihood().period
+        return y if period is None else y - period * np.round((y - centre) / period)
 
     def _check_y(self, y: Any) -> np.ndarray:
         y = np.array(column_or_1d(y), float)
@@ -162,6 +175,7 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
     ) -> float:
         """Return R² of the expected values: 1 is perfect, 0 is the score of predicting the mean of y.
 
+        Errors of angles are at most half a turn, and the mean of angles is the mean direction.
         Give the side information of these rows as in fit.  With bounds, y and expected values are clipped at the
         bounds; with event or until, an expected value within the interval of a censored row has no error.
         `log_predictive_density` evaluates the whole distribution.
@@ -170,7 +184,12 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         known: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise": noise, "output": output}
         bounds = {"lower": lower, "upper": upper, "event": event, "until": until}
         side = self._given(len(y), {**known, **bounds}, "score")
-        mean = side_information.within_bounds(np.asarray(self.predict(X, **known)), y, side)
+        mean = np.asarray(self.predict(X, **known))
+        if self.likelihood_.period is not None:
+            centre = self.likelihood_.level(y, np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight))
+            near = self._in_turn(y, centre)
+            y, mean = near, near + self._in_turn(mean - y)
+        mean = side_information.within_bounds(mean, y, side)
         return float(r2_score(side_information.within_bounds(y, y, side), mean, sample_weight=sample_weight))
 
     def log_predictive_density(self, X: Any, y: Any, **side: Any) -> np.ndarray:
@@ -190,10 +209,14 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
     def predict_cdf(self, X: Any, y: Any, **side: Any) -> np.ndarray:
         """Return P(Y ≤ y | x) per row, for one y or one y per row.
 
-        `side` is exposure, trials or noise, as in predict.  With bounds Y is the uncensored value.
+        `side` is exposure, trials or noise, as in predict.  With bounds Y is the uncensored value.  An angle is taken
+        in the turn around the expected value.
         """
-        q = self._predicted(X, side)
-        return q.cdf((np.broadcast_to(np.asarray(y, float), len(q.mean)) - self.y_mean_) / self.y_scale_)
+        return self._cdf(self._predicted(X, side), np.asarray(y, float))
+
+    def _cdf(self, q: Mixture, y: np.ndarray) -> np.ndarray:
+        y = (np.broadcast_to(y, len(q.mean)) - self.y_mean_) / self.y_scale_
+        return q.cdf(self._in_turn(y, q.f_moments()[0]))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None, **side: Any) -> np.ndarray:
         """Draw observations jointly for all rows, shape (n_rows, n_samples); `side` as in predict."""
@@ -241,7 +264,7 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         except NotImplementedError:
             mean, var = unknown, unknown
         try:
-            probability = q.cdf((self._y - self.y_mean_) / self.y_scale_)
+            probability = self._cdf(q, self._y)
         except NotImplementedError:
             probability = unknown
         density = q.log_density(table) - self._log_unit(self._y, self._side)

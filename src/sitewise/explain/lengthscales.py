@@ -117,7 +117,7 @@ def start_lengthscales(X: np.ndarray) -> np.ndarray:
     """Return starting values for one lengthscale per column, in the units of the columns."""
     spread = np.std(X, axis=0)
     spread = np.where(spread > 0, spread, 1.0)
-    return np.clip(start_lengthscale(sample(X) / spread) * spread, 1e-4, 1e5)
+    return start_lengthscale(sample(X) / spread) * spread
 
 
 def lengthscales(model: Any, level: float = 0.9) -> list[Lengthscale]:

@@ -140,7 +140,7 @@ class Problem:
             pair=pair,
             objective=objective,
             total=float(namespace(data_there.weight).sum(data_there.weight)),
-            limits=trainable.limits(settings.bounds, model.prior.least()),
+            limits=trainable.limits(settings.bounds, model.prior.least(), model.prior.input_units(data.ranges())),
             units=_units(trainable, model_there),
             first_sites=start_of(pair.inference, model_there, data_there, sites),
             on_host=host,

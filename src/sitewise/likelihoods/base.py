@@ -117,13 +117,30 @@ class Likelihood(Module):
     # -- starting values and baseline, from the observations alone ----------------------------------
 
     @classmethod
-    def for_targets(cls, y: np.ndarray) -> Likelihood:
-        """Return the likelihood with which learning starts, given the observations y."""
+    def for_targets(cls, y: np.ndarray, weight: np.ndarray) -> Likelihood:
+        """Return the likelihood with which learning starts, given the observations y and the weight of each row."""
         return cls()
 
     def level(self, y: np.ndarray, weight: np.ndarray) -> float | None:
         """Return the constant f at which y has about its observed mean; None if the mean does not determine f."""
         return None
+
+    def missing_information(self, y: np.ndarray) -> str:
+        """Say why the observations do not determine the model, as one sentence; empty if they do."""
+        values = y if len(self.columns) == 1 else y[..., 0]
+        if self.support in ("counts", "amounts") and not np.any(values):
+            return (
+                f"All {self.support} are 0: the data contain no event and only limit the rate from above, so that "
+                "predictions are determined by the prior."
+            )
+        if "trials" in self.keywords and np.all(values == y[..., 1]):
+            return (
+                "All trials succeeded: the data contain no failure and only limit the probability from below, so that "
+                "predictions are determined by the prior."
+            )
+        if self.support in ("positive", "amounts", "shares") and len(values) > 1 and np.all(values == values[0]):
+            return f"All values of y are equal to {values[0]:g}, so that the noise cannot be learned."
+        return ""
 
     @staticmethod
     def baseline(y: np.ndarray) -> Any:

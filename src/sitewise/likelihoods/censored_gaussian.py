@@ -88,6 +88,14 @@ class CensoredGaussian(Likelihood):
     def sample(self, key: Array, f: Array) -> Array:
         return Gaussian(self.scale).sample(key, f)
 
+    def missing_information(self, y: np.ndarray) -> str:
+        if np.any(np.all(np.isfinite(y), axis=-1)):
+            return ""
+        return (
+            "All values are censored: the data contain no observed value, so that predictions are determined "
+            "by the prior."
+        )
+
     def check(self, y: ArrayLike) -> None:
         super().check(y)
         low, high = np.asarray(y)[..., 0], np.asarray(y)[..., 1]

@@ -102,13 +102,14 @@ class HurdleGamma(Likelihood):
         return jnp.where(some, super().log_expected_prob(amount, mean, var, power), none)
 
     @classmethod
-    def for_targets(cls, y: np.ndarray) -> HurdleGamma:
+    def for_targets(cls, y: np.ndarray, weight: np.ndarray) -> HurdleGamma:
         """Start with slope ½ and the intercept that gives the observed share of zeros at the mean amount."""
-        y = np.asarray(y, float)
-        if not np.any(y > 0):
+        some = weight * (y > 0)
+        total = float(np.sum(some))
+        if not total:
             return cls()
-        share = (np.sum(y > 0) + 0.5) / (len(y) + 1)
-        return cls(intercept=float(np.log(share / (1 - share)) - 0.5 * np.log(np.mean(y[y > 0]))))
+        share = (total + 0.5) / (float(np.sum(weight)) + 1)
+        return cls(intercept=float(np.log(share / (1 - share)) - 0.5 * np.log(np.sum(some * y) / total)))
 
     def level(self, y: np.ndarray, weight: np.ndarray) -> float | None:
         some = y > 0

@@ -122,6 +122,21 @@ class Lifetime(Likelihood):
         time = np.where(ended, 0.5 * (low + np.where(ended, high, 0.0)), low)
         return float(np.log(np.sum(weight * time) / max(np.sum(weight * ended), 0.5)))
 
+    def missing_information(self, y: np.ndarray) -> str:
+        if not self.censored:
+            return super().missing_information(y)
+        if np.all(np.isinf(y[..., 1])):
+            return (
+                "All lifetimes are right-censored: the data contain no event, so that predicted lifetimes are "
+                "determined by the prior."
+            )
+        if np.all(y[..., 0] <= 0):
+            return (
+                "All lifetimes are left-censored: the data contain no time of an event, so that predicted "
+                "lifetimes are determined by the prior."
+            )
+        return ""
+
     @staticmethod
     def baseline(y: np.ndarray) -> Any:
         return positive_baseline(y)

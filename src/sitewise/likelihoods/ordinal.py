@@ -44,7 +44,7 @@ class Ordinal(Likelihood):
         return Ordinal(cuts[0], np.diff(cuts))
 
     @classmethod
-    def for_targets(cls, y: np.ndarray) -> Ordinal:
+    def for_targets(cls, y: np.ndarray, weight: np.ndarray) -> Ordinal:
         found = np.unique(y)
         if not np.array_equal(found, np.arange(len(found))):
             raise ValueError(

@@ -105,10 +105,10 @@ class Tweedie(Likelihood):
         return self._terms_with_f(y, mean, var) + self._constant(y)
 
     @classmethod
-    def for_targets(cls, y: np.ndarray) -> Tweedie:
+    def for_targets(cls, y: np.ndarray, weight: np.ndarray) -> Tweedie:
         """Start with the dispersion that gives the observed variance at the observed mean."""
-        y = np.asarray(y, float)
-        mean, var = float(np.mean(y)), float(np.var(y))
+        mean = float(np.average(y, weights=weight))
+        var = float(np.average((y - mean) ** 2, weights=weight))
         return cls(float(np.clip(var / mean**1.5, 1e-3, 1e3))) if mean > 0 and var > 0 else cls()
 
     def level(self, y: np.ndarray, weight: np.ndarray) -> float | None:

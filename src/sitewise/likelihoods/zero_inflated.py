@@ -48,9 +48,9 @@ class ZeroInflated(Counts):
         raise NotImplementedError
 
     @classmethod
-    def for_targets(cls, y: np.ndarray) -> ZeroInflated:
+    def for_targets(cls, y: np.ndarray, weight: np.ndarray) -> ZeroInflated:
         """Start with an inflation of half the share of zeros."""
-        return cls(inflation=float(np.clip(0.5 * np.mean(np.asarray(y) == 0), 0.05, 0.9)))
+        return cls(inflation=float(np.clip(0.5 * np.average(y == 0, weights=weight), 0.05, 0.9)))
 
     def level(self, y: np.ndarray, weight: np.ndarray) -> float:
         return super().level(y, weight) - float(np.log1p(-np.asarray(self.inflation)))

@@ -68,9 +68,8 @@ def sample(
         rows = to_host(data)
         trainable = Trainable.of(full, fixed, train, tied=tied)
         key = trainable.priors(priors or {})
-        target = Marginal(
-            trainable, key, to_host(full), rows, to_host(rows.to_bucket()), trainable.limits(bounds or {})
-        )
+        limits = trainable.limits(bounds or {}, units=full.prior.input_units(rows.ranges()))
+        target = Marginal(trainable, key, to_host(full), rows, to_host(rows.to_bucket()), limits)
         learner = Nested(
             EP(), evidence.ep, gradient="auto", jacobian=True, fixed=fixed, train=train, tied=tied,
             bounds=bounds or {}, priors=priors or {},

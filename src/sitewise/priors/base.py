@@ -32,6 +32,7 @@ from sitewise.arrays.engine import Array, cond, namespace
 from sitewise.checks import known, must_be
 from sitewise.kernels import Kernel
 from sitewise.kernels.base import check_matrix
+from sitewise.kernels.units import Units, input_units
 from sitewise.priors.posterior import LatentPosterior
 from sitewise.sites import Cavity, Sites, cavity
 from sitewise.types import precedes
@@ -286,6 +287,10 @@ class Prior(abc.ABC):
     def order(self, X: np.ndarray) -> np.ndarray:
         """Return the row numbers in the order in which `LatentPosterior.tail` appends rows; default: as given."""
         return np.arange(len(X))
+
+    def input_units(self, ranges: np.ndarray) -> Units:
+        """Return the units of the kernel's parameters, given max − min of every column of the inputs."""
+        return input_units(self.kernel, self.kernel_columns(ranges[None])[0])
 
     def least(self) -> dict[str, float]:
         """Return lower limits of hyperparameters in this structure, by name; learners stay above."""

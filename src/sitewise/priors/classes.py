@@ -25,6 +25,7 @@ from sitewise import means
 from sitewise.arrays.engine import Array, cond, is_host, namespace
 from sitewise.checks import must_be
 from sitewise.kernels import Kernel
+from sitewise.kernels.units import Units, input_units
 from sitewise.numerics.dense import softmax_sites
 from sitewise.priors.base import Covariance, Factor, Gram, Prior
 from sitewise.priors.kernel_sums import cross_sums, not_negative, prior_sums
@@ -112,6 +113,9 @@ class ClassPrior(Prior):
     def kernels(self) -> Kernel | list[Kernel]:
         """Return the shared kernel, or the list of kernels, one per class."""
         return self._own_kernels() if self.own else self.kernel
+
+    def input_units(self, ranges: np.ndarray) -> Units:
+        return input_units(self._own_kernels()[0] if self.own else self.kernel, ranges)
 
     def _own_kernels(self) -> list[Kernel]:
         classes = len(jax.tree.leaves(self.kernel)[0])

@@ -173,3 +173,9 @@ def test_single_precision_is_finite(name):
         for value in values:
             assert value.dtype == jnp.float32
             assert np.all(np.isfinite(value))
+
+
+def test_every_likelihood_is_in_the_table():
+    """Softmax has several latent functions and integrals of its own."""
+    wanted = set(likelihoods.__all__) - {"Likelihood", "Softmax"}
+    assert wanted <= {type(likelihood).__name__ for likelihood, *_ in study.CASES.values()}

@@ -90,7 +90,7 @@ class Landmark:
         # A landmark outside the reach of the Gaussian needs no refinement and is moved next to that reach.
         centre = jnp.clip(centre, middle - 1.5 * self.reach * sd, middle + 1.5 * self.reach * sd)
         place = NodeMaps.of(centre, width, _SPACING * sd, _BETA_LOG_P)
-        return _trapezoid(place, middle - self.reach * sd, middle + self.reach * sd, self.points)
+        return trapezoid(place, middle - self.reach * sd, middle + self.reach * sd, self.points)
 
 
 def _landmarks_per_row(centre: jax.Array, width: jax.Array, like: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -100,7 +100,7 @@ def _landmarks_per_row(centre: jax.Array, width: jax.Array, like: jax.Array) -> 
     return jnp.broadcast_to(centre, like.shape), jnp.broadcast_to(width, like.shape)
 
 
-def _trapezoid(place: NodeMaps, low: jax.Array, high: jax.Array, points: int) -> tuple[jax.Array, jax.Array]:
+def trapezoid(place: NodeMaps, low: jax.Array, high: jax.Array, points: int) -> tuple[jax.Array, jax.Array]:
     """Return nodes and log weights of the trapezoidal rule in t from f = low to f = high."""
     first, last = place.inverse(jnp.stack([low, high]))
     u = np.linspace(0.0, 1.0, points).reshape((-1,) + (1,) * jnp.ndim(first))
@@ -238,7 +238,7 @@ def _tilted_nodes(
     lowest, highest = (centre, centre) if centre.ndim == sd.ndim else (jnp.min(centre, 0), jnp.max(centre, 0))
     ends = jnp.minimum(mean, lowest) - _SEARCH_MARGIN * sd, jnp.maximum(mean, highest) + _SEARCH_MARGIN * sd
     spacing = jnp.maximum(_SEARCH_SPACING * sd, 0.1 * (ends[1] - ends[0]))
-    grid, logc = _trapezoid(NodeMaps.of(centre, width, spacing, rule.flat), *ends, search_points)
+    grid, logc = trapezoid(NodeMaps.of(centre, width, spacing, rule.flat), *ends, search_points)
     heights = height(grid)
     heights = jnp.where(jnp.isfinite(heights), heights, -jnp.inf)
     best, highest_seen = jnp.argmax(heights, axis=0), jnp.max(heights, axis=0)
@@ -276,4 +276,4 @@ def _tilted_nodes(
     spacing = jnp.minimum(spacing if centre.ndim == sd.ndim else jnp.min(spacing, axis=0), _SPACING * sd)
     coarse = spacing > 2.0 * tilted_sd
     place = NodeMaps.of(jnp.where(coarse, mode, centre), jnp.where(coarse, tilted_sd, width), _SPACING * sd, rule.flat)
-    return _trapezoid(place, low, high, rule.points)
+    return trapezoid(place, low, high, rule.points)
