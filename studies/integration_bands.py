@@ -43,6 +43,7 @@ OUT = Path(__file__).resolve().parents[1] / "results" / "intervals"
 ROWS, NEW, LEVEL = 60, 60, 0.9
 KINDS = ("poisson", "probit", "student_t", "gaussian")
 MODES = ("true", "optimum", "integrated", "default")
+FORMER = "integrated (0.2.0)"  # stored lines of integrate=True with the designs of 0.2.0
 NOISE, DF = 0.3, 4.0
 TRUE_LIKELIHOODS = {
     "poisson": likelihoods.Poisson(),
@@ -128,7 +129,7 @@ def summary(lines: list[Line]) -> str:
     ]
     for kind in KINDS:
         optimum = {one["set"]: one["density"] for one in lines if (one["likelihood"], one["mode"]) == (kind, "optimum")}
-        for mode in MODES:
+        for mode in ("true", "optimum", FORMER, "integrated", "default"):
             mine = [line for line in lines if (line["likelihood"], line["mode"]) == (kind, mode)]
             if not mine:
                 continue
@@ -156,7 +157,8 @@ HEAD = """# Coverage of latent 90 % bands at 60 rows
 
 Written by `python studies/integration_bands.py` and then `--table`, from `bands.jsonl`. The head of the script
 describes the simulated sets. Coverage is the share of 60 new rows per set whose true f lies in the band, with its
-standard error over the sets.
+standard error over the sets. *optimum* is the default of 0.2.0, *integrated (0.2.0)* was its `integrate=True`, and
+*default* is the present default (`integrate="auto"`). CPU seconds were measured on a busy machine.
 
 """
 

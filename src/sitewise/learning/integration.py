@@ -13,7 +13,7 @@ evidence in the place of Laplace's:
               Gaussian, too narrow where π is skewed
     lattice   equal weights in z on the points h ℤ-vectors of one parity, the trapezoidal rule: exact up to terms of
               order exp(−π²/h²) where π is Gaussian, and accurate for any smooth π.  The points are those that are
-              reached from the mode while π may be at most 4 + p/2 nats below its largest value
+              reached from the mode while π may be at most 5 + p/4 nats below its largest value
 
 Vectors of integers that are all even or all odd form a body-centred lattice.  In three dimensions it needs 1.4 and in
 four 2 times fewer points than a cubic lattice of the same accuracy.  Where log π is concave along a line,
@@ -64,7 +64,7 @@ MAX_FAILED = 0.02
 OUTER_SHARE = 0.7  # of the largest squared distance from the centre
 MIN_GRID_EFFECTIVE = 0.6  # a coarse grid that is less effective gives way to a lattice
 LATTICE_STEP, MAX_LATTICE_POINTS = 1.06, 600
-LATTICE_DEPTH, DEPTH_PER_PARAMETER = 4.0, 0.5  # nats
+LATTICE_DEPTH, DEPTH_PER_PARAMETER = 5.0, 0.25  # nats
 
 
 class Node(NamedTuple):
@@ -103,7 +103,8 @@ class Integrated:
     def __str__(self) -> str:
         some, of = self.directions
         over = f"{some} of {of} directions" if some < of else f"{of} hyperparameters"
-        words = f"Integrated over {over}: {self.design} of {len(self.nodes)} nodes, {self.effective:.0%} effective."
+        effective = "" if self.design == "lattice" else f", {self.effective:.0%} effective"
+        words = f"Integrated over {over}: {self.design} of {len(self.nodes)} nodes{effective}."
         return " ".join([words, *self.problems])
 
     @property
