@@ -134,7 +134,8 @@ def summary(lines: list[Line]) -> str:
             if not mine:
                 continue
             covered = [
-                _with_error([one["covered"] for one in mine if one["columns"] in which]) for which in ((1, 2), (1,), (2,))
+                _with_error([one["covered"] for one in mine if one["columns"] in which])
+                for which in ((1, 2), (1,), (2,))
             ]
             gain = [one["density"] - optimum[one["set"]] for one in mine if one["set"] in optimum]
             cells = [

@@ -1,8 +1,8 @@
 """Priors on hyperparameters, for MAP learning and for sampling.
 
 Densities are densities of the parameter, not of its logarithm.  All proper densities are normalised, such that
-evidences with integrated parameters can be compared.  A prior is a pytree of its numbers, such that one compiled program
-serves every data set from which the numbers were computed.
+evidences with integrated parameters can be compared.  A prior is a pytree of its numbers, such that one compiled
+program serves all tables from which the numbers were computed.
 """
 
 from __future__ import annotations

@@ -162,7 +162,9 @@ def _gaussian_reference(inputs, y, new, prior, fit, points, span):
         K = _matern(inputs, inputs, lengths, variance) + noise[:, None, None] ** 2 * np.eye(len(y))
         cross = _matern(inputs, new, lengths, variance)
         solved = np.linalg.solve(K, np.concatenate([np.broadcast_to(y[None, :, None], (len(v), len(y), 1)), cross], 2))
-        logs.append(-0.5 * solved[:, :, 0] @ y - 0.5 * np.linalg.slogdet(2 * np.pi * K)[1] + prior.logpdf(v).sum(axis=1))
+        logs.append(
+            -0.5 * solved[:, :, 0] @ y - 0.5 * np.linalg.slogdet(2 * np.pi * K)[1] + prior.logpdf(v).sum(axis=1)
+        )
         means.append(np.einsum("kis,i->ks", solved[:, :, 1:], y))
         variances.append(variance[:, None] - np.sum(cross * solved[:, :, 1:], axis=1))
     logs, means, variances = np.concatenate(logs), np.concatenate(means), np.concatenate(variances)
@@ -189,7 +191,7 @@ def test_standard_deviations_of_f_with_three_and_four_parameters(columns, points
     log_z, sd = _gaussian_reference(inputs, y, new, stats.norm(locations, scales), fit, points, span)
     found = integrate(fit)
     assert found.design == "lattice" and not found.problems
-    assert found.log_evidence == pytest.approx(log_z, abs=0.03)
+    assert found.log_evidence == pytest.approx(log_z, abs=0.05)
     np.testing.assert_allclose(_sd_of_f(found, fit, new), sd, rtol=0.03)
 
 

@@ -112,7 +112,7 @@ class Approximate:
         return self.learner.learning_rows if isinstance(self.learner, Nested) else None
 
     def for_rows(self, model: Model, data: Data) -> Approximate:
-        """Return the method with the small design "star" if `automatic`, rows are few and their kernel is a default one.
+        """Return the method; with the small design "star" if `automatic`, rows are few and the kernel is a default one.
 
         Bands at the optimum of a few rows are too narrow; with many rows the integral changes nothing.  A default
         kernel has priors from the spread of the inputs, which a given kernel does not have.
@@ -184,7 +184,7 @@ class Approximate:
             if found.problems and found.directions[1] <= MAX_LATTICE_PARAMETERS:
                 found = integrate(fit, "lattice", final)
         except ValueError as problem:
-            return None, [f"Predictions are made at the optimum of the hyperparameters, and bands are narrow. {problem}"]
+            return None, [f"Predictions hold the hyperparameters at the optimum, and bands are narrow. {problem}"]
         return found, found.problems
 
     def start(self, model: Model, data: Data) -> Model:
