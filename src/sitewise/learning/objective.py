@@ -91,10 +91,9 @@ class Objective:
         if not is_host(vector):
             return jax.value_and_grad(self.log_prior)(vector)
         # The numbers of a prior that is a pytree are arguments of the compiled program.
-        known, own = [], []
-        for name, prior in self.priors:
-            (own if jax.tree.leaves(prior) == [prior] else known).append((name, prior))
-        bare = dataclasses.replace(self, priors=tuple(own))
+        own = tuple(pair for pair in self.priors if jax.tree.leaves(pair[1]) == [pair[1]])
+        known = [pair for pair in self.priors if pair not in own]
+        bare = dataclasses.replace(self, priors=own)
         names, numbers = tuple(name for name, _ in known), tuple(prior for _, prior in known)
         return jax.tree.map(np.asarray, _log_prior_with_slope(bare, names, numbers, vector))
 
