@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sitewise import GPClassifier, GPOrdinal, GPRegressor, Hyperparameters, kernels, load
+from sitewise import GPClassifier, GPOrdinal, GPRegressor, Hyperparameters, Sparse, kernels, load
 from sitewise.estimators import training
 from sitewise.fitted.integrated import IntegratedLatent
 
@@ -76,7 +76,7 @@ def test_few_rows_with_a_default_kernel_are_integrated_by_default(X, labels, mon
         {"kernel": kernels.Matern52()},
         {"hyperparameters": Hyperparameters(fixed="*")},
         {"method": "hybrid-vem"},
-        {"structure": "sparse"},
+        {"structure": Sparse(8)},
     ):
         assert not _integrates(GPClassifier(**settings).fit(X, labels)), settings
     monkeypatch.setattr(training, "MAX_INTEGRATED_ROWS", len(X) - 1)

@@ -46,6 +46,7 @@ LINEAR_LENGTHSCALE = 50.0  # standard deviations of the column: longer effects a
 # integrate="auto" integrates up to this many distinct rows and learned hyperparameters.
 MAX_INTEGRATED_ROWS, MAX_INTEGRATED_PARAMETERS = 200, 8
 NO_EFFECT_LENGTHSCALE = 1e3  # ranges of the inputs: a column with a longer lengthscale has no effect
+AT_OPTIMUM = "Predictions hold the hyperparameters at the optimum, and bands are narrow."
 # Averaged predictions need fewer draws than estimates of hyperparameters; the report applies the strict limits.
 PREDICTION_LIMITS = {"rhat": 1.05, "ess": 25}
 
@@ -171,7 +172,7 @@ class Approximate:
         """Return the integral over the hyperparameters, or None, and its problems.
 
         If the design was chosen automatically and does not suit the posterior, a lattice takes its place where there
-        are few enough hyperparameters; if there is no integral, predictions are made at the optimum.
+        are few enough hyperparameters; without an integral to be trusted, predictions are made at the optimum.
         """
         if self.integrate is None:
             return None, []
@@ -184,8 +185,8 @@ class Approximate:
             if found.problems and found.directions[1] <= MAX_LATTICE_PARAMETERS:
                 found = integrate(fit, "lattice", final)
         except ValueError as problem:
-            return None, [f"Predictions hold the hyperparameters at the optimum, and bands are narrow. {problem}"]
-        return found, found.problems
+            return None, [f"{AT_OPTIMUM} {problem}"]
+        return (None, [AT_OPTIMUM, *found.problems]) if found.problems else (found, [])
 
     def start(self, model: Model, data: Data) -> Model:
         """Return the model with the starting lengthscale, for a default kernel of one column.
