@@ -102,7 +102,7 @@ def run(task: tuple) -> dict:
         at = [(1.0, fit.model, fit.sites)]
         if integrated:
             begun = time.process_time()
-            found = integrate(fit)
+            found = integrate(fit, "coarse")
             at = [(node.weight, node.model, node.sites) for node in found.nodes if node.weight > 1e-4]
             out |= {key: float(getattr(found, key)) for key in ("log_evidence", "effective", "outside", "failed")}
             out["seconds_integral"] = time.process_time() - begun

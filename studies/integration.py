@@ -141,7 +141,7 @@ def by_sampling(fit: Fit, rows: Rows, priors: Mapping[str, HyperPrior]) -> tuple
 def by_importance(fit: Fit, rows: Rows) -> tuple[np.ndarray, Line]:
     """Densities of every lattice, with ten times as many draws of f where the error is too large to judge by."""
     assert fit.problem is not None
-    nodes = integrate(fit)
+    nodes = integrate(fit, "coarse")
     for batches in (1, 10):
         found = judge(nodes, fit.problem, fit.data, rows.new, rows.truth, batches)
         if error_of(found.density) <= JUDGED:
@@ -178,7 +178,7 @@ def against(name: str, sampling: bool) -> Line:
     for method, fit in fits.items():
         plug_in = fitted(method, model, data, chosen, priors=False)
         out[f"{method} plug-in"] = line(at_optimum(plug_in, rows))
-        integral = integrate(fit)
+        integral = integrate(fit, "coarse")
         out[method] = line(
             of_nodes(integral, data, rows), design=integral.design, effective=integral.effective,
             outside=integral.outside, failed=integral.failed, problems=integral.problems,
@@ -210,7 +210,7 @@ def simulated(number: int) -> Line:
     plug_in = fitted("hybrid", model, data, chosen, priors=False)
     out["plug-in"] = {"density": float(np.mean(at_optimum(plug_in, rows)))}
     fit = fitted("hybrid", model, data, chosen)
-    integrals = {design: integrate(fit, design) for design in DESIGNS[:2]}
+    integrals = {"auto": integrate(fit, "coarse"), "ccd": integrate(fit, "ccd")}
     integrals["laplace"] = with_rule_weights(integrals["ccd"])
     for design, found in integrals.items():
         weight = np.array([node.weight for node in found.nodes])

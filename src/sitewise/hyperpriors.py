@@ -1,7 +1,8 @@
 """Priors on hyperparameters, for MAP learning and for sampling.
 
 Densities are densities of the parameter, not of its logarithm.  All proper densities are normalised, such that
-evidences with integrated parameters can be compared.
+evidences with integrated parameters can be compared.  A prior is a pytree of its numbers, such that one compiled
+program serves all tables from which the numbers were computed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import gammaln
+from jax.scipy.special import gammaln
+
+from sitewise.types import register_tree
 
 __all__ = ["Gamma", "HyperPrior", "LogNormal", "LogUniform", "Normal"]
 
@@ -49,7 +52,7 @@ class LogNormal:
         _check(self, "scale")
 
     def log_prob(self, value: jax.Array) -> jax.Array:
-        location = np.asarray(self.location)
+        location = jnp.asarray(self.location)
         if location.ndim:
             if location.size != np.size(value):
                 raise ValueError(
@@ -58,7 +61,7 @@ class LogNormal:
                 )
             location = location.reshape(np.shape(value))
         z = jnp.log(value)
-        return -0.5 * ((z - location) / self.scale) ** 2 - z - np.log(self.scale) - _HALF_LOG_2PI
+        return -0.5 * ((z - location) / self.scale) ** 2 - z - jnp.log(self.scale) - _HALF_LOG_2PI
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Normal:
         _check(self, "scale")
 
     def log_prob(self, value: jax.Array) -> jax.Array:
-        return -0.5 * ((value - self.location) / self.scale) ** 2 - np.log(self.scale) - _HALF_LOG_2PI
+        return -0.5 * ((value - self.location) / self.scale) ** 2 - jnp.log(self.scale) - _HALF_LOG_2PI
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Gamma:
         _check(self, "shape", "rate")
 
     def log_prob(self, value: jax.Array) -> jax.Array:
-        constant = self.shape * np.log(self.rate) - gammaln(self.shape)
+        constant = self.shape * jnp.log(self.rate) - gammaln(self.shape)
         return (self.shape - 1) * jnp.log(value) - self.rate * value + constant
 
 
@@ -96,3 +99,7 @@ class LogUniform:
 
     def log_prob(self, value: jax.Array) -> jax.Array:
         return -jnp.log(value)
+
+
+for _kind in (LogNormal, Normal, Gamma, LogUniform):
+    register_tree(_kind, tuple(field.name for field in dataclasses.fields(_kind)), ())

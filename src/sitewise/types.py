@@ -118,11 +118,11 @@ def module(cls: type[T]) -> type[T]:
     names: dict[bool, list[str]] = {False: [], True: []}
     for f in _fields(cls):
         names[bool(f.metadata.get("static"))].append(f.name)
-    _register(cls, tuple(names[False]), tuple(names[True]))
+    register_tree(cls, tuple(names[False]), tuple(names[True]))
     return cls
 
 
-def _register(cls: type, data: tuple[str, ...], settings: tuple[str, ...]) -> None:
+def register_tree(cls: type, data: tuple[str, ...], settings: tuple[str, ...]) -> None:
     """Register `cls` as a pytree node whose structure differs from the structure of every other class.
 
     `jax.tree_util.register_dataclass` is not used: its structures compare equal for different classes with equal

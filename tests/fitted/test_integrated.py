@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sitewise import GPClassifier, GPOrdinal, GPRegressor, load
+from sitewise import GPClassifier, GPOrdinal, GPRegressor, Hyperparameters, Sparse, kernels, load
+from sitewise.estimators import training
+from sitewise.fitted.integrated import IntegratedLatent
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +62,42 @@ def test_it_is_less_sure_than_the_optimum_alone(X, values):
     assert averaged.lengthscales()[0].error > 0
     bands = [np.mean(model.effect(0, points=5).sd) for model in (plain, averaged)]
     assert bands[1] > bands[0]
-    assert "Integrated over 3 hyperparameters: ccd of 15 nodes" in averaged.fit_report_
+    assert "Integrated over 3 hyperparameters: lattice of" in averaged.fit_report_
+
+
+def _integrates(model):
+    return isinstance(model._latents[0], IntegratedLatent)
+
+
+def test_few_rows_with_a_default_kernel_are_integrated_by_default(X, labels, monkeypatch):
+    assert _integrates(GPClassifier().fit(X, labels)) and _integrates(GPClassifier("isotropic").fit(X, labels))
+    for settings in (
+        {"integrate": False},
+        {"kernel": kernels.Matern52()},
+        {"hyperparameters": Hyperparameters(fixed="*")},
+        {"method": "hybrid-vem"},
+        {"structure": Sparse(8)},
+    ):
+        assert not _integrates(GPClassifier(**settings).fit(X, labels)), settings
+    monkeypatch.setattr(training, "MAX_INTEGRATED_ROWS", len(X) - 1)
+    assert not _integrates(GPClassifier().fit(X, labels))
+
+
+def test_without_an_integral_the_default_predicts_at_the_optimum_and_says_so(X, labels, monkeypatch):
+    def fails(*_):
+        raise ValueError("Inference does not settle next to the optimum.")
+
+    monkeypatch.setattr(training, "integrate", fails)
+    with pytest.warns(UserWarning, match="hyperparameters at the optimum, and bands are narrow. Inference does not"):
+        assert not _integrates(GPClassifier().fit(X, labels))
+    with pytest.raises(ValueError, match="does not settle"):
+        GPClassifier(integrate=True).fit(X, labels)
+
+
+def test_a_small_design_that_does_not_suit_gives_way_to_a_lattice(X, labels, monkeypatch):
+    monkeypatch.setattr("sitewise.learning.integration.MIN_EFFECTIVE", 1.1)
+    model = GPClassifier("isotropic").fit(X, labels)
+    assert "Integrated over 2 hyperparameters: lattice of" in model.fit_report_
 
 
 def test_saved_pickled_and_updated(classifier, X, labels, tmp_path):

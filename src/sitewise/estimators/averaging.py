@@ -42,7 +42,7 @@ def learn_average(
     """Fit all kernels and average them; sites and evidences belong to the kernel with the largest weight."""
     if not isinstance(method, Approximate) or not isinstance(method.learner, Nested):
         raise ValueError("Kernels are averaged by their evidence: use method='hybrid', 'ep', 'vi' or 'laplace'.")
-    method = dataclasses.replace(method, integrate=method.integrate or "auto")
+    method = dataclasses.replace(method, integrate=method.integrate or "coarse")
     fits, kept, unfit = [], [], []
     for k, (one, model) in enumerate(zip(chosen, models, strict=True)):
         part = None if progress is None else functools.partial(_report_progress, progress, one.name, k, len(models))

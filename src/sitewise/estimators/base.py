@@ -118,6 +118,7 @@ class GPBase(ChangingRows):
                 model, own = models[0], dataclasses.replace(method, weak=chosen[0].weak)
                 if len(old) == len(merged) and same_form(old[k].model, model):
                     model = old[k].model
+                own = own.for_rows(model, m.data) if isinstance(own, Approximate) else own
                 found.append(own.learn(model, m.data, seed, part))
         self._store(merged, [one.latent for one in found])
         self.n_iter_ = max([1, *(one.rounds for one in found)])

@@ -100,7 +100,7 @@ class GPClassifier(ClassifierMixin, GPBase):
         likelihood: str | Likelihood = "probit",
         mean: means.Mean | None = None,
         method: str | Method = "hybrid",
-        integrate: bool | str = False,
+        integrate: bool | str = "auto",
         hyperparameters: Hyperparameters | None = None,
         structure: str | Structure = "auto",
         class_weight: str | dict[Any, float] | None = None,

@@ -71,7 +71,7 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         groups: str | int | Sequence[str | int] | None = None,
         mean: means.Mean | None = None,
         method: str | Method = "hybrid",
-        integrate: bool | str = False,
+        integrate: bool | str = "auto",
         hyperparameters: Hyperparameters | None = None,
         structure: str | Structure = "auto",
         random_state: RandomState = 0,

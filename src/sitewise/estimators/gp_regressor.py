@@ -81,7 +81,7 @@ class GPRegressor(ValuePredictions):
         mean: means.Mean | None = None,
         normalize_y: bool | str = "auto",
         method: str | Method = "hybrid",
-        integrate: bool | str = False,
+        integrate: bool | str = "auto",
         hyperparameters: Hyperparameters | None = None,
         structure: str | Structure = "auto",
         random_state: RandomState = 0,

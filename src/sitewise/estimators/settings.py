@@ -20,7 +20,9 @@ LEAST_GAIN = 0.05  # nats per hyperparameter of a sparse GP; see `Nested`
 def method_of(estimator: Any) -> Approximate | Sampling:
     """Return how the estimator learns; raise ValueError if its parameters contradict each other."""
     method, structure = Method.of(estimator.method), structure_of(estimator.structure)
-    hyperparameters, design = Hyperparameters.of(estimator.hyperparameters), _design(estimator.integrate)
+    hyperparameters = Hyperparameters.of(estimator.hyperparameters)
+    automatic = isinstance(estimator.integrate, str) and estimator.integrate == "auto"
+    design = None if automatic else _design(estimator.integrate)
     learned, limits = hyperparameters.learned(), hyperparameters.limits()
     if method.definition.samples:
         if design is not None:
@@ -42,7 +44,7 @@ def method_of(estimator: Any) -> Approximate | Sampling:
     if isinstance(learner, Nested):
         rows = structure.learning_rows if limited else None
         learner = dataclasses.replace(learner, learning_rows=rows, move_inputs=structure.trains_inputs)
-    return Approximate(learner, design)
+    return Approximate(learner, design, automatic)
 
 
 def _design(integrate: Any) -> str | None:
@@ -52,5 +54,6 @@ def _design(integrate: Any) -> str | None:
     if integrate is True:
         return DESIGNS[0]
     if integrate not in DESIGNS:
-        raise ValueError(f"integrate must be True, False or one of {', '.join(map(repr, DESIGNS))}; got {integrate!r}.")
+        names = ", ".join(map(repr, ("auto", *DESIGNS)))
+        raise ValueError(f"integrate must be True, False or one of {names}; got {integrate!r}.")
     return str(integrate)

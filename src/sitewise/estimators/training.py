@@ -25,7 +25,7 @@ from sitewise.inference import Solution
 from sitewise.kernels import Additive, Kernel
 from sitewise.kernels.base import inner
 from sitewise.learning.fit import Fit
-from sitewise.learning.integration import integrate
+from sitewise.learning.integration import MAX_LATTICE_PARAMETERS, Integrated, integrate
 from sitewise.learning.learner import Learner
 from sitewise.learning.nested import Nested
 from sitewise.learning.problem import Problem
@@ -43,7 +43,10 @@ WEAK_PRIOR_SD = 2.0  # of log θ
 MAX_STARTS = 8  # lengthscales that are tried
 NEGLIGIBLE_VARIANCE = 1e-3
 LINEAR_LENGTHSCALE = 50.0  # standard deviations of the column: longer effects are straight lines
+# integrate="auto" integrates up to this many distinct rows and learned hyperparameters.
+MAX_INTEGRATED_ROWS, MAX_INTEGRATED_PARAMETERS = 200, 8
 NO_EFFECT_LENGTHSCALE = 1e3  # ranges of the inputs: a column with a longer lengthscale has no effect
+AT_OPTIMUM = "Predictions hold the hyperparameters at the optimum, and bands are narrow."
 # Averaged predictions need fewer draws than estimates of hyperparameters; the report applies the strict limits.
 PREDICTION_LIMITS = {"rhat": 1.05, "ess": 25}
 
@@ -95,17 +98,33 @@ class Approximate:
     """A method that finds Gaussian sites.
 
     integrate  design of the integral over the hyperparameters, or None
+    automatic  whether to integrate where rows are few (`for_rows`)
     weak       priors of hyperparameters without given priors, for the integral
     """
 
     learner: Learner
     integrate: str | None = None
+    automatic: bool = False
     weak: Mapping[str, HyperPrior] = dataclasses.field(default_factory=dict)
 
     @property
     def learning_rows(self) -> int | None:
         """Size of the subset used for learning hyperparameters with inducing inputs; None means all rows."""
         return self.learner.learning_rows if isinstance(self.learner, Nested) else None
+
+    def for_rows(self, model: Model, data: Data) -> Approximate:
+        """Return the method; with the small design "star" if `automatic`, rows are few and the kernel is a default one.
+
+        Bands at the optimum of a few rows are too narrow; with many rows the integral changes nothing.  A default
+        kernel has priors from the spread of the inputs, which a given kernel does not have.
+        """
+        default = bool(self.weak) and not has_effects(model.prior.kernel)
+        if not (self.automatic and default and isinstance(self.learner, Nested)):
+            return self
+        if model.prior.structure != "full" or data.rows > MAX_INTEGRATED_ROWS:
+            return self
+        size = Trainable.of(model, self.learner.fixed, self.learner.train, tied=self.learner.tied).size
+        return dataclasses.replace(self, integrate="star") if 0 < size <= MAX_INTEGRATED_PARAMETERS else self
 
     def learner_of(self, model: Model) -> Learner:
         """Return the learner, with priors for integration and for kernels with effects."""
@@ -138,17 +157,36 @@ class Approximate:
         why = fit.reason if outcome.ok else outcome.advice_for("estimator")
         latent = Latent.of_fit(fit)
         words: Callable[[], str] = functools.partial(fit.report, "estimator")
-        if self.integrate is not None:
-            found = integrate(fit, self.integrate, self.learner.final_inference(fit.model))
+        found, problems = self._integral(fit)
+        if found is not None:
             latent = IntegratedLatent.at_nodes(latent, fit.data, [(1.0, found)])
             words = functools.partial(_with_integral, words, str(found))
         # For one latent function the check is a quadrature whose program may take longer than the fit: the report
         # computes it.
         doubt = fit.doubt("estimator") if fit.model.likelihood.latents > 1 else ""
-        if self.integrate is not None:
-            doubt = " ".join([*filter(None, [doubt]), *found.problems])
+        doubt = " ".join([*filter(None, [doubt]), *problems])
         at_bound = tuple(label for label in fit.at_bound if not _removes_part(label, fit))
         return Learned(latent, fit.rounds, fit.converged, why, words, at_bound, doubt)
+
+    def _integral(self, fit: Fit) -> tuple[Integrated | None, list[str]]:
+        """Return the integral over the hyperparameters, or None, and its problems.
+
+        If the design was chosen automatically and does not suit the posterior, a lattice takes its place where there
+        are few enough hyperparameters; without an integral to be trusted, predictions are made at the optimum.
+        """
+        if self.integrate is None:
+            return None, []
+        final = self.learner.final_inference(fit.model)
+        if not self.automatic:
+            found = integrate(fit, self.integrate, final)
+            return found, found.problems
+        try:
+            found = integrate(fit, self.integrate, final)
+            if found.problems and found.directions[1] <= MAX_LATTICE_PARAMETERS:
+                found = integrate(fit, "lattice", final)
+        except ValueError as problem:
+            return None, [f"{AT_OPTIMUM} {problem}"]
+        return (None, [AT_OPTIMUM, *found.problems]) if found.problems else (found, [])
 
     def start(self, model: Model, data: Data) -> Model:
         """Return the model with the starting lengthscale, for a default kernel of one column.

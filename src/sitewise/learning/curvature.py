@@ -74,11 +74,17 @@ class Curvature:
 
 
 def curvature(
-    objective: Objective, model: Model, data: Data, sites: Sites | None, at_bound: tuple[str, ...] = ()
+    objective: Objective,
+    model: Model,
+    data: Data,
+    sites: Sites | None,
+    at_bound: tuple[str, ...] = (),
+    max_central: int = MAX_CENTRAL,
 ) -> Curvature:
     """Compute the curvature at the θ of this model, by one or two evaluations of the objective per entry of θ.
 
-    Inference starts from `sites`; entries whose label is in `at_bound` are held fixed.
+    Inference starts from `sites`; entries whose label is in `at_bound` are held fixed.  Differences are central for up
+    to `max_central` entries, else one-sided.
     """
     sharp = dataclasses.replace(objective, gradient="implicit")
     trainable = objective.trainable
@@ -88,7 +94,7 @@ def curvature(
         start = padded_sites(model.likelihood, rows, sites)
         vector = np.asarray(trainable.to_vector(model))
         free = np.array([label not in at_bound for label in trainable.labels], bool)
-        steps, central = np.full(len(vector), _STEP), bool(np.sum(free) <= MAX_CENTRAL)
+        steps, central = np.full(len(vector), _STEP), bool(np.sum(free) <= max_central)
         hessian = by_differences(
             lambda at: _gradient(sharp, model, rows, at, start), vector, steps, np.flatnonzero(free), central
         )

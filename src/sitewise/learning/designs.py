@@ -6,7 +6,8 @@ A rule replaces ∫ h(z) N(z; 0, I) dz by Σ_k w_k h(z_k), Σ_k w_k = 1.
            (Stroud 1971, E₂^{r²} 7-1): 4 on the axes and 8 on the diagonals
     ccd    the centre with w_0 = 1 − 1/f², and n points at the distance f√p from it with w = 1/(n f²): those along the
            axes, and for p ≤ 5 corners of a cube (a fraction of them that keeps pairs of axes apart).  Exact for
-           polynomials of degree 3, and for the variances, as Σ z zᵀ is a multiple of I for axes and for corners
+           polynomials of degree 3, and for the variances, as Σ z zᵀ is a multiple of I for axes and for corners.
+           Without corners the rule is as exact, and knows less of how π bends between the axes
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ def grid(dimensions: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([axes, inner, outer]), weights
 
 
-def central_composite(dimensions: int) -> tuple[np.ndarray, np.ndarray]:
+def central_composite(dimensions: int, corners: bool = True) -> tuple[np.ndarray, np.ndarray]:
     """Nodes (count, dimensions) and weights; the first node is the centre."""
     axes = np.concatenate([np.eye(dimensions), -np.eye(dimensions)]) * _RADIUS * np.sqrt(dimensions)
-    outer = np.concatenate([axes, _RADIUS * _corners(dimensions)])
+    outer = np.concatenate([axes, _RADIUS * _corners(dimensions)]) if corners else axes
     weight = 1 / (len(outer) * _RADIUS**2)
     nodes = np.concatenate([np.zeros((1, dimensions)), outer])
     return nodes, np.concatenate([[1 - 1 / _RADIUS**2], np.full(len(outer), weight)])

@@ -15,7 +15,7 @@ from sitewise.arrays.spread import whole
 from sitewise.data import Data
 from sitewise.inference import Solution
 from sitewise.inference.start import to_bucket
-from sitewise.learning.curvature import Curvature, curvature
+from sitewise.learning.curvature import MAX_CENTRAL, Curvature, curvature
 from sitewise.learning.objective import Objective
 from sitewise.learning.schedule import StageEnd
 from sitewise.model import Model
@@ -113,15 +113,24 @@ class Fit:
 
         Computed on first use, by up to two evaluations of the objective per trained number.
         """
+        return self._curvature(MAX_CENTRAL)
+
+    @functools.cached_property
+    def quick_curvature(self) -> Curvature:
+        """`curvature` by one evaluation of the objective per trained number, with relative errors of about 1e-3."""
+        return self._curvature(0)
+
+    def _curvature(self, max_central: int) -> Curvature:
         if self.problem is None:
             raise ValueError(
                 f"{self.method} holds the sites fixed while it learns and does not end at a maximum of its objective, "
                 "which standard errors need; train with Nested (method 'hybrid', 'vi', 'ep' or 'laplace')."
             )
         if self.learned_from is not None:
-            return curvature(self.problem, self.model, self.learned_from, None, self.at_bound)
+            return curvature(self.problem, self.model, self.learned_from, None, self.at_bound, max_central)
         same = self.problem.inference.name == self.inference
-        return curvature(self.problem, self.model, self.data, self.sites if same else None, self.at_bound)
+        sites = self.sites if same else None
+        return curvature(self.problem, self.model, self.data, sites, self.at_bound, max_central)
 
     @functools.cached_property
     def evidences(self) -> dict[str, float]:

@@ -90,12 +90,20 @@ class Objective:
             return namespace(vector).zeros(()), namespace(vector).zeros_like(vector)
         if not is_host(vector):
             return jax.value_and_grad(self.log_prior)(vector)
-        return jax.tree.map(np.asarray, _log_prior_with_slope(self, vector))
+        # The numbers of a prior that is a pytree are arguments of the compiled program.
+        own = tuple(pair for pair in self.priors if jax.tree.leaves(pair[1]) == [pair[1]])
+        known = [pair for pair in self.priors if pair not in own]
+        bare = dataclasses.replace(self, priors=own)
+        names, numbers = tuple(name for name, _ in known), tuple(prior for _, prior in known)
+        return jax.tree.map(np.asarray, _log_prior_with_slope(bare, names, numbers, vector))
 
 
-@functools.partial(programs.jit, static_argnums=0)
-def _log_prior_with_slope(objective: Objective, vector: Array) -> tuple[Array, Array]:
-    return jax.value_and_grad(objective.log_prior)(vector)
+@functools.partial(programs.jit, static_argnums=(0, 1))
+def _log_prior_with_slope(
+    bare: Objective, names: tuple[str, ...], priors: tuple[HyperPrior, ...], vector: Array
+) -> tuple[Array, Array]:
+    whole = dataclasses.replace(bare, priors=(*bare.priors, *zip(names, priors, strict=True)))
+    return jax.value_and_grad(whole.log_prior)(vector)
 
 
 def profile(objective: Objective, model: Model, data: Data, vector: Array, sites: Sites) -> Evaluation:
