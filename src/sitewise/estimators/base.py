@@ -93,18 +93,18 @@ class GPBase(ChangingRows):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         old = self._latents if self.warm_start and hasattr(self, "_latents") else []
         merged = self._merged()
-        averaged, series = averages(self.kernel), self._series_column()
+        averaged = averages(self.kernel)
         found, seconds = [], None
         for k, m in enumerate(merged):
             likelihood.check(m.data.y)
             with shown(self.verbose, f"{type(self).__name__} {k + 1}/{len(merged)}") as progress:
                 part = progress and _part(progress, k, len(merged))
-                chosen, columns = self._candidates(m.data), m.data.X.shape[1] - (series is not None)
+                chosen = self._candidates(m.data)
                 models = []
                 for one in chosen:  # a comprehension would add a level between a warning and its caller
                     models.append(self._start_model(method, one.kernel, likelihood, m.data, seed, len(merged)))
                 own_kernel = self.kernel is None or isinstance(self.kernel, str)
-                if columns == 1 and isinstance(method, Approximate) and own_kernel:
+                if isinstance(method, Approximate) and own_kernel:
                     models = [method.start(model, m.data) for model in models]
                 if k == 0:
                     seconds = self._announce(method, models, m.data, len(merged), part)

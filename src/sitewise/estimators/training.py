@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sitewise.data import Data
+from sitewise.estimators.distinct_rows import typical_distance
 from sitewise.fitted.integrated import IntegratedLatent
 from sitewise.fitted.latent import Latent, infer
 from sitewise.fitted.sampled import Sampled
@@ -189,22 +190,32 @@ class Approximate:
         return (None, [AT_OPTIMUM, *found.problems]) if found.problems else (found, [])
 
     def start(self, model: Model, data: Data) -> Model:
-        """Return the model with the starting lengthscale, for a default kernel of one column.
+        """Return the model with the starting lengthscale of a default kernel: the one of highest evidence of a few.
 
-        The start is the lengthscale of highest evidence among ℓ, ℓ/4, ℓ/16, … down to four typical steps.  The optimum
-        of a series of many periods is far below the spread of its times; from there the ascent leads to a constant.
+        One column: ℓ, ℓ/4, ℓ/16, … down to four typical steps.  The optimum of a series of many periods is far below
+        the spread of its times; from there the ascent leads to a constant.  Several columns: ℓ, 4ℓ, … up to the typical
+        distance of rows, √(2d) standard deviations in d columns.  From a lengthscale far below this distance the ascent
+        may lead to independent rows, a local maximum that predicts nothing.
         """
-        if isinstance(self.learner, Nested):
-            data = self.learner.rows_for_learning(model, data)
-        X, start = np.asarray(data.X), values(model).get("kernel.lengthscale")
-        if start is None or start.ndim:
+        if not isinstance(self.learner, Nested):
             return model
-        X, count = model.prior.kernel_columns(X), model.prior.count_series(X)
-        first, least = float(start), 4 * float(np.ptp(X)) * count / len(X)
-        lengths = [first * 4.0**-k for k in range(MAX_STARTS) if k == 0 or first * 4.0**-k >= least > 0]
-        if len(lengths) == 1 or not isinstance(self.learner, Nested):
+        data = self.learner.rows_for_learning(model, data)
+        known, X = values(model), model.prior.kernel_columns(np.asarray(data.X))
+        name = next((n for n in ("kernel.lengthscale", "kernel.base.lengthscale") if n in known), None)
+        if name is None or known[name].ndim:
             return model
-        tried = [with_values(model, {"kernel.lengthscale": np.float64(length)}) for length in lengths]
+        first = float(known[name])
+        if X.shape[1] == 1:
+            least = 4 * float(np.ptp(X)) * model.prior.count_series(np.asarray(data.X)) / len(X)
+            lengths = [first * 4.0**-k for k in range(MAX_STARTS) if k == 0 or first * 4.0**-k >= least > 0]
+        else:
+            kernel = model.prior.kernel
+            seen = X if kernel.active_dims is None else X[:, list(kernel.active_dims)]
+            typical = typical_distance(seen / np.asarray(getattr(kernel, "units", 1.0)))
+            lengths = [first * 4.0**k for k in range(MAX_STARTS) if k == 0 or first * 4.0**k <= typical]
+        if len(lengths) == 1:
+            return model
+        tried = [with_values(model, {name: np.float64(length)}) for length in lengths]
         with working_precision():
             problem = Problem.of(self.learner, model, data)
             found = [problem.evaluate(np.asarray(problem.trainable.to_vector(m)), problem.first_sites) for m in tried]
