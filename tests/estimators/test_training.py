@@ -18,7 +18,7 @@ def test_the_starting_lengthscale_of_a_series_has_the_units_of_its_times():
 
 
 def test_many_columns_start_at_a_lengthscale_that_connects_the_rows():
-    """In twenty columns rows are six standard deviations apart; from a lengthscale of one the ascent may end in noise."""
+    """In twenty columns rows are six standard deviations apart: from a lengthscale of one, fits may end in noise."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(90, 20))
     kernel = kernels.Shrunk(kernels.Matern52(1.0), np.zeros(20), 0.25, np.ones(20))
