@@ -43,7 +43,10 @@ FULL_OFFSET_ROWS, FULL_OFFSET = 1_000, 1.5e8  # N₀ and W₀
 SPARSE_OFFSET = 40_000  # M₀
 SEARCH_GROWTH = 0.2  # the number of evaluations of a full GP grows with this power of the number of rows
 # Evaluations of a stage, as a share of those of the first search: a later search starts near the optimum.
-LATER_SEARCH, INFERENCE_ONLY = 0.13, 0.08
+LATER_SEARCH, INFERENCE_ONLY = 0.10, 0.08
+# With two coarse stages the first search has few of the rows, so that later searches take longer, and programs of more
+# shapes are compiled: measured time divided by the work of the stages.
+TWO_COARSE_STAGES = 3.0
 FIRST_DRAWS_SECONDS = 5.0  # after which the time of MCMC is estimated
 AVERAGE_FACTOR = 12.0  # time of kernel="average" divided by the time of the default kernel
 
@@ -183,7 +186,8 @@ def _work(learner: Nested, model: Model, data: Data) -> float:
         problem = Problem.of(learner, model, learner.rows_for_learning(model, data))
     stages = schedule_of(problem, counted_rows(data), staged=problem.on_host).stages
     sizes = problem.data.rows, data.rows
-    return sum(_share(stage, k) * _evaluation(stage, model, *sizes) for k, stage in enumerate(stages))
+    work = sum(_share(stage, k) * _evaluation(stage, model, *sizes) for k, stage in enumerate(stages))
+    return work * (TWO_COARSE_STAGES if sum(stage.coarse for stage in stages) > 1 else 1.0)
 
 
 def _share(stage: Stage, number: int) -> float:
