@@ -1,6 +1,6 @@
 """Compare the estimated time of a fit with the measured time, in CPU seconds of one thread.
 
-    python studies/time_estimates.py [--jobs N] [--longest SECONDS] [--seed K] [--only full|auto|classes|values|counts|joint]
+    python studies/time_estimates.py [--jobs N] [--longest SECONDS] [--seed K] [--only full|auto|classes|values|…]
     python studies/time_estimates.py --table
 
 Tables are simulated: standard normal columns, the target depends on the first three.  Problems: classes (two classes),
@@ -150,10 +150,10 @@ def write_table() -> None:
         f"The ratio of estimate and measurement has median {np.median(ratios):.2f} and range {ratios.min():.2f} to "
         f"{ratios.max():.2f}.",
         "",
-        "The tables of seed 0 were measured 15 at a time on 16 cores. `LATER_SEARCH` and `TWO_COARSE_STAGES` were set on",
-        "them, and their estimates are rescaled to these constants. Other seeds confirm, on two busy cores.",
+        "The tables of seed 0 were measured 15 at a time on 16 cores. `LATER_SEARCH` and `TWO_COARSE_STAGES` were set",
+        "on them, and their estimates are rescaled to these constants. Other seeds confirm, on two busy cores.",
         "",
-        "| seed | structure | target | rows | columns | inducing inputs | estimate, s | measured, s | ratio | pilot, s |",
+        "| seed | structure | target | rows | columns | inducing inputs | estimate, s | seconds | ratio | pilot, s |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for one, ratio in zip(rows, ratios, strict=True):
