@@ -123,16 +123,15 @@ class Structure(Setting, abc.ABC):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Auto(Structure):
-    """The rules of structure="auto" and "exact".
+    """The rule of structure="auto".
 
-    A time series of more than 2 000 rows is a Markov chain where that is possible.  Other problems are full GPs.  With
-    `sparse` ("auto") they are sparse above n = `MAX_AUTO_FULL_ROWS` rows; k fits of one estimator share the time, so
-    that their limit is n/k^⅓.  A method that samples and one kernel per class need the full GP.
+    A time series of more than 2 000 rows is a Markov chain where that is possible.  Other problems are full GPs up to
+    n = `MAX_AUTO_FULL_ROWS` rows, and sparse above; k fits of one estimator share the time, so that their limit is
+    n/k^⅓.  A method that samples and one kernel per class need the full GP.
     """
 
     sampled: ClassVar[bool] = True
-
-    sparse: bool = True
+    sparse: ClassVar[bool] = True  # whether larger problems are sparse
 
     @property
     def learning_rows(self) -> int | None:
@@ -161,6 +160,13 @@ class Auto(Structure):
         )
 
     sentence = replaced_full
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Exact(Auto):
+    """The rule of structure="exact": as "auto", but never sparse."""
+
+    sparse: ClassVar[bool] = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -332,7 +338,7 @@ class Sparse(Structure):
 
 
 NAMED: dict[str, Structure] = {
-    "auto": Auto(), "exact": Auto(sparse=False), "full": Full(), "markov": Markov(), "sparse": Sparse(),
+    "auto": Auto(), "exact": Exact(), "full": Full(), "markov": Markov(), "sparse": Sparse(),
 }  # fmt: skip
 
 

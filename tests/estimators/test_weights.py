@@ -37,7 +37,7 @@ def test_regression_weight_two_equals_duplicated_rows(likelihood, X, values):
 
 def test_the_order_of_rows_does_not_matter(X, labels, classifier):
     order = np.random.default_rng(0).permutation(50)
-    shuffled = GPClassifier().fit(X[order], labels[order])
+    shuffled = GPClassifier(integrate=False).fit(X[order], labels[order])
     assert np.array_equal(shuffled.predict_proba(X), classifier.predict_proba(X))
     assert np.array_equal(shuffled.influence_, classifier.influence_[order])
 

@@ -170,7 +170,11 @@ class _Terminal(_Shown):
 
 
 class _Lines(_Shown):
-    """Write the bar as plain lines, the first at once and then one every few seconds."""
+    """Write the bar as plain lines, the first at once, then one every few seconds, and the last state at the end."""
+
+    def __exit__(self, *problem: object) -> None:
+        super().__exit__(*problem)
+        _write(self._stream, ": ".join(self._line.text()) + "\n")
 
     def _seconds_between(self) -> float:
         return _PLAIN_LINE_SECONDS
