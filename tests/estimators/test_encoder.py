@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -188,3 +189,23 @@ def test_cross_validation_learns_scales_from_the_training_rows():
     for fitted, train in zip(found["estimator"], found["indices"]["train"], strict=True):
         assert fitted[0].recipe_.columns[-1].centre == pytest.approx(X[train].mean())
     assert np.all(np.isfinite(found["test_score"]))
+
+
+@pytest.mark.parametrize("labels", [LABELS, np.asarray(LABELS) == LABELS[0], X, np.round(3 * X) + 20])
+def test_a_column_that_determines_the_target_is_warned_of(labels):
+    table = {"x": RNG.normal(size=len(X)), "outcome": labels}
+    with pytest.warns(UserWarning, match=r"column 'outcome' .*say drop=\['outcome'\].* use=\['outcome'\]"):
+        TableEncoder().fit(table, labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TableEncoder(use=["outcome"]).fit(table, labels)
+        TableEncoder(drop=["outcome"]).fit(table, labels)
+        TableEncoder().fit(table)
+        TableEncoder().fit({"x": table["x"]}, labels)
+
+
+def test_a_near_copy_of_the_target_is_warned_of():
+    values = RNG.normal(size=40)
+    table = {"x": RNG.normal(size=40), "outcome": np.exp(values)}
+    with pytest.warns(UserWarning, match="column 'outcome' puts the rows in the same order as the target"):
+        TableEncoder().fit(table, values)

@@ -16,7 +16,7 @@ from sitewise.data import Data
 from sitewise.estimators import side_information
 from sitewise.estimators.base import KernelChoice, RandomState
 from sitewise.estimators.distinct_rows import merge
-from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_targets, refuse_tables
+from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_labels, refuse_missing_targets, refuse_tables
 from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.value_predictions import ValuePredictions
 from sitewise.hyperparameters import Hyperparameters
@@ -167,6 +167,7 @@ class GPRegressor(ValuePredictions):
         refuse_dates_and_strings(X, type(self).__name__)
         refuse_tables(y)
         refuse_missing_targets(y)
+        refuse_labels(y)
         X, y = validate_data(self, X, y, dtype=WORKING_DTYPE, y_numeric=True, ensure_min_samples=2)
         self._X, self._weight = np.array(X), self._weights(sample_weight, X)
         self._y = np.array(column_or_1d(y), float)
@@ -176,6 +177,7 @@ class GPRegressor(ValuePredictions):
         }  # fmt: skip
         likelihood = self._start_likelihood()
         self._side = side_information.read(likelihood, len(y), given, fitting=True)
+        side_information.warn_of_copies(self._X, self._given_names(), self._side)
         likelihood = likelihood.with_keywords(self._side)
         self.y_mean_, self.y_scale_ = self._units(likelihood)
         self._fit(likelihood)

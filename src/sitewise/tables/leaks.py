@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from sitewise.tables import Table
+from sitewise.tables.table import Table
 
 MIN_ROWS = 30  # with fewer rows, near agreement with the target may be chance
 MIN_ROWS_PER_CATEGORY = 10  # with fewer rows, a rule of one class per category fits by chance
 MAX_ERROR_SHARE = 0.01  # of the rows that a rule on one column gets wrong
 MAX_ERROR_RATIO = 0.1  # errors of the rule over the errors of always predicting the most frequent class
 MIN_RANK_CORRELATION = 0.999
+MAX_CLASSES = 20
 
 
-def equals_target(table: Table, name: str, target: str, max_classes: int) -> bool:
+def equals_target(table: Table, name: str, target: str) -> bool:
     """Whether the column equals the target or recodes its classes one to one, as 0 and 1 for no and yes."""
     one, other = table.column(name), table.column(target)
     if one.dtype.kind == other.dtype.kind and np.all(one == other):
@@ -24,7 +25,7 @@ def equals_target(table: Table, name: str, target: str, max_classes: int) -> boo
     if any(a is None or b is None for a, b in pairs):
         return False
     kinds = [len(set(column)) for column in (*zip(*pairs, strict=True), pairs)]
-    return len(set(kinds)) == 1 and kinds[0] <= max_classes < len(pairs)
+    return len(set(kinds)) == 1 and kinds[0] <= MAX_CLASSES < len(pairs)
 
 
 def nearly_determines(table: Table, name: str, target: str, classifies: bool) -> str:
@@ -43,7 +44,8 @@ def nearly_determines(table: Table, name: str, target: str, classifies: bool) ->
     values = rows.numbers(target)
     if numbers is None or values is None or np.any(np.isnan(numbers)):
         return ""
-    correlation = np.corrcoef(_ranks(numbers), _ranks(values))[0, 1]
+    rising, falling = _order_agreement(numbers, values), -_order_agreement(-numbers, values)
+    correlation = max(rising, falling, key=abs)
     if not abs(correlation) > MIN_RANK_CORRELATION:
         return ""
     return f"puts the rows in the same order as the target (rank correlation {correlation:.4f})"
@@ -62,18 +64,40 @@ def _category_errors(table: Table, name: str, y: np.ndarray) -> float:
 
 
 def _threshold_errors(values: np.ndarray, y: np.ndarray) -> float:
-    """Return the errors of the best threshold on a numeric column for two classes; a missing value is the lowest."""
-    classes = np.unique(y)
-    if len(classes) != 2:
-        return np.inf
+    """Return the errors of the best thresholds on a numeric column, with one interval per class.
+
+    The intervals are in the order of the classes' mean ranks, or reversed; a missing value is the lowest.  With the
+    rows sorted by the column and W_k(i) the number of the first i rows that are not of class k, the fewest errors of
+    the first i rows in the first k intervals are
+
+        E_k(i) = min_{j ≤ i} [E_{k−1}(j) − W_k(j)] + W_k(i),     E_0(0) = 0.
+    """
     filled = np.where(np.isnan(values), -np.inf, values)
-    order = np.argsort(filled, kind="stable")
-    first = np.cumsum(y[order] == classes[0])
-    ends = np.append(filled[order][1:] != filled[order][:-1], True)  # a threshold does not divide equal values
-    low, total = first[ends], first[-1]
-    size = np.flatnonzero(ends) + 1
-    wrong = (size - low) + (total - low)  # class 0 below the threshold, class 1 above
-    return int(np.min(np.minimum(wrong, len(y) - wrong)))
+    classes, labels = np.unique(y, return_inverse=True)
+    ranks = _ranks(filled)
+    order = np.argsort([np.mean(ranks[labels == k]) for k in range(len(classes))])
+    rows = np.argsort(filled, kind="stable")
+    ends = np.append(True, np.append(np.diff(ranks[rows]) > 0, True))  # a threshold does not divide equal values
+    fewest = np.inf
+    for intervals in (order, order[::-1]):
+        errors = np.where(np.arange(int(np.sum(ends))) == 0, 0.0, np.inf)
+        for k in intervals:
+            others = np.append(0, np.cumsum(labels[rows] != k))[ends]
+            errors = np.minimum.accumulate(errors - others) + others
+        fewest = min(fewest, float(errors[-1]))
+    return int(fewest)
+
+
+def _order_agreement(numbers: np.ndarray, values: np.ndarray) -> float:
+    """Return the correlation of the ranks of the values, in the order of the numbers, with the sorted ranks.
+
+    Equal values may come in any order of the numbers.  Equal numbers take the values in falling order, so that they
+    contribute no agreement.
+    """
+    ranks = _ranks(values)
+    if np.ptp(ranks) == 0:
+        return 0.0
+    return float(np.corrcoef(ranks[np.lexsort((-ranks, numbers))], np.sort(ranks))[0, 1])
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 
-from sitewise.app.input.leaks import nearly_determines
+from sitewise.tables.leaks import nearly_determines
 from sitewise.tables import table_of
 
 RNG = np.random.default_rng(8)
 ROWS = 200
 VALUES = RNG.normal(size=ROWS)
 LABELS = np.where(RNG.uniform(size=ROWS) < 0.4, "yes", "no")
+CLASSES = RNG.integers(0, 3, ROWS)
+COUNTS = RNG.poisson(3, ROWS)
+ZEROS = np.where(RNG.uniform(size=ROWS) < 0.6, 0, np.exp(VALUES))
+NOISE = RNG.uniform(-0.1, 0.1, ROWS)
 FLIPPED = np.where(np.arange(ROWS) == 5, "no", LABELS)
 
 
@@ -26,6 +30,12 @@ FLIPPED = np.where(np.arange(ROWS) == 5, "no", LABELS)
         (np.where(LABELS == "yes", 1.0, -1.0) + RNG.normal(size=ROWS), LABELS, True, ""),
         ([f"n{k % 90}" for k in range(ROWS)], LABELS, True, ""),  # too few rows per category
         (VALUES, np.where(np.arange(ROWS) == 7, "rare", "common"), True, ""),
+        (CLASSES + NOISE, np.array(["a", "b", "c"])[CLASSES], True, "in 200 of 200 rows"),  # several classes
+        (CLASSES + NOISE, np.array(["b", "c", "a"])[CLASSES], True, "in 200 of 200 rows"),  # in another order
+        (CLASSES + 5 * NOISE + VALUES, np.array(["a", "b", "c"])[CLASSES], True, ""),
+        (COUNTS + NOISE, COUNTS, False, "rank correlation 1.0000"),  # the target has ties
+        (ZEROS + 0.001 * NOISE, ZEROS, False, "rank correlation 0.99"),
+        (np.where(COUNTS > 3, 1, 0), COUNTS, False, ""),
     ],
 )
 def test_near_copies_are_named(column, target, classifies, words):
