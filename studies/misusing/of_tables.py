@@ -174,6 +174,15 @@ def _near_copy(sheet: Sheet, rng: np.random.Generator) -> Sheet:
     return sheet.with_column("outcome", values, _later_values(values, rng))
 
 
+def _known_for_one_class(sheet: Sheet, rng: np.random.Generator) -> Sheet:
+    """Add a column that is blank except in rows of one class; without two classes, a near copy."""
+    labels = np.unique(sheet.y)
+    if len(labels) != 2:
+        return _near_copy(sheet, rng)
+    values = np.where(np.asarray(sheet.y) == labels[1], rng.uniform(1, 20, ROWS).round(1), np.nan)
+    return sheet.set(impute=True).with_column("boat", values, _later_values(values, rng).astype(float))
+
+
 # -- targets that are missing or ambiguous -------------------------------------------------------------------------
 
 
@@ -182,7 +191,7 @@ def _missing_target(cells: tuple[Any, ...]) -> Callable[[Sheet, np.random.Genera
         y: Any = list(np.asarray(sheet.y))
         for row in rng.permutation(ROWS)[: rng.integers(1, 4)]:
             y[row] = cells[int(rng.integers(len(cells)))]
-        return dataclasses.replace(sheet, y=np.array(y) if cells == (np.nan,) else y)
+        return dataclasses.replace(sheet, y=np.array(y) if len(cells) == 1 else y)
 
     return change
 
@@ -291,10 +300,10 @@ def _left_among_columns(sheet: Sheet, rng: np.random.Generator) -> Sheet:
 
 
 _EXPLAINED = "unseen categor"
-_LABELS = "categorical|labels|holds numbers, but also|holds text, but|several units"
+_LABELS = "categorical|labels|holds numbers, but also|several units"
 _COUNTS = "counts the rows|different whole number|whole numbers as strings|different text"
 _LEAK = "determines the target|determines the class|same order as the target"
-_NO_TARGET = "target .* is missing|contains NaN|contains infinity|holds infinity|NaN or None|holds text"
+_NO_TARGET = "target .* is missing|contains NaN|contains infinity|holds infinity|NaN or None"
 _STRINGS = "TableEncoder"
 _COLUMNS = "lacks the column|held numbers|had no unit|missing values|features"
 
@@ -314,9 +323,11 @@ MISTAKES: dict[str, list[Variant]] = {
         Variant("command", _target_twice, "named"),
     ],
     "a column that counts the rows": _both(_counter, _COUNTS),
-    "a column that gives the target away": [*_both(_copy, _LEAK), *_both(_recoded, _LEAK), *_both(_near_copy, _LEAK)],
+    "a column that gives the target away": [*_both(_copy, _LEAK), *_both(_recoded, _LEAK), *_both(_near_copy, _LEAK),
+        *_both(_known_for_one_class, _LEAK),
+    ],
     "a target that is missing or ambiguous": [
-        Variant("python", _missing_target((None,)), _NO_TARGET),
+        Variant("python", _missing_target((None, np.nan)), _NO_TARGET),
         Variant("python", _missing_target((np.nan,)), _NO_TARGET),
         Variant("python", _missing_target((pd.NA, np.nan)), _NO_TARGET),
         Variant("command", _missing_target(("", "NA", "?")), _NO_TARGET),

@@ -127,9 +127,7 @@ def passengers(rng: np.random.Generator) -> Sheet:
     columns = {"sex": _either(rng, "female", "male"), "embarked": _either(rng, "C", "Q", "S"), "age": age,
                "deck": _either(rng, 1, 2, 3, 4), "fare": _normal(rng, 30, 9)}  # fmt: skip
     names = "sex embarked deck age"
-    return _sheet(
-        rng, columns, "survived", _labels("No", "Yes"), names, GPClassifier, settings={"impute": True}
-    )
+    return _sheet(rng, columns, "survived", _labels("No", "Yes"), names, GPClassifier, settings={"impute": True})
 
 
 def patients(rng: np.random.Generator) -> Sheet:

@@ -206,7 +206,9 @@ def test_columns_of_type_category_are_refused(estimator, X):
 
 def test_labels_among_numbers_are_refused_by_a_regressor(X):
     for y in (["1", "2", "3+"] * 10, np.array([0, 1, "3+"] * 10, object)):
-        with pytest.raises(ValueError, match=r"y holds the label '3\+', but GPRegressor needs numbers; use GPClassifier"):
+        with pytest.raises(
+            ValueError, match=r"y holds the label '3\+', but GPRegressor needs numbers; use GPClassifier"
+        ):
             GPRegressor().fit(X[:30], y)
     GPRegressor(hyperparameters=Hyperparameters(fixed="*")).fit(X[:30], np.array(["1", "2.5"] * 15))
 
@@ -217,3 +219,8 @@ def test_missing_labels_that_became_strings_are_refused(estimator, X):
     assert labels[-1] == "nan"
     with pytest.raises(ValueError, match="NaN or None in row 29"):
         estimator.fit(X[:30], labels)
+
+
+def test_a_constant_target_is_warned_of(X):
+    with pytest.warns(UserWarning, match="All values of y are equal to 3: neither the noise nor the effect"):
+        GPRegressor(hyperparameters=Hyperparameters(fixed="*")).fit(X[:30], np.full(30, 3.0))

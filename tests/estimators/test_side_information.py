@@ -181,11 +181,11 @@ def test_a_table_of_targets_names_the_keyword(counts):
 )
 def test_a_column_that_repeats_side_information_is_warned_of(keyword, likelihood):
     values = np.arange(ROWS) % 2 if keyword == "event" else np.ceil(MONTHS)
-    y = np.minimum(1 + CLAIMS, values) if keyword == "trials" else 1 + CLAIMS
+    y = np.ones(ROWS) if keyword == "trials" else 1 + CLAIMS
     model = GPRegressor(likelihood=likelihood, method="laplace", hyperparameters=Hyperparameters(fixed="*"))
     with pytest.warns(UserWarning, match=f"Column 1 of X repeats {keyword}, .*; leave this column out of X"):
         model.fit(np.column_stack([X, 3 * values + 1]), y, **{keyword: values})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.fit(X, y, **{keyword: values})
-        model.fit(np.column_stack([X, np.ones(ROWS)]), y, **{keyword: 1})
+        model.fit(np.column_stack([X, values]), np.ones(ROWS), **{keyword: 1})

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sitewise.tables.leaks import nearly_determines
 from sitewise.tables import table_of
+from sitewise.tables.leaks import nearly_determines
 
 RNG = np.random.default_rng(8)
 ROWS = 200
@@ -34,7 +34,9 @@ FLIPPED = np.where(np.arange(ROWS) == 5, "no", LABELS)
         (CLASSES + NOISE, np.array(["b", "c", "a"])[CLASSES], True, "in 200 of 200 rows"),  # in another order
         (CLASSES + 5 * NOISE + VALUES, np.array(["a", "b", "c"])[CLASSES], True, ""),
         (COUNTS + NOISE, COUNTS, False, "rank correlation 1.0000"),  # the target has ties
-        (ZEROS + 0.001 * NOISE, ZEROS, False, "rank correlation 0.99"),
+        (ZEROS + 0.001 * NOISE, ZEROS, False, "rank correlation 1.0000"),
+        (VALUES, np.ones(ROWS), False, ""),  # nothing to determine
+        (VALUES, np.full(ROWS, "a"), True, ""),
         (np.where(COUNTS > 3, 1, 0), COUNTS, False, ""),
     ],
 )

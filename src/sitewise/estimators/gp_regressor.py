@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -176,6 +177,13 @@ class GPRegressor(ValuePredictions):
             "noise": noise, "output": output,
         }  # fmt: skip
         likelihood = self._start_likelihood()
+        if likelihood.support == "real" and np.all(self._y == self._y[0]):
+            warnings.warn(
+                f"All values of y are equal to {self._y[0]:g}: neither the noise nor the effect of a column can be "
+                "learned.",
+                UserWarning,
+                stacklevel=2,
+            )
         self._side = side_information.read(likelihood, len(y), given, fitting=True)
         side_information.warn_of_copies(self._X, self._given_names(), self._side)
         likelihood = likelihood.with_keywords(self._side)

@@ -35,6 +35,8 @@ def nearly_determines(table: Table, name: str, target: str, classifies: bool) ->
         return ""
     rows = table.take(there)
     numbers, y = rows.numbers(name), rows.text(target).astype(str)
+    if np.all(y == y[0]):
+        return ""
     if classifies:
         counts = np.unique(y, return_counts=True)[1]
         wrong = _category_errors(rows, name, y) if numbers is None else _threshold_errors(numbers, y)
@@ -95,8 +97,6 @@ def _order_agreement(numbers: np.ndarray, values: np.ndarray) -> float:
     contribute no agreement.
     """
     ranks = _ranks(values)
-    if np.ptp(ranks) == 0:
-        return 0.0
     return float(np.corrcoef(ranks[np.lexsort((-ranks, numbers))], np.sort(ranks))[0, 1])
 
 

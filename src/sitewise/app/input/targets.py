@@ -17,7 +17,7 @@ from sitewise.likelihoods import BY_NAME
 from sitewise.tables import Problem, Reading, Recipe, Table, explain
 from sitewise.tables import describe as describe_columns
 from sitewise.tables.cells import CLOCK
-from sitewise.tables.columns import Column, Group
+from sitewise.tables.columns import Column, Group, Number
 from sitewise.tables.leaks import MAX_CLASSES, equals_target, nearly_determines
 from sitewise.tables.problems import Settings
 
@@ -204,7 +204,10 @@ def _target_problems(table: Table, target: str, likelihood: str) -> list[Problem
     if likelihood in CLASS_LIKELIHOODS:
         return found
     if numbers is None:
-        what = f"the target {target!r} holds text, but {likelihood} needs numbers"
+        texts = table.text(target)
+        odd = Number(target).odd([str(t) for t in dict.fromkeys(texts[~absent])])[0]
+        row = int(table.lines[int(np.argmax(texts == odd))])
+        what = f"the target {target!r} holds {odd!r} (row {row}), but {likelihood} needs numbers"
         found.append(Problem(what, (({"likelihood": AUTO_CLASSES}, "if the values are classes"),)))
     elif np.any(np.isinf(numbers)):
         found.append(Problem(f"the target {target!r} holds infinity; remove those rows"))
