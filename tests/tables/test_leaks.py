@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sitewise.tables import table_of
-from sitewise.tables.leaks import nearly_determines
+from sitewise.tables.leaks import equals_target, nearly_determines
 
 RNG = np.random.default_rng(8)
 ROWS = 200
@@ -58,3 +58,15 @@ def test_the_best_threshold_has_the_fewest_errors_of_all():
 
 def test_few_rows_prove_nothing():
     assert not nearly_determines(table_of({"c": VALUES[:20], "y": VALUES[:20]}), "c", "y", False)
+
+
+def test_long_tables_are_compared_in_evenly_spaced_rows():
+    values = RNG.normal(size=9000)
+    labels = np.where(values > 0, "yes", "no")
+    words = nearly_determines(table_of({"c": values, "y": labels}), "c", "y", True)
+    assert words == "alone determines the class in 2000 of 2000 compared rows"
+    copy = np.where(np.arange(9000) == 4, "other", labels)  # the first compared rows are 0 and 4
+    assert not equals_target(table_of({"c": copy, "y": labels}), "c", "y")
+    copy = np.where(np.arange(9000) == 1, "other", labels)  # not compared first
+    assert not equals_target(table_of({"c": copy, "y": labels}), "c", "y")
+    assert equals_target(table_of({"c": labels == "yes", "y": labels}), "c", "y")

@@ -219,7 +219,10 @@ def _refuse_empty(table: Table) -> None:
 
 def _leaks(table: Table, names: Sequence[str], y: Any) -> list[str]:
     """Return one sentence per column that equals the target y, recodes it or nearly determines it."""
-    if y is None or (labels := np.asarray(y, object)).shape not in ((table.rows,), (table.rows, 1)):
+    if y is None or (labels := np.asarray(y, None if hasattr(y, "dtype") else object)).shape not in (
+        (table.rows,),
+        (table.rows, 1),
+    ):
         return []
     target = next(name for name in map(str, itertools.count()) if name not in table.columns)
     table = dataclasses.replace(table, columns={**table.columns, **table_of({target: labels.ravel()}).columns})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from sitewise.tables.table import Table
@@ -12,10 +14,16 @@ MAX_ERROR_SHARE = 0.01  # of the rows that a rule on one column gets wrong
 MAX_ERROR_RATIO = 0.1  # errors of the rule over the errors of always predicting the most frequent class
 MIN_RANK_CORRELATION = 0.999
 MAX_CLASSES = 20
+MAX_COMPARED_ROWS = 2000  # evenly spaced rows of a longer table
 
 
 def equals_target(table: Table, name: str, target: str) -> bool:
     """Whether the column equals the target or recodes its classes one to one, as 0 and 1 for no and yes."""
+    some = _compared_rows(table, name, target)
+    return _equals(some, name, target) and (some.rows == table.rows or _equals(table, name, target))
+
+
+def _equals(table: Table, name: str, target: str) -> bool:
     one, other = table.column(name), table.column(target)
     if one.dtype.kind == other.dtype.kind and np.all(one == other):
         return True
@@ -30,10 +38,10 @@ def equals_target(table: Table, name: str, target: str) -> bool:
 
 def nearly_determines(table: Table, name: str, target: str, classifies: bool) -> str:
     """Return how the column nearly determines the target, to continue a sentence; empty if it does not."""
-    there = np.flatnonzero(~table.missing(target))
-    if len(there) < MIN_ROWS:
+    some = _compared_rows(table, name, target)
+    rows = some.take(np.flatnonzero(~some.missing(target)))
+    if rows.rows < MIN_ROWS:
         return ""
-    rows = table.take(there)
     numbers, y = rows.numbers(name), rows.text(target).astype(str)
     if np.all(y == y[0]):
         return ""
@@ -42,7 +50,8 @@ def nearly_determines(table: Table, name: str, target: str, classifies: bool) ->
         wrong = _category_errors(rows, name, y) if numbers is None else _threshold_errors(numbers, y)
         if wrong > min(MAX_ERROR_SHARE * len(y), MAX_ERROR_RATIO * (len(y) - np.max(counts))):
             return ""
-        return f"alone determines the class in {len(y) - wrong} of {len(y)} rows"
+        compared = "compared rows" if some.rows < table.rows else "rows"
+        return f"alone determines the class in {len(y) - wrong} of {len(y)} {compared}"
     values = rows.numbers(target)
     if numbers is None or values is None or np.any(np.isnan(numbers)):
         return ""
@@ -51,6 +60,14 @@ def nearly_determines(table: Table, name: str, target: str, classifies: bool) ->
     if not abs(correlation) > MIN_RANK_CORRELATION:
         return ""
     return f"puts the rows in the same order as the target (rank correlation {correlation:.4f})"
+
+
+def _compared_rows(table: Table, name: str, target: str) -> Table:
+    """Return the two columns, with at most MAX_COMPARED_ROWS evenly spaced rows."""
+    table = dataclasses.replace(table, columns={key: table.column(key) for key in (name, target)})
+    if table.rows <= MAX_COMPARED_ROWS:
+        return table
+    return table.take(np.linspace(0, table.rows - 1, MAX_COMPARED_ROWS).astype(int))
 
 
 def _category_errors(table: Table, name: str, y: np.ndarray) -> float:
