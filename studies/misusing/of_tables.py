@@ -323,8 +323,8 @@ MISTAKES: dict[str, list[Variant]] = {
         Variant("command", _target_twice, "named"),
     ],
     "a column that counts the rows": _both(_counter, _COUNTS),
-    "a column that gives the target away": [*_both(_copy, _LEAK), *_both(_recoded, _LEAK), *_both(_near_copy, _LEAK),
-        *_both(_known_for_one_class, _LEAK),
+    "a column that gives the target away": [
+        v for change in (_copy, _recoded, _near_copy, _known_for_one_class) for v in _both(change, _LEAK)
     ],
     "a target that is missing or ambiguous": [
         Variant("python", _missing_target((None, np.nan)), _NO_TARGET),

@@ -19,10 +19,11 @@ class Sheet:
     """A table and the settings with which it is encoded and fitted.
 
     two, several, code, number   names of columns: two categories, several, categories as whole numbers, a number
-    side       side information per training row, by the estimator's keywords
-    settings   of TableEncoder and of the command
-    encode     whether the model is a pipeline with a TableEncoder
-    new_names  names of the columns of the new rows, if they differ from those of `new`
+    side      side information per training row, by the estimator's keywords
+    settings  of TableEncoder and of the command
+    model     further settings of the estimator
+    weight    sample_weight of the fit
+    encode    whether the model is a pipeline with a TableEncoder
     """
 
     train: pd.DataFrame
