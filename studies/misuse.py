@@ -101,7 +101,8 @@ def main() -> None:
         for number in options.case or range(first, options.cases, len(NAMES)):
             print(json.dumps(run(drawn(number)), ensure_ascii=False, indent=1), flush=True)
     elif options.page:
-        PAGE.write_text(render(json.loads((options.out / "summary.json").read_text("utf-8"))), encoding="utf-8")
+        found = [json.loads((options.out / name).read_text("utf-8")) for name in ("summary.json", "tables.json")]
+        PAGE.write_text(render(*found), encoding="utf-8")
     else:
         hunt(options.cases, options.out)
 

@@ -23,6 +23,7 @@ import numpy as np
 
 import sitewise
 from misusing.doors import Result
+from sitewise.tables import TableError
 
 OFFENDERS = ("raw", "wrong")
 _WORDS = 4  # the least number in a sentence
@@ -41,7 +42,9 @@ def is_clear(error: BaseException) -> bool:
         return len(message.split()) >= _WORDS
     if isinstance(error, TypeError) and _SIGNATURE.search(message):
         return where.is_relative_to(_STUDY)  # the call with wrong arguments is the user's own
-    return where.is_relative_to(_OURS) and len(message.split()) >= _WORDS and message.rstrip().endswith((".", "…"))
+    if not where.is_relative_to(_OURS) or len(message.split()) < _WORDS:
+        return False
+    return isinstance(error, TableError) or message.rstrip().endswith((".", "…"))  # a list may end with a ready line
 
 
 def judge(wrong: Callable[[], Result], right: Callable[[], Result]) -> tuple[str, str]:
@@ -61,7 +64,7 @@ def judge(wrong: Callable[[], Result], right: Callable[[], Result]) -> tuple[str
         return "right", ""
     # What is said of the correct problem too, as that three rounds were not enough, says nothing of the mistake.
     news = [words for words in (found.flagged, *_words(said)) if words not in ("", expected.flagged, *_words(usual))]
-    return ("warned", news[0]) if news else ("wrong", _differences(found, expected))
+    return ("warned", " ".join(news)) if news else ("wrong", _differences(found, expected))
 
 
 def _words(said: list[warnings.WarningMessage]) -> list[str]:

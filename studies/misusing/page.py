@@ -7,6 +7,8 @@ from typing import Any
 
 from misusing.judge import OFFENDERS
 from misusing.kinds import KINDS
+from misusing.of_tables import MISTAKES
+from misusing.sheets import SHEETS
 
 _TOP = """# How user errors are detected
 
@@ -30,9 +32,18 @@ classifies the result:
 - *undetected*: other numbers without a warning, or an error message of another library.
 """
 
+_TABLES = """## Mistakes with tables
 
-def render(summary: dict[str, Any]) -> str:
-    """Return the page, from the summary of a run."""
+Some mistakes are made before there is an array: categories that look like numbers, a column of row numbers, a copy of
+the target. The study `studies/table_misuse.py` simulates ten kinds of tables, makes ten kinds of mistakes in each, and
+compares the result with the result of the correct table, in two places: a pipeline of `TableEncoder` and an estimator,
+and the reading step of `sitewise fit` and `sitewise predict`. Refusals and warnings count only if they name the
+mistake. A command line that the message proposes must not leak the target, and must not erase rows or labels.
+"""
+
+
+def render(summary: dict[str, Any], tables: dict[str, Any]) -> str:
+    """Return the page, from the summaries of the two studies."""
     found = {name: Counter(summary["kinds"][name]) for name in KINDS}  # a recorded run may have further kinds
     lines = [
         _TOP,
@@ -50,7 +61,27 @@ def render(summary: dict[str, Any]) -> str:
     for group in groups:
         names = sorted(kind.name for kind in KINDS.values() if kind.group == group)
         lines += [f"**{group[0].upper()}{group[1:]}**: {'; '.join(names)}.", ""]
+    lines += [_TABLES, *_of_tables(tables["counts"])]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _of_tables(counts: dict[str, Any]) -> list[str]:
+    """Return the counts of the study of tables, by mistake and by table."""
+    lines = []
+    by_mistake = {m: sum((Counter(counts[t][m]) for t in SHEETS), Counter[str]()) for m in MISTAKES}
+    by_table = {t: sum((Counter(counts[t][m]) for m in MISTAKES), Counter[str]()) for t in SHEETS}
+    for title, kinds, found in (("mistake", MISTAKES, by_mistake), ("table", None, by_table)):
+        number = "variants" if kinds else "kinds of mistakes"
+        lines += [
+            f"| {title} | {number} | cases | right | refused | warned | undetected |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        lines += [_row(name, len(kinds[name]) if kinds else len(MISTAKES), found[name]) for name in found]
+        lines += [
+            _row("all", sum(map(len, MISTAKES.values())) if kinds else len(MISTAKES), sum(found.values(), Counter()))
+        ]
+        lines += [""]
+    return lines
 
 
 def _row(name: str, kinds: int, counts: Counter[str]) -> str:

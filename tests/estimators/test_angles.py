@@ -50,7 +50,9 @@ def test_a_fit_does_not_depend_on_the_zero_direction(seed: int) -> None:
 def test_an_angle_is_the_same_in_every_turn() -> None:
     X, y = angles(3)
     positive = np.where(y < 0, y + TURN, y)
-    by_turn = [GPRegressor(likelihood="von_mises", integrate=False).fit(X, one).evidence_["ep"] for one in (y, positive)]
+    by_turn = [
+        GPRegressor(likelihood="von_mises", integrate=False).fit(X, one).evidence_["ep"] for one in (y, positive)
+    ]
     assert by_turn[1] == pytest.approx(by_turn[0], abs=1e-6)
     model = Model.full(kernels.RBF(1.0), likelihoods.VonMises(5.0))
     fits = [Nested().fit(model, Data.of(X, one)).objective for one in (y, positive)]

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -199,3 +200,29 @@ def test_names_of_columns_are_given_for_an_array_and_repeated_for_a_table():
     assert table.get_feature_names_out(["a", "b"]).tolist() == ["a", "b"]
     with pytest.raises(ValueError, match="not equal to feature_names_in_"):
         table.get_feature_names_out(["a", "c"])
+
+
+@pytest.mark.parametrize("labels", [LABELS, np.asarray(LABELS) == LABELS[0], X, np.round(3 * X) + 20])
+def test_a_column_that_determines_the_target_is_warned_of(labels):
+    table = {"x": RNG.normal(size=len(X)), "outcome": labels}
+    with pytest.warns(UserWarning, match=r"column 'outcome' .*say drop=\['outcome'\].* use=\['outcome'\]"):
+        TableEncoder().fit(table, labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TableEncoder(use=["outcome"]).fit(table, labels)
+        TableEncoder(drop=["outcome"]).fit(table, labels)
+        TableEncoder().fit(table)
+        TableEncoder().fit({"x": table["x"]}, labels)
+
+
+def test_a_near_copy_of_the_target_is_warned_of():
+    values = RNG.normal(size=40)
+    table = {"x": RNG.normal(size=40), "outcome": np.exp(values)}
+    with pytest.warns(UserWarning, match="column 'outcome' puts the rows in the same order as the target"):
+        TableEncoder().fit(table, values)
+
+
+def test_a_target_that_is_a_sum_of_columns_is_warned_of():
+    one, other = RNG.normal(size=(2, 50))
+    with pytest.warns(UserWarning, match="a linear combination of the columns 'one', 'other'|'other', 'one'"):
+        TableEncoder().fit({"one": one, "other": other, "x": RNG.normal(size=50)}, one + 2 * other)

@@ -194,3 +194,33 @@ def test_a_likelihood_that_is_none(estimator, X, labels, values):
     wrong = type(estimator)(likelihood=3)
     with pytest.raises(ValueError, match=r"likelihood must be one of .* or a likelihood object, got 3"):
         wrong.fit(X, target(estimator, labels, values))
+
+
+@pytest.mark.parametrize("estimator", [GPClassifier(), GPRegressor(), GPOrdinal()])
+def test_columns_of_type_category_are_refused(estimator, X):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"ward": pandas.Categorical(np.arange(50) % 3), "x": X[:50, 0]})
+    with pytest.raises(ValueError, match=r"1 columns of type category.*use make_pipeline\(TableEncoder\(\), GP"):
+        estimator.fit(frame, np.arange(50) % 3)
+
+
+def test_labels_among_numbers_are_refused_by_a_regressor(X):
+    for y in (["1", "2", "3+"] * 10, np.array([0, 1, "3+"] * 10, object)):
+        with pytest.raises(
+            ValueError, match=r"y holds the label '3\+', but GPRegressor needs numbers; use GPClassifier"
+        ):
+            GPRegressor().fit(X[:30], y)
+    GPRegressor(hyperparameters=Hyperparameters(fixed="*")).fit(X[:30], np.array(["1", "2.5"] * 15))
+
+
+@pytest.mark.parametrize("estimator", [GPClassifier(), GPOrdinal()])
+def test_missing_labels_that_became_strings_are_refused(estimator, X):
+    labels = np.array(["low", "mid", "high", *["low", "high"] * 13, np.nan])
+    assert labels[-1] == "nan"
+    with pytest.raises(ValueError, match="NaN or None in row 29"):
+        estimator.fit(X[:30], labels)
+
+
+def test_a_constant_target_is_warned_of(X):
+    with pytest.warns(UserWarning, match="All values of y are equal to 3: neither the noise nor the effect"):
+        GPRegressor(hyperparameters=Hyperparameters(fixed="*")).fit(X[:30], np.full(30, 3.0))

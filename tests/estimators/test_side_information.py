@@ -1,5 +1,7 @@
 """Exposure, trials, bounds and error bars as keywords of the estimator: the same model as the library's table of y."""
 
+import warnings
+
 import numpy as np
 import pytest
 import sklearn
@@ -172,3 +174,18 @@ def test_a_table_of_targets_names_the_keyword(counts):
         GPRegressor(likelihood="poisson").fit(X, np.column_stack([CLAIMS, MONTHS]))
     with pytest.raises(ValueError, match="fitted without exposure"):
         GPRegressor(likelihood="poisson", method="laplace").fit(X, CLAIMS).predict(NEW, exposure=2.0)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "likelihood"), [("exposure", "poisson"), ("event", "weibull"), ("trials", "binomial")]
+)
+def test_a_column_that_repeats_side_information_is_warned_of(keyword, likelihood):
+    values = np.arange(ROWS) % 2 if keyword == "event" else np.ceil(MONTHS)
+    y = np.ones(ROWS) if keyword == "trials" else 1 + CLAIMS
+    model = GPRegressor(likelihood=likelihood, method="laplace", hyperparameters=Hyperparameters(fixed="*"))
+    with pytest.warns(UserWarning, match=f"Column 1 of X repeats {keyword}, .*; leave this column out of X"):
+        model.fit(np.column_stack([X, 3 * values + 1]), y, **{keyword: values})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y, **{keyword: values})
+        model.fit(np.column_stack([X, values]), np.ones(ROWS), **{keyword: 1})

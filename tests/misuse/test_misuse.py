@@ -76,9 +76,9 @@ def test_every_kind_has_its_turn_and_every_door_its_mistakes():
 
 
 def test_the_page_lists_the_kinds_and_the_counts_of_the_recorded_run():
-    found = json.loads((OUT / "summary.json").read_text(encoding="utf-8"))
+    found, tables = (json.loads((OUT / f"{name}.json").read_text(encoding="utf-8")) for name in ("summary", "tables"))
     assert found["cases"] >= 2000 and found["offenders"] == []
-    assert render(found) == PAGE.read_text(encoding="utf-8"), "python studies/misuse.py --page"
+    assert render(found, tables) == PAGE.read_text(encoding="utf-8"), "python studies/misuse.py --page"
 
 
 def test_the_summary_counts_verdicts():

@@ -169,6 +169,7 @@ def test_verbose_writes_plain_lines_where_stderr_is_not_a_terminal(
         "GPClassifier 1/1: starting: 0 %, 0:00:00",
         "GPClassifier 1/1: step 40: 42 %, 0:00:05, about 0:00:07 left",
         "GPClassifier 1/1: step 80: 83 %, 0:00:10, about 0:00:02 left",
+        "GPClassifier 1/1: step 95: 99 %, 0:00:12, about 0:00:00 left",  # the end
     ]
 
 

@@ -42,6 +42,8 @@ def test_numbers_of_rows_are_left_out_under_any_name(first, name):
         ("year", np.arange(1900, 1900 + ROWS), "asked"),
         ("customer", 5001 + RNG.permutation(ROWS), "asked"),
         ("customer", 5001 + np.sort(RNG.permutation(2 * ROWS)[:ROWS]), "asked"),  # some customers left
+        ("obs", np.cumsum(RNG.integers(1, 3, 40)), "asked"),  # few rows, some left out
+        ("obs", RNG.permutation(np.cumsum(RNG.integers(1, 3, 40))), "used"),
         ("customer_id", RNG.permutation(10**6)[:ROWS], "left out"),
         ("year", 1800 + np.sort(RNG.permutation(2 * ROWS)[:ROWS]), "used"),
         ("price", RNG.permutation(10**5)[:ROWS], "used"),  # no ties in 80 of 10⁵ numbers: chance 0.97

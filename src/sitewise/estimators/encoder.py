@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import warnings
 from collections.abc import Sequence
 from typing import Any, Self
@@ -13,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sitewise.errors import UserError
 from sitewise.tables import Recipe, Table, describe, explain, table_of, understand
+from sitewise.tables.leaks import equals_target, linear_combination, nearly_determines
 from sitewise.tables.named_array import NamedArray
 from sitewise.tables.problems import Settings
 from sitewise.tables.table import has_names
@@ -40,14 +43,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
       unless the name says that they are a time.
 
     Ambiguous columns and missing values raise one `UserError` that lists all problems and the parameters that solve
-    them.  Later tables are encoded in the same way, by the names of their columns; they may have further columns, in
+    them.  A column that alone determines the target, which `fit` may take too, raises a warning unless `use` names it.
+    Later tables are encoded in the same way, by the names of their columns; they may have further columns, in
     any order.  An unseen category is encoded as none of the known categories, with a warning: 0 in the columns of all
     known categories, or ½, halfway, in the single column of two categories.
 
     Parameters
     ----------
     drop : columns to leave out.
-    use : columns to use although they look like identifiers.
+    use : columns to use although they look like identifiers or determine the target.
     categorical : columns whose values, strings or numbers, are categories.
     impute : fill missing values with medians and most frequent categories.
     missing : codes for a missing value, in addition to blanks, "NA", "n/a", "NaN", "null" and "?".
@@ -92,7 +96,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.groups = groups
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the types, scales and fill values of the columns of the table X; y is ignored."""
+        """Learn the types, scales and fill values of the columns of the table X.
+
+        The target y is only compared with the columns: a column that determines it raises a UserWarning.
+        """
         if self.decimal not in (None, ".", ","):
             raise UserError(f"decimal must be '.', ',' or None, got {self.decimal!r}.")
         table = table_of(X, missing=self._list("missing"))
@@ -115,6 +122,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"the table has no column to learn from (n_samples = {table.rows}): "
                 + (" ".join(notes) or "all columns are dropped.")
             )
+        if leaks := _leaks(table, [c.name for c in recipe.columns if c.name not in use], y):
+            warnings.warn(" ".join(leaks), UserWarning, stacklevel=2)
         self.recipe_, self.notes_, self.n_features_in_ = recipe, [*table.notes, *notes], len(names)
         if has_names(X):
             self.feature_names_in_ = np.array(names, object)
@@ -134,7 +143,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not has_names(X) and len(table.columns) != self.n_features_in_:
             raise ValueError(
                 f"X has {len(table.columns)} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input"
+                "features as input."
             )
         if not has_names(X) and hasattr(self, "feature_names_in_"):
             columns = dict(zip(self.feature_names_in_, table.columns.values(), strict=True))
@@ -208,3 +217,32 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 def _refuse_empty(table: Table) -> None:
     if not table.rows:
         raise UserError("Found array with 0 sample(s) while a minimum of 1 is required: give a table with rows.")
+
+
+def _leaks(table: Table, names: Sequence[str], y: Any) -> list[str]:
+    """Return one sentence per column that equals the target y, recodes it or nearly determines it."""
+    if y is None or (labels := np.asarray(y, None if hasattr(y, "dtype") else object)).shape not in (
+        (table.rows,),
+        (table.rows, 1),
+    ):
+        return []
+    target = next(name for name in map(str, itertools.count()) if name not in table.columns)
+    table = dataclasses.replace(table, columns={**table.columns, **table_of({target: labels.ravel()}).columns})
+    classifies = table.numbers(target) is None or len(set(table.text(target))) <= 2
+    found = []
+    for name in names:
+        if equals_target(table, name, target):
+            how = "determines the target in every row"
+        elif not (how := nearly_determines(table, name, target, classifies)):
+            continue
+        found.append(
+            f"column {name!r} {how}; if it is computed from the target or known only after it, say "
+            f"{_spell({'drop': [name]})}, otherwise {_spell({'use': [name]})}."
+        )
+    if not classifies and not found and (together := list(linear_combination(table, names, target))):
+        found.append(
+            f"a linear combination of the columns {', '.join(map(repr, together))} is nearly the target; if they are "
+            f"computed from it or known only after it, say {_spell({'drop': together})}, otherwise "
+            f"{_spell({'use': together})}."
+        )
+    return found

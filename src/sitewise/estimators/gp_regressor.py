@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -16,7 +17,7 @@ from sitewise.data import Data
 from sitewise.estimators import side_information
 from sitewise.estimators.base import KernelChoice, RandomState
 from sitewise.estimators.distinct_rows import merge
-from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_targets, refuse_tables
+from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_labels, refuse_missing_targets, refuse_tables
 from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.value_predictions import ValuePredictions
 from sitewise.hyperparameters import Hyperparameters
@@ -168,6 +169,7 @@ class GPRegressor(ValuePredictions):
         refuse_dates_and_strings(X, type(self).__name__)
         refuse_tables(y)
         refuse_missing_targets(y)
+        refuse_labels(y)
         self._keep_names(X)
         X, y = validate_data(self, X, y, dtype=WORKING_DTYPE, y_numeric=True, ensure_min_samples=2)
         self._X, self._weight = np.array(X), self._weights(sample_weight, X)
@@ -177,7 +179,15 @@ class GPRegressor(ValuePredictions):
             "noise": noise, "output": output,
         }  # fmt: skip
         likelihood = self._start_likelihood()
+        if likelihood.support == "real" and np.all(self._y == self._y[0]):
+            warnings.warn(
+                f"All values of y are equal to {self._y[0]:g}: neither the noise nor the effect of a column can be "
+                "learned.",
+                UserWarning,
+                stacklevel=2,
+            )
         self._side = side_information.read(likelihood, len(y), given, fitting=True)
+        side_information.warn_of_copies(self._X, self._given_names(), self._side)
         likelihood = likelihood.with_keywords(self._side)
         self.y_mean_, self.y_scale_ = self._units(likelihood)
         self._fit(likelihood)

@@ -1,4 +1,4 @@
-"""Refuse strings and dates in X, and missing targets or several columns in y, each with a sentence on what to do."""
+"""Refuse categories, strings and dates in X, and missing targets, labels or several columns in y, with advice."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ import numpy as np
 
 _NUMERIC_KINDS = "biufcM"
 _MAX_SHOWN_ROWS = 5  # in an error message
+_MISSING_AS_STRING = ("nan", "NaN", "<NA>", "NaT")  # as astype(str) writes a missing value
 
 
 def refuse_dates_and_strings(X: Any, estimator: str) -> None:
-    """Raise ValueError if X contains dates, which scikit-learn would convert to nanoseconds, or strings."""
+    """Raise ValueError if X contains dates, which scikit-learn would convert to nanoseconds, categories or strings."""
     found: Any = getattr(X, "dtypes", getattr(X, "dtype", None))  # per column, or of the whole array
     kinds = [getattr(kind, "kind", "O") for kind in (found if hasattr(found, "__iter__") else [found])]
     if "M" in kinds:
         raise ValueError(
             "X holds dates; give numbers, such as the days since the first: (d - d.min()).dt.days, or use TableEncoder."
+        )
+    if categories := [str(kind) for kind in np.atleast_1d(np.asarray(found, object)) if str(kind) == "category"]:
+        raise ValueError(
+            f"X holds {len(categories)} columns of type category, which would become numbers; use "
+            f"make_pipeline(TableEncoder(), {estimator}()), or convert them to numbers."
         )
     if hasattr(X, "tocsr") or all(kind in _NUMERIC_KINDS for kind in kinds):
         return
@@ -37,7 +43,7 @@ def _is_number(text: str) -> bool:
 
 
 def refuse_missing_targets(y: Any) -> None:
-    """Raise ValueError if y contains None, NaN or pandas' NA, and name the rows."""
+    """Raise ValueError if y contains None, NaN or pandas' NA, also as the string "nan", and name the rows."""
     if y is None or hasattr(y, "tocsr"):
         return
     numeric = isinstance(dtype := getattr(y, "dtype", None), np.dtype) and dtype.kind in _NUMERIC_KINDS
@@ -58,7 +64,21 @@ def refuse_missing_targets(y: Any) -> None:
 def _is_missing(value: Any) -> bool:
     if isinstance(value, float):
         return value != value
+    if isinstance(value, str):
+        return value in _MISSING_AS_STRING
     return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def refuse_labels(y: Any) -> None:
+    """Raise ValueError if y contains strings that are no numbers, such as "3+"."""
+    if isinstance(dtype := getattr(y, "dtype", None), np.dtype) and dtype.kind in _NUMERIC_KINDS:
+        return
+    labels = [value for value in np.ravel(np.asarray(y, object)) if isinstance(value, str) and not _is_number(value)]
+    if labels:
+        raise ValueError(
+            f"y holds the label {str(labels[0])!r}, but GPRegressor needs numbers; use GPClassifier for classes, or "
+            "GPOrdinal for ordered classes."
+        )
 
 
 def refuse_tables(y: Any) -> None:

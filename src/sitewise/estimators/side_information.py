@@ -15,7 +15,8 @@ converts them to the columns that the likelihood takes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,7 @@ _KEYWORDS = {
     "noise": _Keyword(None, 0.0, "standard deviations of the measurement errors, which are positive"),
     "output": _Keyword(None, -1.0, "whole numbers 0, 1, 2, …, the index of each row's likelihood"),
 }
+_ROUNDING = 1e-12  # of a correlation of 1
 CENSORING = ("lower", "upper", "event", "until")  # describe observed rows; unknown for new rows
 KEYWORDS = tuple(_KEYWORDS)
 # scikit-learn's metadata routing passes the keywords on without a request by the user.
@@ -89,6 +91,22 @@ def _column(name: str, value: Any, rows: int, fitting: bool) -> np.ndarray:
     if not np.all(good):
         raise ValueError(f"{name} must hold {keyword.about}; got {np.atleast_1d(column)[~np.atleast_1d(good)][0]:g}.")
     return np.broadcast_to(column, rows).copy()
+
+
+def warn_of_copies(X: np.ndarray, names: Sequence[str], side: Side) -> None:
+    """Warn if a column of X repeats exposure, trials or event, up to location and scale."""
+    for keyword in ("exposure", "trials", "event"):
+        values = side.get(keyword, np.zeros(len(X)))
+        if np.ptp(values) == 0:
+            continue
+        for k, column in enumerate(X.T):
+            if np.ptp(column) > 0 and abs(np.corrcoef(column, values)[0, 1]) > 1 - _ROUNDING:
+                warnings.warn(
+                    f"Column {repr(names[k]) if names else k} of X repeats {keyword}, which the likelihood uses "
+                    "already; leave this column out of X.",
+                    UserWarning,
+                    stacklevel=3,
+                )
 
 
 def lacking(fitted: Side, given: Side) -> str | None:

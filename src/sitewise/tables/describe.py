@@ -21,6 +21,7 @@ MAX_GROUPS_PER_ROW = 0.8  # a column with more groups per row does not name grou
 MIN_ROWS_FOR_INDEX = 5  # with fewer rows, distinct values do not indicate an identifier
 MIN_ROWS_PER_COUNT = 30  # a count that restarts more often is a position in a group, such as a visit or an hour
 MAX_CHANCE_OF_NO_TIES = 1e-6  # whole numbers that differ in every row with a smaller chance are no measurements
+MAX_CHANCE_IF_RISING = 1e-3  # the same for numbers that rise from row to row, as row numbers do
 _ID_NAME = re.compile(
     r"unnamed.*|index|idx|rows?|(.*[\W_])?(ids?|uuid|guid)([\W_].*)?|(.*[\W_])?(nr|no|number|key)", re.IGNORECASE
 )
@@ -188,7 +189,8 @@ def _differs_by_design(values: np.ndarray) -> bool:
         Π_{i<n} (1 − i/s) ≤ exp(−n (n − 1) / 2s)
     """
     n, span = len(values), float(np.ptp(values)) + 1
-    return n * (n - 1) / (2 * span) > -np.log(MAX_CHANCE_OF_NO_TIES)
+    chance = MAX_CHANCE_IF_RISING if np.all(np.diff(values) > 0) else MAX_CHANCE_OF_NO_TIES
+    return n * (n - 1) / (2 * span) > -np.log(chance)
 
 
 def _levels(name: str, texts: np.ndarray, use: bool) -> Column | Problem | str:

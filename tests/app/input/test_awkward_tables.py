@@ -187,7 +187,7 @@ BAD = {  # place of the cell, what stands there, what the command says
     "an odd exposure": (5, "3O", "(--exposure) must hold numbers, but has '3O' in row 2"),
     "no exposure": (5, "", "(--exposure) is empty in row 2"),
     "no target": (6, "", "1 of 2 rows have a target, and only these rows are scored"),
-    "an odd target": (6, "few", "not scored: the target 'y' holds text, but poisson needs numbers."),
+    "an odd target": (6, "few", "not scored: the target 'y' holds 'few' (row 2), but poisson needs numbers."),
 }  # fmt: skip
 
 

@@ -112,7 +112,7 @@ def test_targets():
     assert describe(t, "y", "poisson", False)[0].targets(t).dtype == float
     with pytest.raises(UserError, match="row 2 is the first"):
         describe(t, "z", "auto", False)[0].targets(table(z=[1, None, 3]))
-    with pytest.raises(UserError, match="holds text"):
+    with pytest.raises(UserError, match=r"holds 'a' \(row 1\), but gaussian needs numbers"):
         describe(table(x=[1, 2], y=["a", "b"]), "y", "gaussian", False)[0].targets(table(y=["a", "b"]))
 
 

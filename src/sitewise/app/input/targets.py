@@ -12,18 +12,17 @@ from typing import Any
 import numpy as np
 
 from sitewise.app.input.advice import spell
-from sitewise.app.input.leaks import equals_target, linear_combination, nearly_determines
 from sitewise.errors import UserError
 from sitewise.likelihoods import BY_NAME
 from sitewise.tables import Problem, Reading, Recipe, Table, explain
 from sitewise.tables import describe as describe_columns
 from sitewise.tables.cells import CLOCK
-from sitewise.tables.columns import Column, Group
+from sitewise.tables.columns import Column, Group, Number
+from sitewise.tables.leaks import MAX_CLASSES, equals_target, linear_combination, nearly_determines
 from sitewise.tables.problems import Settings
 
 CLASS_LIKELIHOODS = tuple(name for name, kind in BY_NAME.items() if kind.support in ("classes", "ranks"))
 AUTO_CLASSES, AUTO_VALUES = "probit", "gaussian"  # likelihoods that "auto" chooses
-MAX_CLASSES = 20
 MAX_AMBIGUOUS_VALUES = 10  # up to this number of distinct whole numbers the target may be classes, ratings or counts
 MIN_ZERO_SHARE = 0.05  # share of zero rows from which a non-negative target suggests a likelihood for amounts
 MIN_MEAN_OVER_MEDIAN = 1.25  # ratio from which a positive target has a long tail
@@ -161,7 +160,7 @@ def describe(
     problems += open_columns
     candidates = [c.name for c in recipe.columns if c.name not in use]
     for name in candidates:
-        if equals_target(table, name, target, MAX_CLASSES):
+        if equals_target(table, name, target):
             problems.append(Problem(
                 f"column {name!r} determines the target {target!r} in every row, so the model would use no other "
                 "column", (({"drop": [name]}, "to leave it out"), ({"use": [name]}, "to use it anyway")), (name,),
@@ -211,7 +210,10 @@ def _target_problems(table: Table, target: str, likelihood: str) -> list[Problem
     if likelihood in CLASS_LIKELIHOODS:
         return found
     if numbers is None:
-        what = f"the target {target!r} holds text, but {likelihood} needs numbers"
+        texts = table.text(target)
+        odd = Number(target).odd([str(t) for t in dict.fromkeys(texts[~absent])])[0]
+        row = int(table.lines[int(np.argmax(texts == odd))])
+        what = f"the target {target!r} holds {odd!r} (row {row}), but {likelihood} needs numbers"
         found.append(Problem(what, (({"likelihood": AUTO_CLASSES}, "if the values are classes"),)))
     elif np.any(np.isinf(numbers)):
         found.append(Problem(f"the target {target!r} holds infinity; remove those rows"))

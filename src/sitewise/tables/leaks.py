@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 
-from sitewise.tables import Table
+from sitewise.tables.table import Table
 
 MIN_ROWS = 30  # with fewer rows, near agreement with the target may be chance
 MIN_ROWS_PER_CATEGORY = 10  # with fewer rows, a rule of one class per category fits by chance
@@ -17,10 +17,17 @@ MIN_RANK_CORRELATION = 0.999
 MAX_COMBINED = 4  # columns in a linear combination
 MIN_LINEAR_R2 = 0.9995  # of a linear combination of columns that reproduces the target up to rounding
 MIN_ROWS_PER_COEFFICIENT = 5  # with fewer rows, a linear combination fits by chance
+MAX_CLASSES = 20
+MAX_COMPARED_ROWS = 2000  # evenly spaced rows of a longer table
 
 
-def equals_target(table: Table, name: str, target: str, max_classes: int) -> bool:
+def equals_target(table: Table, name: str, target: str) -> bool:
     """Whether the column equals the target or recodes its classes one to one, as 0 and 1 for no and yes."""
+    some = _compared_rows(table, name, target)
+    return _equals(some, name, target) and (some.rows == table.rows or _equals(table, name, target))
+
+
+def _equals(table: Table, name: str, target: str) -> bool:
     one, other = table.column(name), table.column(target)
     if one.dtype.kind == other.dtype.kind and np.all(one == other):
         return True
@@ -30,26 +37,30 @@ def equals_target(table: Table, name: str, target: str, max_classes: int) -> boo
     if any(a is None or b is None for a, b in pairs):
         return False
     kinds = [len(set(column)) for column in (*zip(*pairs, strict=True), pairs)]
-    return len(set(kinds)) == 1 and kinds[0] <= max_classes < len(pairs)
+    return len(set(kinds)) == 1 and kinds[0] <= MAX_CLASSES < len(pairs)
 
 
 def nearly_determines(table: Table, name: str, target: str, classifies: bool) -> str:
     """Return how the column nearly determines the target, to continue a sentence; empty if it does not."""
-    there = np.flatnonzero(~table.missing(target))
-    if len(there) < MIN_ROWS:
+    some = _compared_rows(table, name, target)
+    rows = some.take(np.flatnonzero(~some.missing(target)))
+    if rows.rows < MIN_ROWS:
         return ""
-    rows = table.take(there)
     numbers, y = rows.numbers(name), rows.text(target).astype(str)
+    if np.all(y == y[0]):
+        return ""
     if classifies:
         counts = np.unique(y, return_counts=True)[1]
         wrong = _category_errors(rows, name, y) if numbers is None else _threshold_errors(numbers, y)
         if wrong > min(MAX_ERROR_SHARE * len(y), MAX_ERROR_RATIO * (len(y) - np.max(counts))):
             return ""
-        return f"alone determines the class in {len(y) - wrong} of {len(y)} rows"
+        compared = "compared rows" if some.rows < table.rows else "rows"
+        return f"alone determines the class in {len(y) - wrong} of {len(y)} {compared}"
     values = rows.numbers(target)
     if numbers is None or values is None or np.any(np.isnan(numbers)):
         return ""
-    correlation = np.corrcoef(_ranks(numbers), _ranks(values))[0, 1]
+    rising, falling = _order_agreement(numbers, values), -_order_agreement(-numbers, values)
+    correlation = max(rising, falling, key=abs)
     if not abs(correlation) > MIN_RANK_CORRELATION:
         return ""
     return f"puts the rows in the same order as the target (rank correlation {correlation:.4f})"
@@ -88,6 +99,14 @@ def linear_combination(table: Table, names: Sequence[str], target: str) -> tuple
     return ()
 
 
+def _compared_rows(table: Table, name: str, target: str) -> Table:
+    """Return the two columns, with at most MAX_COMPARED_ROWS evenly spaced rows."""
+    table = dataclasses.replace(table, columns={key: table.column(key) for key in (name, target)})
+    if table.rows <= MAX_COMPARED_ROWS:
+        return table
+    return table.take(np.linspace(0, table.rows - 1, MAX_COMPARED_ROWS).astype(int))
+
+
 def _category_errors(table: Table, name: str, y: np.ndarray) -> float:
     """Return the errors of predicting the most frequent class per category; a missing value is a category."""
     texts = table.text(name).astype(str)
@@ -101,23 +120,38 @@ def _category_errors(table: Table, name: str, y: np.ndarray) -> float:
 
 
 def _threshold_errors(values: np.ndarray, y: np.ndarray) -> float:
-    """Return the errors of the best threshold on a numeric column for two classes; a missing value is the lowest.
+    """Return the errors of the best thresholds on a numeric column, with one interval per class.
 
-    For more classes: 0 if each class is one interval of values, otherwise infinity.
+    The intervals are in the order of the classes' mean ranks, or reversed; a missing value is the lowest.  With the
+    rows sorted by the column and W_k(i) the number of the first i rows that are not of class k, the fewest errors of
+    the first i rows in the first k intervals are
+
+        E_k(i) = min_{j ≤ i} [E_{k−1}(j) − W_k(j)] + W_k(i),     E_0(0) = 0.
     """
-    classes = np.unique(y)
     filled = np.where(np.isnan(values), -np.inf, values)
-    order = np.argsort(filled, kind="stable")
-    if len(classes) != 2:
-        ranges = sorted((np.min(filled[y == label]), np.max(filled[y == label])) for label in classes)
-        apart = all(one[1] < other[0] for one, other in itertools.pairwise(ranges))
-        return 0 if apart and len(ranges) > 1 else np.inf
-    first = np.cumsum(y[order] == classes[0])
-    ends = np.append(filled[order][1:] != filled[order][:-1], True)  # a threshold does not divide equal values
-    low, total = first[ends], first[-1]
-    size = np.flatnonzero(ends) + 1
-    wrong = (size - low) + (total - low)  # class 0 below the threshold, class 1 above
-    return int(np.min(np.minimum(wrong, len(y) - wrong)))
+    classes, labels = np.unique(y, return_inverse=True)
+    ranks = _ranks(filled)
+    order = np.argsort([np.mean(ranks[labels == k]) for k in range(len(classes))])
+    rows = np.argsort(filled, kind="stable")
+    ends = np.append(True, np.append(np.diff(ranks[rows]) > 0, True))  # a threshold does not divide equal values
+    fewest = np.inf
+    for intervals in (order, order[::-1]):
+        errors = np.where(np.arange(int(np.sum(ends))) == 0, 0.0, np.inf)
+        for k in intervals:
+            others = np.append(0, np.cumsum(labels[rows] != k))[ends]
+            errors = np.minimum.accumulate(errors - others) + others
+        fewest = min(fewest, float(errors[-1]))
+    return int(fewest)
+
+
+def _order_agreement(numbers: np.ndarray, values: np.ndarray) -> float:
+    """Return the correlation of the ranks of the values, in the order of the numbers, with the sorted ranks.
+
+    Equal values may come in any order of the numbers.  Equal numbers take the values in falling order, so that they
+    contribute no agreement.
+    """
+    ranks = _ranks(values)
+    return float(np.corrcoef(ranks[np.lexsort((-ranks, numbers))], np.sort(ranks))[0, 1])
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

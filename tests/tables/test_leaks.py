@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 
-from sitewise.app.input.leaks import linear_combination, nearly_determines
 from sitewise.tables import table_of
+from sitewise.tables.leaks import equals_target, linear_combination, nearly_determines
 
 RNG = np.random.default_rng(8)
 ROWS = 200
 VALUES = RNG.normal(size=ROWS)
 LABELS = np.where(RNG.uniform(size=ROWS) < 0.4, "yes", "no")
+CLASSES = RNG.integers(0, 3, ROWS)
+COUNTS = RNG.poisson(3, ROWS)
+ZEROS = np.where(RNG.uniform(size=ROWS) < 0.6, 0, np.exp(VALUES))
+NOISE = RNG.uniform(-0.1, 0.1, ROWS)
 FLIPPED = np.where(np.arange(ROWS) == 5, "no", LABELS)
 
 
@@ -28,6 +32,14 @@ FLIPPED = np.where(np.arange(ROWS) == 5, "no", LABELS)
         (VALUES, np.digitize(VALUES, [-0.5, 0.5]).astype(str), True, "in 200 of 200 rows"),  # ratings of a scale
         (VALUES + 0.3 * RNG.normal(size=ROWS), np.digitize(VALUES, [-0.5, 0.5]).astype(str), True, ""),
         (VALUES, np.where(np.arange(ROWS) == 7, "rare", "common"), True, ""),
+        (CLASSES + NOISE, np.array(["a", "b", "c"])[CLASSES], True, "in 200 of 200 rows"),  # several classes
+        (CLASSES + NOISE, np.array(["b", "c", "a"])[CLASSES], True, "in 200 of 200 rows"),  # in another order
+        (CLASSES + 5 * NOISE + VALUES, np.array(["a", "b", "c"])[CLASSES], True, ""),
+        (COUNTS + NOISE, COUNTS, False, "rank correlation 1.0000"),  # the target has ties
+        (ZEROS + 0.001 * NOISE, ZEROS, False, "rank correlation 1.0000"),
+        (VALUES, np.ones(ROWS), False, ""),  # nothing to determine
+        (VALUES, np.full(ROWS, "a"), True, ""),
+        (np.where(COUNTS > 3, 1, 0), COUNTS, False, ""),
     ],
 )
 def test_near_copies_are_named(column, target, classifies, words):
@@ -63,3 +75,15 @@ def test_many_columns_of_noise_explain_few_rows_only_by_chance():
     noise = RNG.normal(size=(40, 35))
     columns = {f"c{k}": noise[:, k] for k in range(35)}
     assert linear_combination(table_of({**columns, "y": RNG.normal(size=40)}), list(columns), "y") == ()
+
+
+def test_long_tables_are_compared_in_evenly_spaced_rows():
+    values = RNG.normal(size=9000)
+    labels = np.where(values > 0, "yes", "no")
+    words = nearly_determines(table_of({"c": values, "y": labels}), "c", "y", True)
+    assert words == "alone determines the class in 2000 of 2000 compared rows"
+    copy = np.where(np.arange(9000) == 4, "other", labels)  # the first compared rows are 0 and 4
+    assert not equals_target(table_of({"c": copy, "y": labels}), "c", "y")
+    copy = np.where(np.arange(9000) == 1, "other", labels)  # not compared first
+    assert not equals_target(table_of({"c": copy, "y": labels}), "c", "y")
+    assert equals_target(table_of({"c": labels == "yes", "y": labels}), "c", "y")
