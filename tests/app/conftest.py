@@ -59,3 +59,12 @@ def model(tmp_path_factory, rows):
         found = CliRunner().invoke(app, ["fit", str(source), "-t", "label", "-o", str(target), "--json"])
     assert found.exit_code == 0, found.output
     return target
+
+
+@pytest.fixture(autouse=True)
+def predictions_at_the_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands are tested without the integral over hyperparameters, which the tests of estimators cover.
+
+    The tests compile without optimisation, which makes quadrature over many nodes twenty times as slow.
+    """
+    monkeypatch.setattr("sitewise.estimators.training.MAX_INTEGRATED_ROWS", 0)

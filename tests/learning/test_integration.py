@@ -12,7 +12,7 @@ from sitewise.fitted.integrated import IntegratedLatent
 from sitewise.fitted.latent import Latent
 from sitewise.inference.solve import solve
 from sitewise.learning import integration
-from sitewise.learning.integration import integrate
+from sitewise.learning.integration import Integrated, Node, integrate
 
 RNG = np.random.default_rng(0)
 X = np.sort(RNG.uniform(0, 6, (20, 1)), axis=0)
@@ -226,3 +226,9 @@ def test_wrong_names_and_learners_without_an_optimum():
     vem = resolve("hybrid-vem", max_rounds=3).fit(fit.model, fit.data)
     with pytest.raises(ValueError, match="train with Nested"):
         integrate(vem)
+
+
+def test_a_trimmed_integral_keeps_the_heaviest_nodes():
+    nodes = [Node(np.zeros(1), None, None, 0.0, weight) for weight in (0.3, 0.004, 0.6, 0.096)]
+    found = Integrated(nodes, "lattice", 0.0, 1.0, 0.0, 0.0, (2, 2)).trimmed(0.01)
+    np.testing.assert_allclose([node.weight for node in found.nodes], np.array([0.6, 0.3, 0.096]) / 0.996)

@@ -41,6 +41,7 @@ from sitewise.supports import Positive
 from sitewise.types import Outcome
 
 WEAK_PRIOR_SD = 2.0  # of log θ
+NEGLIGIBLE_MASS = 0.01  # of a lattice that is not evaluated in predictions
 MAX_STARTS = 8  # lengthscales that are tried
 NEGLIGIBLE_VARIANCE = 1e-3
 LINEAR_LENGTHSCALE = 50.0  # standard deviations of the column: longer effects are straight lines
@@ -184,7 +185,8 @@ class Approximate:
         try:
             found = integrate(fit, self.integrate, final)
             if found.problems and found.directions[1] <= MAX_LATTICE_PARAMETERS:
-                found = integrate(fit, "lattice", final)
+                # Most points of a lattice are far out; every prediction would evaluate them.
+                found = integrate(fit, "lattice", final).trimmed(NEGLIGIBLE_MASS)
         except ValueError as problem:
             return None, [f"{AT_OPTIMUM} {problem}"]
         return (None, [AT_OPTIMUM, *found.problems]) if found.problems else (found, [])

@@ -100,6 +100,14 @@ class Integrated:
     failed: float
     directions: tuple[int, int]
 
+    def trimmed(self, share: float) -> Integrated:
+        """Return the heaviest nodes only, which stand for all but at most this share of the mass."""
+        heaviest = sorted(self.nodes, key=lambda node: -node.weight)
+        before = np.cumsum([0.0, *(node.weight for node in heaviest)])[:-1]
+        kept = [node for node, mass in zip(heaviest, before, strict=True) if mass < 1 - share]
+        total = sum(node.weight for node in kept)
+        return dataclasses.replace(self, nodes=[node._replace(weight=node.weight / total) for node in kept])
+
     def __str__(self) -> str:
         some, of = self.directions
         over = f"{some} of {of} directions" if some < of else f"{of} hyperparameters"
