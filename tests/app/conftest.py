@@ -55,6 +55,7 @@ def model(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("model")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sitewise.app.commands.fit_model.own_process", lambda: None)
+        patch.setattr("sitewise.estimators.training.MAX_INTEGRATED_ROWS", 0)
         source, target = written(folder / "t.csv", rows), folder / "m.sitewise"
         found = CliRunner().invoke(app, ["fit", str(source), "-t", "label", "-o", str(target), "--json"])
     assert found.exit_code == 0, found.output

@@ -46,6 +46,7 @@ def compared(tmp_path_factory, rows, write):
     table = write(folder / "table.csv", rows)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sitewise.app.commands.compare.own_process", lambda: None)
+        patch.setattr("sitewise.estimators.training.MAX_INTEGRATED_ROWS", 0)
         found = CliRunner().invoke(app, ["compare", str(table), *COMPARE, "--out", str(folder / "c.html")])
     assert found.exit_code == 0, found.stderr
     return folder, json.loads(found.stdout)
