@@ -2,12 +2,12 @@
 
     python studies/mutants.py cover --jobs 16          # which test runs which line; needs pytest-cov
     python studies/mutants.py run --jobs 16            # 400 mutants, each against the tests that cover its line
-    python studies/mutants.py run --jobs 16 --again --tests tests/likelihoods/test_targets.py
-                                                       # survivors that are not equivalent, with more and with new tests
+    python studies/mutants.py run --jobs 16 --again    # survivors that are not equivalent, against more tests
     python studies/mutants.py table                    # results/mutants/README.md
 
-`run` continues where it was stopped.  Rows go to results/mutants/mutants.jsonl; the words on each survivor are written
-by hand into results/mutants/survivors.json.  The program cache is off while lines are counted, because a program that
+`run` continues where it was stopped.  Rows go to results/mutants/mutants.jsonl.  Two files are written by hand:
+results/mutants/survivors.json holds a word on each equivalent mutant, and tests.json the tests that were written for a
+survivor, against which it is run again.  The program cache is off while lines are counted, because a program that
 is loaded from it is not traced.  A line that only one test of a process traces is attributed to this test alone: a
 survivor is therefore run again with all tests of its folder before it counts as one.
 """
@@ -192,13 +192,13 @@ def _noticed(chosen: list[str], tree: Path) -> str:
     return failed[0] if failed else f"exit {done.returncode}"
 
 
-def run(jobs: int, again: bool, minutes: float, new: list[str]) -> None:
+def run(jobs: int, again: bool, minutes: float) -> None:
     """Run the mutants that have no row yet, or the survivors again, on copies of the tree."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     tests = Tests(WORK / "lines.json.gz")
     rows = read()
     drawn = list(rows) if len(rows) >= COUNT else sample(ROOT / SOURCE, COUNT, SEED, CORE)
-    words = read_words()
+    words, written = by_hand("survivors"), by_hand("tests")
     wanted = [mutant for mutant in drawn if mutant not in rows or (again and _unnoticed(rows, mutant))]
     wanted = [mutant for mutant in wanted if not words.get(mutant.name, "").startswith(EQUIVALENT)]
     print(f"{len(wanted)} to run", flush=True)
@@ -217,7 +217,7 @@ def run(jobs: int, again: bool, minutes: float, new: list[str]) -> None:
             if time.monotonic() > end:
                 return None
             chosen = tests.within(*((tests.around(mutant), FURTHER) if again else (tests.covering(mutant), FIRST)))
-            chosen = [*new, *chosen]
+            chosen = written.get(mutant.name, chosen)
             tree = trees.get()
             try:
                 return outcome(mutant, chosen, tree)
@@ -252,21 +252,21 @@ def read() -> dict[Mutant, dict[str, Any]]:
     return found
 
 
-def read_words() -> dict[str, str]:
-    """Return the words on survivors by name of the mutant."""
-    path = RESULTS / "survivors.json"
+def by_hand(name: str) -> dict[str, Any]:
+    """Return the file written by hand, by name of the mutant."""
+    path = RESULTS / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else {}
 
 
 def table() -> None:
     """Write results/mutants/README.md: the share noticed by folder, and every survivor with a word on it."""
-    words = read_words()
+    words = by_hand("survivors")
     rows = {mutant: row for mutant, row in read().items() if row["outcome"] != "gone"}
     text = [
         "# Do the tests notice a wrong program?", "",
         f"{len(rows)} mutants: one changed operator, comparison, constant or returned value each, drawn at random "
         f"(seed {SEED}) from src/sitewise, half of them in the seven folders of the mathematics. Each was run against "
-        "the tests that cover its line; a survivor again against the tests that cover its file. "
+        "the tests that cover its line, a survivor again against the tests that were written for it. "
         "Made by `python studies/mutants.py`.", "",
         "A survivor is *equivalent* if no result changes beyond the stated tolerance: a number of quadrature points, "
         "a tolerance, a start of an iteration, a limit on time or memory, a message. "
@@ -306,12 +306,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--again", action="store_true", help="run the survivors again")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no mutant after this time")
-    parser.add_argument("--tests", nargs="*", default=[], help="cover only these tests, or run these first")
+    parser.add_argument("--tests", nargs="*", default=[], help="cover only these tests")
     given = parser.parse_args()
     if given.step == "cover":
         cover(given.jobs, given.tests)
     elif given.step == "run":
-        run(given.jobs, given.again, given.minutes, given.tests)
+        run(given.jobs, given.again, given.minutes)
     else:
         table()
 
