@@ -197,7 +197,7 @@ def run(jobs: int, again: bool, minutes: float) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     tests = Tests(WORK / "lines.json.gz")
     rows = read()
-    drawn = list(rows) if len(rows) >= COUNT else sample(ROOT / SOURCE, COUNT, SEED, CORE)
+    drawn = list(rows) if again else sample(ROOT / SOURCE, COUNT, SEED, CORE)
     words, written = by_hand("survivors"), by_hand("tests")
     wanted = [mutant for mutant in drawn if mutant not in rows or (again and _unnoticed(rows, mutant))]
     wanted = [mutant for mutant in wanted if not words.get(mutant.name, "").startswith(EQUIVALENT)]

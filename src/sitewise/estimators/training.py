@@ -163,6 +163,8 @@ class Approximate:
         if found is not None:
             latent = IntegratedLatent.at_nodes(latent, fit.data, [(1.0, found)])
             words = functools.partial(_with_integral, words, str(found))
+        elif problems:  # nobody asked for an integral: the report says why there is none, and no warning
+            words, problems = functools.partial(_with_integral, words, " ".join(problems)), []
         # For one latent function the check is a quadrature whose program may take longer than the fit: the report
         # computes it.
         doubt = fit.doubt("estimator") if fit.model.likelihood.latents > 1 else ""

@@ -44,7 +44,8 @@ def test_tables_that_cannot_be_used(run, table, rows, write, tmp_path, command):
     fails(run(command, with_holes, "-t", "label", "-o", out), "'width' (1 of 64 rows)", "--impute")
     fails(run(command, no_target, "-t", "label", "-o", out), "'label' is missing in one row of", "row 4")
     fails(run(command, table, "-t", "width", "-l", "poisson", "-o", out))
-    fails(run(command, table, "-t", "label", "-l", "gaussian", "-o", out), "holds 'no' (row 1), but gaussian needs numbers")
+    found = run(command, table, "-t", "label", "-l", "gaussian", "-o", out)
+    fails(found, "holds 'no' (row 1), but gaussian needs numbers")
     fails(run(command, table, "-t", "label", "--decimal", ";", "-o", out), "--decimal")
     assert [f for f in files(tmp_path) if f != "sub"] == before
 
