@@ -79,7 +79,7 @@ def load(
     missing: Sequence[str] | None = None,
     decimal: str | None = None,
     dayfirst: bool | None = None,
-    skip_missing_target: bool,
+    skip_missing_target: bool = False,
     max_rows: int | None = None,
     seed: int = 0,
     inducing: int | bool | None = False,
