@@ -225,7 +225,7 @@ class Trainable:
         pairs = [p.support.limits(p.name, p.shape, given.get(p.name)) for p in self.parameters]
         for k, p in enumerate(self.parameters):
             own = [units[name] for name in self._group(p) if units and name in units]
-            if own and p.name not in given:
+            if own and p.name not in given and isinstance(p.support, Positive):
                 low = POSITIVE_BOUNDS[0] * np.min([np.broadcast_to(pair[0], p.shape) for pair in own], axis=0)
                 high = POSITIVE_BOUNDS[1] * np.max([np.broadcast_to(pair[1], p.shape) for pair in own], axis=0)
                 pairs[k] = np.stack([np.ravel(p.support.forward(np.asarray(end))) for end in (low, high)], axis=1)
