@@ -55,6 +55,7 @@ def test_ties_in_both_orders_are_the_likelihood_of_one():
 def test_models_of_several_latent_functions_have_no_utilities(functions, classes):
     """Several functions: one per class, or joint classes with several functions in one likelihood."""
     one = SimpleNamespace(model=SimpleNamespace(likelihood=SimpleNamespace(latents=classes)))
-    model = SimpleNamespace(_column_names=lambda: ["a"], _latents=[one] * functions)
+    model = sw.GPClassifier()
+    model._column_names, model._latents = (lambda: ["a"]), [one] * functions
     with pytest.raises(ValueError, match="one latent function; this model has several"):
         predict_utility(model, [[0.0], [1.0]], False)
