@@ -81,12 +81,12 @@ def test_quantiles_of_amounts_invert_the_distribution_function():
 
 def test_amounts_start_at_the_share_of_zeros_and_the_mean_of_positive_amounts():
     y = np.array([0.0, 0.0, 0.0, 1.0, 3.0])
-    start = likelihoods.HurdleGamma.for_targets(y)
+    start = likelihoods.HurdleGamma.for_targets(y, np.ones(5))
     # At the mean positive amount, 2, the probability of a positive amount is (2 + ½)/(5 + 1).
     assert float(start.response_mean(np.log(2.0))) == pytest.approx(2.0 * 2.5 / 6)
     assert start.level(y, np.array([1.0, 1.0, 1.0, 3.0, 1.0])) == pytest.approx(np.log(1.5))
     assert start.level(np.zeros(3), np.ones(3)) is None
-    empty = likelihoods.HurdleGamma.for_targets(np.zeros(4))
+    empty = likelihoods.HurdleGamma.for_targets(np.zeros(4), np.ones(4))
     assert float(empty.intercept) == 0.0
 
 
