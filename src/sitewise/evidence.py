@@ -5,6 +5,7 @@
     laplace   value at the posterior mean                       (R&W eq. 3.32 at Laplace's sites)
     elbo      expectation under q                               (paper eq. 9)
     ep        (1/a) log-expectation of the power a under the cavity (paper eqs. 7, 16; power EP)
+    nested    as ep, with the cavity of each site; a softmax row has one site per class
     collapsed the same for p̃(s) = exp E[log p(y|f) | s] on the projected process s of a sparse prior
     tight     as elbo, with a residual of a sparse prior that the row's own site has narrowed (`narrowed`)
     loo       Σ w log ∫ cavity × likelihood                     (no log Z_q: leave-one-out density, exact for Gaussian
@@ -19,14 +20,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from sitewise.arrays import programs
-from sitewise.arrays.engine import Array, on_host, to_host
+from sitewise.arrays.engine import Array, namespace, on_host, to_host
 from sitewise.arrays.spread import is_spread
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
@@ -35,9 +37,10 @@ from sitewise.priors import Marginals
 from sitewise.process.device import on_accelerator
 from sitewise.process.precision import working_precision
 from sitewise.rows import Values, on_rows
-from sitewise.sites import Sites, expected_log_site, log_site
+from sitewise.sites import Sites, cavity_on_host, expected_log_site, log_site
 
 Terms = Callable[[Likelihood, Data, Marginals, Sites, float], Array]
+Slopes = Callable[[Likelihood, Data, Marginals, Sites], Sequence[Array] | None]
 
 
 def share(data: Data, power: float) -> float | Array:
@@ -51,8 +54,26 @@ def _laplace(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, pow
     return likelihood.log_prob(data.y, q.mean) - log_site(sites, q.mean)
 
 
+def _laplace_slopes(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sequence[Array] | None:
+    found = likelihood.log_prob_slopes(data.y, q.mean)
+    if found is None:
+        return None
+    none = np.zeros_like(q.mean)
+    terms, by_mean = found[0] - log_site(sites, q.mean), found[1] - sites.nat1 + sites.prec * q.mean
+    return terms, -q.mean, 0.5 * q.mean**2, by_mean, none, none
+
+
 def _elbo(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> Array:
     return likelihood.expected_log_prob(data.y, q.mean, q.var + q.resid) - expected_log_site(sites, q.mean, q.var)
+
+
+def _elbo_slopes(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sequence[Array] | None:
+    found = likelihood.expected_log_prob_slopes(data.y, q.mean, q.var + q.resid)
+    if found is None:
+        return None
+    expected, first, second, *_ = found  # ∂/∂var of an expectation is half of its second derivative in the mean
+    terms, by_mean = expected - expected_log_site(sites, q.mean, q.var), first - sites.nat1 + sites.prec * q.mean
+    return terms, -q.mean, 0.5 * (q.mean**2 + q.var), by_mean, 0.5 * (second + sites.prec), 0.5 * second
 
 
 def narrowed(data: Data, q: Marginals, sites: Sites) -> tuple[Array, Array]:
@@ -89,6 +110,40 @@ def _ep(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: f
     return (likelihood.log_expected_prob(data.y, left.mean, left.f_var, a) - left.log_site) / a
 
 
+def _ep_slopes(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sequence[Array] | None:
+    """With the cavity N(m, v), q = N(m_q, v_q) and δ = m_q − m, the terms are ℓ − s, ℓ = log E[p] and s = log E[t]:
+
+    ∂ℓ/∂v = ½(ℓ₂ + ℓ₁²),    s = ½ log(1 − prec·v_q) + ½ [nat1·(m_q + m) − prec·m_q·m],
+    ∂s/∂m = δ/v,    ∂s/∂v = ½ [(v_q + δ²)/v² − 1/v],    ∂s/∂nat1 = m_q,    ∂s/∂prec = −½(v_q + m_q²)
+    """
+    left = cavity_on_host(q.mean, q.var, sites) if likelihood.latents == 1 else None
+    found = None if left is None else likelihood.log_expected_prob_slopes(data.y, left.mean, left.var + q.resid)
+    if left is None or found is None:
+        return None
+    value, first, second = found[:3]
+    shift, by_f_var = q.mean - left.mean, 0.5 * (second + first**2)
+    log_site = 0.5 * (np.log(left.kept) + sites.nat1 * (q.mean + left.mean) - sites.prec * q.mean * left.mean)
+    by_left = first - shift / left.var, by_f_var - 0.5 * ((q.var + shift**2) / left.var - 1) / left.var
+    by_mean, by_var, by_nat1, by_prec = left.pull(q, sites, *by_left)
+    return value - log_site, by_nat1 - q.mean, by_prec + 0.5 * (q.var + q.mean**2), by_mean, by_var, by_f_var
+
+
+def _nested(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> Array:
+    """Return the terms of EP's evidence of the model in which every site has one factor of its own.
+
+    For softmax this model has the shift s besides f, with a flat prior (`likelihoods.softmax`).  log Z_q is that of the
+    largest s; integrating over the s of each copy of a row adds ½ log(2π·Var[s | f]).  On EP's sites the total is
+    stationary, unlike `ep`, which integrates softmax over the cavity of the whole row.  With one latent value per row
+    the two are equal.
+    """
+    if likelihood.latents == 1:
+        return _ep(likelihood, data, q, sites, power)
+    a = share(data, power)
+    left = q.site_cavity(sites, a, data.weight)
+    each = (likelihood.log_expected_factor(data.y, left.mean, left.f_var, a) - left.log_site) / a
+    return jnp.sum(each, axis=0) + q.log_shift_width(data.weight)
+
+
 # Rows per batch of the nested quadrature, on a CPU and on an accelerator: its temporaries are thousands of numbers per
 # row.
 _CPU_ROWS, _ACCELERATOR_ROWS = 1024, 4096
@@ -122,13 +177,31 @@ def _loo(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: 
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """An evidence as a function of sites, called as `elbo(model, data, sites)`."""
+    """An evidence (approximate log marginal likelihood) as a function of sites, called as `elbo(model, data, sites)`.
+
+    Parameters
+    ----------
+    name : str
+        The name in methods and reports.
+    terms : function
+        (likelihood, data, marginals, sites, power) → one term per row.
+    with_log_z : bool, default=True
+        Whether log Z_q is added.
+    power : float, default=1.0
+        The power of EP's evidence.
+    piece : int, default=0
+        Rows per compiled program on the host; 0 for the default.
+    slopes : callable or None, default=None
+        The terms with their derivatives in (nat1, prec, mean, var, resid) at power 1, on NumPy arrays; None: they are
+        computed by a compiled program.
+    """
 
     name: str
     terms: Terms = dataclasses.field(repr=False)  # the repr of a function differs between processes
     with_log_z: bool = True
     power: float = 1.0
     piece: int = dataclasses.field(default=0, repr=False)  # rows per compiled program on the host; 0 for the default
+    slopes: Slopes | None = dataclasses.field(default=None, repr=False, compare=False)
 
     def rows(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Array:
         """Return the term of each row, not multiplied by its weight; 0 for padding."""
@@ -140,8 +213,21 @@ class Evidence:
 
     def total(self, data: Data, q: Marginals, terms: Array) -> Array:
         """Return the evidence, given the terms of the rows."""
-        total = jnp.sum(data.weight * jnp.where(data.mask, terms, 0.0))
+        xp = namespace(terms)
+        total = xp.sum(data.weight * xp.where(data.mask, terms, 0.0))
         return total + q.log_z if self.with_log_z else total
+
+    def read_with_slopes(
+        self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
+    ) -> tuple[Values, Values] | None:
+        """Return `learning.objective.evidence_slopes` on NumPy arrays for whole weights, if `slopes` are known."""
+        found = None if self.slopes is None or self.power != 1 else self.slopes(likelihood, data, q, sites)
+        if found is None:
+            return None
+        terms, *slopes = found
+        weight = np.where(data.mask, data.weight, 0.0)
+        rows = (*(weight * slope for slope in slopes), np.zeros_like(weight))
+        return rows, (self.total(data, q, terms),)
 
     def __call__(self, model: Model, data: Data, sites: Sites) -> Array:
         """Return the evidence; on a CPU it is computed in double precision and is a NumPy number."""
@@ -156,7 +242,8 @@ class Evidence:
 
     def on_marginals(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Array:
         """Return `read` for NumPy or JAX arrays."""
-        return on_rows(_read, self, likelihood, data, q, sites, piece=self.piece)[1][0]
+        closed = self.read_with_slopes
+        return on_rows(_read, self, likelihood, data, q, sites, piece=self.piece, closed=closed)[1][0]
 
 
 def conditioned(model: Model, data: Data, sites: Sites) -> tuple[Likelihood, Data, Marginals, Sites]:
@@ -176,21 +263,30 @@ def _on_devices(evidence: Evidence, model: Model, data: Data, sites: Sites) -> A
     return evidence.on_marginals(*conditioned(model, data, sites))
 
 
-laplace = Evidence("laplace", _laplace)
-elbo = Evidence("elbo", _elbo)
-ep = Evidence("ep", _ep)
+laplace = Evidence("laplace", _laplace, slopes=_laplace_slopes)
+elbo = Evidence("elbo", _elbo, slopes=_elbo_slopes)
+ep = Evidence("ep", _ep, slopes=_ep_slopes)
 collapsed = Evidence("collapsed", _collapsed, piece=128)  # its nested quadrature then fits in the CPU cache
 tight = Evidence("tight", _tight)
+nested = Evidence("nested", _nested)
+half_nested = Evidence("nested(0.5)", _nested, power=0.5)
 loo = Evidence("loo", _loo, with_log_z=False)
 
-ALL = {e.name: e for e in (laplace, elbo, ep, collapsed, tight, loo)}
-# The nested quadrature of `collapsed` takes longer than all other evidences together: it is computed on request only.
-QUICK = tuple(name for name in ALL if name != "collapsed")
+ALL = {e.name: e for e in (laplace, elbo, ep, nested, half_nested, collapsed, tight, loo)}
+# The others are computed on request: the quadrature of `collapsed` takes longer than all other evidences together, and
+# `nested` is an objective for learning; `ep` is closer to log Z.
+QUICK = ("laplace", "elbo", "ep", "tight", "loo")
 FOR_RESIDUALS = ("collapsed", "tight")  # without residual variance they equal `ep` (at many times the cost) and `elbo`
 
 
 def power_ep(power: float) -> Evidence:
-    """Return the EP evidence at a power in (0, 1], named for example "ep(0.5)"; power → 0 is the ELBO."""
+    """Return the EP evidence at a power, named for example "ep(0.5)"; power → 0 is the ELBO.
+
+    Parameters
+    ----------
+    power : float
+        A number in (0, 1].
+    """
     if not 0 < power <= 1:
         raise ValueError(f"power must lie in (0, 1], got {power}; for power → 0 use evidence.elbo.")
     return ep if power == 1 else dataclasses.replace(ep, name=f"{ep.name}({power:g})", power=float(power))

@@ -74,27 +74,29 @@ _STATIONARY = "auto"
 # On a sparse prior the evidence must account for the residual variance.  EP averages it inside the logarithm, which
 # needs sites fitted to the averaged likelihood; the bounds (`elbo`, `tight`, `collapsed`) underfit with few inducing
 # inputs (decision 018).
-# For joint classes EP's evidence on VI's sites falls where log Z rises, so that hyperparameters come from
-# Laplace's evidence on Laplace's sites (decision 008).  That evidence is not stationary in the sites: with an error of
-# 1e-8 in them the ascent would not find the optimum.  With inducing inputs Laplace's evidence ignores the residual
-# variance and prefers short lengthscales, unlike the ELBO (decision 019).
+# Joint classes learn from power EP at 0.5, whose evidence is stationary in its own sites and prefers smaller σ² than
+# that of EP.  The final sites are those of a small power, which predict better and settle at any σ², unlike
+# VI's own iteration (decision 008).  With inducing inputs the sites are VI's (decision 019).
 _HYBRID_VARIANTS = {
     "sparse": Pair(EP(), ev.ep, _STATIONARY),
-    "classes": Pair(Laplace(tol=1e-10), ev.laplace, final=VI()),
+    "classes": Pair(EP(tol=1e-3, power=0.5), ev.half_nested, _STATIONARY, final=EP(tol=1e-4, power=0.02)),
     "sparse classes": Pair(VI(tol=1e-6), ev.elbo, _STATIONARY),
 }
+
+# The evidence that is stationary on EP's sites of several classes is `nested`.
+_EP_VARIANTS = {name: Pair(EP(), ev.nested, _STATIONARY) for name in ("classes", "sparse classes")}
 
 METHODS: dict[str, Definition] = {
     method.name: method
     for method in (
         Definition("laplace", "Laplace", "Laplace's sites and evidence.", Pair(Laplace(), ev.laplace)),
-        Definition("ep", "EP", "EP's sites and evidence.", Pair(EP(), ev.ep, _STATIONARY)),
+        Definition("ep", "EP", "EP's sites and evidence.", Pair(EP(), ev.ep, _STATIONARY), _EP_VARIANTS),
         Definition("vi", "VI", "Variational sites; learns from the ELBO.", Pair(VI(), ev.elbo, _STATIONARY)),
         Definition(
             "hybrid",
             "hybrid (VI + EP evidence)",
             "Variational sites; learns from EP's evidence of the same sites by its exact gradient.  With inducing "
-            "inputs EP's sites and evidence; for joint classes Laplace's evidence, and with inducing inputs the ELBO.  "
+            "inputs EP's sites and evidence; for joint classes power EP, and with inducing inputs the ELBO.  "
             "The default.",
             Pair(VI(), ev.ep),
             _HYBRID_VARIANTS,
@@ -122,34 +124,56 @@ def method_named(name: str) -> Definition:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Method(Setting):
-    """A method by name, with settings that replace its own.
+    """The method of inference and learning by name, with settings that replace its own.
 
     Parameters
     ----------
-    name : str, default "hybrid"
-        A name of `METHODS`: "hybrid", "ep", "vi", "laplace", "hybrid-vem" or "mcmc".
-    inference : str or Inference, default None
-        Another inference: "vi", "ep", "laplace", or an object such as EP(tol=1e-6).
-    evidence : str or Evidence, default None
-        Another evidence to learn from: a name of `evidence.ALL`, or the evidence itself.
-    gradient : str, default None
-        How the evidence is differentiated with respect to the hyperparameters: "implicit", "fixed" or "auto".
-    power : float, default None
+    name : str, default="hybrid"
+        The names of `METHODS`:
+
+        - "hybrid": variational sites; learns from EP's evidence of the same sites.  With inducing inputs it uses EP's
+          sites and evidence.  For joint classes it learns from Laplace's evidence, and with inducing inputs from the
+          ELBO
+        - "ep": expectation propagation, sites and evidence
+        - "vi": variational inference; learns from the ELBO
+        - "laplace": Laplace's approximation, sites and evidence
+        - "hybrid-vem": the hybrid trained by Algorithm 1 of the paper
+        - "mcmc": averages over draws of the hyperparameters and the latent function
+    inference : str or Inference, default=None
+        Another inference: "vi", "ep", "laplace", or an object such as `EP(tol=1e-6)`.
+    evidence : str or Evidence, default=None
+        Another evidence to learn from: "laplace", "elbo", "ep", "collapsed", "tight" or "loo", or the evidence itself.
+    gradient : str, default=None
+        How the evidence is differentiated with respect to the hyperparameters: "implicit", "one_step", "fixed" or
+        "auto", as in `Nested`.
+    power : float, default=None
         The power of the ep evidence (power EP).
-    max_iter : int, default None
-        The largest number of rounds of learning; None is the learner's default.
-    tol : float, default None
-        The gradient per row below which learning stops; None is the learner's default.
-    restarts : int, default 0
+    max_iter : int, default=None
+        The largest number of rounds of learning.  None is the default of the learner: 200, or 10 000 for "hybrid-vem".
+    tol : float, default=None
+        The gradient per row below which learning stops.  None is the default of the learner.
+    restarts : int, default=0
         Further random starts of learning.
-    draws, warmup, chains, thin : int, default None
-        For "mcmc": draws per chain (250), draws dropped before the first (25), chains (4), and moves per draw (1).
+    draws : int, default=None
+        For "mcmc": the draws per chain.  None means 250.
+    warmup : int, default=None
+        For "mcmc": the draws dropped before the first draw that is kept.  None means 25.
+    chains : int, default=None
+        For "mcmc": the number of chains.  None means 4.
+    thin : int, default=None
+        For "mcmc": the number of moves per draw.  None means 1.
 
     Examples
     --------
     >>> from sitewise import GPClassifier, Method
     >>> GPClassifier(method=Method("ep", restarts=3))
     GPClassifier(method=Method("ep", restarts=3))
+
+    See Also
+    --------
+    Nested : the learner behind every name except "hybrid-vem" and "mcmc".
+    VEM : the learner behind "hybrid-vem".
+    mcmc.sample : the sampler behind "mcmc".
     """
 
     POSITIONAL: ClassVar[str] = "name"
@@ -227,9 +251,29 @@ def resolve(
     power: float | None = None,
     **settings: Any,
 ) -> Nested | VEM:
-    """Return the learner of a method; `inference`, `evidence`, `gradient` and `power` replace its parts.
+    """Return the learner that a method's name stands for.
 
     A variant of the method for a structure of prior keeps its evidence unless `evidence` or `power` is given.
+
+    Parameters
+    ----------
+    method : str, default="hybrid"
+        A name of `METHODS` that does not sample.
+    inference, evidence, gradient, power : as in Method
+        They replace the parts of the method.
+    **settings
+        Further arguments of `Nested` or `VEM`.
+
+    Returns
+    -------
+    learner : Nested or VEM
+        Call `learner.fit(model, data)`.
+
+    Examples
+    --------
+    >>> from sitewise import resolve
+    >>> resolve("vi").evidence.name
+    'elbo'
     """
     chosen = method_named(method)
     if chosen.pair is None:

@@ -24,7 +24,29 @@ SPARSE_JITTER = 1e-9  # as a share of the mean variance of the inducing variable
 
 @module
 class Model:
-    """A prior over latent functions and a likelihood; use `Model.full`, `Model.sparse` or `Model.markov`."""
+    """A Gaussian process prior over latent functions with a likelihood; use `Model.full`, `sparse` or `markov`.
+
+    Parameters
+    ----------
+    prior : Prior
+        Kernel and mean, and how the prior is computed: one of `sitewise.priors`.
+    likelihood : Likelihood
+        One of `sitewise.likelihoods`.
+
+    Examples
+    --------
+    >>> from sitewise import Data, Model, VI, evidence, kernels, likelihoods
+    >>> model = Model.full(kernels.RBF(2.0), likelihoods.Poisson())
+    >>> data = Data.of([[0.0], [1.0], [2.0]], [1, 0, 3])
+    >>> sites = VI().solve(model, data).sites
+    >>> print(f"{evidence.ep(model, data, sites):.3f}")
+    -5.333
+
+    See Also
+    --------
+    resolve : learners of hyperparameters.
+    posterior : predictions.
+    """
 
     prior: Prior = fixed()
     likelihood: Likelihood = fixed()
@@ -43,7 +65,17 @@ class Model:
     ) -> Model:
         """Return a full GP: exact covariance between all rows, O(n³).
 
-        Softmax has one latent function per class; `kernel` is one kernel for all classes, or a list of one per class.
+        Parameters
+        ----------
+        kernel : Kernel or sequence of Kernel
+            The covariance function.  A softmax has one latent function per class, and takes one kernel for all
+            classes or a list with one kernel per class.
+        likelihood : Likelihood
+            One of `sitewise.likelihoods`.
+        mean : Mean, default=None
+            One of `sitewise.means`; None is zero.
+        jitter : float, default=0.0
+            Added to the diagonal of the covariance matrix of the rows.
         """
         _check_likelihood(likelihood)
         if likelihood.latents > 1:
@@ -63,9 +95,24 @@ class Model:
         jitter: float = SPARSE_JITTER,
         **storage: int,
     ) -> Model:
-        """Return a sparse GP with inducing inputs Z (`priors.inducing.select`), O(nm²); `storage` as in `SparsePrior`.
+        """Return a sparse GP with inducing inputs, O(nm²).
 
         The C classes of a Softmax share the kernel and Z, at a cost of O(n(Cm)²).
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The covariance function.
+        likelihood : Likelihood
+            One of `sitewise.likelihoods`.
+        Z : array of shape (m, n_columns)
+            The inducing inputs, such as `inducing.select(X, count=300)`.
+        mean : Mean, default=None
+            One of `sitewise.means`; None is zero.
+        jitter : float, default=1e-09
+            Added to the diagonal of the covariance matrix of Z, as a share of its mean.
+        **storage
+            `keep` and `block` of `priors.SparsePrior`: how much of the n × m matrix is kept in memory.
         """
         _check_likelihood(likelihood)
         if isinstance(kernel, list | tuple):
@@ -83,7 +130,18 @@ class Model:
     ) -> Model:
         """Return a full GP of one input column, time, as a state-space model (Markov chain): O(n) instead of O(n³).
 
-        `harmonics` and `series` as in `MarkovPrior`.
+        Parameters
+        ----------
+        kernel : Kernel
+            A Matérn kernel, Periodic, Cosine, Constant or Linear, or a sum or product of these kernels.
+        likelihood : Likelihood
+            One of `sitewise.likelihoods`.
+        mean : Mean, default=None
+            One of `sitewise.means`; None is zero.
+        harmonics : int, default=7
+            The number of cosines by which a Periodic kernel is approximated.
+        series : int, default=None
+            The number of the column that names the series, if the rows belong to several; None for one series.
         """
         _check_likelihood(likelihood)
         return Model(MarkovPrior(_kernel(kernel), _mean(mean), harmonics, series), likelihood)

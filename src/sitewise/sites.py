@@ -17,7 +17,15 @@ from sitewise.arrays.engine import Array, namespace
 
 
 class Sites(NamedTuple):
-    """The natural parameters of the sites."""
+    """Gaussian sites, the approximate likelihood factors of an inference: t(f) = exp(nat1·f − ½ prec·f²) per row.
+
+    Attributes
+    ----------
+    nat1 : array of shape (n_rows,)
+        First natural parameter per row.
+    prec : array of shape (n_rows,)
+        Precision per row.
+    """
 
     nat1: Any  # JAX arrays in traced code, NumPy arrays outside; one number per row
     prec: Any
@@ -67,6 +75,36 @@ def cavity(mean: Array, var: Array, resid: ArrayLike, sites: Sites, share: Array
     kept = jnp.where(kept < -rounding, jnp.nan, jnp.maximum(kept, _MIN_SHARE))
     without = (mean - share * sites.nat1 * var) / kept, var / kept
     return Cavity(*without, without[1] + resid, log_expected_site(sites, *without, share))
+
+
+class HostCavity(NamedTuple):
+    """The cavity N(mean, var) of one whole site on NumPy arrays, and the share c = 1 − prec·v of the precision kept."""
+
+    mean: Array
+    var: Array
+    kept: Array
+
+    def pull(self, q: Any, sites: Sites, by_mean: Array, by_var: Array) -> tuple[Array, Array, Array, Array]:
+        """Return derivatives in (m, v, nat1, prec) of the marginal and the site, given those in the cavity (m₋, v₋).
+
+        m₋ = (m − nat1·v)/c and v₋ = v/c, so that ∂m₋ = [∂m − v ∂nat1 + (prec·m₋ − nat1) ∂v + v m₋ ∂prec]/c and
+        ∂v₋ = ∂v/c² + v₋² ∂prec.
+        """
+        per_mean = by_mean / self.kept
+        return (
+            per_mean,
+            per_mean * (sites.prec * self.mean - sites.nat1) + by_var / self.kept**2,
+            -per_mean * q.var,
+            per_mean * q.var * self.mean + by_var * self.var**2,
+        )
+
+
+def cavity_on_host(mean: Array, var: Array, sites: Sites) -> HostCavity | None:
+    """Return the cavities on NumPy arrays; None where `cavity` would limit the share that is kept."""
+    kept = 1 - sites.prec * var
+    if not kept.min() > _MIN_SHARE:  # a NaN fails this comparison too
+        return None
+    return HostCavity((mean - sites.nat1 * var) / kept, var / kept, kept)
 
 
 def log_site(sites: Sites, f: Array) -> Array:

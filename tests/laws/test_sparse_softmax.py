@@ -155,7 +155,9 @@ def test_the_traced_engine_has_the_same_numbers_and_derivatives():
     q, factor = gram.condition_with_factor(sites, None)
     seen = weights[1] * (sites.prec > 0)
     assert q.log_z + np.sum(weights[0] * q.mean) + np.sum(seen * (q.var + q.resid)) == pytest.approx(float(value))
-    by_q = q._replace(mean=weights[0], var=seen, resid=seen, log_z=np.float64(1.0), cross=0.0 * q.cross)
+    by_q = q._replace(
+        mean=weights[0], var=seen, resid=seen, log_z=np.float64(1.0), cross=0.0 * q.cross, noise=0.0 * q.noise
+    )
     kernel = pull(gram.pull(sites, factor, q, by_q)).kernel
     np.testing.assert_allclose(kernel.lengthscale, by_prior.kernel.lengthscale, rtol=1e-8)
     np.testing.assert_allclose(kernel.variance, by_prior.kernel.variance, rtol=1e-8)

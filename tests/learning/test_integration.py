@@ -108,7 +108,7 @@ def _by_law(kind, dimensions, log_density, centre, scale):
 
     volume = dimensions * np.log(scale)
     if kind == "lattice":
-        return integration._on_lattice(at, dimensions, volume)
+        return integration._on_lattice(at, dimensions, volume, lambda point: np.full(2, point.log_density))
     return integration._by_rule(kind, at, dimensions, dimensions, volume)
 
 
@@ -195,11 +195,24 @@ def test_standard_deviations_of_f_with_three_and_four_parameters(columns, points
     np.testing.assert_allclose(_sd_of_f(found, fit, new), sd, rtol=0.03)
 
 
+@pytest.mark.parametrize("dimensions", [1, 3])
+def test_a_lattice_reaches_points_of_little_mass_and_large_variance(dimensions):
+    """With π = N(0, I) and the prior variance s = e^{2z₁} of f, E[s] = e²: most of it lies where π is e⁻² and less."""
+
+    def at(z):
+        return integration._Point(z, None, None, float(-0.5 * z @ z), False)
+
+    found = integration._on_lattice(at, dimensions, 0.0, lambda p: p.log_density + np.array([0.0, 2 * p.vector[0]]))
+    mean = sum(node.weight * np.exp(2 * node.vector[0]) for node in found.nodes)
+    assert mean == pytest.approx(np.exp(2), rel=0.01) and not found.problems
+    assert found.log_evidence == pytest.approx(dimensions * 0.5 * np.log(2 * np.pi), abs=0.01)
+
+
 def test_a_lattice_that_breaks_off_says_so(monkeypatch):
     monkeypatch.setattr(integration, "MAX_LATTICE_POINTS", 9)
     found = integrate(_fit(likelihoods.BernoulliProbit(), LABELS), "lattice")
     assert len(found.nodes) == 9 and found.outside > integration.MAX_UNVISITED
-    assert "more may lie" in found.problems[0]
+    assert "at the edge of the design" in found.problems[0]
 
 
 def test_nothing_trained_is_one_node():

@@ -57,12 +57,43 @@ def test_the_stages_follow_from_prior_rows_and_settings(monkeypatch):
     quick = dataclasses.replace(LEARNER, least_gain=0.05)
     assert [s.sites_tol for s in stages(quick, MODEL)[2:]] == [1e-3, None]
     assert stages(quick, MODEL)[-1].continues and stages(quick, MODEL)[-2].hessian
-    # Neither a full prior, nor given sites, nor an accelerator has a coarse stage.
-    assert stages(quick, Model.full(kernels.Matern52(), MODEL.likelihood)) == (Stage(least_gain=0.05),)
+    # Neither given sites nor an accelerator has a coarse stage.
     assert stages(quick, MODEL, staged=False) == (Stage(least_gain=0.05),)
     # Random starts come last, and then the sites of all rows where some were used for learning.
     more = stages(dataclasses.replace(LEARNER, restarts=2), MODEL, rows=900)
     assert [s.restart for s in more[-3:]] == [1, 2, None] and more[-1].max_rounds == 0 and more[-4].rows == 600
+
+
+def test_coarse_stages_of_a_full_prior_have_a_third_of_the_rows_each(monkeypatch):
+    full, quick = Model.full(kernels.Matern52(), MODEL.likelihood), dataclasses.replace(LEARNER, least_gain=0.05)
+    assert [s.rows for s in stages(quick, full)] == [200, None]  # of 600 rows
+    assert stages(quick, full)[-1] == Stage(least_gain=0.05)
+    monkeypatch.setattr(schedule, "MIN_COARSE_FULL_ROWS", 60)
+    assert [s.rows for s in stages(quick, full)] == [66, 200, None]
+    wide = Model.full(kernels.Matern52(np.ones(30)), MODEL.likelihood)  # 31 numbers need 155 rows
+    data = Data.of(np.random.default_rng(1).normal(size=(600, 30)), Y)
+    assert [s.rows for s in stages(quick, wide, data)] == [200, None]
+    few = Data.of(X[:179], Y[:179])
+    assert stages(quick, full, few) == (Stage(least_gain=0.05),)
+    markov = Model.markov(kernels.Matern32(), MODEL.likelihood)
+    assert stages(quick, markov, Data.of(X[:, :1], Y)) == (Stage(least_gain=0.05),)
+
+
+def test_the_optimum_of_a_full_prior_is_the_same_after_fewer_evaluations(monkeypatch):
+    full = Model.full(kernels.Matern52(np.array([0.5, 0.5])), MODEL.likelihood)
+    learner = Nested(VI(), evidence.ep)
+    staged = learner.fit(full, DATA)
+    monkeypatch.setattr(schedule, "MIN_COARSE_FULL_ROWS", 10**6)
+    direct = learner.fit(full, DATA)
+    assert staged.converged and len(staged.trace) < 0.7 * len(direct.trace)
+    np.testing.assert_allclose(staged.objective, direct.objective, atol=1e-6)
+    np.testing.assert_allclose(
+        staged.parameters["kernel.lengthscale"], direct.parameters["kernel.lengthscale"], rtol=1e-3
+    )
+    # With a least gain the search ends earlier, within the gain that it states: 0.02 nats for each of three numbers.
+    monkeypatch.undo()
+    quick = dataclasses.replace(learner, least_gain=0.02).fit(full, DATA)
+    assert len(quick.trace) <= len(staged.trace) and -0.06 <= quick.objective - direct.objective <= 1e-6
 
 
 def test_coarse_stages_have_fewer_inducing_inputs_unless_they_are_trained(monkeypatch):
@@ -90,7 +121,7 @@ def test_rows_that_end_at_a_bound_are_no_start(monkeypatch):
     learner = Nested(VI(), evidence.elbo, "auto", bounds={"kernel.variance": (0.1, 50.0)})
     problem = Problem.of(learner, MODEL, data)
     [stage] = [s for s in stages(learner, MODEL, data) if s.coarse]
-    found = schedule._coarse(problem, lambda _: MODEL, stage, Start(problem.start), 0, [], predict=True)
+    found = schedule._coarse(problem, lambda _: MODEL, stage, Start(problem.start), 0, Trace(), [], predict=True)
     assert found.vector is problem.start and found.inverse is None and found.sites is None
 
 

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sitewise import Data, Model, kernels, likelihoods
+from sitewise import EP, Data, Model, evidence, kernels, likelihoods
 from sitewise.arrays import engine
-from sitewise.methods import resolve
+from sitewise.learning.nested import Nested
 from sitewise.parameters import values
 from sitewise.priors import ClassPrior
 from sitewise.priors.base import DifferentiatedCovariance
@@ -73,6 +73,7 @@ def make_case(name: str, rows: int) -> Case:
         np.zeros_like(q.mean),
         np.float64(0.0),
         np.where(counts[:, None, None], rng.normal(size=q.cross.shape), 0.0),
+        np.where(counts, rng.normal(size=rows), 0.0),
     )
     traced = jax.jit(lambda prior, X: prior.gram(X))(prior, X)
     return Case(prior, X, sites, gram, q, factors, traced, jax.tree.map(jnp.asarray, sites), by_q)
@@ -136,7 +137,7 @@ def test_pull_to_sites(case, with_variances):
 
 
 def without_variances(by_q: ClassMarginals) -> ClassMarginals:
-    return by_q._replace(var=0.0 * by_q.var, cross=0.0 * by_q.cross)
+    return by_q._replace(var=0.0 * by_q.var, cross=0.0 * by_q.cross, noise=0.0 * by_q.noise)
 
 
 @pytest.mark.parametrize("kind", ["all", "without variances", "variances alone"])
@@ -201,7 +202,9 @@ def test_a_fit_is_that_of_the_traced_engine(kernel):
     X = rng.uniform(-2, 2, size=(30, 2))
     f = np.stack([2 * np.sin(2 * X[:, 0] + 2 * np.pi * c / CLASSES) for c in range(CLASSES)], 1)
     data = Data.of(X, np.argmax(f + rng.gumbel(size=f.shape), 1).astype(float))
-    model, learner = Model.full(kernel, likelihoods.Softmax(CLASSES)), resolve("hybrid")
+    # Combined updates on the host and Newton's directions in the traced engine agree to the tolerance of the sites.
+    accurate = EP(tol=1e-10, power=0.5)
+    model, learner = Model.full(kernel, likelihoods.Softmax(CLASSES)), Nested(accurate, evidence.half_nested, "auto")
     found = learner.fit(model, data)
     with engine.traced():
         wanted = learner.fit(model, data)
@@ -209,6 +212,6 @@ def test_a_fit_is_that_of_the_traced_engine(kernel):
     assert found.converged and wanted.converged
     assert found.objective == pytest.approx(wanted.objective, abs=1e-8)
     for name, value in found.parameters.items():
-        np.testing.assert_allclose(np.log(value), np.log(wanted.parameters[name]), atol=1e-8)
+        np.testing.assert_allclose(np.log(value), np.log(wanted.parameters[name]), atol=1e-6)
     for name, value in found.evidences.items():
         assert value == pytest.approx(evidences[name], abs=1e-6), name

@@ -94,6 +94,15 @@ def while_loop(test: Callable[[S], Array], body: Callable[[S], S], state: S) -> 
     return state
 
 
+def repeat(times: int, body: Callable[[S], S], state: S) -> S:
+    """Return body(body(… state)), as `lax.fori_loop`."""
+    if not all(map(is_host, jax.tree.leaves(state))):
+        return lax.fori_loop(0, times, lambda _, state: body(state), state)
+    for _ in range(times):
+        state = body(state)
+    return state
+
+
 def put(array: Array, index: Any, value: Any) -> Array:
     """Return `array` with `value` at `index`; a NumPy array is changed in place."""
     if is_host(array):

@@ -46,7 +46,9 @@ def direction(seen: tuple[Seen, ...], unit: np.ndarray) -> Sites:
     if len(seen) == 1:
         return last.gap
     each = zip(*(one.gap for one in seen), strict=True)  # nat1 of all points, then prec
-    shares = least_squares(np.stack(gaps) * scale for gaps, scale in zip(each, scales, strict=True))
+    shares = least_squares(
+        (np.stack(gaps) * scale).reshape(len(seen), -1) for gaps, scale in zip(each, scales, strict=True)
+    )
     step = list(last.gap)
     for share, one, after in zip(shares, seen[:-1], seen[1:], strict=True):
         step = [s - share * (b - a) for s, a, b in zip(step, one.target, after.target, strict=True)]

@@ -13,9 +13,9 @@ from sitewise.sites import Sites
 
 @dataclasses.dataclass(frozen=True)
 class Inference(SiteUpdate):
-    """A site update that can be solved.  A new method is a subclass that defines `propose`, and `merit` if it has one.
+    """Base class of inference methods: a site update that can be solved.
 
-    `testing.check_inference` checks it.
+    A new method is a subclass that defines `propose`, and `merit` if it has one.  `testing.check_inference` checks it.
     """
 
     def solve(self, model: Model, data: Data, sites: Sites | None = None) -> Solution:

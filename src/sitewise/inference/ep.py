@@ -6,24 +6,38 @@ import dataclasses
 from typing import ClassVar
 
 import jax.numpy as jnp
+import numpy as np
 
+from sitewise.arrays.engine import Array
 from sitewise.data import Data
 from sitewise.evidence import share
 from sitewise.inference.base import Inference
 from sitewise.likelihoods import Likelihood
-from sitewise.priors import Marginals
-from sitewise.sites import Sites
+from sitewise.priors import Covariance, Marginals
+from sitewise.rows import Values
+from sitewise.sites import Sites, cavity_on_host
+
+_MIN_SHRINK = 1e-12  # least ratio of the tilted variance to the variance of the cavity
 
 
 @dataclasses.dataclass(frozen=True)
 class EP(Inference):
-    """Expectation propagation at a power a in (0, 1].  With the cavity N(m, v) and ℓ(m) = log E_{N(m, v)}[p^a]:
+    """Expectation propagation (EP), and power EP at a power a below 1.
+
+    With the cavity N(m, v) and ℓ(m) = log E_{N(m, v)}[p^a]:
 
         prec = −ℓ''/(1 + ℓ''v) / a,    nat1 = (ℓ' + a·prec·(m + vℓ')) / a
 
     m + vℓ' and v + v²ℓ'' are the mean and variance of the tilted distribution; the cavity times the site is a
     Gaussian with these moments.  Where a precision is clipped the mean is still matched.  At a power other than 1 the
     name includes the power, as in "ep(0.5)".
+
+    A softmax row is one site per class on h_c = f_c − s (`likelihoods.softmax`): its cavities are one-dimensional.
+
+    Parameters
+    ----------
+    power : float, default=1.0
+        a, in (0, 1].
     """
 
     power: float = 1.0
@@ -42,17 +56,47 @@ class EP(Inference):
         """Return the methods to try next: damped steps, then EP at half the power, which converges more easily."""
         return (*super().fallbacks(), dataclasses.replace(self, power=0.5 * self.power))
 
+    def unit(self, q: Marginals) -> Array:
+        return q.site_var
+
+    def change_of_var(self, cov: Covariance, x: Array, weight: Array) -> Array:
+        return cov.site_squared_times(x, weight)
+
     def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
-        if likelihood.latents > 1:
-            raise ValueError(
-                f"EP is for likelihoods of one latent function, but {type(likelihood).__name__} has several; use VI or "
-                "Laplace (in an estimator: method 'hybrid', 'vi' or 'laplace', or multi_class='one_vs_rest')."
-            )
         a = share(data, self.power)
-        cav = q.cavity(sites, a)
+        cav = q.site_cavity(sites, a, data.weight)
         var = cav.f_var
         shift, ratio = likelihood.tilted_moments(data.y, cav.mean, var, a)
         slope, curvature = shift / var, (1 - ratio) / var  # ℓ' and −ℓ''
-        shrink = jnp.maximum(ratio * cav.var + q.resid, 1e-12 * cav.var) / var  # 1 + ℓ''·cav.var
+        shrink = jnp.maximum(ratio * cav.var + q.resid, _MIN_SHRINK * cav.var) / var  # 1 + ℓ''·cav.var
         prec = jnp.maximum(curvature / shrink, a * self.min_prec)
         return Sites((slope + prec * (cav.mean + cav.var * slope)) / a, prec / a)
+
+    def assess(
+        self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, with_slopes: bool
+    ) -> tuple[Values, Values] | None:
+        """T(λ) at power 1; its derivatives in the cavity, with ℓ₁, ℓ₂, ℓ₃ those of ℓ and D = 1 + ℓ₂v:
+
+        ∂prec/∂m = −ℓ₃/D²,    ∂prec/∂v = (ℓ₂² − ∂ℓ₂/∂v)/D²
+        ∂nat1 = (1 + prec·v) ∂ℓ₁ + ∂prec·(m + vℓ₁) + prec·(∂m + ℓ₁∂v)
+        """
+        left = cavity_on_host(q.mean, q.var, sites) if self.power == 1 and likelihood.latents == 1 else None
+        found = None if left is None else likelihood.log_expected_prob_slopes(data.y, left.mean, left.var + q.resid)
+        if left is None or found is None:
+            return None
+        _, first, second, third, first_by_var, second_by_var = found
+        shrink = np.maximum(1 + left.var * second, _MIN_SHRINK)
+        prec = np.maximum(-second / shrink, self.min_prec)
+        tilted_mean = left.mean + left.var * first
+        rows: Values = (first + prec * tilted_mean, prec)
+        if with_slopes:
+            free = -second / shrink > self.min_prec
+            prec_by_mean = np.where(free, -third / shrink**2, 0.0)
+            prec_by_var = np.where(free, (second**2 - second_by_var) / shrink**2, 0.0)
+            growth = 1 + prec * left.var
+            nat1_by_mean = growth * second + prec_by_mean * tilted_mean + prec
+            nat1_by_var = growth * first_by_var + prec_by_var * tilted_mean + prec * first
+            by_nat1 = left.pull(q, sites, nat1_by_mean, nat1_by_var)
+            by_prec = left.pull(q, sites, prec_by_mean, prec_by_var)
+            rows += tuple(part for pair in zip(by_nat1, by_prec, strict=True) for part in pair)
+        return tuple(np.where(data.mask, row, 0.0) for row in rows), ()

@@ -8,23 +8,32 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from sitewise.data import Data
 from sitewise.inference.base import Inference
 from sitewise.likelihoods import Likelihood
 from sitewise.likelihoods.base import derivatives
 from sitewise.priors import Marginals
+from sitewise.rows import Values
 from sitewise.sites import Sites
 
 
 @dataclasses.dataclass(frozen=True)
 class Laplace(Inference):
-    """Laplace's approximation:  prec = −∂² log p(y|m),  nat1 = ∂ log p(y|m) + prec·m   (R&W eq. 3.18).
+    """Laplace's approximation: a Gaussian at the posterior mode, found by Newton's method.
+
+        prec = −∂² log p(y|m),    nat1 = ∂ log p(y|m) + prec·m      (R&W eq. 3.18)
 
     Where log p is not concave a precision may be negative.  The iteration then uses precisions clipped at 0.  Its fixed
     point has the same mean, the posterior mode, because nat1 − prec·m = ∂ log p(y|m) = K⁻¹(m − μ) for every prec.  At
     the mode the true Hessian is used, and the evidence is R&W eq. 3.32 with W of any sign.  Where K⁻¹ + W is not
     positive definite the point is not a maximum, which the outcome reports.
+
+    Parameters
+    ----------
+    min_prec : float, default=-inf
+        Site precisions at the mode are kept at or above this.
     """
 
     min_prec: float = -math.inf
@@ -42,6 +51,23 @@ class Laplace(Inference):
         # Rounding must not make a precision of a log-concave likelihood negative.
         prec = jnp.maximum(-d2, max(self.min_prec, 0.0) if likelihood.log_concave else self.min_prec)
         return Sites(d1 + prec * q.mean, prec)
+
+    def assess(
+        self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, with_slopes: bool
+    ) -> tuple[Values, Values] | None:
+        found = likelihood.log_prob_slopes(data.y, q.mean)
+        if found is None:
+            return None
+        value, d1, d2, d3 = found
+        least = max(self.min_prec, 0.0) if likelihood.log_concave else self.min_prec
+        prec = np.maximum(-d2, least)
+        rows: Values = (d1 + prec * q.mean, prec)
+        if with_slopes:
+            by_mean = np.where(-d2 > least, -d3, 0.0)
+            rows += (d2 + prec + q.mean * by_mean, by_mean)
+        alpha = data.weight * (sites.nat1 - sites.prec * q.mean)
+        merit = data.weight @ np.where(data.mask, value, 0.0) - 0.5 * alpha @ (q.mean - q.prior_mean)
+        return tuple(np.where(data.mask, row, 0.0) for row in rows), (merit,)
 
     def stepping(self, likelihood: Likelihood) -> Laplace:
         """Return the method for the iteration, with precisions clipped at 0 if the likelihood is not log-concave."""

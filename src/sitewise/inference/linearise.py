@@ -46,15 +46,14 @@ def _flat(nat1: Array, prec: Array) -> Array:
     In a traced program the two numbers of a row are adjacent, so that they stay on the device of the row.
     """
     if is_host(nat1, prec):
-        return np.concatenate([nat1.ravel(), prec.ravel()])
+        return np.concatenate((nat1, prec), axis=None)
     return jnp.stack([nat1, prec], axis=-1).ravel()
 
 
 def _halves(x: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
     """Split a vector of `_flat` into nat1 and prec."""
     if is_host(x):
-        half = x.shape[0] // 2
-        return x[:half].reshape(shape), x[half:].reshape(shape)
+        return x.reshape((2, *shape))
     both = x.reshape((*shape, 2))
     return both[..., 0], both[..., 1]
 
@@ -105,38 +104,46 @@ def paired(method: SiteUpdate, arrays: tuple[Array, ...]) -> Slopes:
 def linearise(method: SiteUpdate, data: Data, point: Point, cov: Covariance, by: Slopes) -> Linearised:
     """Return the Jacobian of T as products, from its `slopes` and the covariance Σ."""
     q, w = point.q, data.weight
-    sd = namespace(q.var).sqrt(q.var)
+    var = method.unit(q)
+    sd = namespace(var).sqrt(var)
     by_mean, by_var, by_nat1, by_prec = by
     assert by_mean is not None
     # A method that uses the mean only needs a few products with Σ; other methods need many, also with Σ∘Σ.
     cov_times = cov.times_once if method.mean_only else cov.times
 
+    # T_(m,v) and T_λ from and to vectors in units of the marginal, once for all products.
+    nat1_scale, prec_scale = w / sd, w / var
+    mean_scale = prec_scale * q.mean
+    mean1, mean2 = by_mean[0] * sd, by_mean[1] * var
+    if by_var is not None:
+        var1, var2 = by_var[0] * sd, by_var[1] * var
+    if by_nat1 is not None and by_prec is not None:
+        own = (by_nat1[0], by_prec[0] / sd), (by_nat1[1] * sd, by_prec[1])
+
     def unpack(x: Array) -> Sites:
         x1, x2 = _halves(x, sd.shape)
-        return Sites(x1 / sd, x2 / q.var)
+        return Sites(x1 / sd, x2 / var)
 
     def times(x: Array) -> Array:
-        d = unpack(x)
-        dm = cov_times(w * (d.nat1 - q.mean * d.prec))
-        moved = [by_mean[k] * dm for k in range(2)]
+        x1, x2 = _halves(x, sd.shape)
+        dm = cov_times(nat1_scale * x1 - mean_scale * x2)
+        nat1, prec = mean1 * dm, mean2 * dm
         if by_var is not None:
-            dv = -cov.squared_times(w * d.prec)
-            moved = [moved[k] + by_var[k] * dv for k in range(2)]
-        if by_nat1 is not None and by_prec is not None:
-            moved = [moved[k] + by_nat1[k] * d.nat1 + by_prec[k] * d.prec for k in range(2)]
-        return _flat(moved[0] * sd, moved[1] * q.var)
+            minus_dv = method.change_of_var(cov, prec_scale * x2, w)
+            nat1, prec = nat1 - var1 * minus_dv, prec - var2 * minus_dv
+        if by_nat1 is not None:
+            nat1, prec = nat1 + own[0][0] * x1 + own[0][1] * x2, prec + own[1][0] * x1 + own[1][1] * x2
+        return _flat(nat1, prec)
 
     def transposed_times(x: Array) -> Array:
         x1, x2 = _halves(x, sd.shape)
-        d1, d2 = x1 * sd, x2 * q.var
-        cov_m = cov_times(by_mean[0] * d1 + by_mean[1] * d2)
-        nat1, prec = w * cov_m, -w * q.mean * cov_m
+        cov_m = cov_times(mean1 * x1 + mean2 * x2)
+        nat1, prec = nat1_scale * cov_m, -mean_scale * cov_m
         if by_var is not None:
-            prec = prec - w * cov.squared_times(by_var[0] * d1 + by_var[1] * d2)
-        if by_nat1 is not None and by_prec is not None:
-            nat1 = nat1 + by_nat1[0] * d1 + by_nat1[1] * d2
-            prec = prec + by_prec[0] * d1 + by_prec[1] * d2
-        return _flat(nat1 / sd, prec / q.var)
+            prec = prec - prec_scale * method.change_of_var(cov, var1 * x1 + var2 * x2, w)
+        if by_nat1 is not None:
+            nat1, prec = nat1 + own[0][0] * x1 + own[1][0] * x2, prec + own[0][1] * x1 + own[1][1] * x2
+        return _flat(nat1, prec)
 
     return Linearised(times, transposed_times, unpack)
 
@@ -146,7 +153,7 @@ def newton_direction(method: SiteUpdate, gram: Gram, data: Data, point: Point, f
     xp = namespace(point.q.var)
     cov = gram.covariance(point.sites.scaled(data.weight), factor)
     jac = linearise(method, data, point, cov, by)
-    rhs = _flat(*scaled_gap(point.target, point.sites, point.q.var, data))
+    rhs = _flat(*scaled_gap(point.target, point.sites, method.unit(point.q), data))
     # As accurate as the linearisation (inexact Newton, Dembo et al. 1982), but not beyond the final tolerance.
     tol = xp.asarray(_NEWTON_TOL, rhs.dtype)
     if gram.newton_is_cheap:
@@ -163,7 +170,8 @@ def adjoint(
 ) -> Sites:
     """Return (I − Jᵀ)⁻¹ ∂evidence/∂λ, where `cotangent` is ∂evidence/∂λ."""
     jac = linearise(method, data, point, cov, by)
-    sd, var = namespace(point.q.var).sqrt(point.q.var), point.q.var
+    var = method.unit(point.q)
+    sd = namespace(var).sqrt(var)
     rhs = _flat(cotangent.nat1 / sd, cotangent.prec / var)
     x1, x2 = _halves(gmres(lambda x: x - jac.transposed_times(x), rhs, tol, _ADJOINT_GMRES_STEPS), sd.shape)
     return Sites(x1 * sd, x2 * var)

@@ -13,6 +13,7 @@ that does not help.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -34,7 +35,7 @@ from sitewise.types import Outcome
 
 _SHRINK = 0.4  # factor of the step length after a candidate that was not accepted
 _MIN_RATE = 1e-4  # of the step; a shorter one counts as stalled
-_MIN_KEPT = 0.05  # a step keeps at least this share of each site precision
+_MIN_KEPT = 0.05  # a step keeps at least this share of a site precision, unless the update sets it to its limit
 _GOOD_CONTRACTION = 0.3  # a plain update that shrinks the residual to this share is good enough
 _ACCELERATED_TOL_SHARE = 0.1  # combined updates leave an error of several residuals, Newton's steps of much less
 _MAX_NEWTON_START_RESIDUAL = 1.0  # in units of the marginal: below it the first step may be Newton's
@@ -59,7 +60,8 @@ def _evaluate(
     # What follows is elementwise; without the barrier XLA would compute parts of q again in each of these expressions.
     q = barrier(q)
     xp = namespace(q.mean)
-    rows, sums = on_rows(_assess, (method.update(), with_slopes), likelihood, data, q, sites)
+    closed = functools.partial(method.assess, with_slopes=with_slopes)
+    rows, sums = on_rows(_assess, (method.update(), with_slopes), likelihood, data, q, sites, closed=closed)
     target = Sites(*rows[:2])
     unit = method.unit(q)
     gap = scaled_gap(target, sites, unit, data)
@@ -163,7 +165,9 @@ def iterate(
     newtons = not method.mean_only and not damped
     # Where a Newton direction is cheap, slopes share the quadrature of the update and cost almost nothing.
     with_slopes = newtons and gram.newton_is_cheap
-    accelerates = newtons and not gram.newton_is_cheap and likelihood.latents == 1 and xp is np
+    # Combined updates of several latent values per row are tested for EP only; VI has Newton's directions.
+    combines = likelihood.latents == 1 or not method.has_merit
+    accelerates = newtons and not gram.newton_is_cheap and combines and xp is np
 
     def unfinished(s: _State) -> Array:
         near = tol if s.seen is None else _ACCELERATED_TOL_SHARE * tol
@@ -171,14 +175,14 @@ def iterate(
 
     def body(s: _State) -> _State:
         old = s.point
+        # A precision that the update sets to its limit goes there in one step, if the merit can refuse the step.
+        clipped, least = old.target.prec <= method.min_prec, xp.maximum(_MIN_KEPT * old.sites.prec, method.min_prec)
+        clipped &= method.has_merit
         moved = Sites(
             old.sites.nat1 + s.rate * s.direction.nat1,
             xp.where(
                 data.mask,
-                xp.maximum(
-                    old.sites.prec + s.rate * s.direction.prec,
-                    xp.maximum(_MIN_KEPT * old.sites.prec, method.min_prec),
-                ),
+                xp.maximum(old.sites.prec + s.rate * s.direction.prec, xp.where(clipped, method.min_prec, least)),
                 0.0,
             ),
         )
@@ -251,8 +255,8 @@ def iterate(
         ),
     )
     least = xp.where(maximum, method.min_prec, stepping.min_prec)
-    clipped = xp.sum(data.mask & (point.target.prec <= least))
-    solution = Solution(point.sites, code, Stats(end.step, point.residual, clipped, point.q.jitter))
+    at_limit = xp.sum(data.mask & (point.target.prec <= least))
+    solution = Solution(point.sites, code, Stats(end.step, point.residual, at_limit, point.q.jitter))
     return Reached(point, solution, factor, by)
 
 

@@ -36,6 +36,11 @@ def first_sites(likelihood: Likelihood, data: Data) -> Sites:
     """`initial_sites` for callers outside a compiled program."""
     if not is_host(*jax.tree.leaves((likelihood, data))):
         return _traced_first_sites(likelihood, data)
+    if type(likelihood).log_prob_slopes is not Likelihood.log_prob_slopes:
+        centre, width = map(np.asarray, likelihood.landmark(data.y))
+        found = likelihood.log_prob_slopes(data.y, centre)
+        if found is not None:
+            return Sites(found[1] + centre / width**2, 1 / width**2).masked(data.mask)
     rows = data.weight, np.moveaxis(data.y, 0, -1)
     return Sites(*rowwise.apply(_initial_rows, None, likelihood, rows)[0])
 

@@ -21,9 +21,10 @@ from sitewise.arrays.spread import whole
 from sitewise.checks import at_least
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
-from sitewise.priors import Marginals
+from sitewise.priors import Covariance, Marginals
+from sitewise.rows import Values
 from sitewise.sites import Sites
-from sitewise.types import Outcome
+from sitewise.types import Outcome, precedes
 
 _DAMPED = 0.2  # damping of the first fallback
 
@@ -31,10 +32,18 @@ _DAMPED = 0.2  # damping of the first fallback
 class Point(NamedTuple):
     """Sites and what follows from them.
 
-    q         prior × sites at the training rows
-    target    T(λ), the sites that the undamped update would set
-    merit     the number that the method maximises; for a method without one, minus the norm of the residual
-    residual  the largest change by the undamped update, in units of the marginal: |Δnat1|·√v and |Δprec|·v
+    Attributes
+    ----------
+    sites : Sites
+        The sites λ.
+    q : Marginals
+        Prior × sites at the training rows.
+    target : Sites
+        T(λ), the sites that the undamped update would set.
+    merit : float
+        The number that the method maximises; for a method without one, minus the norm of the residual.
+    residual : float
+        The largest change by the undamped update, in units of the marginal: |Δnat1|·√v and |Δprec|·v.
     """
 
     sites: Sites
@@ -47,10 +56,16 @@ class Point(NamedTuple):
 class Stats(NamedTuple):
     """Statistics of an iteration.
 
-    steps     conditionings of the prior on sites
-    residual  that of the last point
-    clipped   sites whose precision is at its limit
-    jitter    a share of the diagonal that the last factorisation needed, usually 0
+    Attributes
+    ----------
+    steps : int
+        Conditionings of the prior on sites.
+    residual : float
+        The residual of the last point.
+    clipped : int
+        Sites whose precision is at its limit.
+    jitter : float
+        The share of the diagonal that the last factorisation needed, usually 0.
     """
 
     steps: Array
@@ -60,6 +75,18 @@ class Stats(NamedTuple):
 
 
 class Solution(NamedTuple):
+    """The result of an inference: sites, outcome and statistics.
+
+    Attributes
+    ----------
+    sites : Sites
+        The sites at the end.
+    code : int
+        The number of the outcome; `outcome` is the `Outcome`.
+    stats : Stats
+        Steps, residual, clipped sites and jitter.
+    """
+
     sites: Sites
     code: Array
     stats: Stats
@@ -84,14 +111,20 @@ class Solution(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SiteUpdate:
-    """Settings shared by all methods, and the update that each of them defines.
+    """Settings shared by all inference methods, and the update that each of them defines.
 
-    tol        the iteration has converged when the undamped update changes no site by more than this, in units
-               of the marginal: |Δnat1|·√v and |Δprec|·v.  None: 1e-8 in float64, 1e-3 in float32.
-    max_steps  the largest number of conditionings of the prior.
-    min_prec   site precisions are kept at or above this.
-    damping    1: Newton steps, each of which is tested and shortened where needed.  Less: this share of every plain
-               update without a test; this is slow, but sometimes converges where the tested steps stall.
+    Parameters
+    ----------
+    tol : float, default=None
+        The iteration has converged when the undamped update changes no site by more than this, in units of the
+        marginal: |Δnat1|·√v and |Δprec|·v.  None means 1e-8 in float64 and 1e-3 in float32.
+    max_steps : int, default=200
+        The largest number of conditionings of the prior.
+    min_prec : float, default=0.0
+        Site precisions are kept at or above this.
+    damping : float, default=1.0
+        1: Newton steps, each of which is tested and shortened where needed.  Less: this share of every plain update
+        without a test; this is slow, but sometimes converges where the tested steps stall.
     """
 
     tol: float | None = None
@@ -116,6 +149,8 @@ class SiteUpdate:
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = cls.__name__.lower()
+        if any(precedes(cls, name, "assess") for name in ("propose", "merit")):
+            cls.assess = SiteUpdate.assess  # type: ignore[method-assign] # the inherited one is of another update
 
     def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
         """Return T(λ), the sites that this method sets, given the marginals of the present sites.
@@ -141,9 +176,23 @@ class SiteUpdate:
         """Return `propose` and `merit` together; override it if the two share work."""
         return self.propose(likelihood, data, q, sites), self.merit(likelihood, data, q, sites)
 
+    def assess(
+        self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, with_slopes: bool
+    ) -> tuple[Values, Values] | None:
+        """Return what `loop` needs of the rows, on NumPy arrays and for whole weights; None: by a compiled program.
+
+        The first tuple is T(λ), and with slopes the derivatives listed by `linearise.listed`; the second is the merit,
+        empty for a method without one.
+        """
+        return None
+
     def unit(self, q: Marginals) -> Array:
         """Return the variance, per row, of the variable on which the site acts: residuals are in its units."""
         return q.var
+
+    def change_of_var(self, cov: Covariance, x: Array, weight: Array) -> Array:
+        """Return minus the change of the variances that `propose` uses, for a change x of the weighted precisions."""
+        return cov.squared_times(x)
 
     def stepping(self, likelihood: Likelihood) -> Self:
         """Return the update used for the steps, if it differs from the update whose fixed point is wanted.

@@ -7,27 +7,35 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from sitewise import evidence
 from sitewise.data import Data
 from sitewise.inference.base import Inference
 from sitewise.likelihoods import Likelihood
 from sitewise.priors import Marginals
+from sitewise.rows import Values
 from sitewise.sites import Sites, expected_log_site
 
 
 @dataclasses.dataclass(frozen=True)
 class VI(Inference):
-    """Variational inference.  With a(m, v) = E_{N(m, v)}[log p]:  prec = −2 ∂a/∂v,  nat1 = ∂a/∂m + prec·m.
+    """Variational inference (VI) by natural gradients, in the dual parameterisation.
+
+    With a(m, v) = E_{N(m, v)}[log p]:
+
+        prec = −2 ∂a/∂v,    nat1 = ∂a/∂m + prec·m
 
     This is λ = ∇_μ E_q[log p] in expectation parameters (paper, below eq. 12); −2 ∂a/∂v = −E[∂² log p].
     λ ← (1−ρ)λ + ρ·T(λ) is a natural-gradient step of size ρ on the ELBO, also on an ELBO whose
     expectations are computed by a coarse quadrature.
 
-    tight   on a sparse prior, narrow the residual variance of each row by its site, r̃ = r/(1 + r·prec).  The sites
-            then maximise `evidence.tight`: T(λ) − λ remains a direction of ascent, because the bound is stationary in
-            r̃ where prec = −2 ∂a/∂v, and elsewhere ∂bound/∂prec · (T(λ) − λ) = ½ r̃² (−2 ∂a/∂v − prec)².  The name is
-            "vi(tight)".
+    Parameters
+    ----------
+    tight : bool, default=False
+        On a sparse prior, narrow the residual variance of each row by its site, r̃ = r/(1 + r·prec).  The sites then
+        maximise `evidence.tight`: T(λ) − λ remains a direction of ascent, because the bound is stationary in r̃ where
+        prec = −2 ∂a/∂v, and elsewhere ∂bound/∂prec · (T(λ) − λ) = ½ r̃² (−2 ∂a/∂v − prec)².  The name is "vi(tight)".
     """
 
     tight: bool = dataclasses.field(default=False, kw_only=True)
@@ -54,6 +62,23 @@ class VI(Inference):
     ) -> tuple[Sites, jax.Array]:
         target, expected = self._expectations(likelihood, data, q, sites)
         return target, evidence.elbo.total(data, q, expected - expected_log_site(sites, q.mean, q.var))
+
+    def assess(
+        self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, with_slopes: bool
+    ) -> tuple[Values, Values] | None:
+        """With h_k = ∂ᵏa/∂mᵏ, and ∂a/∂v = ½ h₂: prec = −h₂, nat1 = h₁ + prec·m, and their derivatives in m and v."""
+        found = None if self.tight else likelihood.expected_log_prob_slopes(data.y, q.mean, q.var + q.resid)
+        if found is None:
+            return None
+        expected, h1, h2, h3, h4 = found
+        prec = np.maximum(-h2, self.min_prec)
+        rows: Values = (h1 + prec * q.mean, prec)
+        if with_slopes:
+            free = -h2 > self.min_prec
+            by_mean, by_var = np.where(free, -h3, 0.0), np.where(free, -0.5 * h4, 0.0)
+            rows += (h2 + prec + q.mean * by_mean, by_mean, 0.5 * h3 + q.mean * by_var, by_var)
+        merit = evidence.elbo.total(data, q, expected - expected_log_site(sites, q.mean, q.var))
+        return tuple(np.where(data.mask, row, 0.0) for row in rows), (merit,)
 
     def _expectations(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> tuple[Sites, jax.Array]:
         """Return T(λ), and a of each row minus the cost of its narrowed residual."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from sitewise.arrays.engine import on_host, to_host
 from sitewise.arrays.spread import whole
@@ -32,9 +32,18 @@ MAX_CENTRAL = 4  # entries; more have one-sided differences, which cost half and
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Curvature:
-    """The Hessian of the objective at the maximum, in the vector of unconstrained values.
+    """Standard errors of hyperparameters: the Hessian of the objective at the maximum, in the unconstrained vector.
 
-    hessian  one row and one column per entry of `trainable.labels`; NaN for entries that ended at a bound
+    Attributes
+    ----------
+    trainable : Trainable
+        The learned hyperparameters.
+    vector : array of shape (n_entries,)
+        Their unconstrained values.
+    hessian : array of shape (n_entries, n_entries)
+        One row and one column per entry of `trainable.labels`; NaN for entries that ended at a bound.
+    free : array of shape (n_entries,)
+        Which entries are not at a bound.
     """
 
     trainable: Trainable
@@ -66,7 +75,7 @@ class Curvature:
         """
         if not 0 < level < 1:
             raise ValueError(f"level must lie between 0 and 1, got {level}.")
-        reach = stats.norm.ppf(0.5 + 0.5 * level) * np.sqrt(np.diagonal(self.covariance))
+        reach = special.ndtri(0.5 + 0.5 * level) * np.sqrt(np.diagonal(self.covariance))
         with np.errstate(over="ignore"):  # no upper end where the data do not determine it
             ends = [self.trainable.constrained(self.vector + sign * reach) for sign in (-1, 1)]
         movable = [p.name for p in self.trainable.parameters if isinstance(p.support, Positive | Real | Bounded)]

@@ -49,19 +49,44 @@ _ADVICE = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class Fit:
-    """A trained model with one Gaussian site per row of its data.
+    """The result of learning: a trained model with one Gaussian site per row of its data.
 
-    method, inference   names of the learner and of the inference whose sites these are
-    objective           the maximised objective: an evidence in nats, with the log prior of θ if there is one
-    climbed             which objective was maximised over which parameters, in words
-    converged, reason   how the search ended
-    rounds, trace       of the search; the trace has one entry per evaluation or round
-    at_bound            hyperparameters that ended at a bound
-    problem             the objective of `Nested`; None for a learner that maximises no profile objective
-    limits              (low, high) of every entry of the vector that was searched
-    learned_from        the subset used for learning the hyperparameters; None: all rows
-    stages              how every stage of the schedule ended
-    latent              q(f) from the factor of the last evaluation; None: computed when it is asked for
+    Attributes
+    ----------
+    model : Model
+        The model at the learned hyperparameters.
+    data : Data
+        The training rows.
+    solution : Solution
+        Sites, outcome and statistics of the inference at the end; `sites` are its sites.
+    method : str
+        Name of the learner.
+    inference : str
+        Name of the inference whose sites these are.
+    objective : float
+        The maximised objective: an evidence in nats, with the log prior of θ if there is one.
+    converged : bool
+        Whether the search converged.
+    reason : str
+        How the search ended.
+    rounds : int
+        Rounds of the search.
+    trace : list of dict
+        One entry per evaluation or round.
+    climbed : str
+        Which objective was maximised over which parameters, in words.
+    at_bound : tuple of str
+        Hyperparameters that ended at a bound.
+    problem : Objective or None
+        The objective of `Nested`; None for a learner that maximises no profile objective.
+    limits : array of shape (n_entries, 2)
+        (low, high) of every entry of the vector that was searched.
+    learned_from : Data or None
+        The subset used for learning the hyperparameters; None for all rows.
+    stages : tuple of StageEnd
+        How every stage of the schedule ended.
+    latent : LatentPosterior or None
+        q(f) from the factor of the last evaluation; None if it is computed on request.
     """
 
     model: Model

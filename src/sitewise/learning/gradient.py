@@ -78,14 +78,29 @@ _traced = functools.partial(programs.jit, static_argnums=0)(_evaluate)
 def value_and_grad(
     inference: Inference, evidence: Evidence, gradient: str = "implicit", *, has_aux: bool = False
 ) -> ValueAndGrad:
-    """Return the function (model, data) → (value, gradient) of θ ↦ evidence(θ, λ*(θ)), λ* the sites of `inference`.
+    """Return the function (model, data) → (value, gradient) of θ ↦ evidence(θ, λ*(θ)), for an optimiser of your own.
 
-    The gradient has the form of the model: a derivative in place of every number of kernel, mean, likelihood and
-    inducing inputs.  "implicit" is exact for every pair; `learning.objective` describes "one_step" and "fixed".
-    With `has_aux` the result is ((value, solution), gradient), as in JAX: look at `solution.outcome`, and pass
-    `solution.sites` as a third argument to start from them at the next θ.
+    λ* are the sites of `inference`.  The gradient has the form of the model: a derivative in place of every number of
+    kernel, mean, likelihood and inducing inputs.
 
-    It may be called inside a caller's `jax.jit` and `jax.vmap`.  There the numbers are of the caller's precision;
-    outside they are computed in double precision.
+    The function may be called inside a caller's `jax.jit` and `jax.vmap`.  There the numbers are of the caller's
+    precision; outside they are computed in double precision.
+
+    Parameters
+    ----------
+    inference : Inference
+        Finds the sites at θ.
+    evidence : Evidence
+        The value.
+    gradient : str, default="implicit"
+        "implicit" is exact for every pair; `learning.objective` describes "one_step" and "fixed".
+    has_aux : bool, default=False
+        Whether the result is ((value, solution), gradient), as in JAX: look at `solution.outcome`, and pass
+        `solution.sites` as a third argument to start from them at the next θ.
+
+    Returns
+    -------
+    function : ValueAndGrad
+        Called with a model and data.
     """
     return ValueAndGrad(inference, evidence, gradient, has_aux)

@@ -13,14 +13,16 @@ evidence in the place of Laplace's:
               Gaussian, too narrow where π is skewed
     lattice   equal weights in z on the points h ℤ-vectors of one parity, the trapezoidal rule: exact up to terms of
               order exp(−π²/h²) where π is Gaussian, and accurate for any smooth π.  The points are those that are
-              reached from the mode while π may be at most 5 + p/4 nats below its largest value
+              reached from the mode while π, or π s with the prior variance s of f, may be at most 5 + p/4 nats below
+              its largest value.  The variance of f is an integral of about π s: for labels, whose π falls slowly with
+              s, points with little mass contribute much of it
 
 Vectors of integers that are all even or all odd form a body-centred lattice.  In three dimensions it needs 1.4 and in
 four 2 times fewer points than a cubic lattice of the same accuracy.  Where log π is concave along a line,
 
-    log π(z + d)  ≤  2 log π(z) − log π(z − d),
+    log π(z + d)  ≤  2 log π(z) − log π(z − d)
 
-and a neighbour whose bound is too deep is not visited.
+(and the same of π s), and a neighbour whose bound is too deep is not visited.
 
 The fit maximises evidence + log p(θ), without the Jacobian.  One Newton step, (U Λ Uᵀ)⁻¹ times the derivative of the
 difference, leads from there to the mode of π.  Predictions are mixtures of those of the nodes.
@@ -40,13 +42,15 @@ from scipy.special import logsumexp
 from sitewise.arrays.engine import to_host
 from sitewise.data import Data
 from sitewise.inference import Inference
-from sitewise.inference.solve import solve
+from sitewise.inference.solve import solve_with_posterior
+from sitewise.inference.start import start_of
 from sitewise.kernels.distances import same_rows
 from sitewise.learning import designs
 from sitewise.learning.fit import Fit
 from sitewise.learning.objective import Objective
 from sitewise.model import Model
 from sitewise.numerics.dense.cholesky import eigen
+from sitewise.priors import LatentPosterior
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
@@ -68,28 +72,43 @@ LATTICE_DEPTH, DEPTH_PER_PARAMETER = 5.0, 0.25  # nats
 
 
 class Node(NamedTuple):
-    """A model with its sites, and the share of the posterior mass of θ that it stands for."""
+    """A model with its sites, and the share of the posterior mass of θ that it stands for.
+
+    posterior   q(f) from the factor of inference; None on an accelerator
+    """
 
     vector: np.ndarray
     model: Model
     sites: Sites
     log_density: float
     weight: float
+    posterior: LatentPosterior | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Integrated:
     """The nodes of an integral over the hyperparameters, and its diagnostics.
 
-    log_evidence   log ∫ exp(evidence + log p(v)) dv, in nats; with proper, normalised priors the evidence of the model
-                   with θ integrated out
-    effective      (Σ w r)² / Σ w r² over the rule, between 0 and 1: 1 where π is Gaussian; on a lattice the share of
-                   its points that would carry as much if they were equal
-    outside        how much more weight the outermost nodes have than a Gaussian would give them, or a bound on the
-                   mass next to a lattice that broke off; what lies beyond is missed
-    failed         the share of a Gaussian (of the points, on a lattice) at the nodes where inference did not settle;
-                   their weight here is 0
-    directions     how many directions were integrated over, of how many
+    Attributes
+    ----------
+    nodes : list of Node
+        Models with their sites and shares of the posterior mass of θ.
+    design : str
+        The design of the nodes.
+    log_evidence : float
+        log ∫ exp(evidence + log p(v)) dv, in nats; with proper, normalised priors the evidence of the model with θ
+        integrated out.
+    effective : float
+        (Σ w r)² / Σ w r² over the rule, between 0 and 1: 1 where π is Gaussian; on a lattice the share of its points
+        that would carry as much if they were equal.
+    outside : float
+        How much more weight the outermost nodes have than a Gaussian would give them, or a bound on the mass next to a
+        lattice that broke off; the mass beyond is missed.
+    failed : float
+        The share of a Gaussian (of the points, on a lattice) at the nodes where inference did not settle; their weight
+        here is 0.
+    directions : tuple of two int
+        How many directions were integrated over, of how many.
     """
 
     nodes: list[Node]
@@ -126,8 +145,8 @@ class Integrated:
             )
         if self.outside > (MAX_UNVISITED if self.design == "lattice" else MAX_OUTSIDE):
             found.append(
-                f"{self.outside:.0%} of the mass is at nodes beyond which more may lie: a prior on the "
-                "hyperparameters, or method='mcmc', would tell."
+                f"{self.outside:.0%} of the weight lies at the edge of the design, so that the integral may be "
+                "inaccurate; set priors on the hyperparameters, or use method='mcmc'."
             )
         if self.failed > MAX_FAILED:
             found.append(f"Inference did not settle at {self.failed:.0%} of the nodes, as the design weights them.")
@@ -135,15 +154,32 @@ class Integrated:
 
 
 def integrate(fit: Fit, design: str = "fine", final: Inference | None = None) -> Integrated:
-    """Compute nodes around the optimum of a fit, by one gradient per parameter and one inference per node.
+    """Integrate over the hyperparameters: nodes around the optimum of a fit, each with its weight.
 
-    design   "lattice" (up to four parameters), or one of the rules "grid" (up to two parameters), "ccd" (central
-             composite), "star" (the latter without corners), "laplace" (ccd with a Gaussian in the place of π).
-             "fine" is a lattice for up to two parameters, and for up to four with at most MAX_LATTICE_ROWS rows, else
-             ccd; "coarse" is ccd for three parameters and more, else grid, or lattice if π is far from Gaussian.  Of
-             more than eight parameters the directions are those in which they are least certain; the others stay at
-             the mode
-    final    inference of the sites that are returned, if not that of the fit
+    Takes one gradient per parameter and one inference per node.  Of more than eight parameters the directions are those
+    in which they are least certain; the others stay at the mode.
+
+    Parameters
+    ----------
+    fit : Fit
+        The result of `Nested`.
+    design : str, default="fine"
+        The design of the nodes:
+
+        - "lattice": up to four parameters
+        - "grid": a product rule, up to two parameters
+        - "ccd": central composite design
+        - "star": central composite design without corners
+        - "laplace": central composite design with a Gaussian in the place of π
+        - "fine": a lattice for up to two parameters, and for up to four with at most MAX_LATTICE_ROWS rows, else "ccd"
+        - "coarse": "ccd" for three parameters and more, else "grid", or "lattice" if π is far from Gaussian
+    final : Inference, default=None
+        Inference of the sites that are returned; None for the inference of the fit.
+
+    Returns
+    -------
+    integrated : Integrated
+        Nodes and diagnostics.
     """
     if design not in DESIGNS:
         raise ValueError(f"design must be {', '.join(map(repr, DESIGNS))}, got {design!r}.")
@@ -172,12 +208,15 @@ def integrate(fit: Fit, design: str = "fine", final: Inference | None = None) ->
         def at(z: np.ndarray) -> _Point:
             return _Point(centre + axes @ z, *here.at(centre + axes @ z))
 
+        def heights(point: _Point) -> np.ndarray:
+            return point.log_density + np.array([0.0, _log_scale(point.model, data)])
+
         kind = _kind(design, chosen, data.rows)
         if kind == "lattice":
-            return _on_lattice(at, chosen, log_volume)
+            return _on_lattice(at, chosen, log_volume, heights)
         found = _by_rule(kind, at, chosen, len(free), log_volume)
         if design == "coarse" and kind == "grid" and found.effective < MIN_GRID_EFFECTIVE:
-            return _on_lattice(at, chosen, log_volume)
+            return _on_lattice(at, chosen, log_volume, heights)
         return found
 
 
@@ -199,6 +238,7 @@ class _Point(NamedTuple):
     sites: Sites
     log_density: float
     failed: bool
+    posterior: LatentPosterior | None = None
 
 
 def _by_rule(
@@ -218,15 +258,27 @@ def _by_rule(
     if kind == "laplace":
         share = np.where(np.isfinite(logs), weight, 0.0) / np.sum(weight[np.isfinite(logs)])
     return Integrated(
-        [Node(*point[:4], float(w)) for point, w in zip(found, share, strict=True)], kind,
+        [Node(*point[:4], float(w), point.posterior) for point, w in zip(found, share, strict=True)], kind,
         total + 0.5 * free * np.log(2 * np.pi) + log_volume, float(np.exp(2 * total - mean_square)),
         float(np.sum(np.maximum(share - weight, 0.0)[outer])) if kind != "laplace" else 0.0,
         float(np.sum(weight[[point.failed for point in found]])), (dimensions, free),
     )  # fmt: skip
 
 
-def _on_lattice(at: Callable[[np.ndarray], _Point], dimensions: int, log_volume: float) -> Integrated:
-    """Points are visited in the order of their bounds, so that a lattice that ends early has the best."""
+def _log_scale(model: Model, data: Data) -> float:
+    """Return log s, s the mean prior variance of f at the rows."""
+    kernels, X = model.prior.kernels, model.prior.kernel_columns(np.asarray(data.X))
+    each = kernels if isinstance(kernels, list) else [kernels]
+    return float(np.log(np.mean([np.mean(kernel.variances(X)) for kernel in each])))
+
+
+def _on_lattice(
+    at: Callable[[np.ndarray], _Point], dimensions: int, log_volume: float, heights: Callable[[_Point], np.ndarray]
+) -> Integrated:
+    """Visit all points one of whose `heights` (log π, log π s) may be within the depth of its largest value.
+
+    They are visited in the order of their bounds, so that a lattice that ends early has the best.
+    """
     if dimensions > MAX_LATTICE_PARAMETERS:
         raise ValueError(
             f"A lattice is for up to {MAX_LATTICE_PARAMETERS} hyperparameters, and there are {dimensions}; use 'ccd'."
@@ -234,29 +286,35 @@ def _on_lattice(at: Callable[[np.ndarray], _Point], dimensions: int, log_volume:
     depth = LATTICE_DEPTH + DEPTH_PER_PARAMETER * dimensions
     ways = list(itertools.product((-1, 1), repeat=dimensions)) if dimensions else []
     found: dict[tuple[int, ...], _Point] = {}
+    known: dict[tuple[int, ...], np.ndarray] = {}  # their heights
+    bounds: dict[tuple[int, ...], np.ndarray] = {}  # on the heights of their neighbours
     waiting = [(-np.inf, (0,) * dimensions)]
-    best = -np.inf
+    best = np.full(2, -np.inf)
     while waiting and len(found) < MAX_LATTICE_POINTS:
-        minus_bound, place = heapq.heappop(waiting)
-        if place in found or -minus_bound < best - depth:
+        _, place = heapq.heappop(waiting)
+        if place in found or (place in bounds and np.all(bounds[place] < best - depth)):
             continue
         found[place] = point = at(LATTICE_STEP * np.array(place, dtype=float))
-        best = max(best, point.log_density)
+        known[place] = here = heights(point)
+        best = np.maximum(best, here)
         for way in ways if np.isfinite(point.log_density) else []:
-            behind = found.get(_moved(place, way, -1))
-            slope = 0.0 if behind is None else min(point.log_density - behind.log_density, 0.0)
-            heapq.heappush(waiting, (-(point.log_density + slope), _moved(place, way, 1)))
-    if not np.isfinite(best):
+            bound = here + np.minimum(here - known.get(_moved(place, way, -1), here), 0.0)
+            ahead = _moved(place, way, 1)
+            bounds[ahead] = np.maximum(bounds.get(ahead, bound), bound)
+            heapq.heappush(waiting, (-float(np.max(bound - best)), ahead))
+    if not np.isfinite(best[0]):
         raise ValueError("Inference settled at no node around the optimum; use a prior or bounds, or another method.")
     logs = np.array([point.log_density for point in found.values()])
     total = float(logsumexp(logs))
     share = np.exp(logs - total)
-    bounds = {place: -bound for bound, place in sorted(waiting, reverse=True) if place not in found}
-    unvisited = sum(np.exp(bound - total) for bound in bounds.values() if bound >= best - depth)
+    left = [bound for place, bound in bounds.items() if place not in found and np.any(bound >= best - depth)]
+    visited = logsumexp(np.array(list(known.values())), axis=0)
+    unvisited = float(np.max(np.sum(np.exp(np.array(left) - visited), axis=0))) if left else 0.0
     cell = dimensions * np.log(LATTICE_STEP) + max(dimensions - 1, 0) * np.log(2)
     return Integrated(
-        [Node(*point[:4], float(w)) for point, w in zip(found.values(), share, strict=True)], "lattice",
-        total + cell + log_volume, float(1 / (len(share) * np.sum(share**2))), float(unvisited / (1 + unvisited)),
+        [Node(*point[:4], float(w), point.posterior) for point, w in zip(found.values(), share, strict=True)],
+        "lattice", total + cell + log_volume, float(1 / (len(share) * np.sum(share**2))),
+        float(unvisited / (1 + unvisited)),
         float(np.mean([point.failed for point in found.values()])), (dimensions, dimensions),
     )  # fmt: skip
 
@@ -309,22 +367,27 @@ class _Density:
     final: Inference | None
     limits: np.ndarray | None
 
-    def at(self, vector: np.ndarray) -> tuple[Model, Sites, float, bool]:
+    def at(self, vector: np.ndarray) -> tuple[Model, Sites, float, bool, LatentPosterior | None]:
         if self.limits is not None and np.any((vector < self.limits[:, 0]) | (vector > self.limits[:, 1])):
-            return self.model, self.sites, -np.inf, False
+            return self.model, self.sites, -np.inf, False, None
         model = to_host(self.problem.trainable.from_vector(self.model, vector))
         same = self.final is None or self.final == self.problem.inference
-        found = solve(self.problem.inference, model, self.data, self.sites if same else None)
-        log = float(self.problem.evidence(model, self.data, found.sites))
+        start = self.sites if same else start_of(self.problem.inference, model, self.data)
+        found = solve_with_posterior(self.problem.inference, model, self.data, start)
+        if found.q is None:
+            log = float(self.problem.evidence(model, self.data, found.solution.sites))
+        else:
+            evidence = self.problem.evidence
+            log = float(evidence.on_marginals(model.likelihood, self.data, found.q, found.solution.sites))
         log += float(self._of_vector.log_prior_with_slope(vector)[0])
-        settled = found.outcome.settled
+        settled = found.solution.outcome.settled
         if not same:
             assert self.final is not None
-            found = solve(self.final, model, self.data, self.sites)
-            settled &= found.outcome.settled
-        sites = Sites(*(np.asarray(a) for a in found.sites))
+            found = solve_with_posterior(self.final, model, self.data, self.sites)
+            settled &= found.solution.outcome.settled
+        sites = Sites(*(np.asarray(a) for a in found.solution.sites))
         good = settled and bool(np.isfinite(log))
-        return model, sites, log if good else -np.inf, not good
+        return model, sites, log if good else -np.inf, not good, found.posterior
 
     @property
     def _of_vector(self) -> Objective:

@@ -11,10 +11,11 @@ from sitewise.arrays.spread import together
 from sitewise.data import Data, bucket
 from sitewise.kernels.distances import same_rows
 from sitewise.learning.checkpoint import Checkpoint
+from sitewise.learning.clock import Clock
 from sitewise.learning.finish import finish
 from sitewise.learning.fit import Fit
 from sitewise.learning.problem import NestedSettings, Problem
-from sitewise.learning.schedule import is_apart, run, schedule_of
+from sitewise.learning.schedule import expected, is_apart, run, schedule_of
 from sitewise.learning.search import Callback, Trace
 from sitewise.learning.subset import counted_rows, sampled
 from sitewise.model import Model, check
@@ -27,27 +28,59 @@ _SUBSET_SEED = 0  # rows used for learning are always the same ones
 
 @dataclasses.dataclass(frozen=True)
 class Nested(NestedSettings):
-    """Pair any inference with any evidence; the gradient is exact with "implicit" (see `objective`).
+    """Learn hyperparameters by maximum evidence (type-II maximum likelihood) or MAP, with any inference and evidence.
 
-    gradient       "implicit", "one_step", "fixed", or "auto": "fixed" for a log-concave likelihood, else "implicit".
-                   For (VI, elbo) and (EP, ep) "fixed" is exact, unless a likelihood that is not log-concave has sites
-                   held at their lower limit
-    fixed, train   names or patterns of parameters to hold fixed, or to train although held fixed by default
-    bounds         name or pattern → (low, high); positive parameters default to (1e-5, 1e6)
-    priors         name or pattern → hyperprior: MAP instead of maximum evidence; as in `bounds`, an exact name wins
-    jacobian       with priors: the mode of the density of log θ (of the unconstrained vector) and not of θ; it lies in
-                   the middle of the mass that `integration` needs
-    tied           groups of parameters that share one value, each a list of names or patterns, or one pattern
-    restarts       further starts, drawn log-uniformly around the first; the best evidence wins
-    tol            stop when no component of the gradient, per row, exceeds this
-    least_gain     nats per trained number: with inducing inputs, on a CPU, the search stops when no more than this is
-                   left to gain.  Typical hyperparameters, under their posterior, lie half a nat per number below the
-                   optimum
-    learning_rows  with inducing inputs: learn the hyperparameters from at most this many rows, and infer the sites of
-                   all rows once
-    move_inputs    with inducing inputs: train the inducing inputs as well, for at most 100 rounds
-    final          inference of the sites that are returned, at the learned hyperparameters; None: the same
-    variants       structure of a prior ("sparse", "classes") → the pair that takes precedence there
+    Parameters
+    ----------
+    inference : Inference, default=VI()
+        Finds the sites at every θ.
+    evidence : Evidence, default=evidence.ep
+        Is maximised over θ.
+    gradient : str, default="implicit"
+        "implicit" (exact), "one_step", "fixed", or "auto": "fixed" for a log-concave likelihood, else "implicit".  For
+        (VI, elbo) and (EP, ep) "fixed" is exact, unless a likelihood that is not log-concave has sites held at their
+        lower limit.  `learning.objective` describes them.
+    fixed : tuple of str, default=()
+        Names or patterns of parameters to hold fixed.
+    train : tuple of str, default=()
+        Names or patterns of parameters to train although they are held fixed by default.
+    bounds : dict, default={}
+        Name or pattern → (low, high); positive parameters default to (1e-5, 1e6).
+    priors : dict, default={}
+        Name or pattern → hyperprior: MAP instead of maximum evidence.  As in `bounds`, an exact name wins.
+    restarts : int, default=0
+        Further starts, drawn log-uniformly around the first; the best evidence wins.
+    max_rounds : int, default=200
+        The largest number of rounds of a search.
+    tol : float, default=1e-06
+        Stop when no component of the gradient, per row, exceeds this.
+    least_gain : float, default=0.0
+        Nats per trained number: after a coarse stage, on a CPU, the search stops when no more than this is left to
+        gain. Typical hyperparameters, under their posterior, lie half a nat per number below the optimum.
+    name : str, default="nested"
+        The name in reports.
+    final : Inference, default=None
+        Inference of the sites that are returned, at the learned hyperparameters; None for `inference`.
+    variants : dict, default={}
+        Structure of a prior ("sparse", "classes") → the pair of inference and evidence that takes precedence there.
+    tied : sequence, default=()
+        Groups of parameters that share one value, each a list of names or patterns, or one pattern.
+    jacobian : bool, default=False
+        With priors: the mode of the density of log θ (of the unconstrained vector) and not of θ.  It lies in the middle
+        of the mass that `integrate` needs.
+    learning_rows : int, default=None
+        With inducing inputs: learn the hyperparameters from at most this many rows, and infer the sites of all rows
+        once.
+    move_inputs : bool, default=False
+        With inducing inputs: train the inducing inputs as well, for at most 100 rounds.
+
+    Examples
+    --------
+    >>> from sitewise import EP, Data, Model, Nested, evidence, kernels, likelihoods
+    >>> model = Model.full(kernels.RBF(), likelihoods.Poisson())
+    >>> data = Data.of([[0.0], [1.0], [2.0], [3.0]], [4, 9, 3, 0])
+    >>> Nested(EP(), evidence.ep).fit(model, data).converged
+    True
     """
 
     def fit(
@@ -78,7 +111,7 @@ class Nested(NestedSettings):
             staged = sites is None and bool(problem.trainable.names) and (problem.on_host or is_apart(problem))
             schedule = schedule_of(problem, counted_rows(data), staged=staged)
             scope.enter_context(same_rows(problem.data.X))
-            trace = Trace(callback, searches=1 + self.restarts)
+            trace = Trace(callback, clock=Clock(expected(schedule, problem, data.rows)))
             if checkpoint is not None:
                 trace.checkpoint = Checkpoint(Path(checkpoint), (repr(self), model, sites, seed), problem.data)
             fit = finish(*run(schedule, problem, seed, trace), data, schedule, trace)

@@ -90,6 +90,9 @@ class Objective:
             return namespace(vector).zeros(()), namespace(vector).zeros_like(vector)
         if not is_host(vector):
             return jax.value_and_grad(self.log_prior)(vector)
+        closed = self.trainable.log_prior_with_slope(vector, self.priors, self.jacobian)
+        if closed is not None:
+            return closed
         # The numbers of a prior that is a pytree are arguments of the compiled program.
         own = tuple(pair for pair in self.priors if jax.tree.leaves(pair[1]) == [pair[1]])
         known = [pair for pair in self.priors if pair not in own]
@@ -156,8 +159,9 @@ def with_slopes(
 
     # θ enters the evidence through the likelihood and q; these are the derivatives in those two.
     missing = method.update() if gradient != "fixed" and reached.slopes is None else None
+    closed = functools.partial(_closed_slopes, evidence, missing)
     rows, (value, *by_likelihood) = on_rows(
-        evidence_slopes, (evidence, missing), likelihood, data, q, found, piece=evidence.piece
+        evidence_slopes, (evidence, missing), likelihood, data, q, found, piece=evidence.piece, closed=closed
     )
     by_sites, by_rows = Sites(*rows[:2]), rows[2 : 2 + len(q.rows())]
     if at.prior.exact and likelihood.conjugate and _is_stationary(evidence, data, q, found, by_sites, by_rows):
@@ -226,6 +230,17 @@ def evidence_slopes(
     value, slopes = jax.value_and_grad(read, argnums=(0, 1, 2))(likelihood, q.rows(), sites)
     more = () if method is None else listed(linearise.slopes(method, likelihood, data, q, sites))
     return (*slopes[2], *slopes[1], *more), (value, *jax.tree.leaves(slopes[0]))
+
+
+def _closed_slopes(
+    evidence: Evidence, method: Inference | None, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
+) -> tuple[Values, Values] | None:
+    """Return `evidence_slopes` on NumPy arrays, without a compiled program; None if the derivatives are not known."""
+    found = evidence.read_with_slopes(likelihood, data, q, sites)
+    if found is None or method is None:
+        return found
+    update = method.assess(likelihood, data, q, sites, True)
+    return None if update is None else ((*found[0], *update[0][2:]), found[1])
 
 
 def _update_slopes(

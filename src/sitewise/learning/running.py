@@ -35,11 +35,24 @@ SHARE_OF_TOLERANCE = 0.1  # by which the rows before may move
 
 @dataclasses.dataclass(frozen=True)
 class Running:
-    """A model with the rows so far, in the order of time; start with `Running.of`.
+    """Online inference for time series: a model with the rows so far, in the order of time; start with `Running.of`.
 
-    outcome  of inference at the last step
-    solved   the number of rows whose sites were solved for at the last step
-    moved    the bound on how far the others moved, in standard deviations
+    Attributes
+    ----------
+    inference : Inference
+        Finds the sites of new rows.
+    posterior : Posterior
+        Predictions, given the rows so far.
+    data : Data
+        The rows so far.
+    sites : Sites
+        The sites of the rows so far.
+    outcome : Outcome
+        The outcome of inference at the last step.
+    solved : int
+        The number of rows whose sites were solved for at the last step.
+    moved : float
+        The bound on how far the other sites moved, in standard deviations.
     """
 
     inference: Inference

@@ -1,9 +1,9 @@
 """The stages of a fit: which rows, how many inducing inputs, how accurate sites, when to stop.
 
-A sparse GP costs O(nm²) per step, and most steps of a search are far from the optimum.  A coarse stage with a third of
-the rows costs a third per step and ends near the optimum for all rows; with a third of the inducing inputs it costs a
-ninth of that.  The Hessian per row hardly differs between the stages.  The search on all rows then needs few
-evaluations and has the same optimum.
+Most steps of a search are far from the optimum.  A full GP costs O(n³) per step, so that a coarse stage with a third of
+the rows costs a 27th per step, and it ends near the optimum for all rows.  A sparse GP costs O(nm²): a third of the
+rows costs a third, and with a third of the inducing inputs a ninth of that.  The Hessian per row hardly differs between
+the stages.  The search on all rows then needs few evaluations and has the same optimum.
 
 `schedule_of` decides the stages from the prior, the number of rows and the settings; `run` runs them in one loop.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from sitewise.arrays.spread import agreed, is_spread
 from sitewise.kernels.distances import same_rows
 from sitewise.learning.ascent import CONVERGED, NO_GAIN
 from sitewise.learning.checkpoint import Start
+from sitewise.learning.clock import Expected, evaluation_work
 from sitewise.learning.hessian import inverse_per_row
 from sitewise.learning.objective import INPUTS, pulls_on_host
 from sitewise.learning.problem import Problem
@@ -36,12 +38,17 @@ from sitewise.types import replace
 MIN_COARSE_ROWS, COARSE_ROWS_PER_INPUT = 2_000, 5
 STAGE_FACTOR = 3  # between the rows of one stage and the next; coarse stages have fewer inducing inputs by it
 MIN_COARSE_INPUTS = 50
+# The first coarse stage of a full GP has at least the larger of these two numbers of rows.
+MIN_COARSE_FULL_ROWS, COARSE_ROWS_PER_NUMBER = 150, 5
 COARSE_LEAST_GAIN = 0.02  # nats per hyperparameter that a coarse stage leaves to the next one
 COARSE_TOL = 1e-4  # gradient per row; the optimum for all rows is farther away than this resolves
 STAGE_SITES_TOL = 1e-3  # residual of approximate sites, in units of the marginal
 ALL_ROWS_SITES_TOL = 1e-6  # residual of the sites of all rows, where a subset was used for learning
 ROUNDS_BEFORE_HESSIAN = 15
 INPUT_STAGE_ROUNDS = 100  # of the ascent in the inducing inputs, which need not end
+# Typical numbers of evaluations: of a search from a start far from the optimum, of a search from the optimum of a
+# coarser stage, and of a stage that only solves for the sites.
+FIRST_EVALUATIONS, LATER_EVALUATIONS, INFERENCE_EVALUATIONS = 30, 5, 2
 MAX_MOVED_NUMBERS = 5_000  # of inducing inputs; the ascent keeps a matrix of their square
 
 
@@ -49,17 +56,30 @@ MAX_MOVED_NUMBERS = 5_000  # of inducing inputs; the ascent keeps a matrix of th
 class Stage:
     """One search of a schedule.
 
-    rows         at most this many rows, drawn at random; None: all
-    inputs       this many inducing inputs, centres of clusters of the rows; None: those of the model
-    sites_tol    residual to which inference is solved, for pairs that allow it; None: the tolerance of the inference
-    tol          gradient per row at which the search stops; None: that of the settings
-    least_gain   nats per hyperparameter: the search stops where the remaining gain is below this
-    hessian      compute a Hessian after `ROUNDS_BEFORE_HESSIAN` rounds if none is known
-    max_rounds   of the search; None: those of the settings; 0: inference only
-    coarse       only prepares the next stage: its result is used if it converged within the bounds
-    continues    goes on from the end of the stage before; if that converged, inference only
-    move_inputs  the inducing inputs are trained as well
-    restart      number of a random start; the better of its end and the best end so far is taken
+    Parameters
+    ----------
+    rows : int, default=None
+        At most this many rows, drawn at random; None for all rows.
+    inputs : int, default=None
+        This many inducing inputs, centres of clusters of the rows; None for the inputs of the model.
+    sites_tol : float, default=None
+        Residual to which inference is solved, for pairs that allow it; None for the tolerance of the inference.
+    tol : float, default=None
+        Gradient per row at which the search stops; None for the tolerance of the settings.
+    least_gain : float, default=0.0
+        Nats per hyperparameter: the search stops where the remaining gain is below this.
+    hessian : bool, default=False
+        Whether to compute a Hessian after `ROUNDS_BEFORE_HESSIAN` rounds if none is known.
+    max_rounds : int, default=None
+        Rounds of the search; None for the rounds of the settings, 0 for inference only.
+    coarse : bool, default=False
+        Whether the stage only prepares the next stage: its result is used if it converged within the bounds.
+    continues : bool, default=False
+        Whether the stage continues from the end of the stage before; if that converged, inference only.
+    move_inputs : bool, default=False
+        Whether the inducing inputs are trained as well.
+    restart : int, default=None
+        Number of a random start; the better of its end and the best end so far is taken.
     """
 
     rows: int | None = None
@@ -97,7 +117,13 @@ class Stage:
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """The stages of a fit, in their order."""
+    """The stages of a fit, in their order.
+
+    Parameters
+    ----------
+    stages : tuple of Stage
+        The last stage gives the result.
+    """
 
     stages: tuple[Stage, ...]
 
@@ -106,17 +132,24 @@ class Schedule:
 
 
 def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
-    """Decide the stages of a fit: `problem` has the rows that hyperparameters are learned from, of `rows` in all.
+    """Return the stages of a fit.
 
-    `staged` says whether smaller problems may be searched first (not on an accelerator, where every number of rows
-    needs a program of its own, nor from given sites).  An exact prior has one stage, and one per random start.
+    Parameters
+    ----------
+    problem : Problem
+        Has the rows from which hyperparameters are learned.
+    rows : int
+        The number of rows in all.
+    staged : bool
+        Whether smaller problems may be searched first (not on an accelerator, where every number of rows needs a
+        program of its own, nor from given sites).  A Markov chain has one stage, and one per random start.
     """
     settings, model, learned = problem.settings, problem.model, counted_rows(problem.data)
-    staged = staged and not model.prior.exact
+    staged = staged and (model.prior.dense or not model.prior.exact)
     subset = learned if learned < rows else None
     main = Stage(rows=subset, least_gain=settings.least_gain)
     stages = _coarse_stages(problem, learned) if staged else []
-    if staged and problem.on_host and settings.least_gain:
+    if staged and not model.prior.exact and problem.on_host and settings.least_gain:
         stages.append(dataclasses.replace(main, sites_tol=STAGE_SITES_TOL, hessian=True))
         main = dataclasses.replace(main, continues=True)
     stages.append(main)
@@ -131,6 +164,23 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
     return Schedule(tuple(stages))
 
 
+def expected(schedule: Schedule, problem: Problem, rows: int) -> list[Expected]:
+    """Return the typical number of evaluations of every stage, and the work of each; `rows` counts all rows."""
+    found = []
+    for k, stage in enumerate(schedule.stages):
+        count = float(FIRST_EVALUATIONS if k == 0 or stage.restart is not None else LATER_EVALUATIONS)
+        if stage.hessian and k == 0:
+            count += len(problem.start)
+        if stage.move_inputs:
+            count = float(stage.max_rounds or INPUT_STAGE_ROUNDS)
+        if stage.continues or stage.max_rounds == 0:
+            count = float(INFERENCE_EVALUATIONS)
+        everything = rows if stage.max_rounds == 0 else problem.data.rows
+        size = everything if stage.rows is None else min(stage.rows, everything)
+        found.append(Expected(count, evaluation_work(problem.model, size, stage.inputs)))
+    return found
+
+
 def _coarse_stages(problem: Problem, rows: int) -> list[Stage]:
     """Return coarse stages, each with three times the rows of the stage before, as far as the rows suffice."""
     have = 0 if problem.model.prior.inputs is None else len(problem.model.prior.inputs)
@@ -141,6 +191,10 @@ def _coarse_stages(problem: Problem, rows: int) -> list[Stage]:
         least_gain=COARSE_LEAST_GAIN, hessian=True, coarse=True,
     )  # fmt: skip
     count = have if inputs is None else inputs
+    if problem.model.prior.dense:
+        least = max(MIN_COARSE_FULL_ROWS, COARSE_ROWS_PER_NUMBER * len(problem.start))
+        sizes = itertools.takewhile(lambda size: size >= least, (rows // STAGE_FACTOR**k for k in itertools.count(1)))
+        return [dataclasses.replace(stage, rows=size) for size in reversed(list(sizes))]
     size, found = _coarse_rows(count), []
     if MIN_COARSE_ROWS <= rows < STAGE_FACTOR * MIN_COARSE_ROWS:
         size = max(rows // STAGE_FACTOR, COARSE_ROWS_PER_INPUT * count)
@@ -181,8 +235,19 @@ class StageEnd(NamedTuple):
 def run(schedule: Schedule, problem: Problem, seed: int, trace: Trace) -> tuple[Problem, Best, list[StageEnd]]:
     """Run the searches of a schedule; return the problem, its best point, and how the stages ended.
 
-    `problem` has the rows that hyperparameters are learned from.  It is another one at the end if inducing inputs were
-    moved.  A coarse stage that was read from the checkpoint is not among the ends.
+    The problem is another one at the end if inducing inputs were moved.  A coarse stage that was read from the
+    checkpoint is not among the ends.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        The stages.
+    problem : Problem
+        Has the rows from which hyperparameters are learned.
+    seed : int
+        Seed of the rows and inducing inputs of the stages.
+    trace : Trace
+        Called with every evaluation.
     """
     best: Best | None = None
     start, ends = Start(problem.start), list[StageEnd]()
@@ -190,15 +255,19 @@ def run(schedule: Schedule, problem: Problem, seed: int, trace: Trace) -> tuple[
     for k, stage in enumerate(schedule.stages):
         if stage.max_rounds == 0:
             continue  # the sites of all rows, at the hyperparameters that the other stages find
+        trace.clock.begin(k)
         if stage.coarse:
             following = schedule.stages[k + 1]
-            compute = functools.partial(_coarse, problem, coarse_model, stage, start, seed, ends, not following.coarse)
+            inner = trace.coarse()
+            compute = functools.partial(
+                _coarse, problem, coarse_model, stage, start, seed, inner, ends, not following.coarse
+            )
             start = trace.kept(f"stage {k}", compute)
             continue
         total = problem.total
         if stage.move_inputs:
             assert best is not None
-            problem, end, total = _moved(problem, best, stage, seed)
+            problem, end, total = _moved(problem, best, stage, seed, trace.coarse())
             start, best = Start(problem.start), None
             coarse_model = functools.cache(functools.partial(_with_fewer_inputs, problem, seed))
         elif stage.restart is not None:
@@ -245,6 +314,7 @@ def _coarse(
     stage: Stage,
     start: Start,
     seed: int,
+    trace: Trace,
     ends: list[StageEnd],
     predict: bool,
 ) -> Start:
@@ -257,11 +327,14 @@ def _coarse(
     rows = sampled(problem.data, stage.rows, seed)
     here = Problem.of(problem.settings, model_with(stage.inputs), rows).with_sites_tol(stage.sites_tol)
     with same_rows(here.data.X):
-        end = _climb(here, Start(start.vector, start.inverse), stage, Trace(), problem.settings.max_rounds, "")
+        end = _climb(here, Start(start.vector, start.inverse), stage, trace, problem.settings.max_rounds, "")
     ends.append(StageEnd(stage, end.rounds, end.value / here.total, end.reason))
     found = Start(start.vector, start.inverse)
     if end.success and not problem.at_bound(end.vector):
-        found = Start(end.vector, end.inverse)
+        inverse = end.inverse
+        if problem.model.prior.dense and problem.on_host:
+            inverse = inverse_per_row(here, end.vector, end.solution.sites)
+        found = Start(end.vector, inverse)
         if predict and problem.on_host:
             model = here.model_at(end.vector)
             sites = predicted_sites(problem.pair.inference, model, here.data, end.solution.sites, problem.data)
@@ -292,7 +365,7 @@ def _with_fewer_inputs(problem: Problem, seed: int, count: int | None) -> Model:
     return replace(problem.model, prior=problem.model.prior.with_inputs(fewer))
 
 
-def _moved(problem: Problem, best: Best, stage: Stage, seed: int) -> tuple[Problem, Best, float]:
+def _moved(problem: Problem, best: Best, stage: Stage, seed: int, trace: Trace) -> tuple[Problem, Best, float]:
     """Train hyperparameters and inducing inputs together on some rows.
 
     Return the problem with those inputs, the end of the search, and the number of rows of the search.
@@ -303,7 +376,7 @@ def _moved(problem: Problem, best: Best, stage: Stage, seed: int) -> tuple[Probl
     assert stage.rows is not None
     settings = dataclasses.replace(problem.settings, train=(*problem.settings.train, INPUTS))
     here = Problem.of(settings, problem.model_at(best.vector), sampled(problem.data, stage.rows, seed))
-    end = search(here, Start(here.start), Trace(), max_rounds=stage.max_rounds)
+    end = search(here, Start(here.start), trace, max_rounds=stage.max_rounds)
     return Problem.of(problem.settings, here.model_at(end.vector), problem.data), end, here.total
 
 

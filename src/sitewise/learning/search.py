@@ -18,6 +18,7 @@ from sitewise.inference import Inference, Solution
 from sitewise.inference.solve import solve_with_posterior
 from sitewise.learning.ascent import climb
 from sitewise.learning.checkpoint import Checkpoint, Start, near
+from sitewise.learning.clock import Clock
 from sitewise.learning.objective import Evaluation, MakePosterior
 from sitewise.learning.problem import Problem
 from sitewise.model import Model
@@ -53,9 +54,12 @@ class Trace:
 
     callback: Callback | None = None
     checkpoint: Checkpoint | None = None
-    searches: int = 1  # how many ascents there will be, for the estimate of what is done
+    clock: Clock = dataclasses.field(default_factory=Clock)
     entries: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    _steepest: float = 0.0  # gradient per row, the largest seen so far
+
+    def coarse(self) -> Trace:
+        """Return the trace of a coarse stage: the same callback and clock, entries of its own, no file."""
+        return Trace(self.callback, clock=self.clock)
 
     def answer(self, problem: Problem, vector: np.ndarray, sites: Sites) -> tuple[Evaluation, bool]:
         """Return the evaluation, and whether an earlier run had computed it."""
@@ -73,12 +77,12 @@ class Trace:
 
     def record(self, problem: Problem, vector: np.ndarray, found: Evaluation, repeated: bool) -> None:
         """Add an entry, and call the callback unless the evaluation was read from the checkpoint."""
-        steepest = float(np.max(np.abs(found.gradient), initial=0.0)) / problem.total
+        self.clock.evaluated()
         entry = {
             **problem.trainable.constrained(np.asarray(vector)),
             "objective": float(found.value),
-            "share": self._share(steepest, problem.settings.tol),
-            "slope": steepest,
+            "share": self.clock.share,
+            "slope": float(np.max(np.abs(found.gradient), initial=0.0)) / problem.total,
             "residual": float(found.solution.stats.residual),
             "steps": int(found.solution.stats.steps),
             "outcome": found.solution.outcome.name,
@@ -86,16 +90,6 @@ class Trace:
         self.entries.append(entry)
         if self.callback is not None and not repeated:
             self.callback(entry)
-
-    def _share(self, steepest: float, tol: float) -> float:
-        """Estimate the share that is done: the gradient falls by about the same factor at each evaluation."""
-        before = self.entries[-1]["share"] if self.entries else 0.0
-        if tol <= 0 or not np.isfinite(steepest):
-            return before
-        steepest = max(steepest, tol)
-        self._steepest = max(self._steepest, 2 * tol, steepest)
-        climbed = np.log(self._steepest / steepest) / np.log(self._steepest / tol) / self.searches
-        return max(before, min(float(climbed), 0.99))
 
 
 Request = tuple[np.ndarray, Sites]  # θ, and the sites from which inference starts

@@ -62,9 +62,42 @@ NOT_FINITE = "stopped early: the round gave a number that is not finite; the pre
 
 @dataclasses.dataclass(frozen=True)
 class VEM:
-    """Defaults are the published settings for classification; see `published_student_t` for the other set.
+    """Variational EM, the paper's Algorithm 1: separate objectives for the E- and the M-step.
 
-    variants   pairs of a structure of prior ("sparse") and the evidence that is maximised there instead
+    The defaults are the published settings for classification; see `published_student_t` for the other set.
+
+    Parameters
+    ----------
+    inference : Inference, default=VI()
+        The site update of the E-step.
+    evidence : Evidence, default=evidence.ep
+        The objective of the M-step.
+    rate : float, default=0.1
+        ρ, the share of the update in every step of the sites.
+    e_steps : int, default=20
+        Steps of the sites per round.
+    m_steps : int, default=20
+        Steps of Adam on the hyperparameters per round.
+    learning_rate : float, default=0.01
+        The learning rate of Adam.
+    max_rounds : int, default=10000
+        The largest number of rounds.
+    stop_on_fall : bool, default=True
+        Whether to stop at the first round in which the objective falls.
+    initial_prec : float, default=1e-06
+        The precision of the first sites.
+    transform : str, default="softplus"
+        The transform of positive parameters, "softplus" or "log".
+    fixed : tuple of str, default=()
+        Names or patterns of parameters to hold fixed.
+    train : tuple of str, default=()
+        Names or patterns of parameters to train although they are held fixed by default.
+    name : str, default="vem"
+        The name in reports.
+    tied : sequence, default=()
+        Groups of parameters that share one value.
+    variants : tuple, default=()
+        Pairs of a structure of prior ("sparse") and the evidence that is maximised there instead.
     """
 
     inference: Inference = VI()

@@ -32,7 +32,7 @@ import numpy as np
 from jax import lax
 from jax.scipy.special import logsumexp
 from jax.typing import ArrayLike, DTypeLike
-from scipy import stats
+from scipy import special
 
 from sitewise.mcmc import elliptical, independence_move
 from sitewise.mcmc.reference import Target, draw
@@ -46,15 +46,25 @@ _BISECTIONS = 60
 
 @dataclasses.dataclass(frozen=True)
 class Annealing:
-    """Settings of annealed importance sampling, except its number of steps.
+    """Settings of annealed importance sampling (AIS), except its number of steps.
 
-    path      "ep", "vi" or "laplace": anneal from this approximation; "prior": from the prior
-    pilot     number of steps of the pilot run that sets the temperatures; 0: τ = (t/T)⁴
-    combine   "mean": log of the mean weight; "geometric": mean of the log weights (the paper's three runs)
-    rowwise   also move each row independently at each temperature (see `independence_move`)
-    reverse   also anneal backwards from the posterior
-    max_shrinks  number of shrinks of the bracket after which a chain stays at its point; limits the waiting of all
-              chains of a batch for the slowest chain
+    Parameters
+    ----------
+    path : str, default="ep"
+        "ep", "vi" or "laplace": anneal from this approximation; "prior": from the prior.
+    chains : int, default=16
+        The number of chains.
+    pilot : int, default=64
+        Steps of the pilot run that sets the temperatures; 0 means τ = (t/T)⁴.
+    combine : str, default="mean"
+        "mean": log of the mean weight; "geometric": mean of the log weights (the paper's three runs).
+    rowwise : bool, default=True
+        Whether to also move each row independently at each temperature (`independence_move`).
+    reverse : bool, default=True
+        Whether to also anneal backwards from the posterior.
+    max_shrinks : int, default=12
+        Shrinks of the bracket after which a chain stays at its point; limits the waiting of all chains of a batch
+        for the slowest chain.
     """
 
     path: str = "ep"
@@ -102,7 +112,7 @@ def widening(ess: jax.Array) -> jax.Array:
     This is the ratio of quantiles of t with ess − 1 degrees of freedom and of the normal law.
     """
     df = 1 / np.maximum(_INVERSE_DF_GRID, 1e-9)
-    table = np.log(stats.t.ppf(_THREE_SIGMA_LEVEL, df) / stats.norm.ppf(_THREE_SIGMA_LEVEL))
+    table = np.log(special.stdtrit(df, _THREE_SIGMA_LEVEL) / special.ndtri(_THREE_SIGMA_LEVEL))
     return jnp.exp(jnp.interp(1 / jnp.maximum(ess - 1, 0.5), _INVERSE_DF_GRID, table))
 
 

@@ -29,9 +29,30 @@ _MAX_STEP_FACTOR = 1000  # times the present steps, beyond which a longer run is
 
 @dataclasses.dataclass(frozen=True)
 class LogEvidence:
-    """log Z ± se; lower ± lower_se from below and upper ± upper_se from above (NaN without a reverse run).
+    """log Z with a standard error, and estimates from below and above.
 
-    `ess` is the effective number of forward chains.
+    Attributes
+    ----------
+    log_z : float
+        The estimate, in nats.
+    se : float
+        Its standard error.
+    ess : float
+        The effective number of forward chains.
+    lower : float
+        The estimate from the forward run, on average too low.
+    lower_se : float
+        Its standard error.
+    upper : float
+        The estimate from the reverse run, on average too high; NaN without a reverse run.
+    upper_se : float
+        Its standard error.
+    steps : int
+        The number of temperatures.
+    tight : bool
+        Whether the target of the standard error was reached.
+    reason : str
+        How the estimate ended.
     """
 
     log_z: float
@@ -69,10 +90,34 @@ def log_evidence(
     seed: int = 0,
     done: Callable[[str], None] | None = None,
 ) -> LogEvidence:
-    """Estimate log Z by annealing; the steps are multiplied by four until the target or `max_steps` is reached.
+    """Estimate log Z (the exact log marginal likelihood) by annealed importance sampling.
 
-    The target is a standard error of `se_per_row` nats times the number of rows (the sum of the weights), but at most
-    0.3 nats.  `done` is called after every step with a short description of the step.
+    The steps are multiplied by four until the target or `max_steps` is reached.
+
+    Parameters
+    ----------
+    model : Model
+        The model, at given hyperparameters.
+    data : Data
+        The rows.
+    annealing : Annealing, default=None
+        The settings; None for the defaults.
+    steps : int, default=256
+        Temperatures of the first run.
+    max_steps : int, default=8192
+        The largest number of temperatures.
+    se_per_row : float, default=0.002
+        The target of the standard error: this number of nats times the number of rows (the sum of the weights), but at
+        most 0.3 nats.
+    seed : int, default=0
+        Seed of the chains.
+    done : function, default=None
+        Called after every step with a short description of the step.
+
+    Returns
+    -------
+    estimate : LogEvidence
+        log Z with its standard error.
     """
     check(model, data)
     settings = Annealing() if annealing is None else annealing
@@ -93,7 +138,21 @@ def log_evidence(
 
 @dataclasses.dataclass(frozen=True)
 class Certificate:
-    """Approximate evidences compared with log Z, all in nats; `verdicts` and `remarks` by name of the evidence."""
+    """Certificate: approximate evidences compared with log Z by MCMC, all in nats.
+
+    `verdicts` and `remarks` are by name of the evidence.
+
+    Attributes
+    ----------
+    mcmc : LogEvidence
+        log Z with its standard error.
+    evidences : dict
+        Name → approximate evidence.
+    converged : dict
+        Name → whether its inference converged.
+    rows : float
+        The sum of the weights.
+    """
 
     mcmc: LogEvidence
     evidences: dict[str, float]
@@ -217,7 +276,22 @@ class Certificate:
 
 
 def evidence_certificate(model: Model, data: Data, **settings: Any) -> Certificate:
-    """Compare approximate evidences of a model and data with log Z; `settings` are passed to `log_evidence`."""
+    """Compare approximate evidences of a model and data with log Z by MCMC.
+
+    Parameters
+    ----------
+    model : Model
+        The model, at given hyperparameters.
+    data : Data
+        The rows.
+    **settings
+        Further arguments of `log_evidence`.
+
+    Returns
+    -------
+    certificate : Certificate
+        With `verdicts` and a `conclusion`.
+    """
     check(model, data)
     pairs = {
         "vi (elbo)": (VI(), evidence.elbo),

@@ -6,7 +6,7 @@ Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021).  Arrays are (chains, draw
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import norm, rankdata
+from scipy import special
 
 
 def _split(x: np.ndarray) -> np.ndarray:
@@ -15,7 +15,9 @@ def _split(x: np.ndarray) -> np.ndarray:
 
 
 def _rank_normal(x: np.ndarray) -> np.ndarray:
-    return norm.ppf((rankdata(x, axis=None).reshape(x.shape) - 0.375) / (x.size + 0.25))
+    from scipy.stats import rankdata  # slow to import
+
+    return special.ndtri((rankdata(x, axis=None).reshape(x.shape) - 0.375) / (x.size + 0.25))
 
 
 def _variances(x: np.ndarray) -> tuple[float, float]:

@@ -51,12 +51,46 @@ def sample(
     seed: int = 0,
     callback: Callable[[int, int], None] | None = None,
 ) -> HyperSamples:
-    """Draw from p(θ, f | y) of a full GP with one latent function.
+    """Draw hyperparameters and latent function from the posterior p(θ, f | y) by MCMC (fully Bayesian GP).
 
-    `priors`, `bounds`, `fixed`, `train` and `tied` are as in `Nested`.  Without a prior, a positive parameter is
-    log-uniform and any other parameter uniform within its bounds.  Every chain starts from the spline, discards
-    `warmup` draws and keeps `draws` draws, `thin` proposals apart.  A proposal costs a few Cholesky factorisations,
-    learning the spline a few hundred.  `callback` is called with the finished and the total number of steps.
+    For a full GP with one latent function.  Without a prior, a positive parameter is log-uniform and any other
+    parameter uniform within its bounds.  Every chain starts from the spline, discards `warmup` draws and keeps
+    `draws` draws, `thin` proposals apart.  A proposal costs a few Cholesky factorisations, learning the spline a few
+    hundred.
+
+    Parameters
+    ----------
+    model : Model
+        The model, with starting values.
+    data : Data
+        The rows.
+    priors : dict, default=None
+        Name or pattern → hyperprior.
+    bounds : dict, default=None
+        Name or pattern → (low, high).
+    fixed : tuple of str, default=()
+        Names or patterns of parameters to hold fixed.
+    train : tuple of str, default=()
+        Names or patterns of parameters to sample although they are held fixed by default.
+    tied : sequence, default=()
+        Groups of parameters that share one value.
+    chains : int, default=4
+        The number of chains.
+    warmup : int, default=25
+        Draws dropped before the first draw that is kept.
+    draws : int, default=250
+        Draws per chain.
+    thin : int, default=1
+        Moves per draw.
+    seed : int, default=0
+        Seed of the chains.
+    callback : function, default=None
+        Called with the finished and the total number of steps.
+
+    Returns
+    -------
+    samples : HyperSamples
+        The draws, with diagnostics and predictions.
     """
     check(model, data)
     for name, value, low in (("chains", chains, 1), ("warmup", warmup, 0), ("draws", draws, 1), ("thin", thin, 1)):

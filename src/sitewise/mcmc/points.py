@@ -26,11 +26,30 @@ from sitewise.process.precision import WORKING_DTYPE, working_precision
 
 
 class Points(NamedTuple):
-    """One entry per hyperparameter vector; `log_density` has one column per test row.
+    """log Z and predictive densities at many hyperparameters: one entry per hyperparameter vector.
 
-    log_z ± se from both directions; lower ± lower_se from the forward runs, upper ± upper_se from the reverse runs;
-    `ess` effective chains; `steps` the schedule length used; `tight` whether the target was met; `jitter` added to K's
-    diagonal.
+    Attributes
+    ----------
+    log_z, se : array of shape (n_points,)
+        log Z from both directions, and its standard error.
+    ess : array of shape (n_points,)
+        Effective number of forward chains.
+    lower, lower_se : array of shape (n_points,)
+        log Z from the forward runs, and its standard error.
+    upper, upper_se : array of shape (n_points,)
+        log Z from the reverse runs, and its standard error.
+    upper_ess : array of shape (n_points,)
+        Effective number of reverse chains.
+    shrinks, stuck : array of shape (n_points,)
+        Bracket shrinks, and moves that ended at `max_shrinks`.
+    jitter : array of shape (n_points,)
+        Added to the diagonal of K.
+    log_density : array of shape (n_points, n_test_rows)
+        Test log densities.
+    steps : array of shape (n_points,)
+        The number of temperatures used.
+    tight : array of shape (n_points,)
+        Whether the target was met.
     """
 
     log_z: np.ndarray
@@ -91,11 +110,48 @@ def sample_points(
     store: Path | None = None,
     done: Callable[[str], None] | None = None,
 ) -> Points:
-    """Return log Z (and test log densities) at every row of `vectors`, the unconstrained vectors of `trainable`.
+    """Return log Z, and test log densities, by MCMC at many hyperparameter vectors, in one program that can be resumed.
 
-    Every point is annealed with `steps` temperatures; points that are not tight are annealed again with four times
-    as many, up to `max_steps`.  The file `store` keeps each finished block for a later run.  `done` is called after
-    each block with its description.
+    Every point is annealed with `steps` temperatures; points that are not tight are annealed again with four times as
+    many, up to `max_steps`.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    data : Data
+        The training rows.
+    vectors : array of shape (n_points, n_entries)
+        The unconstrained vectors of `trainable`.
+    test : tuple of two arrays, default=None
+        X and y of the test rows.
+    trainable : Trainable, default=None
+        The hyperparameters in the vectors; None for those of the model that are trained by default.
+    annealing : Annealing, default=None
+        The settings; None for the defaults.
+    steps : int, default=256
+        Temperatures of the first round.
+    max_steps : int, default=4096
+        The largest number of temperatures.
+    target_se : float, default=0.3
+        The target of the standard error of log Z, in nats.
+    draws : int, default=64
+        Posterior draws for the test log densities.
+    seed : int, default=0
+        Seed of the chains.
+    block : int, default=None
+        Points per block; None for the default.
+    batch : int, default=None
+        Points that are computed together; None for the default of the device.
+    store : Path, default=None
+        A file that keeps each finished block for a later run.
+    done : function, default=None
+        Called after each block with its description.
+
+    Returns
+    -------
+    points : Points
+        One entry per vector.
     """
     check(model, data)
     settings = ais.Annealing() if annealing is None else annealing

@@ -37,9 +37,24 @@ def _log_density(likelihood: Likelihood, mean: jax.Array, var: jax.Array, y: jax
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class HyperSamples:
-    """Draws of the hyperparameters, `vectors` (chains, draws, parameters), and of the whitened latent values `z`.
+    """MCMC draws of hyperparameters and latent values, with R-hat, effective sample sizes and averaged predictions.
 
-    `limits` are the bounds of the vector, `accepted` is the share of accepted proposals per chain.
+    Attributes
+    ----------
+    model : Model
+        The model with its starting values.
+    data : Data
+        The rows.
+    trainable : Trainable
+        The sampled hyperparameters.
+    vectors : array of shape (n_chains, n_draws, n_entries)
+        Draws of the unconstrained hyperparameters.
+    z : array of shape (n_chains, n_draws, n_rows)
+        Draws of the whitened latent values.
+    limits : array of shape (n_entries, 2)
+        The bounds of the vector.
+    accepted : array of shape (n_chains,)
+        The share of accepted proposals per chain.
     """
 
     model: Model

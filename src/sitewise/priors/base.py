@@ -60,6 +60,22 @@ class Marginals(NamedTuple):
         """Return the marginal per row without the share `share` of one copy of its site."""
         return cavity(self.mean, self.var, self.resid, sites, share)
 
+    @property
+    def site_var(self) -> Array:
+        """The variance of what a single site acts on."""
+        return self.var
+
+    def site_cavity(self, sites: Sites, share: ArrayLike, weight: ArrayLike) -> Cavity:
+        """Return the marginal of what a single site acts on, without the share `share` of that site.
+
+        `weight` is the number of copies per row.  A row with one latent value has one site.
+        """
+        return self.cavity(sites, share)
+
+    def log_shift_width(self, weight: Array) -> ArrayLike:
+        """Return log ∫ ds of the site of one copy of a row over its largest value; 0 without a shift s."""
+        return 0.0
+
     def rows(self) -> tuple[Array, ...]:
         """Return the fields with one entry per row, the rows on the last axis."""
         return self.mean, self.var, self.resid, self.prior_mean
@@ -110,6 +126,10 @@ class Covariance(abc.ABC, Generic[Q]):
     @abc.abstractmethod
     def squared_times(self, x: Array) -> Array:
         """Return (Σ ∘ Σ) x."""
+
+    def site_squared_times(self, x: Array, weight: Array) -> Array:
+        """Return minus the change of the variances of `Marginals.site_cavity`, with the site kept, for ∂prec = x."""
+        return self.squared_times(x)
 
     def times_once(self, x: Array) -> Array:
         """Return Σ x for a few vectors, if computing Σ itself would cost more than the products."""

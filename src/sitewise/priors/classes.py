@@ -3,8 +3,9 @@
 Sites, means and variances have the classes on their first axis and the rows on their last: (C, n).  Sites act on
 f_c − s, where s is the shift that maximises them, because softmax is invariant to a common shift (see
 `softmax_sites.condition_on_sites`).  `mean` and `var` of the marginals describe g_c = f_c − s, and `cross` holds the
-covariance of g per row, (n, C, C).  Conditioning and its pullback take O(C n³) time.  Newton's method and the
-derivative of variances in the sites need O((Cn)²) memory and O(C² n³) time.
+covariance of g per row, (n, C, C).  With s integrated over instead, h_c = f_c − s has the variance `var` + `noise`.
+Conditioning and its pullback take O(C n³) time.  Newton's method and the derivative of variances in the sites need
+O((Cn)²) memory and O(C² n³) time.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ from sitewise.numerics.dense import softmax_sites
 from sitewise.priors.base import Covariance, Factor, Gram, Prior
 from sitewise.priors.kernel_sums import cross_sums, not_negative, prior_sums
 from sitewise.priors.posterior import LatentPosterior
-from sitewise.sites import Cavity, Sites, expected_log_site
+from sitewise.sites import Cavity, Sites, cavity, expected_log_site
 from sitewise.types import fixed, module, replace, static
 
 
 class ClassMarginals(NamedTuple):
-    """Marginals of several latent values per row, with their covariance `cross`."""
+    """Marginals of several latent values per row, with their covariance `cross`.
+
+    `noise` is the variance of the shift s per row, given f: 1/Σ_c prec_c of the weighted sites, or 0 without a site.
+    """
 
     mean: Array
     var: Array
@@ -44,16 +48,18 @@ class ClassMarginals(NamedTuple):
     prior_mean: Array
     jitter: Any
     cross: Array
+    noise: Array
 
     def rows(self) -> tuple[Array, ...]:
         """Return the fields with one entry per row, the rows on the last axis."""
-        return self.mean, self.var, self.resid, self.prior_mean, namespace(self.cross).moveaxis(self.cross, 0, -1)
+        cross = namespace(self.cross).moveaxis(self.cross, 0, -1)
+        return self.mean, self.var, self.resid, self.prior_mean, cross, self.noise
 
     @classmethod
     def of_rows(cls, rows: tuple[Array, ...], log_z: ArrayLike, jitter: ArrayLike = 0.0) -> ClassMarginals:
         """Return the marginals with these fields; the inverse of `rows`."""
-        mean, var, resid, prior_mean, cross = rows
-        return cls(mean, var, resid, log_z, prior_mean, jitter, namespace(cross).moveaxis(cross, -1, 0))
+        mean, var, resid, prior_mean, cross, noise = rows
+        return cls(mean, var, resid, log_z, prior_mean, jitter, namespace(cross).moveaxis(cross, -1, 0), noise)
 
     def cavity(self, sites: Sites, share: ArrayLike) -> Cavity:
         """Return the Gaussian vector per row without the share `share` of its site."""
@@ -61,6 +67,23 @@ class ClassMarginals(NamedTuple):
         left = softmax_sites.without_site(self.mean.T, self.cross, b, w)
         resid = jnp.eye(len(self.resid), dtype=left.cov.dtype) * self.resid.T[:, :, None]
         return Cavity(left.mean, left.cov, left.cov + resid, left.log_z)
+
+    @property
+    def site_var(self) -> Array:
+        """The variance of h_c = f_c − s, with s integrated over; for all copies of a row together."""
+        return self.var + self.noise
+
+    def site_cavity(self, sites: Sites, share: ArrayLike, weight: ArrayLike) -> Cavity:
+        """Return each h_c = f_c − s without the share `share` of its own site, with s integrated over.
+
+        Each copy of a row has a shift of its own, so that the variance of s given f is `weight` times `noise`; a row
+        of weight below 1 has one shift.
+        """
+        return cavity(self.mean, self.var + jnp.maximum(weight, 1.0) * self.noise, self.resid, sites, share)
+
+    def log_shift_width(self, weight: Array) -> Array:
+        copies = jnp.where(self.noise > 0, jnp.maximum(weight, 1.0) * self.noise, 1.0)
+        return 0.5 * jnp.log(2 * jnp.pi * copies) / jnp.where(weight > 0, jnp.minimum(weight, 1.0), 1.0)
 
     def influence(self, sites: Sites, share: ArrayLike) -> Array:
         """Return KL(q ‖ cavity) = E_q[log t^share] − log E_cavity[t^share] per row."""
@@ -186,7 +209,7 @@ class ClassGram(Gram[ClassMarginals]):
         floor = xp.finfo(self.K.dtype).eps * xp.diagonal(self.K, axis1=-2, axis2=-1)
         var = xp.maximum(xp.diagonal(out.cross, axis1=1, axis2=2).T, floor)
         zero = xp.zeros_like(out.mean)
-        return ClassMarginals(out.mean, var, zero, out.log_z, zero, out.jitter, out.cross)
+        return ClassMarginals(out.mean, var, zero, out.log_z, zero, out.jitter, out.cross, out.noise)
 
     def rounding_error(self, sites: Sites, q: ClassMarginals, factors: softmax_sites.Factors | None) -> Array:
         """Estimate the relative rounding error of the identities in the B_c."""
@@ -201,7 +224,7 @@ class ClassGram(Gram[ClassMarginals]):
         return found
 
     def pull(self, sites: Sites, factors: softmax_sites.Factors, q: ClassMarginals, by_q: ClassMarginals) -> ClassGram:
-        bar = softmax_sites.Conditioned(by_q.mean, by_covariance(by_q), by_q.log_z, by_q.jitter)
+        bar = softmax_sites.Conditioned(by_q.mean, by_covariance(by_q), by_q.log_z, by_q.jitter, by_q.noise)
         return ClassGram(softmax_sites.pull_prior(self.K, sites.prec, q.var, factors, bar))
 
 
@@ -217,6 +240,8 @@ class ShiftedCovariance(Covariance[ClassMarginals]):
     Sites are diagonal in h.  g is h without the noise of variance 1/Σ_c prec_c within each row.
     """
 
+    shift_var: Array  # that variance, 0 at rows without a site
+
     @abc.abstractmethod
     def cross_times(self, weights: Array) -> Array:
         """Return minus the derivative of Σ_i Σ_ce weights_ice cross_ice in prec."""
@@ -226,10 +251,15 @@ class ShiftedCovariance(Covariance[ClassMarginals]):
         moved = self.times_once(by_q.mean)
         weights = by_covariance(by_q)
         by_cross = cond(xp.any(weights != 0), self.cross_times, lambda _: xp.zeros_like(q.var), weights)
+        by_noise = q.noise**2 * by_q.noise
         return Sites(
             moved + by_q.log_z * q.mean,
-            -(q.mean * moved + by_cross + 0.5 * by_q.log_z * (q.var + q.mean**2)),
+            -(q.mean * moved + by_cross + by_noise + 0.5 * by_q.log_z * (q.var + q.mean**2)),
         )
+
+    def site_squared_times(self, x: Array, weight: Array) -> Array:
+        xp = namespace(x)
+        return self.squared_times(x) + xp.maximum(weight, 1.0) * self.shift_var**2 * xp.sum(x, axis=0)
 
 
 @module
@@ -239,6 +269,10 @@ class ClassCovariance(ShiftedCovariance):
     K: Array = fixed()
     prec: Array = fixed()
     factors: softmax_sites.Factors = fixed()
+
+    @property
+    def shift_var(self) -> Array:
+        return self.factors.noise
 
     @functools.cached_property
     def matrix(self) -> Array:

@@ -32,9 +32,22 @@ MAX_GREEDY_ROWS = 20_000
 def select(
     X: ArrayLike, inducing: str | ArrayLike = "kmeans", count: int = 500, *, kernel: Kernel | None = None, seed: int = 0
 ) -> np.ndarray:
-    """Select `count` inducing inputs for the rows of X by a named method, or check `inducing` if it is an array.
+    """Select inducing inputs for the rows of X, or check given inputs.
 
     If X has no more than `count` distinct rows, the result is these rows, and the sparse GP is exact.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_columns)
+        The training rows.
+    inducing : str or array of shape (m, n_columns), default="kmeans"
+        "kmeans": centres of clusters; "greedy": rows with the largest remaining variance; or the inputs themselves.
+    count : int, default=500
+        The number of inducing inputs.
+    kernel : Kernel, default=None
+        Needed for "greedy"; "kmeans" uses its lengthscales as units.
+    seed : int, default=0
+        Seed of the clusters.
     """
     X = np.asarray(X, float)
     if not isinstance(inducing, str):
@@ -66,12 +79,25 @@ def how_many(
     """Return the number of inducing inputs for a fit of about `seconds` on two CPU cores; None means the full GP.
 
     A fit takes about sixty conditionings of n·m² multiplications, hence m = √(2·10⁹/n · seconds/15), between 100 and
-    2 000.  If there are more than `learning_rows` rows (None: no limit), a subset of this size is used for learning
-    hyperparameters; every other row, which only needs a site, counts as an eighth of a row, and m is at least 250.
-    m is at most a fifth of the rows: the term m³ is then small, and a coarse stage precedes the search with all rows.
-    `fits` fits share the time.  Joint classes learn from all rows and take n·(C·m)²; m is at least 50.  The full GP is
-    used where n³ multiplications, for each of C classes, take no longer: up to 1 000 rows in 15 s.  The rule uses the
-    number of rows and no clock: the model is the same on every machine.
+    2 000.  If there are more than `learning_rows` rows, a subset of this size is used for learning hyperparameters;
+    every other row, which only needs a site, counts as an eighth of a row, and m is at least 250.  m is at most a
+    fifth of the rows: the term m³ is then small, and a coarse stage precedes the search with all rows.  Joint classes
+    learn from all rows and take n·(C·m)²; m is at least 50.  The full GP is used where n³ multiplications, for each
+    of C classes, take no longer: up to 1 000 rows in 15 s.  The rule uses the number of rows and no clock: the model
+    is the same on every machine.
+
+    Parameters
+    ----------
+    rows : int
+        The number of training rows.
+    seconds : float, default=15.0
+        The time of the fit.
+    fits : int, default=1
+        The number of fits that share the time.
+    classes : int, default=1
+        The number of joint classes.
+    learning_rows : int, default=20000
+        The largest number of rows from which hyperparameters are learned; None for no limit.
     """
     if rows**3 * classes * fits <= FULL_WORK_PER_SECOND * seconds:
         return None

@@ -34,6 +34,7 @@ class Conditioned(NamedTuple):
     cross: Array  # covariance between the classes' g within each row, (n, classes, classes)
     log_z: Array
     jitter: Array
+    noise: Array  # 1/Σ_c w_c, or 0
 
 
 class Factors(NamedTuple):
@@ -178,7 +179,7 @@ def condition_on_sites(K: Array, b: Array, w: Array) -> tuple[Conditioned, Facto
     cross = xp.einsum("cij,eij->ice", N, N) - found.noise[:, None, None]
     cross = cross + xp.eye(w.shape[0], dtype=K.dtype) * own.T[:, :, None]
     factors = Factors(found.H, found.E, T, F, V, N, found.alpha, found.noise)
-    return Conditioned(found.mean, cross, found.log_z, found.jitter), factors
+    return Conditioned(found.mean, cross, found.log_z, found.jitter, found.noise), factors
 
 
 def mean_on_sites(K: Array, b: Array, w: Array) -> Conditioned:
@@ -186,7 +187,7 @@ def mean_on_sites(K: Array, b: Array, w: Array) -> Conditioned:
     found = _condition_means(K, b, w)
     var = variance_bounds(_diagonal(K), w)
     cross = namespace(var).eye(w.shape[0], dtype=K.dtype) * var.T[:, :, None]
-    return Conditioned(found.mean, cross, found.log_z, found.jitter)
+    return Conditioned(found.mean, cross, found.log_z, found.jitter, found.noise)
 
 
 def variance_bounds(prior: Array, w: Array) -> Array:

@@ -20,6 +20,7 @@ from jax import lax
 from jax.scipy.special import erfc
 from jax.typing import ArrayLike
 from numpy.polynomial import chebyshev
+from scipy import special
 
 _SHIFT, _STRETCH = 2.0, 4.0  # the constants in log(x+2) and t = (x−4)/(x+4)
 _SERIES = np.array(
@@ -148,6 +149,26 @@ def _log_cdf_jvp(order: int, primals: tuple[jax.Array], tangents: tuple[jax.Arra
 def log_cdf(z: jax.Array) -> jax.Array:
     """Return log Φ(z), differentiable four times."""
     return _log_cdf(0, jnp.asarray(z))
+
+
+_ASYMPTOTIC_BELOW = -50.0  # there the recursion of `log_cdf_slopes` has lost half of the digits of the third derivative
+
+
+def log_cdf_slopes(z: np.ndarray) -> np.ndarray:
+    """Return log Φ and its first three derivatives at NumPy numbers, on a leading axis.
+
+    h = φ/Φ = √(2/π) / erfcx(−z/√2),  h' = −h(z+h),  h'' = −h'(z+h) − h(1+h').  The recursion loses log₁₀ z⁶ digits of
+    h'' in the left tail; far out, x = −z, h' = −1 + 1/x² − 6/x⁴ + 50/x⁶ and h'' = 2/x³ − 24/x⁵ + 300/x⁷.
+    """
+    h = np.sqrt(2 / np.pi) / special.erfcx(-z / np.sqrt(2.0))
+    h1 = -h * (z + h)
+    h2 = -h1 * (z + h) - h * (1 + h1)
+    far = z < _ASYMPTOTIC_BELOW
+    if far.any():
+        u = 1 / z[far] ** 2
+        h1[far] = -1 + u * (1 - u * (6 - 50 * u))
+        h2[far] = -u / z[far] * (2 - u * (24 - 300 * u))
+    return np.stack([special.log_ndtr(z), h, h1, h2])
 
 
 def log_interval(low: ArrayLike, high: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> jax.Array:

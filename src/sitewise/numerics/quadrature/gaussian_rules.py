@@ -31,9 +31,10 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 from jax.scipy.special import logsumexp
 
+from sitewise.arrays.engine import Array, namespace
 from sitewise.numerics.quadrature.node_map import NodeMaps
 
-__all__ = ["GaussHermite", "Landmark", "Rule", "expect", "log_expect_exp", "tilted_moments"]
+__all__ = ["GaussHermite", "Landmark", "Rule", "expect", "expect_with_slopes", "log_expect_exp", "tilted_moments"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -82,34 +83,35 @@ class Landmark:
     reach: float = 8.5
     flat: float = _BETA_P  # the β of `node_map` for E[p]
 
-    def nodes(
-        self, middle: jax.Array, sd: jax.Array, centre: jax.Array, width: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        middle, sd = jnp.broadcast_arrays(middle, sd)
+    def nodes(self, middle: Array, sd: Array, centre: Array, width: Array) -> tuple[Array, Array]:
+        xp = namespace(middle, sd)
+        middle, sd = xp.broadcast_arrays(middle, sd)
         centre, width = _landmarks_per_row(centre, width, sd)
         # A landmark outside the reach of the Gaussian needs no refinement and is moved next to that reach.
-        centre = jnp.clip(centre, middle - 1.5 * self.reach * sd, middle + 1.5 * self.reach * sd)
+        centre = xp.clip(centre, middle - 1.5 * self.reach * sd, middle + 1.5 * self.reach * sd)
         place = NodeMaps.of(centre, width, _SPACING * sd, _BETA_LOG_P)
         return trapezoid(place, middle - self.reach * sd, middle + self.reach * sd, self.points)
 
 
-def _landmarks_per_row(centre: jax.Array, width: jax.Array, like: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _landmarks_per_row(centre: Array, width: Array, like: Array) -> tuple[Array, Array]:
     """Broadcast a single landmark to the shape of the rows; several landmarks already have one axis more."""
     if jnp.ndim(centre) > like.ndim:
         return centre, width
-    return jnp.broadcast_to(centre, like.shape), jnp.broadcast_to(width, like.shape)
+    xp = namespace(like)
+    return xp.broadcast_to(centre, like.shape), xp.broadcast_to(width, like.shape)
 
 
-def trapezoid(place: NodeMaps, low: jax.Array, high: jax.Array, points: int) -> tuple[jax.Array, jax.Array]:
+def trapezoid(place: NodeMaps, low: Array, high: Array, points: int) -> tuple[Array, Array]:
     """Return nodes and log weights of the trapezoidal rule in t from f = low to f = high."""
-    first, last = place.inverse(jnp.stack([low, high]))
+    xp = namespace(low, high)
+    first, last = place.inverse(xp.stack([low, high]))
     u = np.linspace(0.0, 1.0, points).reshape((-1,) + (1,) * jnp.ndim(first))
     f, slope = place(first + (last - first) * u)
-    return f, jnp.log(slope * ((last - first) / (points - 1)))
+    return f, xp.log(slope * ((last - first) / (points - 1)))
 
 
-def _log_gaussian(f: jax.Array, mean: jax.Array, var: jax.Array) -> jax.Array:
-    return -0.5 * ((f - mean) ** 2 / var + jnp.log(var) + _LOG_2PI)
+def _log_gaussian(f: Array, mean: Array, var: Array) -> Array:
+    return -0.5 * ((f - mean) ** 2 / var + namespace(var).log(var) + _LOG_2PI)
 
 
 def expect(
@@ -155,6 +157,39 @@ def _moment_jvp(
 
 
 _moment.defjvp(_moment_jvp, symbolic_zeros=True)
+
+
+# Equally spaced nodes, in standard deviations: the error is below 1e-10 for an integrand that is analytic up to a
+# distance of 2.8 from the real line, such as log Φ.
+_EQUAL_REACH, _MIN_EQUAL_NODES, _EQUAL_NODES_PER_SD = 8.5, 32, 25.0
+_MAX_EQUAL_SD = 5.0  # for wider Gaussians the nodes of `Landmark` are cheaper
+
+
+@functools.lru_cache(maxsize=64)
+def _equal_rule(points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nodes z, and the weights of Σ_j W_kj g(z_j) ≈ E_{N(0, 1)}[He_k(z) g(z)] for k = 0 … 4."""
+    z, step = np.linspace(-_EQUAL_REACH, _EQUAL_REACH, points, retstep=True)
+    density = np.exp(-0.5 * z**2 - 0.5 * _LOG_2PI) * step
+    return z[:, None], np.polynomial.hermite_e.hermevander(z, 4).T * density
+
+
+def expect_with_slopes(function: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    """Return h_k of `_moment` for k = 0 … 4, on NumPy arrays: an expectation and its derivatives in the mean.
+
+    The function has its landmark at 0 with the width 1, as log Φ does.  Where no Gaussian is much wider, the nodes are
+    equally spaced, so that all five are one matrix product.
+    """
+    sd = np.sqrt(var)
+    widest = np.max(sd, initial=0.0)
+    if widest <= _MAX_EQUAL_SD:
+        points = 8 * int(np.ceil(max(_MIN_EQUAL_NODES, _EQUAL_NODES_PER_SD * widest) / 8))
+        z, weights = _equal_rule(points)
+        moments = weights @ function(mean + sd * z)
+    else:
+        f, logc = Landmark().nodes(mean, sd, np.float64(0.0), np.float64(1.0))
+        terms = np.exp(logc + _log_gaussian(f, mean, var)) * function(f)
+        moments = np.einsum("jik,ji->ki", np.polynomial.hermite_e.hermevander((f - mean) / sd, 4), terms)
+    return moments / sd ** np.arange(5)[:, None]
 
 
 def log_expect_exp(

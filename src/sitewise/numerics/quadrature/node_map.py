@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+
+from sitewise.arrays.engine import Array, namespace, repeat
 
 _NEWTON_STEPS = 3  # from outside: the ends of a rule may lie a little too far out
 
@@ -30,39 +30,42 @@ _NEWTON_STEPS = 3  # from outside: the ends of a rule may lie a little too far o
 class NodeMap(NamedTuple):
     """The map t ↦ f around one landmark."""
 
-    centre: jax.Array
-    growth: jax.Array  # G
-    knee: jax.Array  # T
-    steady: jax.Array  # (1−β)·w
+    centre: Array
+    growth: Array  # G
+    knee: Array  # T
+    steady: Array  # (1−β)·w
 
     @staticmethod
-    def of(centre: jax.Array, width: jax.Array, scale: jax.Array, beta: float) -> NodeMap:
-        width = jnp.minimum(width, scale)
+    def of(centre: Array, width: Array, scale: Array, beta: float) -> NodeMap:
+        xp = namespace(centre, width, scale)
+        width = xp.minimum(width, scale)
         steady = (1 - beta) * width
         growth = scale - steady
-        return NodeMap(centre, growth, jnp.log(growth / (0.5 * beta * width)), steady)
+        return NodeMap(centre, growth, xp.log(growth / (0.5 * beta * width)), steady)
 
-    def __call__(self, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def __call__(self, t: Array) -> tuple[Array, Array]:
         """Return f and f'."""
-        up, down = jnp.exp(t - self.knee), jnp.exp(-t - self.knee)
-        f = self.centre + self.steady * t + self.growth * jnp.log((1 + up) / (1 + down))
+        xp = namespace(t, self.knee)
+        up, down = xp.exp(t - self.knee), xp.exp(-t - self.knee)
+        f = self.centre + self.steady * t + self.growth * xp.log((1 + up) / (1 + down))
         return f, self.steady + self.growth * (up / (1 + up) + down / (1 + down))
 
-    def inverse(self, f: jax.Array) -> jax.Array:
+    def inverse(self, f: Array) -> Array:
         """Return t, or a value a little farther from 0: f is convex on either side, and Newton's method starts outside.
 
         Each of the two terms of f alone bounds |t|, which gives the start.
         """
-        distance = jnp.abs(f - self.centre)
-        share = distance / self.growth + jnp.log1p(jnp.exp(-self.knee))
-        first = self.knee + share + jnp.log(-jnp.expm1(-share))
-        t = jnp.minimum(distance / self.steady, jnp.maximum(first, 0.0))
+        xp = namespace(f, self.knee)
+        distance = xp.abs(f - self.centre)
+        share = distance / self.growth + xp.log1p(xp.exp(-self.knee))
+        first = self.knee + share + xp.log(-xp.expm1(-share))
+        t = xp.minimum(distance / self.steady, xp.maximum(first, 0.0))
 
-        def newton(_: jax.Array, t: jax.Array) -> jax.Array:
+        def newton(t: Array) -> Array:
             there, slope = self(t)
-            return jnp.maximum(t - (there - self.centre - distance) / slope, 0.0)
+            return xp.maximum(t - (there - self.centre - distance) / slope, 0.0)
 
-        return jnp.copysign(lax.fori_loop(0, _NEWTON_STEPS, newton, t), f - self.centre)
+        return xp.copysign(repeat(_NEWTON_STEPS, newton, t), f - self.centre)
 
 
 class NodeMaps(NamedTuple):
@@ -71,7 +74,7 @@ class NodeMaps(NamedTuple):
     maps: tuple[NodeMap, ...]
 
     @staticmethod
-    def of(centre: jax.Array, width: jax.Array, scale: jax.Array, beta: float) -> NodeMaps:
+    def of(centre: Array, width: Array, scale: Array, beta: float) -> NodeMaps:
         """Build the maps of one landmark per row, or of several on a leading axis."""
         if jnp.ndim(centre) == jnp.ndim(scale):
             return NodeMaps((NodeMap.of(centre, width, scale, beta),))
@@ -81,15 +84,15 @@ class NodeMaps(NamedTuple):
             places = NodeMaps((*places.maps, NodeMap.of(t, w / places(t)[1], jnp.ones_like(t), beta)))
         return places
 
-    def __call__(self, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def __call__(self, t: Array) -> tuple[Array, Array]:
         """Return f and f'."""
-        slope = jnp.ones_like(t)
+        slope = namespace(t).ones_like(t)
         for place in reversed(self.maps):
             t, factor = place(t)
             slope = slope * factor
         return t, slope
 
-    def inverse(self, f: jax.Array) -> jax.Array:
+    def inverse(self, f: Array) -> Array:
         """Return t, as `NodeMap.inverse`."""
         for place in self.maps:
             f = place.inverse(f)

@@ -170,6 +170,7 @@ class Projected(NamedTuple):
     cross: Array
     log_z: Array
     jitter: Array
+    noise: Array  # 1/Σw, or 0
 
 
 def _inner(features: Features, sites: Sites) -> tuple[Features, Factor, Array, Array]:
@@ -193,7 +194,7 @@ def condition(features: Features, sites: Sites) -> tuple[Projected, Factor]:
     mean, cov = features.each(lambda phi: (phi @ factor.coef.T, forms(phi, blocks)))
     cross = shift.centred_both(as_matrices(cov, classes))
     mean = shift.centred(mean.T) + shift.offset
-    return Projected(mean, cross, log_z, jitter), factor._replace(S=S, cross=cross)
+    return Projected(mean, cross, log_z, jitter, shift.noise), factor._replace(S=S, cross=cross)
 
 
 def condition_mean(features: Features, sites: Sites) -> Projected:
@@ -203,7 +204,7 @@ def condition_mean(features: Features, sites: Sites) -> Projected:
     var = softmax_sites.variance_bounds(prior, sites.prec)
     eye = namespace(var).eye(len(var), dtype=var.dtype)
     mean = factor.shift.centred(mean.T) + factor.shift.offset
-    return Projected(mean, eye * var.T[:, :, None], log_z, jitter)
+    return Projected(mean, eye * var.T[:, :, None], log_z, jitter, factor.shift.noise)
 
 
 def pull_features(

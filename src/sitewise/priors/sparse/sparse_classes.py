@@ -71,7 +71,7 @@ class SparseClassGram(Gram[ClassMarginals]):
         # Rounding can make a variance negative if it is tiny compared with the prior variance.
         var = xp.maximum(xp.diagonal(out.cross, axis1=1, axis2=2).T, xp.finfo(out.mean.dtype).eps * prior)
         jitter = xp.maximum(features.whitened.jitter, out.jitter)
-        return ClassMarginals(out.mean, var, zero + features.resid, out.log_z, zero, jitter, out.cross)
+        return ClassMarginals(out.mean, var, zero + features.resid, out.log_z, zero, jitter, out.cross, out.noise)
 
     def condition(self, sites: Sites) -> ClassMarginals:
         if is_host(self.features.X, *sites):
@@ -134,6 +134,10 @@ class SparseClassCovariance(ShiftedCovariance):
     S: Array = fixed()
     shift: Shift = fixed()
     cross: Array = fixed()
+
+    @property
+    def shift_var(self) -> Array:
+        return self.shift.noise
 
     def times(self, x: Array) -> Array:
         """Return Cov(h) x, in O(nCm) and O((Cm)²)."""
