@@ -29,7 +29,26 @@ from sitewise.types import ArrayField, fixed, module, static
 
 @module
 class Data:
-    """Inputs X, observations y and weights of the rows; use `Data.of` to check and convert arrays."""
+    """Inputs X, observations y and weights of the rows; use `Data.of` to check and convert arrays.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_columns)
+        The inputs.
+    y : array of shape (n_rows,) or (n_rows, n_values)
+        One number per row, or a table with the columns that the likelihood names (exposure, trials, bounds).
+    weight : array of shape (n_rows,)
+        The likelihood of a row is raised to the power of its weight.  Weight 2 is equivalent to duplicating the row,
+        and weight 0 to removing it.
+    fractional : bool, default=None
+        Whether weights may lie between 0 and 1.  None determines it from the weights.
+
+    Examples
+    --------
+    >>> from sitewise import Data
+    >>> Data.of([[0.0], [1.0], [2.0]], [1, -1, 1]).rows
+    3
+    """
 
     X: ArrayField = fixed()
     y: ArrayField = fixed()
@@ -62,11 +81,25 @@ class Data:
 
     @staticmethod
     def of(X: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> Data:
-        """Check and convert arrays.  `weight` is one non-negative number per row.
+        """Check and convert arrays.
 
         Under a JAX transformation such as `jit`, only shapes are checked, and traced weights are treated as fractions.
         This is correct for all weights, but uses quadrature where whole weights allow a closed form.  For traced whole
         weights, use `dataclasses.replace(data, fractional=False)`.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns) or (n_rows,)
+            The inputs; a vector becomes one column.
+        y : array of shape (n_rows,) or (n_rows, n_values)
+            One number per row, or a table with the columns that the likelihood names.
+        weight : array of shape (n_rows,), default=None
+            One non-negative number per row.  None gives all rows weight 1.
+
+        Returns
+        -------
+        data : Data
+            The checked data.
         """
         inputs, values = table(X, "X"), as_numbers(y, "y")
         if values.shape[:1] != inputs.shape[:1]:
@@ -130,9 +163,14 @@ class Data:
         """Return the data spread over all devices of a one-dimensional mesh, padded to equal rows per device.
 
         Inference, evidences and learning with a sparse prior then run on all devices: each sum over rows becomes a sum
-        over devices.  The default mesh holds all devices that JAX has, including the devices of other processes
-        (`jax.distributed`).  With several processes, each process passes the same rows; with `parts=True`, each process
-        passes its own rows, of any number.
+        over devices.
+
+        Parameters
+        ----------
+        mesh : Mesh, default=None
+            None means all devices that JAX has, including the devices of other processes (`jax.distributed`).
+        parts : bool, default=False
+            With several processes: whether each process passes its own rows, of any number, instead of the same rows.
         """
         require_order()
         mesh = Mesh(np.array(jax.devices()), ("rows",)) if mesh is None else mesh

@@ -15,22 +15,22 @@ __all__ = ["Hyperparameters"]
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Hyperparameters(Setting):
-    """How an estimator treats the hyperparameters of its kernel, likelihood and mean.
+    """Which hyperparameters of kernel, likelihood and mean are learned or held fixed; their bounds, priors and ties.
 
     Names are those of `sitewise.parameters`, such as "kernel.lengthscale", or patterns such as "kernel.*".
 
     Parameters
     ----------
-    bounds : dict, default None
+    bounds : dict, default=None
         Name or pattern → (low, high).
-    priors : dict, default None
+    priors : dict, default=None
         Name or pattern → a prior of `sitewise.hyperpriors`.  With method="mcmc" a positive hyperparameter without a
         prior gets a wide one, log θ ~ N(log of its starting value, 2²).
-    fixed : str or sequence of str, default None
+    fixed : str or sequence of str, default=None
         Hyperparameters that are held fixed; "*" holds all of them.
-    train : str or sequence of str, default None
+    train : str or sequence of str, default=None
         Hyperparameters that are learned although they are held fixed by default, such as "likelihood.df".
-    tied : sequence, default None
+    tied : sequence, default=None
         Groups of hyperparameters that share one value, as in [("kernel.parts.0.lengthscale",
         "kernel.parts.1.lengthscale")] or ["kernel.parts.*.lengthscale"].
 
@@ -39,6 +39,11 @@ class Hyperparameters(Setting):
     >>> from sitewise import Hyperparameters
     >>> Hyperparameters(fixed="kernel.variance", bounds={"kernel.lengthscale": (0.1, 10.0)})
     Hyperparameters(bounds={'kernel.lengthscale': (0.1, 10.0)}, fixed="kernel.variance")
+
+    See Also
+    --------
+    hyperpriors : the priors.
+    parameters : names and values of the hyperparameters of a model.
     """
 
     bounds: Mapping[str, tuple[float, float]] | None = None

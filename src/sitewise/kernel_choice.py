@@ -23,13 +23,13 @@ NAMED_KERNELS = {
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class PerColumn(Setting):
-    """A kernel with one lengthscale per column of X, each of which starts from the lengthscale of the given kernel.
+    """A kernel with one lengthscale per column of X (ARD), each starting from the lengthscale of the given kernel.
 
     Parameters
     ----------
     kernel : Kernel
         A kernel of `sitewise.kernels` with a lengthscale.
-    shrunk : bool, default False
+    shrunk : bool, default=False
         Whether the lengthscales are shrunk towards a common one (`kernels.Shrunk`) instead of being free.
 
     Examples

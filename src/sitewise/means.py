@@ -59,7 +59,13 @@ class Zero(Mean):
 
 @module
 class Constant(Mean):
-    """Constant mean with a learned value."""
+    """Constant mean (intercept) with a learned value.
+
+    Parameters
+    ----------
+    value : float, default=0.0
+        The value; learned.
+    """
 
     value: ArrayField = real(default=0.0)
 
@@ -75,10 +81,15 @@ class Constant(Mean):
 
 @module
 class Linear(Mean):
-    """Linear mean offset + Σ_j slope_j x_j.
+    """Linear mean (linear trend) offset + Σ_j slope_j x_j.
 
-    `slope` has one number per column, as in Linear(np.zeros(columns)), or one number for all columns: Linear() learns
-    one common slope.  The lengthscales of kernels follow the same rule.
+    Parameters
+    ----------
+    slope : float or array of shape (n_columns,), default=0.0
+        One number per column, as in `Linear(np.zeros(columns))`, or one number for all columns; learned.  The
+        lengthscales of kernels follow the same rule.
+    offset : float, default=0.0
+        The value at x = 0; learned.
     """
 
     slope: ArrayField = real(default=0.0)

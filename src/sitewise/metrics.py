@@ -21,19 +21,41 @@ def _checked(probability: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarr
 
 
 def accuracy(probability: ArrayLike, y: ArrayLike) -> float:
-    """Return the share of rows whose more probable class is the observed class; y > 0 is the positive class."""
+    """Return the accuracy: the share of rows whose more probable class is the observed class.
+
+    Parameters
+    ----------
+    probability : array of shape (n_rows,)
+        Predicted probability of the positive class.
+    y : array of shape (n_rows,)
+        Labels; y > 0 is the positive class.
+    """
     probability, hit = _checked(probability, y)
     return float(np.mean((probability > 0.5) == hit))
 
 
 def brier(probability: ArrayLike, y: ArrayLike) -> float:
-    """Return the Brier score: the mean squared difference between probability and outcome (0 or 1)."""
+    """Return the Brier score: the mean squared difference between probability and outcome (0 or 1).
+
+    Parameters
+    ----------
+    probability, y : as in metrics.accuracy
+        Predictions and labels.
+    """
     probability, hit = _checked(probability, y)
     return float(np.mean((probability - hit) ** 2))
 
 
 def reliability(probability: ArrayLike, y: ArrayLike, bins: int = 10) -> dict[str, np.ndarray]:
-    """Return mean prediction, observed share and count per bin of predicted probability, without empty bins."""
+    """Return the calibration curve: mean prediction, observed share and count per bin of predicted probability.
+
+    Parameters
+    ----------
+    probability, y : as in metrics.accuracy
+        Predictions and labels.
+    bins : int, default=10
+        Bins of equal width; empty bins are left out.
+    """
     probability, hit = _checked(probability, y)
     index = np.clip((probability * bins).astype(int), 0, bins - 1)
     count = np.bincount(index, minlength=bins)
@@ -44,7 +66,13 @@ def reliability(probability: ArrayLike, y: ArrayLike, bins: int = 10) -> dict[st
 
 
 def expected_calibration_error(probability: ArrayLike, y: ArrayLike, bins: int = 10) -> float:
-    """Return the mean |observed − predicted| over the bins, weighted by their counts."""
+    """Return the expected calibration error: the mean |observed − predicted| over the bins, weighted by their counts.
+
+    Parameters
+    ----------
+    probability, y, bins : as in metrics.reliability
+        Predictions, labels and number of bins.
+    """
     curve = reliability(probability, y, bins)
     gap = np.abs(curve["observed"] - curve["predicted"])
     return float(np.sum(gap * curve["count"]) / np.sum(curve["count"]))

@@ -18,7 +18,13 @@ __all__ = ["rows", "values"]
 
 
 def values(X: ArrayLike) -> np.ndarray:
-    """Return X as rows that observe f: a last column of zeros is appended."""
+    """Return X as rows that observe f: a last column of zeros is appended.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_columns)
+        The rows.
+    """
     X = np.asarray(table(X, "X"), float)
     return np.column_stack([X, np.zeros(len(X))])
 
@@ -26,10 +32,20 @@ def values(X: ArrayLike) -> np.ndarray:
 def rows(
     X: ArrayLike, y: ArrayLike, signs: Mapping[int, int], points: int = 20, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of X and their labels, −1 and 1, with `points` slope rows per column of `signs`.
+    """Return the rows of X and their labels, −1 and 1, with rows that observe the sign of a slope (monotonicity).
 
-    `signs` maps column numbers to signs, as in {0: 1, 2: −1}: 1 if f rises with the column, −1 if f falls.  The slope
-    is observed at rows of X chosen at random.
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_columns)
+        The training rows.
+    y : array of shape (n_rows,)
+        Labels of two classes.
+    signs : dict
+        Column number → sign, as in {0: 1, 2: −1}: 1 if f rises with the column, −1 if f falls.
+    points : int, default=20
+        Slope rows per column of `signs`.
+    seed : int, default=0
+        Seed of the choice of rows of X at which the slope is observed.
     """
     X, y = np.asarray(table(X, "X"), float), np.asarray(y, float)
     at_least("points", points, 1)

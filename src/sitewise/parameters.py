@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sitewise.arrays.engine import Array, namespace
-from sitewise.hyperpriors import HyperPrior
-from sitewise.supports import POSITIVE_BOUNDS, Positive, Support
+from sitewise.hyperpriors import KINDS, HyperPrior
+from sitewise.supports import POSITIVE_BOUNDS, Positive, Real, Support
 from sitewise.types import replace
 
 T = TypeVar("T")
@@ -28,7 +28,21 @@ Groups = Sequence[str | Sequence[str]]  # groups of tied parameters, each by nam
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Parameter:
-    """A parameter of a model; `shape` is the shape of its values, `raw_shape` of its unconstrained numbers."""
+    """A parameter of a model.
+
+    Parameters
+    ----------
+    name : str
+        The path, such as "kernel.lengthscale".
+    support : Support
+        The set of its possible values.
+    shape : tuple of int
+        The shape of its values; `raw_shape` is the shape of its unconstrained numbers.
+    train : bool
+        Whether it is trained by default.
+    prior : HyperPrior, default=None
+        Its default prior.
+    """
 
     name: str
     support: Support
@@ -48,11 +62,11 @@ class Parameter:
     def size(self) -> int:
         return int(np.prod(self.shape, dtype=int))
 
-    @property
+    @functools.cached_property
     def raw_shape(self) -> tuple[int, ...]:
         return self.support.raw_shape(self.shape)
 
-    @property
+    @functools.cached_property
     def raw_size(self) -> int:
         return int(np.prod(self.raw_shape, dtype=int))
 
@@ -92,12 +106,26 @@ def walk(obj: Any, prefix: str = "") -> Iterator[tuple[Parameter, Any]]:
 
 
 def values(obj: Any) -> dict[str, np.ndarray]:
-    """Return the values of all parameters by name."""
+    """Return the values of all parameters by name.
+
+    Parameters
+    ----------
+    obj : Model, Kernel, Likelihood or Mean
+        An object with parameters.
+    """
     return {p.name: np.asarray(v) for p, v in walk(obj)}
 
 
 def with_values(obj: Any, new: Mapping[str, Any]) -> Any:
-    """Return `obj` with new values of some parameters; works under a JAX trace."""
+    """Return `obj` with new values of some parameters; works under a JAX trace.
+
+    Parameters
+    ----------
+    obj : Model, Kernel, Likelihood or Mean
+        An object with parameters.
+    new : dict
+        Name → value.
+    """
     names = [p.name for p, _ in walk(obj)]
     unknown = [name for name in new if name not in names]
     if unknown:
@@ -128,7 +156,12 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 class Trainable:
     """The trained parameters and their map to one unconstrained vector; hashable, to serve as a compilation key.
 
-    tied   groups of names that share one value; `parameters` has the first parameter of each group
+    Parameters
+    ----------
+    parameters : tuple of Parameter
+        The trained parameters, with the first parameter of each tied group.
+    tied : tuple, default=()
+        Groups of names that share one value.
     """
 
     parameters: tuple[Parameter, ...]
@@ -281,6 +314,30 @@ class Trainable:
             whole = sum(xp.reshape(found[name], p.shape) for name in self._group(p))
             out.append(xp.ravel(p.support.pull(raw, whole)))
         return xp.concatenate(out) if out else xp.zeros_like(vector)
+
+    def log_prior_with_slope(
+        self, vector: np.ndarray, priors: Iterable[tuple[str, HyperPrior]], jacobian: bool
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return Σ log p(θ), or with `jacobian` the log density of the vector, and its gradient, on NumPy arrays.
+
+        None if a prior is not one of `hyperpriors`, or a parameter is neither real nor positive on a log scale.
+        """
+        given, total, slopes = dict(priors), np.zeros(()), [np.zeros(0)]
+        for p, raw in self._parts(vector):
+            if p.support not in (Real(), Positive()):
+                return None
+            slope = np.zeros_like(raw)
+            if p.name in given:
+                prior, value = given[p.name], p.support.backward(raw)
+                if type(prior) not in KINDS:
+                    return None
+                total = total + np.sum(prior.log_prob(value))
+                slope = p.support.pull(raw, prior.slope(value))  # type: ignore[attr-defined]
+                if jacobian:
+                    total = total + p.support.log_volume(raw)
+                    slope = slope + float(isinstance(p.support, Positive))  # log |∂θ/∂r| = r
+            slopes.append(np.ravel(slope))
+        return total, np.concatenate(slopes)
 
     def log_prior(self, vector: Array, priors: Iterable[tuple[str, HyperPrior]]) -> Array:
         """Return the log density of the *vector*, log p(θ) + log |∂θ/∂vector|, up to a constant.

@@ -213,7 +213,21 @@ class Process:
 
 @module
 class Posterior(Process):
-    """Predictions from q(f) and the likelihood; methods take a table of new inputs."""
+    """Posterior predictions of f and y from q(f) and the likelihood; methods take a table of new inputs.
+
+    Parameters
+    ----------
+    latent : LatentPosterior
+        The posterior of the latent function, conditioned on the sites.
+    likelihood : Likelihood
+        The likelihood of y.
+    mean : Mean, default=means.Zero()
+        The mean function of the prior.
+
+    See Also
+    --------
+    posterior : makes it from a model, data and sites.
+    """
 
     latent: LatentPosterior = fixed()
     likelihood: Likelihood = fixed()
@@ -345,7 +359,22 @@ class Posterior(Process):
 
 
 def posterior(model: Model, data: Data, sites: Sites) -> Posterior:
-    """Return q(f) ∝ prior × sites for prediction; on the CPU it holds NumPy arrays in double precision."""
+    """Return the posterior q(f) ∝ prior × sites for prediction; on the CPU it holds NumPy arrays in double precision.
+
+    Parameters
+    ----------
+    model : Model
+        Prior and likelihood.
+    data : Data
+        The training rows.
+    sites : Sites
+        The sites of the training rows, from an inference or a fit.
+
+    Returns
+    -------
+    posterior : Posterior
+        With methods such as `y_mean`, `quantile` and `log_density`.
+    """
     check(model, data, sites, needs_sites=True)
     if model.prior.host and on_host(model, data, sites):
         with working_precision():

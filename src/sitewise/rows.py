@@ -34,14 +34,22 @@ def on_rows(
     sites: Sites,
     *more: Any,
     piece: int = 0,
+    closed: Callable[..., tuple[Values, Values] | None] | None = None,
 ) -> tuple[Values, Values]:
     """Return function(settings, likelihood, data, q, sites, *more) for a row-wise function.
 
     All arrays have the rows on the last axis.  Each sum is the sum of the contributions of the rows and of q.log_z.
-    `piece` is the number of rows per program, as in `rowwise.apply`.
+    `piece` is the number of rows per program, as in `rowwise.apply`.  `closed` computes the same from (likelihood,
+    data, q, sites) with whole weights, on NumPy arrays without a compiled program, if the likelihood has no parameters
+    and has derivatives on NumPy arrays; else it returns None.
     """
-    if not is_host(q.mean, sites.nat1, data.weight, *jax.tree.leaves(likelihood)):
+    parameters = jax.tree.leaves(likelihood)
+    if not is_host(q.mean, sites.nat1, data.weight, *parameters):
         return function(settings, likelihood, data, q, sites, *more)
+    if closed is not None and not (parameters or data.fractional or likelihood.latents > 1):
+        found = closed(likelihood, data, q, sites)
+        if found is not None:
+            return found
     # A sum over rows may contain log_z once: log_z is assigned to the first row, and the other rows have 0.
     first = np.zeros((2, data.rows))
     first[0], first[1, 0] = data.weight, q.log_z

@@ -171,12 +171,23 @@ class Exact(Auto):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Full(Structure):
-    """The exact covariance between all rows, O(n³).
+    """The exact Gaussian process: the covariance between all rows, O(n³) in the number of rows.
 
     Parameters
     ----------
-    jitter : float, default 0.0
+    jitter : float, default=0.0
         Added to the diagonal of the covariance matrix of the training rows.
+
+    Examples
+    --------
+    >>> from sitewise import Full, GPRegressor
+    >>> GPRegressor(structure=Full(jitter=1e-8))
+    GPRegressor(structure=Full(jitter=1e-08))
+
+    See Also
+    --------
+    Sparse : for more than a few thousand rows.
+    Markov : for one column of time.
     """
 
     sampled: ClassVar[bool] = True
@@ -200,9 +211,20 @@ class Full(Structure):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Markov(Structure):
-    """A Markov chain in time: the results of the full GP in O(n).
+    """A time series as a Markov chain (state-space model, Kalman filter): the results of the full GP in O(n).
 
-    X has one column, the time, and the kernel has the form of `kernels.state_space`.
+    X has one column, the time, in any order and with any gaps.  The kernel is a Matérn kernel, `Periodic`, `Cosine`,
+    `Constant` or `Linear`, or a sum or product of these kernels.
+
+    Examples
+    --------
+    >>> from sitewise import GPRegressor, Markov
+    >>> GPRegressor(structure=Markov())
+    GPRegressor(structure=Markov())
+
+    See Also
+    --------
+    Series : for several time series.
     """
 
     joint: ClassVar[bool] = False
@@ -213,15 +235,25 @@ class Markov(Structure):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Series(Structure):
-    """Independent time series of any lengths that share all hyperparameters, each a Markov chain.
+    """Several independent time series (panel data) that share all hyperparameters, each a Markov chain.
 
-    X has two columns: one names the series, the other is the time.  Without observations, a series is predicted from
-    the prior.
+    X has two columns: one names the series, the other is the time.  The series may have different lengths.  Without
+    observations, a series is predicted from the prior.
 
     Parameters
     ----------
     column : int or str
         The number or the name of the column whose values name the series.
+
+    Examples
+    --------
+    >>> from sitewise import GPRegressor, Series
+    >>> GPRegressor(structure=Series("sensor"))
+    GPRegressor(structure=Series("sensor"))
+
+    See Also
+    --------
+    Markov : for one time series.
     """
 
     POSITIONAL: ClassVar[str] = "column"
@@ -245,19 +277,35 @@ class Series(Structure):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Sparse(Structure):
-    """A sparse GP with m inducing inputs, O(nm²).
+    """A sparse Gaussian process with m inducing inputs for large data, O(nm²) in the number of rows n.
 
     Parameters
     ----------
-    m : int or str, default "auto"
+    m : int or str, default="auto"
         The number of inducing inputs.  "auto" is the number for a fit of about 15 s on two cores, "60s" for another
-        time, by a rule (`priors.inducing.how_many`) that depends on the number of rows and not on a clock.  The full
-        GP is used if it takes no longer.  With "auto" or a time, hyperparameters are learned from at most 20 000 rows.
-    inputs : str or array of shape (m, n_columns), default "kmeans"
-        How the inducing inputs are chosen: "kmeans"; "greedy"; "trained", which moves the centres of k-means to where
-        the evidence is greatest, takes several times as long and pays off where m is small; or the inputs themselves.
-    jitter : float, default 0.0
+        time, by a rule (`inducing.how_many`) that depends on the number of rows and not on a clock.  The full GP is
+        used if it takes no longer.  With "auto" or a time, hyperparameters are learned from at most 20 000 rows.
+    inputs : str or array of shape (m, n_columns), default="kmeans"
+        How the inducing inputs are chosen:
+
+        - "kmeans": centres of clusters of the training rows
+        - "greedy": training rows, each with the largest remaining variance
+        - "trained": the centres of k-means, moved to where the evidence is greatest.  This takes several times as long
+          and pays off where m is small
+        - an array: the inputs themselves
+    jitter : float, default=0.0
         Added to the diagonal of the covariance matrix of the inducing inputs, as a share of its mean.
+
+    Examples
+    --------
+    >>> from sitewise import GPRegressor, Sparse
+    >>> GPRegressor(structure=Sparse(300))
+    GPRegressor(structure=Sparse(300))
+
+    See Also
+    --------
+    Full : without inducing inputs.
+    inducing.select : the selection of the inputs as a function.
     """
 
     POSITIONAL: ClassVar[str] = "m"

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+import functools
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar, cast, dataclass_transform
 
 import jax
 import numpy as np
@@ -149,11 +150,16 @@ def register_tree(cls: type, data: tuple[str, ...], settings: tuple[str, ...]) -
 def replace(obj: T, **changes: Any) -> T:
     """Return a copy with changed fields, as `dataclasses.replace` without `__post_init__`; works under a JAX trace."""
     new = object.__new__(type(obj))
-    for f in _fields(obj):
-        object.__setattr__(new, f.name, changes.pop(f.name, getattr(obj, f.name)))
+    for name in _field_names(cast(Hashable, type(obj))):
+        object.__setattr__(new, name, changes.pop(name) if name in changes else getattr(obj, name))
     if changes:
         raise TypeError(f"{type(obj).__name__} has no field {', '.join(sorted(changes))}; check the spelling.")
     return new
+
+
+@functools.cache
+def _field_names(kind: Hashable) -> tuple[str, ...]:
+    return tuple(f.name for f in _fields(kind))
 
 
 def precedes(cls: type, first: str, second: str) -> bool:

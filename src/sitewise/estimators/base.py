@@ -19,7 +19,7 @@ from sitewise.data import Data
 from sitewise.estimators.averaging import learn_average
 from sitewise.estimators.candidates import Candidate, candidates
 from sitewise.estimators.changing_rows import ChangingRows
-from sitewise.estimators.duration import announce, announced_by_draws, fits_of, in_words, timed
+from sitewise.estimators.duration import announced
 from sitewise.estimators.fitted_estimator import KernelChoice, RandomState
 from sitewise.estimators.group_offsets import beside_groups, group_columns, with_groups
 from sitewise.estimators.model_file import to_bytes
@@ -94,11 +94,10 @@ class GPBase(ChangingRows):
         old = self._latents if self.warm_start and hasattr(self, "_latents") else []
         merged = self._merged()
         averaged = averages(self.kernel)
-        found, seconds = [], None
+        found = []
         for k, m in enumerate(merged):
             likelihood.check(m.data.y)
             with shown(self.verbose, f"{type(self).__name__} {k + 1}/{len(merged)}") as progress:
-                part = progress and _part(progress, k, len(merged))
                 chosen = self._candidates(m.data)
                 models = []
                 for one in chosen:  # a comprehension would add a level between a warning and its caller
@@ -107,11 +106,10 @@ class GPBase(ChangingRows):
                 if isinstance(method, Approximate) and own_kernel:
                     models = [method.start(model, m.data) for model in models]
                 if k == 0:
-                    seconds = self._announce(method, models, m.data, len(merged), part)
-                if isinstance(method, Sampling):
-                    part = announced_by_draws(part, stacklevel=3)
-                elif part is not None and seconds is not None:
-                    part = timed(part, seconds / len(merged))
+                    self._warn_of_structure(models[0], m.data.rows)
+                    faster = "structure=Sparse() is faster" if models[0].prior.dense else ""
+                    progress = announced(progress or _silent, faster)
+                part = progress and _part(progress, k, len(merged))
                 if averaged:
                     found.append(learn_average(method, chosen, models, m.data, seed, part))
                     continue
@@ -130,21 +128,11 @@ class GPBase(ChangingRows):
         missing = [likelihood.missing_information(np.asarray(m.data.y)) for m in merged]
         warn_of(type(self).__name__, found, missing, stacklevel=3)
 
-    def _announce(
-        self, method: Approximate | Sampling, models: Sequence[Model], data: Data, targets: int, progress: Report | None
-    ) -> float | None:
-        """Warn before a fit that is sparse because of its size, or takes over a minute; return the expected seconds."""
-        if fact := structure_of(self.structure).replaced_full(models[0], data.rows):
+    def _warn_of_structure(self, model: Model, rows: int) -> None:
+        """Warn before a fit that is sparse because of its size."""
+        if fact := structure_of(self.structure).replaced_full(model, rows):
             advice = "structure=Full() fits the full GP; structure=Sparse() fits this sparse GP without a warning."
             warnings.warn(FitWarning(fact, advice), stacklevel=4)
-        if isinstance(method, Sampling):
-            return None
-        if progress is not None:
-            progress("estimating the time", 0.0)
-        seconds = announce(fits_of(method, models, data, targets), stacklevel=4)
-        if progress is not None:
-            progress("starting" if seconds is None else f"starting, about {in_words(seconds)} in all", 0.0)
-        return seconds
 
     def _about_structure(self) -> str:
         """Return the sentence of the report about the chosen structure."""
@@ -152,13 +140,23 @@ class GPBase(ChangingRows):
         return structure_of(self.structure).sentence(latent.model, latent.data.rows)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file that `sitewise.load` reads; see docs/reference/model-file.md."""
+        """Write the fitted model to one file that `sitewise.load` reads (docs/reference/model-file.md).
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing file is replaced as a whole.
+        """
         check_is_fitted(self)
         files.write_whole(Path(path), to_bytes(self))
 
 
 def _joined(reports: Sequence[Callable[[], str]], first: str = "") -> str:
     return "\n\n".join([*filter(None, [first]), *(report() for report in reports)])
+
+
+def _silent(doing: str, share: float) -> None:
+    """Report nothing."""
 
 
 def _part(progress: Report, k: int, parts: int) -> Report:

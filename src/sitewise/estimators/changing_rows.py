@@ -31,6 +31,19 @@ class ChangingRows(FittedEstimator):
         With a Markov chain, adding rows after the last row takes time proportional to the number of new rows: early
         sites that would not change are held fixed (`learning.running`).  Adding rows before or between the present
         rows takes as long as inference on all rows.
+
+        Parameters
+        ----------
+        X_new : array of shape (n_rows, n_columns)
+            New rows, with the same columns as in fit.
+        y_new : array of shape (n_rows,)
+            Their targets.
+        sample_weight : array of shape (n_rows,), default=None
+            Weight per row, by default 1.
+
+        Returns
+        -------
+        self
         """
         return self._extend(X_new, y_new, sample_weight, {})
 
@@ -68,7 +81,17 @@ class ChangingRows(FittedEstimator):
         return self._changed(X, y, side, weight, merged, latents, outcomes)
 
     def forget(self, rows: ArrayLike) -> Self:
-        """Remove training rows, given by numbers or by a mask, and continue inference until it converges."""
+        """Remove training rows and continue inference until it converges.
+
+        Parameters
+        ----------
+        rows : array of int, or of bool of shape (n_rows,)
+            The numbers of the rows, or a mask.
+
+        Returns
+        -------
+        self
+        """
         check_is_fitted(self)
         rows, count = np.asarray(rows), len(self._X)
         if rows.dtype == bool and rows.shape != (count,):

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sitewise.errors import UserError
 from sitewise.tables import Recipe, Table, describe, explain, table_of, understand
-from sitewise.tables.leaks import equals_target, linear_combination, nearly_determines
+from sitewise.tables.leaks import leaks
 from sitewise.tables.named_array import NamedArray
 from sitewise.tables.problems import Settings
 from sitewise.tables.table import has_names
@@ -27,9 +27,10 @@ def _spell(settings: Settings) -> str:
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Encode a table as numeric inputs, like `sitewise fit` does with a file, as a scikit-learn transformer.
+    """Encode a table with categories, dates and missing values as numeric inputs, as a scikit-learn transformer.
 
-    A table is a data frame, a list of dicts, a dict of columns, a structured array, or an array of rows.
+    A table is a data frame, a list of dicts, a dict of columns, a structured array, or an array of rows.  The command
+    `sitewise fit` encodes a file in the same way.
 
     - Numbers are standardised.  Strings such as "1,234.50", "12.5 %" (0.125), "€ 99", "70 kg" or a time of day ("14:30"
       is 14.5) are numbers too.
@@ -50,21 +51,34 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    drop : columns to leave out.
-    use : columns to use although they look like identifiers or determine the target.
-    categorical : columns whose values, strings or numbers, are categories.
-    impute : fill missing values with medians and most frequent categories.
-    missing : codes for a missing value, in addition to blanks, "NA", "n/a", "NaN", "null" and "?".
-    decimal : the decimal mark, "." or ",", of numbers such as "1,234"; None detects it.
-    dayfirst : whether "3/4/2024" is the 3rd of April; None detects it.
-    groups : columns whose values, strings or numbers, name groups of rows; each becomes one column of the same name
+    drop : sequence of str, default=()
+        Columns to leave out.
+    use : sequence of str, default=()
+        Columns to use although they look like identifiers or determine the target.
+    categorical : sequence of str, default=()
+        Columns whose values, strings or numbers, are categories.
+    impute : bool, default=False
+        Whether to fill missing values with medians and most frequent categories.
+    missing : sequence of str, default=()
+        Codes for a missing value, in addition to blanks, "NA", "n/a", "NaN", "null" and "?".
+    decimal : str, default=None
+        The decimal mark, "." or ",", of numbers such as "1,234"; None detects it.
+    dayfirst : bool, default=None
+        Whether "3/4/2024" is the 3rd of April; None detects it.
+    groups : sequence of str, default=()
+        Columns whose values, strings or numbers, name groups of rows; each becomes one column of the same name
         with the number of the group, for `groups` of an estimator.  A value that did not occur in `fit` is a new group.
 
     Attributes
     ----------
-    notes_ : list of sentences on columns that were left out and on how columns were parsed.
-    recipe_ : the encoding of the columns, as plain values.
-    n_features_in_, feature_names_in_ : the columns of the table; names only if the table has column names.
+    notes_ : list of str
+        Sentences on columns that were left out and on how columns were parsed.
+    recipe_ : Recipe
+        The encoding of the columns, as plain values.
+    n_features_in_ : int
+        The number of columns of the table.
+    feature_names_in_ : array of shape (n_columns,)
+        The names of the columns, if the table has names.
 
     Examples
     --------
@@ -72,6 +86,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     >>> rows = [{"price": "$1,200.50", "when": "31/1/2024"}, {"price": "$990.00", "when": "1/2/2024"}]
     >>> TableEncoder().fit(rows).get_feature_names_out().tolist()
     ['price', 'when (month)', 'when (weekday)', 'when (days)']
+
+    See Also
+    --------
+    GPClassifier : `make_pipeline(TableEncoder(), GPClassifier())` takes tables.
+    save : writes a pipeline of both to one file.
     """
 
     def __init__(
@@ -96,9 +115,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.groups = groups
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the types, scales and fill values of the columns of the table X.
+        """Learn the types, scales and fill values of the columns of a table.
 
-        The target y is only compared with the columns: a column that determines it raises a UserWarning.
+        Parameters
+        ----------
+        X : data frame, list of dicts, dict of columns or array
+            The table.
+        y : array of shape (n_rows,), default=None
+            The target.  It is only compared with the columns: a column that determines it raises a UserWarning.
+
+        Returns
+        -------
+        self
         """
         if self.decimal not in (None, ".", ","):
             raise UserError(f"decimal must be '.', ',' or None, got {self.decimal!r}.")
@@ -122,8 +150,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"the table has no column to learn from (n_samples = {table.rows}): "
                 + (" ".join(notes) or "all columns are dropped.")
             )
-        if leaks := _leaks(table, [c.name for c in recipe.columns if c.name not in use], y):
-            warnings.warn(" ".join(leaks), UserWarning, stacklevel=2)
+        if found := _leaks(table, [c.name for c in recipe.columns if c.name not in use], y):
+            warnings.warn(" ".join(found), UserWarning, stacklevel=2)
         self.recipe_, self.notes_, self.n_features_in_ = recipe, [*table.notes, *notes], len(names)
         if has_names(X):
             self.feature_names_in_ = np.array(names, object)
@@ -132,10 +160,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Return the inputs of the table X, with one column per entry of `get_feature_names_out()`.
+        """Return the numeric inputs of a table.
 
-        Categories that did not occur in `fit` raise one UserWarning, which names the columns and the categories.
-        The array carries these names to the next step of a Pipeline: `groups="shop"` of an estimator finds its column.
+        Categories that did not occur in `fit` raise one UserWarning, which names the columns and the categories. The
+        array carries the names of its columns to the next step of a Pipeline: `groups="shop"` of an estimator finds
+        its column.
+
+        Parameters
+        ----------
+        X : data frame, list of dicts, dict of columns or array
+            The table.
+
+        Returns
+        -------
+        inputs : array of shape (n_rows, n_inputs)
+            One column per entry of `get_feature_names_out()`.
         """
         check_is_fitted(self)
         table = table_of(X, missing=[*self.recipe_.missing, *self._list("missing")])
@@ -157,7 +196,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return NamedArray.of(self.recipe_.inputs(table), self.recipe_.features)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns that `transform` returns: "x", "colour=red", "when (month)"."""
+        """Return the names of the columns that `transform` returns: "x", "colour=red", "when (month)".
+
+        Parameters
+        ----------
+        input_features : None, default=None
+            Not used; for scikit-learn's tools.
+        """
         check_is_fitted(self)
         default = [f"x{k}" for k in range(self.n_features_in_)]
         own = list(getattr(self, "feature_names_in_", default))
@@ -230,19 +275,7 @@ def _leaks(table: Table, names: Sequence[str], y: Any) -> list[str]:
     table = dataclasses.replace(table, columns={**table.columns, **table_of({target: labels.ravel()}).columns})
     classifies = table.numbers(target) is None or len(set(table.text(target))) <= 2
     found = []
-    for name in names:
-        if equals_target(table, name, target):
-            how = "determines the target in every row"
-        elif not (how := nearly_determines(table, name, target, classifies)):
-            continue
-        found.append(
-            f"column {name!r} {how}; if it is computed from the target or known only after it, say "
-            f"{_spell({'drop': [name]})}, otherwise {_spell({'use': [name]})}."
-        )
-    if not classifies and not found and (together := list(linear_combination(table, names, target))):
-        found.append(
-            f"a linear combination of the columns {', '.join(map(repr, together))} is nearly the target; if they are "
-            f"computed from it or known only after it, say {_spell({'drop': together})}, otherwise "
-            f"{_spell({'use': together})}."
-        )
+    for leak in leaks(table, names, target, classifies):
+        columns = list(leak.columns)
+        found.append(leak.sentence(f"{_spell({'drop': columns})}, otherwise {_spell({'use': columns})}"))
     return found

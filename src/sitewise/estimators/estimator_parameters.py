@@ -31,7 +31,13 @@ class EstimatorParameters(BaseEstimator):
         return super().__new__(cls)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name; if `deep`, also fields of values, as in method__tol or kernel__lengthscale."""
+        """Return the parameters by name, for scikit-learn's tools.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to include fields of values, as in method__tol or kernel__lengthscale.
+        """
         found = super().get_params(deep=False)
         if not deep:
             return found
@@ -45,10 +51,19 @@ class EstimatorParameters(BaseEstimator):
         return {**found, **inner}
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters; method__tol, structure__m and the like replace the value by one with another field.
+        """Change parameters, for scikit-learn's tools such as GridSearchCV.
 
         kernel__lengthscale and the like change the kernel, which is a starting point unless held fixed by
         `hyperparameters`.
+
+        Parameters
+        ----------
+        **params
+            Names → values; method__tol, structure__m and the like replace the value by one with another field.
+
+        Returns
+        -------
+        self
         """
         replaced.refuse(type(self).__name__, self._get_param_names(), params, super().get_params(deep=False))
         inner = {key: params.pop(key) for key in list(params) if key.partition("__")[0] in ("kernel", *_VALUES)

@@ -24,11 +24,22 @@ class Explaining(Fitted):
     """
 
     def importance(self, X: Any = None, groups: Mapping[str, Sequence[str | int]] | None = None) -> Importance:
-        """Return the share of the variance of the fitted function per column, alone and in total, with errors.
+        """Return the feature importance: the share of the variance of the fitted function per column, with errors.
 
-        Works for every kernel.  Columns vary over their values in the training rows, or in X.  `groups` names columns
-        that vary together and count as one, such as {"place": ["longitude", "latitude"]}.  `print` shows a table;
-        `Importance` explains the shares and their limits.
+        Works for every kernel.  `print` shows a table; `Importance` explains the shares (Sobol' indices) and their
+        limits.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns), default=None
+            The rows over whose values the columns vary; None for the training rows.
+        groups : dict, default=None
+            Columns that vary together and count as one, such as {"place": ["longitude", "latitude"]}.
+
+        Returns
+        -------
+        importance : Importance
+            Shares alone and in total.
 
         Examples
         --------
@@ -50,6 +61,16 @@ class Explaining(Fitted):
 
         Fit with kernel="ard" for one free lengthscale per column.  Errors come from the curvature of the evidence at
         its maximum, by two evaluations per hyperparameter; with method="mcmc" they come from the draws.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            The level of the intervals.
+
+        Returns
+        -------
+        lengthscales : list of Lengthscale
+            One entry per lengthscale.
         """
         return lengthscales(self, level)
 
@@ -67,22 +88,35 @@ class Explaining(Fitted):
     ) -> Effect:
         """Return the average prediction as a function of one column (partial dependence), with a credible band.
 
-        Parameters
-        ----------
-        feature : name or number of the column
-        X : rows to average over; None means the training rows
-        term : name or number of a term of the kernel, such as "season", or a list for their sum, on the latent scale;
-            `predict_terms` lists the names.  The effect of a term that repeats itself is shown over one period.
-        response : True for average predictions (the mean of y, the probability of `classes_[1]`, or of every class of
-            more than two); False for the latent function minus its average over the rows; None means True without
-            `term`
-        level : level of the band
-        points, grid : number of values of the column, or the values.  The default is every level of a group, all values
-            of a column with at most ten, and 20 values otherwise, or as many as show a season.
-        rows : maximum number of rows to average over; None means 200, fewer for joint classes and method="mcmc"
-
         All other columns are held fixed, which may give combinations that do not occur in the data.  Counts refer to
         one unit of exposure, and to one trial.
+
+        Parameters
+        ----------
+        feature : str or int
+            Name or number of the column.
+        X : array of shape (n_rows, n_columns), default=None
+            The rows to average over; None for the training rows.
+        term : str, int or list of them, default=None
+            Name or number of a term of the kernel, such as "season", or a list for their sum, on the latent scale;
+            `predict_terms` lists the names.  The effect of a term that repeats itself is shown over one period.
+        response : bool, default=None
+            True for average predictions (the mean of y, the probability of `classes_[1]`, or of every class of more
+            than two); False for the latent function minus its average over the rows; None means True without `term`.
+        level : float, default=0.9
+            The level of the band.
+        points : int, default=None
+            The number of values of the column.  None means every level of a group, all values of a column with at
+            most ten, and 20 values otherwise, or as many as show a season.
+        grid : array, default=None
+            The values of the column, instead of `points`.
+        rows : int, default=None
+            The largest number of rows to average over; None means 200, fewer for joint classes and method="mcmc".
+
+        Returns
+        -------
+        effect : Effect
+            Values of the column with mean, standard deviation and band; `print` shows a table.
         """
         return effect(
             self, feature, X, term=term, response=response, level=level, points=points, grid=grid, rows=rows
@@ -92,22 +126,52 @@ class Explaining(Fitted):
         """Predict every term of the kernel at new rows, with its standard deviation, and the mean.
 
         For kernels that are sums, as with `groups` or kernel="additive".  The scale is the scale of `predict_latent`.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            New rows, with the same columns as in fit.
+
+        Returns
+        -------
+        terms : Terms
+            Names, means and standard deviations.
         """
         return predict_terms(self, X)
 
     def predict_utility(self, items: Any, return_cov: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Predict utilities of items, minus their average, with standard deviations, from pairwise comparisons.
 
-        For models with `kernels.Pairwise`; `items` have half of the columns of X.  Pairwise comparisons determine
-        differences only.  With `return_cov` the covariance matrix replaces the standard deviations.
+        For models with `kernels.Pairwise`.  Pairwise comparisons determine differences only.
+
+        Parameters
+        ----------
+        items : array of shape (n_items, n_columns)
+            The items, with half of the columns of X.
+        return_cov : bool, default=False
+            Whether to return the covariance matrix instead of the standard deviations.
+
+        Returns
+        -------
+        utility : array of shape (n_items,)
+            The utilities, followed by the standard deviations or the covariance matrix.
         """
         return predict_utility(self, items, return_cov)
 
     def term_shares(self, X: Any = None) -> Shares:
         """Return the share of the variance of f per term of the kernel, with standard errors.
 
-        Columns vary independently of each other over their values in the training rows, or in X.  `print` shows a
-        table.
+        Columns vary independently of each other.  `print` shows a table.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns), default=None
+            The rows over whose values the columns vary; None for the training rows.
+
+        Returns
+        -------
+        shares : Shares
+            One share per term.
         """
         return term_shares(self, X)
 
@@ -122,9 +186,23 @@ class Explaining(Fitted):
     ) -> Interaction:
         """Return the interaction of two columns on the latent scale, with standard deviations.
 
-        The interaction is the joint effect minus the sum of the single effects: 0 if the effects add up.  The default
-        is the two columns with the largest total shares of `importance()`.  Columns whose total share is far above
-        their share alone are worth examining.  `points` is the number of values per column; `rows` as for `effect`,
-        default 100.
+        The interaction is the joint effect minus the sum of the single effects: 0 if the effects add up.  Columns
+        whose total share of `importance()` is far above their share alone are worth examining.
+
+        Parameters
+        ----------
+        first, second : str or int, default=None
+            Names or numbers of the columns; None for the two columns with the largest total shares of `importance()`.
+        X : array of shape (n_rows, n_columns), default=None
+            The rows to average over; None for the training rows.
+        points : int, default=7
+            The number of values per column.
+        rows : int, default=None
+            The largest number of rows to average over; None means 100.
+
+        Returns
+        -------
+        interaction : Interaction
+            Values of both columns with means and standard deviations.
         """
         return interaction(self, first, second, X, points=points, rows=rows)

@@ -143,6 +143,20 @@ class FittedEstimator(Explaining, EstimatorParameters):
 
         With more than two classes there is one latent function per class: means and standard deviations have one
         column per class, and the covariance has one leading entry per class.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            New rows, with the same columns as in fit.
+        return_std : bool, default=False
+            Whether to return standard deviations as well.
+        return_cov : bool, default=False
+            Whether to return the covariance matrix of the rows as well.
+
+        Returns
+        -------
+        mean : array of shape (n_rows,)
+            The means, alone or followed by the standard deviations or the covariance matrix.
         """
         if return_std and return_cov:
             raise ValueError("Set return_std or return_cov, not both: standard deviations are roots of the diagonal.")

@@ -8,21 +8,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
-from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from sitewise import means
-from sitewise.estimators.base import GPBase, KernelChoice, RandomState
-from sitewise.estimators.loo import ClassLoo
+from sitewise.estimators.base import KernelChoice, RandomState
+from sitewise.estimators.class_predictions import ClassPredictions
 from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_targets
 from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.side_information import Side
 from sitewise.fitted.mixture import Mixture
 from sitewise.hyperparameters import Hyperparameters
-from sitewise.inference import EP
 from sitewise.kernels import Kernel
 from sitewise.learning.nested import Nested
 from sitewise.likelihoods import BY_NAME, Likelihood, Softmax
@@ -34,21 +32,15 @@ from sitewise.structures import Structure, structure_of
 _LIKELIHOODS = {name: kind for name, kind in BY_NAME.items() if kind.support == "classes"}
 _SIGNS = (1.0, -1.0)  # y of the positive class and of all other classes
 _MULTI_CLASS = ("auto", "joint", "one_vs_rest")
-# EP has no sites for several latent functions per row, and Algorithm 1 is for a single one.
-_JOINT_METHODS = tuple(
-    name
-    for name, method in METHODS.items()
-    if method.learner is Nested
-    and (pair := method.pair_on("classes")) is not None
-    and not isinstance(pair.inference, EP)
-)
+# Algorithm 1 and MCMC are for one latent function per row.
+_JOINT_METHODS = tuple(name for name, method in METHODS.items() if method.learner is Nested and not method.samples)
 _CLASS_KERNELS = ("own", "shared")
 MAX_JOINT_SIZE = 3_000  # rows times classes; above, joint inference takes minutes and gigabytes
 
 
 @documented
-class GPClassifier(ClassifierMixin, GPBase):
-    """Gaussian process classification for scikit-learn.
+class GPClassifier(ClassPredictions):
+    """Gaussian process classification for scikit-learn, with calibrated class probabilities.
 
     Two classes have one latent function, K > 2 classes one per class.  Joint classes have a softmax likelihood and a
     shared kernel, or one kernel per class.  One against the rest, every class is a separate problem
@@ -58,21 +50,21 @@ class GPClassifier(ClassifierMixin, GPBase):
     ----------
     {kernel}
     {groups}
-    likelihood : str or Likelihood, default "probit"
+    likelihood : str or Likelihood, default="probit"
         "probit", "logit", or a likelihood object of two classes.  Joint classes have a softmax instead.
-    mean : Mean, default None
+    mean : Mean, default=None
         A mean of `sitewise.means`; None is zero.
     {method}
     {integrate}
     {hyperparameters}
     {structure}
-    class_weight : dict or "balanced", default None
-        Weights of the classes, as in scikit-learn.
-    multi_class : str, default "auto"
+    class_weight : dict or str, default=None
+        Weights of the classes, or "balanced", as in scikit-learn.
+    multi_class : str, default="auto"
         How three or more classes are treated: "joint" or "one_vs_rest".  "auto" means "joint" if this is possible
-        (method "hybrid", "vi" or "laplace", no mean and no likelihood object) and affordable (rows times classes at
-        most 3 000, and no inducing inputs, which take n·(classes·m)²).  `multi_class_` is the choice.
-    class_kernels : str, default "shared"
+        (method "hybrid", "ep", "vi" or "laplace", no mean and no likelihood object) and affordable (rows times classes
+        at most 3 000, and no inducing inputs, which take n·(classes·m)²).  `multi_class_` is the choice.
+    class_kernels : str, default="shared"
         For joint classes: "own" for one set of kernel parameters per class, or "shared".
     {random_state}
     {warm_start}
@@ -82,10 +74,34 @@ class GPClassifier(ClassifierMixin, GPBase):
     ----------
     classes_ : array of shape (n_classes,)
         The labels.
+    class_weight_ : array of shape (n_classes,)
+        The weights of the classes.
     multi_class_ : str or None
         "joint" or "one_vs_rest"; None for two classes.
     {fitted}
 
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sitewise import GPClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> train, test = slice(50, 150, 2), slice(51, 150, 2)  # versicolor and virginica
+    >>> model = GPClassifier().fit(X[train], y[train])
+    >>> model.predict_proba(X[test]).shape
+    (50, 2)
+    >>> bool(model.score(X[test], y[test]) > 0.9)
+    True
+
+    See Also
+    --------
+    GPOrdinal : for ordered labels such as ratings.
+    TableEncoder : encodes tables with categories, dates and missing values.
+    EffectDisplay : plots the effect of each column.
+    ReliabilityDisplay : plots the calibration of the probabilities.
+    estimators.decide : decisions by cost.
+
+    Notes
+    -----
     One against the rest, `kernel_`, `mean_` and `likelihood_` are lists with one entry per class; so is `kernel_` with
     class_kernels="own".
     """
@@ -136,8 +152,8 @@ class GPClassifier(ClassifierMixin, GPBase):
             Numbers; scale columns of very different sizes first.
         y : array of shape (n_rows,)
             Labels, strings or numbers.
-        sample_weight : array of shape (n_rows,), default 1
-            Weight per row; weight 2 is equivalent to duplicating the row.
+        sample_weight : array of shape (n_rows,), default=None
+            Weight per row, by default 1; weight 2 is equivalent to duplicating the row.
 
         Returns
         -------
@@ -182,8 +198,8 @@ class GPClassifier(ClassifierMixin, GPBase):
             return None
         reasons = []
         method, structure = Method.of(self.method), structure_of(self.structure)
-        if method.name not in _JOINT_METHODS or method.inference == "ep" or isinstance(method.inference, EP):
-            reasons.append(f"method {' or '.join(map(repr, _JOINT_METHODS))}, and no EP")
+        if method.name not in _JOINT_METHODS:
+            reasons.append(f"method {' or '.join(map(repr, _JOINT_METHODS))}")
         sparse = structure.is_sparse(len(self._X), len(self.classes_))
         if sparse and self.class_kernels == "own":
             reasons.append("class_kernels='shared' with inducing inputs")
@@ -237,13 +253,26 @@ class GPClassifier(ClassifierMixin, GPBase):
         return codes
 
     def update(self, X_new: Any, y_new: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Add rows, keep the hyperparameters, and continue inference from the present sites until it converges.
+
+        Parameters
+        ----------
+        X_new : array of shape (n_rows, n_columns)
+            New rows, with the same columns as in fit.
+        y_new : array of shape (n_rows,)
+            Their labels, entries of `classes_`.
+        sample_weight : array of shape (n_rows,), default=None
+            Weight per row, by default 1; `class_weight` is applied as well.
+
+        Returns
+        -------
+        self
+        """
         weight = self._weights(sample_weight, self._new_rows(X_new))
         codes = self._check_y(y_new)
         if len(codes) == len(weight):
             weight = weight * self.class_weight_[codes]
         return super().update(X_new, y_new, weight)
-
-    update.__doc__ = GPBase.update.__doc__
 
     # -- prediction ----------------------------------------------------------------------------------------
 
@@ -251,11 +280,22 @@ class GPClassifier(ClassifierMixin, GPBase):
         """Return log p and log(1 − p) of the positive class per latent function, shape (functions, 2, rows)."""
         return np.stack([[q.log_density(sign) for sign in _SIGNS] for q in qs])
 
-    def _log_proba(self, qs: list[Mixture]) -> np.ndarray:
+    def _class_logs(self, qs: list[Mixture]) -> np.ndarray:
         return qs[0].log_probabilities() if self._joint else _shares(self._log_odds_terms(qs))
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return log odds of `classes_[1]`, or of each class against the rest; finite even if p rounds to 0 or 1."""
+        """Return log odds of `classes_[1]`, or of each class against the rest; finite even if p rounds to 0 or 1.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            New rows, with the same columns as in fit.
+
+        Returns
+        -------
+        log_odds : array of shape (n_rows,) or (n_rows, n_classes)
+            One number per row for two classes, one per class for more.
+        """
         if self._joint:
             logs = self.predict_log_proba(X)
             others = [logsumexp(np.delete(logs, k, axis=1), axis=1) for k in range(logs.shape[1])]
@@ -291,24 +331,37 @@ class GPClassifier(ClassifierMixin, GPBase):
         best = (odds > 0).astype(int) if odds.ndim == 1 else np.argmax(odds, axis=1)
         return self.classes_[best]
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Predict log class probabilities, one column per entry of `classes_`."""
-        return self._log_proba(self._at(X))
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy: the share of rows whose class is the most probable class.
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Predict class probabilities, shape (n_rows, n_classes), one column per entry of `classes_`."""
-        return np.exp(self.predict_log_proba(X))
-
-    def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
-        """Return log p(y | x) per row."""
-        logs = self.predict_log_proba(X)
-        codes = self._check_y(y)
-        if len(codes) != len(logs):
-            raise ValueError(f"X has {len(logs)} rows but y has {len(codes)}; give one y per row.")
-        return logs[np.arange(len(codes)), codes]
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            Test rows, with the same columns as in fit.
+        y : array of shape (n_rows,)
+            Their labels.
+        sample_weight : array of shape (n_rows,), default=None
+            Weight per row, by default 1.
+        """
+        return float(super().score(X, y, sample_weight))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> np.ndarray:
-        """Draw labels jointly for all rows, shape (n_rows, n_samples)."""
+        """Draw labels jointly for all rows.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            New rows, with the same columns as in fit.
+        n_samples : int, default=1
+            The number of draws.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws.
+
+        Returns
+        -------
+        labels : array of shape (n_rows, n_samples)
+            Entries of `classes_`.
+        """
         X = self._new_rows(X)
         rng = check_random_state(random_state)
         drawn = [latent.draw(int(rng.randint(2**31 - 1)), X, n_samples) for latent in self._latents]
@@ -318,12 +371,6 @@ class GPClassifier(ClassifierMixin, GPBase):
         cumulative = np.cumsum(np.exp(_shares(terms)), axis=1)
         codes = np.sum(rng.uniform(size=(len(cumulative), 1)) > cumulative[:, :-1], axis=1)
         return self.classes_[codes.reshape(n_samples, len(X)).T]
-
-    @property
-    def loo_(self) -> ClassLoo:
-        """Approximate leave-one-out log densities and probabilities of the training rows, without refits."""
-        logs = self._log_proba(self._cavities())
-        return ClassLoo(logs[np.arange(len(logs)), self._y], np.exp(logs))
 
 
 def _shares(terms: np.ndarray) -> np.ndarray:

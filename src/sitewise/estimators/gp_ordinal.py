@@ -8,14 +8,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
-from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from sitewise import means
-from sitewise.estimators.base import GPBase, KernelChoice, RandomState
+from sitewise.estimators.base import KernelChoice, RandomState
+from sitewise.estimators.class_predictions import ClassPredictions
 from sitewise.estimators.intervals import Intervals
-from sitewise.estimators.loo import ClassLoo
 from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_targets
 from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.side_information import Side
@@ -31,8 +30,8 @@ MAX_LABELS = 50
 
 
 @documented
-class GPOrdinal(Intervals, ClassifierMixin, GPBase):
-    """Gaussian process classification with ordered labels: ratings 1 to 5, or "low" < "mid" < "high".
+class GPOrdinal(Intervals, ClassPredictions):
+    """Ordinal regression for scikit-learn: ordered labels such as ratings 1 to 5, or "low" < "mid" < "high".
 
     The model has one latent function and learned cut points; the label is the interval between cut points that contains
     the function plus Gaussian noise.  Neighbouring labels are therefore confused more often than distant labels, which
@@ -41,10 +40,10 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
     Parameters
     ----------
     {kernel}
-    order : sequence, default None
+    order : sequence, default=None
         The labels from the lowest to the highest, as in ["low", "mid", "high"]; None sorts numbers by their size.
     {groups}
-    mean : Mean, default None
+    mean : Mean, default=None
         A mean of `sitewise.means`; None is zero.
     {method}
     {integrate}
@@ -58,7 +57,26 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
     ----------
     classes_ : array of shape (n_labels,)
         The labels in their order.
+    label_values_ : array of shape (n_labels,)
+        The numeric values of the labels: the labels if they are numbers, else their ranks from 1.
+    ranks_in_words_ : str
+        A description of `label_values_` if they are ranks, else empty.
     {fitted}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sitewise import GPOrdinal
+    >>> X = np.linspace(0, 3, 30)[:, None]
+    >>> stars = 1 + np.arange(30) // 10
+    >>> model = GPOrdinal(integrate=False).fit(X, stars)
+    >>> model.predict([[0.2], [1.5], [2.8]])
+    array([1, 2, 3])
+
+    See Also
+    --------
+    GPClassifier : for labels without an order.
+    duels : pairwise comparisons, also with ties.
     """
 
     _typical_variance = 16.0
@@ -101,8 +119,8 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
             Numbers; scale columns of very different sizes first.
         y : array of shape (n_rows,)
             Labels: numbers with any spacing, or strings whose order is given by `order`.
-        sample_weight : array of shape (n_rows,), default 1
-            Weight per row; weight 2 is equivalent to duplicating the row.
+        sample_weight : array of shape (n_rows,), default=None
+            Weight per row, by default 1; weight 2 is equivalent to duplicating the row.
 
         Returns
         -------
@@ -166,32 +184,44 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
 
     # -- prediction ----------------------------------------------------------------------------------------
 
-    def _label_logs(self, qs: list[Mixture]) -> np.ndarray:
+    def _class_logs(self, qs: list[Mixture]) -> np.ndarray:
         (q,) = qs
         logs = np.stack([q.log_density(float(code)) for code in range(len(self.classes_))], axis=1)
         return logs - logsumexp(logs, axis=1, keepdims=True)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predict the most probable label per row, shape (n_rows,).
+        """Predict the most probable label per row.
 
         If labels are numbers, the expected rating is `predict_proba(X) @ classes_`.  `predict_interval(X)` gives a
         range of labels.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            New rows, with the same columns as in fit.
+
+        Returns
+        -------
+        labels : array of shape (n_rows,)
+            Entries of `classes_`.
         """
         return self.classes_[np.argmax(self.predict_log_proba(X), axis=1)]
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy: the share of rows whose label is the most probable label."""
+        """Return the accuracy: the share of rows whose label is the most probable label.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            Test rows, with the same columns as in fit.
+        y : array of shape (n_rows,)
+            Their labels.
+        sample_weight : array of shape (n_rows,), default=None
+            Weight per row, by default 1.
+        """
         codes = self._check_y(y)
         right = np.argmax(self.predict_log_proba(X), axis=1) == codes
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight, float)))
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Predict label probabilities, shape (n_rows, n_labels), in the order of `classes_`."""
-        return np.exp(self.predict_log_proba(X))
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Predict log label probabilities."""
-        return self._label_logs(self._at(X))
 
     def _quantiles(self, X: Any, levels: np.ndarray, given: Mapping[str, Any]) -> np.ndarray:
         if given:
@@ -199,26 +229,28 @@ class GPOrdinal(Intervals, ClassifierMixin, GPBase):
         (q,) = self._at(X)
         return self.classes_[q.quantiles(levels).astype(int)]
 
-    def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
-        """Return log p(y | x) per row."""
-        logs, codes = self.predict_log_proba(X), self._check_y(y)
-        if len(codes) != len(logs):
-            raise ValueError(f"X has {len(logs)} rows but y has {len(codes)}; give one y per row.")
-        return logs[np.arange(len(codes)), codes]
-
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> np.ndarray:
-        """Draw labels jointly for all rows, shape (n_rows, n_samples)."""
+        """Draw labels jointly for all rows.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            New rows, with the same columns as in fit.
+        n_samples : int, default=1
+            The number of draws.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws.
+
+        Returns
+        -------
+        labels : array of shape (n_rows, n_samples)
+            Entries of `classes_`.
+        """
         X = self._new_rows(X)
         rng = check_random_state(random_state)
         (latent,) = self._latents
         drawn = latent.draw(int(rng.randint(2**31 - 1)), X, n_samples)
         return self.classes_[drawn.observe(int(rng.randint(2**31 - 1))).astype(int).T]
-
-    @property
-    def loo_(self) -> ClassLoo:
-        """Approximate leave-one-out log densities and probabilities of the training rows, without refits."""
-        logs = self._label_logs(self._cavities())
-        return ClassLoo(logs[np.arange(len(logs)), self._y], np.exp(logs))
 
 
 def _in_order(y: np.ndarray, order: Sequence[Any] | None) -> np.ndarray:

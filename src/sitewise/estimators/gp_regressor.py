@@ -32,22 +32,26 @@ _LIKELIHOODS = {name: kind for name, kind in BY_NAME.items() if kind.support != 
 
 @documented
 class GPRegressor(ValuePredictions):
-    """Gaussian process regression for scikit-learn, with Gaussian or any other noise: robust, counts, shares, …
+    """Gaussian process regression for scikit-learn: robust regression, counts with exposure, shares, lifetimes, …
 
     Parameters
     ----------
     {kernel}
     {groups}
-    likelihood : str or Likelihood, default "gaussian"
-        "gaussian"; "student_t" or "laplace_noise" (robust); "poisson" or "negative_binomial" (counts), each also
-        "zero_inflated_…"; "gamma" or "log_normal" (positive values); "hurdle_gamma" or "tweedie" (amounts that may be
-        zero); "weibull" or "log_logistic" (lifetimes, also censored); "beta" (shares in (0, 1)); "binomial" or
-        "beta_binomial" (successes in trials); "censored_gaussian" (censored values);
-        "heteroscedastic_gaussian" (known noise per row); "von_mises" (angles); "asymmetric_laplace" (a quantile);
-        "ordinal" (ordered classes 0, 1, 2, … as numbers; GPOrdinal takes labels); or a likelihood object.
-    mean : Mean, default None
+    likelihood : str or Likelihood, default="gaussian"
+        The distribution of y around the latent function; an object of `sitewise.likelihoods`, or a name:
+
+        - real values: "gaussian"; robust regression: "student_t", "laplace_noise"; a quantile: "asymmetric_laplace"
+        - values with a known error per row: "heteroscedastic_gaussian"; censored values: "censored_gaussian"
+        - counts, also with exposure: "poisson", "negative_binomial", "zero_inflated_poisson",
+          "zero_inflated_negative_binomial"; successes in trials: "binomial", "beta_binomial"
+        - positive values: "gamma", "log_normal"; amounts that may be zero: "hurdle_gamma", "tweedie"
+        - lifetimes, also censored (survival analysis): "weibull", "log_logistic"
+        - shares between 0 and 1: "beta"; angles: "von_mises"
+        - ordered classes 0, 1, 2, … as numbers: "ordinal" (GPOrdinal takes labels)
+    mean : Mean, default=None
         A mean of `sitewise.means`; None means zero, or a learned constant if y is not f plus noise.
-    normalize_y : bool or "auto", default "auto"
+    normalize_y : bool or str, default="auto"
         Whether to learn on (y − mean)/(standard deviation) of the training targets; "auto" does so for Gaussian and
         robust noise.  Angles are taken relative to their mean direction, and not scaled.  Predictions, densities and
         evidences are always in the units of y; kernel, likelihood, mean, priors and bounds, given and fitted, refer to
@@ -67,6 +71,24 @@ class GPRegressor(ValuePredictions):
     outliers_ : Outliers
         With robust noise, the rows that are very improbable given all other rows.
     {fitted}
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sitewise import GPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = GPRegressor().fit(X[:100], y[:100])
+    >>> low, high = model.predict_interval(X[100:], level=0.9)
+    >>> bool(0.8 < ((low <= y[100:]) & (y[100:] <= high)).mean() < 1.0)
+    True
+
+    See Also
+    --------
+    GPClassifier : for classes.
+    GPOrdinal : for ordered labels.
+    TableEncoder : encodes tables with categories, dates and missing values.
+    EffectDisplay : plots the effect of each column.
+    estimators.survival_curve : survival curves with credible bands.
     """
 
     __metadata_request__fit = side_information.REQUESTS
@@ -127,29 +149,33 @@ class GPRegressor(ValuePredictions):
     ) -> Self:
         """Learn the hyperparameters and the sites.
 
+        The keywords after `sample_weight` are side information: each is one number for all rows or one per row.
+
         Parameters
         ----------
         X : array of shape (n_rows, n_columns)
             Numbers; scale columns of very different sizes first.
         y : array of shape (n_rows,)
-            One number per row.  The keywords below are side information, each one number for all rows or one per row.
-        sample_weight : array of shape (n_rows,), default 1
-            Weight per row; weight 2 is equivalent to duplicating the row.
-        exposure : for counts
-            Time observed, area, people at risk: the expected count is exposure · rate, and the rate depends on X.
-        trials : for "binomial" and "beta_binomial"
-            Number of trials; y is the number of successes.
-        lower, upper : for "weibull", "log_logistic" and "censored_gaussian"
-            Rows with y ≤ lower are left-censored at lower, rows with y ≥ upper right-censored at upper; −inf and inf
-            mean no bound.  Between the bounds y is the value.
-        event : for the same likelihoods
-            1 if the event was observed at y, 0 if the row is right-censored at y.
-        until : for the same likelihoods
-            The value lies between y and until: equal if observed, inf if right-censored.
-        noise : for "heteroscedastic_gaussian"
-            Standard deviation of the measurement error per row, in the units of y.
-        output : for `likelihoods.Switched`
-            Index of the likelihood per row: 0, 1, 2, …
+            One number per row.
+        sample_weight : array of shape (n_rows,), default=None
+            Weight per row, by default 1; weight 2 is equivalent to duplicating the row.
+        exposure : number or array of shape (n_rows,), default=None
+            For counts: time observed, area, people at risk.  The expected count is exposure · rate, and the rate
+            depends on X.
+        trials : number or array of shape (n_rows,), default=None
+            For "binomial" and "beta_binomial": the number of trials; y is the number of successes.
+        lower, upper : number or array of shape (n_rows,), default=None
+            For "weibull", "log_logistic" and "censored_gaussian": rows with y ≤ lower are left-censored at lower,
+            rows with y ≥ upper right-censored at upper; −inf and inf mean no bound.  Between the bounds y is the
+            value.
+        event : array of shape (n_rows,), default=None
+            For the same likelihoods: 1 if the event was observed at y, 0 if the row is right-censored at y.
+        until : array of shape (n_rows,), default=None
+            For the same likelihoods: the value lies between y and until: equal if observed, inf if right-censored.
+        noise : number or array of shape (n_rows,), default=None
+            For "heteroscedastic_gaussian": standard deviation of the measurement error per row, in the units of y.
+        output : array of shape (n_rows,), default=None
+            For `likelihoods.Switched`: index of the likelihood per row: 0, 1, 2, …
 
         Returns
         -------

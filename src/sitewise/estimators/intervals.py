@@ -23,7 +23,7 @@ class Intervals:
         ----------
         X : array of shape (n_rows, n_columns)
             New rows, with the same columns as in fit.
-        levels : sequence of numbers between 0 and 1
+        levels : sequence of numbers between 0 and 1, default=(0.05, 0.5, 0.95)
             0.5 is the median.
         **side
             exposure, trials or noise of these rows, as in predict; noise is required if fit had it.
@@ -49,19 +49,20 @@ class Intervals:
         return self._quantiles(X, wanted, side).T
 
     def predict_interval(self, X: Any, level: float = 0.9, **side: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Predict the central interval that contains y with probability `level`, noise included.
+        """Predict the central prediction interval, which contains y with probability `level`, noise included.
 
         Parameters
         ----------
         X : array of shape (n_rows, n_columns)
             New rows, with the same columns as in fit.
-        level : number between 0 and 1, default 0.9
+        level : float, default=0.9
+            A number between 0 and 1.
         **side
             exposure, trials or noise of these rows, as in predict; noise is required if fit had it.
 
         Returns
         -------
-        low, high : arrays of shape (n_rows,)
+        low, high : array of shape (n_rows,)
             The quantiles of levels (1 − level)/2 and (1 + level)/2, both ends included.  For discrete targets
             P(low ≤ Y ≤ high) is at least `level`: P(Y < low) < (1 − level)/2 and P(Y ≤ high) ≥ (1 + level)/2.
 

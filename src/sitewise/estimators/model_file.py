@@ -13,11 +13,9 @@ import json
 import os
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 from sitewise.data import Data, bucket
 from sitewise.errors import UserError
@@ -36,6 +34,9 @@ from sitewise.model import Model, check
 from sitewise.parameters import Trainable, walk
 from sitewise.priors import Prior
 from sitewise.sites import Sites
+
+if TYPE_CHECKING:
+    from sklearn.preprocessing import StandardScaler
 
 MAGIC = b"SITEWISE"
 VERSION = 3
@@ -84,6 +85,9 @@ def to_bytes(estimator: Any) -> bytes:
 
 def _encode_model(model: Any, arrays: list[np.ndarray]) -> dict[str, Any]:
     """Encode a fitted estimator, a table encoder, or a pipeline of them."""
+    from sklearn.pipeline import Pipeline  # slow to import, and a fit does not need it
+    from sklearn.preprocessing import StandardScaler
+
     if isinstance(model, Pipeline):
         return {"estimator": "Pipeline", "steps": [[name, _encode_model(step, arrays)] for name, step in model.steps]}
     if type(model) is StandardScaler:
@@ -143,6 +147,8 @@ def _split(body: memoryview, length: int) -> tuple[dict[str, Any], list[np.ndarr
 
 def _build(header: dict[str, Any], arrays: list[np.ndarray], kinds: Mapping[str, type]) -> Any:
     if header["estimator"] == "Pipeline":
+        from sklearn.pipeline import Pipeline
+
         return Pipeline([(str(name), _build(step, arrays, kinds)) for name, step in header["steps"]])
     if header["estimator"] == "StandardScaler":
         return _build_scaler(decode(header["parameters"], arrays), decode(header["state"], arrays))
@@ -171,6 +177,8 @@ def _build(header: dict[str, Any], arrays: list[np.ndarray], kinds: Mapping[str,
 
 
 def _build_scaler(parameters: dict[str, Any], state: dict[str, Any]) -> StandardScaler:
+    from sklearn.preprocessing import StandardScaler
+
     scaler = StandardScaler(**{name: bool(parameters[name]) for name in ("with_mean", "with_std")})
     if set(state) - set(_SCALER):
         raise ValueError(f"unknown attributes {sorted(set(state) - set(_SCALER))}")

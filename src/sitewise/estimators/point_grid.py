@@ -15,7 +15,17 @@ from numpy.typing import ArrayLike
 
 
 class GridCells(NamedTuple):
-    """Centre, number of points, and size (length, area or volume) per grid cell; the last axis varies fastest."""
+    """Point pattern as counts per grid cell; the last axis varies fastest.
+
+    Attributes
+    ----------
+    X : array of shape (n_cells, n_columns)
+        Centre per cell.
+    counts : array of shape (n_cells,)
+        Number of points per cell.
+    exposure : array of shape (n_cells,)
+        Size (length, area or volume) per cell.
+    """
 
     X: np.ndarray
     counts: np.ndarray
@@ -23,15 +33,24 @@ class GridCells(NamedTuple):
 
 
 def gridded_points(points: ArrayLike, cells: int | Sequence[int], extent: Sequence[tuple[float, float]]) -> GridCells:
-    """Count points per grid cell, for likelihood="poisson" with exposure; predictions at exposure 1 are the intensity.
+    """Count points per grid cell, for a log-Gaussian Cox process by likelihood="poisson" with exposure.
+
+    Predictions at exposure 1 are the intensity.
 
     Parameters
     ----------
     points : array of shape (n_points, n_columns)
         Locations of the events, such as coordinates on a map; without events, an array of shape (0, n_columns).
-    cells : number of cells along each axis, or one number for all axes
-    extent : (low, high) of each axis
-        The observed area.  It must contain every point; an empty cell means that no event happened there.
+    cells : int or sequence of int
+        The number of cells along each axis, or one number for all axes.
+    extent : sequence of tuples
+        (low, high) of each axis: the observed area.  It must contain every point; an empty cell means that no event
+        happened there.
+
+    Returns
+    -------
+    cells : GridCells
+        Centres, counts and sizes.
 
     Examples
     --------

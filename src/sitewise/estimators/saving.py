@@ -19,14 +19,32 @@ KINDS = {kind.__name__: kind for kind in (GPClassifier, GPOrdinal, GPRegressor, 
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator, or a pipeline of TableEncoder or StandardScaler and an estimator, to a file.
+    """Save a fitted estimator, or a pipeline of TableEncoder or StandardScaler and an estimator, for deployment.
 
     The file is replaced as a whole: a reader never sees a half-written model.
+
+    Parameters
+    ----------
+    model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
+        The fitted model.
+    path : str or path
+        The file.
     """
     check_is_fitted(model)
     files.write_whole(Path(path), model_file.to_bytes(model))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model written by `save`.  The file contains data only; loading it runs no code from it."""
+    """Load a model written by `save`.  The file contains data only; loading it runs no code from it.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
+        The fitted model.
+    """
     return model_file.load(path, KINDS)

@@ -14,10 +14,10 @@ T = TypeVar("T", bound=type)
 
 ENTRIES = {
     "kernel": """
-kernel : Kernel, PerColumn, list or str, default None
+kernel : Kernel, PerColumn, list or str, default=None
     The covariance function.  A kernel of `sitewise.kernels` is the starting point of learning, and
     `PerColumn(kernel)` gives it one lengthscale per column.  None is a Matérn 5/2 kernel: "shrunk" for 2 to 100
-    columns, otherwise "isotropic".  Names:
+    columns, otherwise "isotropic"; always "isotropic" with the methods "mcmc" and "hybrid-vem".  Names:
 
     - "isotropic": one lengthscale for all columns
     - "shrunk": one lengthscale per column, drawn towards a common one (`kernels.Shrunk`)
@@ -30,18 +30,26 @@ kernel : Kernel, PerColumn, list or str, default None
       averaged over in the same way
 """,
     "groups": """
-groups : str, int or list of them, default None
-    Columns of X, by name or number, whose values name groups of rows.  Every group has its own offset
-    (`kernels.Index`); the kernel does not use these columns.  New groups are predicted without an offset.
+groups : str, int or list of them, default=None
+    Random effects: columns of X, by name or number, whose values name groups of rows.  Every group has its own offset
+    (a random intercept, `kernels.Index`); the kernel does not use these columns.  New groups are predicted without an
+    offset.
 """,
     "method": """
-method : str or Method, default "hybrid"
-    How to infer and to learn: "hybrid" (VI sites and EP evidence; with inducing inputs EP sites), "ep", "vi",
-    "laplace", "hybrid-vem", or "mcmc", which averages predictions over draws of the hyperparameters and the latent
-    function.  `Method("ep", tol=1e-4, restarts=3)` changes its settings.
+method : str or Method, default="hybrid"
+    How to infer the latent function and to learn the hyperparameters.  Names:
+
+    - "hybrid": VI sites and EP evidence; with inducing inputs EP sites; for joint classes Laplace's evidence
+    - "ep": expectation propagation
+    - "vi": variational inference; learns from the ELBO
+    - "laplace": Laplace's approximation, the fastest
+    - "hybrid-vem": the hybrid trained by the paper's Algorithm 1
+    - "mcmc": averages predictions over draws of the hyperparameters and the latent function, the slowest
+
+    `Method("ep", tol=1e-4, restarts=3)` changes its settings.
 """,
     "integrate": """
-integrate : bool or str, default "auto"
+integrate : bool or str, default="auto"
     Whether predictions are averaged over the hyperparameters instead of using the optimum.  Nodes around the optimum
     are weighted by the evidence and the priors, by default log θ ~ N(log start, 2²).  Names:
 
@@ -56,12 +64,12 @@ integrate : bool or str, default "auto"
     `fit_report_` describes the integral.
 """,
     "hyperparameters": """
-hyperparameters : Hyperparameters, default None
+hyperparameters : Hyperparameters, default=None
     Which hyperparameters are learned, and how: `Hyperparameters(fixed="*")` holds all of them fixed;
     `bounds`, `priors`, `train` and `tied` are its other fields.
 """,
     "structure": """
-structure : str or Structure, default "auto"
+structure : str or Structure, default="auto"
     How the prior over functions is computed:
 
     - "full" or `Full()`: exactly, O(n³)
@@ -72,31 +80,51 @@ structure : str or Structure, default "auto"
     - "auto": as "exact", but "sparse" above 2 000 rows where "markov" is not possible; a warning says so
 """,
     "random_state": """
-random_state : int, RandomState or None, default 0
+random_state : int, RandomState or None, default=0
     Seed of restarts, draws and inducing inputs.  The default makes every fit reproducible; None takes a new seed in
     every fit, as in scikit-learn.
 """,
     "warm_start": """
-warm_start : bool, default False
+warm_start : bool, default=False
     Whether fit starts from the hyperparameters of the last fit.
 """,
     "verbose": """
-verbose : bool, int or function, default False
+verbose : bool, int or function, default=False
     Whether fit prints its progress; a function is called with a description and the finished share instead.
 """,
     "fitted": """
-kernel_, mean_, likelihood_
-    The learned parts of the model; with method="mcmc", at the median of the draws.
+kernel_ : Kernel
+    The learned kernel; with method="mcmc", at the median of the draws.
+kernel_weights_ : dict
+    With kernel="average" or a list of kernels: the weight of each kernel.
+mean_ : Mean
+    The learned mean function.
+likelihood_ : Likelihood
+    The learned likelihood.
+n_features_in_ : int
+    The number of columns of X.
+feature_names_in_ : array of shape (n_columns,)
+    The names of the columns of X, if X had names.
 n_iter_ : int
     Rounds of learning.
 converged_ : bool
     Whether learning converged.
 fit_report_ : str
     A description of the fit in plain words.
-evidence_, sites_, loo_, influence_
-    Diagnostics of the training rows, computed on request.
-samples_
-    With method="mcmc", the draws, instead of the diagnostics.
+evidence_ : dict
+    The evidences laplace, elbo, ep and loo at the fitted sites, in nats.
+sites_ : Sites
+    The sites of the training rows.
+loo_ : ClassLoo or ValueLoo
+    Leave-one-out predictions of the training rows, without refits.
+influence_ : array of shape (n_rows,)
+    The influence of each training row on the fit, in nats.
+feature_importances_ : array of shape (n_columns,)
+    The share of the variance of the fitted function per column (`importance`).
+models_ : list of (Model, Data)
+    The trained model and its rows per latent function, as objects of the library.
+samples_ : HyperSamples
+    With method="mcmc": the draws.  `evidence_`, `sites_`, `loo_` and `influence_` are then not available.
 """,
 }  # fmt: skip
 

@@ -31,6 +31,7 @@ from sitewise.learning.learner import Learner
 from sitewise.learning.nested import Nested
 from sitewise.learning.problem import Problem
 from sitewise.learning.running import Running
+from sitewise.learning.subset import sampled
 from sitewise.mcmc import sample
 from sitewise.model import Model
 from sitewise.parameters import Groups, Trainable, values, with_values
@@ -43,6 +44,7 @@ from sitewise.types import Outcome
 WEAK_PRIOR_SD = 2.0  # of log θ
 NEGLIGIBLE_MASS = 0.01  # of a lattice that is not evaluated in predictions
 MAX_STARTS = 8  # lengthscales that are tried
+MAX_START_ROWS, START_SEED = 400, 0  # of the subset on which they are compared, if there are several columns
 NEGLIGIBLE_VARIANCE = 1e-3
 LINEAR_LENGTHSCALE = 50.0  # standard deviations of the column: longer effects are straight lines
 # integrate="auto" integrates up to this many distinct rows and learned hyperparameters.
@@ -198,8 +200,8 @@ class Approximate:
 
         One column: ℓ, ℓ/4, ℓ/16, … down to four typical steps.  The optimum of a series of many periods is far below
         the spread of its times; from there the ascent leads to a constant.  Several columns: ℓ, 4ℓ, … up to the typical
-        distance of rows, √(2d) standard deviations in d columns.  From a lengthscale far below this distance the ascent
-        may lead to independent rows, a local maximum that predicts nothing.
+        distance of rows, √(2d) standard deviations in d columns, compared on a subset of the rows.  From a lengthscale
+        far below this distance the ascent may lead to independent rows, a local maximum that predicts nothing.
         """
         if not isinstance(self.learner, Nested):
             return model
@@ -215,6 +217,7 @@ class Approximate:
         else:
             kernel = model.prior.kernel
             seen = X if kernel.active_dims is None else X[:, list(kernel.active_dims)]
+            data = sampled(data, MAX_START_ROWS, START_SEED)
             typical = typical_distance(seen / np.asarray(getattr(kernel, "units", 1.0)))
             lengths = [first * 4.0**k for k in range(MAX_STARTS) if k == 0 or first * 4.0**k <= typical]
         if len(lengths) == 1:

@@ -122,23 +122,25 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         ----------
         X : array of shape (n_rows, n_columns)
             New rows, with the same columns as in fit.
-        return_std : bool, default False
+        return_std : bool, default=False
             Whether to return the standard deviation of y as well, noise included.
-        exposure : number or array of shape (n_rows,), default 1
-            For counts fitted with an exposure: the result is the expected count, exposure · rate; at exposure 1 it is
-            the rate.
-        trials : number or array of shape (n_rows,), default 1
-            For binomial: the result is the expected number of successes; for one trial it is the success probability.
-        noise : number or array of shape (n_rows,)
+        exposure : number or array of shape (n_rows,), default=None
+            For counts fitted with an exposure: the result is the expected count, exposure · rate.  None means 1: the
+            rate.
+        trials : number or array of shape (n_rows,), default=None
+            For binomial: the result is the expected number of successes.  None means 1: the success probability.
+        noise : number or array of shape (n_rows,), default=None
             For heteroscedastic_gaussian: standard deviation of the measurement error per row.  Only `return_std` needs
             it; 0 predicts the function without measurement error.
-        output : number or array of shape (n_rows,)
+        output : number or array of shape (n_rows,), default=None
             For Switched: index of the output per row.
 
         Returns
         -------
         mean : array of shape (n_rows,)
-        std : array of shape (n_rows,), if `return_std`
+            The expected values.
+        std : array of shape (n_rows,)
+            The standard deviations, if `return_std`.
 
         Examples
         --------
@@ -175,10 +177,20 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
     ) -> float:
         """Return R² of the expected values: 1 is perfect, 0 is the score of predicting the mean of y.
 
-        Errors of angles are at most half a turn, and the mean of angles is the mean direction.
-        Give the side information of these rows as in fit.  With bounds, y and expected values are clipped at the
-        bounds; with event or until, an expected value within the interval of a censored row has no error.
-        `log_predictive_density` evaluates the whole distribution.
+        Errors of angles are at most half a turn, and the mean of angles is the mean direction.  With bounds, y and
+        expected values are clipped at the bounds; with event or until, an expected value within the interval of a
+        censored row has no error.  `log_predictive_density` evaluates the whole distribution.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            Test rows, with the same columns as in fit.
+        y : array of shape (n_rows,)
+            The observed values.
+        sample_weight : array of shape (n_rows,), default=None
+            Weight per row, by default 1.
+        exposure, trials, lower, upper, event, until, noise, output : as in GPRegressor.fit
+            Side information of these rows.
         """
         y = self._check_y(y)
         known: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise": noise, "output": output}
@@ -193,9 +205,21 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         return float(r2_score(side_information.within_bounds(y, y, side), mean, sample_weight=sample_weight))
 
     def log_predictive_density(self, X: Any, y: Any, **side: Any) -> np.ndarray:
-        """Return log p(y | x) per row, in the units of y, with the keywords of fit.
+        """Return log p(y | x) per row, in the units of y: the log score of the observed value.
 
-        For a censored row it is the log probability of its interval.
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            New rows, with the same columns as in fit.
+        y : array of shape (n_rows,)
+            The observed values.
+        **side
+            The keywords of `fit`.  For a censored row the result is the log probability of its interval.
+
+        Returns
+        -------
+        log_density : array of shape (n_rows,)
+            In nats.
         """
         (q,) = self._at(X)
         y = self._check_y(y)
@@ -207,10 +231,23 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         return q.log_density(table) - self._log_unit(y, known)
 
     def predict_cdf(self, X: Any, y: Any, **side: Any) -> np.ndarray:
-        """Return P(Y ≤ y | x) per row, for one y or one y per row.
+        """Return P(Y ≤ y | x) per row.
 
-        `side` is exposure, trials or noise, as in predict.  With bounds Y is the uncensored value.  An angle is taken
-        in the turn around the expected value.
+        With bounds Y is the uncensored value.  An angle is taken in the turn around the expected value.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            New rows, with the same columns as in fit.
+        y : number or array of shape (n_rows,)
+            One value for all rows, or one per row.
+        **side
+            exposure, trials or noise, as in predict.
+
+        Returns
+        -------
+        probability : array of shape (n_rows,)
+            Between 0 and 1.
         """
         return self._cdf(self._predicted(X, side), np.asarray(y, float))
 
@@ -219,7 +256,24 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         return q.cdf(self._in_turn(y, q.f_moments()[0]))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None, **side: Any) -> np.ndarray:
-        """Draw observations jointly for all rows, shape (n_rows, n_samples); `side` as in predict."""
+        """Draw observations jointly for all rows.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            New rows, with the same columns as in fit.
+        n_samples : int, default=1
+            The number of draws.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws.
+        **side
+            exposure, trials, noise or output of these rows, as in predict.
+
+        Returns
+        -------
+        y : array of shape (n_rows, n_samples)
+            The draws.
+        """
         X = self._new_rows(X)
         rng = check_random_state(random_state)
         (latent,) = self._latents
@@ -233,7 +287,21 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         """Add rows, keep the hyperparameters, and continue inference from the present sites until it converges.
 
         The result equals inference on all rows at these hyperparameters.  Call fit to learn the hyperparameters again.
-        The new rows need the keywords that fit had.
+
+        Parameters
+        ----------
+        X_new : array of shape (n_rows, n_columns)
+            New rows, with the same columns as in fit.
+        y_new : array of shape (n_rows,)
+            Their values.
+        sample_weight : array of shape (n_rows,), default=None
+            Weight per row, by default 1.
+        **side
+            The keywords that fit had.
+
+        Returns
+        -------
+        self
         """
         return self._extend(X_new, y_new, sample_weight, self._given(len(self._new_rows(X_new)), side, "update"))
 

@@ -22,14 +22,27 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """Scores of probabilistic classifications.
-
-    log_loss  mean of −log p(observed class), in nats             brier  mean squared error of the probability
-    accuracy  share of rows whose most probable class is correct  ece    mean |observed − predicted| over bins
-    curve     calibration curve: predicted, observed, count, one entry per bin that is not empty
+    """Calibration scores of class probabilities.
 
     With two classes, brier, ece and curve describe the probability of `classes_[1]`; with more classes, the probability
     of the predicted class.
+
+    Attributes
+    ----------
+    log_loss : float
+        Mean of −log p(observed class), in nats.
+    accuracy : float
+        Share of rows whose most probable class is correct.
+    brier : float
+        Brier score: mean squared error of the probability.
+    ece : float
+        Expected calibration error: mean |observed − predicted| over bins.
+    curve : dict
+        Calibration curve: predicted, observed, count, one entry per bin that is not empty.
+    rows : int
+        The number of rows.
+    source : str
+        Which predictions were scored: test rows or leave-one-out predictions.
     """
 
     log_loss: float
@@ -42,7 +55,24 @@ class Calibration:
 
 
 def calibration(model: Any, X: Any = None, y: Any = None, bins: int = 10) -> Calibration:
-    """Return calibration scores on test data, or without X and y on leave-one-out predictions of the training rows."""
+    """Return calibration scores on test data, or on leave-one-out predictions of the training rows.
+
+    Parameters
+    ----------
+    model : GPClassifier, GPOrdinal or Pipeline
+        A fitted estimator, or a Pipeline that ends in one.
+    X : array of shape (n_rows, n_columns), default=None
+        Test rows; None for leave-one-out predictions of the training rows.
+    y : array of shape (n_rows,), default=None
+        The labels of the test rows.
+    bins : int, default=10
+        The number of bins of the calibration curve.
+
+    Returns
+    -------
+    scores : Calibration
+        Log loss, accuracy, Brier score, calibration error and curve.
+    """
     table, codes, source = _predictions(model, X, y, "calibration")
     if len(model.classes_) == 2:
         probability, hit = table[:, 1], codes == 1
@@ -74,10 +104,20 @@ def _predictions(model: Any, X: Any, y: Any, what: str) -> tuple[np.ndarray, np.
 
 
 def decide(probability: ArrayLike, cost: ArrayLike) -> np.ndarray:
-    """Return the index of the decision with the least expected cost, per row of class probabilities.
+    """Return the decision with the least expected cost (cost-sensitive decision), per row of class probabilities.
 
-    `cost[d, c]` is the cost of decision d for a row of class c.  There may be more decisions than classes, such as "ask
-    an expert".
+    Parameters
+    ----------
+    probability : array of shape (n_rows, n_classes)
+        Class probabilities, as from `predict_proba`.
+    cost : array of shape (n_decisions, n_classes)
+        `cost[d, c]` is the cost of decision d for a row of class c.  There may be more decisions than classes, such as
+        "ask an expert".
+
+    Returns
+    -------
+    decision : array of shape (n_rows,)
+        The index of the decision.
     """
     probability, cost = np.asarray(probability, float), np.asarray(cost, float)
     if cost.ndim != 2 or probability.ndim != 2 or cost.shape[1] != probability.shape[1]:
@@ -104,6 +144,21 @@ def plot_cost(
     """Plot the mean cost of predicting `classes_[1]` above a threshold, for all thresholds.
 
     The grey line marks the optimal threshold for calibrated probabilities.
+
+    Parameters
+    ----------
+    model : GPClassifier or Pipeline
+        A fitted classifier of two classes.
+    false_positive : float
+        Cost of predicting `classes_[1]` for a row of `classes_[0]`.
+    false_negative : float
+        Cost of predicting `classes_[0]` for a row of `classes_[1]`.
+    X : array of shape (n_rows, n_columns), default=None
+        Test rows; None for leave-one-out predictions of the training rows.
+    y : array of shape (n_rows,), default=None
+        The labels of the test rows.
+    ax : Axes, default=None
+        Where to draw; None makes a figure.
     """
     table, codes, source = _predictions(model, X, y, "plot_cost")
     if table.shape[1] != 2:
@@ -120,7 +175,15 @@ def plot_cost(
 
 
 def plot_loo(model: Any, ax: Axes | None = None) -> Axes:
-    """Plot the influence of each training row against its leave-one-out log density, to find influential outliers."""
+    """Plot the influence of each training row against its leave-one-out log density, to find influential outliers.
+
+    Parameters
+    ----------
+    model : GPClassifier, GPRegressor or GPOrdinal
+        A fitted estimator.
+    ax : Axes, default=None
+        Where to draw; None makes a figure.
+    """
     last: Any = parts_of(model, "plot_loo")[0]
     density, influence = last.loo_.log_density, last.influence_
     ax = _axes(ax)

@@ -31,11 +31,16 @@ BLOCK_ROWS = 2048  # new rows predicted at a time
 class Terms:
     """The terms of f at some rows, on the scale of the latent function and in the units of `predict_latent`.
 
-    names      the mean, which includes the level of y and is not uncertain, then the terms of the kernel
-    mean, sd   shape (rows, terms); with several classes a third axis
-    outputs    the class per entry of the third axis
-
     The means add up to the mean of `predict_latent`.  Variances do not add up, because the terms are correlated.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The mean, which includes the level of y and is not uncertain, then the terms of the kernel.
+    mean, sd : array of shape (n_rows, n_terms)
+        Means and standard deviations; with several classes a third axis.
+    outputs : tuple of str
+        The class per entry of the third axis.
     """
 
     names: tuple[str, ...]
@@ -46,7 +51,17 @@ class Terms:
 
 @dataclasses.dataclass(frozen=True)
 class Shares:
-    """Share of the variance of f per term, adding up to 1, with standard errors; `order[0]` is the largest."""
+    """Share of the variance of f per term, adding up to 1, with standard errors; `order[0]` is the largest.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The terms.
+    share : array of shape (n_terms,)
+        The shares.
+    error : array of shape (n_terms,)
+        Their standard errors.
+    """
 
     names: tuple[str, ...]
     share: np.ndarray
@@ -67,7 +82,12 @@ class Shares:
 def predict_terms(model: Any, X: Any) -> Terms:
     """Predict every term of the kernel at rows of the table, with its standard deviation, and the mean.
 
-    `model` is a fitted estimator, or a Pipeline that ends in one; see `GPRegressor.predict_terms`.
+    Parameters
+    ----------
+    model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
+        A fitted estimator, or a Pipeline that ends in one.
+    X : as in GPRegressor.predict_terms
+        Rows of the table.
     """
     view = explained(model, "predict_terms")
     model, names = view.model, term_features(view)
@@ -121,7 +141,12 @@ def predict_utility(model: Any, items: Any, return_cov: bool) -> tuple[np.ndarra
 def term_shares(model: Any, X: Any = None) -> Shares:
     """Return the share of the variance of f per term of the kernel that is not constant, with standard errors.
 
-    `model` is a fitted estimator, or a Pipeline that ends in one; see `GPRegressor.term_shares`.
+    Parameters
+    ----------
+    model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
+        A fitted estimator, or a Pipeline that ends in one.
+    X : as in GPRegressor.term_shares
+        Rows of the table.
     """
     view = explained(model, "term_shares")
     model, names = view.model, term_features(view)

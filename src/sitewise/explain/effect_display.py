@@ -27,17 +27,41 @@ _MARKERS = ("o", "s", "^", "D")
 
 
 class EffectDisplay:
-    """The average prediction as a function of one column of the table, one panel per column.
+    """Partial dependence plots: the average prediction as a function of one column of the table, one panel per column.
 
     Categorical columns and groups have a point with a bar per level; of more than twenty levels, the most frequent.
+    Use `from_estimator`.
+
+    Parameters
+    ----------
+    effects : sequence of Effect
+        One per panel.
+    shares : sequence of float
+        Total share of the variance per column (`Importance.total`).
+    ticks : sequence of arrays
+        Deciles per column; empty for levels and for one period of a season.
+    label : str
+        The label of the vertical axis.
+    note : str, default=""
+        A sentence for the end of the caption.
 
     Attributes
     ----------
-    effects : one `Effect` per panel
-    shares : total share of the variance per column (`Importance.total`)
-    ticks : deciles per column; empty for levels and for one period of a season
-    caption : description of the figure
-    figure_, axes_ : the matplotlib objects, after `plot`
+    caption : str
+        Description of the figure.
+    figure_, axes_ : Figure, array of Axes
+        The matplotlib objects, after `plot`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sitewise import EffectDisplay, GPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 2))
+    >>> model = GPRegressor().fit(X, np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=40))
+    >>> display = EffectDisplay.from_estimator(model)
+    >>> len(display.effects)
+    2
     """
 
     figure_: Figure
@@ -80,18 +104,20 @@ class EffectDisplay:
         Parameters
         ----------
         model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
-        X : rows to average over, as for `model.predict`; None means the training rows
-        features : names or numbers of columns of the table; None means the (at most six) most important columns.  A
-            pair ("day", "season") is the effect of a term of the kernel, and ("day", ["season", "trend"]) of a sum of
-            terms.
-        response : average predictions, or the latent function (see `effect`)
-        level : level of the bands
-        ax : an Axes, or one per column; None makes a figure
-        settings : further arguments of `effect`, such as points and rows
-
-        Examples
-        --------
-        >>> EffectDisplay.from_estimator(model, features=["age", "income"])  # doctest: +SKIP
+            The fitted model.
+        X : array of shape (n_rows, n_columns), default=None
+            Rows to average over, as for `model.predict`; None for the training rows.
+        features : str, int or sequence of them, default=None
+            Names or numbers of columns of the table; None means the (at most six) most important columns.  A pair
+            ("day", "season") is the effect of a term of the kernel, and ("day", ["season", "trend"]) of a sum of terms.
+        response : bool, default=None
+            True for average predictions, False for the latent function (`effect`).
+        level : float, default=0.9
+            Level of the bands.
+        ax : Axes or sequence of Axes, default=None
+            One per column; None makes a figure.
+        **settings
+            Further arguments of `effect`, such as points and rows.
         """
         view = explained(model, cls.__name__)
         total = total_shares(view, X)
@@ -116,7 +142,13 @@ class EffectDisplay:
         return cls(effects, shares, ticks, _label(view.model, effects), "; ".join(cut)).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the panels; `ax` is an Axes, or one per column."""
+        """Draw the panels.
+
+        Parameters
+        ----------
+        ax : Axes or sequence of Axes, default=None
+            One per column; None makes a figure.
+        """
         given = None if ax is None else np.atleast_1d(np.asarray(ax, object)).ravel()
         if given is not None and len(given) != len(self.effects):
             raise ValueError(

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from sitewise.checks import at_least
 from sitewise.explain.fitted_model import Fitted
@@ -45,17 +45,31 @@ TermChoice = int | str | Sequence[int | str]
 
 @dataclasses.dataclass(frozen=True)
 class Effect:
-    """The effect of one column at the values `grid`; `print` shows a table.
+    """The effect of one column (partial dependence) at the values `grid`; `print` shows a table.
 
-    column                number of the column among the columns of the table
-    grid                  values in the units of the table; names of the levels of a categorical column or a group
-    mean, sd, low, high   one number per value; with several classes, one column per entry of `outputs`
-    level                 of the pointwise band from `low` to `high`
-    response              True: average predictions; False: the latent function, or a term of it, minus its average
-    outputs               the classes whose probabilities these are, or "" for y
-    listed                whether `grid` lists single values, as levels, instead of points of a curve
-    rows                  number of rows averaged over
-    term                  the terms of the kernel whose sum this is the effect of; "" for the whole function
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    column : int
+        Number of the column among the columns of the table.
+    grid : array of shape (n_values,)
+        Values in the units of the table; names of the levels of a categorical column or a group.
+    mean, sd, low, high : array of shape (n_values,) or (n_values, n_outputs)
+        Mean, standard deviation and ends of the band per value; with several classes, one column per entry of
+        `outputs`.
+    level : float
+        Level of the pointwise band from `low` to `high`.
+    response : bool
+        True: average predictions; False: the latent function, or a term of it, minus its average.
+    outputs : tuple of str
+        The classes whose probabilities these are, or "" for y.
+    listed : bool
+        Whether `grid` lists single values, as levels, instead of points of a curve.
+    rows : int
+        Number of rows averaged over.
+    term : str
+        The terms of the kernel whose sum this is the effect of; "" for the whole function.
     """
 
     name: str
@@ -167,7 +181,17 @@ def effect(
 ) -> Effect:
     """Return the average prediction as a function of one column of the table (partial dependence), with a band.
 
-    `model` is a fitted estimator, or a Pipeline that ends in one; see `GPRegressor.effect` for the other arguments.
+    Parameters
+    ----------
+    model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
+        A fitted estimator, or a Pipeline that ends in one.
+    feature, X, term, response, level, points, grid, rows : as in GPRegressor.effect
+        With a Pipeline, the columns are those of the table.
+
+    Returns
+    -------
+    effect : Effect
+        Values of the column with mean, standard deviation and band.
     """
     view = explained(model, "effect")
     number = view.number(feature)
@@ -257,7 +281,7 @@ def average(
             share, level_of_y = np.concatenate([share, -over.share]), 0.0
         mean, sd = latent_sums(model, blocks, share, chosen)
         mean = mean + level_of_y
-        low, high = (mean + stats.norm.ppf(end) * sd for end in ends)
+        low, high = (mean + special.ndtri(end) * sd for end in ends)
         return mean, sd, low, high
 
 

@@ -72,7 +72,7 @@ class Fitted:
 
     def _output_names(self) -> tuple[str, ...]:
         """Return the names of the outputs: the second of two classes, every class of more, or "" for y."""
-        if not hasattr(self, "_log_proba"):
+        if not hasattr(self, "_class_logs") or self._label_values() is not None:
             return ("",)
         classes = [str(c) for c in getattr(self, "classes_", ())]
         return (classes[1],) if len(classes) == 2 else tuple(classes)
@@ -95,12 +95,11 @@ class Fitted:
 
     def _mean_response(self, qs: list[Mixture]) -> np.ndarray:
         """Return class probabilities or E[y], given the latent functions; one column per output."""
-        if (of_classes := getattr(self, "_log_proba", None)) is not None:
-            table = np.exp(of_classes(qs))
+        if (of_classes := getattr(self, "_class_logs", None)) is not None:
+            table, values = np.exp(of_classes(qs)), self._label_values()
+            if values is not None:
+                return (table @ values)[:, None]
             return table[:, 1:] if table.shape[1] == 2 else table
-        values = self._label_values()
-        if values is not None:
-            return (np.exp(self._label_logs(qs)) @ values)[:, None]  # type: ignore[attr-defined]
         return self._plain(qs[0]).y_moments()[0][:, None]
 
 

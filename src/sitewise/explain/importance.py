@@ -23,7 +23,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import qmc
 
 from sitewise.explain.effects import Background, background
 from sitewise.explain.fitted_model import Fitted
@@ -41,16 +40,23 @@ MAX_SHARES_WITH_ERRORS = 14  # the largest; each has 64 rows in a joint draw of 
 
 @dataclasses.dataclass(frozen=True)
 class Importance:
-    """Share of the variance of the fitted function per column, between 0 and 1.
-
-    alone         the column by itself, averaged over the other columns; the shares add up to at most 1
-    total         alone and together with other columns; the difference to `alone` is due to interactions
-    alone_error   standard errors from the posterior of the function at the learned hyperparameters; NaN except for
-    total_error   the fourteen largest shares
+    """Feature importance: the share of the variance of the fitted function per column (Sobol' indices).
 
     The shares describe the fitted function, with the columns varied independently of each other over their values in
     the rows.  They are not causal effects, which need an experiment, nor a measure of predictive quality.  Of two
     columns with the same information, one may get the whole share.  Shares of several classes are combined.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The columns.
+    alone : array of shape (n_columns,)
+        The column by itself, averaged over the other columns; the shares add up to at most 1.
+    total : array of shape (n_columns,)
+        Alone and together with other columns; the difference to `alone` is due to interactions.
+    alone_error, total_error : array of shape (n_columns,)
+        Standard errors from the posterior of the function at the learned hyperparameters; NaN except for the fourteen
+        largest shares.
     """
 
     names: tuple[str, ...]
@@ -74,10 +80,21 @@ class Importance:
 
 
 def importance(model: Any, X: Any = None, groups: Mapping[str, Sequence[str | int]] | None = None) -> Importance:
-    """Return the share of the variance of the fitted function per column of the table, alone and in total.
+    """Return the feature importance: the share of the variance of the fitted function per column of the table.
 
-    `model` is a fitted estimator, or a Pipeline that ends in one.  A categorical column of a `TableEncoder` counts as
-    one column.  See `GPRegressor.importance` for the other arguments.
+    A categorical column of a `TableEncoder` counts as one column.
+
+    Parameters
+    ----------
+    model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
+        A fitted estimator, or a Pipeline that ends in one.
+    X, groups : as in GPRegressor.importance
+        With a Pipeline, the columns are those of the table.
+
+    Returns
+    -------
+    importance : Importance
+        Shares alone and in total.
     """
     view = explained(model, "importance")
     names, parts = _grouped(view, groups or {})
@@ -134,6 +151,8 @@ def tables_of(
     over: Background, parts: list[np.ndarray], samples: int, wanted: list[np.ndarray], seed: int = 0
 ) -> list[np.ndarray]:
     """Return A, B and the C_j of the wanted parts, of 2^samples rows each."""
+    from scipy.stats import qmc  # slow to import
+
     u = qmc.Sobol(2 * len(parts), seed=seed).random_base2(samples)
     A, B = np.empty((2, len(u), over.X.shape[1]))
     for j, part in enumerate(parts):

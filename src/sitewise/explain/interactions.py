@@ -24,9 +24,20 @@ POINTS = 7  # values of a column of numbers
 class Interaction:
     """The interaction of two columns on the latent scale: their joint effect minus the sum of their effects.
 
-    columns    numbers of the two columns among the columns of the table
-    grids      values in the units of the table, or names of levels, per column
-    mean, sd   shape (values of the first column, values of the second); with several classes, a third axis
+    Attributes
+    ----------
+    names : tuple of two str
+        Names of the columns.
+    columns : tuple of two int
+        Numbers of the columns among the columns of the table.
+    grids : tuple of two arrays
+        Values in the units of the table, or names of levels, per column.
+    mean, sd : array of shape (n_first, n_second)
+        Means and standard deviations; with several classes, a third axis.
+    outputs : tuple of str
+        The class per entry of the third axis.
+    rows : int
+        Number of rows averaged over.
     """
 
     names: tuple[str, str]
@@ -43,8 +54,17 @@ def interaction(
 ) -> Interaction:
     """Return the interaction of two columns on the latent scale, with standard deviations.
 
-    `model` is a fitted estimator, or a Pipeline that ends in one; see `GPRegressor.interaction` for the other
-    arguments.
+    Parameters
+    ----------
+    model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
+        A fitted estimator, or a Pipeline that ends in one.
+    first, second, X, points, rows : as in GPRegressor.interaction
+        With a Pipeline, the columns are those of the table.
+
+    Returns
+    -------
+    interaction : Interaction
+        Values of both columns with means and standard deviations.
     """
     view = explained(model, "interaction")
     if len(view.columns) < 2:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from sitewise.estimators.distinct_rows import sample, start_lengthscale
 from sitewise.estimators.settings import method_of
@@ -36,15 +36,25 @@ Ends = Callable[[list[Term]], tuple[float, float, float]]
 class Lengthscale:
     """One lengthscale of a fitted kernel: about how far a column must change for the function to change.
 
-    names      the column, or all columns that share the lengthscale
-    output     the class if each class has its own kernel, else ""
-    value      in the units of the column
-    spreads    in standard deviations of the column (geometric mean over several columns)
-    error      standard error of log(value), about the relative error; infinite if the evidence is flat (often for a
-               column without effect); NaN if the value was held fixed or ended at a bound, or there is no maximum
-    low, high  ends of the interval
-
     A short lengthscale means that the function is rough along the column, not that it varies much: see `Importance`.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The column, or all columns that share the lengthscale.
+    output : str
+        The class if each class has its own kernel, else "".
+    parameter : str
+        The name of the hyperparameter.
+    value : float
+        In the units of the column.
+    spreads : float
+        In standard deviations of the column (geometric mean over several columns).
+    error : float
+        Standard error of log(value), about the relative error; infinite if the evidence is flat (often for a column
+        without effect); NaN if the value was held fixed or ended at a bound, or there is no maximum.
+    low, high : float
+        Ends of the interval.  An infinite upper limit means that the data do not require this column.
     """
 
     names: tuple[str, ...]
@@ -123,8 +133,19 @@ def start_lengthscales(X: np.ndarray) -> np.ndarray:
 def lengthscales(model: Any, level: float = 0.9) -> list[Lengthscale]:
     """Return every lengthscale of the fitted kernel with its columns, standard error and interval.
 
-    `model` is a fitted estimator, or a Pipeline that ends in one.  The names are the names of the estimator's inputs,
-    and values are in their units.  See `GPRegressor.lengthscales`.
+    The names are the names of the estimator's inputs, and values are in their units.
+
+    Parameters
+    ----------
+    model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
+        A fitted estimator, or a Pipeline that ends in one.
+    level : as in GPRegressor.lengthscales
+        The level of the intervals.
+
+    Returns
+    -------
+    lengthscales : list of Lengthscale
+        One entry per lengthscale.
     """
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
@@ -216,7 +237,7 @@ def _at_the_optimum(model: Fitted, latent: FittedFunction) -> HyperLaw:
         covariance, flat = _covariance(curvature(problem.objective, latent.model, data, sites, held))
 
     def interval(factors: np.ndarray, level: float) -> tuple[float, float, float]:
-        reach, used = stats.norm.ppf(0.5 + level / 2), factors != 0
+        reach, used = special.ndtri(0.5 + level / 2), factors != 0
         inner = covariance[np.ix_(used, used)]
         error = np.inf if np.any(flat & used) else float(np.sqrt(factors[used] @ inner @ factors[used]))
         return error, -reach * error, reach * error

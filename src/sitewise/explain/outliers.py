@@ -15,15 +15,19 @@ MAX_OUTLIERS_LISTED = 10
 class Outliers(NamedTuple):
     """Outliers and the leave-one-out tail probability of every training row.
 
-    rows         indices of the outliers, most surprising first
-    probability  per training row: probability of a value at least as extreme as y, given all other rows
-    precision    per training row: precision of its site, relative to the median of the positive precisions; NaN for a
-                 row of weight 0
-
     With u = P(Y ≤ y | all other rows), noise included, the probability is p = 2 min(u, 1 − u).  If the model is
     correct, u and p are uniform on (0, 1) for every likelihood, and one row in a hundred has p < 0.01.  Rows with
     p < 0.01 are called outliers.  Robust noise is fitted to the bulk of the rows: a wrong value lies far in its tail
     and has little influence, as the precision of its site shows.
+
+    Attributes
+    ----------
+    rows : array of int
+        Indices of the outliers, most surprising first.
+    probability : array of shape (n_rows,)
+        Probability of a value at least as extreme as y, given all other rows.
+    precision : array of shape (n_rows,)
+        Precision of the site of each row, relative to the median of the positive precisions; NaN for a row of weight 0.
     """
 
     rows: np.ndarray

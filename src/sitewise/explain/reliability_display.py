@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from sitewise.checks import at_least
@@ -17,18 +16,43 @@ if TYPE_CHECKING:
 
 
 class ReliabilityDisplay:
-    """Observed shares against predicted probabilities, in bins with about the same number of rows.
+    """Calibration curve (reliability diagram): observed shares against predicted probabilities, in bins.
 
     The interval of a share k/n is Wilson's, at the given level: if the model is calibrated, about this share of the
-    intervals crosses the diagonal.
+    intervals crosses the diagonal.  Use `from_estimator`.
+
+    Parameters
+    ----------
+    probability : array of shape (n_rows,)
+        Predicted probability of the event per row.
+    hit : array of shape (n_rows,)
+        Whether the event happened.
+    event : str
+        The class whose probability is drawn, or "the predicted class" for more than two classes.
+    source : str
+        Which predictions these are, for the caption.
+    bins : int, default=10
+        Number of bins, each with about the same number of rows.
+    level : float, default=0.9
+        Level of the intervals.
 
     Attributes
     ----------
-    predicted, observed, low, high, count : per bin, in order of increasing probability
-    probability, hit : per row: predicted probability of the event, and whether the event happened
-    event : the class whose probability is drawn, or "the predicted class" for more than two classes
-    caption : description of the figure
-    figure_, ax_ : the matplotlib objects, after `plot`
+    predicted, observed, low, high, count : array of shape (n_bins,)
+        Per bin, in order of increasing probability.
+    caption : str
+        Description of the figure.
+    figure_, ax_ : Figure, Axes
+        The matplotlib objects, after `plot`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sitewise import GPClassifier, ReliabilityDisplay
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> model = GPClassifier().fit(X, X[:, 0] > 0)
+    >>> int(ReliabilityDisplay.from_estimator(model).count.sum())
+    60
     """
 
     figure_: Figure
@@ -51,6 +75,8 @@ class ReliabilityDisplay:
         self.predicted = np.bincount(bin_of, self.probability, len(every))[full] / self.count
         happened = np.bincount(bin_of, self.hit, len(every))[full]
         self.observed = happened / self.count
+        from scipy import stats  # slow to import
+
         ends = [
             stats.binomtest(int(k), int(n)).proportion_ci(level, "wilson")
             for k, n in zip(happened, self.count, strict=True)
@@ -72,15 +98,21 @@ class ReliabilityDisplay:
 
         Parameters
         ----------
-        X, y : test rows; without them, leave-one-out predictions of the training rows are used
-        bins : number of bins, each with about the same number of rows
-        level : level of the intervals
-        positive : the class whose probability is drawn; None means the second of two classes, or the predicted class
-            for more than two classes
-
-        Examples
-        --------
-        >>> ReliabilityDisplay.from_estimator(model, X_test, y_test)  # doctest: +SKIP
+        model : GPClassifier, GPOrdinal or Pipeline
+            The fitted model.
+        X : array of shape (n_rows, n_columns), default=None
+            Test rows; None for leave-one-out predictions of the training rows.
+        y : array of shape (n_rows,), default=None
+            The labels of the test rows.
+        bins : int, default=10
+            Number of bins, each with about the same number of rows.
+        level : float, default=0.9
+            Level of the intervals.
+        positive : label, default=None
+            The class whose probability is drawn; None means the second of two classes, or the predicted class for
+            more than two classes.
+        ax : Axes, default=None
+            Where to draw; None makes a figure.
         """
         check_is_fitted(model)
         if not hasattr(model, "predict_proba"):
@@ -99,7 +131,13 @@ class ReliabilityDisplay:
         ).plot(ax)  # fmt: skip
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the calibration curve on the given Axes, or in a new figure."""
+        """Draw the calibration curve.
+
+        Parameters
+        ----------
+        ax : Axes, default=None
+            Where to draw; None makes a figure.
+        """
         from matplotlib import pyplot
 
         own = ax is None

@@ -30,15 +30,29 @@ _LEVELS = (0.5, REGION_90, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 
 
 class SurfaceDisplay:
-    """The evidence of a fitted model over lengthscale and standard deviation of the kernel, and its optimum.
+    """Contour plot of the evidence over lengthscale and standard deviation of the kernel, with the fitted optimum.
+
+    Use `from_estimator`.
+
+    Parameters
+    ----------
+    lengthscale, deviation : array
+        Lengthscales (or factors of several lengthscales) and standard deviations along the axes.
+    evidence : array of shape (n_deviations, n_lengthscales)
+        In nats, in the units of y; NaN where inference did not converge.
+    fitted : tuple of two float
+        (lengthscale or 1, standard deviation) of the fitted kernel.
+    name : str, default="evidence"
+        The name of the evidence.
+    factor : bool, default=False
+        Whether the axis is a common factor of several lengthscales.
 
     Attributes
     ----------
-    lengthscale, deviation : lengthscales (or factors of several lengthscales) and standard deviations along the axes
-    evidence : in nats, in the units of y, shape (deviations, lengthscales); NaN where inference did not converge
-    fitted : (lengthscale or 1, standard deviation) of the fitted kernel
-    caption : description of the figure
-    figure_, ax_ : the matplotlib objects, after `plot`
+    caption : str
+        Description of the figure.
+    figure_, ax_ : Figure, Axes
+        The matplotlib objects, after `plot`.
     """
 
     figure_: Figure
@@ -60,13 +74,19 @@ class SurfaceDisplay:
     def from_estimator(cls, model: Any, *, points: int = 15, reach: float = 1.5, ax: Any = None) -> Self:
         """Compute and draw the evidence of a fitted estimator, or of a Pipeline, with one latent function.
 
-        Parameters
-        ----------
-        points : values along each axis; the evidence is computed points² times
-        reach : distance from the fitted values to the ends of the axes, in natural logarithms
-
         Needs a full GP with a stationary kernel, as the default kernel is.  With several lengthscales the axis is a
         common factor.  Other hyperparameters keep their fitted values.
+
+        Parameters
+        ----------
+        model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
+            The fitted model.
+        points : int, default=15
+            Values along each axis; the evidence is computed points² times.
+        reach : float, default=1.5
+            Distance from the fitted values to the ends of the axes, in natural logarithms.
+        ax : Axes, default=None
+            Where to draw; None makes a figure.
         """
         estimator, _ = parts_of(model, cls.__name__)
         check_is_fitted(estimator)
@@ -92,7 +112,13 @@ class SurfaceDisplay:
         return cls(np.exp(log_l), np.exp(log_s), values, start, pair.evidence.name, many).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw on the given Axes, or in a new figure."""
+        """Draw the contours.
+
+        Parameters
+        ----------
+        ax : Axes, default=None
+            Where to draw; None makes a figure.
+        """
         from matplotlib import pyplot, ticker
 
         own = ax is None

@@ -28,13 +28,19 @@ TIME = "interval_centre"  # name of the column that `piecewise_exponential` adds
 
 
 class PieceRows(NamedTuple):
-    """One row per subject and time interval in which the subject was at risk.
+    """Piecewise exponential survival data: one row per subject and time interval in which the subject was at risk.
 
-    X         inputs of the subject, with the centre of the interval as last column; a data frame for a data frame, with
-              the name "interval_centre" for this column
-    counts    1 if the subject's event was in this interval, else 0
-    exposure  time at risk in this interval
-    subject   row of the subject in the given table
+    Attributes
+    ----------
+    X : array of shape (n_rows, n_columns + 1) or data frame
+        Inputs of the subject, with the centre of the interval as last column; a data frame for a data frame, with the
+        name "interval_centre" for this column.
+    counts : array of shape (n_rows,)
+        1 if the subject's event was in this interval, else 0.
+    exposure : array of shape (n_rows,)
+        Time at risk in this interval.
+    subject : array of shape (n_rows,)
+        Row of the subject in the given table.
     """
 
     X: Any
@@ -44,9 +50,18 @@ class PieceRows(NamedTuple):
 
 
 class SurvivalCurve(NamedTuple):
-    """Survival probability P(T > t | x): `mean`, and the ends `low` and `high` of its band, shape (rows, times).
+    """Survival probability P(T > t | x) with a credible band.
 
     The band is the uncertainty of the survival probability; it is not the spread of lifetimes.
+
+    Attributes
+    ----------
+    times : array of shape (n_times,)
+        The times t.
+    mean : array of shape (n_rows, n_times)
+        The survival probability.
+    low, high : array of shape (n_rows, n_times)
+        The ends of the band.
     """
 
     times: np.ndarray
@@ -68,13 +83,20 @@ def piecewise_exponential(X: Any, time: ArrayLike, event: ArrayLike, cuts: Array
 
     Parameters
     ----------
-    X : array of shape (n_rows, n_columns), or data frame
+    X : array of shape (n_rows, n_columns) or data frame
+        The table of the subjects.
     time : array of shape (n_rows,)
         Time of the event, or end of the observation.
     event : array of shape (n_rows,)
         1 for an observed event, 0 for a right-censored subject.
-    cuts : increasing times, from the start to the end of observation
-        Subjects with a later time are right-censored at the last cut.
+    cuts : array of shape (n_cuts,)
+        Increasing times, from the start to the end of observation.  Subjects with a later time are right-censored at
+        the last cut.
+
+    Returns
+    -------
+    rows : PieceRows
+        Inputs, counts and exposure.
 
     Examples
     --------
@@ -123,12 +145,25 @@ def survival_curve(
 
     Parameters
     ----------
-    model : a fitted GPRegressor, or a Pipeline that ends in one
+    model : GPRegressor or Pipeline
         Fitted to lifetimes ("weibull", "log_logistic"), or to the counts of `piecewise_exponential`, with exposure.
-    X : table of the subjects, as for `model.predict`; with `cuts`, without the column of times
+    X : array of shape (n_rows, n_columns)
+        The table of the subjects, as for `model.predict`; with `cuts`, without the column of times.
     times : array of shape (n_times,)
-    cuts : the cuts of `piecewise_exponential`, if the model was fitted to its counts
-    level : probability that the band contains P(T > t | x)
+        The times t.
+    cuts : array, default=None
+        The cuts of `piecewise_exponential`, if the model was fitted to its counts.
+    level : float, default=0.9
+        Probability that the band contains P(T > t | x).
+    n_samples : int, default=1000
+        The number of draws of the latent function.
+    random_state : int, RandomState or None, default=0
+        Seed of the draws.
+
+    Returns
+    -------
+    curve : SurvivalCurve
+        Times, survival probabilities and band.
     """
     view = explained(model, "survival_curve")
     wanted = np.atleast_1d(np.asarray(times, float))

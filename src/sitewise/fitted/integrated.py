@@ -9,13 +9,13 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from sitewise.data import Data
 from sitewise.fitted.function import HyperLaw
 from sitewise.fitted.latent import Latent, Result, same_form
 from sitewise.fitted.mixture import Functions, Mixture
-from sitewise.learning.integration import Integrated
+from sitewise.learning.integration import Integrated, Node
 from sitewise.parameters import Trainable
 from sitewise.predict import Posterior
 from sitewise.process import memory
@@ -46,7 +46,7 @@ class IntegratedLatent(Latent):
         weight = np.array([w for w, _ in kept])
         if main.model.prior.dense:  # every node keeps its own matrix for predictions
             memory.require_full(data.rows, main.model.likelihood.latents, len(kept))
-        parts = tuple(Latent.of(node.model, data, node.sites) for _, node in kept)
+        parts = tuple(_part(data, node) for _, node in kept)
         return IntegratedLatent.made(main, parts, weight / np.sum(weight))
 
     def stored(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class IntegratedLatent(Latent):
         weight = self.weight[alike] / np.sum(self.weight[alike])
 
         def interval(factors: np.ndarray, level: float) -> tuple[float, float, float]:
-            reach = float(stats.norm.ppf(0.5 + level / 2))
+            reach = float(special.ndtri(0.5 + level / 2))
             moved = (nodes - vector) @ factors
             centre = float(weight @ moved)
             error = float(np.sqrt(weight @ (moved - centre) ** 2))
@@ -102,6 +102,14 @@ class IntegratedLatent(Latent):
         counts = np.random.default_rng(seed).multinomial(samples, self.weight)
         each = [part.draw(seed + k, X, int(n)) for k, (part, n) in enumerate(zip(self.parts, counts, strict=True)) if n]
         return Functions(_stacked([one.likelihood for one in each]), np.concatenate([one.f for one in each]))
+
+
+def _part(data: Data, node: Node) -> Latent:
+    """Return the latent function of a node, from the factor of its inference if there is one."""
+    if node.posterior is None:
+        return Latent.of(node.model, data, node.sites)
+    posterior = Posterior(node.posterior, node.model.likelihood, node.model.prior.mean)
+    return Latent(node.model, data, node.sites, posterior)
 
 
 def _stacked(likelihoods: list[Any]) -> Any:

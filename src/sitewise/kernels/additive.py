@@ -23,7 +23,7 @@ _BLOCK_ELEMENTS = 32768  # entries of a block of the matrix, whose temporaries t
 
 @module
 class Additive(Kernel):
-    """Additive kernel offset + Σ_j κ_j + interaction · Σ_{i<j} κ_i κ_j; without pairs if `interaction` is None.
+    """Additive kernel (GAM, functional ANOVA) offset + Σ_j κ_j + interaction · Σ_{i<j} κ_i κ_j, with identified terms.
 
     κ_j is the kernel `base` on column j alone, conditioned on f having mean 0 over the rows (Durrande et al. 2012),
 
@@ -31,11 +31,25 @@ class Additive(Kernel):
 
     and a product κ_i κ_j describes functions whose mean over either column is 0 for every value of the other column.
     The terms are therefore identified: no term can represent another (orthogonal additive kernels: Lu, Boukouvalas &
-    Hensman 2022).  μ_j is the distribution of column j over the rows (`nodes` with the shares `weight`), which suits
-    columns of a few distinct values as well as continuous columns.
+    Hensman 2022).  μ_j is the distribution of column j over the rows, which suits columns of a few distinct values as
+    well as continuous columns.  The pairs need no matrices of their own, because
+    Σ_{i<j} κ_i κ_j = ½ [(Σ κ_j)² − Σ κ_j²].  `Additive.of` makes the kernel from rows.
 
-    The lengthscale of `base`, in `units` of the columns, and its variance σ² are one number for all columns or one
-    number per column.  The pairs need no matrices of their own, because Σ_{i<j} κ_i κ_j = ½ [(Σ κ_j)² − Σ κ_j²].
+    Parameters
+    ----------
+    base : Stationary
+        The kernel of single columns.  Its lengthscale, in `units` of the columns, and its variance σ² are one number
+        for all columns or one number per column.
+    offset : float, default=1.0
+        The variance of a constant; learned.
+    interaction : float, default=None
+        The factor of the pairs; learned.  None means no pairs.
+    units : float or array of shape (n_columns,), default=1.0
+        The units of the columns; held fixed.
+    nodes : array of shape (n_nodes, n_columns), default=None
+        Values that represent the distribution of each column.
+    weight : array of shape (n_nodes, n_columns), default=None
+        The share of each node; the shares of a column add up to 1.
     """
 
     base: Stationary = fixed()
@@ -53,9 +67,21 @@ class Additive(Kernel):
         base: Stationary | None = None,
         weight: Array | None = None,
     ) -> Additive:
-        """Return the kernel for the rows X: main effects of all or some columns (order 1), and their pairs (order 2).
+        """Return the kernel for the rows X: main effects of columns, and their pairs.
 
-        The lengthscale of `base` is in standard deviations of the columns; `weight` is the weight of each row.
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            The training rows.
+        order : int, default=2
+            1 for main effects, 2 for main effects and pairs.
+        columns : sequence of int, default=None
+            The columns with effects; None for all columns.
+        base : Stationary, default=None
+            The kernel of single columns, with its lengthscale in standard deviations of the columns; None is a
+            Matérn 5/2 kernel.
+        weight : array of shape (n_rows,), default=None
+            The weight of each row; None gives all rows weight 1.
         """
         if order not in (1, 2) or isinstance(order, bool):
             raise ValueError(f"order must be 1 (main effects) or 2 (main effects and pairs), got {order!r}.")

@@ -24,10 +24,14 @@ Pull = Callable[[np.ndarray], Any]  # maps the cotangent of a matrix to the cota
 
 @module
 class Kernel(Module):
-    """A covariance function.  Subclasses define `pairs` and `diag` on the active columns.
+    """Base class of kernels (covariance functions).  Subclasses define `pairs` and `diag` on the active columns.
 
-    active_dims   the numbers of the columns that the kernel uses; None for all columns
-    name          the name of this term in `kernels.terms`; None for a name made from its columns
+    Parameters
+    ----------
+    active_dims : tuple of int, default=None
+        The numbers of the columns that the kernel uses; None for all columns.
+    name : str, default=None
+        The name of this term in `kernels.terms`; None for a name made from its columns.
     """
 
     active_dims: tuple[int, ...] | None = static(default=None, kw_only=True)
@@ -222,7 +226,13 @@ def _parts(kernel: Kernel, kind: type[Sum] | type[Product]) -> tuple[Kernel, ...
 
 @module
 class Sum(Kernel):
-    """Sum of kernels, Σ_k κ_k(x, x')."""
+    """Sum of kernels, Σ_k κ_k(x, x'), written as `a + b`.
+
+    Parameters
+    ----------
+    parts : tuple of Kernel, default=()
+        The kernels.
+    """
 
     parts: tuple[Kernel, ...] = ()
 
@@ -243,7 +253,13 @@ class Sum(Kernel):
 
 @module
 class Product(Kernel):
-    """Product of kernels, Π_k κ_k(x, x')."""
+    """Product of kernels, Π_k κ_k(x, x'), written as `a * b`.
+
+    Parameters
+    ----------
+    parts : tuple of Kernel, default=()
+        The kernels.
+    """
 
     parts: tuple[Kernel, ...] = ()
 
@@ -273,7 +289,15 @@ class Product(Kernel):
 
 @module
 class Scaled(Kernel):
-    """Kernel multiplied by a positive number, variance · κ(x, x')."""
+    """Kernel multiplied by a positive number, variance · κ(x, x'), written as `2.0 * a`.
+
+    Parameters
+    ----------
+    base : Kernel, default=None
+        The kernel.
+    variance : float, default=1.0
+        The factor; learned.
+    """
 
     base: Kernel = fixed(default=None)
     variance: ArrayField = positive(default=1.0)

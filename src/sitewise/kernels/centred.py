@@ -20,8 +20,14 @@ class Centred(Kernel):
 
         κ(x, x') − m(x) m(x') / M,    m(x) = Σ_k weight_k κ(x, node_k),    M = Σ_k weight_k m(node_k)
 
-    nodes    a table of the active columns, (nodes, columns)
-    weight   the share of each node; the shares add up to 1
+    Parameters
+    ----------
+    base : Stationary
+        The kernel without the condition.
+    nodes : array of shape (n_nodes, n_columns)
+        A table of the active columns.
+    weight : array of shape (n_nodes,)
+        The share of each node; the shares add up to 1.
     """
 
     base: Stationary = fixed()

@@ -12,7 +12,17 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class Cosine(Kernel):
-    """Cosine kernel, variance · cos(2π Σ_k (x_k − x'_k)/p_k)."""
+    """Cosine kernel for an undamped oscillation, variance · cos(2π Σ_k (x_k − x'_k)/p_k).
+
+    Multiplied by a Matérn kernel, it describes a damped oscillation.
+
+    Parameters
+    ----------
+    period : float or array of shape (n_columns,), default=1.0
+        The period p, in the units of x; learned.
+    variance : float, default=1.0
+        The variance of f; learned.
+    """
 
     period: ArrayField = positive(default=1.0)
     variance: ArrayField = positive(default=1.0)

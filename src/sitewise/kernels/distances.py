@@ -48,12 +48,18 @@ def _centre(B: Array, unit: Array | float) -> tuple[Array, Array]:
     xp = namespace(B)
     # Medians of about a hundred rows: sorting all rows would take longer than the product.
     sample = slice(None, None, max(1, B.shape[0] // 100))
-    centre = stop_gradient(xp.median(B[sample], axis=0))
+    centre = stop_gradient(middle(B[sample]))
     squares = stop_gradient((B - centre) ** 2)
     norms, columns = xp.sum(squares, axis=1), xp.max(squares, axis=0)
     narrowest = xp.min(xp.where(columns > 0, columns, xp.inf))
-    typical = xp.minimum(xp.median(norms[sample]), 100 * narrowest)
+    typical = xp.minimum(middle(norms[sample]), 100 * narrowest)
     return centre, xp.max(norms) > _MAX_NORM_RATIO[B.dtype.itemsize] * xp.minimum(typical, unit**2)
+
+
+def middle(values: Array) -> Array:
+    """Return the entry in the middle of the sorted rows, per column: a median, faster than `numpy.median`."""
+    xp = namespace(values)
+    return xp.sort(values, axis=0)[values.shape[0] // 2]
 
 
 def _by_product(A: Array, B: Array) -> Array:

@@ -12,18 +12,29 @@ from sitewise.types import ArrayField, module, positive, real, replace, static
 
 @module
 class Index(Kernel):
-    """Kernel of levels, B[x, x'] with B = W Wᵀ + diag(κ), where x is the level of a row: the number in `column`.
+    """Kernel of a categorical column: random effects (random intercepts) of groups, or several outputs.
 
-    rank = 0   B = κ I: every level has an independent offset of variance `kappa` (a random intercept).  Any number is a
-               level, and `levels` is not needed.  A new level has the prior of the known levels.
-    rank ≥ 1   the levels are 0 … `levels` − 1; `loadings` is W, (levels, rank), and `kappa` is one number, or one per
-               level.  Any other number is a new level: independent of the known levels and of other new levels, with
-               the mean of the diagonal of B as its variance.
+    The covariance of two levels is B[x, x'] with B = W Wᵀ + diag(κ), where x is the level of a row: the number in
+    `column`.  A product with another kernel gives every level a separate function (varying slopes,
+    coregionalisation).  A sum of such products combines functions of several lengthscales.  A product of two Index
+    kernels has a level for every pair of levels.  In a product only the product of the scale of B and the other
+    kernel's variance is identified: hold one of them fixed.
 
-    A product with another kernel gives every level a separate function (varying slopes, coregionalisation).  A sum of
-    such products combines functions of several lengthscales.  A product of two Index kernels has a level for every pair
-    of levels.  In a product only the product of the scale of B and the other kernel's variance is identified: hold one
-    of them fixed.
+    Parameters
+    ----------
+    column : int, default=0
+        The number of the column, among the active columns, whose values are the levels.
+    rank : int, default=0
+        The number of columns of W.  With rank 0, B = κ I: every level has an independent offset of variance `kappa` (a
+        random intercept).  Any number is a level, and a new level has the prior of the known levels.  With rank ≥ 1 the
+        levels are 0 … `levels` − 1.  Any other number is a new level: independent of the known levels and of other new
+        levels, with the mean of the diagonal of B as its variance.
+    levels : int, default=None
+        The number of levels; needed for rank ≥ 1.
+    kappa : float or array of shape (levels,), default=1.0
+        The variance κ of the independent offsets; learned.
+    loadings : array of shape (levels, rank), default=None
+        W, for rank ≥ 1; learned.
     """
 
     column: int = static(default=0)

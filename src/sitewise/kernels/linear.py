@@ -12,7 +12,13 @@ from sitewise.types import ArrayField, module, positive, replace
 
 @module
 class Linear(Kernel):
-    """Linear kernel Σ_k variance_k x_k x'_k."""
+    """Linear kernel (Bayesian linear regression), Σ_k variance_k x_k x'_k.
+
+    Parameters
+    ----------
+    variance : float or array of shape (n_columns,), default=1.0
+        The prior variance of the slopes: one number for all columns, or one per column; learned.
+    """
 
     variance: ArrayField = positive(default=1.0)
 
@@ -37,7 +43,13 @@ class Linear(Kernel):
 
 @module
 class Constant(Kernel):
-    """Constant kernel: one unknown offset of this variance, shared by all rows."""
+    """Constant kernel: one unknown offset (intercept) of this variance, shared by all rows.
+
+    Parameters
+    ----------
+    variance : float, default=1.0
+        The prior variance of the offset; learned.
+    """
 
     variance: ArrayField = positive(default=1.0)
 

@@ -14,7 +14,7 @@ _BLOCK_ROWS = 32  # the diagonal is read from covariance matrices of this number
 
 @module
 class Pairwise(Kernel):
-    """Kernel of pairwise comparisons g(a, b) = f(a) − f(b), where f has the kernel `base`:
+    """Kernel of pairwise comparisons (preference learning), g(a, b) = f(a) − f(b), where f has the kernel `base`:
 
         κ((a, b), (a', b')) = κ(a, a') − κ(a, b') − κ(b, a') + κ(b, b')
 
@@ -22,6 +22,11 @@ class Pairwise(Kernel):
     change if a constant is added to f.  With y = 1 where a was preferred and a two-class likelihood, this is a model of
     preferences.  The choice of one among k items is k − 1 comparisons (`duels.best_of`).  `Posterior.utility` predicts
     the utility f of single items.
+
+    Parameters
+    ----------
+    base : Kernel
+        The kernel of the utility f.
     """
 
     base: Kernel = fixed()

@@ -24,6 +24,17 @@ class Shrunk(Kernel):
     The spread is held fixed unless it is trained by name.  It cannot be estimated by maximising over spread and
     deviations together: a larger spread gives the same kernel with smaller deviations, whose prior density is higher.
     Compare spreads by the evidence with the deviations integrated out (`learning.integration`).
+
+    Parameters
+    ----------
+    base : Stationary
+        The kernel with the common lengthscale ℓ.
+    deviations : float or array of shape (n_columns,), default=0.0
+        z; learned.
+    spread : float, default=0.25
+        τ; held fixed unless trained by name.
+    units : float or array of shape (n_columns,), default=1.0
+        s, usually the standard deviations of the columns; held fixed.
     """
 
     base: Stationary = fixed()

@@ -13,7 +13,7 @@ from sitewise.types import ArrayField, fixed, module, positive
 
 @module
 class Slopes(Kernel):
-    """Kernel of a function and its slopes: the covariance of f and c·∂f, where f has the kernel `base`, an RBF.
+    """Kernel of a function and its slopes, for monotone functions: the covariance of f and c·∂f, with an RBF for f.
 
     The last active column marks the kind of each row: 0 for f at the other columns, j + 1 for c ∂f/∂x_j there.  With
     k = κ(x, x') and u = (x − x')/ℓ²,
@@ -22,8 +22,14 @@ class Slopes(Kernel):
         cov(∂_i f, ∂_j f') = (δ_ij/ℓ_i² − u_i u_j) k
 
     With a probit likelihood, a label 1 at a row of kind j + 1 states that f increases in column j there: the label
-    has the probability Φ(c s) at a slope s.  The larger c (`sharpness`) is, the sharper is this statement.  c is held
-    fixed.  `monotone.rows` makes such rows.
+    has the probability Φ(c s) at a slope s.  `monotone.rows` makes such rows.
+
+    Parameters
+    ----------
+    base : RBF
+        The kernel of f.
+    sharpness : float, default=10.0
+        c; the larger it is, the sharper is the statement that f increases.  Held fixed unless trained by name.
     """
 
     base: RBF = fixed()

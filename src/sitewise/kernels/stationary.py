@@ -16,7 +16,7 @@ from sitewise.arrays import rowwise
 from sitewise.arrays.engine import Array, is_host, namespace
 from sitewise.checks import one_number, one_per_column
 from sitewise.kernels.base import Kernel, Pull
-from sitewise.kernels.distances import distances_of, squared_distances
+from sitewise.kernels.distances import distances_of, middle, squared_distances
 from sitewise.numerics.dense import triangle
 from sitewise.types import ArrayField, module, positive, precedes, replace
 
@@ -35,8 +35,15 @@ def _distance(d2: Array) -> Array:
 class Stationary(Kernel):
     """Base class of stationary kernels, variance · shape(d²).  Subclasses define `shape`, with shape(0) = 1.
 
-    A kernel that has no further parameters, and whose `shape` also takes NumPy arrays, may define `slope`.  It is then
-    evaluated on the host without a compiled program.
+    d² = Σ_k ((x_k − x'_k)/ℓ_k)² is the scaled squared distance.  A kernel that has no further parameters, and whose
+    `shape` also takes NumPy arrays, may define `slope`.  It is then evaluated on the host without a compiled program.
+
+    Parameters
+    ----------
+    lengthscale : float or array of shape (n_columns,), default=1.0
+        About how far x must change for f to change: one number for all columns, or one per column (ARD); learned.
+    variance : float, default=1.0
+        The variance of f; learned.
     """
 
     lengthscale: ArrayField = positive(default=1.0)
@@ -165,7 +172,7 @@ def _shape_pull(_: None, kernel: Stationary, rows: tuple[Array, Array]) -> tuple
 def _weighted_terms(weights: np.ndarray, A: np.ndarray, B: np.ndarray) -> np.ndarray:
     """Return Σ_ij weights_ij (a_ik − b_jk)² of every column k."""
     rows, columns = weights.sum(axis=1), weights.sum(axis=0)
-    centre = np.median(B, axis=0)
+    centre = middle(B)
     A, B = A - centre, B - centre
     crossed = np.sum(A * (weights @ B), axis=0)
     return rows @ A**2 + columns @ B**2 - 2 * crossed
@@ -173,7 +180,7 @@ def _weighted_terms(weights: np.ndarray, A: np.ndarray, B: np.ndarray) -> np.nda
 
 @module
 class RBF(Stationary):
-    """Squared exponential (Gaussian) kernel, exp(−½ d²)."""
+    """Squared exponential (Gaussian, RBF) kernel for very smooth functions, exp(−½ d²)."""
 
     def shape(self, d2: Array) -> Array:
         return namespace(d2).exp(-0.5 * d2)
@@ -221,7 +228,13 @@ class Matern52(Stationary):
 
 @module
 class RationalQuadratic(Stationary):
-    """Rational quadratic kernel, (1 + d²/(2α))^(−α), α = mixture."""
+    """Rational quadratic kernel, a mixture of RBF kernels of different lengthscales: (1 + d²/(2α))^(−α).
+
+    Parameters
+    ----------
+    mixture : float, default=1.0
+        α; the limit α → ∞ is the RBF kernel; learned.
+    """
 
     mixture: ArrayField = positive(default=1.0)
 
@@ -235,9 +248,18 @@ class RationalQuadratic(Stationary):
 
 @module
 class Periodic(Kernel):
-    """Periodic kernel, variance · exp(−2 Σ_k sin²(π(x_k − x'_k)/p)/ℓ_k²).
+    """Periodic kernel for seasons, variance · exp(−2 Σ_k sin²(π(x_k − x'_k)/p)/ℓ_k²).
 
     On the circle u(x) = (cos 2πx/p, sin 2πx/p), |u − u'|² = 4 sin²(π(x−x')/p): this is an RBF kernel in u.
+
+    Parameters
+    ----------
+    lengthscale : float or array of shape (n_columns,), default=1.0
+        Smaller values mean more detail within a period; learned.
+    period : float or array of shape (n_columns,), default=1.0
+        The period p, in the units of x; learned.
+    variance : float, default=1.0
+        The variance of f; learned.
     """
 
     lengthscale: ArrayField = positive(default=1.0)

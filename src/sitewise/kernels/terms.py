@@ -16,7 +16,17 @@ from sitewise.types import replace
 
 
 class Term(NamedTuple):
-    """One term of a kernel; `columns` are the numbers of the columns it uses in the whole table, None for all."""
+    """One term of a kernel that is a sum.
+
+    Attributes
+    ----------
+    name : str
+        The name of the kernel, or else of its columns.
+    kernel : Kernel
+        The kernel of the term.
+    columns : tuple of int or None
+        The numbers of the columns that it uses in the whole table; None for all.
+    """
 
     name: str
     kernel: Kernel
@@ -27,7 +37,19 @@ def terms(kernel: Kernel, names: Sequence[str] | None = None) -> list[Term]:
     """Return the terms of a kernel: the parts of sums, also of nested sums, and the effects of `Additive`.
 
     Any other kernel is a single term.  A term is called by the `name` of its kernel, or else by the names of its
-    columns (from `names`, or x0, x1, …); a constant is called "offset".  Repeated names are numbered: "x0", "x0 #2", ….
+    columns; a constant is called "offset".  Repeated names are numbered: "x0", "x0 #2", ….
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any kernel.
+    names : sequence of str, default=None
+        The names of the columns of the table; None means x0, x1, ….
+
+    Returns
+    -------
+    terms : list of Term
+        One entry per term.
     """
     found = [Term(_term_name(one, columns, names), one, columns) for one, columns in _split(kernel)]
     count: Counter[str] = Counter()

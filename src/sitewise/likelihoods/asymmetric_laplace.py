@@ -24,9 +24,16 @@ from sitewise.types import ArrayField, module, positive, static
 
 @module
 class AsymmetricLaplace(Likelihood):
-    """Asymmetric Laplace noise with a given `quantile` between 0 and 1 and a learned scale.
+    """Quantile regression: f is a quantile of y, with asymmetric Laplace noise around it.
 
     For quantile = ½ this is Laplace noise with twice the scale.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Scale of the noise; learned.
+    quantile : float, default=0.5
+        The quantile, between 0 and 1; ½ is the median.
     """
 
     scale: ArrayField = positive(default=1.0)

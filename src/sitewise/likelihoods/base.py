@@ -38,7 +38,7 @@ from sitewise.numerics.quadrature.gaussian_rules import (
     log_expect_exp,
     tilted_moments,
 )
-from sitewise.types import Module, module, static
+from sitewise.types import Module, module, precedes, static
 
 _DEFAULT_RULE = Landmark()
 _SEARCHED_RULE = Landmark(points=120, reach=12.0)  # for likelihoods whose landmarks are found by search
@@ -66,7 +66,31 @@ SUPPORTS = ("real", "positive", "amounts", "shares", "counts", "ranks", "classes
 
 @module
 class Likelihood(Module):
-    """Base class of likelihoods; `quadrature` is None for closed forms and default rules, or a rule for everything."""
+    """Base class of likelihoods p(y | f); a subclass defines `log_prob` and its class attributes.
+
+    Parameters
+    ----------
+    quadrature : Rule, default=None
+        A quadrature rule such as `GaussHermite(20)` for every expectation.  None uses closed forms where they exist,
+        and otherwise a rule that is accurate for every width of the Gaussian.
+
+    Attributes
+    ----------
+    name : str
+        The name in estimators and commands; "" if the likelihood can only be given as an object.
+    about : str
+        A short description of y.
+    support : str
+        The set of possible y: "real", "positive", "amounts", "shares", "counts", "ranks" or "classes".
+    columns : tuple of str
+        The columns of y: the observation, then side information.
+    keywords : tuple of str
+        Side information as arguments of the estimators: "exposure", "trials", …
+    log_concave : bool
+        Whether log p is concave in f for every y.
+    robust : bool
+        Whether outliers have little influence.
+    """
 
     quadrature: Rule | None = static(default=None, kw_only=True)
 
@@ -178,6 +202,10 @@ class Likelihood(Module):
             width=width,
         )
 
+    def log_expected_factor(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
+        """Return `log_expected_prob` of the factor of each site; with one latent value per row, of p itself."""
+        return self.log_expected_prob(y, mean, var, power)
+
     def tilted_moments(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> tuple[Array, Array]:
         """Return the moments of the tilted density ∝ N(mean, var)·p(y|f)^power: mean − `mean`, and variance/`var`.
 
@@ -224,6 +252,28 @@ class Likelihood(Module):
             between = (len(centre),) + (1,) * (mean.ndim - var.ndim) + var.shape
             centre, width = centre.reshape(between), width.reshape(between)
         return expect(lambda f: self.log_prob(y, f), mean, var, rule=rule, centre=centre, width=width)
+
+    # -- derivatives on NumPy arrays: optional, for one latent function and no parameters --------------------
+    # Without them the row-wise functions run in compiled programs.
+
+    def log_prob_slopes(self, y: np.ndarray, f: np.ndarray) -> np.ndarray | None:
+        """Return log p(y|f) and its first three derivatives in f, on a leading axis."""
+        return None
+
+    def expected_log_prob_slopes(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray | None:
+        """Return `expected_log_prob` and its first four derivatives in the mean, on a leading axis."""
+        return None
+
+    def log_expected_prob_slopes(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray | None:
+        """Return ℓ = `log_expected_prob`, its first three derivatives in the mean, and ∂ℓ'/∂var and ∂ℓ''/∂var."""
+        return None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # A class that overrides a function must not inherit the derivatives of the old one.
+        for slopes in ("log_prob_slopes", "expected_log_prob_slopes", "log_expected_prob_slopes"):
+            if any(precedes(cls, name, slopes) for name in ("log_prob", slopes.removesuffix("_slopes"))):
+                setattr(cls, slopes, getattr(Likelihood, slopes))
 
     # -- prediction of y: optional, a likelihood without these methods can still be trained ----------
     # For likelihoods with side information, these methods describe a row with the default side information (`row`):

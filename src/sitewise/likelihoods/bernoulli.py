@@ -9,9 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
+from scipy.special import log_ndtr
 
+from sitewise.arrays.engine import namespace
 from sitewise.likelihoods.base import Likelihood, Power, is_one
-from sitewise.numerics.quadrature.gaussian_cdf import log_cdf
+from sitewise.numerics.quadrature.gaussian_cdf import log_cdf, log_cdf_slopes
+from sitewise.numerics.quadrature.gaussian_rules import expect_with_slopes
 from sitewise.types import module
 
 
@@ -41,7 +44,8 @@ class _Bernoulli(Likelihood):
         check_labels(type(self).__name__, y)
 
     def landmark(self, y: Array) -> tuple[Array, Array]:
-        return jnp.zeros_like(y), jnp.ones_like(y)
+        xp = namespace(y)
+        return xp.zeros_like(y), xp.ones_like(y)
 
     def response_mean(self, f: Array) -> Array:
         return jnp.exp(self.log_prob(jnp.ones_like(f), f))
@@ -59,7 +63,7 @@ class _Bernoulli(Likelihood):
 
 @module
 class BernoulliProbit(_Bernoulli):
-    """Two classes with the probit link, p(y | f) = Φ(±f)."""
+    """Binary classification with the probit link, p(y | f) = Φ(±f)."""
 
     name: ClassVar[str] = "probit"
     about: ClassVar[str] = "classes, with the probit link"
@@ -73,13 +77,42 @@ class BernoulliProbit(_Bernoulli):
             return super().log_expected_prob(y, mean, var, power)
         return log_cdf(_sign(y) * mean / jnp.sqrt(1 + var))
 
+    def log_prob_slopes(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        sign = np.where(y > 0, 1.0, -1.0)
+        found = log_cdf_slopes(sign * f)
+        found[1::2] *= sign
+        return found
+
+    def expected_log_prob_slopes(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray | None:
+        if self.quadrature is not None:
+            return None
+        sign = np.where(y > 0, 1.0, -1.0)
+        found = expect_with_slopes(log_ndtr, sign * mean, var)
+        found[1::2] *= sign
+        return found
+
+    def log_expected_prob_slopes(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray | None:
+        """Return derivatives of ℓ = log Φ(z), z = ±m u, u² = 1/(1+v): ∂u/∂v = −½ u³ and ∂z/∂v = −½ z u²."""
+        if self.quadrature is not None:
+            return None
+        u = np.where(y > 0, 1.0, -1.0) / np.sqrt(1 + var)
+        z = u * mean
+        value, h, h1, h2 = log_cdf_slopes(z)
+        square = u * u
+        return np.stack(
+            [
+                value, u * h, square * h1, square * u * h2,
+                -0.5 * u * square * (h + z * h1), -0.5 * square**2 * (2 * h1 + z * h2),
+            ]
+        )  # fmt: skip
+
 
 _PROBIT_VARIANCE = 1e6  # variance of f above which a probit link replaces the logit link
 
 
 @module
 class BernoulliLogit(_Bernoulli):
-    """Two classes with the logit link, p(y | f) = 1/(1 + exp(∓f))."""
+    """Binary classification with the logit link (logistic regression), p(y | f) = 1/(1 + exp(∓f))."""
 
     name: ClassVar[str] = "logit"
     about: ClassVar[str] = "classes, with the logit link"

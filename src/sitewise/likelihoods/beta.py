@@ -17,7 +17,15 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class Beta(Likelihood):
-    """Beta distribution with Var[y | f] = μ(1−μ)/(1 + precision).  Not log-concave for every y."""
+    """Beta regression for shares between 0 and 1, with mean μ = σ(f) and variance μ(1−μ)/(1 + precision).
+
+    Not log-concave for every y.
+
+    Parameters
+    ----------
+    precision : float, default=10.0
+        Larger values mean less noise; learned.
+    """
 
     precision: ArrayField = positive(default=10.0)
 

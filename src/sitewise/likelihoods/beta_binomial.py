@@ -22,10 +22,15 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class BetaBinomial(Likelihood):
-    """Overdispersed successes; y has the columns successes and trials n.
+    """Beta-binomial regression: overdispersed successes in a known number of trials.
 
-    Var[y | f] = n μ(1−μ) (n + precision)/(1 + precision); the limit precision → ∞ is the binomial distribution.  Not
-    log-concave for every y.
+    y has the columns successes and trials n.  Var[y | f] = n μ(1−μ) (n + precision)/(1 + precision) with μ = σ(f); the
+    limit precision → ∞ is the binomial distribution.  Not log-concave for every y.
+
+    Parameters
+    ----------
+    precision : float, default=10.0
+        Larger values mean less overdispersion; learned.
     """
 
     precision: ArrayField = positive(default=10.0)

@@ -19,7 +19,15 @@ from sitewise.types import module, static
 
 @module
 class Binomial(Likelihood):
-    """Successes in trials: y has the columns successes and trials; link is "logit" or "probit"."""
+    """Binomial regression: successes in a known number of trials.
+
+    y has the columns successes and trials.
+
+    Parameters
+    ----------
+    link : str, default="logit"
+        "logit" or "probit".
+    """
 
     link: str = static(default="logit", kw_only=True)
 

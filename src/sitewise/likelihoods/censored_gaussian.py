@@ -18,12 +18,19 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class CensoredGaussian(Likelihood):
-    """Gaussian noise with censoring; the value f + N(0, scale²) lies between the columns low and high of y:
+    """Tobit regression: Gaussian noise with left-, right- or interval-censored values.
 
-    low = high    observed                               N(low; f, scale²)
-    low = −inf    left-censored: at most high            Φ((high − f)/scale)
-    high = inf    right-censored: at least low           Φ((f − low)/scale)
-    else          interval-censored                      Φ((high − f)/scale) − Φ((low − f)/scale)
+    The value f + N(0, scale²) lies between the columns low and high of y:
+
+        low = high    observed                               N(low; f, scale²)
+        low = −inf    left-censored: at most high            Φ((high − f)/scale)
+        high = inf    right-censored: at least low           Φ((f − low)/scale)
+        else          interval-censored                      Φ((high − f)/scale) − Φ((low − f)/scale)
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Standard deviation of the noise; learned.
     """
 
     scale: ArrayField = positive(default=1.0)

@@ -17,7 +17,13 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class Gamma(Likelihood):
-    """Gamma distribution with Var[y | f] = exp(2f)/shape; shape = 1 is the exponential distribution."""
+    """Gamma regression for positive values, with mean exp f and variance exp(2f)/shape.
+
+    Parameters
+    ----------
+    shape : float, default=1.0
+        1 is the exponential distribution, larger values mean less noise; learned.
+    """
 
     shape: ArrayField = positive(default=1.0)
 

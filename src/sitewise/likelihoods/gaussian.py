@@ -18,7 +18,13 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 @module
 class Gaussian(Likelihood):
-    """Gaussian noise of standard deviation `scale`."""
+    """Gaussian noise, y = f + N(0, scale²); every inference method is exact.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Standard deviation of the noise; learned.
+    """
 
     scale: ArrayField = positive(default=1.0)
 

@@ -17,10 +17,11 @@ from sitewise.types import module
 
 @module
 class HeteroscedasticGaussian(Likelihood):
-    """Known noise variances: y has the columns value and variance, the square of the measurement's error bar.
+    """Gaussian noise with a known error bar per row (heteroscedastic regression, meta-analysis).
 
-    There are no parameters.  Predictive moments and draws of y require the variance of the new rows (`side`).  Moments
-    and draws of f are always defined, as are log densities, whose y includes the variance.
+    y has the columns value and variance, the square of the measurement's error bar.  No hyperparameter is learned.
+    Predictive moments and draws of y require the variance of the new rows (`side`).  Moments and draws of f are always
+    defined, as are log densities, whose y includes the variance.
     """
 
     name: ClassVar[str] = "heteroscedastic_gaussian"

@@ -30,7 +30,20 @@ _MIN_ODDS_VARIANCE = 1e-16  # added to the variance of intercept + slope · f: t
 
 @module
 class HurdleGamma(Likelihood):
-    """Hurdle at zero and a gamma distribution above it; log-concave, because log σ and the gamma factor are."""
+    """Hurdle model (two-part model) for amounts that may be zero: a hurdle at zero and a gamma distribution above it.
+
+    y > 0 with probability σ(intercept + slope · f), and then y has a gamma distribution with mean exp f.  Log-concave,
+    because log σ and the gamma factor are.
+
+    Parameters
+    ----------
+    shape : float, default=1.0
+        Shape of the gamma distribution; learned.
+    intercept : float, default=0.0
+        Log odds of a positive amount at f = 0; learned.
+    slope : float, default=0.5
+        Change of these log odds with f; learned.
+    """
 
     shape: ArrayField = positive(default=1.0)
     intercept: ArrayField = real(default=0.0)

@@ -19,7 +19,13 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class LaplaceNoise(Likelihood):
-    """Laplace noise of standard deviation √2 · `scale`."""
+    """Robust regression with Laplace noise of standard deviation √2 · scale; log-concave.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Scale of the noise; learned.
+    """
 
     scale: ArrayField = positive(default=1.0)
 

@@ -18,12 +18,18 @@ from sitewise.types import ArrayField, module, positive, static
 
 @module
 class Lifetime(Likelihood):
-    """Accelerated failure times: u = shape · (log t − f) has the same distribution in all rows.
+    """Accelerated failure times (survival analysis): u = shape · (log t − f) has the same distribution in all rows.
 
     P(U > u) = exp `_log_survival`(u), which subclasses define.
 
-    censored  False: y is one lifetime per row.  True: the lifetime lies between the columns low and high of y:
-              low = high observed;  high = inf right-censored;  low ≤ 0 left-censored;  else interval-censored
+    Parameters
+    ----------
+    shape : float, default=1.0
+        Shape of the distribution of lifetimes; learned.
+    censored : bool, default=False
+        False: y is one lifetime per row.  True: the lifetime lies between the columns low and high of y, with low =
+        high for an observed lifetime, high = inf if right-censored, low ≤ 0 if left-censored, else
+        interval-censored.
     """
 
     shape: ArrayField = positive(default=1.0)

@@ -14,7 +14,7 @@ from sitewise.types import module
 
 @module
 class LogLogistic(Lifetime):
-    """Log-logistic lifetimes with median exp f.
+    """Survival analysis with log-logistic lifetimes of median exp f, observed or censored.
 
     For a shape above 1 the hazard rises and then falls.  P(T > t) falls like t^(−shape): the mean is infinite for
     shape ≤ 1, the variance for shape ≤ 2.

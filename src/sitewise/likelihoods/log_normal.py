@@ -16,7 +16,13 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class LogNormal(Likelihood):
-    """Log-normal distribution with median exp f."""
+    """Log-normal regression for positive values with median exp f; every inference method is exact.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Standard deviation of log y; learned.
+    """
 
     scale: ArrayField = positive(default=1.0)
 

@@ -20,7 +20,15 @@ _SOFTPLUS_RULE = Landmark(points=80)
 
 @module
 class NegativeBinomial(Counts):
-    """Poisson counts whose rate is multiplied by a Gamma(shape, shape) variable; the limit shape → ∞ is Poisson."""
+    """Negative binomial regression for overdispersed counts: mean μ = exposure · rate(f), variance μ + μ²/shape.
+
+    These are Poisson counts whose rate is multiplied by a Gamma(shape, shape) variable; the limit shape → ∞ is Poisson.
+
+    Parameters
+    ----------
+    shape : float, default=1.0
+        Smaller values mean more overdispersion; learned.
+    """
 
     shape: ArrayField = positive(default=1.0)
 

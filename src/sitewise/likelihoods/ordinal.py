@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
+from scipy import special
 
 from sitewise.likelihoods.base import Likelihood, Power, is_one
 from sitewise.numerics.quadrature.gaussian_cdf import log_interval
@@ -18,10 +19,18 @@ from sitewise.types import ArrayField, module, positive, real
 
 @module
 class Ordinal(Likelihood):
-    """Ordered probit: p(y = c | f) = Φ(b_{c+1} − f) − Φ(b_c − f), −∞ = b_0 < … < b_C = ∞ (Chu & Ghahramani 2005).
+    """Ordinal regression (ordered probit) for ordered classes 0, 1, …, C−1, such as ratings.
 
-    `first` is b_1, and `gaps` holds the C − 2 differences between neighbouring cut points.  The noise has standard
-    deviation 1; the kernel's variance sets the scale.
+        p(y = c | f) = Φ(b_{c+1} − f) − Φ(b_c − f),   −∞ = b_0 < … < b_C = ∞   (Chu & Ghahramani 2005)
+
+    The noise has standard deviation 1; the kernel's variance sets the scale.
+
+    Parameters
+    ----------
+    first : float, default=-0.5
+        The first cut point b_1; learned.
+    gaps : sequence of C − 2 numbers, default=(1.0,)
+        The differences between neighbouring cut points; learned.
     """
 
     first: ArrayField = real(default=-0.5)
@@ -38,9 +47,7 @@ class Ordinal(Likelihood):
         """Return `classes` ordered classes, equally likely if the latent function has mean 0 and variance 1."""
         if classes < 3:
             raise ValueError(f"Ordinal needs at least three classes, got {classes}; use BernoulliProbit for two.")
-        from scipy.stats import norm
-
-        cuts = np.sqrt(2) * norm.ppf(np.arange(1, classes) / classes)
+        cuts = np.sqrt(2) * special.ndtri(np.arange(1, classes) / classes)
         return Ordinal(cuts[0], np.diff(cuts))
 
     @classmethod

@@ -15,7 +15,7 @@ from sitewise.types import module
 
 @module
 class Poisson(Counts):
-    """Poisson counts with mean exposure · rate(f)."""
+    """Poisson regression for counts, with mean exposure · rate(f)."""
 
     name: ClassVar[str] = "poisson"
     about: ClassVar[str] = "counts"

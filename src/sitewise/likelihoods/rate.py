@@ -20,9 +20,13 @@ from sitewise.types import module, static
 class Counts(Likelihood):
     """Counts with mean exposure · rate(f).
 
-    link      "log": rate = exp f;  "softplus": rate = log(1 + exp f), which grows only linearly
-    exposure  False: y is one count per row.  True: y has the columns count and exposure (time observed, area, people
-              at risk), and the mean count is exposure · rate(f)
+    Parameters
+    ----------
+    link : str, default="log"
+        "log": rate = exp f; "softplus": rate = log(1 + exp f), which grows only linearly.
+    exposure : bool, default=False
+        False: y is one count per row.  True: y has the columns count and exposure (time observed, area, people at
+        risk).
     """
 
     link: str = static(default="log", kw_only=True)

@@ -8,6 +8,9 @@ The prior of these models (`priors.classes`) uses the linear s(f) that maximises
 - Laplace's method is the same as for softmax itself: the bound is tight at the mode, and once s is eliminated its
   curvature at the mode equals the curvature of softmax (R&W section 3.5).
 - VI maximises the tilted bound of Knowles & Minka (2011), with expectations in closed form, E e^g = e^{m + v/2}.
+- EP integrates over s instead: ∫ Π_c exp(1(c = k) g_c − e^{g_c}) ds = softmax_k(f) exactly, with a flat prior of s.
+  Each factor has one argument, f_c − s, and one Gaussian site; tilted moments are one-dimensional.  (Nested EP for the
+  multinomial probit has the same structure: Riihimäki, Jylänki & Vehtari 2013.)
 - The EP-like evidence integrates softmax over each row's cavity (`numerics.quadrature.softmax_integral`).
 """
 
@@ -22,13 +25,21 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood, Power
-from sitewise.numerics.quadrature import softmax_integral
+from sitewise.numerics.quadrature import log_expect_exp, softmax_integral, tilted_moments
 from sitewise.types import module, static
 
 
 @module
 class Softmax(Likelihood):
-    """Softmax of C = `classes` latent values per row; arrays of latent values have the classes on their first axis."""
+    """Multi-class classification: softmax of one latent value per class.
+
+    Arrays of latent values have the classes on their first axis.
+
+    Parameters
+    ----------
+    classes : int, default=3
+        The number of classes.
+    """
 
     classes: int = static(default=3)
 
@@ -57,6 +68,26 @@ class Softmax(Likelihood):
     def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
         """Closed form by E e^g = exp(m + v/2)."""
         return self._observed(y) * (mean + 1) - jnp.exp(mean + 0.5 * var)
+
+    def _prob_landmarks(self, y: Array) -> tuple[Array, Array]:
+        """The middle of the edge exp(−e^g), or the mode of exp(g − e^g)."""
+        count = self._observed(y)
+        return jnp.log(count + 1.5), 1 / jnp.sqrt(count + 1.0)
+
+    def tilted_moments(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> tuple[Array, Array]:
+        """Return the moments of every N(mean_c, var_c)·exp(1(c = y) g − e^g)^power, as in `Likelihood`."""
+        centre, width = self._prob_landmarks(y)
+        return tilted_moments(
+            lambda g: power * self.log_prob(y, g), mean, var, rule=self._rule(), centre=centre, width=width
+        )
+
+    def log_expected_factor(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
+        """Return log E_{N(mean_c, var_c)}[exp(1(c = y) g − e^g)^power] per class."""
+        centre, width = self._prob_landmarks(y)
+        observed = self._observed(y)
+        return log_expect_exp(
+            lambda g: power * (observed * g - jnp.exp(g)), mean, var, rule=self._rule(), centre=centre, width=width
+        )
 
     def landmark(self, y: Array) -> tuple[Array, Array]:
         """The f at which all classes are equally likely, with width 1, a narrow start for q."""

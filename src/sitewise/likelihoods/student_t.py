@@ -20,7 +20,15 @@ _CDF_POINTS = 64  # of the trapezoidal rule of `expected_cdf`
 
 @module
 class StudentT(Likelihood):
-    """Student-t noise; `df` is held fixed by default, at the published value 3."""
+    """Robust regression with Student-t noise, y = f + scale · t_df; outliers have little influence.  Not log-concave.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Scale of the noise; learned.
+    df : float, default=3.0
+        Degrees of freedom; held fixed unless `Hyperparameters(train="likelihood.df")` names it.
+    """
 
     scale: ArrayField = positive(default=1.0)
     df: ArrayField = positive(default=3.0, train=False)

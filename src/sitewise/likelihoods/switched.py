@@ -28,7 +28,13 @@ _STAND_IN = {"real": 0.0, "positive": 1.0, "amounts": 1.0, "shares": 0.5, "count
 
 @module
 class Switched(Likelihood):
-    """One likelihood per output: `parts` are the likelihoods of output 0, 1, 2, …"""
+    """Multi-output (multi-task) models: one likelihood per output, for one latent function of x and the output.
+
+    Parameters
+    ----------
+    parts : tuple of Likelihood
+        The likelihoods of output 0, 1, 2, …
+    """
 
     parts: tuple[Likelihood, ...] = fixed()
 

@@ -45,7 +45,17 @@ def _numbers_of_pieces(centre: Array, sd: Array, count: int, reach: float) -> tu
 
 @module
 class Tweedie(Likelihood):
-    """Tweedie distribution with mean exp f and variance dispersion · exp(variance_power · f)."""
+    """Tweedie regression for amounts that may be zero, such as claims.
+
+    The mean is exp f, and the variance is dispersion · exp(variance_power · f).
+
+    Parameters
+    ----------
+    dispersion : float, default=1.0
+        Scale of the variance; learned.
+    variance_power : float, default=1.5
+        Between 1.02 and 1.98; learned.
+    """
 
     dispersion: ArrayField = positive(default=1.0)
     variance_power: ArrayField = bounded(1.02, 1.98, default=1.5)

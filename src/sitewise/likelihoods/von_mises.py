@@ -106,7 +106,13 @@ def _by_quadrature(method: Callable[..., T], y: Array, mean: Array, var: Array, 
 
 @module
 class VonMises(Likelihood):
-    """Von Mises noise of angles in radians, with a learned concentration κ."""
+    """Circular regression: angles in radians with von Mises noise.
+
+    Parameters
+    ----------
+    concentration : float, default=1.0
+        Larger values mean less noise; learned.
+    """
 
     concentration: ArrayField = positive(default=1.0)
 

@@ -16,7 +16,7 @@ from sitewise.types import module
 
 @module
 class Weibull(Lifetime):
-    """Weibull lifetimes with hazard shape · t^(shape−1) · e^(−shape·f).
+    """Survival analysis with Weibull lifetimes of hazard shape · t^(shape−1) · e^(−shape·f), observed or censored.
 
     The hazard rises for shape > 1, falls for shape < 1, and is constant for shape = 1 (exponential lifetimes).
 

@@ -24,7 +24,13 @@ from sitewise.types import ArrayField, bounded, module
 
 @module
 class ZeroInflated(Counts):
-    """Zero-inflated counts; subclasses define the counts without inflation (`plain`)."""
+    """Zero-inflated counts; subclasses define the counts without inflation (`plain`).
+
+    Parameters
+    ----------
+    inflation : float, default=0.2
+        The probability of an excess zero, between 0 and 1; learned.
+    """
 
     inflation: ArrayField = bounded(0.0, 1.0, default=0.2)
 

@@ -14,7 +14,15 @@ from sitewise.types import ArrayField, module, positive
 
 @module
 class ZeroInflatedNegativeBinomial(ZeroInflated):
-    """As `ZeroInflatedPoisson`, with counts of variance μ + μ²/shape before inflation."""
+    """Zero-inflated negative binomial regression: overdispersed counts with excess zeros.
+
+    As `ZeroInflatedPoisson`, with counts of variance μ + μ²/shape before inflation.
+
+    Parameters
+    ----------
+    shape : float, default=1.0
+        Smaller values mean more overdispersion; learned.
+    """
 
     shape: ArrayField = positive(default=1.0)
 

@@ -14,9 +14,9 @@ from sitewise.types import module
 
 @module
 class ZeroInflatedPoisson(ZeroInflated):
-    """Poisson counts with excess zeros, μ = exposure · exp f:
+    """Zero-inflated Poisson regression: counts with excess zeros, μ = exposure · rate(f).
 
-    p(0) = inflation + (1 − inflation) e^(−μ),  p(y) = (1 − inflation) Poisson(y; μ) for y > 0.
+    p(0) = inflation + (1 − inflation) e^(−μ),   p(y) = (1 − inflation) Poisson(y; μ) for y > 0
     """
 
     name: ClassVar[str] = "zero_inflated_poisson"

@@ -26,6 +26,16 @@ _ID_NAME = re.compile(
     r"unnamed.*|index|idx|rows?|(.*[\W_])?(ids?|uuid|guid)([\W_].*)?|(.*[\W_])?(nr|no|number|key)", re.IGNORECASE
 )
 _CAMEL_CASE_ID_NAME = re.compile(r".*[a-z]I[dD]")
+# Whole names only: "mpg_city", "schools" and "area" are measurements or counts.  "school", "family" and "hospital" are
+# missing because such columns hold years at school, members of a family and nights in a hospital as often as codes.
+_GROUP_NAME = re.compile(
+    r"(.*[\W_])?id|subj(ect)?|patient|participant|respondent|student|teacher|judge|rater|customer|user|animal|litter|brood"
+    r"|household|district|county|region|province|state|country|city|village|municipality|zip([\W_]?code)?"
+    r"|post[\W_]?code|location|site|station|plot|farm|tree|firm|company|store|shop|batch|lot|machine|device|team|zone"
+    r"|stratum|cluster|group",
+    re.IGNORECASE,
+)
+MIN_GROUP_CODES = 3  # two codes are the same as a number and as a category
 _TIME_NAME = re.compile(
     r"(.*[\W_])?(t|ts|time|timestamp|date|second|minute|hour|day|week|month|quarter|year|period|season|step|age)s?"
     r"([\W_\d].*)?",
@@ -36,6 +46,11 @@ _TIME_NAME = re.compile(
 def named_as_id(name: str) -> bool:
     """Whether the column name indicates an identifier ("id", "CustomerID"), or the column was unnamed."""
     return bool(_ID_NAME.fullmatch(name) or _CAMEL_CASE_ID_NAME.fullmatch(name))
+
+
+def named_as_group(name: str) -> bool:
+    """Whether the column name indicates codes of groups of rows ("district", "patient_id")."""
+    return bool(_GROUP_NAME.fullmatch(name) or _CAMEL_CASE_ID_NAME.fullmatch(name))
 
 
 def named_as_time(name: str) -> bool:
@@ -71,6 +86,8 @@ def describe(
                 notes.append(f"column {name!r} holds {len(found.levels)} categories and became {many} of 0 and 1.")
             elif isinstance(found, Date):
                 notes.append(f"column {name!r} holds dates and became {', '.join(found.parts)}.")
+            elif isinstance(found, Number) and name not in use and (codes := _group_codes(table, name)):
+                notes.append(codes)
         elif isinstance(found, Problem):
             problems.append(found)
         else:
@@ -119,6 +136,25 @@ def _group(table: Table, name: str) -> Column | Problem:
         what = "only one group" if len(levels) < 2 else f"{len(levels)} groups in {len(there)} rows"
         return Problem(f"column {name!r} should name groups of rows, but it has {what}; name another column")
     return Group(name, levels=levels)
+
+
+def _group_codes(table: Table, name: str) -> str:
+    """Return a note on a numeric column whose name and whole numbers indicate codes of groups; empty for others."""
+    values = table.column(name)[~table.missing(name)]
+    count = len(np.unique(values))
+    if not (named_as_group(name) and MIN_GROUP_CODES <= count < len(values) and np.all(np.mod(values, 1) == 0)):
+        return ""
+    shell = shlex.quote(name)
+    ways = f"drop=[{name!r}] (--drop {shell})"  # hardly any code repeats
+    if count <= MAX_GROUPS_PER_ROW * len(values):
+        ways = (
+            f"groups=[{name!r}] (--groups {shell}) for one offset per group, or categorical=[{name!r}] "
+            f"(--categorical {shell}) for one column per code"
+        )
+    return (
+        f"column {name!r} holds {count} different whole numbers in {len(values)} rows and is used as a number; if they "
+        f"are codes, say {ways}."
+    )
 
 
 def _number(table: Table, name: str, values: np.ndarray, use: bool, alone: bool) -> Column | Problem | str:

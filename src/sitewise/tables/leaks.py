@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from sitewise.tables.table import Table
+from sitewise.tables.table import Table, listed
 
 MIN_ROWS = 30  # with fewer rows, near agreement with the target may be chance
 MIN_ROWS_PER_CATEGORY = 10  # with fewer rows, a rule of one class per category fits by chance
@@ -19,6 +20,34 @@ MIN_LINEAR_R2 = 0.9995  # of a linear combination of columns that reproduces the
 MIN_ROWS_PER_COEFFICIENT = 5  # with fewer rows, a linear combination fits by chance
 MAX_CLASSES = 20
 MAX_COMPARED_ROWS = 2000  # evenly spaced rows of a longer table
+
+
+class Leak(NamedTuple):
+    """Columns that determine the target: in every row if `equal`, otherwise nearly."""
+
+    columns: tuple[str, ...]
+    what: str
+    equal: bool = False
+
+    def sentence(self, advice: str) -> str:
+        """Return a sentence for the user; `advice` names the settings that leave the columns out or keep them."""
+        those = "it is" if len(self.columns) == 1 else "these columns are"
+        return f"{self.what}; if {those} computed from the target or known only after it, say {advice}."
+
+
+def leaks(table: Table, names: Sequence[str], target: str, classifies: bool) -> list[Leak]:
+    """Return the columns that determine the target alone, and the further columns that do so together."""
+    found = []
+    for name in names:
+        if equals_target(table, name, target):
+            found.append(Leak((name,), f"column {name!r} determines the target in every row", equal=True))
+        elif how := nearly_determines(table, name, target, classifies):
+            found.append(Leak((name,), f"column {name!r} {how}"))
+    alone = {name for leak in found for name in leak.columns}
+    rest = [name for name in names if name not in alone]
+    if not classifies and (together := linear_combination(table, rest, target)):
+        found.append(Leak(together, f"a linear combination of the columns {listed(together)} is nearly the target"))
+    return found
 
 
 def equals_target(table: Table, name: str, target: str) -> bool:

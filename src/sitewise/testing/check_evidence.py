@@ -33,9 +33,14 @@ class _Case:
 
 
 def check_evidence(evidence: Evidence, *, exact: bool | None = None) -> None:
-    """Check an evidence on a small problem of two classes with VI's sites, and on a problem with Gaussian noise.
+    """Check an evidence of your own on a small problem of two classes with VI's sites, and on one with Gaussian noise.
 
-    With `exact`, the evidence must equal log p(y) for Gaussian noise; the default is True for evidences with log Z_q.
+    Parameters
+    ----------
+    evidence : Evidence
+        The evidence.
+    exact : bool, default=None
+        Whether it must equal log p(y) for Gaussian noise; None means True for evidences with log Z_q.
     """
     with working_precision():
         case = _Case(evidence)

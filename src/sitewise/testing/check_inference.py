@@ -50,10 +50,19 @@ def _evaluate(method: Inference, model: Model, data: Data, sites: Sites) -> Poin
 def check_inference(
     method: Inference, likelihood: Likelihood | None = None, data: Data | None = None, *, exact: bool = True
 ) -> None:
-    """Check a method on a small problem, by default two classes with the probit likelihood.
+    """Check an inference method of your own on a small problem.
 
-    The first twelve rows of the data are used.  With `exact`, the sites for Gaussian noise must equal the factors of
-    the likelihood, as for any method that is exact for Gaussian noise.
+    Parameters
+    ----------
+    method : Inference
+        The method.
+    likelihood : Likelihood, default=None
+        The likelihood of the problem; None is two classes with the probit likelihood.
+    data : Data, default=None
+        The problem, of which the first twelve rows are used; None for two classes.
+    exact : bool, default=True
+        Whether the sites for Gaussian noise must equal the factors of the likelihood, as for any method that is
+        exact for Gaussian noise.
     """
     with working_precision():
         first = jax.tree.map(lambda a: a[: _ROWS - 4], data or problem("classes"))

@@ -20,7 +20,15 @@ _EIGENVALUE_TOL = 1e-9  # largest negative eigenvalue by rounding, as a share of
 
 
 def check_kernel(kernel: Kernel, X: Any = None) -> None:
-    """Check a kernel at the inputs X, by default nine random rows of two columns; one row is repeated."""
+    """Check a kernel of your own: a covariance function with correct derivatives in its parameters.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : array of shape (n_rows, n_columns), default=None
+        The inputs; None for nine random rows of two columns, one of which is repeated.
+    """
     with working_precision():
         X = inputs(_ROWS) if X is None else np.asarray(X, float)
         X = jnp.asarray(np.concatenate([X, X[:1]]))

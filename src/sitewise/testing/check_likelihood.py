@@ -35,15 +35,22 @@ _SUPPORT_PROBES = (-1.0, 0.0, 0.5, 1.0, 2.0)  # observations that may lie outsid
 
 
 def check_likelihood(likelihood: Likelihood, y: Any, *, bad_y: Any = ()) -> None:
-    """Check a likelihood at the observations `y`: numbers, or rows of a table if the likelihood has several columns.
+    """Check a likelihood of your own at given observations.
 
-    `bad_y` are observations that `check` must refuse, in addition to observations at which log_prob is not finite.
+    Parameters
+    ----------
+    likelihood : Likelihood
+        The likelihood.
+    y : array of shape (n_rows,) or (n_rows, n_values)
+        Observations: numbers, or rows of a table if the likelihood has several columns.
+    bad_y : array, default=()
+        Observations that `check` must refuse, in addition to observations at which log_prob is not finite.
     """
     with working_precision():
         at = _Case(likelihood, jnp.asarray(y, jnp.float64))
         checks: tuple[Callable[[_Case], Iterator[str]], ...] = (
-            _accepts, _landmark, _finite, _vectorised, _derivatives, _expectations, _learnable, _concave,
-            _distribution, _draws,
+            _accepts, _landmark, _finite, _vectorised, _derivatives, _expectations, _slopes, _learnable,
+            _concave, _distribution, _draws,
         )  # fmt: skip
         found: list[str] = []
         for check in checks:
@@ -187,6 +194,40 @@ def _expectations(at: _Case) -> Iterator[str]:
         for (name, function), want in zip(readings.items(), wanted, strict=True):
             got = np.asarray(function(y, jnp.asarray(mean), jnp.asarray(sd**2)))
             yield from unresolved(f"{name} is", at.show(i), mean, sd**2, got, want)
+
+
+def _slopes(at: _Case) -> Iterator[str]:
+    """Compare the derivatives on NumPy arrays, where they are defined, with derivatives by JAX."""
+    centre, width = at.landmark
+    mean, var = centre + 0.3 * width, width**2
+    y, likelihood = np.asarray(at.y), at.likelihood
+    functions = {
+        "log_prob": (lambda m, v: likelihood.log_prob(at.y, m), (mean,), 4),
+        "expected_log_prob": (lambda m, v: likelihood.expected_log_prob(at.y, m, v), (mean, var), 5),
+        "log_expected_prob": (lambda m, v: likelihood.log_expected_prob(at.y, m, v), (mean, var), 4),
+    }
+    for name, (function, arguments, count) in functions.items():
+        found = getattr(likelihood, f"{name}_slopes")(y, *map(np.asarray, arguments))
+        if found is None:
+            continue
+        wanted = [function]
+        for _ in range(count - 1):
+            wanted.append(_by_mean(wanted[-1]))
+        if name == "log_expected_prob":
+            wanted += [_by_var(one) for one in wanted[1:3]]
+        values = np.stack([np.asarray(one(mean, var)) for one in wanted])
+        if np.shape(found) != values.shape or not np.all(_close(found, values, 1e-6, 1e-8)):
+            yield f"{name}_slopes differs from {name} and its derivatives; the first row is the function itself."
+
+
+def _by_mean(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Return the derivative of an elementwise function in its first argument."""
+    return lambda m, v: jax.jvp(lambda m: function(m, v), (m,), (jnp.ones_like(m),))[1]
+
+
+def _by_var(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Return the derivative of an elementwise function in its second argument."""
+    return lambda m, v: jax.jvp(lambda v: function(m, v), (v,), (jnp.ones_like(v),))[1]
 
 
 def _learnable(at: _Case) -> Iterator[str]:

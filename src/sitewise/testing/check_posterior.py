@@ -39,7 +39,17 @@ class _Case(NamedTuple):
 
 
 def check_posterior(prior: Prior, X: Any = None, latents: int = 1) -> None:
-    """Check the posteriors of a structure at the rows X, by default seven rows of two columns."""
+    """Check the posteriors of a prior structure of your own.
+
+    Parameters
+    ----------
+    prior : Prior
+        The prior.
+    X : array of shape (n_rows, n_columns), default=None
+        The rows; None for seven rows of two columns.
+    latents : int, default=1
+        The number of latent functions per row.
+    """
     with working_precision():
         rows = inputs(_ROWS) if X is None else np.asarray(X, float)
         rng, shape = np.random.default_rng(3), (len(rows),) if latents == 1 else (latents, len(rows))

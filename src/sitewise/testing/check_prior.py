@@ -64,7 +64,15 @@ class _Case:
 
 
 def check_prior(prior: Prior, X: Any = None) -> None:
-    """Check a structure of one latent function per row, at the inputs X, by default seven rows of two columns."""
+    """Check a prior structure of your own, with one latent function per row, against dense algebra.
+
+    Parameters
+    ----------
+    prior : Prior
+        The prior.
+    X : array of shape (n_rows, n_columns), default=None
+        The inputs; None for seven rows of two columns.
+    """
     with working_precision():
         case = _Case(prior, jnp.asarray(inputs(_ROWS) if X is None else np.asarray(X, float)))
         checks: tuple[Callable[[_Case], Iterator[str]], ...] = (

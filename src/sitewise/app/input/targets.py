@@ -18,7 +18,7 @@ from sitewise.tables import Problem, Reading, Recipe, Table, explain
 from sitewise.tables import describe as describe_columns
 from sitewise.tables.cells import CLOCK
 from sitewise.tables.columns import Column, Group, Number
-from sitewise.tables.leaks import MAX_CLASSES, equals_target, linear_combination, nearly_determines
+from sitewise.tables.leaks import MAX_CLASSES, leaks
 from sitewise.tables.problems import Settings
 
 CLASS_LIKELIHOODS = tuple(name for name, kind in BY_NAME.items() if kind.support in ("classes", "ranks"))
@@ -159,23 +159,16 @@ def describe(
     )
     problems += open_columns
     candidates = [c.name for c in recipe.columns if c.name not in use]
-    for name in candidates:
-        if equals_target(table, name, target):
-            problems.append(Problem(
-                f"column {name!r} determines the target {target!r} in every row, so the model would use no other "
-                "column", (({"drop": [name]}, "to leave it out"), ({"use": [name]}, "to use it anyway")), (name,),
-                recommended=True,
-            ))  # fmt: skip
-        elif how := nearly_determines(table, name, target, likelihood in CLASS_LIKELIHOODS):
-            notes.append(
-                f"column {name!r} {how}; if it is computed from the target or known only after it, say "
-                f"{spell({'drop': [name]})}."
-            )
-    if likelihood not in CLASS_LIKELIHOODS and (together := linear_combination(table, candidates, target)):
-        notes.append(
-            f"the target {target!r} is nearly a linear combination of {', '.join(map(repr, together))}; if these are "
-            f"computed from the target or known only after it, say {spell({'drop': list(together)})}."
-        )
+    for leak in leaks(table, candidates, target, likelihood in CLASS_LIKELIHOODS):
+        if not leak.equal:
+            notes.append(leak.sentence(spell({"drop": list(leak.columns)})))
+            continue
+        name = leak.columns[0]
+        problems.append(Problem(
+            f"column {name!r} determines the target {target!r} in every row, so the model would use no other "
+            "column", (({"drop": [name]}, "to leave it out"), ({"use": [name]}, "to use it anyway")), (name,),
+            recommended=True,
+        ))  # fmt: skip
     if not recipe.columns and not open_columns:
         problems.append(Problem(f"{table.name} has no column besides {target!r} to predict from"))
     if reading.unit:
