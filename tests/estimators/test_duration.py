@@ -8,6 +8,7 @@ import pytest
 from sitewise import Full, GPClassifier, GPRegressor, Hyperparameters, Method, Sparse
 from sitewise.estimators import duration
 from sitewise.estimators.duration import LongFitWarning, in_words
+from sitewise.learning import clock as work
 from sitewise.learning.problem import Problem
 from sitewise.structures import MAX_AUTO_FULL_ROWS
 
@@ -49,28 +50,24 @@ def test_several_fits_share_the_minute():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that only evaluations advance: n²(n + N₀) + W₀ nanoseconds for a full GP, else n(M₀ + m²) + m³."""
+    """A clock that only evaluations advance, by their work in microseconds; every fit is announced."""
     now = SimpleNamespace(seconds=0.0)
     evaluate = Problem.evaluate
 
     def counted(self: Problem, vector, sites):
-        n, Z = self.data.rows, self.model.prior.inputs
-        m = 0 if Z is None else len(Z)
-        now.seconds += 1e-9 * (n * (duration.SPARSE_OFFSET + m**2) + m**3 if m else n**2 * (n + 1_000) + 1.5e8)
+        now.seconds += 1e-6 * work.evaluation_work(self.model, self.data.rows)
         return evaluate(self, vector, sites)
 
     monkeypatch.setattr(Problem, "evaluate", counted)
-    monkeypatch.setattr(duration, "time", SimpleNamespace(perf_counter=lambda: now.seconds))
-    monkeypatch.setattr(duration, "MIN_TIMED_WORK", dict.fromkeys(duration.MIN_TIMED_WORK, 0.0))
-    monkeypatch.setattr(duration, "MIN_PILOT_ROWS", 60)
-    monkeypatch.setattr(duration, "ANNOUNCED_SECONDS", 1e-3)
+    for module in (duration, work):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now.seconds))
     return now
 
 
 @pytest.mark.parametrize(
     ("kind", "settings", "rows"),
     [
-        (GPClassifier, {}, 200),
+        (GPClassifier, {}, 640),
         (GPRegressor, {"likelihood": "student_t"}, 150),
         (GPClassifier, {"multi_class": "one_vs_rest"}, 150),
         (GPRegressor, {"structure": Sparse(60)}, 900),
@@ -79,38 +76,27 @@ def clock(monkeypatch):
 def test_the_estimate_is_right_within_a_factor_of_two(clock, kind, settings, rows):
     X, y = table(rows)
     y = np.digitize(y, [-1, 1] if "multi_class" in settings else [0]) if kind is GPClassifier else y
-    with pytest.warns(LongFitWarning, match=r"This fit takes about .* verbose=True shows the progress\.") as caught:
-        kind(random_state=0, **settings).fit(X, y)
-    (warning,) = (w.message for w in caught if isinstance(w.message, LongFitWarning))
-    spent = clock.seconds  # with the pilot, which is a small part
-    assert 0.5 < warning.seconds / spent < 2.0
-    assert ("structure=Sparse() is faster" in str(warning)) == ("structure" not in settings)
+    with pytest.warns(LongFitWarning, match=r"This fit takes about .*verbose=True shows the progress\.") as caught:
+        kind(random_state=0, integrate=False, **settings).fit(X, y)
+    (warning,) = (w for w in caught if isinstance(w.message, LongFitWarning))
+    assert 0.5 < warning.message.seconds / clock.seconds < 2.0
+    assert ("structure=Sparse() is faster" in str(warning.message)) == ("structure" not in settings)
+    assert warning.filename == __file__  # the line that called fit
 
 
-def test_a_short_fit_is_neither_timed_nor_announced(recwarn, monkeypatch):
-    monkeypatch.setattr(duration, "sampled", None)  # would fail if a subset were fitted
+def test_a_short_fit_is_not_announced(recwarn):
     X, y = table(60)
     GPClassifier().fit(X, y > 0)
     assert not [w for w in recwarn if issubclass(w.category, LongFitWarning)]
 
 
 def test_sampling_is_announced_by_its_first_draws(monkeypatch):
-    monkeypatch.setattr(duration, "FIRST_DRAWS_SECONDS", 0.0)
+    monkeypatch.setattr(duration, "MIN_ELAPSED_SECONDS", 0.0)
     monkeypatch.setattr(duration, "ANNOUNCED_SECONDS", 1e-6)
     X, y = table(20)
     with pytest.warns(LongFitWarning, match="takes about") as caught:
         GPClassifier(method=Method("mcmc", draws=4, warmup=2, chains=2), random_state=0).fit(X, y > 0)
     assert len([w for w in caught if issubclass(w.category, LongFitWarning)]) == 1
-
-
-def test_progress_follows_the_expected_time_at_first(monkeypatch):
-    now = SimpleNamespace(seconds=0.0)
-    monkeypatch.setattr(duration, "time", SimpleNamespace(perf_counter=lambda: now.seconds))
-    told: list[float] = []
-    report = duration.timed(lambda doing, share: told.append(share), 100.0)
-    for now.seconds, share in ((0.0, 0.0), (10.0, 0.0), (20.0, 0.1), (30.0, 0.05), (500.0, 0.9), (510.0, 1.0)):
-        report("evaluation", share)
-    assert told == pytest.approx([0.0, 0.1, 0.19, 0.2875, 0.909, 1.0], abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
-"""What the estimators say about themselves: HTML, docstrings, and counterparts of scikit-learn's kernels."""
+"""What the estimators say about themselves: HTML, and counterparts of scikit-learn's kernels."""
 
-import doctest
 import warnings
 
 import numpy as np
@@ -27,20 +26,6 @@ def test_html_without_warnings(model):
         for _ in ("unfitted", "fitted"):
             assert type(model).__name__ in model._repr_html_() and type(model).__name__ in whole._repr_html_()
             whole.fit(rows, y) if isinstance(model, tuple(KINDS)) else model.fit(rows)
-
-
-METHODS = [*((kind, "fit") for kind in KINDS), (GPClassifier, "predict"), (GPRegressor, "predict")]
-METHODS += [(GPRegressor, "predict_interval"), (GPRegressor, "predict_quantiles")]
-
-
-@pytest.mark.parametrize(("kind", "name"), METHODS, ids=lambda value: getattr(value, "__name__", value))
-def test_examples_run_without_warnings(kind, name):
-    runner = doctest.DocTestRunner(verbose=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        for test in doctest.DocTestFinder(recurse=False).find(getattr(kind, name), name):
-            assert runner.run(test).failed == 0
-    assert runner.tries > 0
 
 
 @pytest.mark.parametrize(

@@ -83,3 +83,41 @@ def test_the_suggested_settings_fill_gaps_only():
     assert Problem("what", (({"drop": ["x"]}, "to leave it out"),)).fix == {}
     _, _, (problem,) = describe(understand(table_of({"x": [None, *OTHER]})))
     assert problem.fix == {"impute": True}
+
+
+def code_notes(name, values, **settings):
+    columns = {name: values, "other": RNG.normal(size=len(values))}
+    return [note for note in describe(understand(table_of(columns)), **settings)[1] if "if they are codes" in note]
+
+
+@pytest.mark.parametrize("name", ["district", "subject", "BROOD", "patient_id", "storeId", "ID", "zip code", "Region"])
+def test_numbers_named_as_groups_are_used_and_noted(name):
+    codes = np.repeat(RNG.permutation(20), 4)
+    (note,) = code_notes(name, codes)
+    assert f"column {name!r} holds 20 different whole numbers in 80 rows and is used as a number" in note
+    assert f"(--groups {shlex.quote(name)})" in note and f"(--categorical {shlex.quote(name)})" in note
+    assert kind(name, codes) == "used"
+
+
+def test_a_code_that_hardly_repeats_is_dropped_by_the_noted_option():
+    (note,) = code_notes("ID", np.append(np.arange(70) * 37, np.arange(10) * 37))
+    assert "(--drop ID)" in note and "--groups" not in note
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        *((name, RNG.integers(18, 80, ROWS)) for name in ("age", "mpg_city", "year", "rating", "school", "students")),
+        ("acid", RNG.integers(0, 20, ROWS)),
+        ("region", RNG.integers(0, 2, ROWS)),  # two codes
+        ("district", RNG.integers(0, 20, ROWS) + 0.5),
+    ],
+)
+def test_ages_counts_and_ratings_are_not_noted_as_codes(name, values):
+    assert not code_notes(name, values)
+
+
+def test_a_code_is_not_noted_after_a_decision():
+    codes = np.repeat(np.arange(20), 4)
+    assert not code_notes("district", codes, use=["district"])
+    assert not code_notes("district", codes, groups=["district"])

@@ -151,3 +151,17 @@ class Square(likelihoods.Likelihood):
 @pytest.mark.parametrize("likelihood", [ZeroInflated(), Square()])
 def test_a_users_plateau_and_two_modes_are_resolved(likelihood):
     check_likelihood(likelihood, [0.0, 4.0, 100.0])
+
+
+@module
+class WrongSlopes(likelihoods.BernoulliProbit):
+    """The third derivative on NumPy arrays has the wrong sign."""
+
+    def log_prob_slopes(self, y, f):
+        return super().log_prob_slopes(y, f) * np.array([1.0, 1.0, 1.0, -1.0])[:, None]
+
+
+def test_wrong_derivatives_on_numpy_arrays_are_found():
+    check_likelihood(likelihoods.BernoulliProbit(), [0.0, 1.0])
+    with pytest.raises(AssertionError, match="log_prob_slopes differs from log_prob"):
+        check_likelihood(WrongSlopes(), [0.0, 1.0])
