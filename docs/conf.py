@@ -1,24 +1,39 @@
-"""How the documentation is built: `make docs`.  Sphinx with MyST-NB, so that every page is Markdown (decision 007)."""
+"""How the documentation is built: `make docs`.  Sphinx with MyST-NB, so that every page is Markdown (decision 007).
 
+The source directory is the repository, so that links from the pages to results/ and to other files of the repository
+work on the site.
+"""
+
+import inspect
 import logging
 import os
-import re
+import sys
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
 
 import sitewise
+
+sys.path.insert(0, str(Path(__file__).parent))
+import docstrings
+import source_tables
 
 project = "sitewise"
 release = version = sitewise.__version__
 copyright = "the sitewise contributors"
 html_title = f"sitewise {release}"
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css", "reference.css"]  # cards of the front page, tables on a phone; reference pages
 smartquotes = False  # f'' is a second derivative
-extensions = ["myst_nb", "sphinx.ext.autodoc"]
-myst_enable_extensions = ["colon_fence"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
+myst_enable_extensions = ["colon_fence", "substitution"]
+myst_substitutions = {name: made() for name, made in source_tables.TABLES.items()}
 myst_heading_anchors = 3
-exclude_patterns = ["_build"]
+root_doc = "docs/index"
+include_patterns = ["docs/**", "results/**", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+exclude_patterns = [".*", "out", "build", "dist"]
 nb_execution_mode = "cache"  # executes a tutorial whose cells have changed; to execute all, delete out/.jupyter_cache
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
@@ -26,49 +41,42 @@ nb_output_stderr = "remove"  # that a program was compiled; tests/docs checks th
 nb_merge_streams = True
 logging.getLogger("traitlets").setLevel(logging.WARNING)  # nbclient announces every page that it executes
 os.environ["MATPLOTLIBRC"] = str(Path(__file__).with_name("matplotlibrc"))
-autodoc_default_options = {"members": True, "member-order": "bysource", "imported-members": True}
+autosummary_generate = False  # the pages are written by hand
+autodoc_member_order = "bysource"
+autodoc_inherit_docstrings = False  # the base class describes a method that a subclass only implements
+maximum_signature_line_length = 88
 autodoc_typehints = "none"
 python_use_unqualified_type_names = True
 
 
-def _escaped(line: str) -> str:
-    """Plain text as reStructuredText; `names` in backticks become code."""
-    pieces = re.split(r"`([^`]+)`", line)
-    for k, piece in enumerate(pieces):
-        pieces[k] = f"``{piece.strip()}``" if k % 2 else re.sub(r"([\\*|_])", r"\\\1", piece)
-    # Code must not touch a letter on either side.
-    return "\\ ".join(pieces) if len(pieces) > 1 else pieces[0]
+def convert_docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Replace a docstring by reStructuredText."""
+    lines[:] = docstrings.to_rst(obj, lines)
 
 
-def as_written(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Our docstrings are plain text: paragraphs stay paragraphs, and indented blocks keep their layout."""
-    out: list[str] = []
-    for block in re.split(r"\n\s*\n", "\n".join(lines).strip("\n")):
-        rows = block.split("\n")
-        if len(rows) > 1 and re.fullmatch(r"-{3,}", rows[1].strip()):
-            out += [f"**{rows[0].strip()}**", ""]
-            rows = rows[2:]
-        laid_out = any(row.startswith(" ") or re.search(r"\S {2,}\S", row.replace(".  ", ". ")) for row in rows)
-        if rows and laid_out:
-            out += ["::", "", *(f"    {row}" for row in rows), ""]
-        else:
-            out += [*(_escaped(row) for row in rows), ""]
-    lines[:] = out
+def class_signature(
+    app: Sphinx, what: str, name: str, obj: Any, options: object, shown: str | None, returns: str | None
+) -> tuple[str, str] | None:
+    """Show the parameters of `__init__`, where autodoc shows the `*args` of a `__new__` that checks them."""
+    if what != "class" or shown != "(*args, **kwargs)":
+        return None
+    given = [one.replace(annotation=one.empty) for one in inspect.signature(obj).parameters.values()]
+    return str(inspect.Signature(given)), ""
 
 
-def replace_outside_links(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Replaces links to files outside docs/ by the file's name, so that the site has no link that leads nowhere."""
-    pages = Path(app.srcdir).resolve()
-    folder = (pages / docname).parent
+def add_title(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Give a title to a stored table that has none: the name of its file."""
+    if docname.startswith("results/") and not source[0].startswith("# "):
+        source[0] = f"# {docname.removeprefix('results/')}\n\n{source[0]}"
 
-    def named(link: re.Match[str]) -> str:
-        target = (folder / link[2]).resolve()
-        inside = target.is_relative_to(pages)
-        return link[0] if inside else f"{link[1]} (`{target.relative_to(pages.parent)}`)"
 
-    source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#\s]+)(?:#[^)\s]*)?\)", named, source[0])
+def redirect(app: Sphinx, problem: Exception | None) -> None:
+    """Let index.html at the top of the site lead to the front page."""
+    Path(app.outdir, "index.html").write_text('<meta http-equiv="refresh" content="0; url=docs/index.html">\n')
 
 
 def setup(app: Sphinx) -> None:
-    app.connect("autodoc-process-docstring", as_written)
-    app.connect("source-read", replace_outside_links)
+    app.connect("autodoc-process-docstring", convert_docstring)
+    app.connect("autodoc-process-signature", class_signature)
+    app.connect("source-read", add_title)
+    app.connect("build-finished", redirect)

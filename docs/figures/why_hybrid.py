@@ -1,4 +1,4 @@
-"""Draws the figure of the README, why-hybrid.png, and prints the numbers of its caption, all from stored results.
+"""Draw why-hybrid.png of docs/explanation/choosing.md, and print the numbers of its table, all from stored results.
 
 python docs/figures/why_hybrid.py
 """
