@@ -91,6 +91,25 @@ def suite_cases() -> Iterator[Case]:
         yield Case(f"{method}, 50 fits", data, task, ("sitewise", *peers), cap=900, repeats=1)
 
 
+def small_table(rows: int = 105, columns: int = 6) -> dict[str, np.ndarray]:
+    """Two classes with noise; two columns with an effect of their own, one that interacts, and irrelevant columns."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, columns))
+    f = 2 * np.sin(1.5 * X[:, 0]) + X[:, 1] + 0.5 * X[:, 2] * X[:, 0]
+    return {"X": X, "y": np.where(f + 0.6 * rng.normal(size=rows) > 0, 1.0, -1.0)}
+
+
+def small_cases() -> Iterator[Case]:
+    """One fit of 105 rows: isotropic kernels by method, then GPClassifier at its optimum, by default, and averaging."""
+    for method, peers in (("laplace", ("gpboost",)), ("ep", ()), ("hybrid", ())):
+        task = {"verb": "fit", "method": method}
+        yield Case(f"{method}, n=105", small_table, task, ("sitewise", *peers), repeats=15)
+    for settings in ({"integrate": False}, {}, {"kernel": "average"}):
+        arguments = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        task = {"verb": "classifier", "settings": settings}
+        yield Case(f"GPClassifier({arguments}), n=105", small_table, task, ("sitewise",), repeats=15)
+
+
 def twonorm(rows: int = 7400, columns: int = 20, inducing: int = 500) -> dict[str, np.ndarray]:
     """Breiman's twonorm: two Gaussians with means ±2/√d."""
     from sitewise.priors.inducing import select
@@ -144,6 +163,7 @@ JOBS: dict[str, Callable[[], Iterator[Case]]] = {
     "sparse": sparse_cases,
     "predict": predict_cases,
     "suite": suite_cases,
+    "small": small_cases,
     "sparse-train": sparse_train_cases,
     "fit-large": fit_large_cases,
     "algorithm1": algorithm_cases,

@@ -18,19 +18,24 @@ Fold = tuple[str, int, int]
 Scores = tuple[float, float]
 
 
+def lines_of(path: Path) -> list[str]:
+    """Return the lines of a file, or of its compressed copy, which is the one that is kept."""
+    return (path.read_text() if path.exists() else gzip.open(f"{path}.gz", "rt").read()).splitlines()
+
+
 class Results:
     """Every fit by (set, seed, fold, method, kernel, integrated)."""
 
     def __init__(self, rows: Path, rivals: Path) -> None:
         self.fits, self.rivals, self.problems = {}, {}, []
-        for line in rows.read_text().splitlines():
+        for line in lines_of(rows):
             row = json.loads(line)
             key = tuple(row[k] for k in ("set", "seed", "fold", "method", "kernel", "integrated"))
             if "problem" in row:
                 self.problems.append((key, row["problem"]))
             else:
                 self.fits[key] = row
-        for line in rivals.read_text().splitlines():
+        for line in lines_of(rivals):
             row = json.loads(line)
             if "loglik" in row:
                 self.rivals[row["set"], row["seed"], row["fold"], row["rival"]] = (row["loglik"], row["accuracy"])
@@ -115,7 +120,7 @@ def write(rows: Path, folder: Path) -> None:
 def _keep(rows: Path) -> None:
     """The lines compressed, densities and probabilities with four digits."""
     with gzip.GzipFile(f"{rows}.gz", "wb", mtime=0) as file:
-        for line in rows.read_text().splitlines():
+        for line in lines_of(rows):
             row = json.loads(line)
             short = {k: np.round(row[k], 4).tolist() for k in ("probability", "density") if k in row}
             file.write((json.dumps({**row, **short}) + "\n").encode())

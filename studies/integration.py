@@ -91,7 +91,8 @@ def table(name: str) -> tuple[Rows, Model, Candidate]:
 
 def fitted(method: str, model: Model, data: Data, chosen: Candidate, priors: bool = True) -> Fit:
     """The optimum, with the weak priors or by evidence alone."""
-    return Approximate(resolve(method), "auto" if priors else None, chosen.weak).fit(model, data, 0, None)
+    design = "coarse" if priors else None
+    return Approximate(resolve(method), design, weak=chosen.weak).fit(model, data, 0, None)
 
 
 def at_optimum(fit: Fit, rows: Rows) -> np.ndarray:

@@ -95,11 +95,8 @@ def main() -> None:
     stored = OUT / "results.jsonl"
     lines = [json.loads(line) for line in stored.read_text().splitlines()] if stored.exists() else []
     if wanted.table:
-        head, _, rest = str(__doc__).partition("\n")
-        about = rest.partition("[--table]\n")[2].strip()
-        (OUT / "README.md").write_text(
-            f"# Accuracy of leave-one-out densities\n\n{head}\n\n{about}\n\n{table(lines)}\n"
-        )
+        about = str(__doc__).strip()
+        (OUT / "README.md").write_text(f"# Accuracy of leave-one-out densities\n\n{about}\n\n{table(lines)}\n")
         return
     OUT.mkdir(parents=True, exist_ok=True)
     done = {(r["likelihood"], r["rows"], r["seed"], r["method"]) for r in lines}

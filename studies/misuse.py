@@ -23,29 +23,19 @@ os.environ.setdefault(
 
 import argparse
 import json
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from misusing.cases import NAMES, drawn, run
+from misusing.hunt import hunt
 from misusing.judge import OFFENDERS
 from misusing.kinds import KINDS
 from misusing.page import render
-from sitewise.errors import UserError
-from sitewise.process import files
-from sitewise.process.log import Log
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "results" / "misuse"
 PAGE = ROOT / "docs" / "explanation" / "misuse.md"
-
-
-def rows_of(folder: Path) -> Log[dict[str, Any]]:
-    def refuse(file: Path, number: int) -> None:
-        raise UserError(f"Line {number} of {file} is no verdict; repair it by hand.")
-
-    return Log(folder / "cases.unfinished", dict, refuse)
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -66,28 +56,6 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def hunt(cases: int, folder: Path) -> None:
-    """Append the verdicts of the cases that have none, and write the summary."""
-    folder.mkdir(parents=True, exist_ok=True)
-    log = rows_of(folder)
-    done = {row["case"]: row for row in log.read()[0]}
-    started = time.monotonic()
-    try:
-        for number in range(cases):
-            if number not in done:
-                done[number] = run(drawn(number))
-                log.append(done[number])
-                if done[number]["verdict"] in OFFENDERS:
-                    print(json.dumps(done[number], ensure_ascii=False), flush=True)
-            if (number + 1) % 200 == 0:
-                print(f"{number + 1} of {cases} cases, {time.monotonic() - started:.0f} s", flush=True)
-    finally:
-        log.close()
-    text = json.dumps(summary([done[number] for number in range(cases)]), indent=1, ensure_ascii=False)
-    files.write_whole(folder / "summary.json", (text + "\n").encode())
-    log.path.unlink()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=6000)
@@ -104,7 +72,9 @@ def main() -> None:
         found = [json.loads((options.out / name).read_text("utf-8")) for name in ("summary.json", "tables.json")]
         PAGE.write_text(render(*found), encoding="utf-8")
     else:
-        hunt(options.cases, options.out)
+        hunt(
+            options.cases, options.out / "summary.json", "cases.unfinished", lambda number: run(drawn(number)), summary
+        )
 
 
 if __name__ == "__main__":

@@ -152,9 +152,8 @@ def main() -> None:
     if not options.table:
         run(options.sets, options.methods, options.folds, options.out)
         return
-    words = "\n\n".join((__doc__ or "").split("\n\n")[0::2])
     title = "Joint classes compared with one class against the rest and scikit-learn"
-    (RESULTS / "README.md").write_text(f"# {title}\n\n{words.strip()}\n\n{table(finished(ROWS))}\n")
+    (RESULTS / "README.md").write_text(f"# {title}\n\n{str(__doc__).strip()}\n\n{table(finished(ROWS))}\n")
 
 
 if __name__ == "__main__":

@@ -213,10 +213,8 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="only write the table")
     options = parser.parse_args()
     if options.table:
-        words = "\n\n".join((__doc__ or "").split("\n\n")[0::2])
-        (RESULTS / "README.md").write_text(
-            f"# Recovery of known hyperparameters\n\n{words.strip()}\n\n{table(finished())}\n"
-        )
+        about = str(__doc__).strip()
+        (RESULTS / "README.md").write_text(f"# Recovery of known hyperparameters\n\n{about}\n\n{table(finished())}\n")
         return
     RESULTS.mkdir(parents=True, exist_ok=True)
     done = {(r["likelihood"], r["seed"]) for r in finished()}

@@ -50,7 +50,7 @@ from sitewise import (
     likelihoods,
 )
 from sitewise.evidence import Evidence
-from sitewise.learning.search import Pair
+from sitewise.learning.problem import Pair
 from sitewise_icml2023 import protocols, store
 from sitewise_icml2023.variants import SPARSE_BOUNDS
 

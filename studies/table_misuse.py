@@ -12,25 +12,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from misuse import OUT  # first: it sets the options of the compiler
+from misusing.hunt import hunt
 from misusing.judge import OFFENDERS
 from misusing.of_tables import MISTAKES
 from misusing.sheet_cases import run_sheet
 from misusing.sheets import SHEETS
-from sitewise.errors import UserError
-from sitewise.process import files
-from sitewise.process.log import Log
 
 CASES = 2000
-
-
-def _refuse(file: Path, number: int) -> None:
-    raise UserError(f"Line {number} of {file} is no verdict; repair it by hand.")
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -46,28 +39,6 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def hunt(cases: int, folder: Path) -> None:
-    """Append the verdicts of the cases that have none, and write the summary."""
-    folder.mkdir(parents=True, exist_ok=True)
-    log = Log(folder / "tables.unfinished", dict, _refuse)
-    done = {row["case"]: row for row in log.read()[0]}
-    started = time.monotonic()
-    try:
-        for number in range(cases):
-            if number not in done:
-                done[number] = run_sheet(number)
-                log.append(done[number])
-                if done[number]["verdict"] in OFFENDERS:
-                    print(json.dumps(done[number], ensure_ascii=False), flush=True)
-            if (number + 1) % 200 == 0:
-                print(f"{number + 1} of {cases} cases, {time.monotonic() - started:.0f} s", flush=True)
-    finally:
-        log.close()
-    text = json.dumps(summary([done[number] for number in range(cases)]), indent=1, ensure_ascii=False)
-    files.write_whole(folder / "tables.json", (text + "\n").encode())
-    log.path.unlink()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=CASES)
@@ -75,7 +46,7 @@ def main() -> None:
     parser.add_argument("--case", type=int, nargs="*")
     options = parser.parse_args()
     if options.case is None:
-        hunt(options.cases, options.out)
+        hunt(options.cases, options.out / "tables.json", "tables.unfinished", run_sheet, summary)
     for number in options.case or ():
         print(json.dumps(run_sheet(number), ensure_ascii=False, indent=1), flush=True)
 

@@ -37,6 +37,11 @@ def fit(task: dict, data: dict) -> dict:
     }
 
 
+def classifier(task: dict, data: dict) -> dict:
+    model = GPClassifier(**task["settings"]).fit(data["X"], data["y"] > 0)
+    return {"rounds": model.n_iter_, "converged": bool(model.converged_)}
+
+
 def grid(task: dict, data: dict) -> dict:
     pair = METHODS[task["method"]].pair
     axes = np.array(task["log_lengthscale"]), np.array(task["log_sigma"])
@@ -137,6 +142,6 @@ def sparse_train(task: dict, data: dict) -> dict:
 
 
 if __name__ == "__main__":
-    verbs = (fit, grid, predict, sparse_step, sparse_first_step, sparse_elbo, sparse_ep, sparse_train)
+    verbs = (fit, classifier, grid, predict, sparse_step, sparse_first_step, sparse_elbo, sparse_ep, sparse_train)
     versions = {"library": f"sitewise {sitewise.__version__}, JAX {jax.__version__}"}
     protocol.serve({verb.__name__: verb for verb in verbs}, versions)

@@ -206,7 +206,6 @@ add(
             likelihood=lambda: likelihoods.Softmax(2)
         ),
         "a mean common to all classes": lambda scene, rng: scene.but(mean=lambda: means.Constant(1.0)),
-        "EP for several classes": lambda scene, rng: scene.setting(inference=EP()),
     },
     QUICK,
     ("softmax",),
