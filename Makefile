@@ -33,7 +33,7 @@ fuzz: $(STAMP) ## run 10 000 awkward cases (hours; continues where it was stoppe
 	@$(BIN)/python studies/fuzz.py && $(BIN)/python studies/fuzz.py --table
 
 docs: .venv/.docs ## build the documentation into out/docs; a warning is an error
-	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs out/docs && echo "Open out/docs/index.html"
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html -c docs . out/docs && echo "Open out/docs/index.html"
 
 .venv/.docs: $(STAMP)
 	$(PIP) --editable '.[docs]'
