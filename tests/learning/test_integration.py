@@ -215,6 +215,17 @@ def test_a_lattice_that_breaks_off_says_so(monkeypatch):
     assert "at the edge of the design" in found.problems[0]
 
 
+def test_a_lattice_around_a_point_that_is_no_maximum_stops_soon_and_says_so():
+    """π = N((20, 0), I) around (0, 0): a walk to its maximum would visit thousands of points."""
+
+    def at(z):
+        return integration._Point(z, None, None, float(-0.5 * np.sum((z - [20.0, 0.0]) ** 2)), False)
+
+    found = integration._on_lattice(at, 2, 0.0, lambda p: p.log_density + np.zeros(2))
+    assert found.rise > integration.MAX_RISE and len(found.nodes) < 10
+    assert "more probable than the optimum" in found.problems[-1]
+
+
 def test_nothing_trained_is_one_node():
     model = Model.full(kernels.Matern52(), likelihoods.BernoulliProbit())
     fit = resolve("vi", fixed=("*",)).fit(model, Data.of(X, LABELS))
@@ -243,5 +254,5 @@ def test_wrong_names_and_learners_without_an_optimum():
 
 def test_a_trimmed_integral_keeps_the_heaviest_nodes():
     nodes = [Node(np.zeros(1), None, None, 0.0, weight) for weight in (0.3, 0.004, 0.6, 0.096)]
-    found = Integrated(nodes, "lattice", 0.0, 1.0, 0.0, 0.0, (2, 2)).trimmed(0.01)
+    found = Integrated(nodes, "lattice", 0.0, 1.0, 0.0, 0.0, (2, 2), 0.0).trimmed(0.01)
     np.testing.assert_allclose([node.weight for node in found.nodes], np.array([0.6, 0.3, 0.096]) / 0.996)

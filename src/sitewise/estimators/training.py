@@ -178,9 +178,10 @@ class Approximate:
         """Return the integral over the hyperparameters, or None, and its problems.
 
         If the design was chosen automatically and does not suit the posterior, a lattice takes its place where there
-        are few enough hyperparameters; without an integral to be trusted, predictions are made at the optimum.
+        are few enough hyperparameters; without an integral to be trusted, predictions are made at the optimum.  A
+        search that did not converge has no optimum to integrate around.
         """
-        if self.integrate is None:
+        if self.integrate is None or (self.automatic and not fit.converged):
             return None, []
         final = self.learner.final_inference(fit.model)
         if not self.automatic:

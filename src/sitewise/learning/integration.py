@@ -65,6 +65,7 @@ MIN_EFFECTIVE = 0.3
 MAX_OUTSIDE = 0.3
 MAX_UNVISITED = 0.02  # mass next to a lattice that broke off
 MAX_FAILED = 0.02
+MAX_RISE = 5.0  # nats by which π may be higher at a node than at the centre
 OUTER_SHARE = 0.7  # of the largest squared distance from the centre
 MIN_GRID_EFFECTIVE = 0.6  # a coarse grid that is less effective gives way to a lattice
 LATTICE_STEP, MAX_LATTICE_POINTS = 1.06, 600
@@ -109,6 +110,8 @@ class Integrated:
         here is 0.
     directions : tuple of two int
         How many directions were integrated over, of how many.
+    rise : float
+        How much higher log π is at the best node than at the centre, in nats.  A lattice breaks off at MAX_RISE.
     """
 
     nodes: list[Node]
@@ -118,6 +121,7 @@ class Integrated:
     outside: float
     failed: float
     directions: tuple[int, int]
+    rise: float
 
     def trimmed(self, share: float) -> Integrated:
         """Return the heaviest nodes only, which stand for all but at most this share of the mass."""
@@ -150,6 +154,11 @@ class Integrated:
             )
         if self.failed > MAX_FAILED:
             found.append(f"Inference did not settle at {self.failed:.0%} of the nodes, as the design weights them.")
+        if self.rise > MAX_RISE:
+            found.append(
+                "Other hyperparameters are more probable than the optimum that was found, by more than "
+                f"{MAX_RISE:.0f} nats; try restarts, more rounds of learning, or priors."
+            )
         return found
 
 
@@ -262,6 +271,7 @@ def _by_rule(
         total + 0.5 * free * np.log(2 * np.pi) + log_volume, float(np.exp(2 * total - mean_square)),
         float(np.sum(np.maximum(share - weight, 0.0)[outer])) if kind != "laplace" else 0.0,
         float(np.sum(weight[[point.failed for point in found]])), (dimensions, free),
+        float(np.max(logs) - centre) if np.isfinite(centre := logs[np.argmax(gaussian)]) else 0.0,
     )  # fmt: skip
 
 
@@ -290,13 +300,16 @@ def _on_lattice(
     bounds: dict[tuple[int, ...], np.ndarray] = {}  # on the heights of their neighbours
     waiting = [(-np.inf, (0,) * dimensions)]
     best = np.full(2, -np.inf)
-    while waiting and len(found) < MAX_LATTICE_POINTS:
+    rise = 0.0
+    while waiting and len(found) < MAX_LATTICE_POINTS and rise <= MAX_RISE:
         _, place = heapq.heappop(waiting)
         if place in found or (place in bounds and np.all(bounds[place] < best - depth)):
             continue
         found[place] = point = at(LATTICE_STEP * np.array(place, dtype=float))
         known[place] = here = heights(point)
         best = np.maximum(best, here)
+        centre = known[(0,) * dimensions][0]
+        rise = float(best[0] - centre) if np.isfinite(centre) else 0.0
         for way in ways if np.isfinite(point.log_density) else []:
             bound = here + np.minimum(here - known.get(_moved(place, way, -1), here), 0.0)
             ahead = _moved(place, way, 1)
@@ -315,7 +328,7 @@ def _on_lattice(
         [Node(*point[:4], float(w), point.posterior) for point, w in zip(found.values(), share, strict=True)],
         "lattice", total + cell + log_volume, float(1 / (len(share) * np.sum(share**2))),
         float(unvisited / (1 + unvisited)),
-        float(np.mean([point.failed for point in found.values()])), (dimensions, dimensions),
+        float(np.mean([point.failed for point in found.values()])), (dimensions, dimensions), rise,
     )  # fmt: skip
 
 
