@@ -166,6 +166,7 @@ PAIRS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda p: f"{p[0].name}-{p[1].name}-{p[2]}")
 def test_gradients_equal_differences(pair, data):
     method, read, gradient = pair

@@ -138,6 +138,7 @@ def test_a_long_comparison_is_announced_after_its_second_fit(run, table, tmp_pat
 SHORT = ("--draws", "10", "--warmup", "2", "--chains", "2")
 
 
+@pytest.mark.slow
 def test_mcmc_is_fitted_and_compared_on_request(run, table, tmp_path):
     out = tmp_path / "m.sitewise"
     found = run("fit", table, "-t", "label", "--method", "mcmc", *SHORT, "--out", out, "--json")
