@@ -132,7 +132,7 @@ class Method(Setting):
         The names of `METHODS`:
 
         - "hybrid": variational sites; learns from EP's evidence of the same sites.  With inducing inputs it uses EP's
-          sites and evidence.  For joint classes it learns from Laplace's evidence, and with inducing inputs from the
+          sites and evidence.  For joint classes it is power EP, and with inducing inputs VI, which learns from the
           ELBO
         - "ep": expectation propagation, sites and evidence
         - "vi": variational inference; learns from the ELBO
