@@ -54,9 +54,7 @@ def main() -> None:
     for label, average in MODELS.items():
         found = {name: predictions(stored, name, average) for name in sets}
         every, labels = (np.concatenate(each) for each in zip(*found.values(), strict=True))
-        single = {
-            name: (expected_calibration_error(p, y), calibrated_error(p, rng)) for name, (p, y) in found.items()
-        }
+        single = {name: (expected_calibration_error(p, y), calibrated_error(p, rng)) for name, (p, y) in found.items()}
         mean, expected = np.mean(list(single.values()), axis=0)
         summary.append(
             f"| `{label}` | {expected_calibration_error(every, labels):.3f} | {calibrated_error(every, rng):.3f} | "
