@@ -2,11 +2,11 @@
 
     python studies/first_look.py        results/first-look/README.md, in seconds
 
-Three readers with ten questions each: a practitioner, a researcher, and an engineer who deploys.  Every question has a
-path of links and the words of its answer, written by hand in results/first-look/questions.json; the script fails if a
-link or an answer is no longer there.  On the way a reader scans titles, bold words and links down to the next link.  On
-the last page the reader scans down to the paragraph, table or list item with the answer, and reads from its beginning
-to the answer.  A minute is 240 words (the mean of silent reading), and a click takes ten seconds.
+Three readers with ten questions each: a practitioner, a researcher, and an engineer who deploys.  Every question has
+a path of links and the words of its answer, written by hand in results/first-look/questions.json; the script fails if
+a link or an answer is no longer there.  Until the last page a reader scans titles, bold words and links down to the
+next link.  On the last page the reader scans down to the paragraph, table or list item with the answer, and reads
+from its beginning to the answer.  A minute is 240 words (the mean of silent reading), and a click takes ten seconds.
 Minutes are computed from these counts: nobody was timed, and wrong turns are not counted.
 """
 

@@ -56,6 +56,10 @@ class GPBase(ChangingRows):
         series = self._series_column()
         return [j for j in range(self.n_features_in_) if j != series]
 
+    def _learning(self) -> Approximate | Sampling:
+        """Return the method of learning with the settings of this estimator."""
+        return method_of(self)
+
     def _candidates(self, data: Data) -> list[Candidate]:
         """Return the kernel to start from, or the kernels to average over."""
         method, kernel = Method.of(self.method).definition, self.kernel

@@ -17,7 +17,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sitewise.data import Data
-from sitewise.estimators.distinct_rows import typical_distance
 from sitewise.fitted.integrated import IntegratedLatent
 from sitewise.fitted.latent import Latent, infer
 from sitewise.fitted.sampled import Sampled
@@ -25,6 +24,7 @@ from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.inference import Solution
 from sitewise.kernels import Additive, Kernel
 from sitewise.kernels.base import inner
+from sitewise.kernels.lengthscale_start import typical_distance
 from sitewise.learning.fit import Fit
 from sitewise.learning.integration import MAX_LATTICE_PARAMETERS, Integrated, integrate
 from sitewise.learning.learner import Learner

@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from sitewise.estimators import side_information
 from sitewise.estimators.base import GPBase, RandomState
 from sitewise.estimators.intervals import Intervals
-from sitewise.estimators.loo import ValueLoo
 from sitewise.estimators.side_information import Side
 from sitewise.explain.outliers import Outliers, find_outliers
+from sitewise.fitted.loo import ValueLoo
 from sitewise.fitted.mixture import Mixture
 from sitewise.likelihoods import BY_NAME, Likelihood
 from sitewise.sites import Sites
