@@ -89,7 +89,9 @@ def main() -> None:
             minutes = minutes_of(clicks, words)
             worst = max(worst, minutes)
             way = " → ".join([f"`{path[0]}`", *path[1:]])
-            lines.append(f"| {question} | {short} | {way}: [page](../../{page}) | {clicks} | {words} | {minutes:.1f} |")
+            if clicks:  # README.md is no page of the site
+                way += f": [page](../../{page})"
+            lines.append(f"| {question} | {short} | {way} | {clicks} | {words} | {minutes:.1f} |")
     number = sum(len(questions) for questions in stored["readers"].values())
     head = [
         "# First look: thirty questions of newcomers, and where README and site answer them",
