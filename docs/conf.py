@@ -43,6 +43,10 @@ nb_output_stderr = "remove"  # that a program was compiled; tests/docs checks th
 nb_merge_streams = True
 logging.getLogger("traitlets").setLevel(logging.WARNING)  # nbclient announces every page that it executes
 os.environ["MATPLOTLIBRC"] = str(Path(__file__).with_name("matplotlibrc"))
+# Compilation is most of the time of the pages.  Without LLVM's optimisation it takes half of the time; these programs
+# have a cache of their own, because the same programs are slower in a long fit.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+os.environ["SITEWISE_CACHE"] = str(Path(__file__).parents[1] / "out" / ".programs")
 autosummary_generate = False  # the pages are written by hand
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False  # the base class describes a method that a subclass only implements
