@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-import jax.numpy as jnp
 import numpy as np
 
-from sitewise.arrays.engine import Array
+from sitewise.arrays.engine import Array, namespace
 from sitewise.data import Data
 from sitewise.evidence import share
 from sitewise.inference.base import Inference
@@ -67,9 +66,10 @@ class EP(Inference):
         cav = q.site_cavity(sites, a, data.weight)
         var = cav.f_var
         shift, ratio = likelihood.tilted_moments(data.y, cav.mean, var, a)
+        xp = namespace(var)
         slope, curvature = shift / var, (1 - ratio) / var  # ℓ' and −ℓ''
-        shrink = jnp.maximum(ratio * cav.var + q.resid, _MIN_SHRINK * cav.var) / var  # 1 + ℓ''·cav.var
-        prec = jnp.maximum(curvature / shrink, a * self.min_prec)
+        shrink = xp.maximum(ratio * cav.var + q.resid, _MIN_SHRINK * cav.var) / var  # 1 + ℓ''·cav.var
+        prec = xp.maximum(curvature / shrink, a * self.min_prec)
         return Sites((slope + prec * (cav.mean + cav.var * slope)) / a, prec / a)
 
     def assess(
@@ -80,7 +80,9 @@ class EP(Inference):
         ∂prec/∂m = −ℓ₃/D²,    ∂prec/∂v = (ℓ₂² − ∂ℓ₂/∂v)/D²
         ∂nat1 = (1 + prec·v) ∂ℓ₁ + ∂prec·(m + vℓ₁) + prec·(∂m + ℓ₁∂v)
         """
-        left = cavity_on_host(q.mean, q.var, sites) if self.power == 1 and likelihood.latents == 1 else None
+        if likelihood.latents > 1:  # elementwise on NumPy arrays as well
+            return None if with_slopes else (tuple(self.propose(likelihood, data, q, sites).masked(data.mask)), ())
+        left = cavity_on_host(q.mean, q.var, sites) if self.power == 1 else None
         found = None if left is None else likelihood.log_expected_prob_slopes(data.y, left.mean, left.var + q.resid)
         if left is None or found is None:
             return None
