@@ -44,7 +44,8 @@ from sitewise.types import Outcome
 WEAK_PRIOR_SD = 2.0  # of log θ
 NEGLIGIBLE_MASS = 0.01  # of a lattice that is not evaluated in predictions
 MAX_STARTS = 8  # lengthscales that are tried
-MAX_START_ROWS, START_SEED = 400, 0  # of the subset on which they are compared, if there are several columns
+# Rows, times latent functions, of the subset on which they are compared, if there are several columns.
+MAX_START_ROWS, START_SEED = 400, 0
 NEGLIGIBLE_VARIANCE = 1e-3
 LINEAR_LENGTHSCALE = 50.0  # standard deviations of the column: longer effects are straight lines
 # integrate="auto" integrates up to this many distinct rows and learned hyperparameters.
@@ -218,7 +219,7 @@ class Approximate:
         else:
             kernel = model.prior.kernel
             seen = X if kernel.active_dims is None else X[:, list(kernel.active_dims)]
-            data = sampled(data, MAX_START_ROWS, START_SEED)
+            data = sampled(data, MAX_START_ROWS // model.likelihood.latents, START_SEED)
             typical = typical_distance(seen / np.asarray(getattr(kernel, "units", 1.0)))
             lengths = [first * 4.0**k for k in range(MAX_STARTS) if k == 0 or first * 4.0**k <= typical]
         if len(lengths) == 1:

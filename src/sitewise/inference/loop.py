@@ -168,6 +168,8 @@ def iterate(
     # Combined updates of several latent values per row are tested for EP only; VI has Newton's directions.
     combines = likelihood.latents == 1 or not method.has_merit
     accelerates = newtons and not gram.newton_is_cheap and combines and xp is np
+    # For several classes, Newton's direction costs as much as ten updates: combining starts anew instead.
+    restarts = accelerates and likelihood.latents > 1
 
     def unfinished(s: _State) -> Array:
         near = tol if s.seen is None else _ACCELERATED_TOL_SHARE * tol
@@ -196,9 +198,11 @@ def iterate(
         point = _pick(better, new, old)
         recent = xp.where(better, put(xp.roll(s.recent, 1) if window > 1 else xp.zeros(1), 0, new.merit), s.recent)
         seen = accelerate.with_point(s.seen, new) if s.seen is not None and better else None
-        if seen is not None:
+        if seen is None and restarts:
+            seen = accelerate.with_point((), new) if better else ()
+        if seen:
             direction, bold = accelerate.direction(seen, method.unit(new.q)), xp.array(len(seen) > 1)
-        elif newtons:
+        elif newtons and not restarts:
             # Where products with Σ∘Σ are expensive, a plain update that converges fast is not worth improving.
             slow = gram.newton_is_cheap | (new.residual > _GOOD_CONTRACTION * old.residual)
             direction, bold = cond(
