@@ -156,7 +156,7 @@ def test_ep_settles_at_any_variance(variance):
     separable = Data.of(inputs, np.argmax(inputs @ np.array([[1.0, -0.5, -0.5], [0.0, 1.0, -1.0]]), 1).astype(float))
     solution = EP().solve(Model.full(kernels.Matern52(2.0, variance), likelihoods.Softmax(3)), separable)
     assert solution.outcome.ok
-    assert solution.stats.steps <= 30
+    assert solution.stats.steps <= 40
 
 
 PAIRS = [

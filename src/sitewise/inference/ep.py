@@ -11,12 +11,14 @@ from sitewise.arrays.engine import Array, namespace
 from sitewise.data import Data
 from sitewise.evidence import share
 from sitewise.inference.base import Inference
+from sitewise.inference.update import SiteUpdate
 from sitewise.likelihoods import Likelihood
 from sitewise.priors import Covariance, Marginals
 from sitewise.rows import Values
 from sitewise.sites import Sites, cavity_on_host
 
 _MIN_SHRINK = 1e-12  # least ratio of the tilted variance to the variance of the cavity
+_POWER_RATIO, _APPROACH_TOL, _NEARLY_SAME_POWER = 5.0, 0.1, 1.5  # see `EP.approach`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +52,14 @@ class EP(Inference):
             raise ValueError(f"power must lie in (0, 1], got {self.power!r}; for power → 0 use VI.")
         if self.power != 1:
             object.__setattr__(self, "name", f"{type(self).name}({self.power:g})")
+
+    def approach(self, other: SiteUpdate) -> tuple[EP, ...]:
+        """Return EP at powers between two that are far apart, solved roughly: far below 1 each step is short."""
+        powers, power = list[float](), other.power / _POWER_RATIO if isinstance(other, EP) else 0.0
+        while power > _NEARLY_SAME_POWER * self.power:
+            powers.append(power)
+            power /= _POWER_RATIO
+        return tuple(dataclasses.replace(self, power=power, tol=_APPROACH_TOL) for power in powers)
 
     def fallbacks(self) -> tuple[EP, ...]:
         """Return the methods to try next: damped steps, then EP at half the power, which converges more easily."""

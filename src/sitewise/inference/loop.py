@@ -172,7 +172,9 @@ def iterate(
     restarts = accelerates and likelihood.latents > 1
 
     def unfinished(s: _State) -> Array:
-        near = tol if s.seen is None else _ACCELERATED_TOL_SHARE * tol
+        # Where combining has started anew, rounding may keep the residual above the smaller tolerance.
+        anew = s.seen is not None and len(s.seen) <= 1 < s.step
+        near = tol if s.seen is None or anew else _ACCELERATED_TOL_SHARE * tol
         return (s.step < method.max_steps) & (s.point.residual > near) & (s.rate > _MIN_RATE)
 
     def body(s: _State) -> _State:
