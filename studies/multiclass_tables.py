@@ -3,13 +3,13 @@
     python studies/multiclass_tables.py [FOLDER] [--folds N] [--jobs N] [--seconds S]
     python studies/multiclass_tables.py --table
 
-Without FOLDER the tables are those of `multiclass_sets.py`; the default was chosen on them.  With FOLDER they are public
-tables that confirm the choice, and are not stored here: FOLDER holds `data/NAME.npz` with X, y and the test fold of
-every row, X_onehot where columns are categories, and `sets.json` with the number of classes.  Of these, all tables of
-three to ten classes with at most 5 000 training rows times classes are used.  Columns are standardised on the training
-rows; the estimators are `GPClassifier(multi_class=…)` without other arguments.  A line of results/multiclass/chosen.jsonl
-or confirmed.jsonl has log loss, accuracy, convergence and CPU seconds of one fold (one thread, compilation included).
-Finished folds are not run again.  --table writes results/multiclass/README.md.
+Without FOLDER the tables are those of `multiclass_sets.py`; the default was chosen on them.  With FOLDER they are
+public tables that confirm the choice, and are not stored here: FOLDER holds `data/NAME.npz` with X, y and the test
+fold of every row, X_onehot where columns are categories, and `sets.json` with the number of classes.  Of these, all
+tables of three to ten classes with at most 5 000 training rows times classes are used.  Columns are standardised on
+the training rows; the estimators are `GPClassifier(multi_class=…)` without other arguments.  A line of
+results/multiclass/chosen.jsonl or confirmed.jsonl has log loss, accuracy, convergence and CPU seconds of one fold (one
+thread, compilation included). Finished folds are not run again.  --table writes results/multiclass/README.md.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ def write_page() -> None:
     out = [
         "# Joint classes or one class against the rest",
         "",
-        "Made by `python studies/multiclass_tables.py`, which describes tables and settings. Log loss per test row, lower "
-        "is better; CPU seconds per fit with the compilation (median); fits that converged.",
+        "Made by `python studies/multiclass_tables.py`, which describes tables and settings. Log loss per test row, "
+        "lower is better; CPU seconds per fit with the compilation (median); fits that converged.",
         "",
         "Comparison with scikit-learn: [scikit-learn](scikit-learn.md). Trials behind the likelihood and the learning "
         "objective: [trials](trials.md).",

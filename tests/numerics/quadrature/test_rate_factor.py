@@ -1,5 +1,7 @@
 """Moments of N(mean, var)·exp(−e^h) against adaptive quadrature."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -22,7 +24,7 @@ def brute_force(mean: float, var: float) -> tuple[float, float, float]:
     def integral(power, centre):
         return sum(
             quad(lambda h: (h - centre) ** power * np.exp(height(h) - top), low, high, epsabs=0, epsrel=1e-12)[0]
-            for low, high in zip(edges[:-1], edges[1:], strict=True)
+            for low, high in itertools.pairwise(edges)
         )
 
     total = integral(0, 0.0)
