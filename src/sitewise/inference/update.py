@@ -202,7 +202,7 @@ class SiteUpdate:
         return self
 
     def approach(self, other: SiteUpdate) -> tuple[Self, ...]:
-        """The methods to solve first, one after the other, on the way from the sites of another method."""
+        """Return the methods to solve first, one after the other, starting from the sites of another method."""
         return ()
 
     def fallbacks(self) -> tuple[Self, ...]:

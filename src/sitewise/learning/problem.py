@@ -30,6 +30,9 @@ from sitewise.process.precision import WORKING_DTYPE
 from sitewise.sites import Sites
 
 
+_TOL_PER_SITES_TOL = 0.1  # approximate sites leave an error of about their residual in the gradient
+
+
 @dataclasses.dataclass(frozen=True)
 class Pair:
     """An inference to solve at every θ and an evidence to maximise.
@@ -161,6 +164,14 @@ class Problem:
         inference = self.objective.inference
         approximate = dataclasses.replace(inference, tol=max(tol, inference.tolerance(WORKING_DTYPE)))
         return dataclasses.replace(self, objective=dataclasses.replace(self.objective, inference=approximate))
+
+    @property
+    def reachable_tol(self) -> float | None:
+        """The gradient per row at which a search with approximate sites stops; None for the tolerance asked for."""
+        sites_tol = self.pair.inference.tol
+        if not self.settings.least_gain or sites_tol is None or self.pair.final is None:
+            return None
+        return max(self.settings.tol, _TOL_PER_SITES_TOL * sites_tol)
 
     @functools.cached_property
     def start(self) -> np.ndarray:

@@ -42,7 +42,6 @@ MIN_COARSE_INPUTS = 50
 # of several classes, whose steps cost (classes + 1) times as much.
 MIN_COARSE_FULL_ROWS, COARSE_ROWS_PER_NUMBER = 150, 5
 MIN_COARSE_CLASS_ROWS, COARSE_CLASS_ROWS_PER_NUMBER = 100, 2
-TOL_PER_SITES_TOL = 0.1  # approximate sites leave an error of about their residual in the gradient
 COARSE_LEAST_GAIN = 0.02  # nats per hyperparameter that a coarse stage leaves to the next one
 COARSE_TOL = 1e-4  # gradient per row; the optimum for all rows is farther away than this resolves
 STAGE_SITES_TOL = 1e-3  # residual of approximate sites, in units of the marginal
@@ -150,7 +149,7 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
     settings, model, learned = problem.settings, problem.model, counted_rows(problem.data)
     staged = staged and (model.prior.dense or not model.prior.exact)
     subset = learned if learned < rows else None
-    main = Stage(rows=subset, least_gain=settings.least_gain, tol=_main_tol(problem))
+    main = Stage(rows=subset, least_gain=settings.least_gain, tol=problem.reachable_tol)
     stages = _coarse_stages(problem, learned) if staged else []
     if staged and not model.prior.exact and problem.on_host and settings.least_gain:
         stages.append(dataclasses.replace(main, sites_tol=STAGE_SITES_TOL, hessian=True))
@@ -165,14 +164,6 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
     if subset is not None:
         stages.append(Stage(max_rounds=0, sites_tol=ALL_ROWS_SITES_TOL))
     return Schedule(tuple(stages))
-
-
-def _main_tol(problem: Problem) -> float | None:
-    """Return the gradient per row at which a search with approximate sites stops; None for the tolerance asked for."""
-    settings, sites_tol = problem.settings, problem.pair.inference.tol
-    if not settings.least_gain or sites_tol is None or problem.pair.final is None:
-        return None
-    return max(settings.tol, TOL_PER_SITES_TOL * sites_tol)
 
 
 def expected(schedule: Schedule, problem: Problem, rows: int) -> list[Expected]:
