@@ -1,4 +1,4 @@
-"""The Hessian of an objective by differences of its gradient, and its inverse as a start of an ascent."""
+"""The Hessian of an objective by differences of its gradient, a cheap guess of it, and its inverse for an ascent."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from sitewise.supports import Positive
 
 _LOG_STEP = 0.1  # in log θ: as far as the lengthscales of a search differ from round to round
 _MIN_CURVATURE = 0.5  # nats per squared unit of log θ, of directions that the rows do not determine
+_GRAM_STEP = 1e-5  # of the vector: differences of a gram matrix, from which four digits suffice
+_LIKELIHOOD_CURVATURE = 0.25  # nats per row, of a parameter of the likelihood such as a scale of noise
 
 
 def by_differences(
@@ -33,6 +35,41 @@ def by_differences(
         below = gradient(vector - step) if here is None else here
         hessian[i] = (gradient(vector + step) - below) / (2 * steps[i] if central else steps[i])
     return hessian
+
+
+def guessed_inverse(problem: Problem, vector: np.ndarray, sites: Sites) -> np.ndarray | None:
+    """Return a guess of the inverse of the negative Hessian per row, at about a third of the cost of an evaluation.
+
+    With fixed sites the model is N(ỹ; μ, K + W⁻¹), whose average information is the mean of the observed and the
+    expected Fisher information (Gilmour, Thompson & Cullis 1995).  With R = (K + W⁻¹)⁻¹ and α = R(ỹ − μ),
+
+        H_ij ≈ ½ αᵀ ∂_iK R ∂_jK α + ∂_iμᵀ R ∂_jμ − ∂_i∂_j log p(θ)
+
+    The second derivatives of the log prior are those of a separable prior.  A parameter of the likelihood has
+    `_LIKELIHOOD_CURVATURE` per row.  None if the prior of f is not one matrix, or for an accelerator.
+    """
+    if not (problem.on_host and problem.model.prior.one_matrix):
+        return None
+    data, size = problem.data, len(vector)
+    weighted = sites.scaled(data.weight)
+    gram = problem.model_at(vector).prior.gram(data.X)
+    _, factor = gram.condition_with_factor(weighted, data.mask)
+    slopes_K, slopes_mean = np.zeros((size, data.rows)), np.zeros((size, data.rows))
+    curvature, at = np.zeros(size), 0
+    for p in problem.trainable.parameters:
+        for i in range(at, at + p.raw_size):
+            if p.name.startswith("likelihood."):
+                curvature[i] = _LIKELIHOOD_CURVATURE * problem.total
+                continue
+            moved = problem.model_at(vector + _GRAM_STEP * np.eye(size)[i]).prior.gram(data.X)
+            slopes_K[i] = (moved.K @ factor.alpha - gram.K @ factor.alpha) / _GRAM_STEP
+            slopes_mean[i] = (moved.mean - gram.mean) / _GRAM_STEP
+        at += p.raw_size
+    information = 0.5 * slopes_K @ factor.R_times(slopes_K.T) + slopes_mean @ factor.R_times(slopes_mean.T)
+    slopes = [problem.objective.log_prior_with_slope(vector + step)[1] for step in (0.0, _GRAM_STEP)]
+    curvature += np.maximum((slopes[0] - slopes[1]) / _GRAM_STEP, 0.0)
+    hessian = (information + np.diag(curvature)) / problem.total
+    return absolute_inverse(hessian, _MIN_CURVATURE / problem.total) if np.all(np.isfinite(hessian)) else None
 
 
 def inverse_per_row(problem: Problem, vector: np.ndarray, sites: Sites) -> np.ndarray | None:

@@ -92,6 +92,7 @@ class Trace:
             self.callback(entry)
 
 
+Guess = Callable[[Sites], np.ndarray | None]
 Request = tuple[np.ndarray, Sites]  # θ, and the sites from which inference starts
 Answer = tuple[Evaluation, bool]  # the evaluation, and whether an earlier run had computed it
 
@@ -104,9 +105,14 @@ def search(
     max_rounds: int | None = None,
     tol: float | None = None,
     least_gain: float = 0.0,
+    guess: Guess | None = None,
 ) -> Best:
-    """Climb from `start` to the best point; the settings of the problem limit rounds and give the tolerance."""
-    run = ascend(problem, start, trace, max_rounds=max_rounds, tol=tol, least_gain=least_gain)
+    """Climb from `start` to the best point; the settings of the problem limit rounds and give the tolerance.
+
+    `guess` makes the inverse of the negative Hessian per row from the sites of the first evaluation, if `start` has
+    none.
+    """
+    run = ascend(problem, start, trace, max_rounds=max_rounds, tol=tol, least_gain=least_gain, guess=guess)
     request = next(run)
     if trace.checkpoint is not None:
         trace.checkpoint.begin()
@@ -125,6 +131,7 @@ def ascend(
     max_rounds: int | None = None,
     tol: float | None = None,
     least_gain: float = 0.0,
+    guess: Guess | None = None,
 ) -> Generator[Request, Answer, Best]:
     """Yield (θ, sites to start from), receive the evaluation there, and return the best point."""
     best: Best | None = None
@@ -135,7 +142,7 @@ def ascend(
         problem.limits / problem.units[:, None],
         tol=settings.tol if tol is None else tol,
         max_rounds=settings.max_rounds if max_rounds is None else min(max_rounds, settings.max_rounds),
-        inverse=inverse,
+        inverse=inverse if guess is None or inverse is not None else lambda: guess(sites),
         least_gain=least_gain * len(first) / problem.total,
     )
     vector = next(steps) * problem.units if len(first) else first
