@@ -26,6 +26,7 @@ class Ascent:
     reason: str
     rounds: int
     inverse: np.ndarray | None  # BFGS estimate of the inverse of the negative Hessian
+    trusted: bool = False  # whether this estimate began with a guess, and no step has failed since
 
 
 def free_of(x: np.ndarray, slope: np.ndarray, limits: np.ndarray) -> np.ndarray:
@@ -56,7 +57,7 @@ def climb(
     inverse = inverse() if callable(inverse) else inverse
 
     def result(converged: bool, reason: str, rounds: int) -> Ascent:
-        return Ascent(x, value, converged, reason, rounds, inverse)
+        return Ascent(x, value, converged, reason, rounds, inverse, trusted)
 
     trusted, gained = inverse is not None, np.inf
     for rounds in range(max_rounds):

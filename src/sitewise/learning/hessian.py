@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from sitewise.learning.objective import Objective
 from sitewise.learning.problem import Problem
 from sitewise.numerics.dense.symmetric import absolute_inverse
 from sitewise.sites import Sites
@@ -23,13 +24,16 @@ def by_differences(
     steps: np.ndarray,
     entries: np.ndarray,
     central: bool = False,
+    here: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return rows `entries` of the Hessian; step i moves entry i.  One gradient per entry, or two if `central`.
 
     ∂g/∂v_i ≈ [g(v + s_i e_i) − g(v)] / s_i, or [g(v + s_i e_i) − g(v − s_i e_i)] / 2 s_i.  Other rows are NaN.
+    `here` is g(v) if it is known.
     """
     hessian = np.full((len(vector), len(vector)), np.nan)
-    here = None if central else gradient(vector)
+    if not central and here is None:
+        here = gradient(vector)
     for i in entries:
         step = steps[i] * np.eye(len(vector))[i]
         below = gradient(vector - step) if here is None else here
@@ -66,10 +70,15 @@ def guessed_inverse(problem: Problem, vector: np.ndarray, sites: Sites) -> np.nd
             slopes_mean[i] = (moved.mean - gram.mean) / _GRAM_STEP
         at += p.raw_size
     information = 0.5 * slopes_K @ factor.R_times(slopes_K.T) + slopes_mean @ factor.R_times(slopes_mean.T)
-    slopes = [problem.objective.log_prior_with_slope(vector + step)[1] for step in (0.0, _GRAM_STEP)]
-    curvature += np.maximum((slopes[0] - slopes[1]) / _GRAM_STEP, 0.0)
+    curvature += prior_curvature(problem.objective, vector)
     hessian = (information + np.diag(curvature)) / problem.total
     return absolute_inverse(hessian, _MIN_CURVATURE / problem.total) if np.all(np.isfinite(hessian)) else None
+
+
+def prior_curvature(objective: Objective, vector: np.ndarray) -> np.ndarray:
+    """Return minus the second derivatives of the log prior per entry, at least 0, if the prior is separable."""
+    slopes = [objective.log_prior_with_slope(vector + step)[1] for step in (0.0, _GRAM_STEP)]
+    return np.maximum((slopes[0] - slopes[1]) / _GRAM_STEP, 0.0)
 
 
 def inverse_per_row(problem: Problem, vector: np.ndarray, sites: Sites) -> np.ndarray | None:

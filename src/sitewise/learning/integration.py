@@ -31,6 +31,7 @@ difference, leads from there to the mode of π.  Predictions are mixtures of tho
 from __future__ import annotations
 
 import dataclasses
+import functools
 import heapq
 import itertools
 from collections.abc import Callable
@@ -46,12 +47,13 @@ from sitewise.inference.solve import solve_with_posterior
 from sitewise.inference.start import start_of
 from sitewise.kernels.distances import same_rows
 from sitewise.learning import designs
+from sitewise.learning.extrapolation import VisitedSites
 from sitewise.learning.fit import Fit
 from sitewise.learning.objective import Objective
 from sitewise.model import Model
 from sitewise.numerics.dense.cholesky import eigen
 from sitewise.priors import LatentPosterior
-from sitewise.process.precision import working_precision
+from sitewise.process.precision import WORKING_DTYPE, working_precision
 from sitewise.sites import Sites
 
 DESIGNS = ("fine", "coarse", "star", "grid", "ccd", "laplace", "lattice")
@@ -60,6 +62,8 @@ MAX_LATTICE_PARAMETERS = 4
 MAX_LATTICE_ROWS = 500  # of three and four parameters: above, the many nodes of a "fine" lattice take too long
 MAX_DIRECTIONS = 8  # of more parameters, the directions in which they are least certain
 MAX_SD = 4.0  # largest standard deviation of log θ that a design covers
+# Residuals of the sites of a node: its log density is accurate to about 3e-3 nats in a "star", else to 3e-5.
+STAR_SITES_TOL, NODE_SITES_TOL = 1e-2, 1e-3
 # Limits of the diagnostics, beyond which the design should not be trusted.
 MIN_EFFECTIVE = 0.3
 MAX_OUTSIDE = 0.3
@@ -189,7 +193,9 @@ def integrate(fit: Fit, design: str = "fine", final: Inference | None = None) ->
     free = np.flatnonzero(curvature.free)
     model, data = to_host((fit.model, fit.data))
     with working_precision(), same_rows(data.X):
-        here = _Density(problem, model, data, fit.sites, final, fit.limits)
+        visited = VisitedSites([np.asarray(problem.trainable.to_vector(model))], [fit.sites])
+        tol = STAR_SITES_TOL if design == "star" else NODE_SITES_TOL
+        here = _Density(problem, model, data, fit.sites, final, fit.limits, visited, tol)
         minus_hessian = -curvature.hessian[np.ix_(free, free)]
         if not np.all(np.isfinite(minus_hessian)):
             raise ValueError(
@@ -366,14 +372,25 @@ class _Density:
     sites: Sites
     final: Inference | None
     limits: np.ndarray | None
+    visited: VisitedSites
+    sites_tol: float
+
+    @functools.cached_property
+    def inference(self) -> Inference:
+        """The inference of the problem, to the tolerance of nodes."""
+        inference = self.problem.inference
+        return dataclasses.replace(inference, tol=max(self.sites_tol, inference.tolerance(WORKING_DTYPE)))
 
     def at(self, vector: np.ndarray) -> tuple[Model, Sites, float, bool, LatentPosterior | None]:
         if self.limits is not None and np.any((vector < self.limits[:, 0]) | (vector > self.limits[:, 1])):
             return self.model, self.sites, -np.inf, False, None
         model = to_host(self.problem.trainable.from_vector(self.model, vector))
         same = self.final is None or self.final == self.problem.inference
-        start = self.sites if same else start_of(self.problem.inference, model, self.data)
-        found = solve_with_posterior(self.problem.inference, model, self.data, start)
+        start = self.visited.at(vector) if same else start_of(self.problem.inference, model, self.data)
+        assert start is not None
+        found = solve_with_posterior(self.inference, model, self.data, start)
+        if same and found.solution.outcome.settled:
+            self.visited.add(vector, found.solution.sites)
         if found.q is None:
             log = float(self.problem.evidence(model, self.data, found.solution.sites))
         else:

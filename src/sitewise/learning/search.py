@@ -35,6 +35,8 @@ class Best:
 
     posterior   makes q(f) at this point from the factor of the evaluation; None on an accelerator
     inverse     the inverse of the negative Hessian per row, for another search of this objective
+    trusted     whether this inverse began with a computed one
+    gradient    of the objective at this point
     """
 
     vector: np.ndarray
@@ -46,6 +48,8 @@ class Best:
     reason: str = ""
     rounds: int = 0
     inverse: np.ndarray | None = None
+    trusted: bool = False
+    gradient: np.ndarray | None = None
 
 
 @dataclasses.dataclass
@@ -167,7 +171,7 @@ def ascend(
         if not finite and best is None:
             raise ValueError(_not_finite(problem, vector, result.solution.outcome))
         if finite and (best is None or (settled and not (best.settled and value <= best.value))):
-            best = Best(np.array(vector), value, result.solution, settled, result.posterior)
+            best = Best(np.array(vector), value, result.solution, settled, result.posterior, gradient=slope)
         if result.solution.outcome.settled and finite and result.solution.sites is not None:  # kept with the best
             sites = result.solution.sites
         if not (settled and finite):
@@ -181,8 +185,9 @@ def ascend(
         except StopIteration as stop:
             end = stop.value
             return dataclasses.replace(
-                best, success=end.converged, reason=end.reason, rounds=end.rounds, inverse=end.inverse
-            )
+                best, success=end.converged, reason=end.reason, rounds=end.rounds, inverse=end.inverse,
+                trusted=end.trusted,
+            )  # fmt: skip
 
 
 def inferred(problem: Problem, best: Best, model: Model, inference: Inference, data: Data, sites: Sites) -> Best:
