@@ -105,7 +105,7 @@ class GPBase(ChangingRows):
                     models.append(self._start_model(method, one.kernel, likelihood, m.data, seed, len(merged)))
                 own_kernel = self.kernel is None or isinstance(self.kernel, str)
                 sites: list[Sites | None] = [None] * len(models)
-                if isinstance(method, Approximate) and own_kernel:
+                if isinstance(method, Approximate) and own_kernel and not averaged:
                     starts = [method.start(model, m.data) for model in models]
                     models, sites = [model for model, _ in starts], [known for _, known in starts]
                 if k == 0:
@@ -114,7 +114,7 @@ class GPBase(ChangingRows):
                     progress = announced(progress or _silent, faster)
                 part = progress and _part(progress, k, len(merged))
                 if averaged:
-                    found.append(learn_average(method, chosen, models, m.data, seed, part))
+                    found.append(learn_average(method, chosen, models, m.data, seed, part, own_kernel))
                     continue
                 model, own = models[0], dataclasses.replace(method, weak=chosen[0].weak)
                 if len(old) == len(merged) and same_form(old[k].model, model):

@@ -47,7 +47,6 @@ from sitewise.inference.solve import solve_with_posterior
 from sitewise.inference.start import start_of
 from sitewise.kernels.distances import same_rows
 from sitewise.learning import designs
-from sitewise.learning.extrapolation import VisitedSites
 from sitewise.learning.fit import Fit
 from sitewise.learning.objective import Objective
 from sitewise.model import Model
@@ -62,8 +61,9 @@ MAX_LATTICE_PARAMETERS = 4
 MAX_LATTICE_ROWS = 500  # of three and four parameters: above, the many nodes of a "fine" lattice take too long
 MAX_DIRECTIONS = 8  # of more parameters, the directions in which they are least certain
 MAX_SD = 4.0  # largest standard deviation of log θ that a design covers
-# Residuals of the sites of a node: its log density is accurate to about 3e-3 nats in a "star", else to 3e-5.
-STAR_SITES_TOL, NODE_SITES_TOL = 1e-2, 1e-3
+# Residuals of the sites of a node: its log density is accurate to about 3e-3 nats in "star" and "coarse", else to 3e-5.
+QUICK_SITES_TOL, NODE_SITES_TOL = 1e-2, 1e-3
+FAR_NODE = 2.0  # in log θ from the mode: farther nodes of a lattice start from the likelihood's own sites
 # Limits of the diagnostics, beyond which the design should not be trusted.
 MIN_EFFECTIVE = 0.3
 MAX_OUTSIDE = 0.3
@@ -188,14 +188,12 @@ def integrate(fit: Fit, design: str = "fine", final: Inference | None = None) ->
     if design not in DESIGNS:
         raise ValueError(f"design must be {', '.join(map(repr, DESIGNS))}, got {design!r}.")
     _require_all_rows(fit)
-    curvature, problem = fit.quick_curvature if design == "star" else fit.curvature, fit.problem
+    quick = design in ("star", "coarse")
+    curvature, problem = fit.quick_curvature if quick else fit.curvature, fit.problem
     assert problem is not None  # else `curvature` has raised
     free = np.flatnonzero(curvature.free)
     model, data = to_host((fit.model, fit.data))
     with working_precision(), same_rows(data.X):
-        visited = VisitedSites([np.asarray(problem.trainable.to_vector(model))], [fit.sites])
-        tol = STAR_SITES_TOL if design == "star" else NODE_SITES_TOL
-        here = _Density(problem, model, data, fit.sites, final, fit.limits, visited, tol)
         minus_hessian = -curvature.hessian[np.ix_(free, free)]
         if not np.all(np.isfinite(minus_hessian)):
             raise ValueError(
@@ -205,6 +203,8 @@ def integrate(fit: Fit, design: str = "fine", final: Inference | None = None) ->
         values, U = eigen(minus_hessian)
         values = np.maximum(values, MAX_SD**-2)
         centre = curvature.vector.copy()
+        tol = QUICK_SITES_TOL if quick else NODE_SITES_TOL
+        here = _Density(problem, model, data, fit.sites, final, fit.limits, tol, centre)
         centre[free] += U @ ((U.T @ here.slope_of_volume(centre)[free]) / values)
         chosen = min(len(free), MAX_DIRECTIONS)  # eigenvalues increase: the least certain come first
         axes = np.zeros((len(centre), chosen))
@@ -335,7 +335,7 @@ def laplace_evidence(fit: Fit) -> float:
     The fit must have maximised the density of the vector (`jacobian`), or have flat priors.
     """
     _require_all_rows(fit)
-    curvature = fit.curvature
+    curvature = fit.quick_curvature
     free = np.flatnonzero(curvature.free)
     values, _ = eigen(-curvature.hessian[np.ix_(free, free)])
     values = np.maximum(values, MAX_SD**-2)
@@ -372,8 +372,8 @@ class _Density:
     sites: Sites
     final: Inference | None
     limits: np.ndarray | None
-    visited: VisitedSites
     sites_tol: float
+    mode: np.ndarray
 
     @functools.cached_property
     def inference(self) -> Inference:
@@ -386,11 +386,9 @@ class _Density:
             return self.model, self.sites, -np.inf, False, None
         model = to_host(self.problem.trainable.from_vector(self.model, vector))
         same = self.final is None or self.final == self.problem.inference
-        start = self.visited.at(vector) if same else start_of(self.problem.inference, model, self.data)
-        assert start is not None
+        near = len(vector) > MAX_LATTICE_PARAMETERS or np.max(np.abs(vector - self.mode), initial=0.0) < FAR_NODE
+        start = self.sites if same and near else start_of(self.problem.inference, model, self.data)
         found = solve_with_posterior(self.inference, model, self.data, start)
-        if same and found.solution.outcome.settled:
-            self.visited.add(vector, found.solution.sites)
         if found.q is None:
             log = float(self.problem.evidence(model, self.data, found.solution.sites))
         else:

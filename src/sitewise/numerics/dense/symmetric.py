@@ -28,10 +28,3 @@ def least_squares(blocks: Iterable[np.ndarray]) -> np.ndarray:
         return np.linalg.solve(system, differences @ products[:, -1])
     except np.linalg.LinAlgError:
         return np.zeros(len(system))
-
-
-def ridge_solution(differences: np.ndarray, target: np.ndarray, ridge: float) -> np.ndarray:
-    """Return argmin_c |target − Σ_j c_j differences_j|² + ridge·|c|², one row per difference."""
-    inner = differences @ differences.T
-    inner[np.diag_indices(len(inner))] += ridge
-    return np.linalg.solve(inner, differences @ target)
