@@ -147,9 +147,7 @@ class Approximate:
             learner, priors=weak_priors(model, trainable, learner.priors, self.weak), jacobian=True
         )
 
-    def fit(
-        self, model: Model, data: Data, seed: int, progress: Report | None, sites: Sites | None = None
-    ) -> Fit:
+    def fit(self, model: Model, data: Data, seed: int, progress: Report | None, sites: Sites | None = None) -> Fit:
         """Find the optimum; inference starts from `sites`."""
         learner = self.learner_of(model)
         evaluations = itertools.count(1)
