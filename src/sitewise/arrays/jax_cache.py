@@ -24,7 +24,7 @@ def keep_accelerator_programs() -> None:
     process compiles.
     """
     on_cpu = default_device().platform == STORED_PLATFORM
-    if on_cpu or not program_store.enabled() or jax.config.jax_compilation_cache_dir is not None:
+    if on_cpu or not program_store.enabled() or getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
         return
     use_folder()
 

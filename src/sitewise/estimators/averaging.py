@@ -114,7 +114,9 @@ def _carried(model: Model, fits: Sequence[Fit]) -> tuple[Model, Sites | None] | 
     Lengthscales ℓ exp(τ z) stay as they are if z is multiplied by the ratio of the spreads τ.
     """
     kernel = model.prior.kernel
-    for fit in fits if isinstance(kernel, Shrunk) else ():
+    if not isinstance(kernel, Shrunk):
+        return None
+    for fit in fits:
         old = fit.model.prior.kernel
         if isinstance(old, Shrunk) and same_form(fit.model, model) and fit.converged and not fit.at_bound:
             deviations = np.asarray(old.deviations) * (old.spread / kernel.spread)

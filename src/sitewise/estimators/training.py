@@ -156,7 +156,10 @@ class Approximate:
             assert progress is not None
             progress(f"evaluation {next(evaluations)}, objective {entry['objective']:.4f}", entry["share"])
 
-        return learner.fit(model, data, sites, seed=seed, callback=None if progress is None else callback)
+        told = None if progress is None else callback
+        if isinstance(learner, Nested):
+            return learner.fit(model, data, sites, seed=seed, callback=told)
+        return learner.fit(model, data, seed=seed, callback=told)
 
     def learn(
         self, model: Model, data: Data, seed: int, progress: Report | None, sites: Sites | None = None
@@ -229,7 +232,7 @@ class Approximate:
             lengths = [first * 4.0**k for k in range(MAX_STARTS) if k == 0 or first * 4.0**k <= longest]
         if len(lengths) == 1:
             return model, None
-        tried = [with_values(model, {name: np.float64(length)}) for length in lengths]
+        tried = [_lengthened(model, name, length / first) for length in lengths]
         with working_precision():
             problem = Problem.of(self.learner, model, rows)
             with same_rows(problem.data.X):
@@ -259,6 +262,16 @@ class Approximate:
 
         found, outcomes = latent.changed(longer)
         return found, max(outcomes)
+
+
+def _lengthened(model: Model, name: str, factor: float) -> Model:
+    """Return the model with a longer or shorter lengthscale; a longer one has a larger variance, for equal slopes."""
+    known = values(model)
+    moved = {name: known[name] * factor}
+    variance = name.replace("lengthscale", "variance")
+    if factor > 1 and variance in known:
+        moved[variance] = known[variance] * factor
+    return with_values(model, moved)
 
 
 def _start_value(problem: Problem, model: Model) -> tuple[float, Solution]:

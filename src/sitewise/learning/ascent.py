@@ -41,20 +41,20 @@ def climb(
     tol: float,
     max_rounds: int,
     max_step: float = 1.0,
-    inverse: np.ndarray | Callable[[], np.ndarray | None] | None = None,
+    guess: Callable[[], np.ndarray | None] | None = None,
     least_gain: float = 0.0,
 ) -> Generator[np.ndarray, tuple[float, np.ndarray], Ascent]:
     """Run the ascent as a generator: it yields points and is sent (value, gradient), so that many can run together.
 
     It stops when no free component of the gradient exceeds `tol`, when no step improves the value, or after
-    `max_rounds`.  A value of −inf or NaN is a failed step, which is shortened.  `inverse` is a guess of the inverse of
-    the negative Hessian, or a function that is called for it after the first evaluation.  With a guess the ascent also stops when the last step gained no more than `least_gain` and
-    the quadratic model ½ gᵀH⁻¹g expects no more of the next step.
+    `max_rounds`.  A value of −inf or NaN is a failed step, which is shortened.  `guess` returns the inverse of the
+    negative Hessian, or None; it is called after the first evaluation.  With a guess the ascent also stops when the
+    last step gained no more than `least_gain` and the quadratic model ½ gᵀH⁻¹g expects no more of the next step.
     """
     low, high = limits[:, 0], limits[:, 1]
     x = np.clip(start, low, high)
     value, slope = yield x
-    inverse = inverse() if callable(inverse) else inverse
+    inverse = None if guess is None else guess()
 
     def result(converged: bool, reason: str, rounds: int) -> Ascent:
         return Ascent(x, value, converged, reason, rounds, inverse, trusted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,7 @@ def guessed_inverse(problem: Problem, vector: np.ndarray, sites: Sites) -> np.nd
         return None
     data, size = problem.data, len(vector)
     weighted = sites.scaled(data.weight)
-    gram = problem.model_at(vector).prior.gram(data.X)
+    gram: Any = problem.model_at(vector).prior.gram(data.X)  # with K and mean, as the prior is one matrix
     _, factor = gram.condition_with_factor(weighted, data.mask)
     slopes_K, slopes_mean = np.zeros((size, data.rows)), np.zeros((size, data.rows))
     curvature, at = np.zeros(size), 0
@@ -65,7 +66,7 @@ def guessed_inverse(problem: Problem, vector: np.ndarray, sites: Sites) -> np.nd
             if p.name.startswith("likelihood."):
                 curvature[i] = _LIKELIHOOD_CURVATURE * problem.total
                 continue
-            moved = problem.model_at(vector + _GRAM_STEP * np.eye(size)[i]).prior.gram(data.X)
+            moved: Any = problem.model_at(vector + _GRAM_STEP * np.eye(size)[i]).prior.gram(data.X)
             slopes_K[i] = (moved.K @ factor.alpha - gram.K @ factor.alpha) / _GRAM_STEP
             slopes_mean[i] = (moved.mean - gram.mean) / _GRAM_STEP
         at += p.raw_size

@@ -41,7 +41,7 @@ MIN_COARSE_INPUTS = 50
 # The first coarse stage of a full GP has at least the larger of these two numbers of rows.
 MIN_COARSE_FULL_ROWS, COARSE_ROWS_PER_NUMBER = 150, 5
 COARSE_LEAST_GAIN = 0.02  # nats per hyperparameter that a coarse stage leaves to the next one
-SINGLE_STAGE_LEAST_GAIN = 0.002  # nats per hyperparameter, of a search without a coarse stage before it
+SINGLE_STAGE_LEAST_GAIN = 0.001  # nats per hyperparameter, of a search without a coarse stage before it
 COARSE_TOL = 1e-4  # gradient per row; the optimum for all rows is farther away than this resolves
 STAGE_SITES_TOL = 1e-3  # residual of approximate sites, in units of the marginal
 ALL_ROWS_SITES_TOL = 1e-6  # residual of the sites of all rows, where a subset was used for learning

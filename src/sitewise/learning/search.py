@@ -146,7 +146,7 @@ def ascend(
         problem.limits / problem.units[:, None],
         tol=settings.tol if tol is None else tol,
         max_rounds=settings.max_rounds if max_rounds is None else min(max_rounds, settings.max_rounds),
-        inverse=inverse if guess is None or inverse is not None else lambda: guess(sites),
+        guess=lambda: guess(sites) if inverse is None and guess is not None and sites is not None else inverse,
         least_gain=least_gain * len(first) / problem.total,
     )
     vector = next(steps) * problem.units if len(first) else first
