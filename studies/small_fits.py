@@ -28,7 +28,7 @@ PAPER_SETS = (
     "acute-inflammation", "echocardiogram", "fertility", "haberman-survival", "hepatitis", "pittsburg-bridges-T-OR-D",
 )  # fmt: skip
 SIMULATED = ("linear", "products", "noise", "wave", "counts", "outliers")
-FOLDS = 5
+FOLDS = 2
 SETTINGS: dict[str, dict[str, Any]] = {
     "optimum": {"integrate": False}, "default": {}, "average": {"kernel": "average"},
 }  # fmt: skip
@@ -252,7 +252,7 @@ def _density_table(found: Any) -> list[str]:
 
     names = (*PAPER_SETS, *SIMULATED)
     out = [
-        "Means over five folds. The last column: the largest loss of the objective at the optimum in a fold, in nats.",
+        "Means over two folds. The last column: the largest loss of the objective at the optimum in a fold, in nats.",
         "",
         "| set | at the optimum | default | average | CPU s of the default | loss of the objective |",
         "|---|---|---|---|---|---|",
