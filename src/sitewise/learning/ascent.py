@@ -43,13 +43,15 @@ def climb(
     max_step: float = 1.0,
     guess: Callable[[], np.ndarray | None] | None = None,
     least_gain: float = 0.0,
+    least_curvature: float = np.inf,
 ) -> Generator[np.ndarray, tuple[float, np.ndarray], Ascent]:
     """Run the ascent as a generator: it yields points and is sent (value, gradient), so that many can run together.
 
     It stops when no free component of the gradient exceeds `tol`, when no step improves the value, or after
     `max_rounds`.  A value of −inf or NaN is a failed step, which is shortened.  `guess` returns the inverse of the
     negative Hessian, or None; it is called after the first evaluation.  With a guess the ascent also stops when the
-    last step gained no more than `least_gain` and the quadratic model ½ gᵀH⁻¹g expects no more of the next step.
+    last step gained no more than `least_gain` and the quadratic model ½ gᵀH⁻¹g expects no more of the next step.  Where
+    a guess may be too steep, ½ |g|² / `least_curvature` must be as small, the gain along a direction of that curvature.
     """
     low, high = limits[:, 0], limits[:, 1]
     x = np.clip(start, low, high)
@@ -68,7 +70,8 @@ def climb(
         direction = np.zeros_like(x)
         if inverse is not None:
             direction[free] = inverse[np.ix_(free, free)] @ slope[free]
-            if trusted and gained <= least_gain and 0 < 0.5 * direction @ slope <= least_gain:
+            expected = max(0.5 * direction @ slope, 0.5 * slope[free] @ slope[free] / least_curvature)
+            if trusted and gained <= least_gain and direction @ slope > 0 and expected <= least_gain:
                 return result(True, NO_GAIN, rounds)
         if direction @ slope <= 0:
             inverse, trusted = None, False

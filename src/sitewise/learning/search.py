@@ -26,6 +26,7 @@ from sitewise.sites import Sites
 from sitewise.types import Outcome
 
 Callback = Callable[[dict[str, Any]], None]
+LEAST_CURVATURE = 0.1  # nats per squared unit of log θ: a guessed Hessian may be steeper than the objective
 MAX_FALLBACKS = 3  # points of one search at which the fallbacks of inference are tried; they take many steps
 
 
@@ -148,6 +149,7 @@ def ascend(
         max_rounds=settings.max_rounds if max_rounds is None else min(max_rounds, settings.max_rounds),
         guess=lambda: guess(sites) if inverse is None and guess is not None and sites is not None else inverse,
         least_gain=least_gain * len(first) / problem.total,
+        least_curvature=LEAST_CURVATURE / problem.total if inverse is None else np.inf,
     )
     vector = next(steps) * problem.units if len(first) else first
     while True:
