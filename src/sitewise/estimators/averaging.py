@@ -6,6 +6,7 @@ with the evidence of the method's own pair, and nodes around each optimum (`lear
 weights are the probabilities of the kernels if one of them is true.  No kernel is true, and a few nats then give nearly
 all weight to one of several kernels that predict equally well.  τ = ¼ avoids this and still gives no weight to a kernel
 that predicts badly (results/default-kernel).  A kernel whose Laplace evidence is far below the best is not integrated.
+A kernel with three hyperparameters or more is integrated on a star, whose nodes are few (decision 028).
 """
 
 from __future__ import annotations

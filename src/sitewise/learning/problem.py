@@ -190,7 +190,8 @@ class Problem:
         """
         inference = dataclasses.replace(self.pair.inference, tol=tol)
         model = self.model_at(vector)
-        end = iterate(inference, model.likelihood, model.prior.gram(self.data.X), self.data, sites)
+        mean_suffices = inference.mean_only and self.pair.evidence.name == ev.laplace.name
+        end = iterate(inference, model.likelihood, model.prior.gram(self.data.X), self.data, sites, mean_suffices)
         if not end.solution.outcome.settled:
             return -np.inf, end.solution
         evidence = self.pair.evidence.on_marginals(model.likelihood, self.data, end.point.q, end.solution.sites)
