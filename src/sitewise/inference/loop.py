@@ -58,8 +58,8 @@ def _evaluate(
     else:
         q, factor = gram.condition_with_factor(weighted, data.mask)
     # What follows is elementwise; without the barrier XLA would compute parts of q again in each of these expressions.
-    q = barrier(q)
     xp = namespace(q.mean)
+    q = q if xp is np else barrier(q)
     closed = functools.partial(method.assess, with_slopes=with_slopes)
     rows, sums = on_rows(_assess, (method.update(), with_slopes), likelihood, data, q, sites, closed=closed)
     target = Sites(*rows[:2])

@@ -12,7 +12,7 @@ from sitewise.data import Data
 from sitewise.inference import Inference
 from sitewise.inference.solve import Solved, solve, solve_with_posterior
 from sitewise.inference.start import start_of
-from sitewise.learning.fit import Fit, climbed
+from sitewise.learning.fit import Fit, SearchEnd, climbed
 from sitewise.learning.problem import Problem
 from sitewise.learning.schedule import Schedule, Stage, StageEnd
 from sitewise.learning.search import Best, Trace, inferred
@@ -58,6 +58,7 @@ def finish(problem: Problem, best: Best, ends: list[StageEnd], data: Data, sched
         learned_from=learned_from,
         stages=tuple(ends),
         latent=posterior,
+        search_end=_search_end(problem, best),
     )
 
 
@@ -67,6 +68,13 @@ def _final(problem: Problem, final: Inference, model: Model, sites: Sites) -> So
         found = solve(method, model, problem.data, sites)
         sites = found.sites if found.outcome.settled else sites
     return solve_with_posterior(final, model, problem.data, sites)
+
+
+def _search_end(problem: Problem, best: Best) -> SearchEnd | None:
+    """Return the estimate of the Hessian that the search ended with, if it began with a computed one."""
+    if not best.trusted or best.inverse is None or best.gradient is None:
+        return None
+    return SearchEnd(best.inverse / problem.total, best.gradient)
 
 
 def _settled(problem: Problem, model: Model, best: Best) -> Best:

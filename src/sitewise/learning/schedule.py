@@ -24,7 +24,7 @@ from sitewise.kernels.distances import same_rows
 from sitewise.learning.ascent import CONVERGED, NO_GAIN
 from sitewise.learning.checkpoint import Start
 from sitewise.learning.clock import Expected, evaluation_work
-from sitewise.learning.hessian import inverse_per_row
+from sitewise.learning.hessian import guessed_inverse, inverse_per_row
 from sitewise.learning.objective import INPUTS, pulls_on_host
 from sitewise.learning.problem import Problem
 from sitewise.learning.search import Best, Trace, inferred, search
@@ -43,6 +43,7 @@ MIN_COARSE_INPUTS = 50
 MIN_COARSE_FULL_ROWS, COARSE_ROWS_PER_NUMBER = 150, 5
 MIN_COARSE_CLASS_ROWS, COARSE_CLASS_ROWS_PER_NUMBER = 100, 2
 COARSE_LEAST_GAIN = 0.02  # nats per hyperparameter that a coarse stage leaves to the next one
+SINGLE_STAGE_LEAST_GAIN = 0.001  # nats per hyperparameter, of a search without a coarse stage before it
 COARSE_TOL = 1e-4  # gradient per row; the optimum for all rows is farther away than this resolves
 STAGE_SITES_TOL = 1e-3  # residual of approximate sites, in units of the marginal
 ALL_ROWS_SITES_TOL = 1e-6  # residual of the sites of all rows, where a subset was used for learning
@@ -149,8 +150,10 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
     settings, model, learned = problem.settings, problem.model, counted_rows(problem.data)
     staged = staged and (model.prior.dense or not model.prior.exact)
     subset = learned if learned < rows else None
-    main = Stage(rows=subset, least_gain=settings.least_gain, tol=problem.reachable_tol)
     stages = _coarse_stages(problem, learned) if staged else []
+    single = model.prior.exact and not stages
+    least_gain = min(settings.least_gain, SINGLE_STAGE_LEAST_GAIN) if single else settings.least_gain
+    main = Stage(rows=subset, least_gain=least_gain, tol=problem.reachable_tol)
     if staged and not model.prior.exact and problem.on_host and settings.least_gain:
         stages.append(dataclasses.replace(main, sites_tol=STAGE_SITES_TOL, hessian=True))
         main = dataclasses.replace(main, continues=True)
@@ -296,7 +299,8 @@ def run(schedule: Schedule, problem: Problem, seed: int, trace: Trace) -> tuple[
 
 def _climb(problem: Problem, start: Start, stage: Stage, trace: Trace, max_rounds: int, name: str) -> Best:
     """Search from `start`; compute a Hessian during the search if the stage asks for one and none is known."""
-    go = functools.partial(search, problem, trace=trace, tol=stage.tol, least_gain=stage.least_gain)
+    guess = None if INPUTS in problem.trainable.names else functools.partial(guessed_inverse, problem, start.vector)
+    go = functools.partial(search, problem, trace=trace, tol=stage.tol, least_gain=stage.least_gain, guess=guess)
     known = start.inverse is not None or INPUTS in problem.trainable.names or not len(start.vector)
     if known or not stage.hessian:
         return go(start, max_rounds=max_rounds)
