@@ -27,7 +27,7 @@ from sitewise.kernels.base import inner
 from sitewise.kernels.distances import same_rows
 from sitewise.kernels.lengthscale_start import typical_distance
 from sitewise.learning.fit import Fit
-from sitewise.learning.integration import MAX_LATTICE_PARAMETERS, Integrated, integrate
+from sitewise.learning.integration import Integrated, integrate
 from sitewise.learning.learner import Learner
 from sitewise.learning.nested import Nested
 from sitewise.learning.problem import Problem
@@ -44,6 +44,9 @@ from sitewise.types import Outcome
 
 WEAK_PRIOR_SD = 2.0  # of log θ
 NEGLIGIBLE_MASS = 0.01  # of a lattice that is not evaluated in predictions
+# A lattice that nobody asked for has about 8, 25 and 90 points for one to three hyperparameters; more take longer than
+# the fit.
+MAX_AUTOMATIC_PARAMETERS, MAX_AUTOMATIC_POINTS = 3, 120
 MAX_STARTS = 8  # lengthscales that are tried
 # Rows, times latent functions, of the subset on which they are compared, if there are several columns.
 MAX_START_ROWS, START_SEED = 400, 0
@@ -198,9 +201,9 @@ class Approximate:
             return found, found.problems
         try:
             found = integrate(fit, self.integrate, final)
-            if found.problems and found.directions[1] <= MAX_LATTICE_PARAMETERS:
+            if found.problems and found.directions[1] <= MAX_AUTOMATIC_PARAMETERS:
                 # Most points of a lattice are far out; every prediction would evaluate them.
-                found = integrate(fit, "lattice", final).trimmed(NEGLIGIBLE_MASS)
+                found = integrate(fit, "lattice", final, MAX_AUTOMATIC_POINTS).trimmed(NEGLIGIBLE_MASS)
         except ValueError as problem:
             return None, [f"{AT_OPTIMUM} {problem}"]
         return (None, [AT_OPTIMUM, *found.problems]) if found.problems else (found, [])

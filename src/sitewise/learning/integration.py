@@ -162,7 +162,9 @@ class Integrated:
         return found
 
 
-def integrate(fit: Fit, design: str = "fine", final: Inference | None = None) -> Integrated:
+def integrate(
+    fit: Fit, design: str = "fine", final: Inference | None = None, max_points: int | None = None
+) -> Integrated:
     """Integrate over the hyperparameters: nodes around the optimum of a fit, each with its weight.
 
     Takes one gradient per parameter and one inference per node.  Of more than eight parameters the directions are those
@@ -184,6 +186,8 @@ def integrate(fit: Fit, design: str = "fine", final: Inference | None = None) ->
         - "coarse": "ccd" for three parameters and more, else "grid", or "lattice" if π is far from Gaussian
     final : Inference, default=None
         Inference of the sites that are returned; None for the inference of the fit.
+    max_points : int, default=None
+        The points after which a lattice breaks off; None for MAX_LATTICE_POINTS.
 
     Returns
     -------
@@ -224,10 +228,10 @@ def integrate(fit: Fit, design: str = "fine", final: Inference | None = None) ->
 
         kind = _kind(design, chosen, data.rows)
         if kind == "lattice":
-            return _on_lattice(at, chosen, log_volume, heights)
+            return _on_lattice(at, chosen, log_volume, heights, max_points or MAX_LATTICE_POINTS)
         found = _by_rule(kind, at, chosen, len(free), log_volume)
         if design == "coarse" and kind == "grid" and found.effective < MIN_GRID_EFFECTIVE:
-            return _on_lattice(at, chosen, log_volume, heights)
+            return _on_lattice(at, chosen, log_volume, heights, max_points or MAX_LATTICE_POINTS)
         return found
 
 
@@ -285,7 +289,11 @@ def _log_scale(model: Model, data: Data) -> float:
 
 
 def _on_lattice(
-    at: Callable[[np.ndarray], _Point], dimensions: int, log_volume: float, heights: Callable[[_Point], np.ndarray]
+    at: Callable[[np.ndarray], _Point],
+    dimensions: int,
+    log_volume: float,
+    heights: Callable[[_Point], np.ndarray],
+    max_points: int,
 ) -> Integrated:
     """Visit all points one of whose `heights` (log π, log π s) may be within the depth of its largest value.
 
@@ -303,7 +311,7 @@ def _on_lattice(
     waiting = [(-np.inf, (0,) * dimensions)]
     best = np.full(2, -np.inf)
     rise = 0.0
-    while waiting and len(found) < MAX_LATTICE_POINTS and rise <= MAX_RISE:
+    while waiting and len(found) < max_points and rise <= MAX_RISE:
         _, place = heapq.heappop(waiting)
         if place in found or (place in bounds and np.all(bounds[place] < best - depth)):
             continue

@@ -30,7 +30,6 @@ from sitewise.process.device import on_cpu
 from sitewise.process.precision import WORKING_DTYPE
 from sitewise.sites import Sites
 
-
 _TOL_PER_SITES_TOL = 0.1  # approximate sites leave an error of about their residual in the gradient
 
 
