@@ -208,8 +208,7 @@ def table() -> None:
     """Write README.md from results.json."""
     found = json.loads((OUT / "results.json").read_text())
     text = [
-        (OUT / "head.md").read_text().rstrip(),
-        "",
+        HEAD,
         "## CPU time",
         "",
         *_times_table(found),
