@@ -9,7 +9,7 @@ from sitewise import VI, Data, Model, Nested, evidence, hyperpriors, kernels, li
 from sitewise.inference.start import first_sites
 from sitewise.learning import schedule
 from sitewise.learning.curvature import curvature
-from sitewise.learning.hessian import guessed_inverse, prior_curvature
+from sitewise.learning.hessian import can_guess, guessed_inverse, prior_curvature
 from sitewise.learning.problem import Problem
 from sitewise.process.precision import working_precision
 
@@ -50,7 +50,7 @@ def test_an_accelerator_and_other_priors_have_no_guess():
     problem = Problem.of(
         LEARNER, Model.markov(kernels.Matern32(), likelihoods.Gaussian(0.4)), Data.of(X[:, :1], NUMBERS)
     )
-    assert guessed_inverse(problem, problem.start, problem.first_sites) is None
+    assert not can_guess(problem)
 
 
 def test_a_search_from_the_guess_has_the_same_optimum_after_fewer_evaluations(monkeypatch):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sitewise.learning.objective import Objective
+from sitewise.learning.objective import INPUTS, Objective
 from sitewise.learning.problem import Problem
 from sitewise.numerics.dense.symmetric import absolute_inverse
 from sitewise.sites import Sites
@@ -42,6 +42,11 @@ def by_differences(
     return hessian
 
 
+def can_guess(problem: Problem) -> bool:
+    """Return whether the prior of f is one matrix on the host, whose Hessian `guessed_inverse` can guess."""
+    return problem.on_host and problem.model.prior.one_matrix and INPUTS not in problem.trainable.names
+
+
 def guessed_inverse(problem: Problem, vector: np.ndarray, sites: Sites) -> np.ndarray | None:
     """Return a guess of the inverse of the negative Hessian per row, at about a third of the cost of an evaluation.
 
@@ -51,10 +56,8 @@ def guessed_inverse(problem: Problem, vector: np.ndarray, sites: Sites) -> np.nd
         H_ij ≈ ½ αᵀ ∂_iK R ∂_jK α + ∂_iμᵀ R ∂_jμ − ∂_i∂_j log p(θ)
 
     The second derivatives of the log prior are those of a separable prior.  A parameter of the likelihood has
-    `_LIKELIHOOD_CURVATURE` per row.  None if the prior of f is not one matrix, or for an accelerator.
+    `_LIKELIHOOD_CURVATURE` per row.  None where it is not finite.  Only for problems that `can_guess` accepts.
     """
-    if not (problem.on_host and problem.model.prior.one_matrix):
-        return None
     data, size = problem.data, len(vector)
     weighted = sites.scaled(data.weight)
     gram: Any = problem.model_at(vector).prior.gram(data.X)  # with K and mean, as the prior is one matrix

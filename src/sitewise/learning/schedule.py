@@ -24,7 +24,7 @@ from sitewise.kernels.distances import same_rows
 from sitewise.learning.ascent import CONVERGED, NO_GAIN
 from sitewise.learning.checkpoint import Start
 from sitewise.learning.clock import Expected, evaluation_work
-from sitewise.learning.hessian import guessed_inverse, inverse_per_row
+from sitewise.learning.hessian import can_guess, guessed_inverse, inverse_per_row
 from sitewise.learning.objective import INPUTS, pulls_on_host
 from sitewise.learning.problem import Problem
 from sitewise.learning.search import Best, Trace, inferred, search
@@ -49,9 +49,9 @@ STAGE_SITES_TOL = 1e-3  # residual of approximate sites, in units of the margina
 ALL_ROWS_SITES_TOL = 1e-6  # residual of the sites of all rows, where a subset was used for learning
 ROUNDS_BEFORE_HESSIAN = 15
 INPUT_STAGE_ROUNDS = 100  # of the ascent in the inducing inputs, which need not end
-# Typical numbers of evaluations: of a search from a start far from the optimum, of a search from the optimum of a
-# coarser stage, and of a stage that only solves for the sites.
-FIRST_EVALUATIONS, LATER_EVALUATIONS, INFERENCE_EVALUATIONS = 30, 5, 2
+# Typical numbers of evaluations: of a search from a start far from the optimum, of the same with a guessed Hessian, of
+# a search from the optimum of a coarser stage, and of a stage that only solves for the sites.
+FIRST_EVALUATIONS, GUESSED_EVALUATIONS, LATER_EVALUATIONS, INFERENCE_EVALUATIONS = 30, 10, 5, 2
 MAX_MOVED_NUMBERS = 5_000  # of inducing inputs; the ascent keeps a matrix of their square
 
 
@@ -172,8 +172,9 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
 def expected(schedule: Schedule, problem: Problem, rows: int) -> list[Expected]:
     """Return the typical number of evaluations of every stage, and the work of each; `rows` counts all rows."""
     found = []
+    first = GUESSED_EVALUATIONS if can_guess(problem) else FIRST_EVALUATIONS
     for k, stage in enumerate(schedule.stages):
-        count = float(FIRST_EVALUATIONS if k == 0 or stage.restart is not None else LATER_EVALUATIONS)
+        count = float(first if k == 0 or stage.restart is not None else LATER_EVALUATIONS)
         if stage.hessian and k == 0:
             count += len(problem.start)
         if stage.move_inputs:
@@ -299,7 +300,7 @@ def run(schedule: Schedule, problem: Problem, seed: int, trace: Trace) -> tuple[
 
 def _climb(problem: Problem, start: Start, stage: Stage, trace: Trace, max_rounds: int, name: str) -> Best:
     """Search from `start`; compute a Hessian during the search if the stage asks for one and none is known."""
-    guess = None if INPUTS in problem.trainable.names else functools.partial(guessed_inverse, problem, start.vector)
+    guess = functools.partial(guessed_inverse, problem, start.vector) if can_guess(problem) else None
     go = functools.partial(search, problem, trace=trace, tol=stage.tol, least_gain=stage.least_gain, guess=guess)
     known = start.inverse is not None or INPUTS in problem.trainable.names or not len(start.vector)
     if known or not stage.hessian:
