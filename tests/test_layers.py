@@ -21,6 +21,7 @@ LAYERS = [
         "hyperpriors",
         "kernel_choice",
         "parameters",
+        "parts",
         "priors",
         "model",
         "rows",

@@ -145,11 +145,11 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
         program of its own, nor from given sites).  A Markov chain has one stage, and one per random start.
     """
     settings, model, learned = problem.settings, problem.model, counted_rows(problem.data)
-    staged = staged and (model.prior.dense or not model.prior.exact)
+    staged = staged and (model.prior.dense or model.prior.staged or not model.prior.exact)
     subset = learned if learned < rows else None
     main = Stage(rows=subset, least_gain=settings.least_gain)
     stages = _coarse_stages(problem, learned) if staged else []
-    if staged and not model.prior.exact and problem.on_host and settings.least_gain:
+    if staged and not model.prior.dense and problem.on_host and settings.least_gain:
         stages.append(dataclasses.replace(main, sites_tol=STAGE_SITES_TOL, hessian=True))
         main = dataclasses.replace(main, continues=True)
     stages.append(main)

@@ -23,7 +23,8 @@ from sitewise.numerics.sparse.factor import Factor, add_update
 def inverse_on_pattern(factor: Factor) -> np.ndarray:
     """Return the entries of the inverse at the entries (i, j) of the analysis."""
     blocks = factor.analysis.blocks
-    out, held = np.empty(len(factor.analysis.i)), {}
+    out = np.empty(len(factor.analysis.i))
+    held: dict[int, np.ndarray] = {}
     for t in range(len(blocks) - 1, -1, -1):
         block, G = blocks[t], factor.G[t]
         s, r = block.size, len(block.rows)
@@ -47,7 +48,8 @@ def product_on_pattern(factor: Factor, direction: np.ndarray) -> np.ndarray:
     """Return the entries of Σ M Σ, with M symmetric and `direction` its values at the entries (i, j)."""
     slopes = _forward(factor, direction)
     blocks = factor.analysis.blocks
-    out, held = np.empty(len(factor.analysis.i)), {}
+    out = np.empty(len(factor.analysis.i))
+    held: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for t in range(len(blocks) - 1, -1, -1):
         block, G = blocks[t], factor.G[t]
         s, r = block.size, len(block.rows)
@@ -73,7 +75,8 @@ def product_on_pattern(factor: Factor, direction: np.ndarray) -> np.ndarray:
 
 def _forward(factor: Factor, direction: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return Ḟ_ss and Ġ of every block."""
-    out, updates = [], {}
+    out: list[tuple[np.ndarray, np.ndarray]] = []
+    updates: dict[int, np.ndarray] = {}
     blocks = factor.analysis.blocks
     for t, block in enumerate(blocks):
         s, r, G = block.size, len(block.rows), factor.G[t]
