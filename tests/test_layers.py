@@ -29,7 +29,7 @@ LAYERS = [
         "monotone",
     },
     {"inference", "evidence"},
-    {"learning", "methods", "predict", "metrics", "structures", "surface"},
+    {"learning", "methods", "parts_structure", "predict", "metrics", "structure_base", "structures", "surface"},
     {"mcmc"},
     {"fitted"},
     {"estimators", "explain", "testing"},

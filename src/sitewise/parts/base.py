@@ -22,10 +22,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from sitewise.kernels.base import Kernel, inner_names
+from sitewise.kernels.stationary import Matern32
 from sitewise.kernels.units import Units, input_units
+from sitewise.setting import same
 from sitewise.types import module, replace, static
 
 Columns = int | str | tuple[int | str, ...]
+START_EXTENT = 0.1  # lengthscale of a default kernel at the start, as a share of the extent of the columns
 
 
 class Loads(NamedTuple):
@@ -97,6 +100,9 @@ class Part(Kernel):
         object.__setattr__(self, "active_dims", used if used and all(isinstance(c, int) for c in used) else None)
         super().__post_init__()
 
+    def __repr__(self) -> str:
+        return super(Part, replace(self, active_dims=None)).__repr__()  # they repeat the columns
+
     @property
     def used(self) -> tuple[int | str, ...]:
         """The columns that the part uses, in the order of its active columns."""
@@ -127,6 +133,13 @@ class Part(Kernel):
             found |= input_units(part, ranges, f"{path}.{name}")
         return found
 
+    def started(self, A: np.ndarray, variance: float) -> Self:
+        """Return the part with a starting kernel from the spread of its active columns, if its kernel is the default.
+
+        `variance` is a typical variance of the latent function.
+        """
+        return self
+
     @abc.abstractmethod
     def layout(self, A: np.ndarray) -> Layout:
         """Return variables, loads and pattern for training rows; A holds the active columns."""
@@ -134,6 +147,14 @@ class Part(Kernel):
     def exact_for(self, rows: float) -> bool:
         """Return whether the precision is that of the kernel, for this number of rows."""
         return True
+
+
+def starting_kernel(kernel: Kernel, at: np.ndarray, variance: float) -> Kernel:
+    """Return the kernel, or in place of the default a kernel with a lengthscale that suits the coordinates `at`."""
+    extent = float(np.max(np.ptp(at, axis=0), initial=0.0)) if len(at) else 0.0
+    if not same(kernel, Matern32()) or not extent > 0:
+        return kernel
+    return Matern32(START_EXTENT * extent, variance)
 
 
 def _tuple(columns: Any) -> tuple[int | str, ...]:

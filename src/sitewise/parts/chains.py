@@ -29,7 +29,7 @@ from sitewise.kernels.state_space import check_form, form
 from sitewise.kernels.stationary import Matern12, Matern32, Matern52
 from sitewise.kernels.units import Units, input_units
 from sitewise.numerics.dense.small_systems import gain, inverse_and_log_det
-from sitewise.parts.base import Layout, Loads, Part, numbered
+from sitewise.parts.base import Layout, Loads, Part, numbered, starting_kernel
 from sitewise.types import fixed, module, replace, static
 
 HARMONICS = 7  # for products with a periodic kernel
@@ -87,6 +87,9 @@ class Series(Part):
 
     def diag(self, A: Array) -> Array:
         return self.kernel.variances(A[:, :1])
+
+    def started(self, A: np.ndarray, variance: float) -> Series:
+        return replace(self, kernel=starting_kernel(self.kernel, A[:, :1], variance))
 
     def layout(self, A: np.ndarray) -> Layout:
         return ChainLayout(self, A)

@@ -27,7 +27,7 @@ from sitewise.kernels.stationary import Matern32
 from sitewise.kernels.units import Units, input_units
 from sitewise.numerics.dense.small_systems import conditionals, pull_conditionals
 from sitewise.numerics.sparse.neighbours import coarse_to_fine, earlier_neighbours
-from sitewise.parts.base import Layout, Loads, Part
+from sitewise.parts.base import Layout, Loads, Part, starting_kernel
 from sitewise.types import fixed, module, replace, static
 
 Inputs = tuple[np.ndarray, np.ndarray]  # the rows of a program
@@ -100,6 +100,9 @@ class Map(Part):
 
     def diag(self, A: Array) -> Array:
         return self.kernel.variances(self.at(A))
+
+    def started(self, A: np.ndarray, variance: float) -> Map:
+        return replace(self, kernel=starting_kernel(self.kernel, np.asarray(self.at(A)), variance))
 
     def exact_for(self, rows: float) -> bool:
         return self.neighbours >= rows - 1

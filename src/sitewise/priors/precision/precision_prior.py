@@ -185,7 +185,7 @@ class PrecisionPosterior(LatentPosterior):
         return (a.T @ solved.m).reshape(count, rows), cov
 
     def sums(self, X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the moments of weighted sums: each is one vector of loads wᵀA, with the residual variance wᵀcov(e)w."""
+        """Return the moments of weighted sums: each is a vector of loads wᵀA, with the residual variance wᵀcov(e)w."""
         weight, solved = weight[:, 0], self.held.solved
         mean, var = mean_sums(self.mean, X, weight), np.empty(weight.shape[:2])
         for g, rows in enumerate(X):
