@@ -147,10 +147,11 @@ class Area(Part):
 
     Parameters
     ----------
-    columns : int or str
+    columns : int or str, default=()
         The column with the number of the area, from 0.
-    graph : array, sparse matrix, dict or Graph
-        The neighbours: an adjacency matrix, or a dictionary with the list of neighbours of every area.
+    graph : array, sparse matrix, dict or Graph, default=None
+        The neighbours, which must be given: an adjacency matrix, or a dictionary with the list of neighbours of every
+        area.
     model : str, default="bym2"
         "bym2": structured and independent effects, in the shares `share` and 1 − `share`.  "icar": structured effects.
     variance : float, default=1.0

@@ -88,7 +88,7 @@ class Part(Kernel):
 
     Parameters
     ----------
-    columns : int, str or tuple
+    columns : int, str or tuple, default=()
         The numbers of the columns of X that the part uses, or in an estimator their names.
     """
 

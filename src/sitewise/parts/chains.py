@@ -41,10 +41,11 @@ class Series(Part):
 
     Parameters
     ----------
-    columns : int or str
+    columns : int or str, default=()
         The column of time.
-    kernel : Kernel, default=Matern32()
-        `Matern12`, `Matern32` or `Matern52`, a sum of these, or a product with one of these.
+    kernel : Kernel, default=None
+        None is `Matern32()`; otherwise `Matern12`, `Matern32` or `Matern52`, a sum of these, or a product with one of
+        these.
     by : int or str, default=None
         The column whose values name independent series that share the kernel; None for one series.
     """

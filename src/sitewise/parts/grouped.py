@@ -23,7 +23,7 @@ class Levels(Part):
 
     Parameters
     ----------
-    columns : int, str or tuple
+    columns : int, str or tuple, default=()
         The column whose values are the levels; several columns for their combinations.
     slope : int or str, default=None
         The column that multiplies the effect (varying slopes); None for intercepts.

@@ -45,10 +45,11 @@ class Map(Part):
 
     Parameters
     ----------
-    columns : int, str or tuple
+    columns : int, str or tuple, default=()
         The columns of the coordinates: usually two.
-    kernel : Kernel, default=Matern32()
-        The covariance function of the coordinates.  One lengthscale per column gives an anisotropic function.
+    kernel : Kernel, default=None
+        The covariance function of the coordinates; None is `Matern32()`.  One lengthscale per column gives an
+        anisotropic function.
     neighbours : int, default=20
         The number of neighbours.  With as many as there are other places, the Gaussian process is exact.
     sphere : bool, default=False

@@ -92,7 +92,7 @@ class Linear(Part):
 
     Parameters
     ----------
-    columns : int, str or tuple
+    columns : int, str or tuple, default=()
         The columns.
     variance : float or array of shape (n_columns,), default=1.0
         The prior variance of the coefficients: one number for all columns, or one per column; learned.
@@ -138,9 +138,9 @@ class Season(Part):
 
     Parameters
     ----------
-    columns : int or str
+    columns : int or str, default=()
         The column of time.
-    period : float
+    period : float, default=1.0
         The period, in the unit of the column; not learned.
     harmonics : int, default=7
         J, the number of cosines.
