@@ -69,7 +69,7 @@ LIKELIHOODS = ("student-t", "probit", "poisson", "logit", "gaussian")
 
 
 # Every pair once, every likelihood once: each combination compiles programs of its own.
-@pytest.mark.parametrize(("pair", "likelihood"), zip(PAIRS, LIKELIHOODS, strict=True))
+@pytest.mark.parametrize(("pair", "likelihood"), list(zip(PAIRS, LIKELIHOODS, strict=True)))
 def test_value_gradient_and_predictions_equal_dense_algebra(pair: str, likelihood: str) -> None:
     X = table()
     y = cases.observations(likelihood, np.sin(X[:, 0]), np.random.default_rng(1))

@@ -141,7 +141,7 @@ class Assembly:
         out = np.sum(each * entries[self.pairs].reshape(each.shape), axis=1)
         if len(self.dense):
             crossed = np.zeros((self.variables, len(self.dense)))
-            crossed[self.touched] = entries[self.crossed].reshape(len(self.touched), -1)
+            crossed[self.touched] = entries[self.crossed].reshape(len(self.touched), len(self.dense))
             square = np.zeros((len(self.dense), len(self.dense)))
             square[self.low] = entries[self.among]
             square = square + np.tril(square, -1).T
