@@ -33,6 +33,7 @@ from sitewise.parts.base import Layout, Loads, Part, numbered, starting_kernel
 from sitewise.types import fixed, module, replace, static
 
 HARMONICS = 7  # for products with a periodic kernel
+JITTER = 1e-10  # share of the stationary covariance added to the noise, which vanishes as times approach each other
 
 
 @module
@@ -208,7 +209,8 @@ def _blocks(_: int, kernel: Kernel, rows: tuple[Array, Array]) -> tuple[tuple[Ar
 def _of_steps(kernel: Kernel, steps: Array) -> tuple[Array, ...]:
     def one(row: Array) -> tuple[Array, ...]:
         A, S, _ = _step(kernel, *row)
-        R, log_det = inverse_and_log_det(S)
+        P = form(kernel, HARMONICS, row[0], row[1]).P
+        R, log_det = inverse_and_log_det(S + JITTER * P)
         return R, R @ A, A.T @ R @ A, log_det
 
     return jax.vmap(one, in_axes=-1, out_axes=-1)(steps)

@@ -99,7 +99,9 @@ def test_factor_equals_dense_algebra(name: str) -> None:
 def test_factor_says_that_a_matrix_is_not_positive_definite(name: str) -> None:
     analysis, values, A = problem(name)
     values[len(A) // 2] = -values[len(A) // 2]  # a diagonal entry
-    assert not factorise(analysis, values).ok
+    factor = factorise(analysis, values)
+    assert not factor.ok
+    assert np.all(np.isnan(factor.solve(np.ones(len(A)))))
 
 
 def laplacian(size: int, i: np.ndarray, j: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ from sitewise.numerics.sparse.analysis import Analysis
 class Factor:
     """The factor of a matrix: per block F_ss⁻¹ = JᵀJ (J = L⁻¹) and G; `last` is the inverse of a constrained block.
 
-    ok   whether the matrix is positive definite; if not, nothing else may be used
+    ok   whether the matrix is positive definite; if not, solutions are NaN
     """
 
     analysis: Analysis
@@ -51,6 +51,8 @@ class Factor:
     def solve(self, b: np.ndarray) -> np.ndarray:
         """Return the solution x of the linear system, for a vector b or for columns."""
         blocks, place = self.analysis.blocks, self.analysis.place
+        if not self.ok:
+            return np.full(np.shape(b), np.nan)
         x = np.array(b[self.analysis.order], float)
         for t, block in enumerate(blocks):
             if len(block.rows):

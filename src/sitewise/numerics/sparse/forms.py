@@ -15,6 +15,8 @@ def quadratic_forms(factor: Factor, index: np.ndarray, weight: np.ndarray) -> np
     """Return a_iᵀ Σ a_i, where a_i has the entries weight[i] at the variables index[i]; repeated ones add up."""
     analysis, count = factor.analysis, len(index)
     out = np.zeros(count)
+    if not factor.ok:
+        return np.full(count, np.nan)
     if not index.size:
         return out
     column = np.repeat(np.arange(count), index.shape[1])
