@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sitewise import EP, VI, Laplace, evidence, kernels, likelihoods, means, priors
+from sitewise import EP, VI, Laplace, evidence, kernels, likelihoods, means, parts, priors
 
 KERNELS = {
     "rbf": kernels.RBF(0.8, 1.3),
@@ -72,6 +72,9 @@ MORE_LIKELIHOODS = {
     "heteroscedastic-gaussian": (likelihoods.HeteroscedasticGaussian(), [[0.3, 0.04], [2, 3]], [[1, 0]]),
 }  # fmt: skip
 
+# Areas of two components and two islands, of which the rows below leave some out.
+_GRAPH = {0: [1, 2], 1: [2], 2: [3], 3: [], 4: [5], 5: [], 6: [], 7: []}
+
 # Of one latent function per row, under `testing.check_prior`.
 PRIORS = {
     "full": priors.FullPrior(kernels.Matern52(0.8, 1.3), means.Constant(0.4)),
@@ -83,6 +86,13 @@ PRIORS = {
     "markov": priors.MarkovPrior(kernels.Matern32(0.8, 1.3) + kernels.Constant(0.2), means.Constant(0.4)),
     "markov-product": priors.MarkovPrior(kernels.Cosine(1.9) * kernels.Matern52(1.1, 0.9), means.Linear(0.2, 0.3)),
     "markov-series": priors.MarkovPrior(kernels.Matern12(0.9, 1.2), series=1),
+    "precision": priors.PrecisionPrior(
+        kernels.Sum((parts.Map((0, 1)), parts.Series(1), parts.Linear(0), parts.Constant(), parts.Season(1, 3.0))),
+        means.Constant(0.4),
+    ),
+    "precision-groups": priors.PrecisionPrior(
+        kernels.Sum((parts.Area(0, _GRAPH), parts.Levels(1), parts.Levels(0, slope=2)))
+    ),
 }
 # Of three latent functions per row, under `testing.check_posterior`.
 CLASS_PRIORS = {
@@ -96,6 +106,7 @@ INPUTS = {
     "markov": _TIMES,
     "markov-product": _TIMES,
     "markov-series": np.concatenate([_TIMES, [[1.0], [0], [1], [0], [1], [1], [1]]], axis=1),
+    "precision-groups": np.stack([[0.0, 1, 2, 4, 6, 7, 0], [0, 1, 2, 3, 4, 5, 6], _TIMES[:, 0]], axis=1),
 }
 
 METHODS = {"laplace": Laplace(), "vi": VI(), "ep": EP()}

@@ -7,7 +7,19 @@ evidence(model, data, sites), or train both with a learner.  See the README for 
 import importlib as _importlib
 import typing as _typing
 
-from sitewise import duels, evidence, hyperpriors, kernels, likelihoods, means, metrics, monotone, parameters, priors
+from sitewise import (
+    duels,
+    evidence,
+    hyperpriors,
+    kernels,
+    likelihoods,
+    means,
+    metrics,
+    monotone,
+    parameters,
+    parts,
+    priors,
+)
 from sitewise.data import Data
 from sitewise.errors import UserError
 from sitewise.hyperparameters import Hyperparameters
@@ -84,6 +96,7 @@ __all__ = [
     "metrics",
     "monotone",
     "parameters",
+    "parts",
     "posterior",
     "priors",
     "quadrature",

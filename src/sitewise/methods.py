@@ -79,6 +79,7 @@ _STATIONARY = "auto"
 # VI's own iteration (decision 008).  With inducing inputs the sites are VI's (decision 019).
 _HYBRID_VARIANTS = {
     "sparse": Pair(EP(), ev.ep, _STATIONARY),
+    "precision": Pair(EP(), ev.ep, _STATIONARY),
     "classes": Pair(EP(tol=1e-3, power=0.5), ev.half_nested, _STATIONARY, final=EP(tol=1e-5, power=0.02)),
     "sparse classes": Pair(VI(tol=1e-6), ev.elbo, _STATIONARY),
 }

@@ -1,4 +1,4 @@
-"""The structure of an estimator's prior: full, sparse, or a Markov chain in time.
+"""The structure of an estimator's prior: full, sparse, a Markov chain in time, or a sum of parts.
 
 A structure is a value that builds the `Model` of a fit from its parts.  A new one is a subclass of `Structure`, and an
 entry of `NAMED` if it has a name.
@@ -6,25 +6,22 @@ entry of `NAMED` if it has a name.
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import numbers
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sitewise import means
 from sitewise.checks import shown
-from sitewise.data import Data
-from sitewise.kernels import Kernel
-from sitewise.likelihoods import Likelihood
 from sitewise.model import SPARSE_JITTER, Model
+from sitewise.parts import Part
+from sitewise.parts_structure import Parts
 from sitewise.priors import MarkovPrior
 from sitewise.priors.inducing import LEARNING_ROWS, SECONDS, SELECTIONS, how_many, select
-from sitewise.setting import Setting
+from sitewise.structure_base import Start, Structure
 
 __all__ = ["Full", "Markov", "Series", "Sparse", "Structure"]
 
@@ -52,73 +49,6 @@ def _seconds(m: str) -> float | None:
     except ValueError:
         return None
     return seconds if 0 < seconds < np.inf else None
-
-
-class Start(NamedTuple):
-    """The parts from which a structure builds a model.
-
-    kernels        the kernel, or one kernel per class for joint classes with class_kernels="own"
-    names          the names of the columns of X, or ()
-    fits           the number of latent functions that are fitted one after the other and share the time
-    learning_rows  the largest number of rows from which hyperparameters are learned; None for all
-    samples        whether the method samples
-    """
-
-    kernel: Kernel
-    kernels: Kernel | list[Kernel]
-    likelihood: Likelihood
-    mean: means.Mean
-    data: Data
-    seed: int
-    names: Sequence[str] = ()
-    fits: int = 1
-    learning_rows: int | None = None
-    samples: bool = False
-
-
-class Structure(Setting, abc.ABC):
-    """How the prior over functions is computed.
-
-    joint           whether rows may have several latent values, as joint classes have
-    sampled         whether method="mcmc" can sample it
-    trains_inputs   whether inducing inputs are moved to where the evidence is greatest
-    learning_rows   the largest number of rows from which hyperparameters are learned; None for all
-    """
-
-    joint: ClassVar[bool] = True
-    sampled: ClassVar[bool] = False
-
-    @property
-    def trains_inputs(self) -> bool:
-        return False
-
-    @property
-    def learning_rows(self) -> int | None:
-        return None
-
-    def series_column(self, columns: int, names: Sequence[str]) -> int | None:
-        """Return the number of the column that names the series; None if there is none."""
-        return None
-
-    def is_sparse(self, rows: int, classes: int) -> bool:
-        """Return whether a fit of this size has inducing inputs."""
-        return False
-
-    def chosen(self, start: Start) -> Structure:
-        """Return the structure that is used for this fit."""
-        return self
-
-    @abc.abstractmethod
-    def model(self, start: Start) -> Model:
-        """Return the model from which a fit starts."""
-
-    def sentence(self, model: Model, rows: int) -> str:
-        """Return the sentence of a fit report about the choice of the structure; may be empty."""
-        return ""
-
-    def replaced_full(self, model: Model, rows: int) -> str:
-        """Say that the model is sparse because a full GP would take too long; empty if that is not so."""
-        return ""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -390,10 +320,15 @@ NAMED: dict[str, Structure] = {
 }  # fmt: skip
 
 
-def structure_of(value: str | Structure) -> Structure:
+def structure_of(value: str | Structure | Part | Sequence[Part]) -> Structure:
     """Return the structure that an estimator's `structure` stands for."""
     if isinstance(value, Structure):
         return value
+    if isinstance(value, Part | list | tuple):
+        return Parts.of(value)
     if not isinstance(value, str) or value not in NAMED:
-        raise ValueError(f"structure must be one of {', '.join(NAMED)} or a value such as Sparse(300), got {value!r}.")
+        raise ValueError(
+            f"structure must be one of {', '.join(NAMED)} or a value such as Sparse(300) or "
+            f"parts.Map((0, 1)), got {value!r}."
+        )
     return NAMED[value]

@@ -66,6 +66,12 @@ class GPBase(ChangingRows):
         method, kernel = Method.of(self.method).definition, self.kernel
         if kernel is None and (method.samples or method.learner is not Nested):
             kernel = "isotropic"  # sampling is slow with many hyperparameters, and Algorithm 1 has no priors
+        own = structure_of(self.structure).own_kernel(np.asarray(data.X), self._given_names(), self._typical_variance)
+        if own is not None:
+            given = [name for name in ("kernel", "groups") if getattr(self, name) is not None]
+            if given:
+                raise ValueError(f"The parts of structure replace {given[0]}; leave it out, or use Levels for groups.")
+            return [Candidate("parts", own)]
         groups, series, X = group_columns(self), self._series_column(), np.asarray(data.X)
         X = X if series is None else X[:, [1 - series]]
         rest = [j for j in range(X.shape[1]) if j not in groups]

@@ -25,6 +25,7 @@ from sitewise.kernels import Kernel
 from sitewise.mcmc import HyperSamples
 from sitewise.methods import Method
 from sitewise.model import Model
+from sitewise.parts import Part
 from sitewise.process.precision import WORKING_DTYPE
 from sitewise.process.progress import Report
 from sitewise.sites import Sites
@@ -44,7 +45,7 @@ class FittedEstimator(Explaining, EstimatorParameters):
     method: str | Method
     integrate: bool | str
     hyperparameters: Hyperparameters | None
-    structure: str | Structure
+    structure: str | Structure | Part | Sequence[Part]
     random_state: RandomState
     warm_start: bool
     verbose: bool | int | Report

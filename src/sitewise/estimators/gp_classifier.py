@@ -24,6 +24,7 @@ from sitewise.kernels import Kernel
 from sitewise.learning.nested import Nested
 from sitewise.likelihoods import BY_NAME, Likelihood, Softmax
 from sitewise.methods import METHODS, Method
+from sitewise.parts import Part
 from sitewise.process.precision import WORKING_DTYPE
 from sitewise.process.progress import Report
 from sitewise.structures import Structure, structure_of
@@ -117,7 +118,7 @@ class GPClassifier(ClassPredictions):
         method: str | Method = "hybrid",
         integrate: bool | str = "auto",
         hyperparameters: Hyperparameters | None = None,
-        structure: str | Structure = "auto",
+        structure: str | Structure | Part | Sequence[Part] = "auto",
         class_weight: str | dict[Any, float] | None = None,
         multi_class: str = "auto",
         class_kernels: str = "shared",

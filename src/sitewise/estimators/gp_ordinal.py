@@ -22,6 +22,7 @@ from sitewise.fitted.mixture import Mixture
 from sitewise.hyperparameters import Hyperparameters
 from sitewise.likelihoods import Ordinal
 from sitewise.methods import Method
+from sitewise.parts import Part
 from sitewise.process.precision import WORKING_DTYPE
 from sitewise.process.progress import Report
 from sitewise.structures import Structure
@@ -91,7 +92,7 @@ class GPOrdinal(Intervals, ClassPredictions):
         method: str | Method = "hybrid",
         integrate: bool | str = "auto",
         hyperparameters: Hyperparameters | None = None,
-        structure: str | Structure = "auto",
+        structure: str | Structure | Part | Sequence[Part] = "auto",
         random_state: RandomState = 0,
         warm_start: bool = False,
         verbose: bool | int | Report = False,

@@ -23,6 +23,7 @@ from sitewise.estimators.value_predictions import ValuePredictions
 from sitewise.hyperparameters import Hyperparameters
 from sitewise.likelihoods import BY_NAME, Likelihood
 from sitewise.methods import Method
+from sitewise.parts import Part
 from sitewise.process.precision import WORKING_DTYPE
 from sitewise.process.progress import Report
 from sitewise.structures import Structure
@@ -106,7 +107,7 @@ class GPRegressor(ValuePredictions):
         method: str | Method = "hybrid",
         integrate: bool | str = "auto",
         hyperparameters: Hyperparameters | None = None,
-        structure: str | Structure = "auto",
+        structure: str | Structure | Part | Sequence[Part] = "auto",
         random_state: RandomState = 0,
         warm_start: bool = False,
         verbose: bool | int | Report = False,

@@ -22,6 +22,7 @@ from sitewise import (
     likelihoods,
     means,
     methods,
+    parts,
     priors,
     structures,
 )
@@ -31,6 +32,7 @@ _MODULES = {
     "kernels": kernels,
     "likelihoods": likelihoods,
     "means": means,
+    "parts": parts,
     "priors": priors,
     "hyperpriors": hyperpriors,
     "inference": inference,

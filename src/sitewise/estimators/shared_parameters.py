@@ -70,13 +70,15 @@ hyperparameters : Hyperparameters, default=None
     `bounds`, `priors`, `train` and `tied` are its other fields.
 """,
     "structure": """
-structure : str or Structure, default="auto"
+structure : str, Structure, Part or list of Part, default="auto"
     How the prior over functions is computed:
 
     - "full" or `Full()`: exactly, O(n³)
     - "sparse" or `Sparse(300)`: with inducing inputs, O(nm²)
     - "markov" or `Markov()`: as a Markov chain, O(n), for X of one column, the time
     - `Series("sensor")`: one Markov chain per series, with the column that names the series
+    - `parts.Map(("lon", "lat"))`, or a list of `sitewise.parts`: a sum of maps, groups, areas, trends and linear
+      effects by a sparse precision matrix.  The parts replace `kernel` and `groups`; an intercept is added
     - "exact": "markov" above 2 000 rows of one column where the kernel has this form, otherwise "full"
     - "auto": as "exact", but "sparse" above 2 000 rows where "markov" is not possible; a warning says so
 """,

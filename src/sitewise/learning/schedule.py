@@ -148,13 +148,13 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
         program of its own, nor from given sites).  A Markov chain has one stage, and one per random start.
     """
     settings, model, learned = problem.settings, problem.model, counted_rows(problem.data)
-    staged = staged and (model.prior.dense or not model.prior.exact)
+    staged = staged and (model.prior.dense or model.prior.staged or not model.prior.exact)
     subset = learned if learned < rows else None
     stages = _coarse_stages(problem, learned) if staged else []
     single = model.prior.exact and not stages
     least_gain = min(settings.least_gain, SINGLE_STAGE_LEAST_GAIN) if single else settings.least_gain
     main = Stage(rows=subset, least_gain=least_gain, tol=problem.reachable_tol)
-    if staged and not model.prior.exact and problem.on_host and settings.least_gain:
+    if staged and not model.prior.dense and problem.on_host and settings.least_gain:
         stages.append(dataclasses.replace(main, sites_tol=STAGE_SITES_TOL, hessian=True))
         main = dataclasses.replace(main, continues=True)
     stages.append(main)

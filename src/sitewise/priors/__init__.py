@@ -5,6 +5,7 @@ from sitewise.priors.classes import ClassPrior
 from sitewise.priors.full import FullPrior
 from sitewise.priors.markov.markov_prior import MarkovPrior
 from sitewise.priors.posterior import LatentPosterior
+from sitewise.priors.precision.precision_prior import PrecisionPrior
 from sitewise.priors.sparse.sparse_classes import SparseClassPrior
 from sitewise.priors.sparse.sparse_prior import SparsePrior
 
@@ -16,6 +17,7 @@ __all__ = [
     "LatentPosterior",
     "Marginals",
     "MarkovPrior",
+    "PrecisionPrior",
     "Prior",
     "SparseClassPrior",
     "SparsePrior",

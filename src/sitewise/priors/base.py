@@ -213,6 +213,7 @@ class Prior(abc.ABC):
     about      a sentence for reports, or empty
     exact      the sites act on f itself: there is no residual variance
     dense      keeps matrices of rows × rows; learners check the memory before they start
+    staged     is neither dense nor inexact, but is also searched on subsets of the rows first
     one_matrix for samplers: `gram(X)` is N(mean, K) of one latent value per row with attributes `mean` and `K`, and
                the prior has `given_values`
     host       `gram`, `gram_with_pull`, `posterior` and their results also compute on NumPy arrays
@@ -222,6 +223,7 @@ class Prior(abc.ABC):
     about: ClassVar[str] = ""
     exact: ClassVar[bool] = True
     dense: ClassVar[bool] = False
+    staged: ClassVar[bool] = False
     one_matrix: ClassVar[bool] = False
     host: ClassVar[bool] = False
 

@@ -1,0 +1,1 @@
+"""Sparse symmetric matrices: nested dissection, multifrontal Cholesky factor, and the inverse on the pattern."""

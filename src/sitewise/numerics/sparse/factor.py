@@ -1,0 +1,182 @@
+"""Multifrontal factorisation of a sparse symmetric matrix, with solves, log determinant and Gaussian samples.
+
+Children first, the front of a block is assembled from the matrix and from its children's updates, with own variables s
+and later ones r:
+
+    F = [F_ss, ·; F_rs, F_rr],    F_ss = L Lᵀ,    G = F_rs F_ss⁻¹,    update to the parent  U = F_rr − G F_rsᵀ
+
+**Linear constraints.** With multipliers λ the matrix is [P, C; Cᵀ, 0], and the inverse of this matrix holds, in place
+of P⁻¹, the covariance of N(0, P⁻¹) given Cᵀx = 0.  P may be singular in directions that the constraints fix, if the
+part of P that is eliminated before the last block is not.  The last block is then [S, T; Tᵀ, −H], and is eliminated in
+the order λ, rest: H = C_iᵀ P_ii⁻¹ C_i and S + T H⁻¹ Tᵀ are positive definite.
+log_det is log|H| + log|S + T H⁻¹ Tᵀ| + Σ log|F_ss|, the log determinant of P on {x: Cᵀx = 0} plus log|CᵀC|.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from sitewise.numerics.sparse.analysis import Analysis
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Factor:
+    """The factor of a matrix: per block F_ss⁻¹ = JᵀJ (J = L⁻¹) and G; `last` is the inverse of a constrained block.
+
+    ok   whether the matrix is positive definite; if not, solutions are NaN
+    """
+
+    analysis: Analysis
+    J: list[np.ndarray]
+    G: list[np.ndarray]
+    log_det: float
+    ok: bool
+    last: Constrained | None = None
+
+    def block_inverse(self, t: int) -> np.ndarray:
+        """Return F_ss⁻¹ of block t."""
+        if self.last is not None and t == len(self.J) - 1:
+            return self.last.inverse
+        return self.J[t].T @ self.J[t]
+
+    def _block_solve(self, t: int, b: np.ndarray) -> np.ndarray:
+        """Return F_ss⁻¹ b of block t."""
+        if self.last is not None and t == len(self.J) - 1:
+            return self.last.inverse @ b
+        return self.J[t].T @ (self.J[t] @ b)
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """Return the solution x of the linear system, for a vector b or for columns."""
+        blocks, place = self.analysis.blocks, self.analysis.place
+        if not self.ok:
+            return np.full(np.shape(b), np.nan)
+        x = np.array(b[self.analysis.order], float)
+        for t, block in enumerate(blocks):
+            if len(block.rows):
+                x[block.rows] -= self.G[t] @ x[block.start : block.start + block.size]
+        for t in range(len(blocks) - 1, -1, -1):
+            block, own = blocks[t], slice(blocks[t].start, blocks[t].start + blocks[t].size)
+            x[own] = self._block_solve(t, x[own])
+            if len(block.rows):
+                x[own] -= self.G[t].T @ x[block.rows]
+        return x[place]
+
+    def _backward(self, x: np.ndarray, upto: int) -> np.ndarray:
+        """Return x with −Gᵀ x_r added in every block before number `upto`, parents first."""
+        for t in range(upto - 1, -1, -1):
+            block = self.analysis.blocks[t]
+            if len(block.rows):
+                x[block.start : block.start + block.size] -= self.G[t].T @ x[block.rows]
+        return x
+
+    def sample(self, white: np.ndarray) -> np.ndarray:
+        """Return x = R white with R Rᵀ the inverse: Gaussian samples from standard normal numbers, in columns.
+
+        Under constraints, x_i given the last block is corrected by P_ii⁻¹ C_i H⁻¹ times the violation of Cᵀx = 0.
+        """
+        x, blocks = np.array(white, float), self.analysis.blocks
+        if self.last is None:
+            for t, block in enumerate(blocks):
+                own = slice(block.start, block.start + block.size)
+                x[own] = self.J[t].T @ x[own]
+            return self._backward(x, len(blocks))[self.analysis.place]
+        end = blocks[-1]
+        cut = self.analysis.size - self.analysis.multipliers
+        for t, block in enumerate(blocks[:-1]):
+            own = slice(block.start, block.start + block.size)
+            x[own] = self.J[t].T @ x[own]
+        x[end.start : cut] = self.last.root_transposed @ x[end.start : cut]
+        x[cut:] = 0.0
+        x = self._backward(x, len(blocks) - 1)
+        correction = np.zeros_like(x)
+        correction[cut:] = self.last.multipliers_for(self.last.C.T @ x[:cut])
+        return (x + self._backward(correction, len(blocks) - 1))[self.analysis.place]
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Constrained:
+    """The last block under linear constraints.
+
+    inverse           of [S, T; Tᵀ, −H]
+    root_transposed   J with JJᵀ = (S + T H⁻¹ Tᵀ)⁻¹
+    H_root            Cholesky factor of H
+    C                 columns of the constraints, in the order of elimination
+    """
+
+    inverse: np.ndarray
+    root_transposed: np.ndarray
+    H_root: np.ndarray
+    C: np.ndarray
+
+    def multipliers_for(self, violation: np.ndarray) -> np.ndarray:
+        """Return H⁻¹ times the violation of the constraints."""
+        return lapack.dpotrs(self.H_root, violation, lower=1)[0]
+
+
+def factorise(analysis: Analysis, values: np.ndarray) -> Factor:
+    """Factorise the matrix with these values at the entries of the analysis."""
+    J: list[np.ndarray] = []
+    G: list[np.ndarray] = []
+    updates: dict[int, np.ndarray] = {}
+    log_det, nothing = 0.0, np.empty((0, 0))
+    for t, block in enumerate(analysis.blocks):
+        s, r = block.size, len(block.rows)
+        F = np.zeros((s + r, s + r), order="F")
+        F[block.at, block.column] = values[block.entry]
+        for kid in block.kids:
+            add_update(F, analysis.blocks[kid].up, updates.pop(kid, None))
+        if analysis.multipliers and t == len(analysis.blocks) - 1:
+            return _with_constraints(analysis, values, J, G, log_det, F)
+        L, info = lapack.dpotrf(F[:s, :s], lower=1, clean=1)
+        if info:
+            return Factor(analysis, [], [], np.nan, False)
+        log_det += 2.0 * np.sum(np.log(np.diagonal(L)))
+        J.append(lapack.dtrtri(L, lower=1)[0])
+        if not r:
+            G.append(nothing)
+            continue
+        half = F[s:, :s] @ J[t].T
+        U = blas.dsyrk(-1.0, half, beta=1.0, c=np.asfortranarray(F[s:, s:]), lower=1, overwrite_c=1)
+        G.append(half @ J[t])
+        updates[t] = U
+    return Factor(analysis, J, G, float(log_det), bool(np.isfinite(log_det)))
+
+
+def add_update(F: np.ndarray, up: np.ndarray, update: np.ndarray | None) -> None:
+    """Add the lower triangle of a child's update to the front of its parent; `up` is increasing."""
+    if update is not None and len(up):
+        F[np.ix_(up, up)] += update
+
+
+def _with_constraints(
+    analysis: Analysis, values: np.ndarray, J: list[np.ndarray], G: list[np.ndarray], log_det: float, F: np.ndarray
+) -> Factor:
+    """Eliminate the last block with the front F, which includes the multipliers."""
+    k = analysis.multipliers
+    cut = len(F) - k
+    full = np.tril(F) + np.tril(F, -1).T
+    S, T, H = full[:cut, :cut], full[:cut, cut:], -full[cut:, cut:]
+    H_root, failed = lapack.dpotrf(H, lower=1, clean=1)
+    if failed:
+        return Factor(analysis, [], [], np.nan, False)
+    HT = lapack.dpotrs(H_root, T.T, lower=1)[0]
+    L, failed = lapack.dpotrf(S + T @ HT, lower=1, clean=1)
+    if failed:
+        return Factor(analysis, [], [], np.nan, False)
+    log_det += 2.0 * (np.sum(np.log(np.diagonal(L))) + np.sum(np.log(np.diagonal(H_root))))
+    root = lapack.dtrtri(L, lower=1)[0]
+    inverse, H_inverse = np.empty_like(full), lapack.dpotrs(H_root, np.eye(k), lower=1)[0]
+    inverse[:cut, :cut] = root.T @ root
+    inverse[cut:, :cut] = HT @ inverse[:cut, :cut]
+    inverse[:cut, cut:] = inverse[cut:, :cut].T
+    inverse[cut:, cut:] = HT @ inverse[:cut, cut:] - H_inverse
+    C = np.zeros((analysis.size - k, k))
+    pi, pj = analysis.place[analysis.i], analysis.place[analysis.j]
+    high, low = np.maximum(pi, pj), np.minimum(pi, pj)
+    there = (high >= len(C)) & (low < len(C))
+    C[low[there], high[there] - len(C)] = values[there]
+    last = Constrained(inverse, root.T, H_root, C)
+    return Factor(analysis, [*J, root], [*G, np.empty((0, 0))], float(log_det), bool(np.isfinite(log_det)), last)

@@ -1,0 +1,10 @@
+"""Parts of a latent function with a sparse precision, for `Model.latent`: maps, groups, areas, trends, regressors."""
+
+from sitewise.parts.areas import Area, Graph
+from sitewise.parts.base import Part
+from sitewise.parts.chains import Series
+from sitewise.parts.grouped import Levels
+from sitewise.parts.places import Map
+from sitewise.parts.regressors import Constant, Linear, Season
+
+__all__ = ["Area", "Constant", "Graph", "Levels", "Linear", "Map", "Part", "Season", "Series"]

@@ -1,0 +1,279 @@
+"""A function of places on a map by Vecchia's approximation: every place given its nearest earlier places.
+
+With N(i) the neighbours of place i among the places before it, in an order from coarse to fine,
+
+    x_i | x_N(i) ~ N(a_iᵀ x_N(i), d_i),    a_i = K_NN⁻¹ k_Ni,    d_i = k_ii − k_iNᵀ a_i
+    Q = Σ_i b_i b_iᵀ / d_i,    b_i = e_i − Σ_{j∈N(i)} a_ij e_j,    log|Q| = −Σ log d_i
+
+If all earlier places are neighbours, this is the exact Gaussian process.  K has JITTER times its diagonal added.
+
+**New places** have neighbours among the training places, f = aᵀ x_N + e.  The residuals e of several new places have
+the covariances that they have in the exact process, so that close or equal new places agree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from scipy.spatial import cKDTree
+
+from sitewise.arrays import rowwise
+from sitewise.arrays.engine import Array, namespace
+from sitewise.checks import at_least, must_be
+from sitewise.kernels.base import Kernel, check_parts
+from sitewise.kernels.stationary import Matern32
+from sitewise.kernels.units import Units, input_units
+from sitewise.numerics.dense.small_systems import conditionals, pull_conditionals
+from sitewise.numerics.sparse.neighbours import coarse_to_fine, earlier_neighbours
+from sitewise.parts.base import Layout, Loads, Part, starting_kernel
+from sitewise.types import fixed, module, replace, static
+
+Inputs = tuple[np.ndarray, np.ndarray]  # the rows of a program
+EARTH_RADIUS = 6371.0  # km
+JITTER = 1e-10  # share of the variance
+PROGRAM_ROWS = 512  # per call of a program
+PIECE_ROWS = 4096  # places whose covariances are in memory at a time
+
+
+@module
+class Map(Part):
+    """Function of places on a map (spatial Gaussian process): Vecchia's approximation with nearest neighbours.
+
+    Time is about O(n^1.5) for n places in the plane, and memory O(n log n).  Rows may repeat places.
+
+    Parameters
+    ----------
+    columns : int, str or tuple, default=()
+        The columns of the coordinates: usually two.
+    kernel : Kernel, default=None
+        The covariance function of the coordinates; None is `Matern32()`.  One lengthscale per column gives an
+        anisotropic function.
+    neighbours : int, default=20
+        The number of neighbours.  With as many as there are other places, the Gaussian process is exact.
+    sphere : bool, default=False
+        Whether the two columns are longitude and latitude in degrees.  The distance is then the chord through the
+        Earth, and the lengthscale is in km.
+    """
+
+    kernel: Kernel = fixed(default=None)
+    neighbours: int = static(default=20)
+    sphere: bool = static(default=False)
+
+    def __post_init__(self) -> None:
+        if self.kernel is None:
+            object.__setattr__(self, "kernel", Matern32())
+        must_be(self.kernel, Kernel, "The kernel of a Map", "Matern32(), a kernel of sitewise.kernels")
+        at_least("Map: neighbours", self.neighbours, 1)
+        super().__post_init__()
+        if self.sphere and len(self.used) != 2:
+            raise ValueError("Map: sphere=True takes two columns, longitude and latitude in degrees.")
+
+    def check(self, columns: int) -> None:
+        if not self.used:
+            raise ValueError("Map needs the columns of the coordinates, as in Map((0, 1)).")
+        super().check(columns)
+        check_parts(self, (self.kernel,), 3 if self.sphere else len(self.used))
+
+    def check_rows(self, X: np.ndarray) -> None:
+        A = self._active(X)
+        if self.sphere and np.any(np.abs(A[:, 1]) > 90):
+            raise ValueError(
+                "Map: sphere=True takes longitude first and latitude second, in degrees; a latitude is beyond 90."
+            )
+        super().check_rows(X)
+
+    def at(self, A: Array) -> Array:
+        """Return the coordinates in which the kernel works: in km on the sphere."""
+        if not self.sphere:
+            return A
+        xp, (east, north) = namespace(A), np.pi / 180 * A.T
+        flat = xp.cos(north)
+        return EARTH_RADIUS * xp.stack([flat * xp.cos(east), flat * xp.sin(east), xp.sin(north)], axis=1)
+
+    def units(self, ranges: np.ndarray, path: str) -> Units:
+        seen = np.full(3, np.max(ranges) * np.pi / 180 * EARTH_RADIUS) if self.sphere else ranges
+        return input_units(self.kernel, seen, f"{path}.kernel")
+
+    def pairs(self, A: Array, B: Array) -> Array:
+        return self.kernel.matrix(self.at(A), self.at(B))
+
+    def diag(self, A: Array) -> Array:
+        return self.kernel.variances(self.at(A))
+
+    def started(self, A: np.ndarray, variance: float) -> Map:
+        return replace(self, kernel=starting_kernel(self.kernel, np.asarray(self.at(A)), variance))
+
+    def exact_for(self, rows: float) -> bool:
+        return self.neighbours >= rows - 1
+
+    def layout(self, A: np.ndarray) -> Layout:
+        return VecchiaLayout(self, A)
+
+
+class VecchiaLayout(Layout):
+    """One variable per distinct place, in an order from coarse to fine."""
+
+    positions: np.ndarray
+
+    def __init__(self, part: Map, A: np.ndarray) -> None:
+        distinct, place = np.unique(A, axis=0, return_inverse=True)
+        at = np.asarray(part.at(distinct))
+        order = coarse_to_fine(at)
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        self.distinct, self.positions = distinct[order], at[order]
+        self.size = len(order)
+        self.index, self.weight = rank[place.reshape(-1)][:, None], np.ones((len(A), 1))
+        self.near = earlier_neighbours(self.positions, part.neighbours)
+        self._entries()
+        self.tree = cKDTree(self.positions)
+
+    def _entries(self) -> None:
+        """Set the entries of Q, and the entry of every pair of {i} ∪ N(i); absent neighbours stand for i itself."""
+        own = np.arange(self.size)[:, None]
+        self.group = np.concatenate([own, np.where(self.near >= 0, self.near, own)], axis=1)
+        self.a, self.b = np.tril_indices(self.group.shape[1])
+        one, other = self.group[:, self.a], self.group[:, self.b]
+        keys = np.maximum(one, other) * np.int64(self.size) + np.minimum(one, other)
+        found, entry = np.unique(keys, return_inverse=True)
+        self.entry = entry.reshape(keys.shape).astype(np.int32)
+        self.i, self.j = found // self.size, found % self.size
+
+    def conditionals(self, part: Map) -> tuple[np.ndarray, np.ndarray]:
+        """Return a, (places, neighbours), and d."""
+        found = [self._conditionals(part, rows)[:2] for rows in _pieces(self.size)]
+        return np.concatenate([a for a, _ in found]), np.concatenate([d for _, d in found])
+
+    def _conditionals(self, part: Map, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray, Inputs]:
+        """Return a, d and K of these places, and the rows of the program of their covariances."""
+        inputs = _inputs(self.positions[rows], self.positions[np.maximum(self.near[rows], 0)])
+        K, k, var = _covariances_of(part.kernel, inputs, self.near[rows] >= 0)
+        return *conditionals(K, k, var), K, inputs
+
+    def precision(self, part: Map) -> tuple[np.ndarray, float]:
+        values, log_det = np.zeros(len(self.i)), 0.0
+        for rows in _pieces(self.size):
+            a, d, *_ = self._conditionals(part, rows)
+            b = np.concatenate([np.ones((len(d), 1)), -a], axis=1)
+            each = b[:, self.a] * b[:, self.b] / d[:, None]
+            values += np.bincount(self.entry[rows].ravel(), each.ravel(), len(values))
+            log_det -= float(np.sum(np.log(d)))
+        return values, log_det
+
+    def pull(self, part: Map, bar: np.ndarray, log_det: float) -> Map:
+        """Use that the value of a pair of i is b_k b_l / d: b̄_k = Σ_l bar_kl b_l / d, with twice the diagonal."""
+        total = [np.zeros(np.shape(leaf)) for leaf in jax.tree.leaves(part.kernel)]
+        for rows in _pieces(self.size):
+            a, d, K, inputs = self._conditionals(part, rows)
+            b = np.concatenate([np.ones((len(d), 1)), -a], axis=1)
+            square = np.zeros((*b.shape, b.shape[1]))
+            square[:, self.a, self.b] = bar[self.entry[rows]]
+            square += np.swapaxes(square, 1, 2)
+            b_bar = np.einsum("nkl,nl->nk", square, b) / d[:, None]
+            d_bar = -0.5 * np.sum(b_bar * b, axis=1) / d - log_det / d
+            has = self.near[rows] >= 0
+            K_bar, k_bar = pull_conditionals(K, a, -b_bar[:, 1:] * has, d_bar)
+            for whole, each in zip(
+                total, _pull_covariances(part.kernel, inputs, has, K_bar, k_bar, d_bar), strict=True
+            ):
+                whole += each
+        return replace(part, kernel=jax.tree.unflatten(jax.tree.structure(part.kernel), total))
+
+    def _new(self, part: Map, A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return neighbours, a and d of new places; a training place is its own neighbour, with d = 0."""
+        at, count = np.asarray(part.at(A)), min(part.neighbours, self.size)
+        near = self.tree.query(at, k=np.arange(1, count + 1))[1]
+        found = []
+        for rows in _pieces(len(A)):
+            inputs = _inputs(at[rows], self.positions[near[rows]])
+            found.append(conditionals(*_covariances_of(part.kernel, inputs, np.ones(near[rows].shape, bool))))
+        a, d = np.concatenate([a for a, _ in found]), np.concatenate([d for _, d in found])
+        known = np.flatnonzero(np.all(self.distinct[near[:, 0]] == A, axis=1))
+        a[known], d[known] = 0.0, 0.0
+        a[known, 0] = 1.0
+        return near, a, d
+
+    def loads(self, part: Map, A: np.ndarray) -> Loads:
+        return Loads(*self._new(part, A))
+
+    def residuals(self, part: Map, A: np.ndarray) -> np.ndarray:
+        near, a, d = self._new(part, A)
+        places, index = np.unique(near, return_inverse=True)
+        W = np.zeros((len(A), len(places)))
+        np.add.at(W, (np.arange(len(A))[:, None], index.reshape(near.shape)), a)
+        at, old = np.asarray(part.at(A)), self.positions[places]
+        kernel: Any = part.kernel
+        cross = np.asarray(kernel.matrix(at, old))
+        moved = W @ (np.asarray(kernel.matrix(old)) @ W.T) - cross @ W.T
+        out = np.asarray(kernel.matrix(at)) + moved - W @ cross.T
+        out = 0.5 * (out + out.T)
+        known = d == 0.0
+        out[known], out[:, known] = 0.0, 0.0
+        # The jitter belongs to the places: it makes the diagonal what `loads` returns.
+        out[np.diag_indices(len(A))] = d
+        return out
+
+
+def _pieces(rows: int) -> list[slice]:
+    return [slice(at, at + PIECE_ROWS) for at in range(0, max(rows, 1), PIECE_ROWS)]
+
+
+def _inputs(at: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of the program: weights, and the coordinates of every place with its neighbours."""
+    group = np.concatenate([at[:, None], near], axis=1)
+    return np.ones(len(at)), np.ascontiguousarray(np.moveaxis(group, 0, -1))
+
+
+def _covariances_of(
+    kernel: Kernel, inputs: tuple[np.ndarray, np.ndarray], has: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return covariances among the neighbours, with the place, and its variance; absent neighbours are independent."""
+    (packed,), _ = rowwise.apply(_covariances, None, kernel, inputs, PROGRAM_ROWS)
+    size = has.shape[1] + 1
+    square = np.empty((len(has), size, size))
+    i, j = np.tril_indices(size)
+    square[:, i, j] = square[:, j, i] = packed.T
+    every = np.arange(size)
+    square[:, every, every] *= 1 + JITTER
+    K, k = square[:, 1:, 1:] * (has[:, :, None] & has[:, None, :]), square[:, 1:, 0] * has
+    rows, absent = np.nonzero(~has)
+    K[rows, absent, absent] = 1.0
+    return K, k, square[:, 0, 0]
+
+
+def _pull_covariances(
+    kernel: Kernel,
+    inputs: tuple[np.ndarray, np.ndarray],
+    has: np.ndarray,
+    K: np.ndarray,
+    k: np.ndarray,
+    var: np.ndarray,
+) -> tuple[np.ndarray, ...]:
+    """Return the cotangents of the kernel's numbers, given the cotangents of `_covariances_of`."""
+    size = has.shape[1] + 1
+    square = np.zeros((len(has), size, size))
+    square[:, 1:, 1:] = K * (has[:, :, None] & has[:, None, :])
+    square[:, 1:, 0], square[:, 0, 0] = k * has, var
+    square = square + np.swapaxes(square, 1, 2)
+    every = np.arange(size)
+    square[:, every, every] *= 0.5 * (1 + JITTER)
+    i, j = np.tril_indices(size)
+    packed = np.ascontiguousarray(square[:, i, j].T)
+    return rowwise.apply(_pull_packed, None, kernel, (*inputs, packed), PROGRAM_ROWS)[1]
+
+
+def _packed(kernel: Kernel, groups: Array) -> Array:
+    low = np.tril_indices(groups.shape[0])
+    return jax.vmap(lambda group: kernel.matrix(group)[low], in_axes=-1, out_axes=-1)(groups)
+
+
+def _covariances(_: None, kernel: Kernel, rows: tuple[Array, Array]) -> tuple[tuple[Array], tuple[()]]:
+    return (_packed(kernel, rows[1]).astype(rows[1].dtype),), ()
+
+
+def _pull_packed(_: None, kernel: Kernel, rows: tuple[Array, ...]) -> tuple[tuple[()], tuple[Array, ...]]:
+    weight, groups, bar = rows  # rows of filling have the weight 0
+    by_kernel = jax.vjp(lambda kernel: _packed(kernel, groups), kernel)[1](weight * bar)[0]
+    return (), tuple(jax.tree.leaves(by_kernel))

@@ -1,0 +1,48 @@
+"""The structure of an estimator whose latent function is a sum of parts (`sitewise.parts`)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sitewise import means
+from sitewise.kernels import Kernel, Sum
+from sitewise.model import Model
+from sitewise.parts import Constant, Part
+from sitewise.structure_base import Start, Structure
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Parts(Structure):
+    """A sum of parts with sparse precisions, and an intercept unless a part or the mean is one.
+
+    Columns may be given by their names.  A kernel that is left at its default starts at a tenth of the extent of its
+    columns.
+    """
+
+    joint: ClassVar[bool] = False
+
+    parts: tuple[Part, ...]
+
+    @staticmethod
+    def of(value: Any) -> Parts:
+        """Return the structure of one part, or of a sequence of parts."""
+        each = (value,) if isinstance(value, Part) else tuple(value)
+        odd = [one for one in each if not isinstance(one, Part)]
+        if odd or not each:
+            got = repr(odd[0]) if odd else "an empty list"
+            raise ValueError(f"A list as structure holds parts such as parts.Map((0, 1)), got {got}.")
+        return Parts(each)
+
+    def own_kernel(self, X: np.ndarray, names: Sequence[str], variance: float) -> Kernel:
+        each = [part.with_numbers(names, X.shape[1]) for part in self.parts]
+        return Sum(tuple(part.started(part._active(X), variance) for part in each))
+
+    def model(self, start: Start) -> Model:
+        kernel: Any = start.kernel
+        has_intercept = any(isinstance(part, Constant) for part in kernel.parts)
+        more = () if has_intercept or not isinstance(start.mean, means.Zero) else (Constant(),)
+        return Model.latent((*kernel.parts, *more), start.likelihood, start.mean)

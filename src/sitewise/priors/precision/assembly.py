@@ -1,0 +1,203 @@
+"""The variables, loads and sparse pattern of all parts together, for given training rows.
+
+x stacks the variables of all parts, and the multipliers of their constraints.  A row has f_i = μ_i + a_iᵀ x, and with
+sites of precisions w the posterior precision is P = Q + Aᵀ W A.  The pattern of P holds every pair of variables on
+which a row loads, so that the variances a_iᵀ P⁻¹ a_i need entries of P⁻¹ on this pattern only.  Variables on which all
+rows load (`Layout.dense`) are columns X of a dense matrix: their entries are the products AᵀWX and XᵀWX.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+
+import jax
+import numpy as np
+import scipy.sparse as sp
+
+from sitewise.numerics.sparse.analysis import Analysis
+from sitewise.parts.base import Layout, Part
+
+MAX_KEPT = 3  # assemblies of the last tables
+HUB_FACTOR = 10.0  # a variable that touches more than this many times √p others is eliminated last
+MAX_HUBS = 256
+
+
+class Assembly:
+    """All parts at given training rows; does not depend on hyperparameters.
+
+    layouts, offsets   of the parts, and where their variables begin
+    analysis           of the pattern of P
+    A                  sparse loads of the rows, without dense columns, (rows, variables)
+    X, dense           dense columns, and their variables
+    """
+
+    def __init__(self, parts: Sequence[Part], X: np.ndarray) -> None:
+        self.rows = len(X)
+        self.layouts: list[Layout] = [part.layout(part._active(X)) for part in parts]
+        self.offsets = np.cumsum([0] + [layout.size for layout in self.layouts])
+        self.variables = int(self.offsets[-1])
+        each = list(zip(self.layouts, self.offsets[:-1], strict=True))
+        self.dense = _joined([at + np.arange(layout.size) for layout, at in each if layout.dense])
+        columns = [layout.weight for layout in self.layouts if layout.dense]
+        self.X = np.concatenate([np.empty((self.rows, 0)), *columns], axis=1)
+        self.index, self.weight = self._sparse_loads([(layout.index, layout.weight) for layout in self.layouts])
+        self.A = _loads_matrix(self.index, self.weight, self.variables)
+        self._pattern(each)
+
+    def _sparse_loads(self, loads: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+        """Return variables and weights of the parts that are not dense, side by side."""
+        kept = [
+            (index + at, weight)
+            for (index, weight), layout, at in zip(loads, self.layouts, self.offsets, strict=False)
+            if not layout.dense
+        ]
+        rows = len(loads[0][0]) if loads else self.rows
+        index = np.concatenate([np.empty((rows, 0), np.int64), *(index for index, _ in kept)], axis=1)
+        return index, np.concatenate([np.empty((rows, 0)), *(weight for _, weight in kept)], axis=1)
+
+    def _pattern(self, each: list[tuple[Layout, int]]) -> None:
+        """Find the entries of P, and where the entries of Q, of AᵀWA, of AᵀWX and of XᵀWX are among them."""
+        size = self.variables
+        a, b = np.tril_indices(self.index.shape[1])
+        pair = self.index[:, a], self.index[:, b]
+        touched = np.unique(self.index)
+        low = np.tril_indices(len(self.dense))
+        sums = [(at + members, layout) for layout, at in each for members in layout.sums]
+        multipliers = size + np.arange(len(sums))
+        groups = [
+            *((layout.i + at, layout.j + at) for layout, at in each),
+            pair,
+            (np.repeat(touched, len(self.dense)), np.tile(self.dense, len(touched))),
+            (self.dense[low[0]], self.dense[low[1]]),
+            *((np.full(len(members), m), members) for m, (members, _) in zip(multipliers, sums, strict=True)),
+            (multipliers, multipliers),
+        ]
+        whole = size + len(sums)
+        keys = [
+            np.ravel(np.maximum(i, j).astype(np.int64) * whole + np.minimum(i, j).astype(np.int64)) for i, j in groups
+        ]
+        entries, place = np.unique(np.concatenate(keys), return_inverse=True)
+        cuts = np.split(place.reshape(-1), np.cumsum([len(key) for key in keys])[:-1])
+        self.own = cuts[: len(each)]
+        self.pairs, self.crossed, self.among = cuts[len(each) : len(each) + 3]
+        self.constraints = _joined(cuts[len(each) + 3 : -1])
+        i, j = entries // whole, entries % whole
+        self.a, self.b, self.touched, self.low = a, b, touched, low
+        self.diagonal = np.flatnonzero((i == j) & (i < size))
+        self.twice = np.where(i == j, 1.0, 2.0)  # an entry off the diagonal stands for two
+        border = _joined([self.dense, *(at + layout.border for layout, at in each if not layout.dense)])
+        border = np.union1d(border, _hubs(i, j, whole, border, multipliers))
+        self.analysis = Analysis.of(whole, i, j, self._positions(each, whole, i, j), border, multipliers)
+
+    def _positions(self, each: list[tuple[Layout, int]], whole: int, i: np.ndarray, j: np.ndarray) -> np.ndarray | None:
+        """Return coordinates of all variables, if one kind of part has them and the others are next to it.
+
+        A variable without coordinates gets the mean of those of its neighbours in the graph.
+        """
+        given = [(layout.positions, at) for layout, at in each if layout.positions is not None]
+        if not given or len({positions.shape[1] for positions, _ in given}) > 1 or len(given) > 1:
+            return None
+        positions, at = given[0]
+        out = np.full((whole, positions.shape[1]), np.nan)
+        out[at : at + len(positions)] = positions
+        for _ in range(2):
+            missing = np.isnan(out[:, 0])
+            if not missing.any():
+                break
+            graph = sp.csr_matrix((np.ones(2 * len(i)), (np.r_[i, j], np.r_[j, i])), (whole, whole))[missing]
+            count = graph @ (~missing).astype(float)
+            means = (graph @ np.where(missing[:, None], 0.0, out)) / np.maximum(count, 1.0)[:, None]
+            out[missing] = np.where(count[:, None] > 0, means, np.nan)
+        last = np.isnan(out[:, 0])
+        if np.any(last & (np.arange(whole) < self.variables)):
+            return None
+        out[last] = 0.0
+        return out
+
+    def prior_entries(self, values: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the entries of Q on the pattern of P, with ones for the constraints."""
+        out = np.zeros(len(self.analysis.i))
+        for place, each in zip(self.own, values, strict=True):
+            out[place] += each
+        out[self.constraints] = 1.0
+        return out
+
+    def site_entries(self, w: np.ndarray) -> np.ndarray:
+        """Return the entries of Aᵀ diag(w) A, dense columns included."""
+        each = w[:, None] * self.weight[:, self.a] * self.weight[:, self.b]
+        out = np.bincount(self.pairs, each.ravel(), len(self.analysis.i)).astype(float, copy=False)
+        if len(self.dense):
+            WX = w[:, None] * self.X
+            out[self.crossed] += (self.A.T @ WX)[self.touched].ravel()
+            out[self.among] += (self.X.T @ WX)[self.low]
+        return out
+
+    def forms(self, entries: np.ndarray) -> np.ndarray:
+        """Return a_iᵀ S a_i per row, given the entries of a symmetric S on the pattern."""
+        twice = np.where(self.a == self.b, 1.0, 2.0)
+        each = twice * self.weight[:, self.a] * self.weight[:, self.b]
+        out = np.sum(each * entries[self.pairs].reshape(each.shape), axis=1)
+        if len(self.dense):
+            crossed = np.zeros((self.variables, len(self.dense)))
+            crossed[self.touched] = entries[self.crossed].reshape(len(self.touched), len(self.dense))
+            square = np.zeros((len(self.dense), len(self.dense)))
+            square[self.low] = entries[self.among]
+            square = square + np.tril(square, -1).T
+            out += np.sum((2 * (self.A @ crossed) + self.X @ square) * self.X, axis=1)
+        return out
+
+    def times(self, x: np.ndarray) -> np.ndarray:
+        """Return A x."""
+        return self.A @ x[: self.variables] + self.X @ x[self.dense]
+
+    def transposed_times(self, b: np.ndarray) -> np.ndarray:
+        """Return Aᵀ b, with zeros for the multipliers."""
+        out = np.zeros(self.analysis.size)
+        out[: self.variables] = self.A.T @ b
+        out[self.dense] += self.X.T @ b
+        return out
+
+    def matrix_times(self, entries: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return S x of the symmetric matrix with these entries."""
+        i, j, off = self.analysis.i, self.analysis.j, self.twice > 1
+        out = np.bincount(i, entries * x[j], self.analysis.size)
+        return out + np.bincount(j[off], (entries * x[i])[off], self.analysis.size)
+
+
+def _joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.empty(0, np.int64), *arrays])
+
+
+def _loads_matrix(index: np.ndarray, weight: np.ndarray, variables: int) -> sp.csr_matrix:
+    rows, k = index.shape
+    return sp.csr_matrix((weight.ravel(), index.ravel(), np.arange(rows + 1) * k), (rows, variables))
+
+
+def _hubs(i: np.ndarray, j: np.ndarray, whole: int, border: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+    """Return variables that touch so many others that they would fill the factor."""
+    inner = np.ones(whole, bool)
+    inner[border] = inner[multipliers] = False
+    between = inner[i] & inner[j]
+    degree = np.bincount(i[between], minlength=whole) + np.bincount(j[between], minlength=whole)
+    found = np.flatnonzero(degree > HUB_FACTOR * np.sqrt(max(np.sum(inner), 100)))
+    return found if len(found) <= MAX_HUBS else np.empty(0, np.int64)
+
+
+_kept: OrderedDict[Hashable, Assembly] = OrderedDict()
+
+
+def assembly_of(parts: Sequence[Part], X: np.ndarray) -> Assembly:
+    """Return the assembly of these parts and rows; the last ones are kept, because a search asks for them again.
+
+    It depends on the settings of the parts, which are in the structure of their tree, and not on their numbers.
+    """
+    form: Hashable = jax.tree.structure(tuple(parts))
+    key = form, X.shape, hashlib.blake2b(np.ascontiguousarray(X, float).data).digest()
+    if key not in _kept:
+        _kept[key] = Assembly(parts, X)
+        while len(_kept) > MAX_KEPT:
+            _kept.popitem(last=False)
+    _kept.move_to_end(key)
+    return _kept[key]

@@ -1,0 +1,148 @@
+"""Conditioning of a Gaussian with a sparse precision on sites, behind the contract of priors (`priors.base`).
+
+x ~ N(0, Q⁻¹), f = μ + A x, and sites (nat1, prec) = (n, w) on f.  With b = n − w μ, h = Aᵀb and P = Q + AᵀWA:
+
+    x | sites ~ N(m, Σ),  Σ = P⁻¹,  m = Σ h,     log_z = ½ log|Q| − ½ log|P| + ½ hᵀm + μᵀ(n − ½ w μ)
+    mean = μ + A m,    var_i = a_iᵀ Σ a_i
+
+Derivatives, with r, v, l the cotangents of mean, var and log_z, u = Σ Aᵀ r and M = Aᵀ diag(v) A:
+
+    Q̄ = −½ l (Σ + m mᵀ) − ½ (u mᵀ + m uᵀ) − Σ M Σ,     l/2 for log|Q|,     (Σ_f ∘ Σ_f) x = a_iᵀ Σ (Aᵀ diag(x) A) Σ a_i
+
+Only entries on the pattern of P are needed, from `numerics.sparse.selected`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sitewise.arrays.engine import Array, namespace
+from sitewise.numerics.sparse.factor import Factor, factorise
+from sitewise.numerics.sparse.selected import inverse_on_pattern, product_on_pattern
+from sitewise.priors.base import Covariance, Gram, Marginals
+from sitewise.priors.full import LARGE_EVIDENCE, FullGram
+from sitewise.priors.precision.assembly import Assembly
+from sitewise.sites import Sites
+from sitewise.types import fixed, module, static
+
+# Nats: the derivative through variances is left out below this sum of |v_i| var_i.  It costs as much as three
+# factorisations, and is zero on the sites of EP and VI with their own evidences, up to the tolerance of the sites.
+NEGLIGIBLE_SLOPE = 1e-7
+
+
+class Solved(NamedTuple):
+    """The factor of P, m, and the entries of P and of Σ on the pattern; `inverse` is None if it was not computed."""
+
+    factor: Factor
+    m: np.ndarray
+    entries: np.ndarray
+    inverse: np.ndarray | None
+
+
+@module
+class PrecisionGram(Gram[Marginals]):
+    """Entries of Q on the pattern of P, log|Q|, and the prior mean and variance per row; NumPy arrays."""
+
+    assembly: Assembly = static()
+    entries: Array = fixed()
+    log_det: Array = fixed()
+    mean: Array = fixed()
+    prior_var: Array = fixed()
+
+    def condition(self, sites: Sites) -> Marginals:
+        return self.condition_with_factor(sites, None)[0]
+
+    def condition_mean(self, sites: Sites) -> tuple[Marginals, Solved]:
+        """Condition without variances, for which the prior's are an upper bound if no precision is negative."""
+        if np.any(sites.prec < 0):
+            return self.condition_with_factor(sites, None)
+        return self._solved(sites, False)
+
+    def condition_with_factor(self, sites: Sites, mask: Array | None) -> tuple[Marginals, Solved]:
+        return self._solved(sites, True)
+
+    def _solved(self, sites: Sites, with_var: bool) -> tuple[Marginals, Solved]:
+        at, mu = self.assembly, self.mean
+        b = sites.nat1 - sites.prec * mu
+        entries = self.entries + at.site_entries(sites.prec)
+        factor = factorise(at.analysis, entries)
+        if not factor.ok:
+            nothing = np.full(len(mu), np.nan)
+            q = Marginals(nothing, nothing, np.zeros(len(mu)), np.array(np.nan), mu, np.zeros(()))
+            return q, Solved(factor, np.full(at.analysis.size, np.nan), entries, None)
+        h = at.transposed_times(b)
+        m = factor.solve(h)
+        shift = mu @ (sites.nat1 - 0.5 * sites.prec * mu)
+        log_z = np.asarray(0.5 * (self.log_det - factor.log_det) + 0.5 * h @ m + shift)
+        inverse = inverse_on_pattern(factor) if with_var else None
+        var = self.prior_var if inverse is None else at.forms(inverse)
+        return Marginals(mu + at.times(m), var, np.zeros(len(mu)), log_z, mu, np.zeros(())), Solved(
+            factor, m, entries, inverse
+        )
+
+    def rounding_error(self, sites: Sites, q: Marginals, factor: Solved) -> Array:
+        """Estimate the larger of two rounding errors of log_z: of the determinant, and of hᵀm.
+
+        P_ii Σ_ii is the factor by which elimination amplifies a relative error of P_ii.
+        """
+        if factor.inverse is None or not factor.factor.ok:
+            return np.asarray(0.0 if factor.factor.ok else np.nan)
+        at = self.assembly
+        amplified = factor.entries[at.diagonal] * factor.inverse[at.diagonal]
+        h = at.transposed_times(sites.nat1 - sites.prec * self.mean)
+        nats = 0.5 * np.abs(factor.m @ (h - at.matrix_times(factor.entries, factor.m)))
+        size = np.abs(q.log_z)
+        largest = np.finfo(float).eps * np.max(amplified, initial=0.0)
+        return np.asarray(max(largest, nats / (1 + size / LARGE_EVIDENCE)))
+
+    def covariance(self, sites: Sites, factor: Solved) -> PrecisionCovariance:
+        return PrecisionCovariance(self.assembly, factor)
+
+    def pull(self, sites: Sites, factor: Solved, q: Marginals, by_q: Marginals) -> PrecisionGram:
+        at, m, inverse = self.assembly, factor.m, factor.inverse
+        assert inverse is not None
+        i, j = at.analysis.i, at.analysis.j
+        weight = float(np.asarray(by_q.log_z))
+        bar = -0.5 * weight * (inverse + m[i] * m[j])
+        b_bar = weight * (q.mean - self.mean)
+        if np.any(by_q.mean):
+            u = factor.factor.solve(at.transposed_times(by_q.mean))
+            bar -= 0.5 * (u[i] * m[j] + m[i] * u[j])
+            b_bar = b_bar + at.times(u)
+        if np.sum(np.abs(by_q.var) * q.var) > NEGLIGIBLE_SLOPE:
+            bar -= product_on_pattern(factor.factor, at.site_entries(by_q.var))
+        b = sites.nat1 - sites.prec * self.mean
+        mean_bar = by_q.mean + by_q.prior_mean + weight * b - sites.prec * b_bar
+        zeros = np.zeros_like(self.prior_var)
+        return PrecisionGram(at, at.twice * bar, np.asarray(0.5 * weight), mean_bar, zeros)
+
+
+@module
+class DenseGram(FullGram):
+    """The covariance matrix of all rows, for traced programs; variances of all rows, as `PrecisionGram` has them."""
+
+    def condition_mean(self, sites: Sites) -> tuple[Marginals, Any]:
+        q, factor = super().condition_mean(sites)
+        return q._replace(var=namespace(self.K).diagonal(self.K)), factor
+
+    def condition_with_factor(self, sites: Sites, mask: Array | None) -> tuple[Marginals, Any]:
+        return super().condition_with_factor(sites, None)
+
+    def pull(self, sites: Sites, factors: Any, q: Marginals, by_q: Marginals) -> DenseGram:
+        found = super().pull(sites, factors, q, by_q)
+        return DenseGram(found.K, found.mean)
+
+
+class PrecisionCovariance(Covariance[Marginals]):
+    """Products with the covariance A Σ Aᵀ of the rows, for derivatives of q."""
+
+    def __init__(self, assembly: Assembly, solved: Solved) -> None:
+        self._at, self._factor = assembly, solved.factor
+
+    def times(self, x: Array) -> Array:
+        return self._at.times(self._factor.solve(self._at.transposed_times(np.asarray(x))))
+
+    def squared_times(self, x: Array) -> Array:
+        return self._at.forms(product_on_pattern(self._factor, self._at.site_entries(np.asarray(x))))

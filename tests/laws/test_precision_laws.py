@@ -1,0 +1,139 @@
+"""A prior with a sparse precision equals the dense prior with the same covariance, under every method and evidence."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import cases
+from sitewise import (
+    EP,
+    VI,
+    Data,
+    Laplace,
+    Model,
+    evidence,
+    kernels,
+    likelihoods,
+    means,
+    parts,
+    posterior,
+    value_and_grad,
+)
+from sitewise.arrays.engine import to_host
+from sitewise.process.precision import working_precision
+from sitewise.sites import Sites
+
+GRAPH = {0: [1, 2], 1: [2], 2: [3], 3: [], 4: [5], 5: [], 6: []}
+ROWS = 14
+
+
+def everything() -> list[parts.Part]:
+    return [
+        parts.Map((0, 1), kernels.Matern32([0.9, 1.4], 0.8), neighbours=20),
+        parts.Levels(2, variance=0.5),
+        parts.Levels((2, 3), slope=0, variance=0.3),
+        parts.Area(3, GRAPH, variance=0.7, share=0.6),
+        parts.Area(3, GRAPH, model="icar", variance=0.2),
+        parts.Series(1, kernels.Matern52(1.1, 0.6), by=2),
+        parts.Linear((0, 1), variance=[0.4, 0.2]),
+        parts.Season(1, period=2.5, lengthscale=0.9, variance=0.4),
+        parts.Constant(variance=2.0),
+    ]
+
+
+def table(rows: int = ROWS, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(rows, 2)), rng.integers(0, 3, rows), rng.integers(0, 7, rows)]).astype(float)
+    X[:, 1] = X[:, 1].round(1)  # a chain of three states loses digits where times are much closer than the lengthscale
+    X[-2] = X[0]  # a repeated row
+    X[-1, :2] = X[1, :2]  # a repeated place
+    return X
+
+
+def pair_of_models(likelihood: str) -> tuple[Model, Model]:
+    """The same model by its precision and by its covariance matrix."""
+    own, mean = cases.LIKELIHOODS[likelihood], means.Constant(0.3)
+    return Model.latent(everything(), own, mean), Model.full(kernels.Sum(tuple(everything())), own, mean)
+
+
+PAIRS = {
+    "laplace": (Laplace(), evidence.laplace),
+    "ep": (EP(), evidence.ep),
+    "vi": (VI(), evidence.elbo),
+    "hybrid": (VI(), evidence.ep),
+    "loo": (VI(), evidence.loo),
+}
+LIKELIHOODS = ("student-t", "probit", "poisson", "logit", "gaussian")
+
+
+# Every pair once, every likelihood once: each combination compiles programs of its own.
+@pytest.mark.parametrize(("pair", "likelihood"), list(zip(PAIRS, LIKELIHOODS, strict=True)))
+def test_value_gradient_and_predictions_equal_dense_algebra(pair: str, likelihood: str) -> None:
+    X = table()
+    y = cases.observations(likelihood, np.sin(X[:, 0]), np.random.default_rng(1))
+    data = Data.of(X, y, weight=np.linspace(0.5, 2.0, ROWS))
+    found, want = (value_and_grad(*PAIRS[pair], has_aux=True)(model, data) for model in pair_of_models(likelihood))
+    np.testing.assert_allclose(found[0][0], want[0][0], rtol=1e-8)
+    for one, other in zip(jax.tree.leaves(found[1]), jax.tree.leaves(want[1]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    new = np.concatenate([table(6, seed=4), X[:2], [[0.3, 9.0, 5.0, 6.0], [0.3, 9.5, 5.0, 11.0]]])  # new levels, area
+    latent, full = (
+        posterior(model, data, out[0][1].sites)
+        for model, out in zip(pair_of_models(likelihood), (found, want), strict=True)
+    )
+    for one, other in zip((*latent.f(new), *latent.f_joint(new)), (*full.f(new), *full.f_joint(new)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
+
+
+def test_parts_have_their_own_posteriors() -> None:
+    X, sets = table(), [(0,), (3, 4), (5, 8)]
+    rng = np.random.default_rng(2)
+    latent, full = (to_host(model.prior) for model in pair_of_models("gaussian"))
+    with working_precision():
+        sites = Sites(rng.normal(size=ROWS), rng.uniform(0.3, 2.0, ROWS))
+        new = table(5, seed=3)
+        q, p = latent.posterior(X, sites), full.posterior(X, sites)
+        for one, other in zip(q.parts_joint(new, sets), p.parts_joint(new, sets), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-8)
+        for chosen in sets:
+            one, other = q.part(chosen, means.Zero()).marginals(new), p.part(chosen, means.Zero()).marginals(new)
+            np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", [kernels.Matern12(0.7), kernels.Matern32(0.9, 1.3), kernels.Matern52(1.2, 0.8)])
+def test_series_equals_markov(kernel: kernels.Kernel) -> None:
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.uniform(0, 20, 60).round(0), rng.integers(0, 3, 60)])
+    y = rng.poisson(np.exp(np.sin(X[:, 0]))).astype(float)
+    data, own = Data.of(X, y), likelihoods.Poisson()
+    chain = Model.markov(kernel, own, series=1)
+    latent = Model.latent(parts.Series(0, kernel, by=1), own)
+    found, want = (value_and_grad(EP(), evidence.ep)(model, data) for model in (latent, chain))
+    np.testing.assert_allclose(found[0], want[0], rtol=1e-8)
+    np.testing.assert_allclose(jax.tree.leaves(found[1]), jax.tree.leaves(want[1]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("part", "kernel"),
+    [
+        (parts.Levels(2, variance=0.7), kernels.Index(2, kappa=0.7)),
+        (parts.Linear((0, 1), variance=0.7), kernels.Linear(0.7, active_dims=(0, 1))),
+        (parts.Constant(variance=0.7), kernels.Constant(0.7)),
+    ],
+)
+def test_parts_equal_kernels(part: parts.Part, kernel: kernels.Kernel) -> None:
+    X = table()
+    data = Data.of(X, np.sin(X[:, 0]))
+    latent, full = Model.latent(part, likelihoods.Gaussian(0.4)), Model.full(kernel, likelihoods.Gaussian(0.4))
+    found, want = (value_and_grad(VI(), evidence.elbo)(model, data) for model in (latent, full))
+    np.testing.assert_allclose(found[0], want[0], rtol=1e-9)
+    np.testing.assert_allclose(jax.tree.leaves(found[1]), jax.tree.leaves(want[1]), rtol=1e-7, atol=1e-8)
+
+
+def test_a_season_equals_the_periodic_kernel() -> None:
+    X = np.random.default_rng(0).uniform(0, 9, (20, 1))
+    with working_precision():
+        found = parts.Season(0, period=2.5, harmonics=20, lengthscale=0.8, variance=1.3).matrix(X)
+        np.testing.assert_allclose(found, kernels.Periodic(0.8, 2.5, 1.3).matrix(X), rtol=1e-8, atol=1e-10)

@@ -1,0 +1,168 @@
+"""Parts of a latent function: Vecchia's approximation by brute force, scaled fields of areas, refusals."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from sitewise import EP, Data, Model, evidence, kernels, likelihoods, parts, value_and_grad
+from sitewise.arrays.engine import to_host
+from sitewise.numerics.sparse.forms import quadratic_forms
+from sitewise.numerics.sparse.neighbours import coarse_to_fine, earlier_neighbours
+from sitewise.parameters import values, with_values
+from sitewise.process.precision import working_precision
+from sitewise.sites import Sites
+
+
+def test_the_order_starts_with_places_that_cover_the_region() -> None:
+    places = np.random.default_rng(0).uniform(size=(400, 2))
+    places[:200] *= 0.1  # a cluster
+    order = coarse_to_fine(places)
+    assert sorted(order) == list(range(400))
+    first = places[order[:16]]
+    gaps = np.linalg.norm(first[:, None] - first, axis=-1) + np.eye(16)
+    assert gaps.min() > 0.05  # the mean distance of neighbours within the cluster is 0.004
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_earlier_neighbours_are_the_nearest(count: int) -> None:
+    places = np.random.default_rng(1).normal(size=(60, 2))
+    found = earlier_neighbours(places, count)
+    for i in range(60):
+        distances = np.linalg.norm(places[:i] - places[i], axis=1)
+        want = np.sort(distances)[:count]
+        near = found[i][found[i] >= 0]
+        np.testing.assert_allclose(np.sort(distances[near]), want)
+
+
+def vecchia(prior: Model, X: np.ndarray, part: parts.Map) -> tuple[np.ndarray, np.ndarray]:
+    """The dense covariance of places and their order, one conditional distribution after the other."""
+    layout = part.layout(X)
+    at = layout.positions
+    K = np.asarray(part.kernel.matrix(at))
+    cov = np.zeros((len(at), len(at)))
+    for i in range(len(at)):
+        near = layout.near[i][layout.near[i] >= 0]
+        a = np.linalg.solve(K[np.ix_(near, near)], K[near, i])
+        cov[i, :i] = cov[:i, i] = a @ cov[near, :i]
+        cov[i, i] = K[i, i] - K[i, near] @ a + a @ cov[np.ix_(near, near)] @ a
+    return cov, layout.index[:, 0]
+
+
+def test_a_map_with_few_neighbours_equals_its_definition() -> None:
+    rng = np.random.default_rng(2)
+    X = rng.uniform(0, 4, (40, 2))
+    X[-3:] = X[:3]  # repeated places
+    part = parts.Map((0, 1), kernels.Matern32(0.8, 1.3), neighbours=4)
+    model = to_host(Model.latent(part, likelihoods.Gaussian()))
+    sites = Sites(rng.normal(size=40), rng.uniform(0.3, 2.0, 40))
+    with working_precision():
+        cov, place = vecchia(model, X, part)
+        K = cov[np.ix_(place, place)]
+        q = model.prior.gram(X).condition(sites)
+        S = np.linalg.inv(np.eye(40) + K * sites.prec) @ K
+        np.testing.assert_allclose(q.mean, S @ sites.nat1, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(q.var, np.diag(S), rtol=1e-6)
+        log_z = -0.5 * np.linalg.slogdet(np.eye(40) + K * sites.prec)[1] + 0.5 * sites.nat1 @ S @ sites.nat1
+        np.testing.assert_allclose(q.log_z, log_z, rtol=1e-7)
+        mean, var = model.prior.posterior(X, sites).marginals(X)
+        np.testing.assert_allclose(mean, q.mean, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(var, q.var, rtol=1e-8)
+        both = model.prior.posterior(X, sites).joint(np.array([[1.0, 1.0], [1.0, 1.0], [1.01, 1.0]]))[1]
+        assert abs(both[0, 1] - both[0, 0]) < 1e-8  # equal new places agree
+        assert both[0, 2] / np.sqrt(both[0, 0] * both[2, 2]) > 0.9  # close ones are correlated beyond their neighbours
+
+
+def test_the_gradient_of_a_map_with_few_neighbours_equals_differences() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.uniform(0, 4, (30, 2))
+    data = Data.of(X, np.where(rng.normal(size=30) + np.sin(X[:, 0]) > 0, 1.0, -1.0))
+    part = parts.Map((0, 1), kernels.Matern52([0.8, 1.2], 1.3), neighbours=3)
+    model = Model.latent([part, parts.Constant()], likelihoods.BernoulliProbit())
+    at = value_and_grad(EP(tol=1e-12), evidence.ep)
+    slope = at(model, data)[1].prior.kernel.parts[0].kernel
+    for name, index, found in (("lengthscale", 1, slope.lengthscale[1]), ("variance", (), slope.variance)):
+        path = f"kernel.parts.0.kernel.{name}"
+        moved = []
+        for sign in (1, -1):
+            value = np.array(values(model)[path])
+            value[index] += sign * 1e-5
+            moved.append(float(at(with_values(model, {path: value}), data)[0]))
+        np.testing.assert_allclose(found, (moved[0] - moved[1]) / 2e-5, rtol=1e-4)
+
+
+def test_places_on_the_sphere_have_chords_as_distances() -> None:
+    part = parts.Map((0, 1), kernels.Matern12(1000.0), sphere=True)
+    with working_precision():
+        places = np.array([[0.0, 0.0], [90.0, 0.0], [0.0, 90.0], [180.0, 0.0], [-180.0, 0.0]])
+        correlation = np.asarray(part.matrix(places))
+    chord = 6371.0 * np.sqrt(2.0)
+    np.testing.assert_allclose(correlation[0, 1:3], np.exp(-chord / 1000), rtol=1e-10)
+    np.testing.assert_allclose(correlation[3, 4], 1.0, rtol=1e-10)  # the same place
+
+
+def test_the_field_of_areas_is_the_scaled_inverse_of_the_laplacian() -> None:
+    graph = parts.Graph.of({0: [1, 2], 1: [2], 2: [3], 3: [], 4: [5], 5: [], 6: []})
+    R = np.zeros((7, 7))
+    for i, j in graph.edges:
+        R[i, j] = R[j, i] = -1.0
+    R[np.diag_indices(7)] = -R.sum(axis=1)
+    cov = np.linalg.pinv(R)
+    for members in ([0, 1, 2, 3], [4, 5]):
+        cov[np.ix_(members, members)] /= np.exp(np.mean(np.log(np.diag(cov)[members])))
+    cov[6, 6] = 1.0  # an area without neighbours
+    np.testing.assert_allclose(graph.field.covariance, cov, atol=1e-10)
+    adjacency = (R < 0).astype(float)
+    assert parts.Graph.of(adjacency) == graph
+    assert hash(parts.Graph.of(adjacency)) == hash(graph)
+
+
+def test_quadratic_forms_of_sparse_vectors_equal_solves() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.uniform(0, 4, (50, 2))
+    each = [
+        parts.Map((0, 1), kernels.Matern32(0.8), neighbours=5),
+        parts.Area(2, {0: [1], 1: [2], 2: []}, model="icar"),
+    ]
+    model = to_host(Model.latent(each, likelihoods.Gaussian()))
+    X = np.column_stack([X, rng.integers(0, 3, 50)])
+    with working_precision():
+        factor = model.prior.gram(X).condition_with_factor(Sites(np.zeros(50), np.ones(50)), None)[1].factor
+    index, weight = rng.integers(0, 50, (9, 4)), rng.normal(size=(9, 4))
+    a = np.zeros((factor.analysis.size, 9))
+    np.add.at(a, (index, np.arange(9)[:, None]), weight)
+    np.testing.assert_allclose(quadratic_forms(factor, index, weight), np.sum(a * factor.solve(a), axis=0), rtol=1e-9)
+
+
+def test_a_map_with_few_neighbours_says_where_it_is_computed() -> None:
+    model = Model.latent(parts.Map((0, 1), neighbours=3), likelihoods.Gaussian())
+    with pytest.raises(ValueError, match=r"outside of jax\.jit"):
+        jax.jit(lambda X: model.prior.gram(X).mean)(np.zeros((9, 2)))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Model.latent([], likelihoods.Gaussian()), "at least one part"),
+        (lambda: Model.latent([kernels.RBF()], likelihoods.Gaussian()), "Map"),
+        (lambda: parts.Map((0, 1), neighbours=0), "neighbours"),
+        (lambda: parts.Map((0, 1, 2), sphere=True), "longitude"),
+        (lambda: parts.Map(-1), "numbers of columns"),
+        (lambda: parts.Area(0), "graph"),
+        (lambda: parts.Area(0, {0: [5]}), "numbered from 0 to 0"),
+        (lambda: parts.Area(0, np.zeros((2, 3))), "square"),
+        (lambda: parts.Area(0, {0: []}, model="car"), "bym2"),
+        (lambda: parts.Season(0, period=-1.0), "period"),
+        (lambda: parts.Map("lon").check(3), "only an estimator"),
+        (lambda: parts.Series(0, kernels.Matern32() + kernels.Constant()).check(2), "without noise"),
+        (lambda: parts.Series(0, kernels.RBF()).check(2), "not a Markov process"),
+        (lambda: parts.Levels(()).check(2), "levels"),
+        (lambda: parts.Linear(()).check(2), "linear effects"),
+        (lambda: parts.Area(0, {0: [1], 1: []}).check_rows(np.array([[2.0]])), "areas 0 to 1"),
+        (lambda: parts.Map((0, 1), sphere=True).check_rows(np.array([[10.0, 100.0]])), "latitude"),
+    ],
+)
+def test_mistakes_are_named(make, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()
