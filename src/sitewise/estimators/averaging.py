@@ -19,7 +19,8 @@ import numpy as np
 
 from sitewise.data import Data
 from sitewise.estimators.candidates import Candidate
-from sitewise.estimators.training import MAX_START_ROWS, Approximate, Learned, Sampling
+from sitewise.estimators.starting_lengthscale import MAX_START_ROWS
+from sitewise.estimators.training import Approximate, Learned, Sampling
 from sitewise.fitted.integrated import IntegratedLatent
 from sitewise.fitted.latent import Latent, same_form
 from sitewise.kernels import Shrunk

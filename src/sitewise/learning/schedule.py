@@ -151,9 +151,8 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
     staged = staged and (model.prior.dense or model.prior.staged or not model.prior.exact)
     subset = learned if learned < rows else None
     stages = _coarse_stages(problem, learned) if staged else []
-    single = model.prior.exact and not stages
-    least_gain = min(settings.least_gain, SINGLE_STAGE_LEAST_GAIN) if single else settings.least_gain
-    main = Stage(rows=subset, least_gain=least_gain, tol=problem.reachable_tol)
+    limit = SINGLE_STAGE_LEAST_GAIN if model.prior.exact and not stages else np.inf
+    main = Stage(rows=subset, least_gain=min(settings.least_gain, limit), tol=problem.reachable_tol)
     if staged and not model.prior.dense and problem.on_host and settings.least_gain:
         stages.append(dataclasses.replace(main, sites_tol=STAGE_SITES_TOL, hessian=True))
         main = dataclasses.replace(main, continues=True)
