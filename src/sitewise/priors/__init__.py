@@ -7,11 +7,13 @@ from sitewise.priors.markov.markov_prior import MarkovPrior
 from sitewise.priors.posterior import LatentPosterior
 from sitewise.priors.sparse.sparse_classes import SparseClassPrior
 from sitewise.priors.sparse.sparse_prior import SparsePrior
+from sitewise.priors.two_function_prior import FunctionPrior, TwoFunctionPrior
 
 __all__ = [
     "ClassPrior",
     "Covariance",
     "FullPrior",
+    "FunctionPrior",
     "Gram",
     "LatentPosterior",
     "Marginals",
@@ -19,4 +21,5 @@ __all__ = [
     "Prior",
     "SparseClassPrior",
     "SparsePrior",
+    "TwoFunctionPrior",
 ]
