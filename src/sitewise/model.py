@@ -14,7 +14,6 @@ from sitewise.checks import known, must_be, shown
 from sitewise.data import Data, table
 from sitewise.kernels import Kernel
 from sitewise.likelihoods import Likelihood, TwoFunctions
-from sitewise.numerics.dense.directions import count_directions
 from sitewise.parameters import walk
 from sitewise.priors import ClassPrior, FullPrior, MarkovPrior, Prior, SparseClassPrior, SparsePrior, TwoFunctionPrior
 from sitewise.sites import Sites
@@ -208,14 +207,7 @@ def check(model: Model, data: Data, sites: Sites | None = None, needs_sites: boo
     if known(data.y):
         model.likelihood.check(data.y)
     if sites is not None or needs_sites:
-        _check_sites(sites, _site_shape(model.likelihood, data.rows))
-
-
-def _site_shape(likelihood: Likelihood, rows: int) -> tuple[int, ...]:
-    """Return the shape of the sites: several per row for classes, and for the directions of two latent functions."""
-    if likelihood.latents == 1:
-        return (rows,)
-    return (count_directions(likelihood.latents) if likelihood.functions else likelihood.latents), rows
+        _check_sites(sites, model.prior.site_shape(data.rows, latents))
 
 
 def _check_sites(sites: Any, wanted: tuple[int, ...]) -> None:

@@ -12,10 +12,10 @@ at VI's fixed point the ELBO is stationary, and its gradient with the sites held
 
 Expectations are iterated: with C = [[v_1, c], [c, v_2]], f_1 given f_2 is N(m_1 + (c/v_2)(f_2 − m_2), v_1 − c²/v_2).
 
-    E[log p]  Gauss–Hermite nodes in f_2, and E over f_1 given f_2 at each node
-    log E[p]  the adaptive rule of `gaussian_rules` in f_2, which finds the mass of the tilted density first
+    E[log p]  Gauss–Hermite nodes in f_2, and E[log p] over f_1 given f_2 at each node
+    log E[p]  Gauss–Hermite nodes in f_2, and log E[p] over f_1 given f_2 at each node
 
-Nodes move with the Gaussian in the first, so that derivatives are the exact derivatives of the rule.
+The nodes in f_2 move with the Gaussian, so that derivatives are the exact derivatives of the rule.
 
 Shapes: `log_prob` and other functions of f take the functions on the first axis.  `expected_log_prob` takes means and
 variances along f_1, f_2 and f_1 + f_2, of shape (3, n) (`numerics.dense.directions`).  `log_expected_prob` and
@@ -30,16 +30,18 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
+from jax.scipy.special import logsumexp
 
 from sitewise.likelihoods.base import Likelihood, Power
 from sitewise.numerics.dense.directions import blocks_of_variances
 from sitewise.numerics.quadrature.gaussian_rules import GaussHermite, Landmark, expect, log_expect_exp
 from sitewise.types import module
 
-_NODES = 24  # of the Gauss–Hermite rule in the second function
+_NODES = 20  # of the Gauss–Hermite rule in the second function
 _INNER = GaussHermite(24)  # in the first function, unless a subclass has closed forms
-_TILTED_RULE = Landmark(points=40)  # in the second function, for log E[p]
+_TILTED_NODES = 32  # of the rule in the second function for log E[p]: up to seven standard deviations from its mean
+_TILTED_INNER = Landmark(points=40)  # in the first function for log E[p], unless a subclass has its own
 _EPS = float(np.finfo(float).eps)
 
 
@@ -68,11 +70,26 @@ class Conditional(NamedTuple):
 
     def average(self, function: Callable[[Array, Array, Array], Array]) -> Array:
         """Return E[function(mean and variance of f_1 given f_2, f_2)] by Gauss–Hermite quadrature in f_2."""
-        z, w = np.polynomial.hermite_e.hermegauss(_NODES)
-        each = jax.vmap(lambda z: function(self.at(z), self.var, self.mean + self.sd * z))(
-            jnp.asarray(z, self.sd.dtype)
-        )
-        return jnp.tensordot(jnp.asarray(w / np.sum(w), each.dtype), each, axes=1)
+        nodes, logs = self.nodes(_NODES)
+        each = jax.vmap(lambda z: function(self.at(z), self.var, self.mean + self.sd * z))(nodes)
+        return jnp.tensordot(jnp.exp(logs), each, axes=1)
+
+    def nodes(self, count: int) -> tuple[Array, Array]:
+        """Return the nodes z and the log weights of the Gauss–Hermite rule in f_2."""
+        z, w = np.polynomial.hermite_e.hermegauss(count)
+        return jnp.asarray(z, self.sd.dtype), jnp.asarray(np.log(w / np.sum(w)), self.sd.dtype)
+
+
+def average_of_both(function: Callable[[Array], Array], mean: Array, cov: Array) -> Array:
+    """Return E[function(f)] over N(mean, cov) per row, by a product Gauss–Hermite rule; f has the functions first."""
+
+    def of_first(m: Array, v: Array, second: Array) -> Array:
+        nodes, logs = of.nodes(_TILTED_NODES)
+        each = jax.vmap(lambda z: function(jnp.stack([m + jnp.sqrt(v) * z, second])))(nodes)
+        return jnp.tensordot(jnp.exp(logs), each, axes=1)
+
+    of = Conditional.of(mean, cov)
+    return of.average(of_first)
 
 
 @module
@@ -112,7 +129,7 @@ class TwoFunctions(Likelihood):
         centre, width = self.landmark(y)
         return log_expect_exp(
             lambda f: power * self.log_prob(y, jnp.stack([f, jnp.broadcast_to(second, f.shape)])),
-            mean, var, rule=_TILTED_RULE, centre=centre[0], width=width[0],
+            mean, var, rule=_TILTED_INNER, centre=centre[0], width=width[0],
         )  # fmt: skip
 
     # -- expectations ------------------------------------------------------------------------------------------
@@ -125,16 +142,9 @@ class TwoFunctions(Likelihood):
     def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
         """Return log E[p(y|f)^power] per row, given means (n, 2) and covariances (n, 2, 2)."""
         of = Conditional.of(mean, var)
-
-        def tilted(second: Array) -> Array:
-            if second.ndim > of.mean.ndim:
-                return jax.vmap(tilted)(second)
-            return self._log_of_first(y, of.at((second - of.mean) / of.sd), of.var, second, power)
-
-        centre = lax.stop_gradient(of.mean)
-        return log_expect_exp(
-            tilted, of.mean, of.sd**2, rule=_TILTED_RULE, centre=centre, width=jnp.ones_like(centre)
-        )  # fmt: skip
+        nodes, logs = of.nodes(_TILTED_NODES)
+        each = jax.vmap(lambda z: self._log_of_first(y, of.at(z), of.var, of.mean + of.sd * z, power))(nodes)
+        return logsumexp(each + logs.reshape(-1, *(1,) * (each.ndim - 1)), axis=0)
 
     def derivatives(self, y: Array, f: Array) -> tuple[Array, Array]:
         """Return the gradient (2, n) and the Hessian (n, 2, 2) of log p in (f_1, f_2)."""

@@ -29,6 +29,7 @@ from sitewise.numerics.dense.directions import (
     blocks_of_precisions,
     blocks_of_variances,
     combined,
+    count_directions,
     directions,
     size_of,
     variances_of_blocks,
@@ -124,6 +125,9 @@ class TwoFunctionPrior(Prior):
         must_be(self.second.mean, means.Mean, "The mean", "Constant(), a mean of sitewise.means")
         self.second.mean.check(columns)
 
+    def site_shape(self, rows: int, latents: int) -> tuple[int, ...]:
+        return count_directions(latents), rows
+
     def input_units(self, ranges: np.ndarray) -> Units:
         return input_units(self.kernel, ranges) | input_units(self.second.kernel, ranges, "second.kernel")
 
@@ -164,7 +168,7 @@ class BlockGram(Gram[BlockMarginals]):
     K: Array = fixed()
     mean: Array = fixed()
 
-    newton_is_cheap: ClassVar[bool] = True
+    newton_is_cheap: ClassVar[bool] = False  # slopes of the update cost several times the update
 
     def _natural(self, sites: Sites) -> tuple[Array, Array, Array]:
         """Return b = nat1 − W μ, the blocks W, and the log_z of the mean function."""
@@ -270,6 +274,10 @@ class TwoFunctionPosterior(LatentPosterior):
     H: Array = fixed()
     alpha: Array = fixed()
     sign: Array | None = fixed(default=None)
+
+    @property
+    def kernel(self) -> Kernel:
+        raise ValueError("Terms of a kernel are for models with one latent function; this model has two.")
 
     def _parts(self, X_new: Array) -> tuple[Array, Array]:
         """Return the means (L, m), and V = H K(X, x) per function, (L, rank, m)."""
