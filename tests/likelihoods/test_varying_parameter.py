@@ -11,7 +11,7 @@ from sitewise.numerics.dense.directions import along, variances_of_blocks
 from sitewise.parameters import values
 from sitewise.process.precision import working_precision
 from sitewise.testing import check_likelihood, check_two_functions
-from sitewise.types import module, replace
+from sitewise.types import module, replace, static
 
 BASES = {
     "gaussian": (likelihoods.Gaussian(0.4), "scale", [0.3, -2.0]),
@@ -51,9 +51,9 @@ def test_conformance():
 class NoisyPair(TwoFunctions):
     """Gaussian noise with a log scale, by quadrature alone, with room for planted errors."""
 
-    shift: float = 0.0
-    spread: float = 1.0
-    summed: bool = False
+    shift: float = static(default=0.0)
+    spread: float = static(default=1.0)
+    summed: bool = static(default=False)
 
     functions = ("location", "log scale")
 

@@ -9,6 +9,7 @@ likelihood's closed forms, and derivatives are compared with finite differences.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -113,14 +114,21 @@ def _derivatives(at: _Case) -> Iterator[str]:
     f = jnp.asarray(at.gaussian(1)[0].T)
     slope, hessian = jax.jit(at.likelihood.derivatives)(at.y, f)
     for i in range(len(at.y)):
-        row = at.y[i : i + 1]
-        want = slopes_by_differences(lambda x, row=row: at.log_prob(row, jnp.asarray(x)[:, None])[0], f[:, i])
+        value, own = _of_row(at, i)
+        point = np.asarray(f[:, i])
+        want = slopes_by_differences(value, point)
         if not close(slope[:, i], want, 1e-5, 1e-5):
             yield f"the gradient of log_prob is {np.asarray(slope[:, i])} for {at.show(i)}, differences give {want}."
-        own = jax.jit(lambda x, row=row: at.likelihood.derivatives(row, x[:, None])[0][:, 0])
-        bends = [slopes_by_differences(lambda x, a=a, own=own: own(jnp.asarray(x))[a], f[:, i]) for a in range(2)]
-        if not close(hessian[i], np.stack(bends), 1e-5, 1e-5):
+        bends = np.stack([slopes_by_differences(functools.partial(own, a), point) for a in range(2)])
+        if not close(hessian[i], bends, 1e-5, 1e-5):
             yield f"the Hessian of log_prob is off from differences for {at.show(i)}, {worst(hessian[i], bends)}."
+
+
+def _of_row(at: _Case, i: int) -> tuple[Callable[[np.ndarray], Any], Callable[[int, np.ndarray], Any]]:
+    """Return log_prob of one row as a function of (f_1, f_2), and the entries of its gradient."""
+    row = at.y[i : i + 1]
+    gradient = jax.jit(lambda x: at.likelihood.derivatives(row, x[:, None])[0][:, 0])
+    return lambda x: at.log_prob(row, jnp.asarray(x)[:, None])[0], lambda a, x: gradient(jnp.asarray(x))[a]
 
 
 def _along(mean: Any, cov: Any) -> tuple[jax.Array, jax.Array]:
