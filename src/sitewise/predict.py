@@ -41,14 +41,12 @@ _MIN_RELATIVE_VARIANCE = 1e-30  # smallest variance of f in quadrature, as a sha
 _MIN_VARIANCE = 1e-100  # smallest variance of f in quadrature, for a mean of 0
 _QUANTILE_TOL = 1e-10  # relative to the width of the distribution
 MEAN = "mean"  # name of the mean function among the parts of f
-_QUANTILE_ROWS = (
-    16  # rows per program for quantiles; few, because each row costs dozens of quadratures, as does padding
-)
+_QUANTILE_ROWS = 16  # per program for quantiles; few, because each row costs dozens of quadratures, as does padding
 
 
 def _positive_variance(mean: Array, var: Array) -> Array:
     """Return the variance with a positive lower limit for quadrature; some kernels have variance 0 at some rows."""
-    if var.ndim > mean.ndim:  # covariances of several latent values
+    if var.ndim > mean.ndim:
         return var
     return jnp.maximum(var, _MIN_RELATIVE_VARIANCE * mean * mean + _MIN_VARIANCE)
 

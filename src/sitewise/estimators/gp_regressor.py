@@ -56,7 +56,7 @@ class GPRegressor(ValuePredictions):
     varying : str or Varying, default=None
         A parameter of the likelihood that depends on x through a second latent function: "scale" for "gaussian" (noise
         that depends on x), "student_t" and "log_normal"; "inflation" for zero-inflated counts; "shape" for "gamma",
-        "negative_binomial", "weibull" and "log_logistic"; "precision" for "beta"; "intercept" for "hurdle_gamma".
+        "negative_binomial" and "log_logistic"; "precision" for "beta"; "intercept" for "hurdle_gamma".
         `Varying("scale", kernel)` gives the kernel of the second function.  None holds the parameter constant.
     mean : Mean, default=None
         A mean of `sitewise.means`; None means zero, or a learned constant if y is not f plus noise.

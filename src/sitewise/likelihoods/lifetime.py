@@ -39,7 +39,6 @@ class Lifetime(Likelihood):
     log_concave: ClassVar[bool] = True
     rule: ClassVar[Rule] = Landmark(points=96)  # more than the default, for the two ends of an interval
     keywords: ClassVar[tuple[str, ...]] = ("lower", "upper", "event", "until")
-    varying: ClassVar[tuple[str, ...]] = ("shape",)
 
     # -- the distribution of u ------------------------------------------------------------------------
 

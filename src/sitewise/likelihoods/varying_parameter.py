@@ -1,6 +1,6 @@
 """A likelihood of the library in which one parameter is a function of x: p(y | f, θ(g)), with a second function g.
 
-In the one-function likelihoods, the scale of Gaussian or Student-t noise, the shape of gamma, Weibull or negative
+In the one-function likelihoods, the scale of Gaussian or Student-t noise, the shape of gamma, log-logistic or negative
 binomial observations, the precision of shares, and the probability of an excess zero are numbers.  Here g(x) is a
 Gaussian process on the unconstrained scale of the parameter: θ = eᵍ for a positive parameter, θ = 1/(1 + e⁻ᵍ) for a
 probability (`supports`).  With a constant g the likelihood equals that of the one-function model with θ = θ(g).
@@ -9,6 +9,8 @@ Given g, expectations over f are those of the one-function likelihood, with its 
 varying scale, all of E[log p] is a closed form:
 
     E[log N(y; f, e²ᵍ)] = −½ log 2π − m_2 − ½ e^(2 v_2 − 2 m_2) [(y − m_1 + 2c)² + v_1]
+
+The shape of Weibull lifetimes cannot vary: exp(−(t/eᶠ)^eᵍ) has E[log p] = −∞ under every Gaussian in (f, g).
 """
 
 from __future__ import annotations
