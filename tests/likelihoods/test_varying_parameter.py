@@ -25,7 +25,7 @@ BASES = {
         likelihoods.LogLogistic(2.5, censored=True),
         "shape",
         [[1, 1.5], [1, 1], [0.5, np.inf]],
-    ),  # fmt: skip
+    ),
     "beta": (likelihoods.Beta(8.0), "precision", [0.1, 0.6]),
     "hurdle-gamma": (likelihoods.HurdleGamma(2.0, 0.3, 0.7), "intercept", [0.0, 2.0]),
 }

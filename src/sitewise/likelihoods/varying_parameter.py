@@ -41,8 +41,10 @@ class VaryingParameter(TwoFunctions):
     ----------
     base : Likelihood
         The likelihood, such as `Gaussian(0.3)`.  The value of the parameter is where learning starts.
-    parameter : str
+    parameter : str, default="scale"
         The parameter that varies: one of `base.varying`, such as "scale" or "inflation".
+    start : float, default=None
+        The value of the second function where learning starts; None takes that of the base.
 
     Attributes
     ----------
@@ -56,7 +58,7 @@ class VaryingParameter(TwoFunctions):
     >>> model = Model.full([kernels.RBF(), kernels.RBF(2.0, 0.5)], noise)
     >>> data = Data.of([[0.0], [1.0], [2.0]], [0.1, 0.9, -0.4])
     >>> print(f"{evidence.elbo(model, data, VI().solve(model, data).sites):.3f}")
-    -3.474
+    -4.376
     """
 
     base: Likelihood = fixed()
