@@ -1,10 +1,12 @@
 """Measure GPRegressor(varying=…) beside the one-function model on simulated data: density, coverage, convergence, time.
 
     python studies/two_functions.py results/two-functions
+    python studies/two_functions.py results/two-functions --convergence
 
 Noise: y = sin 2x + e^{−1 + 0.8 sin x} ε on 80 rows (varying scale), or the same with a constant scale of e^{−1}.
 Zeros: Poisson counts with log rate 1 + 0.7 sin 2x and P(excess zero) = σ(1.5 x − 1) on 80 rows (varying inflation).
-Each model is scored on 400 new rows.  Times are CPU seconds of a second fit, without compilation.
+Each model is scored on 400 new rows.  Times are CPU seconds of a second fit, without compilation.  With `--convergence`
+the share of converged fits is counted over 200 other sets of 30 rows, half with varying and half with constant noise.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from sitewise import GPRegressor
 
 ROWS, NEW_ROWS = 80, 400
 NOISE_SETS, ZERO_SETS = 20, 4
+CONVERGENCE_SETS, CONVERGENCE_ROWS = 200, 30
 
 
 def noise(rng: np.random.Generator, rows: int, varies: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -72,5 +75,20 @@ def main(folder: Path) -> None:
                     writer.writerows(rows)
 
 
+def convergence(folder: Path) -> None:
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(CONVERGENCE_SETS):
+            X, y = noise(np.random.default_rng(1000 + seed), CONVERGENCE_ROWS, seed % 2 == 0)
+            model = GPRegressor(varying="scale").fit(X, y)
+            found.append([seed, seed % 2 == 0, bool(model.converged_), model.n_iter_])
+    with open(folder / "convergence.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["seed", "noise_varies", "converged", "rounds"])
+        writer.writerows(found)
+    print(sum(row[2] for row in found), "of", len(found), "converged")
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    (convergence if "--convergence" in sys.argv else main)(Path(sys.argv[1]))
