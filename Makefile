@@ -5,10 +5,10 @@ STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lint docs audit fuzz bench clean
+.PHONY: help demo test test-all lint docs audit fuzz bench clean
 
 help: ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 $(STAMP): pyproject.toml papers/icml2023/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -20,7 +20,10 @@ $(STAMP): pyproject.toml papers/icml2023/pyproject.toml constraints.txt
 demo: $(STAMP) ## fit Laplace, EP, VI and the hybrid on the breast-cancer data and leave a report
 	@$(BIN)/sitewise demo
 
-test: $(STAMP) ## run the tests of the library, the application and the paper
+test: $(STAMP) ## run the quick tests of the library, the application and the paper (about 8 minutes on two cores)
+	@$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: $(STAMP) ## run all tests, also executed pages, sampling and studies of the paper
 	@$(BIN)/python -m pytest -n 2
 
 lint: $(STAMP) ## check style and types

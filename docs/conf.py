@@ -7,6 +7,7 @@ work on the site.
 import inspect
 import logging
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ copyright = "the sitewise contributors"
 html_title = f"sitewise {release}"
 html_theme = "furo"
 html_static_path = ["_static"]
+html_domain_indices = False  # docs/reference/index.md is the index of modules
 html_css_files = ["site.css", "reference.css"]  # cards of the front page, tables on a phone; reference pages
 smartquotes = False  # f'' is a second derivative
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
@@ -41,6 +43,10 @@ nb_output_stderr = "remove"  # that a program was compiled; tests/docs checks th
 nb_merge_streams = True
 logging.getLogger("traitlets").setLevel(logging.WARNING)  # nbclient announces every page that it executes
 os.environ["MATPLOTLIBRC"] = str(Path(__file__).with_name("matplotlibrc"))
+# Compilation is most of the time of the pages.  Without LLVM's optimisation it takes half of the time; these programs
+# have a cache of their own, because the same programs are slower in a long fit.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+os.environ["SITEWISE_CACHE"] = str(Path(__file__).parents[1] / "out" / ".programs")
 autosummary_generate = False  # the pages are written by hand
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False  # the base class describes a method that a subclass only implements
@@ -70,6 +76,16 @@ def add_title(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] = f"# {docname.removeprefix('results/')}\n\n{source[0]}"
 
 
+def break_names(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Allow long names in code to be broken after a separator, on narrow screens."""
+
+    def marked(code: re.Match[str]) -> str:
+        return re.sub(r"(?<=\w)([_.=(,/])(?=[\w&])", r"\1<wbr>", code.group())
+
+    if "body" in context:
+        context["body"] = re.sub(r'<span class="pre">[^<]*</span>', marked, context["body"])
+
+
 def redirect(app: Sphinx, problem: Exception | None) -> None:
     """Let index.html at the top of the site lead to the front page."""
     Path(app.outdir, "index.html").write_text('<meta http-equiv="refresh" content="0; url=docs/index.html">\n')
@@ -79,4 +95,5 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", convert_docstring)
     app.connect("autodoc-process-signature", class_signature)
     app.connect("source-read", add_title)
+    app.connect("html-page-context", break_names)
     app.connect("build-finished", redirect)

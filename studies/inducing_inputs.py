@@ -43,7 +43,7 @@ import numpy as np
 import pooled
 from pooled import Line
 from sitewise import Data, Model, inducing, kernels, likelihoods
-from sitewise.explain.lengthscales import with_shrunk
+from sitewise.kernels.per_column import with_shrunk
 from sitewise.learning.nested import Nested
 from sitewise.methods import resolve
 from sitewise_icml2023 import protocols

@@ -5,13 +5,14 @@
 The data sets are scikit-learn's.  Folds are StratifiedKFold(5, shuffle=True, random_state=0), scaling is fitted on the
 training rows, and every model starts from the same kernel, Matern 5/2 of variance 1 with lengthscale √(number of
 columns).  "own" and "shared" say whether joint classes have one kernel each or one for all; "vi/ep" learns from EP's
-evidence on VI's sites, "hybrid" from Laplace's evidence on Laplace's sites.  "digits-150" trains on 150 random rows of
-each training fold of digits and has the same test set as "digits".  Sets called "again" have other folds
-(random_state=1) and other rows: the hybrid's objective was chosen with the first folds in view (decision 008), but not
-with these.  Every finished fold is one line of results/multiclass/results.jsonl and is not run again; --table writes
-results/multiclass/README.md.  Seconds are CPU seconds of one BLAS thread without compilation (`compile_seconds` has the
-compilation, measured by fitting the same rows twice; on digits it is included), or, on a GPU, wall-clock seconds.  All
-of digits needs a GPU or much time: one conditioning of its 1 437 rows and ten classes takes nine seconds.
+evidence on VI's sites, "hybrid" by power EP (before version 0.3.0: from Laplace's evidence).  "digits-150" trains on
+150 random rows of each training fold of digits and has the same test set as "digits".  Sets called "again" have other
+folds (random_state=1) and other rows: the hybrid's objective was chosen with the first folds in view (decision 008),
+but not with these.  Every finished fold is one line of results/multiclass/results.jsonl and is not run again; --table
+writes results/multiclass/scikit-learn.md, with the version of sitewise.  Seconds are CPU seconds of one BLAS thread
+without compilation (`compile_seconds` has the compilation, measured by fitting the same rows twice; on digits it is
+included), or, on a GPU, wall-clock seconds.  All of digits needs a GPU or much time: one conditioning of its 1 437
+rows and ten classes takes nine seconds.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 import sitewise
-from sitewise import GPClassifier, kernels
+from sitewise import GPClassifier, Method, kernels
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "multiclass"
 ROWS = RESULTS / "results.jsonl"
@@ -54,9 +55,9 @@ def model_of(method: str, columns: int):
         return GaussianProcessClassifier(ConstantKernel() * Matern(length_scale=length, nu=2.5), random_state=0)
     way, name, *own = method.split()
     joint = {"multi_class": "joint", "class_kernels": own[0]} if way == "joint" else {"multi_class": "one_vs_rest"}
-    if name == "vi/ep":  # VI sites and EP's evidence on them, as the hybrid of one latent function has it
-        name, joint = "hybrid", {**joint, "evidence": "ep"}
-    return GPClassifier(kernels.Matern52(length), method=name, **joint)
+    # "vi/ep": VI's sites and EP's evidence on them, as in the hybrid of one latent function
+    method = Method("hybrid", inference="vi", evidence="ep") if name == "vi/ep" else Method(name)
+    return GPClassifier(kernels.Matern52(length), method=method, **joint)
 
 
 def rows_of(name: str, fold: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -104,8 +105,9 @@ def table(rows: list[dict]) -> str:
     for row in rows:
         groups[row["set"], row["method"]].append(row)
     lines = [
-        f"| set | method | folds | log loss | accuracy | seconds per fit | {REFERENCE} has the lower log loss in |",
-        "|---|---|---|---|---|---|---|",
+        "| set | method | version | folds | log loss | accuracy | seconds per fit | "
+        f"{REFERENCE} has the lower log loss in |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name in SETS:
         ours = {r["fold"]: r["log_loss"] for r in groups[name, REFERENCE]}
@@ -116,9 +118,10 @@ def table(rows: list[dict]) -> str:
             both = [r for r in found if r["fold"] in ours]
             wins = sum(ours[r["fold"]] < r["log_loss"] for r in both)
             loss, hit, spent = (np.mean([r[k] for r in found]) for k in ("log_loss", "accuracy", "seconds"))
+            version = found[0]["scikit_learn" if method == "scikit-learn" else "sitewise"]
             clock = " (GPU)" if found[0]["clock"] == "gpu" else ""
             lines.append(
-                f"| {name} | {method} | {len(found)} | {loss:.4f} | {hit:.4f} | {spent:.1f}{clock} "
+                f"| {name} | {method} | {version} | {len(found)} | {loss:.4f} | {hit:.4f} | {spent:.1f}{clock} "
                 f"| {'–' if method == REFERENCE else f'{wins} of {len(both)}'} |"
             )
     return "\n".join(lines)
@@ -153,7 +156,7 @@ def main() -> None:
         run(options.sets, options.methods, options.folds, options.out)
         return
     title = "Joint classes compared with one class against the rest and scikit-learn"
-    (RESULTS / "README.md").write_text(f"# {title}\n\n{str(__doc__).strip()}\n\n{table(finished(ROWS))}\n")
+    (RESULTS / "scikit-learn.md").write_text(f"# {title}\n\n{str(__doc__).strip()}\n\n{table(finished(ROWS))}\n")
 
 
 if __name__ == "__main__":

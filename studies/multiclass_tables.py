@@ -1,15 +1,15 @@
-"""Compare joint classes with one class against the rest on public tables of several classes.
+"""Compare joint classes with one class against the rest: the choice of the default, and its confirmation.
 
-    python studies/multiclass_tables.py FOLDER [--folds N] [--jobs N] [--seconds S]
+    python studies/multiclass_tables.py [FOLDER] [--folds N] [--jobs N] [--seconds S]
     python studies/multiclass_tables.py --table
 
-FOLDER holds `data/NAME.npz` with X, y and the test fold of every row, X_onehot where columns are categories, and
-`sets.json` with the number of classes (the tables are not stored here).  Tables of three to nine classes for which
-joint classes are affordable: at most 3 000 training rows times classes.  Columns are standardised on the training
-rows; the estimators are `GPClassifier(multi_class=…)` without other arguments.  A line of
-results/multiclass/tables.jsonl has log loss, accuracy, convergence and CPU seconds of one fold (one thread,
-compilation included); finished folds are not run again.  The tables confirm a choice that was made on others
-(results/multiclass/trials.md).
+Without FOLDER the tables are those of `multiclass_sets.py`; the default was chosen on them.  With FOLDER they are
+public tables that confirm the choice, and are not stored here: FOLDER holds `data/NAME.npz` with X, y and the test
+fold of every row, X_onehot where columns are categories, and `sets.json` with the number of classes.  Of these, all
+tables of three to ten classes with at most 5 000 training rows times classes are used.  Columns are standardised on
+the training rows; the estimators are `GPClassifier(multi_class=…)` without other arguments.  A line of
+results/multiclass/chosen.jsonl or confirmed.jsonl has log loss, accuracy, convergence and CPU seconds of one fold (one
+thread, compilation included). Finished folds are not run again.  --table writes results/multiclass/README.md.
 """
 
 from __future__ import annotations
@@ -27,84 +27,115 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np
 
+import multiclass_sets
 from pooled import Line, add, stored
 from sitewise import GPClassifier
 
 OUT = Path(__file__).resolve().parents[1] / "results" / "multiclass"
-PATH, PAGE = OUT / "tables.jsonl", OUT / "tables.md"
+CHOSEN, CONFIRMED, PAGE = OUT / "chosen.jsonl", OUT / "confirmed.jsonl", OUT / "README.md"
 WAYS = ("joint", "one_vs_rest")
-MAX_CELLS, FOLDS = 3_000, 4
+MAX_CELLS, FOLDS = 5_000, 3
 LEAST_PROBABILITY = 1e-15
 
+Piece = tuple[str, str, int, str]
 
-def measure(piece: tuple[str, str, int, str]) -> Line:
-    """Fit and score one fold of one table."""
-    folder, name, fold, way = piece
+
+def rows_of(folder: str, name: str, fold: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return training rows and labels, test rows and labels; `folder` is empty for the tables of the choice."""
+    if not folder:
+        return multiclass_sets.split(name, fold)
     data = np.load(Path(folder) / "data" / f"{name}.npz", allow_pickle=False)
     X, y, test = data["X_onehot"] if "X_onehot" in data else data["X"], data["y"], data["fold"] == fold
     centre, spread = X[~test].mean(axis=0), X[~test].std(axis=0)
     X = (X - centre) / np.where(spread > 0, spread, 1.0)
+    return X[~test], y[~test], X[test], y[test]
+
+
+def measure(piece: Piece) -> Line:
+    """Fit and score one fold of one table."""
+    *place, way = piece
+    X, y, X_test, y_test = rows_of(*place)
     model = GPClassifier(multi_class=way)
     begun = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(X[~test], y[~test])
+        model.fit(X, y)
     seconds = time.process_time() - begun
-    p = np.zeros((int(test.sum()), int(y.max()) + 1))
-    p[:, model.classes_] = model.predict_proba(X[test])
-    mine = np.maximum(p[np.arange(len(p)), y[test]], LEAST_PROBABILITY)
+    classes = int(max(y.max(), y_test.max())) + 1
+    p = np.zeros((len(y_test), classes))
+    p[:, model.classes_] = model.predict_proba(X_test)
+    mine = np.maximum(p[np.arange(len(p)), y_test], LEAST_PROBABILITY)
     return {
-        "set": name, "fold": fold, "way": way, "rows": int(np.sum(~test)), "columns": X.shape[1],
-        "classes": int(y.max()) + 1, "log_loss": float(-np.mean(np.log(mine))),
-        "accuracy": float(np.mean(np.argmax(p, axis=1) == y[test])), "converged": bool(model.converged_),
-        "seconds": round(seconds, 2),
+        "set": place[1], "fold": place[2], "way": way, "rows": len(y), "columns": X.shape[1], "classes": classes,
+        "log_loss": float(-np.mean(np.log(mine))), "accuracy": float(np.mean(np.argmax(p, axis=1) == y_test)),
+        "converged": bool(model.converged_), "seconds": round(seconds, 2),
     }  # fmt: skip
 
 
-def pieces(folder: Path, folds: int) -> list[tuple[str, str, int, str]]:
+def pieces(folder: Path | None, folds: int) -> list[Piece]:
     """Return all fits, the small tables first."""
+    if folder is None:
+        return [("", name, fold, way) for fold in range(folds) for name in multiclass_sets.SETS for way in WAYS]
     sets = json.loads((folder / "sets.json").read_text())
     chosen = sorted(
         (one["n"] * one["classes"], name)
         for name, one in sets.items()
-        if 3 <= one["classes"] <= 9 and 0.75 * one["n"] * one["classes"] <= MAX_CELLS
+        if 3 <= one["classes"] <= 10 and 0.75 * one["n"] * one["classes"] <= MAX_CELLS
     )
     return [(str(folder), name, fold, way) for fold in range(folds) for _, name in chosen for way in WAYS]
 
 
-def write_page() -> None:
-    """Write results/multiclass/tables.md."""
+def table(lines: list[Line]) -> list[str]:
+    """Return the lines of a Markdown table, and a sentence about all tables."""
     by = defaultdict(dict)
-    for line in stored(PATH):
-        by[line["set"], line["rows"], line["columns"], line["classes"]].setdefault(line["way"], []).append(line)
-    whole = {key: ways for key, ways in by.items() if len(ways) == len(WAYS)}
+    for line in lines:
+        by[line["set"]].setdefault(line["way"], {})[line["fold"]] = line
     out = [
-        "# Joint classes and one class against the rest on public tables", "",
-        "Made by `python studies/multiclass_tables.py`, which describes tables and settings, from `tables.jsonl`. Log "
-        "loss per test row, lower is better; CPU seconds per fit, median; fits that converged.", "",
         "| table | rows × columns, classes | folds | joint | one against the rest | difference | joint, s | rest, s | "
         "joint converged | rest converged |",
         "|---|---|---|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
-    differences = []
-    for (name, rows, columns, classes), ways in sorted(whole.items()):
-        folds = sorted(set.intersection(*({line["fold"] for line in ways[way]} for way in WAYS)))
-        kept = {way: [line for line in ways[way] if line["fold"] in folds] for way in WAYS}
+    ]
+    differences, ratios = [], []
+    for name, ways in by.items():
+        folds = sorted(set.intersection(*(set(ways.get(way, ())) for way in WAYS)))
+        if not folds:
+            continue
+        kept = {way: [ways[way][fold] for fold in folds] for way in WAYS}
         loss = {way: np.mean([line["log_loss"] for line in kept[way]]) for way in WAYS}
         seconds = {way: np.median([line["seconds"] for line in kept[way]]) for way in WAYS}
         settled = {way: sum(line["converged"] for line in kept[way]) for way in WAYS}
         differences.append(loss["joint"] - loss["one_vs_rest"])
+        ratios.append(seconds["joint"] / seconds["one_vs_rest"])
+        one = kept["joint"][0]
         out.append(
-            f"| {name} | {rows} × {columns}, {classes} | {len(folds)} | {loss['joint']:.4f} | "
+            f"| {name} | {one['rows']} × {one['columns']}, {one['classes']} | {len(folds)} | {loss['joint']:.4f} | "
             f"{loss['one_vs_rest']:.4f} | {differences[-1]:+.4f} | {seconds['joint']:.1f} | "
             f"{seconds['one_vs_rest']:.1f} | {settled['joint']} | {settled['one_vs_rest']} |".replace("-0.", "−0.")
         )
-    mean, error = np.mean(differences), np.std(differences) / np.sqrt(len(differences))
+    mean, error = np.mean(differences), np.std(differences, ddof=1) / np.sqrt(len(differences))
     better = int(np.sum(np.array(differences) < 0))
-    out += [
+    sentence = (
+        f"Mean difference of the log loss {mean:+.4f} ± {error:.4f} over {len(differences)} tables; joint classes have "
+        f"the lower loss on {better}. Joint classes take {np.median(ratios):.1f} times the CPU time (median)."
+    )
+    return [*out, "", sentence.replace("-0.", "−0.")]
+
+
+def write_page() -> None:
+    """Write results/multiclass/README.md."""
+    out = [
+        "# Joint classes or one class against the rest",
         "",
-        f"Mean difference {mean:+.4f} ± {error:.4f} over {len(differences)} tables; joint is better on {better}.",
+        "Made by `python studies/multiclass_tables.py`, which describes tables and settings. Log loss per test row, "
+        "lower is better; CPU seconds per fit with the compilation (median); fits that converged.",
+        "",
+        "Comparison with scikit-learn: [scikit-learn](scikit-learn.md). Trials behind the likelihood and the learning "
+        "objective: [trials](trials.md).",
     ]
+    for title, path in (("Tables of the choice", CHOSEN), ("Tables of the confirmation", CONFIRMED)):
+        lines = stored(path)
+        if lines:
+            out += ["", f"## {title}", "", *table(lines)]
     PAGE.write_text("\n".join(out) + "\n")
 
 
@@ -114,12 +145,13 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=FOLDS)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=np.inf, help="start no fit after this time")
-    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--table", action="store_true", help="only write the page")
     given = parser.parse_args()
-    if given.folder is not None:
-        done = {(line["set"], line["fold"], line["way"]) for line in stored(PATH)}
+    if not given.table:
+        path = CHOSEN if given.folder is None else CONFIRMED
+        done = {(line["set"], line["fold"], line["way"]) for line in stored(path)}
         todo = [piece for piece in pieces(given.folder, given.folds) if piece[1:] not in done]
-        add(PATH, measure, todo, given.jobs, given.seconds)
+        add(path, measure, todo, given.jobs, given.seconds)
     write_page()
 
 

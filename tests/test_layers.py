@@ -31,7 +31,8 @@ LAYERS = [
     {"learning", "methods", "predict", "metrics", "structures", "surface"},
     {"mcmc"},
     {"fitted"},
-    {"estimators", "explain", "testing"},
+    {"explain"},
+    {"estimators", "testing"},
     {"app", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

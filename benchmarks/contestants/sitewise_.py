@@ -9,9 +9,9 @@ import protocol
 import sitewise
 from sitewise import VI, Data, GPClassifier, Hyperparameters, Model, Sites, evidence, kernels, likelihoods, resolve
 from sitewise.arrays.engine import to_host
-from sitewise.estimators.distinct_rows import start_lengthscale  # where the estimators start
 from sitewise.inference.loop import evaluate
 from sitewise.inference.start import first_sites
+from sitewise.kernels.lengthscale_start import start_lengthscale  # where the estimators start
 from sitewise.learning.objective import evidence_slopes
 from sitewise.methods import METHODS
 from sitewise.priors import Gram

@@ -28,7 +28,7 @@ import numpy as np
 from jax import lax
 
 from sitewise.arrays import programs
-from sitewise.arrays.engine import Array, namespace, on_host, to_host
+from sitewise.arrays.engine import Array, is_host, namespace, on_host, to_host
 from sitewise.arrays.spread import is_spread
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
@@ -47,7 +47,8 @@ def share(data: Data, power: float) -> float | Array:
     """Return the power a at which the likelihood of a row is left out: `power`, or less if its weight is below 1."""
     if not data.fractional:
         return power
-    return power * jnp.where(data.mask, jnp.minimum(data.weight, 1.0), 1.0)
+    xp = namespace(data.weight)
+    return power * xp.where(data.mask, xp.minimum(data.weight, 1.0), 1.0)
 
 
 def per_row(likelihood: Likelihood, values: Array) -> Array:
@@ -147,7 +148,7 @@ def _nested(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, powe
     a = share(data, power)
     left = q.site_cavity(sites, a, data.weight)
     each = (likelihood.log_expected_factor(data.y, left.mean, left.f_var, a) - left.log_site) / a
-    return jnp.sum(each, axis=0) + q.log_shift_width(data.weight)
+    return namespace(each).sum(each, axis=0) + q.log_shift_width(data.weight)
 
 
 # Rows per batch of the nested quadrature, on a CPU and on an accelerator: its temporaries are thousands of numbers per
@@ -223,6 +224,10 @@ class Evidence:
         total = xp.sum(data.weight * xp.where(data.mask, terms, 0.0))
         return total + q.log_z if self.with_log_z else total
 
+    def reads_on_host(self, likelihood: Likelihood, q: Marginals) -> bool:
+        """Return whether `read` takes NumPy arrays without a compiled program: the nested evidence of softmax."""
+        return self.terms is _nested and likelihood.latents > 1 and is_host(q.mean, q.log_z)
+
     def read_with_slopes(
         self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
     ) -> tuple[Values, Values] | None:
@@ -248,6 +253,8 @@ class Evidence:
 
     def on_marginals(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Array:
         """Return `read` for NumPy or JAX arrays."""
+        if self.reads_on_host(likelihood, q):
+            return self.read(likelihood, data, q, sites)
         closed = self.read_with_slopes
         return on_rows(_read, self, likelihood, data, q, sites, piece=self.piece, closed=closed)[1][0]
 

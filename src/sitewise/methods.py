@@ -80,7 +80,7 @@ _STATIONARY = "auto"
 # Two latent functions per row learn from the ELBO of VI's sites (decision 029).
 _HYBRID_VARIANTS = {
     "sparse": Pair(EP(), ev.ep, _STATIONARY),
-    "classes": Pair(EP(tol=1e-3, power=0.5), ev.half_nested, _STATIONARY, final=EP(tol=1e-4, power=0.02)),
+    "classes": Pair(EP(tol=1e-3, power=0.5), ev.half_nested, _STATIONARY, final=EP(tol=1e-5, power=0.02)),
     "sparse classes": Pair(VI(tol=1e-6), ev.elbo, _STATIONARY),
     "two functions": Pair(VI(tol=1e-6), ev.elbo, _STATIONARY),
 }
@@ -135,7 +135,7 @@ class Method(Setting):
         The names of `METHODS`:
 
         - "hybrid": variational sites; learns from EP's evidence of the same sites.  With inducing inputs it uses EP's
-          sites and evidence.  For joint classes it learns from Laplace's evidence, and with inducing inputs from the
+          sites and evidence.  For joint classes it is power EP, and with inducing inputs VI, which learns from the
           ELBO
         - "ep": expectation propagation, sites and evidence
         - "vi": variational inference; learns from the ELBO

@@ -46,7 +46,7 @@ def on_rows(
     parameters = jax.tree.leaves(likelihood)
     if not is_host(q.mean, sites.nat1, data.weight, *parameters):
         return function(settings, likelihood, data, q, sites, *more)
-    if closed is not None and not (parameters or data.fractional or likelihood.latents > 1):
+    if closed is not None and not (parameters or data.fractional):
         found = closed(likelihood, data, q, sites)
         if found is not None:
             return found

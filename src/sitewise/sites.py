@@ -69,10 +69,11 @@ def cavity(mean: Array, var: Array, resid: ArrayLike, sites: Sites, share: Array
 
     The formulas are relative to the marginal, c = 1 − a·prec·v: no digits are lost when v is tiny.
     """
+    xp = namespace(mean, var)
     kept = 1 - share * sites.prec * var
     # Where other rows have negative precisions (Laplace), q without a site need not be a Gaussian; the cavity is NaN.
-    rounding = 64 * jnp.sqrt(jnp.finfo(kept.dtype).eps)
-    kept = jnp.where(kept < -rounding, jnp.nan, jnp.maximum(kept, _MIN_SHARE))
+    rounding = 64 * xp.sqrt(xp.finfo(kept.dtype).eps)
+    kept = xp.where(kept < -rounding, xp.nan, xp.maximum(kept, _MIN_SHARE))
     without = (mean - share * sites.nat1 * var) / kept, var / kept
     return Cavity(*without, without[1] + resid, log_expected_site(sites, *without, share))
 
@@ -120,6 +121,7 @@ def expected_log_site(sites: Sites, mean: Array, var: Array) -> Array:
 def log_expected_site(sites: Sites, mean: Array, var: Array, share: ArrayLike) -> Array:
     """Return log E_{N(mean, var)}[t_i^share], the cavity integral with the site in place of the likelihood."""
     b, w = share * sites.nat1, share * sites.prec
-    spread = jnp.maximum(1 + w * var, _MIN_SHARE)
+    xp = namespace(mean, var)
+    spread = xp.maximum(1 + w * var, _MIN_SHARE)
     # log ∫ N(f; m, v) exp(bf − ½wf²) df = −½ log(1+wv) + (bm + ½ b²v − ½ w m²)/(1+wv)
-    return -0.5 * jnp.log(spread) + (b * mean + 0.5 * b**2 * var - 0.5 * w * mean**2) / spread
+    return -0.5 * xp.log(spread) + (b * mean + 0.5 * b**2 * var - 0.5 * w * mean**2) / spread

@@ -42,6 +42,7 @@ def test_compare_and_predict_with_groups(table, tmp_path):
     assert {"dose", "age", "dose × age", "clinic"} >= {t["term"] for t in result["terms"]} and result["terms"]
     page = out.read_text()
     assert "Terms of the additive model" in page and "clinic 3" in page
+    assert any("Whole groups of 'clinic' were held out" in sentence for sentence in result["verdict"])
     model = tmp_path / "m.sitewise"
     assert (
         CliRunner().invoke(app, ["fit", str(table), "-t", "cured", "--groups", "clinic", "-o", str(model)]).exit_code

@@ -395,7 +395,7 @@ def test_nothing_is_stored_where_that_is_turned_off(place: Path, monkeypatch: py
 def test_without_serialisation_every_process_compiles(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = [np.asarray(out) for out in ask().call(A)]
     assert len(names(place)) == 1
-    monkeypatch.setattr(programs, "serialize_executable", None)
+    monkeypatch.setattr(programs, "_serializer", lambda: None)
     programs._memory.renew()
     for out, value in zip(ask(lambda a: exponential(a)).call(A), expected, strict=True):
         np.testing.assert_array_equal(out, value)
@@ -409,7 +409,7 @@ sys.modules["jax.experimental.serialize_executable"] = None  # importing it rais
 import numpy as np
 from sitewise import EP, Data, Model, kernels, likelihoods
 from sitewise.arrays import programs
-assert programs.serialize_executable is None
+assert programs._serializer() is None
 X = np.linspace(-1, 1, 8)[:, None]
 data = Data.of(X, np.where(X[:, 0] > 0, 1.0, -1.0))
 print(EP().solve(Model.full(kernels.RBF(), likelihoods.BernoulliProbit()), data).outcome.name)

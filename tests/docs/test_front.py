@@ -135,6 +135,27 @@ def test_the_table_of_how_much_data_is_the_stored_one() -> None:
     assert len(table.splitlines()) == 2 + cases, "a case has not been measured"
 
 
+def test_newcomers_find_their_answers() -> None:
+    """Thirty questions: every link and answer is where results/first-look says, within two minutes."""
+    study = runpy.run_path(str(ROOT / "studies" / "first_look.py"))
+    readers = json.loads((ROOT / "results" / "first-look" / "questions.json").read_text())["readers"]
+    assert [len(questions) for questions in readers.values()] == [10, 10, 10]
+    for questions in readers.values():
+        for question, _, path, answer in questions:
+            clicks, words, _ = study["walk"](path, answer)
+            assert study["minutes_of"](clicks, words) < 2, question
+
+
+def test_the_calibration_in_the_faq_is_the_stored_one() -> None:
+    stored = (ROOT / "results" / "calibration" / "README.md").read_text()
+    found = re.search(r"^\| `GPClassifier\(\)` \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$", stored, re.MULTILINE)
+    assert found
+    pooled, pooled_expected, single, single_expected = found.groups()
+    text = " ".join((DOCS / "faq.md").read_text().split())
+    assert f"is {pooled} for all rows together, and {single} per table" in text
+    assert f"would have {pooled_expected} and {single_expected}, because of sampling error" in text
+
+
 def fields(text: str) -> dict[str, str]:
     """The scalars at the top level of a file in YAML's block style."""
     found = {}

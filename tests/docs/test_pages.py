@@ -47,7 +47,11 @@ def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     pyplot.close("all")
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if code(p)], ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=[] if p.name == "README.md" else pytest.mark.slow) for p in PAGES if code(p)],
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
 def test_the_page_runs(page: Path, own_settings: Path) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

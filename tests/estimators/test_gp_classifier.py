@@ -192,7 +192,7 @@ def test_warm_start_begins_where_the_last_fit_ended(X, labels):
     first = model.kernel_.lengthscale
     model.fit(X, labels)
     assert model.n_iter_ <= 2
-    np.testing.assert_allclose(model.kernel_.lengthscale, first, rtol=1e-3)
+    np.testing.assert_allclose(model.kernel_.lengthscale, first, rtol=5e-3)  # both within the least gain
 
 
 def test_a_fit_that_stops_early_warns_and_says_so(X, labels):

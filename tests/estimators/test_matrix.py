@@ -202,7 +202,10 @@ def expected(method, structure):
     return BY_STRUCTURE[structure] | BY_METHOD.get(method, set())
 
 
-@pytest.mark.parametrize(("method", "structure"), PAIRS)
+@pytest.mark.parametrize(
+    ("method", "structure"),
+    [pytest.param(*pair, marks=[pytest.mark.slow] if pair[0] in ("hybrid-vem", "mcmc") else []) for pair in PAIRS],
+)
 def test_every_call_works_or_refuses_in_a_sentence(method, structure, tmp_path):
     found = outcomes(method, structure, tmp_path)
     assert {name for name, said in found.items() if said != "works"} == expected(method, structure), found

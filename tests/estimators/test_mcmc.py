@@ -83,6 +83,7 @@ def test_files_and_pickle_predict_the_same(sampled_classes, sampled_values, X, t
             assert again.samples_.summary() == model.samples_.summary()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers(sampled_classes, X, labels):
     again = clone(sampled_classes).fit(X, labels)
     assert np.array_equal(again.predict_proba(X), sampled_classes.predict_proba(X))
@@ -90,6 +91,7 @@ def test_the_same_seed_gives_the_same_numbers(sampled_classes, X, labels):
     assert not np.array_equal(other.predict_proba(X), sampled_classes.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_the_report_and_the_warning_say_how_the_chains_did(X, labels):
     model = GPClassifier(method=Method("mcmc", **{**SHORT, "draws": 10, "warmup": 0}), random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"chains of GPClassifier .*Draw longer chains"):

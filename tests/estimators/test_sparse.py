@@ -115,6 +115,7 @@ def test_for_a_time_some_of_many_rows_teach_the_hyperparameters(monkeypatch):
     assert errors[0] > 1.02 * errors[1]  # of the rows that taught; all would make it smaller
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
     [

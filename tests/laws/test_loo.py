@@ -9,6 +9,7 @@ from sitewise import EP, Data, Model, evidence, kernels, likelihoods, posterior
 from sitewise.evidence import loo
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
 def test_loo_is_near_refits(likelihood):
     chosen = {"probit": likelihoods.BernoulliProbit(), "logit": likelihoods.BernoulliLogit()}[likelihood]

@@ -58,6 +58,7 @@ def test_short_steps_with_precise_sites(name, step):
     np.testing.assert_allclose(q.mean, mean, rtol=1e-6, atol=1e-6 * np.sqrt(np.max(var)))
 
 
+@pytest.mark.slow
 def test_a_season_stays_where_its_truncation_is_right():
     """The lengthscale of these data would be far shorter; learning stops where a hundredth is left out, and says so."""
     rng = np.random.default_rng(4)

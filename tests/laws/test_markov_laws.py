@@ -60,6 +60,7 @@ def test_every_evidence_and_its_gradient(likelihood, method, evidence):
     np.testing.assert_allclose(markov.gradient, dense.gradient, rtol=1e-8, atol=1e-8 * np.abs(dense.gradient).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.3, 0.7])
 @pytest.mark.parametrize("likelihood", ["logit", "student-t"])
 def test_ep_of_other_powers(likelihood, power):

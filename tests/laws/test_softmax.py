@@ -156,7 +156,7 @@ def test_ep_settles_at_any_variance(variance):
     separable = Data.of(inputs, np.argmax(inputs @ np.array([[1.0, -0.5, -0.5], [0.0, 1.0, -1.0]]), 1).astype(float))
     solution = EP().solve(Model.full(kernels.Matern52(2.0, variance), likelihoods.Softmax(3)), separable)
     assert solution.outcome.ok
-    assert solution.stats.steps <= 30
+    assert solution.stats.steps <= 40
 
 
 PAIRS = [
@@ -166,6 +166,7 @@ PAIRS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda p: f"{p[0].name}-{p[1].name}-{p[2]}")
 def test_gradients_equal_differences(pair, data):
     method, read, gradient = pair

@@ -177,6 +177,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda p: f"{p[0].name}-{p[1].name}")
 def test_implicit_gradient_equals_finite_differences(pair):
     """In the kernel's parameters, and in the inducing inputs, where only the traced engine has it."""

@@ -47,6 +47,7 @@ def test_the_gradient_is_that_of_the_profile(pair):
     assert jax.tree.structure(slopes) == jax.tree.structure(MODEL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", ["laplace", "hybrid"])
 def test_jit_vmap_and_reverse_mode_through_solve_agree(pair):
     method, read = PAIRS[pair]

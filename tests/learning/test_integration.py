@@ -108,7 +108,7 @@ def _by_law(kind, dimensions, log_density, centre, scale):
 
     volume = dimensions * np.log(scale)
     if kind == "lattice":
-        return integration._on_lattice(at, dimensions, volume, lambda point: np.full(2, point.log_density))
+        return integration._on_lattice(at, dimensions, volume, lambda point: np.full(2, point.log_density), 600)
     return integration._by_rule(kind, at, dimensions, dimensions, volume)
 
 
@@ -202,15 +202,16 @@ def test_a_lattice_reaches_points_of_little_mass_and_large_variance(dimensions):
     def at(z):
         return integration._Point(z, None, None, float(-0.5 * z @ z), False)
 
-    found = integration._on_lattice(at, dimensions, 0.0, lambda p: p.log_density + np.array([0.0, 2 * p.vector[0]]))
+    found = integration._on_lattice(
+        at, dimensions, 0.0, lambda p: p.log_density + np.array([0.0, 2 * p.vector[0]]), 600
+    )
     mean = sum(node.weight * np.exp(2 * node.vector[0]) for node in found.nodes)
     assert mean == pytest.approx(np.exp(2), rel=0.01) and not found.problems
     assert found.log_evidence == pytest.approx(dimensions * 0.5 * np.log(2 * np.pi), abs=0.01)
 
 
-def test_a_lattice_that_breaks_off_says_so(monkeypatch):
-    monkeypatch.setattr(integration, "MAX_LATTICE_POINTS", 9)
-    found = integrate(_fit(likelihoods.BernoulliProbit(), LABELS), "lattice")
+def test_a_lattice_that_breaks_off_says_so():
+    found = integrate(_fit(likelihoods.BernoulliProbit(), LABELS), "lattice", max_points=9)
     assert len(found.nodes) == 9 and found.outside > integration.MAX_UNVISITED
     assert "at the edge of the design" in found.problems[0]
 
@@ -221,7 +222,7 @@ def test_a_lattice_around_a_point_that_is_no_maximum_stops_soon_and_says_so():
     def at(z):
         return integration._Point(z, None, None, float(-0.5 * np.sum((z - [20.0, 0.0]) ** 2)), False)
 
-    found = integration._on_lattice(at, 2, 0.0, lambda p: p.log_density + np.zeros(2))
+    found = integration._on_lattice(at, 2, 0.0, lambda p: p.log_density + np.zeros(2), 600)
     assert found.rise > integration.MAX_RISE and len(found.nodes) < 10
     assert "more probable than the optimum" in found.problems[-1]
 

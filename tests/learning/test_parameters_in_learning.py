@@ -166,6 +166,7 @@ class Ignored(means.Mean):
         return jnp.zeros(X.shape[0]) + 0 * self.share
 
 
+@pytest.mark.slow
 def test_without_a_prior_draws_are_uniform():
     """Nearly all proposals are accepted here: draws are almost independent, as a Kolmogorov test needs."""
     model = Model.full(kernels.RBF(), likelihoods.Gaussian(), Ignored())

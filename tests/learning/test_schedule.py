@@ -73,10 +73,12 @@ def test_coarse_stages_of_a_full_prior_have_a_third_of_the_rows_each(monkeypatch
     wide = Model.full(kernels.Matern52(np.ones(30)), MODEL.likelihood)  # 31 numbers need 155 rows
     data = Data.of(np.random.default_rng(1).normal(size=(600, 30)), Y)
     assert [s.rows for s in stages(quick, wide, data)] == [200, None]
+    # A search without a coarse stage is cheap, and has a smaller gain to stop at.
     few = Data.of(X[:179], Y[:179])
-    assert stages(quick, full, few) == (Stage(least_gain=0.05),)
+    assert stages(quick, full, few) == (Stage(least_gain=schedule.SINGLE_STAGE_LEAST_GAIN),)
+    assert stages(LEARNER, full, few) == (Stage(),)
     markov = Model.markov(kernels.Matern32(), MODEL.likelihood)
-    assert stages(quick, markov, Data.of(X[:, :1], Y)) == (Stage(least_gain=0.05),)
+    assert stages(quick, markov, Data.of(X[:, :1], Y)) == (Stage(least_gain=schedule.SINGLE_STAGE_LEAST_GAIN),)
 
 
 def test_the_optimum_of_a_full_prior_is_the_same_after_fewer_evaluations(monkeypatch):

@@ -65,6 +65,7 @@ def alone(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_four_devices_give_what_one_gives(folder: Path, alone: dict[str, Any]) -> None:
     found = result(begin("devices", folder, devices=4))
     for words, refusal in zip(("one axis", "use Model.sparse"), found.pop("refused"), strict=True):
@@ -72,6 +73,7 @@ def test_four_devices_give_what_one_gives(folder: Path, alone: dict[str, Any]) -
     assert_same(found, alone)
 
 
+@pytest.mark.slow
 def test_two_processes_with_rows_of_their_own_give_what_one_gives(folder: Path, alone: dict[str, Any]) -> None:
     for process in begin_two("processes", folder):
         found = result(process)
@@ -79,6 +81,7 @@ def test_two_processes_with_rows_of_their_own_give_what_one_gives(folder: Path, 
     assert not (folder / "unused").exists()
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_missed_and_the_fit_goes_on_to_the_same_end(folder: Path, alone: dict[str, Any]) -> None:
     first, second = begin_two("killed", folder)
     second.communicate(timeout=LONGEST)

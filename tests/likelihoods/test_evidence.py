@@ -41,6 +41,7 @@ def _brute_force(model, y, rows) -> float:
     return float(total.max() + np.log(np.sum(np.exp(total - total.max()))) + cell)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "engine"), [*((name, "host") for name in MORE_LIKELIHOODS), ("binomial", "traced")])
 def test_evidences_on_one_and_two_rows(name, engine):
     likelihood, values, _ = MORE_LIKELIHOODS[name]

@@ -61,6 +61,7 @@ def fitted():
     return GPRegressor(likelihood=several).fit(x[:, None], y, **side), x, y, side
 
 
+@pytest.mark.slow
 def test_an_estimator_learns_from_all_outputs(fitted):
     model, x, y, side = fitted
     assert model.converged_ and float(model.likelihood_.parts[0].scale) == pytest.approx(0.2, abs=0.1)

@@ -133,6 +133,7 @@ def test_the_target_is_a_share_of_the_rows(monkeypatch, rows, weight, target):
     assert asked == [pytest.approx(target)]
 
 
+@pytest.mark.slow
 def test_brute_force_of_the_study():
     """Three probit rows: P(all f_i + noise > 0) = 1/8 + Σ asin ρ_ij / 4π, with ρ that of K + I."""
     X = np.array([[0.0], [0.7], [-1.1]])

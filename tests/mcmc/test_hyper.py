@@ -58,6 +58,7 @@ def test_gaussian_likelihood_has_a_closed_form(regression):
     assert found["rhat"] < 1.03 and "kernel.variance" in samples.summary()
 
 
+@pytest.mark.slow
 def test_probit_is_that_of_brute_force():
     """p(y | θ) is the probability of an orthant under N(0, K + I), and a prediction the ratio of two."""
     X, new = np.array([[-1.5], [-1.0], [-0.2], [0.4], [0.9], [1.6]]), np.array([[0.6]])

@@ -29,6 +29,7 @@ def test_brute_force(name, path):
     _assert_right(found, brute_force(model, data))
 
 
+@pytest.mark.slow
 def test_gaussian_closed_form():
     """n = 50 from the prior within standard errors; from EP the answer is exact."""
     model, data, exact = gaussian()
@@ -48,6 +49,7 @@ def _problem(n=20, seed=3):
     return Model.full(kernels.Matern52(variance=30.0), likelihoods.BernoulliProbit()), X, y
 
 
+@pytest.mark.slow
 def test_bracket():
     """The forward estimate is low on average, the reverse one high; together they enclose the truth."""
     model, X, y = _problem()
@@ -73,6 +75,7 @@ def test_both_sides_together_on_known_weights():
         np.testing.assert_allclose(ais.widening(jnp.array([16.0, 1e6])), [3.5864 / 3, 1.0], rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_padding_is_exact():
     model, X, y = _problem()
     data = Data.of(X, y)
@@ -101,6 +104,7 @@ def test_weights_are_copies():
         np.testing.assert_allclose(ref.mean[rows], many.mean, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_adaptive_says_which():
     model, X, y = _problem()
     met = log_evidence(model, Data.of(X, y), steps=32, se_per_row=0.015)
@@ -132,6 +136,7 @@ def test_settings_are_checked():
         Annealing(chains=1)
 
 
+@pytest.mark.slow
 def test_where_ep_does_not_settle_another_start_is_found():
     """A count of 10⁸ under a narrow prior: EP ends far from the posterior, 190 prior deviations away.
 

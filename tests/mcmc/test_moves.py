@@ -26,6 +26,7 @@ def _setting():
     return model, data, exact, half
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["elliptical", "rowwise"])
 @pytest.mark.parametrize("start", ["posterior", "reference"])
 def test_gaussian_posterior_is_invariant(kernel, start):

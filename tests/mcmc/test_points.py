@@ -34,6 +34,7 @@ def _lines(store: Path) -> int:
     return store.read_bytes().count(b"\n")
 
 
+@pytest.mark.slow
 def test_killed_and_restarted(tmp_path: Path) -> None:
     whole, store, calls = _run(), tmp_path / "points", []
 

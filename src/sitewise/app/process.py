@@ -20,7 +20,6 @@ import typer
 
 from sitewise.errors import UserError
 from sitewise.process import files
-from sitewise.process.files import user_cache
 from sitewise.process.json_values import finite
 
 P = ParamSpec("P")
@@ -34,19 +33,14 @@ def own_process(cache: bool = True) -> None:
     """
     import jax
 
+    from sitewise.arrays.jax_cache import use_folder
     from sitewise.process.device import on_accelerator
 
     jax.config.update("jax_enable_x64", True)
     if not (cache and on_accelerator()):
         return
-    directory = user_cache("jax")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        note(f"compiled programs are not kept: {directory} cannot be written ({problem.strerror}).")
-        return
-    jax.config.update("jax_compilation_cache_dir", str(directory))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    if problem := use_folder():
+        note(f"compiled programs are not kept: {problem}.")
 
 
 def note(sentence: str) -> None:

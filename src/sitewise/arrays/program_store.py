@@ -19,6 +19,7 @@ from pathlib import Path
 from sitewise.process.files import user_cache
 
 OFF = "SITEWISE_PROGRAM_CACHE"
+STORED_PLATFORM = "cpu"  # programs of this platform are stored
 _MAX_BYTES = 256 * 2**20  # of all files
 _MAX_FILES = 4096
 _SHARE_AFTER_REMOVAL = 0.75  # of these limits, once the least recently used files have been removed

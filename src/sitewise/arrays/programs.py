@@ -5,8 +5,7 @@ digest of the library's files and of the function with its settings and shapes (
 Any other function (a user's own likelihood, and every function decorated by `jit`) is traced first, and its name is a
 digest of the traced program, so that a change of the user's code is never missed.
 
-Only programs for the CPU are stored.  JAX's own persistent cache also skips compilation, but it is an option of the
-whole process, which a library must not set; the commands set it on an accelerator (`app.process`).
+Only programs for the CPU are stored.  Programs for an accelerator are kept by JAX's own cache (`jax_cache`).
 """
 
 from __future__ import annotations
@@ -20,23 +19,18 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.extend.backend import register_backend_cache
 
 from sitewise.arrays import program_store
+from sitewise.arrays.jax_cache import keep_accelerator_programs
 from sitewise.arrays.program_names import DEVICE, TRACING, Shapes, configured, default_device, digest, name_of_parts
+from sitewise.arrays.program_store import STORED_PLATFORM
 from sitewise.process import forks
 from sitewise.process.progress import told_after
-
-try:  # the only way to store an executable: programs of jax.export are compiled again
-    from jax.experimental import serialize_executable
-except ImportError:  # a JAX without it: every process compiles
-    serialize_executable = None  # type: ignore[assignment]
 
 Flat = Callable[..., Sequence[jax.Array]]
 
 MAX_PROGRAMS = 1024  # in memory
 LONG_COMPILATION = 2.0  # seconds after which the user is told that a program is being compiled
-STORED_PLATFORM = "cpu"  # programs of this platform are stored
 # Options under which JAX has to run a function in its own way.
 _DEBUGGING = ("jax_disable_jit", "jax_debug_nans", "jax_debug_infs")
 
@@ -105,14 +99,33 @@ class _Memory:
 
 
 _memory = _Memory()
-register_backend_cache(_memory, "compiled programs of sitewise")
 forks.in_forked_child(_memory.renew)
 
 
 def get(key: Hashable, pending: Callable[[], Pending], parts: Callable[[], Any]) -> Program:
     """Return the program of this key; `parts` returns the objects that it consists of besides the shapes."""
     forks.require_jax()
+    _register_memory()
     return _memory.get(key, lambda: _make(pending(), parts()))
+
+
+@functools.cache
+def _register_memory() -> None:
+    """Let `jax.clear_caches` empty the memory."""
+    # A process that runs no program does not import this part of JAX, which takes a tenth of a second.
+    from jax.extend.backend import register_backend_cache
+
+    register_backend_cache(_memory, "compiled programs of sitewise")
+
+
+@functools.cache
+def _serializer() -> Any:
+    """Return the module that stores executables (programs of jax.export are compiled again); None if JAX has none."""
+    try:
+        from jax.experimental import serialize_executable
+    except ImportError:
+        return None
+    return serialize_executable
 
 
 def jit(function: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -> Callable[..., Any]:
@@ -138,6 +151,7 @@ def jit(function: Callable[..., Any], static_argnums: int | Sequence[int] = ()) 
             hash(key)
         except TypeError:
             return plain(*args, **kwargs)  # which says what cannot be hashed
+        _register_memory()
         found = _memory.get(key, lambda: _trace(function, dict(zip(fixed, settings, strict=True)), tree, leaves))
         return jax.tree.unflatten(found.note, found.call(*leaves))
 
@@ -187,6 +201,7 @@ def _make(pending: Pending, parts: Any) -> Program:
 
 def _stored_or_compiled(lowered: Any, note: Callable[[], Any], name: str | None = None) -> Program:
     """Compile and store under the name; without a name, first look for a program of the same text."""
+    keep_accelerator_programs()
     text, stored = lowered.as_text(), None
     if name is None:
         name = digest("traced", text, repr(lowered.in_avals))  # the text leaves out arguments that are not used
@@ -219,7 +234,7 @@ def _compile(lowered: Any, text: str, name: str, note: Any) -> Any:
     """Compile and store, if possible."""
     # The text does not say which function of this process is called back.
     kept = (
-        serialize_executable is not None
+        _serializer() is not None
         and "callback" not in text
         and default_device().platform == STORED_PLATFORM
         and program_store.folder() is not None
@@ -255,7 +270,7 @@ def _listen() -> None:
 
 def _load(name: str, arguments: int) -> Program | None:
     body = program_store.read(name) if default_device().platform == STORED_PLATFORM else None
-    if body is None or serialize_executable is None:
+    if body is None or _serializer() is None:
         return None
     try:
         payload, in_tree, out_tree, note, lapack = pickle.loads(body)
@@ -264,7 +279,7 @@ def _load(name: str, arguments: int) -> Program | None:
         if lapack:
             _start_lapack()
         device = default_device()
-        compiled = serialize_executable.deserialize_and_load(payload, in_tree, out_tree, device.client, [device])
+        compiled = _serializer().deserialize_and_load(payload, in_tree, out_tree, device.client, [device])
     except Exception:  # a program that cannot be loaded is compiled again
         return None
     return Program(compiled, note)
@@ -272,7 +287,7 @@ def _load(name: str, arguments: int) -> Program | None:
 
 def _save(name: str, compiled: Any, note: Any, lapack: bool) -> None:
     try:
-        body = pickle.dumps((*serialize_executable.serialize(compiled), note, lapack))
+        body = pickle.dumps((*_serializer().serialize(compiled), note, lapack))
     except Exception:  # a program that cannot be stored is compiled by every process
         return
     program_store.write(name, body)

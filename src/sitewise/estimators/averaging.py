@@ -6,6 +6,7 @@ with the evidence of the method's own pair, and nodes around each optimum (`lear
 weights are the probabilities of the kernels if one of them is true.  No kernel is true, and a few nats then give nearly
 all weight to one of several kernels that predict equally well.  τ = ¼ avoids this and still gives no weight to a kernel
 that predicts badly (results/default-kernel).  A kernel whose Laplace evidence is far below the best is not integrated.
+A kernel with three hyperparameters or more is integrated on a star, whose nodes are few (decision 028).
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ import numpy as np
 
 from sitewise.data import Data
 from sitewise.estimators.candidates import Candidate
-from sitewise.estimators.training import Approximate, Learned, Sampling
+from sitewise.estimators.training import MAX_START_ROWS, Approximate, Learned, Sampling
 from sitewise.fitted.integrated import IntegratedLatent
-from sitewise.fitted.latent import Latent
-from sitewise.learning.integration import Integrated, integrate, laplace_evidence
+from sitewise.fitted.latent import Latent, same_form
+from sitewise.kernels import Shrunk
+from sitewise.learning.fit import Fit
+from sitewise.learning.integration import MAX_GRID_PARAMETERS, Integrated, integrate, laplace_evidence
 from sitewise.learning.nested import Nested
 from sitewise.model import Model
 from sitewise.process.progress import Report
+from sitewise.sites import Sites
+from sitewise.types import replace
 
 EVIDENCE_POWER = 0.25  # τ
 MAX_EVIDENCE_GAP = 25.0  # nats below the best kernel; kernels further below get no weight
@@ -38,16 +43,28 @@ def learn_average(
     data: Data,
     seed: int,
     progress: Report | None,
+    own_starts: bool = False,
 ) -> Learned:
-    """Fit all kernels and average them; sites and evidences belong to the kernel with the largest weight."""
+    """Fit all kernels and average them; sites and evidences belong to the kernel with the largest weight.
+
+    With `own_starts` the method chooses the starting lengthscales.
+    """
     if not isinstance(method, Approximate) or not isinstance(method.learner, Nested):
         raise ValueError("Kernels are averaged by their evidence: use method='hybrid', 'ep', 'vi' or 'laplace'.")
-    method = dataclasses.replace(method, integrate=method.integrate or "coarse")
-    fits, kept, unfit = [], [], []
+    given = method.integrate
+    method = dataclasses.replace(method, integrate=given or "coarse")
+    fits: list[tuple[Fit, float]] = []
+    kept, unfit = [], []
     for k, (one, model) in enumerate(zip(chosen, models, strict=True)):
         part = None if progress is None else functools.partial(_report_progress, progress, one.name, k, len(models))
         try:
-            fit = dataclasses.replace(method, weak=one.weak).fit(model, data, seed, part)
+            sites = None
+            carried = _carried(model, [fit for fit, _ in fits])
+            if carried is not None:
+                model, sites = carried
+            elif own_starts:
+                model, sites = method.start(model, data)
+            fit = dataclasses.replace(method, weak=one.weak).fit(model, data, seed, part, sites)
             value = laplace_evidence(fit)
         except ValueError as problem:
             unfit.append((one.name, str(problem)))
@@ -63,7 +80,7 @@ def learn_average(
             found.append(None)
             continue
         try:
-            found.append(integrate(fit, str(method.integrate), method.learner.final_inference(fit.model)))
+            found.append(integrate(fit, given or _design(fit), method.learner.final_inference(fit.model)))
         except ValueError as problem:
             unfit.append((one.name, str(problem)))
             found.append(None)
@@ -85,6 +102,30 @@ def learn_average(
         latent, fit.rounds, fit.converged, fit.reason if outcome.ok else outcome.advice_for("estimator"), report,
         fit.at_bound, " ".join(dict.fromkeys(doubts)), weights,
     )  # fmt: skip
+
+
+def _design(fit: Fit) -> str:
+    """Return the design for one of several kernels: a star, whose nodes are few, unless a grid is as cheap."""
+    return "coarse" if len(fit.quick_curvature.vector) <= MAX_GRID_PARAMETERS else "star"
+
+
+def _carried(model: Model, fits: Sequence[Fit]) -> tuple[Model, Sites | None] | None:
+    """Return the model with the hyperparameters and sites of an earlier fit, if only the spread of its kernel differs.
+
+    Lengthscales ℓ exp(τ z) stay as they are if z is multiplied by the ratio of the spreads τ.
+    """
+    kernel = model.prior.kernel
+    if not isinstance(kernel, Shrunk):
+        return None
+    for fit in fits:
+        old = fit.model.prior.kernel
+        if isinstance(old, Shrunk) and same_form(fit.model, model) and fit.converged and not fit.at_bound:
+            deviations = np.asarray(old.deviations) * (old.spread / kernel.spread)
+            moved = replace(fit.model, prior=replace(fit.model.prior, kernel=replace(
+                kernel, base=old.base, deviations=deviations)))  # fmt: skip
+            few = fit.learned_from is None and fit.data.rows <= MAX_START_ROWS
+            return moved, fit.sites if few and model.prior.exact else None
+    return None
 
 
 def _report_progress(progress: Report, name: str, k: int, of: int, doing: str, share: float) -> None:

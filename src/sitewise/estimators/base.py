@@ -34,6 +34,7 @@ from sitewise.methods import Method
 from sitewise.model import Model
 from sitewise.process import files
 from sitewise.process.progress import Report, shown
+from sitewise.sites import Sites
 from sitewise.structures import Start, structure_of
 
 __all__ = ["GPBase", "KernelChoice", "RandomState"]
@@ -55,6 +56,10 @@ class GPBase(ChangingRows):
     def _kernel_columns(self) -> list[int]:
         series = self._series_column()
         return [j for j in range(self.n_features_in_) if j != series]
+
+    def _learning(self) -> Approximate | Sampling:
+        """Return the method of learning with the settings of this estimator."""
+        return method_of(self)
 
     def _candidates(self, data: Data) -> list[Candidate]:
         """Return the kernel to start from, or the kernels to average over."""
@@ -103,21 +108,23 @@ class GPBase(ChangingRows):
                 for one in chosen:  # a comprehension would add a level between a warning and its caller
                     models.append(self._start_model(method, one.kernel, likelihood, m.data, seed, len(merged)))
                 own_kernel = self.kernel is None or isinstance(self.kernel, str)
-                if isinstance(method, Approximate) and own_kernel:
-                    models = [method.start(model, m.data) for model in models]
+                sites: list[Sites | None] = [None] * len(models)
+                if isinstance(method, Approximate) and own_kernel and not averaged:
+                    starts = [method.start(model, m.data) for model in models]
+                    models, sites = [model for model, _ in starts], [known for _, known in starts]
                 if k == 0:
                     self._warn_of_structure(models[0], m.data.rows)
                     faster = "structure=Sparse() is faster" if models[0].prior.dense else ""
                     progress = announced(progress or _silent, faster)
                 part = progress and _part(progress, k, len(merged))
                 if averaged:
-                    found.append(learn_average(method, chosen, models, m.data, seed, part))
+                    found.append(learn_average(method, chosen, models, m.data, seed, part, own_kernel))
                     continue
                 model, own = models[0], dataclasses.replace(method, weak=chosen[0].weak)
                 if len(old) == len(merged) and same_form(old[k].model, model):
-                    model = old[k].model
+                    model, sites = old[k].model, [None]
                 own = own.for_rows(model, m.data) if isinstance(own, Approximate) else own
-                found.append(own.learn(model, m.data, seed, part))
+                found.append(own.learn(model, m.data, seed, part, sites[0]))
         self._store(merged, [one.latent for one in found])
         self.n_iter_ = max([1, *(one.rounds for one in found)])
         self.converged_ = all(one.converged for one in found)

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sitewise.estimators import sklearn_kernels
-from sitewise.estimators.distinct_rows import sample, start_lengthscale, typical_distance
-from sitewise.explain.lengthscales import start_lengthscales, with_ard, with_shrunk
 from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.kernel_choice import NAMED_KERNELS, PerColumn
 from sitewise.kernels import Additive, Kernel, Matern52
+from sitewise.kernels.lengthscale_start import sample, start_lengthscale, typical_distance
+from sitewise.kernels.per_column import start_lengthscales, with_ard, with_shrunk
 
 SPREADS = (0.5, 1.0)
 MAX_COLUMNS = 100  # above, the default is one shared lengthscale, and "average" has no additive kernel

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from sitewise.estimators.base import GPBase
-from sitewise.estimators.loo import ClassLoo
+from sitewise.fitted.loo import ClassLoo
 from sitewise.fitted.mixture import Mixture
 
 

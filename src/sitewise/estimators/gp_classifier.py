@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
@@ -186,7 +185,12 @@ class GPClassifier(ClassPredictions):
             absent = ", ".join(repr(str(c)) for c in np.delete(classes, seen))
             raise ValueError(f"All rows of class {absent} have weight 0; leave those rows out, or give them weight.")
         self.classes_ = classes
-        self.class_weight_ = compute_class_weight(self.class_weight, classes=classes, y=y)
+        self.class_weight_ = np.ones(len(classes))
+        if self.class_weight is not None:
+            # Imported here, as it imports large parts of scikit-learn.
+            from sklearn.utils.class_weight import compute_class_weight
+
+            self.class_weight_ = compute_class_weight(self.class_weight, classes=classes, y=y)
         self._X, self._y, self._weight = np.array(X), codes, weight * self.class_weight_[codes]
         self.multi_class_ = self._multi_class()
         self._fit(Softmax(len(classes)) if self.multi_class_ == "joint" else self._start_likelihood())

@@ -14,7 +14,7 @@ from sitewise.learning.vem import VEM
 from sitewise.methods import Method
 from sitewise.structures import structure_of
 
-LEAST_GAIN = 0.05  # nats per hyperparameter of a sparse GP; see `Nested`
+LEAST_GAIN = 0.05  # nats per hyperparameter after a coarse stage; see `Nested`
 
 
 def method_of(estimator: Any) -> Approximate | Sampling:

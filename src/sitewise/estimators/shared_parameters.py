@@ -39,7 +39,8 @@ groups : str, int or list of them, default=None
 method : str or Method, default="hybrid"
     How to infer the latent function and to learn the hyperparameters.  Names:
 
-    - "hybrid": VI sites and EP evidence; with inducing inputs EP sites; for joint classes Laplace's evidence
+    - "hybrid": VI sites and EP evidence; with inducing inputs EP sites; for joint classes power EP, and with
+      inducing inputs VI
     - "ep": expectation propagation
     - "vi": variational inference; learns from the ELBO
     - "laplace": Laplace's approximation, the fastest

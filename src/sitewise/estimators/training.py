@@ -17,7 +17,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sitewise.data import Data
-from sitewise.estimators.distinct_rows import typical_distance
 from sitewise.fitted.integrated import IntegratedLatent
 from sitewise.fitted.latent import Latent, infer
 from sitewise.fitted.sampled import Sampled
@@ -25,8 +24,10 @@ from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.inference import Solution
 from sitewise.kernels import Additive, Kernel
 from sitewise.kernels.base import inner
+from sitewise.kernels.distances import same_rows
+from sitewise.kernels.lengthscale_start import typical_distance
 from sitewise.learning.fit import Fit
-from sitewise.learning.integration import MAX_LATTICE_PARAMETERS, Integrated, integrate
+from sitewise.learning.integration import Integrated, integrate
 from sitewise.learning.learner import Learner
 from sitewise.learning.nested import Nested
 from sitewise.learning.problem import Problem
@@ -43,8 +44,14 @@ from sitewise.types import Outcome
 
 WEAK_PRIOR_SD = 2.0  # of log θ
 NEGLIGIBLE_MASS = 0.01  # of a lattice that is not evaluated in predictions
+# A lattice that nobody asked for has about 8, 25 and 90 points for one to three hyperparameters; more take longer than
+# the fit.
+MAX_AUTOMATIC_PARAMETERS, MAX_AUTOMATIC_POINTS = 3, 120
 MAX_STARTS = 8  # lengthscales that are tried
-MAX_START_ROWS, START_SEED = 400, 0  # of the subset on which they are compared, if there are several columns
+# Rows, times latent functions, of the subset on which they are compared, if there are several columns.
+MAX_START_ROWS, START_SEED = 400, 0
+START_DISTANCE_SHARE = np.sqrt(2.0)  # typical distances of the longest start, the centre of the weak prior
+START_SITES_TOL = 1e-2  # residual of the sites on which they are compared: an error of hundredths of a nat
 NEGLIGIBLE_VARIANCE = 1e-3
 LINEAR_LENGTHSCALE = 50.0  # standard deviations of the column: longer effects are straight lines
 # integrate="auto" integrates up to this many distinct rows and learned hyperparameters.
@@ -144,8 +151,8 @@ class Approximate:
             learner, priors=weak_priors(model, trainable, learner.priors, self.weak), jacobian=True
         )
 
-    def fit(self, model: Model, data: Data, seed: int, progress: Report | None) -> Fit:
-        """Find the optimum."""
+    def fit(self, model: Model, data: Data, seed: int, progress: Report | None, sites: Sites | None = None) -> Fit:
+        """Find the optimum; inference starts from `sites`."""
         learner = self.learner_of(model)
         evaluations = itertools.count(1)
 
@@ -153,10 +160,15 @@ class Approximate:
             assert progress is not None
             progress(f"evaluation {next(evaluations)}, objective {entry['objective']:.4f}", entry["share"])
 
-        return learner.fit(model, data, seed=seed, callback=None if progress is None else callback)
+        told = None if progress is None else callback
+        if isinstance(learner, Nested):
+            return learner.fit(model, data, sites, seed=seed, callback=told)
+        return learner.fit(model, data, seed=seed, callback=told)
 
-    def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
-        fit = self.fit(model, data, seed, progress)
+    def learn(
+        self, model: Model, data: Data, seed: int, progress: Report | None, sites: Sites | None = None
+    ) -> Learned:
+        fit = self.fit(model, data, seed, progress, sites)
         outcome = fit.solution.outcome
         why = fit.reason if outcome.ok else outcome.advice_for("estimator")
         latent = Latent.of_fit(fit)
@@ -189,46 +201,51 @@ class Approximate:
             return found, found.problems
         try:
             found = integrate(fit, self.integrate, final)
-            if found.problems and found.directions[1] <= MAX_LATTICE_PARAMETERS:
+            if found.problems and found.directions[1] <= MAX_AUTOMATIC_PARAMETERS:
                 # Most points of a lattice are far out; every prediction would evaluate them.
-                found = integrate(fit, "lattice", final).trimmed(NEGLIGIBLE_MASS)
+                found = integrate(fit, "lattice", final, MAX_AUTOMATIC_POINTS).trimmed(NEGLIGIBLE_MASS)
         except ValueError as problem:
             return None, [f"{AT_OPTIMUM} {problem}"]
         return (None, [AT_OPTIMUM, *found.problems]) if found.problems else (found, [])
 
-    def start(self, model: Model, data: Data) -> Model:
-        """Return the model with the starting lengthscale of a default kernel: the one of highest evidence of a few.
+    def start(self, model: Model, data: Data) -> tuple[Model, Sites | None]:
+        """Return the model with the starting lengthscale of a default kernel, and the sites of its rows if known.
 
-        One column: ℓ, ℓ/4, ℓ/16, … down to four typical steps.  The optimum of a series of many periods is far below
-        the spread of its times; from there the ascent leads to a constant.  Several columns: ℓ, 4ℓ, … up to the typical
-        distance of rows, √(2d) standard deviations in d columns, compared on a subset of the rows.  From a lengthscale
-        far below this distance the ascent may lead to independent rows, a local maximum that predicts nothing.
+        Of a few lengthscales the one of highest evidence is the start.  One column: ℓ, ℓ/4, ℓ/16, … down to four
+        typical steps.  The optimum of a series of many periods is far below the spread of its times; from there the
+        ascent leads to a constant.  Several columns: ℓ, 4ℓ, … up to √2 times the typical distance of rows, which is
+        √(2d) standard deviations in d columns, compared on a subset of the rows.  From a lengthscale far below this
+        distance the ascent may lead to independent rows, a local maximum that predicts nothing.
         """
         if not isinstance(self.learner, Nested):
-            return model
-        data = self.learner.rows_for_learning(model, data)
-        known, X = values(model), model.prior.kernel_columns(np.asarray(data.X))
+            return model, None
+        rows = self.learner.rows_for_learning(model, data)
+        known, X = values(model), model.prior.kernel_columns(np.asarray(rows.X))
         name = next((n for n in ("kernel.lengthscale", "kernel.base.lengthscale") if n in known), None)
         if name is None or known[name].ndim:
-            return model
+            return model, None
         first = float(known[name])
         if X.shape[1] == 1:
-            least = 4 * float(np.ptp(X)) * model.prior.count_series(np.asarray(data.X)) / len(X)
+            least = 4 * float(np.ptp(X)) * model.prior.count_series(np.asarray(rows.X)) / len(X)
             lengths = [first * 4.0**-k for k in range(MAX_STARTS) if k == 0 or first * 4.0**-k >= least > 0]
         else:
             kernel = model.prior.kernel
             seen = X if kernel.active_dims is None else X[:, list(kernel.active_dims)]
-            data = sampled(data, MAX_START_ROWS, START_SEED)
+            rows = sampled(rows, MAX_START_ROWS // model.likelihood.latents, START_SEED)
             typical = typical_distance(seen / np.asarray(getattr(kernel, "units", 1.0)))
-            lengths = [first * 4.0**k for k in range(MAX_STARTS) if k == 0 or first * 4.0**k <= typical]
+            longest = START_DISTANCE_SHARE * typical
+            lengths = [first * 4.0**k for k in range(MAX_STARTS) if k == 0 or first * 4.0**k <= longest]
         if len(lengths) == 1:
-            return model
-        tried = [with_values(model, {name: np.float64(length)}) for length in lengths]
+            return model, None
+        tried = [_lengthened(model, name, length / first) for length in lengths]
         with working_precision():
-            problem = Problem.of(self.learner, model, data)
-            found = [problem.evaluate(np.asarray(problem.trainable.to_vector(m)), problem.first_sites) for m in tried]
-        value = [float(f.value) if f.solution.outcome.settled else -np.inf for f in found]
-        return tried[int(np.argmax(value))]
+            problem = Problem.of(self.learner, model, rows)
+            with same_rows(problem.data.X):
+                found = [_start_value(problem, one) for one in tried]
+        best = int(np.argmax([value for value, _ in found]))
+        # A fit from given sites has one stage, as a fit of so few rows has anyway.
+        whole = problem.on_host and model.prior.exact and rows.rows == data.rows <= MAX_START_ROWS
+        return tried[best], found[best][1].sites if whole else None
 
     def infer(self, latent: Latent, data: Data, old: np.ndarray, new: np.ndarray) -> tuple[Latent, Solution]:
         """Infer with other rows at the same hyperparameters; row new[i] starts from the site of row old[i]."""
@@ -252,6 +269,25 @@ class Approximate:
         return found, max(outcomes)
 
 
+def _lengthened(model: Model, name: str, factor: float) -> Model:
+    """Return the model with a longer or shorter lengthscale; a longer one has a larger variance, for equal slopes."""
+    known = values(model)
+    moved = {name: known[name] * factor}
+    variance = name.replace("lengthscale", "variance")
+    if factor > 1 and variance in known:
+        moved[variance] = known[variance] * factor
+    return with_values(model, moved)
+
+
+def _start_value(problem: Problem, model: Model) -> tuple[float, Solution]:
+    """Return the objective of a start and its sites; on the host the sites are approximate."""
+    vector = np.asarray(problem.trainable.to_vector(model))
+    if problem.on_host:
+        return problem.approximate_value(vector, problem.first_sites, START_SITES_TOL)
+    found = problem.evaluate(vector, problem.first_sites)
+    return float(found.value) if found.solution.outcome.settled else -np.inf, found.solution
+
+
 def _with_integral(report: Callable[[], str], words: str) -> str:
     return f"{report()}\n{words}"
 
@@ -273,7 +309,9 @@ class Sampling:
         trainable = Trainable.of(model, self.fixed, self.train, tied=self.tied)
         return weak_priors(model, trainable, self.priors, self.weak)
 
-    def learn(self, model: Model, data: Data, seed: int, progress: Report | None) -> Learned:
+    def learn(
+        self, model: Model, data: Data, seed: int, progress: Report | None, sites: Sites | None = None
+    ) -> Learned:
         def callback(done: int, total: int) -> None:
             assert progress is not None
             progress("sampling", done / total)

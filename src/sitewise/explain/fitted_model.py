@@ -40,6 +40,10 @@ class Fitted:
         """Return the kernels to start from (`estimators.candidates.Candidate`)."""
         raise NotImplementedError
 
+    def _learning(self) -> Any:
+        """Return how hyperparameters are learned (`estimators.training.Approximate` or `Sampling`)."""
+        raise NotImplementedError
+
     def _log_unit(self, y: np.ndarray, side: Any) -> float | np.ndarray:
         """Return the log of the factor between the user's and the model's units of y, per row, for densities."""
         return 0.0

@@ -1,32 +1,27 @@
-"""Lengthscales per column (ARD): values with standard errors and intervals, and kernels with one per column."""
+"""Lengthscales of a fitted kernel (ARD): values with standard errors and intervals."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from sitewise.estimators.distinct_rows import sample, start_lengthscale
-from sitewise.estimators.settings import method_of
-from sitewise.estimators.training import Approximate
 from sitewise.explain.effects import outputs_of, term_features
 from sitewise.explain.fitted_model import Fitted
 from sitewise.explain.table_columns import explained
 from sitewise.fitted.function import FittedFunction, HyperLaw
-from sitewise.kernels import Additive, Kernel, Pairwise, Shrunk, Stationary
-from sitewise.kernels.base import Product, Scaled, Sum, inner_names
+from sitewise.kernels import Additive, Kernel, Shrunk
+from sitewise.kernels.per_column import lengthscales_of
 from sitewise.learning.curvature import Curvature, curvature
 from sitewise.learning.nested import Nested
 from sitewise.learning.problem import Problem
 from sitewise.methods import Method
-from sitewise.parameters import Trainable, with_values
+from sitewise.parameters import Trainable
 from sitewise.process.precision import working_precision
-from sitewise.types import replace
 
-SPREAD = 0.25  # of kernel="shrunk"
 MAX_STANDARD_ERROR = 10.0  # of log θ; the evidence is flat above
 Term = tuple[str, int, float]  # parameter, place of an entry, factor
 Ends = Callable[[list[Term]], tuple[float, float, float]]
@@ -65,69 +60,6 @@ class Lengthscale:
     error: float
     low: float
     high: float
-
-
-def lengthscales_of(kernel: Kernel, columns: int) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
-    """Yield name, columns and value (one number, or one per column) of every lengthscale of a kernel."""
-
-    def walk(part: Any, path: str, seen: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
-        if part.active_dims is not None:
-            seen = tuple(seen[i] for i in part.active_dims)
-        if hasattr(part, "lengthscale"):
-            yield f"{path}lengthscale", seen, np.asarray(part.lengthscale)
-            return
-        if isinstance(part, Pairwise):
-            seen = seen[: len(seen) // 2]
-        for where, each in inner_names(part):
-            yield from walk(each, f"{path}{where}.", seen)
-
-    return walk(kernel, "", tuple(range(columns)))
-
-
-def with_ard(kernel: Kernel, columns: int) -> Kernel:
-    """Return the kernel with one lengthscale per column, starting from its present lengthscale."""
-    found = list(lengthscales_of(kernel, columns))
-    if not found:
-        raise ValueError(
-            f"PerColumn is for kernels with a lengthscale, which {type(kernel).__name__} does not have; give the "
-            "kernel itself."
-        )
-    return with_values(kernel, {name: np.array(np.broadcast_to(value, len(seen))) for name, seen, value in found})
-
-
-def with_shrunk(kernel: Kernel, X: np.ndarray, start: bool, spread: float = SPREAD) -> Kernel:
-    """Return the kernel with one lengthscale per column, shrunk towards a common value in the units of the columns.
-
-    With `start` the common value is the starting value of the default kernel.
-    """
-    sd = np.std(X, axis=0)
-    units = np.where(sd > 0, sd, 1.0)
-
-    def shrink(part: Any, seen: np.ndarray) -> Kernel:
-        if part.active_dims is not None:
-            seen = seen[list(part.active_dims)]
-        if isinstance(part, Sum | Product):
-            return replace(part, parts=tuple(shrink(each, seen) for each in part.parts))
-        if isinstance(part, Scaled):
-            return replace(part, base=shrink(part.base, seen))
-        if not isinstance(part, Stationary) or np.ndim(part.lengthscale):
-            raise ValueError(
-                f"PerColumn(…, shrunk=True) is for stationary kernels with one lengthscale, which "
-                f"{type(part).__name__} is not; give the kernel itself, or build kernels.Shrunk yourself."
-            )
-        own = replace(part, active_dims=None)
-        if start:
-            own = replace(own, lengthscale=np.float64(start_lengthscale(sample(X)[:, seen] / units[seen])))
-        return Shrunk(own, np.zeros(len(seen)), spread, units[seen], active_dims=part.active_dims)
-
-    return shrink(kernel, np.arange(X.shape[1]))
-
-
-def start_lengthscales(X: np.ndarray) -> np.ndarray:
-    """Return starting values for one lengthscale per column, in the units of the columns."""
-    spread = np.std(X, axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
-    return start_lengthscale(sample(X) / spread) * spread
 
 
 def lengthscales(model: Any, level: float = 0.9) -> list[Lengthscale]:
@@ -212,15 +144,14 @@ def _ends(model: Fitted, latent: FittedFunction, level: float) -> Ends:
 
 def _trainable(model: Fitted, latent: FittedFunction) -> Trainable:
     """Return the learned hyperparameters."""
-    method = method_of(model)
-    assert isinstance(method, Approximate) and isinstance(method.learner, Nested)
+    method = model._learning()
+    assert isinstance(method.learner, Nested)
     return Trainable.of(latent.model, method.learner.fixed, method.learner.train, tied=method.learner.tied)
 
 
 def _at_the_optimum(model: Fitted, latent: FittedFunction) -> HyperLaw:
     """Return a normal distribution around the optimum, from the curvature of the objective."""
-    method = method_of(model)
-    assert isinstance(method, Approximate)
+    method = model._learning()
     weak = model._candidates(latent.data)[0].weak
     learner = dataclasses.replace(method, weak=weak).learner_of(latent.model)
     if not isinstance(learner, Nested):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sitewise.estimators.loo import ValueLoo
+from sitewise.fitted.loo import ValueLoo
 
 FALSE_OUTLIER_SHARE = 0.01  # expected share of outliers if the model is correct for all rows
 MAX_OUTLIERS_LISTED = 10

@@ -8,8 +8,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sitewise.checks import at_least
-from sitewise.estimators.settings import method_of
-from sitewise.estimators.training import Approximate
 from sitewise.explain.effect_display import wrapped
 from sitewise.explain.fitted_model import Fitted
 from sitewise.explain.table_columns import parts_of
@@ -92,8 +90,8 @@ class SurfaceDisplay:
         check_is_fitted(estimator)
         at_least("points", points, 3)
         latent = _drawable(estimator)
-        kernel, method = latent.model.kernels, method_of(estimator)
-        assert isinstance(kernel, Stationary | Shrunk) and isinstance(method, Approximate)
+        kernel, method = latent.model.kernels, estimator._learning()
+        assert isinstance(kernel, Stationary | Shrunk)
         learner: Any = method.learner
         pair = learner.pair(latent.model) if isinstance(learner, Nested) else learner
         # With several lengthscales the inputs are divided by them, and the axis is a common factor.

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sitewise.estimators.encoder import TableEncoder
 from sitewise.explain.fitted_model import Fitted, number_of
+from sitewise.tables import Recipe
 from sitewise.tables.columns import Column, Group, Levels
 from sitewise.tables.table import Table
 
@@ -103,7 +103,7 @@ def explained(model: Any, what: str) -> Explained:
     except (AttributeError, ValueError):
         features = names
     first = before.steps[0][1]
-    if isinstance(first, TableEncoder):
+    if isinstance(getattr(first, "recipe_", None), Recipe):  # a TableEncoder
         columns, rest, given = encoded_columns(first.recipe_.columns), before[1:], first.recipe_.features
     else:
         given = getattr(first, "feature_names_in_", [f"x{i}" for i in range(getattr(first, "n_features_in_", 0))])

@@ -5,19 +5,20 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-import jax.numpy as jnp
 import numpy as np
 
-from sitewise.arrays.engine import Array
+from sitewise.arrays.engine import Array, namespace
 from sitewise.data import Data
 from sitewise.evidence import share
 from sitewise.inference.base import Inference
+from sitewise.inference.update import SiteUpdate
 from sitewise.likelihoods import Likelihood
 from sitewise.priors import Covariance, Marginals
 from sitewise.rows import Values
 from sitewise.sites import Sites, cavity_on_host
 
 _MIN_SHRINK = 1e-12  # least ratio of the tilted variance to the variance of the cavity
+_POWER_RATIO, _APPROACH_TOL, _NEARLY_SAME_POWER = 5.0, 0.1, 1.5  # see `EP.approach`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +53,14 @@ class EP(Inference):
         if self.power != 1:
             object.__setattr__(self, "name", f"{type(self).name}({self.power:g})")
 
+    def approach(self, other: SiteUpdate) -> tuple[EP, ...]:
+        """Return EP at powers between two that are far apart, solved roughly: far below 1 each step is short."""
+        powers, power = list[float](), other.power / _POWER_RATIO if isinstance(other, EP) else 0.0
+        while power > _NEARLY_SAME_POWER * self.power:
+            powers.append(power)
+            power /= _POWER_RATIO
+        return tuple(dataclasses.replace(self, power=power, tol=_APPROACH_TOL) for power in powers)
+
     def fallbacks(self) -> tuple[EP, ...]:
         """Return the methods to try next: damped steps, then EP at half the power, which converges more easily."""
         return (*super().fallbacks(), dataclasses.replace(self, power=0.5 * self.power))
@@ -72,9 +81,10 @@ class EP(Inference):
         cav = q.site_cavity(sites, a, data.weight)
         var = cav.f_var
         shift, ratio = likelihood.tilted_moments(data.y, cav.mean, var, a)
+        xp = namespace(var)
         slope, curvature = shift / var, (1 - ratio) / var  # ℓ' and −ℓ''
-        shrink = jnp.maximum(ratio * cav.var + q.resid, _MIN_SHRINK * cav.var) / var  # 1 + ℓ''·cav.var
-        prec = jnp.maximum(curvature / shrink, a * self.min_prec)
+        shrink = xp.maximum(ratio * cav.var + q.resid, _MIN_SHRINK * cav.var) / var  # 1 + ℓ''·cav.var
+        prec = xp.maximum(curvature / shrink, a * self.min_prec)
         return Sites((slope + prec * (cav.mean + cav.var * slope)) / a, prec / a)
 
     def assess(
@@ -85,7 +95,9 @@ class EP(Inference):
         ∂prec/∂m = −ℓ₃/D²,    ∂prec/∂v = (ℓ₂² − ∂ℓ₂/∂v)/D²
         ∂nat1 = (1 + prec·v) ∂ℓ₁ + ∂prec·(m + vℓ₁) + prec·(∂m + ℓ₁∂v)
         """
-        left = cavity_on_host(q.mean, q.var, sites) if self.power == 1 and likelihood.latents == 1 else None
+        if likelihood.latents > 1:  # elementwise on NumPy arrays as well
+            return None if with_slopes else (tuple(self.propose(likelihood, data, q, sites).masked(data.mask)), ())
+        left = cavity_on_host(q.mean, q.var, sites) if self.power == 1 else None
         found = None if left is None else likelihood.log_expected_prob_slopes(data.y, left.mean, left.var + q.resid)
         if left is None or found is None:
             return None

@@ -58,8 +58,8 @@ def _evaluate(
     else:
         q, factor = gram.condition_with_factor(weighted, data.mask)
     # What follows is elementwise; without the barrier XLA would compute parts of q again in each of these expressions.
-    q = barrier(q)
     xp = namespace(q.mean)
+    q = q if xp is np else barrier(q)
     closed = functools.partial(method.assess, with_slopes=with_slopes)
     rows, sums = on_rows(_assess, (method.update(), with_slopes), likelihood, data, q, sites, closed=closed)
     target = Sites(*rows[:2])
@@ -169,9 +169,13 @@ def iterate(
     # Combined updates of several latent values per row are tested for EP only; VI has Newton's directions.
     combines = likelihood.latents == 1 or not method.has_merit
     accelerates = newtons and not gram.newton_is_cheap and combines and xp is np
+    # For several classes, Newton's direction costs as much as ten updates: combining starts anew instead.
+    restarts = accelerates and likelihood.latents > 1
 
     def unfinished(s: _State) -> Array:
-        near = tol if s.seen is None else _ACCELERATED_TOL_SHARE * tol
+        # Where combining has started anew, rounding may keep the residual above the smaller tolerance.
+        anew = s.seen is not None and len(s.seen) <= 1 < s.step
+        near = tol if s.seen is None or anew else _ACCELERATED_TOL_SHARE * tol
         return (s.step < method.max_steps) & (s.point.residual > near) & (s.rate > _MIN_RATE)
 
     def body(s: _State) -> _State:
@@ -193,9 +197,11 @@ def iterate(
         point = _pick(better, new, old)
         recent = xp.where(better, put(xp.roll(s.recent, 1) if window > 1 else xp.zeros(1), 0, new.merit), s.recent)
         seen = accelerate.with_point(s.seen, new) if s.seen is not None and better else None
-        if seen is not None:
+        if seen is None and restarts:
+            seen = accelerate.with_point((), new) if better else ()
+        if seen:
             direction, bold = accelerate.direction(seen, method.unit(new.q)), xp.array(len(seen) > 1)
-        elif newtons:
+        elif newtons and not restarts:
             # Where products with Σ∘Σ are expensive, a plain update that converges fast is not worth improving.
             slow = gram.newton_is_cheap | (new.residual > _GOOD_CONTRACTION * old.residual)
             direction, bold = cond(

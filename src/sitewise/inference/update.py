@@ -209,6 +209,10 @@ class SiteUpdate:
         """
         return self
 
+    def approach(self, other: SiteUpdate) -> tuple[Self, ...]:
+        """Return the methods to solve first, one after the other, starting from the sites of another method."""
+        return ()
+
     def fallbacks(self) -> tuple[Self, ...]:
         """The methods to try, one after the other, where this method does not converge."""
         return (dataclasses.replace(self, damping=_DAMPED, max_steps=2 * self.max_steps),)

@@ -8,7 +8,7 @@ on a log scale one such jump (ℓ from 1 to 10⁶) ends near another, worse, max
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import numpy as np
 
@@ -26,6 +26,7 @@ class Ascent:
     reason: str
     rounds: int
     inverse: np.ndarray | None  # BFGS estimate of the inverse of the negative Hessian
+    trusted: bool = False  # whether this estimate began with a guess, and no step has failed since
 
 
 def free_of(x: np.ndarray, slope: np.ndarray, limits: np.ndarray) -> np.ndarray:
@@ -40,22 +41,25 @@ def climb(
     tol: float,
     max_rounds: int,
     max_step: float = 1.0,
-    inverse: np.ndarray | None = None,
+    guess: Callable[[], np.ndarray | None] | None = None,
     least_gain: float = 0.0,
+    least_curvature: float = np.inf,
 ) -> Generator[np.ndarray, tuple[float, np.ndarray], Ascent]:
     """Run the ascent as a generator: it yields points and is sent (value, gradient), so that many can run together.
 
     It stops when no free component of the gradient exceeds `tol`, when no step improves the value, or after
-    `max_rounds`.  A value of −inf or NaN is a failed step, which is shortened.  `inverse` is a guess of the inverse of
-    the negative Hessian.  With a guess the ascent also stops when the last step gained no more than `least_gain` and
-    the quadratic model ½ gᵀH⁻¹g expects no more of the next step.
+    `max_rounds`.  A value of −inf or NaN is a failed step, which is shortened.  `guess` returns the inverse of the
+    negative Hessian, or None; it is called after the first evaluation.  With a guess the ascent also stops when the
+    last step gained no more than `least_gain` and the quadratic model ½ gᵀH⁻¹g expects no more of the next step.  Where
+    a guess may be too steep, ½ |g|² / `least_curvature` must be as small, the gain along a direction of that curvature.
     """
     low, high = limits[:, 0], limits[:, 1]
     x = np.clip(start, low, high)
     value, slope = yield x
+    inverse = None if guess is None else guess()
 
     def result(converged: bool, reason: str, rounds: int) -> Ascent:
-        return Ascent(x, value, converged, reason, rounds, inverse)
+        return Ascent(x, value, converged, reason, rounds, inverse, trusted)
 
     trusted, gained = inverse is not None, np.inf
     for rounds in range(max_rounds):
@@ -66,7 +70,8 @@ def climb(
         direction = np.zeros_like(x)
         if inverse is not None:
             direction[free] = inverse[np.ix_(free, free)] @ slope[free]
-            if trusted and gained <= least_gain and 0 < 0.5 * direction @ slope <= least_gain:
+            expected = max(0.5 * direction @ slope, 0.5 * slope[free] @ slope[free] / least_curvature)
+            if trusted and gained <= least_gain and direction @ slope > 0 and expected <= least_gain:
                 return result(True, NO_GAIN, rounds)
         if direction @ slope <= 0:
             inverse, trusted = None, False

@@ -13,11 +13,11 @@ the work of the later stages at the same speed.  results/time-estimates compares
 
 from __future__ import annotations
 
-import itertools
-import statistics
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from sitewise.model import Model
 
@@ -88,7 +88,7 @@ class Clock:
 
         The first evaluations may have compiled programs, and a Hessian may have been computed between two others.
         """
-        return statistics.median(b - a for a, b in itertools.pairwise(self._marks)) / self._stages[self._stage].work
+        return float(np.median(np.diff(self._marks))) / self._stages[self._stage].work
 
     def _seconds_left(self) -> float:
         if len(self._marks) < 2:

@@ -8,6 +8,7 @@ inexact gradient ("fixed" for most pairs) would give another matrix.
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -16,10 +17,11 @@ from sitewise.arrays.engine import on_host, to_host
 from sitewise.arrays.spread import whole
 from sitewise.data import Data
 from sitewise.inference.start import padded_sites
-from sitewise.learning.hessian import by_differences
+from sitewise.learning.hessian import by_differences, prior_curvature
 from sitewise.learning.objective import Objective, profile
 from sitewise.model import Model
 from sitewise.numerics.dense.cholesky import cholesky
+from sitewise.numerics.dense.symmetric import absolute_inverse
 from sitewise.numerics.dense.triangular import lower_inverse
 from sitewise.parameters import Trainable
 from sitewise.process.precision import working_precision
@@ -28,6 +30,9 @@ from sitewise.supports import Bounded, Positive, Real
 
 _STEP = 1e-3  # of the vector: truncation and the gradient's error of about 1e-8 are then both below 1e-5
 MAX_CENTRAL = 4  # entries; more have one-sided differences, which cost half and are off by about 1e-3
+
+
+MIN_PRIOR_SHARE = 0.75  # of the curvature of an entry, from which the estimate of a search is used
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -109,6 +114,41 @@ def curvature(
         )
         hessian[:, ~free] = np.nan
     return Curvature(trainable, vector, 0.5 * (hessian + hessian.T), free)
+
+
+class SearchEnd(NamedTuple):
+    """The end of a search: the inverse of the negative Hessian as its ascent has estimated it, and the gradient."""
+
+    covariance: np.ndarray
+    gradient: np.ndarray
+
+
+def completed(
+    objective: Objective, model: Model, data: Data, sites: Sites | None, at_bound: tuple[str, ...], end: SearchEnd
+) -> Curvature:
+    """Compute the curvature from the estimate of a search and a few evaluations of the objective.
+
+    The search estimates the Hessian well where the prior of θ determines it, because that part of its first guess is
+    exact.  Rows and columns of the other entries are replaced by differences of the gradient.
+    """
+    trainable, sharp = objective.trainable, dataclasses.replace(objective, gradient="implicit")
+    with working_precision():
+        model, rows = to_host((model, data))
+        start = padded_sites(model.likelihood, rows, sites)
+        vector = np.asarray(trainable.to_vector(model))
+        free = np.array([label not in at_bound for label in trainable.labels], bool)
+        hessian = -absolute_inverse(end.covariance, 0.0)
+        known = prior_curvature(objective, vector) > MIN_PRIOR_SHARE * -np.diagonal(hessian)
+        entries = np.flatnonzero(free & ~known)
+        found = by_differences(
+            lambda at: _gradient(sharp, model, rows, at, start), vector, np.full(len(vector), _STEP), entries,
+            here=end.gradient,
+        )[entries]  # fmt: skip
+        hessian[entries], hessian[:, entries] = found, found.T
+        block = np.ix_(entries, entries)
+        hessian[block] = 0.5 * (hessian[block] + hessian[block].T)
+        hessian[~free], hessian[:, ~free] = np.nan, np.nan
+    return Curvature(trainable, vector, hessian, free)
 
 
 def _gradient(objective: Objective, model: Model, data: Data, vector: np.ndarray, sites: Sites) -> np.ndarray:

@@ -9,9 +9,10 @@ import numpy as np
 from sitewise.arrays.engine import on_host, to_host
 from sitewise.arrays.spread import whole
 from sitewise.data import Data
-from sitewise.inference.solve import solve_with_posterior
+from sitewise.inference import Inference
+from sitewise.inference.solve import Solved, solve, solve_with_posterior
 from sitewise.inference.start import start_of
-from sitewise.learning.fit import Fit, climbed
+from sitewise.learning.fit import Fit, SearchEnd, climbed
 from sitewise.learning.problem import Problem
 from sitewise.learning.schedule import Schedule, Stage, StageEnd
 from sitewise.learning.search import Best, Trace, inferred
@@ -29,8 +30,7 @@ def finish(problem: Problem, best: Best, ends: list[StageEnd], data: Data, sched
     posterior = None if best.posterior is None else best.posterior()
     final, learned_from = problem.pair.final, None
     if final is not None:
-        start = start_of(final, model, problem.data)
-        solution, _, posterior = solve_with_posterior(final, model, problem.data, start)
+        solution, _, posterior = _final(problem, final, model, solution.sites)
         reason += f"; learned by {problem.pair.inference.name}, sites of {final.name}"
     last = schedule.stages[-1]
     if last.max_rounds == 0:
@@ -58,7 +58,23 @@ def finish(problem: Problem, best: Best, ends: list[StageEnd], data: Data, sched
         learned_from=learned_from,
         stages=tuple(ends),
         latent=posterior,
+        search_end=_search_end(problem, best),
     )
+
+
+def _final(problem: Problem, final: Inference, model: Model, sites: Sites) -> Solved:
+    """Solve for the sites that are returned, from the sites of the inference used for learning."""
+    for method in final.approach(problem.pair.inference):
+        found = solve(method, model, problem.data, sites)
+        sites = found.sites if found.outcome.settled else sites
+    return solve_with_posterior(final, model, problem.data, sites)
+
+
+def _search_end(problem: Problem, best: Best) -> SearchEnd | None:
+    """Return the estimate of the Hessian that the search ended with, if it began with a computed one."""
+    if not best.trusted or best.inverse is None or best.gradient is None:
+        return None
+    return SearchEnd(best.inverse / problem.total, best.gradient)
 
 
 def _settled(problem: Problem, model: Model, best: Best) -> Best:

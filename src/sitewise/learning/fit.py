@@ -15,7 +15,7 @@ from sitewise.arrays.spread import whole
 from sitewise.data import Data
 from sitewise.inference import Solution
 from sitewise.inference.start import to_bucket
-from sitewise.learning.curvature import MAX_CENTRAL, Curvature, curvature
+from sitewise.learning.curvature import MAX_CENTRAL, Curvature, SearchEnd, completed, curvature
 from sitewise.learning.objective import Objective
 from sitewise.learning.schedule import StageEnd
 from sitewise.model import Model
@@ -87,6 +87,8 @@ class Fit:
         How every stage of the schedule ended.
     latent : LatentPosterior or None
         q(f) from the factor of the last evaluation; None if it is computed on request.
+    search_end : SearchEnd or None
+        The gradient and the inverse Hessian at the end of the search; None if the search began without a guess.
     """
 
     model: Model
@@ -106,6 +108,7 @@ class Fit:
     learned_from: Data | None = None
     stages: tuple[StageEnd, ...] = ()
     latent: LatentPosterior | None = dataclasses.field(default=None, compare=False)
+    search_end: SearchEnd | None = dataclasses.field(default=None, compare=False)
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{name}={_show(value, 4)}" for name, value in self.parameters.items())
@@ -142,8 +145,15 @@ class Fit:
 
     @functools.cached_property
     def quick_curvature(self) -> Curvature:
-        """`curvature` by one evaluation of the objective per trained number, with relative errors of about 1e-3."""
-        return self._curvature(0)
+        """`curvature` with the estimate of the search for entries that their prior determines.
+
+        The other entries, such as a shared lengthscale, have one evaluation of the objective each, with relative errors
+        of about 1e-3.  Without an estimate all entries have one.
+        """
+        if self.search_end is None or self.problem is None or self.learned_from is not None:
+            return self._curvature(0)
+        sites = self.sites if self.problem.inference.name == self.inference else None
+        return completed(self.problem, self.model, self.data, sites, self.at_bound, self.search_end)
 
     def _curvature(self, max_central: int) -> Curvature:
         if self.problem is None:

@@ -42,12 +42,10 @@ from scipy.special import logsumexp
 from sitewise.arrays.engine import to_host
 from sitewise.data import Data
 from sitewise.inference import Inference
-from sitewise.inference.solve import solve_with_posterior
-from sitewise.inference.start import start_of
 from sitewise.kernels.distances import same_rows
 from sitewise.learning import designs
+from sitewise.learning.density import Density
 from sitewise.learning.fit import Fit
-from sitewise.learning.objective import Objective
 from sitewise.model import Model
 from sitewise.numerics.dense.cholesky import eigen
 from sitewise.priors import LatentPosterior
@@ -60,6 +58,8 @@ MAX_LATTICE_PARAMETERS = 4
 MAX_LATTICE_ROWS = 500  # of three and four parameters: above, the many nodes of a "fine" lattice take too long
 MAX_DIRECTIONS = 8  # of more parameters, the directions in which they are least certain
 MAX_SD = 4.0  # largest standard deviation of log θ that a design covers
+# Residuals of the sites of a node: its log density is accurate to about 3e-3 nats in "star" and "coarse", else to 3e-5.
+QUICK_SITES_TOL, NODE_SITES_TOL = 1e-2, 1e-3
 # Limits of the diagnostics, beyond which the design should not be trusted.
 MIN_EFFECTIVE = 0.3
 MAX_OUTSIDE = 0.3
@@ -162,7 +162,9 @@ class Integrated:
         return found
 
 
-def integrate(fit: Fit, design: str = "fine", final: Inference | None = None) -> Integrated:
+def integrate(
+    fit: Fit, design: str = "fine", final: Inference | None = None, max_points: int | None = None
+) -> Integrated:
     """Integrate over the hyperparameters: nodes around the optimum of a fit, each with its weight.
 
     Takes one gradient per parameter and one inference per node.  Of more than eight parameters the directions are those
@@ -184,6 +186,8 @@ def integrate(fit: Fit, design: str = "fine", final: Inference | None = None) ->
         - "coarse": "ccd" for three parameters and more, else "grid", or "lattice" if π is far from Gaussian
     final : Inference, default=None
         Inference of the sites that are returned; None for the inference of the fit.
+    max_points : int, default=None
+        The points after which a lattice breaks off; None for MAX_LATTICE_POINTS.
 
     Returns
     -------
@@ -193,12 +197,12 @@ def integrate(fit: Fit, design: str = "fine", final: Inference | None = None) ->
     if design not in DESIGNS:
         raise ValueError(f"design must be {', '.join(map(repr, DESIGNS))}, got {design!r}.")
     _require_all_rows(fit)
-    curvature, problem = fit.quick_curvature if design == "star" else fit.curvature, fit.problem
+    quick = design in ("star", "coarse")
+    curvature, problem = fit.quick_curvature if quick else fit.curvature, fit.problem
     assert problem is not None  # else `curvature` has raised
     free = np.flatnonzero(curvature.free)
     model, data = to_host((fit.model, fit.data))
     with working_precision(), same_rows(data.X):
-        here = _Density(problem, model, data, fit.sites, final, fit.limits)
         minus_hessian = -curvature.hessian[np.ix_(free, free)]
         if not np.all(np.isfinite(minus_hessian)):
             raise ValueError(
@@ -208,6 +212,8 @@ def integrate(fit: Fit, design: str = "fine", final: Inference | None = None) ->
         values, U = eigen(minus_hessian)
         values = np.maximum(values, MAX_SD**-2)
         centre = curvature.vector.copy()
+        tol = QUICK_SITES_TOL if quick else NODE_SITES_TOL
+        here = Density(problem, model, data, fit.sites, final, fit.limits, tol, centre)
         centre[free] += U @ ((U.T @ here.slope_of_volume(centre)[free]) / values)
         chosen = min(len(free), MAX_DIRECTIONS)  # eigenvalues increase: the least certain come first
         axes = np.zeros((len(centre), chosen))
@@ -222,10 +228,10 @@ def integrate(fit: Fit, design: str = "fine", final: Inference | None = None) ->
 
         kind = _kind(design, chosen, data.rows)
         if kind == "lattice":
-            return _on_lattice(at, chosen, log_volume, heights)
+            return _on_lattice(at, chosen, log_volume, heights, max_points or MAX_LATTICE_POINTS)
         found = _by_rule(kind, at, chosen, len(free), log_volume)
         if design == "coarse" and kind == "grid" and found.effective < MIN_GRID_EFFECTIVE:
-            return _on_lattice(at, chosen, log_volume, heights)
+            return _on_lattice(at, chosen, log_volume, heights, max_points or MAX_LATTICE_POINTS)
         return found
 
 
@@ -283,7 +289,11 @@ def _log_scale(model: Model, data: Data) -> float:
 
 
 def _on_lattice(
-    at: Callable[[np.ndarray], _Point], dimensions: int, log_volume: float, heights: Callable[[_Point], np.ndarray]
+    at: Callable[[np.ndarray], _Point],
+    dimensions: int,
+    log_volume: float,
+    heights: Callable[[_Point], np.ndarray],
+    max_points: int,
 ) -> Integrated:
     """Visit all points one of whose `heights` (log π, log π s) may be within the depth of its largest value.
 
@@ -301,7 +311,7 @@ def _on_lattice(
     waiting = [(-np.inf, (0,) * dimensions)]
     best = np.full(2, -np.inf)
     rise = 0.0
-    while waiting and len(found) < MAX_LATTICE_POINTS and rise <= MAX_RISE:
+    while waiting and len(found) < max_points and rise <= MAX_RISE:
         _, place = heapq.heappop(waiting)
         if place in found or (place in bounds and np.all(bounds[place] < best - depth)):
             continue
@@ -342,7 +352,7 @@ def laplace_evidence(fit: Fit) -> float:
     The fit must have maximised the density of the vector (`jacobian`), or have flat priors.
     """
     _require_all_rows(fit)
-    curvature = fit.curvature
+    curvature = fit.quick_curvature
     free = np.flatnonzero(curvature.free)
     values, _ = eigen(-curvature.hessian[np.ix_(free, free)])
     values = np.maximum(values, MAX_SD**-2)
@@ -367,47 +377,3 @@ def _rule(kind: str, dimensions: int) -> tuple[np.ndarray, np.ndarray]:
             )
         return designs.grid(dimensions)
     return designs.central_composite(dimensions, corners=kind != "star")
-
-
-@dataclasses.dataclass(frozen=True)
-class _Density:
-    """π at any v, with the model and the sites there."""
-
-    problem: Objective
-    model: Model
-    data: Data
-    sites: Sites
-    final: Inference | None
-    limits: np.ndarray | None
-
-    def at(self, vector: np.ndarray) -> tuple[Model, Sites, float, bool, LatentPosterior | None]:
-        if self.limits is not None and np.any((vector < self.limits[:, 0]) | (vector > self.limits[:, 1])):
-            return self.model, self.sites, -np.inf, False, None
-        model = to_host(self.problem.trainable.from_vector(self.model, vector))
-        same = self.final is None or self.final == self.problem.inference
-        start = self.sites if same else start_of(self.problem.inference, model, self.data)
-        found = solve_with_posterior(self.problem.inference, model, self.data, start)
-        if found.q is None:
-            log = float(self.problem.evidence(model, self.data, found.solution.sites))
-        else:
-            evidence = self.problem.evidence
-            log = float(evidence.on_marginals(model.likelihood, self.data, found.q, found.solution.sites))
-        log += float(self._of_vector.log_prior_with_slope(vector)[0])
-        settled = found.solution.outcome.settled
-        if not same:
-            assert self.final is not None
-            found = solve_with_posterior(self.final, model, self.data, self.sites)
-            settled &= found.solution.outcome.settled
-        sites = Sites(*(np.asarray(a) for a in found.solution.sites))
-        good = settled and bool(np.isfinite(log))
-        return model, sites, log if good else -np.inf, not good, found.posterior
-
-    @property
-    def _of_vector(self) -> Objective:
-        """The objective with the prior density of the vector instead of θ."""
-        return dataclasses.replace(self.problem, jacobian=True)
-
-    def slope_of_volume(self, vector: np.ndarray) -> np.ndarray:
-        """Return the derivative of log p(v) − log p(θ(v)); zero if the fit has maximised the density of v."""
-        slopes = [one.log_prior_with_slope(vector)[1] for one in (self._of_vector, self.problem)]
-        return np.asarray(slopes[0]) - np.asarray(slopes[1])

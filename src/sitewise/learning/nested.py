@@ -55,8 +55,8 @@ class Nested(NestedSettings):
     tol : float, default=1e-06
         Stop when no component of the gradient, per row, exceeds this.
     least_gain : float, default=0.0
-        Nats per trained number: after a coarse stage, on a CPU, the search stops when no more than this is left to
-        gain. Typical hyperparameters, under their posterior, lie half a nat per number below the optimum.
+        Nats per trained number: on a CPU the search stops when no more than this is left to gain, or 0.001 if there is
+        no coarse stage. Typical hyperparameters, under their posterior, lie half a nat per number below the optimum.
     name : str, default="nested"
         The name in reports.
     final : Inference, default=None

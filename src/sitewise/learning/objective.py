@@ -31,7 +31,7 @@ from sitewise.arrays.engine import Array, is_host, namespace
 from sitewise.data import Data
 from sitewise.evidence import Evidence
 from sitewise.hyperpriors import HyperPrior
-from sitewise.inference import Inference, Solution, linearise
+from sitewise.inference import EP, Inference, Solution, linearise
 from sitewise.inference.linearise import adjoint, listed, paired
 from sitewise.inference.loop import iterate
 from sitewise.inference.start import first_sites
@@ -160,6 +160,8 @@ def with_slopes(
     # θ enters the evidence through the likelihood and q; these are the derivatives in those two.
     missing = method.update() if gradient != "fixed" and reached.slopes is None else None
     closed = functools.partial(_closed_slopes, evidence, missing)
+    if gradient == "fixed" and at.prior.exact and _is_matched(method, evidence):
+        closed = functools.partial(_matched_slopes, evidence)
     rows, (value, *by_likelihood) = on_rows(
         evidence_slopes, (evidence, missing), likelihood, data, q, found, piece=evidence.piece, closed=closed
     )
@@ -241,6 +243,23 @@ def _closed_slopes(
         return found
     update = method.assess(likelihood, data, q, sites, True)
     return None if update is None else ((*found[0], *update[0][2:]), found[1])
+
+
+def _is_matched(method: Inference, evidence: Evidence) -> bool:
+    """Return whether an evidence has no derivative in the marginals and sites at the fixed point of a method.
+
+    This holds for EP and its own evidence, of several classes the nested one: moments match.
+    """
+    return isinstance(method, EP) and method.power == evidence.power
+
+
+def _matched_slopes(
+    evidence: Evidence, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
+) -> tuple[Values, Values] | None:
+    """Return `evidence_slopes` where all derivatives are zero; None if that needs a compiled program."""
+    if not evidence.reads_on_host(likelihood, q):
+        return _closed_slopes(evidence, None, likelihood, data, q, sites)
+    return tuple(np.zeros_like(row) for row in (*sites, *q.rows())), (evidence.read(likelihood, data, q, sites),)
 
 
 def _update_slopes(

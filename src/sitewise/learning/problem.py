@@ -20,6 +20,7 @@ from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.hyperpriors import HyperPrior
 from sitewise.inference import VI, Inference, Solution
+from sitewise.inference.loop import iterate
 from sitewise.inference.solve import solve_by_fallbacks
 from sitewise.inference.start import start_of
 from sitewise.learning.objective import GRADIENTS, INPUTS, Evaluation, Objective, profile, pulls_on_host
@@ -28,6 +29,8 @@ from sitewise.parameters import Groups, Trainable
 from sitewise.process.device import on_cpu
 from sitewise.process.precision import WORKING_DTYPE
 from sitewise.sites import Sites
+
+_TOL_PER_SITES_TOL = 0.1  # approximate sites leave an error of about their residual in the gradient
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,6 +166,14 @@ class Problem:
         approximate = dataclasses.replace(inference, tol=max(tol, inference.tolerance(WORKING_DTYPE)))
         return dataclasses.replace(self, objective=dataclasses.replace(self.objective, inference=approximate))
 
+    @property
+    def reachable_tol(self) -> float | None:
+        """The gradient per row at which a search with approximate sites stops; None for the tolerance asked for."""
+        sites_tol = self.pair.inference.tol
+        if not self.settings.least_gain or sites_tol is None or self.pair.final is None:
+            return None
+        return max(self.settings.tol, _TOL_PER_SITES_TOL * sites_tol)
+
     @functools.cached_property
     def start(self) -> np.ndarray:
         """The vector of the model's own hyperparameters."""
@@ -182,6 +193,20 @@ class Problem:
         sites, code, stats = found.solution
         value, slope, code, stats = agreed((found.value, found.gradient, code, stats))
         return Evaluation(value, slope, Solution(sites, code, stats))
+
+    def approximate_value(self, vector: np.ndarray, sites: Sites, tol: float) -> tuple[float, Solution]:
+        """Return the objective without its gradient, on sites that solve inference to `tol`; on the host only.
+
+        The objective is −inf where inference does not settle.
+        """
+        inference = dataclasses.replace(self.pair.inference, tol=tol)
+        model = self.model_at(vector)
+        mean_suffices = inference.mean_only and self.pair.evidence.name == ev.laplace.name
+        end = iterate(inference, model.likelihood, model.prior.gram(self.data.X), self.data, sites, mean_suffices)
+        if not end.solution.outcome.settled:
+            return -np.inf, end.solution
+        evidence = self.pair.evidence.on_marginals(model.likelihood, self.data, end.point.q, end.solution.sites)
+        return float(evidence) + self.log_prior(vector), end.solution
 
     def model_at(self, vector: np.ndarray) -> Model:
         """Return the model with the hyperparameters of `vector`."""

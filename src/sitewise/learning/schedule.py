@@ -24,7 +24,7 @@ from sitewise.kernels.distances import same_rows
 from sitewise.learning.ascent import CONVERGED, NO_GAIN
 from sitewise.learning.checkpoint import Start
 from sitewise.learning.clock import Expected, evaluation_work
-from sitewise.learning.hessian import inverse_per_row
+from sitewise.learning.hessian import can_guess, guessed_inverse, inverse_per_row
 from sitewise.learning.objective import INPUTS, pulls_on_host
 from sitewise.learning.problem import Problem
 from sitewise.learning.search import Best, Trace, inferred, search
@@ -38,17 +38,20 @@ from sitewise.types import replace
 MIN_COARSE_ROWS, COARSE_ROWS_PER_INPUT = 2_000, 5
 STAGE_FACTOR = 3  # between the rows of one stage and the next; coarse stages have fewer inducing inputs by it
 MIN_COARSE_INPUTS = 50
-# The first coarse stage of a full GP has at least the larger of these two numbers of rows.
+# The first coarse stage of a full GP has at least the larger of these two numbers of rows: of one latent function, and
+# of several classes, whose steps cost (classes + 1) times as much.
 MIN_COARSE_FULL_ROWS, COARSE_ROWS_PER_NUMBER = 150, 5
+MIN_COARSE_CLASS_ROWS, COARSE_CLASS_ROWS_PER_NUMBER = 100, 2
 COARSE_LEAST_GAIN = 0.02  # nats per hyperparameter that a coarse stage leaves to the next one
+SINGLE_STAGE_LEAST_GAIN = 0.001  # nats per hyperparameter, of a search without a coarse stage before it
 COARSE_TOL = 1e-4  # gradient per row; the optimum for all rows is farther away than this resolves
 STAGE_SITES_TOL = 1e-3  # residual of approximate sites, in units of the marginal
 ALL_ROWS_SITES_TOL = 1e-6  # residual of the sites of all rows, where a subset was used for learning
 ROUNDS_BEFORE_HESSIAN = 15
 INPUT_STAGE_ROUNDS = 100  # of the ascent in the inducing inputs, which need not end
-# Typical numbers of evaluations: of a search from a start far from the optimum, of a search from the optimum of a
-# coarser stage, and of a stage that only solves for the sites.
-FIRST_EVALUATIONS, LATER_EVALUATIONS, INFERENCE_EVALUATIONS = 30, 5, 2
+# Typical numbers of evaluations: of a search from a start far from the optimum, of the same with a guessed Hessian, of
+# a search from the optimum of a coarser stage, and of a stage that only solves for the sites.
+FIRST_EVALUATIONS, GUESSED_EVALUATIONS, LATER_EVALUATIONS, INFERENCE_EVALUATIONS = 30, 10, 5, 2
 MAX_MOVED_NUMBERS = 5_000  # of inducing inputs; the ascent keeps a matrix of their square
 
 
@@ -147,8 +150,10 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
     settings, model, learned = problem.settings, problem.model, counted_rows(problem.data)
     staged = staged and (model.prior.dense or not model.prior.exact)
     subset = learned if learned < rows else None
-    main = Stage(rows=subset, least_gain=settings.least_gain)
     stages = _coarse_stages(problem, learned) if staged else []
+    single = model.prior.exact and not stages
+    least_gain = min(settings.least_gain, SINGLE_STAGE_LEAST_GAIN) if single else settings.least_gain
+    main = Stage(rows=subset, least_gain=least_gain, tol=problem.reachable_tol)
     if staged and not model.prior.exact and problem.on_host and settings.least_gain:
         stages.append(dataclasses.replace(main, sites_tol=STAGE_SITES_TOL, hessian=True))
         main = dataclasses.replace(main, continues=True)
@@ -167,8 +172,9 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
 def expected(schedule: Schedule, problem: Problem, rows: int) -> list[Expected]:
     """Return the typical number of evaluations of every stage, and the work of each; `rows` counts all rows."""
     found = []
+    first = GUESSED_EVALUATIONS if can_guess(problem) else FIRST_EVALUATIONS
     for k, stage in enumerate(schedule.stages):
-        count = float(FIRST_EVALUATIONS if k == 0 or stage.restart is not None else LATER_EVALUATIONS)
+        count = float(first if k == 0 or stage.restart is not None else LATER_EVALUATIONS)
         if stage.hessian and k == 0:
             count += len(problem.start)
         if stage.move_inputs:
@@ -192,7 +198,10 @@ def _coarse_stages(problem: Problem, rows: int) -> list[Stage]:
     )  # fmt: skip
     count = have if inputs is None else inputs
     if problem.model.prior.dense:
-        least = max(MIN_COARSE_FULL_ROWS, COARSE_ROWS_PER_NUMBER * len(problem.start))
+        fewest, each = MIN_COARSE_FULL_ROWS, COARSE_ROWS_PER_NUMBER
+        if problem.model.likelihood.latents > 1:
+            fewest, each = MIN_COARSE_CLASS_ROWS, COARSE_CLASS_ROWS_PER_NUMBER
+        least = max(fewest, each * len(problem.start))
         sizes = itertools.takewhile(lambda size: size >= least, (rows // STAGE_FACTOR**k for k in itertools.count(1)))
         return [dataclasses.replace(stage, rows=size) for size in reversed(list(sizes))]
     size, found = _coarse_rows(count), []
@@ -291,7 +300,8 @@ def run(schedule: Schedule, problem: Problem, seed: int, trace: Trace) -> tuple[
 
 def _climb(problem: Problem, start: Start, stage: Stage, trace: Trace, max_rounds: int, name: str) -> Best:
     """Search from `start`; compute a Hessian during the search if the stage asks for one and none is known."""
-    go = functools.partial(search, problem, trace=trace, tol=stage.tol, least_gain=stage.least_gain)
+    guess = functools.partial(guessed_inverse, problem, start.vector) if can_guess(problem) else None
+    go = functools.partial(search, problem, trace=trace, tol=stage.tol, least_gain=stage.least_gain, guess=guess)
     known = start.inverse is not None or INPUTS in problem.trainable.names or not len(start.vector)
     if known or not stage.hessian:
         return go(start, max_rounds=max_rounds)

@@ -26,6 +26,7 @@ from sitewise.sites import Sites
 from sitewise.types import Outcome
 
 Callback = Callable[[dict[str, Any]], None]
+LEAST_CURVATURE = 0.1  # nats per squared unit of log θ: a guessed Hessian may be steeper than the objective
 MAX_FALLBACKS = 3  # points of one search at which the fallbacks of inference are tried; they take many steps
 
 
@@ -35,6 +36,8 @@ class Best:
 
     posterior   makes q(f) at this point from the factor of the evaluation; None on an accelerator
     inverse     the inverse of the negative Hessian per row, for another search of this objective
+    trusted     whether this inverse began with a computed one
+    gradient    of the objective at this point
     """
 
     vector: np.ndarray
@@ -46,6 +49,8 @@ class Best:
     reason: str = ""
     rounds: int = 0
     inverse: np.ndarray | None = None
+    trusted: bool = False
+    gradient: np.ndarray | None = None
 
 
 @dataclasses.dataclass
@@ -92,6 +97,7 @@ class Trace:
             self.callback(entry)
 
 
+Guess = Callable[[Sites], np.ndarray | None]
 Request = tuple[np.ndarray, Sites]  # θ, and the sites from which inference starts
 Answer = tuple[Evaluation, bool]  # the evaluation, and whether an earlier run had computed it
 
@@ -104,9 +110,14 @@ def search(
     max_rounds: int | None = None,
     tol: float | None = None,
     least_gain: float = 0.0,
+    guess: Guess | None = None,
 ) -> Best:
-    """Climb from `start` to the best point; the settings of the problem limit rounds and give the tolerance."""
-    run = ascend(problem, start, trace, max_rounds=max_rounds, tol=tol, least_gain=least_gain)
+    """Climb from `start` to the best point; the settings of the problem limit rounds and give the tolerance.
+
+    `guess` makes the inverse of the negative Hessian per row from the sites of the first evaluation, if `start` has
+    none.
+    """
+    run = ascend(problem, start, trace, max_rounds=max_rounds, tol=tol, least_gain=least_gain, guess=guess)
     request = next(run)
     if trace.checkpoint is not None:
         trace.checkpoint.begin()
@@ -125,6 +136,7 @@ def ascend(
     max_rounds: int | None = None,
     tol: float | None = None,
     least_gain: float = 0.0,
+    guess: Guess | None = None,
 ) -> Generator[Request, Answer, Best]:
     """Yield (θ, sites to start from), receive the evaluation there, and return the best point."""
     best: Best | None = None
@@ -135,8 +147,9 @@ def ascend(
         problem.limits / problem.units[:, None],
         tol=settings.tol if tol is None else tol,
         max_rounds=settings.max_rounds if max_rounds is None else min(max_rounds, settings.max_rounds),
-        inverse=inverse,
+        guess=lambda: guess(sites) if inverse is None and guess is not None and sites is not None else inverse,
         least_gain=least_gain * len(first) / problem.total,
+        least_curvature=LEAST_CURVATURE / problem.total if inverse is None else np.inf,
     )
     vector = next(steps) * problem.units if len(first) else first
     while True:
@@ -160,7 +173,7 @@ def ascend(
         if not finite and best is None:
             raise ValueError(_not_finite(problem, vector, result.solution.outcome))
         if finite and (best is None or (settled and not (best.settled and value <= best.value))):
-            best = Best(np.array(vector), value, result.solution, settled, result.posterior)
+            best = Best(np.array(vector), value, result.solution, settled, result.posterior, gradient=slope)
         if result.solution.outcome.settled and finite and result.solution.sites is not None:  # kept with the best
             sites = result.solution.sites
         if not (settled and finite):
@@ -174,8 +187,9 @@ def ascend(
         except StopIteration as stop:
             end = stop.value
             return dataclasses.replace(
-                best, success=end.converged, reason=end.reason, rounds=end.rounds, inverse=end.inverse
-            )
+                best, success=end.converged, reason=end.reason, rounds=end.rounds, inverse=end.inverse,
+                trusted=end.trusted,
+            )  # fmt: skip
 
 
 def inferred(problem: Problem, best: Best, model: Model, inference: Inference, data: Data, sites: Sites) -> Best:

@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
-from scipy.special import log_ndtr
 
 from sitewise.arrays.engine import namespace
 from sitewise.likelihoods.base import Likelihood, Power, is_one
-from sitewise.numerics.quadrature.gaussian_cdf import log_cdf, log_cdf_slopes
+from sitewise.numerics.quadrature.gaussian_cdf import log_cdf, log_cdf_slopes, log_cdf_values
 from sitewise.numerics.quadrature.gaussian_rules import expect_with_slopes
 from sitewise.types import module
 
@@ -87,7 +86,7 @@ class BernoulliProbit(_Bernoulli):
         if self.quadrature is not None:
             return None
         sign = np.where(y > 0, 1.0, -1.0)
-        found = expect_with_slopes(log_ndtr, sign * mean, var)
+        found = expect_with_slopes(log_cdf_values, sign * mean, var)
         found[1::2] *= sign
         return found
 

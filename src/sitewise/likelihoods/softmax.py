@@ -21,11 +21,12 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from jax.typing import ArrayLike
 
+from sitewise.arrays.engine import Array, is_host, namespace
 from sitewise.likelihoods.base import Likelihood, Power
 from sitewise.numerics.quadrature import log_expect_exp, softmax_integral, tilted_moments
+from sitewise.numerics.quadrature.rate_factor import tilted_by_rate
 from sitewise.types import module, static
 
 
@@ -59,7 +60,8 @@ class Softmax(Likelihood):
 
     def _observed(self, y: Array) -> Array:
         """Return the indicators 1(c = y), classes on the first axis."""
-        return (y == jnp.arange(self.classes, dtype=y.dtype).reshape((-1,) + (1,) * jnp.ndim(y))).astype(y.dtype)
+        xp = namespace(y)
+        return (y == xp.arange(self.classes, dtype=y.dtype).reshape((-1,) + (1,) * y.ndim)).astype(y.dtype)
 
     def log_prob(self, y: Array, f: Array) -> Array:
         """Return the terms of the bound, one per class; their sum is log softmax where Σ_c e^{g_c} = 1."""
@@ -76,6 +78,8 @@ class Softmax(Likelihood):
 
     def tilted_moments(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> tuple[Array, Array]:
         """Return the moments of every N(mean_c, var_c)·exp(1(c = y) g − e^g)^power, as in `Likelihood`."""
+        if is_host(y, mean, var):
+            return self._tilted(y, mean, var, power)[1:]
         centre, width = self._prob_landmarks(y)
         return tilted_moments(
             lambda g: power * self.log_prob(y, g), mean, var, rule=self._rule(), centre=centre, width=width
@@ -83,11 +87,23 @@ class Softmax(Likelihood):
 
     def log_expected_factor(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
         """Return log E_{N(mean_c, var_c)}[exp(1(c = y) g − e^g)^power] per class."""
+        if is_host(y, mean, var):
+            return self._tilted(y, mean, var, power)[0]
         centre, width = self._prob_landmarks(y)
         observed = self._observed(y)
         return log_expect_exp(
             lambda g: power * (observed * g - jnp.exp(g)), mean, var, rule=self._rule(), centre=centre, width=width
         )
+
+    def _tilted(self, y: Array, mean: Array, var: Array, power: Power) -> tuple[Array, Array, Array]:
+        """Return logarithm of the normaliser, shift and ratio on NumPy arrays, without a compiled program.
+
+        N(m, v)·e^{ag} is e^{am + a²v/2} times N(m + av, v), and a·e^g = e^{g + log a}: what remains is one function of
+        mean and variance (`rate_factor`).
+        """
+        pulled = power * self._observed(y)
+        found = tilted_by_rate(mean + pulled * var + np.log(power), var)
+        return found.log_value + pulled * (mean + 0.5 * pulled * var), found.shift + pulled * var, found.ratio
 
     def landmark(self, y: Array) -> tuple[Array, Array]:
         """The f at which all classes are equally likely, with width 1, a narrow start for q."""

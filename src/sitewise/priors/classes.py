@@ -79,11 +79,13 @@ class ClassMarginals(NamedTuple):
         Each copy of a row has a shift of its own, so that the variance of s given f is `weight` times `noise`; a row
         of weight below 1 has one shift.
         """
-        return cavity(self.mean, self.var + jnp.maximum(weight, 1.0) * self.noise, self.resid, sites, share)
+        copies = namespace(self.noise).maximum(weight, 1.0)
+        return cavity(self.mean, self.var + copies * self.noise, self.resid, sites, share)
 
     def log_shift_width(self, weight: Array) -> Array:
-        copies = jnp.where(self.noise > 0, jnp.maximum(weight, 1.0) * self.noise, 1.0)
-        return 0.5 * jnp.log(2 * jnp.pi * copies) / jnp.where(weight > 0, jnp.minimum(weight, 1.0), 1.0)
+        xp = namespace(self.noise, weight)
+        copies = xp.where(self.noise > 0, xp.maximum(weight, 1.0) * self.noise, 1.0)
+        return 0.5 * xp.log(2 * xp.pi * copies) / xp.where(weight > 0, xp.minimum(weight, 1.0), 1.0)
 
     def influence(self, sites: Sites, share: ArrayLike) -> Array:
         """Return KL(q ‖ cavity) = E_q[log t^share] − log E_cavity[t^share] per row."""
@@ -276,7 +278,7 @@ class ClassCovariance(ShiftedCovariance):
 
     @functools.cached_property
     def matrix(self) -> Array:
-        return softmax_sites.covariance(self.K, self.factors)
+        return softmax_sites.covariance(self.K, self.prec, self.factors)
 
     @functools.cached_property
     def squares(self) -> Array:

@@ -2,6 +2,7 @@
 
 import html
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from sitewise import GPClassifier, Method, load
 from sitewise.app.commands import app
+from sitewise.app.commands.compare import _positive
 
 
 def test_a_saved_model_predicts_as_the_estimator_does(run, model, table, rows, tmp_path):
@@ -61,7 +63,8 @@ def test_compare_reports_and_recommends(compared):
     assert "folds" in " ".join(result["verdict"]) and result["rivals"]["linear"] == "LogisticRegression"
     page = (folder / "c.html").read_text()
     assert all(html.escape(sentence) in page for sentence in result["verdict"]) and len(page) < 1_500_000
-    assert result["positive"] == "yes"  # as rare as the other, and the last
+    (note,) = (one for one in result["data"]["notes"] if "effects refer to the class 'yes'" in one)
+    assert result["positive"] == "yes" and html.escape(note) in page
     # The label follows the width, and the effect shows it in the units of the table.
     assert result["importance"][0]["column"] == "width" and len(result["importance"]) == 3
     effects = {e["column"]: e for e in result["effects"]}
@@ -72,6 +75,21 @@ def test_compare_reports_and_recommends(compared):
     assert middle["found"] > 0.7 and middle["precision"] > 0.7
     assert result["made"]["seconds"] > 0 and "scikit-learn" in result["made"]["versions"]
     assert sorted(p.name for p in folder.iterdir()) == ["c.html", "table.csv"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "asked", "positive", "note"),
+    [
+        (["left", "stayed", "stayed"], None, "left", "the rarer class (1 of 3 rows); --positive stayed chooses"),
+        (["no way", "yes", "no way"], None, "yes", "the rarer class (1 of 3 rows); --positive 'no way' chooses"),
+        (["left", "stayed", "stayed"], "stayed", "stayed", None),
+        (["a", "b", "c"], None, None, None),
+    ],
+)
+def test_the_positive_class_is_named(labels, asked, positive, note):
+    loaded = SimpleNamespace(encoding=SimpleNamespace(classifies=True, target="y"), y=np.array(labels), notes=[])
+    assert _positive(asked, loaded) == positive
+    assert [note in found for found in loaded.notes] == ([] if note is None else [True])
 
 
 def test_an_interrupted_comparison_goes_on_where_it_stopped(run, table, tmp_path, monkeypatch, compared):
@@ -138,6 +156,7 @@ def test_a_long_comparison_is_announced_after_its_second_fit(run, table, tmp_pat
 SHORT = ("--draws", "10", "--warmup", "2", "--chains", "2")
 
 
+@pytest.mark.slow
 def test_mcmc_is_fitted_and_compared_on_request(run, table, tmp_path):
     out = tmp_path / "m.sitewise"
     found = run("fit", table, "-t", "label", "--method", "mcmc", *SHORT, "--out", out, "--json")

@@ -84,6 +84,7 @@ def test_lifetimes_from_fit_to_report(run, claims, tmp_path):
     assert found.exit_code == 1 and "event must hold 1 for an observed event" in found.stderr
 
 
+@pytest.mark.slow
 def test_trials_and_error_bars_are_compared_with_a_fair_baseline(run, claims, tmp_path):
     trials = RNG.integers(5, 20, ROWS)
     share = 1 / (1 + np.exp(-np.sin(np.asarray(claims["age"]) / 6) * 2))
@@ -97,6 +98,7 @@ def test_trials_and_error_bars_are_compared_with_a_fair_baseline(run, claims, tm
     assert scores["laplace"]["calibration_error"] < 0.2
 
 
+@pytest.mark.slow
 def test_labels_in_a_given_order(run, claims, tmp_path):
     size = np.array(["low", "mid", "high"])[
         np.digitize(np.asarray(claims["age"]) + 4 * RNG.normal(size=ROWS), [33, 47])

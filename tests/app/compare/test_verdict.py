@@ -18,13 +18,13 @@ def _row(name, log_density, p, converged=5, **more):
     }  # fmt: skip
 
 
-def _words(*rows, best="vi", curve=CURVE, positive=None, folds=5):
+def _words(*rows, best="vi", curve=CURVE, positive=None, folds=5, groups=None):
     winner = next(row["name"] for row in rows if row["p_value"] is None)
     found = {
         "methods": rows, "best_gp": best, "winner": winner, "positive": positive,
         "reliability": {row["name"]: curve for row in rows},
     }  # fmt: skip
-    return " ".join(verdict(found, folds))
+    return " ".join(verdict(found, folds, groups))
 
 
 BASE = _row("baseline", -0.6, 0.001, accuracy=0.6, brier=0.2)
@@ -56,10 +56,33 @@ def test_a_tie_names_the_default(loss, p, why):
         f"by {loss - 0.2:.4f} nats per row, which is {why}."
     )
     assert "significantly better than linear model (by 0.1000, p = 0.01)" in words and "than the default" not in words
-    words = _words(_row("hybrid", -loss, p), _row("trees", -0.2, None), BASE, best="hybrid")
-    assert words.startswith("Use the default Gaussian process")
-    assert f"boosted trees have a lower log loss by {loss - 0.2:.4f}" in words
+
+
+@pytest.mark.parametrize(
+    ("loss", "p", "why"),
+    [
+        (0.2004, 1e-4, "too small to matter (below 0.01)"),
+        (0.23, 0.93, "not significant (p = 0.93; --repeats 5 would estimate it more precisely)"),
+    ],
+)
+def test_a_tie_with_a_baseline_model_names_both(loss, p, why):
+    words = _words(_row("hybrid", -loss, p), _row("trees", -0.2, None), BASE, best="hybrid", positive="left")
+    assert words.startswith(
+        f"Boosted trees of scikit-learn have the lowest log loss (0.2000), lower than the default Gaussian process "
+        f"({loss:.4f}) by {loss - 0.2:.4f} nats per row, which is {why}. Use either: boosted trees for predictions"
+    )
+    assert words.endswith("The thresholds, importances and effects below describe the default Gaussian process.")
     assert "significantly" not in words
+    words = _words(_row("average", -loss, p), _row("linear", -0.2, None), BASE, best="average")
+    assert words.startswith("The linear model of scikit-learn has the lowest log loss (0.2000)")
+    assert "the averaged Gaussian process, --kernel average for predictive distributions" in words
+
+
+def test_groups_that_are_held_out_are_named():
+    sentence = "Whole groups of 'region' were held out: the scores are those of predictions for new groups."
+    assert sentence in _words(_row("vi", -0.2, None), BASE, groups="region")
+    assert sentence in _words(_row("vi", -0.2, None, gain=0.1), BASE, groups="region")
+    assert "held out:" not in _words(_row("vi", -0.2, None), BASE)
 
 
 def test_a_difference_that_matters_names_the_better_model():

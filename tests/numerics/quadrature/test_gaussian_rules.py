@@ -9,11 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import special
 
 from cases import LIKELIHOODS
 from sitewise import likelihoods
 from sitewise.likelihoods import Likelihood
-from sitewise.numerics.quadrature.gaussian_rules import GaussHermite
+from sitewise.numerics.quadrature.gaussian_cdf import log_cdf_values
+from sitewise.numerics.quadrature.gaussian_rules import GaussHermite, expect_with_slopes
 from sitewise.types import module
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "studies"))
@@ -179,3 +181,20 @@ def test_every_likelihood_is_in_the_table():
     """Softmax has several latent functions and integrals of its own."""
     wanted = set(likelihoods.__all__) - {"Likelihood", "Softmax"}
     assert wanted <= {type(likelihood).__name__ for likelihood, *_ in study.CASES.values()}
+
+
+def test_wide_and_narrow_gaussians_together_have_the_slopes_of_each_alone():
+    """Wide Gaussians have other nodes; slopes are differences of the slope before them."""
+    mean, var = np.array([0.4, -2.0, 1.5, -6.0]), np.array([0.3, 400.0, 12.0, 5e4])
+    found = expect_with_slopes(log_cdf_values, mean, var)
+    alone = [expect_with_slopes(log_cdf_values, mean[[i]], var[[i]])[:, 0] for i in range(4)]
+    np.testing.assert_allclose(found.T, alone, rtol=1e-9, atol=1e-12)
+    step = 1e-3 * np.sqrt(var)
+    ends = [expect_with_slopes(log_cdf_values, mean + sign * step, var) for sign in (-1, 1)]
+    np.testing.assert_allclose((ends[1] - ends[0])[:4] / (2 * step), found[1:], rtol=1e-5, atol=1e-12)
+
+
+def test_log_cdf_values_are_scipys():
+    z = np.concatenate([np.linspace(-29.9, 9, 101), [-40.0, -1e5]])
+    np.testing.assert_allclose(log_cdf_values(z[:101]), special.log_ndtr(z[:101]), rtol=1e-13, atol=2e-16)
+    np.testing.assert_array_equal(log_cdf_values(z), special.log_ndtr(z))

@@ -51,15 +51,20 @@ def build() -> typer.Typer:
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from sitewise import __version__
+        import platform
 
-        print(__version__)
+        from sitewise import __version__
+        from sitewise.app.report.page import date_and_versions
+
+        versions = {"sitewise": __version__, **date_and_versions()["versions"]}
+        print(", ".join(f"{name} {version}" for name, version in versions.items()) + f"; {platform.platform()}")
         raise typer.Exit
 
 
 def _version(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print versions and platform, and exit."),
     ] = False,
 ) -> None:
     """sitewise"""

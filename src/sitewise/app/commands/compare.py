@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -194,9 +195,19 @@ def _positive(asked: str | None, loaded: Loaded) -> str | None:
     classes, counts = np.unique(loaded.y, return_counts=True)
     if asked is not None and asked not in classes:
         raise UserError(f"--positive must be one of the classes {', '.join(map(repr, map(str, classes)))}.")
-    if asked is None and len(classes) == 2:
-        return str(classes[0] if counts[0] < counts[1] else classes[1])
-    return asked
+    if asked is not None or len(classes) != 2:
+        return asked
+    chosen, other = (0, 1) if counts[0] < counts[1] else (1, 0)
+    name = str(classes[chosen])
+    why = "the last in order"
+    if counts[0] != counts[1]:
+        why = f"the rarer class ({counts[chosen]} of {counts.sum()} rows)"
+    noted(
+        f"AUC, calibration, thresholds and effects refer to the class {name!r}, {why}; --positive "
+        f"{shlex.quote(str(classes[other]))} chooses the other.",
+        loaded.notes,
+    )
+    return name
 
 
 def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> dict[str, Any]:
@@ -240,7 +251,7 @@ def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> d
         **plan.settings,
         **found,
         "rivals": {name: MODELS[name][task] for name in scores if name in MODELS and task is not None},
-        "verdict": verdict(found, len(parts)),
+        "verdict": verdict(found, len(parts), encoding.features[encoding.groups[0]] if encoding.groups else None),
         "fit": describe(best, loaded),
     }
 

@@ -25,27 +25,38 @@ MIN_AUC = 0.55  # a class with a lower AUC is not predicted
 Row = Mapping[str, Any]
 
 
-def verdict(result: Mapping[str, Any], folds: int) -> list[str]:
-    """Return sentences on which model to use, how good its predictions are, and whether they are calibrated."""
+def verdict(result: Mapping[str, Any], folds: int, groups: str | None = None) -> list[str]:
+    """Return sentences on which model to use, how good its predictions are, and whether they are calibrated.
+
+    `groups` is the name of the column whose groups were held out as a whole.
+    """
     by_name = {row["name"]: row for row in result["methods"]}
     winner, best_gp, base = by_name[result["winner"]], by_name[result["best_gp"]], by_name[NO_INPUTS]
+    held_out = [] if groups is None else [_held_out(groups)]
     if not is_predictable(result):
         return [
             f"No model predicts reliably better than ignoring the inputs ({_loss(winner)} for {named(winner)}, "
             f"{-base['log_density']:.4f} without inputs, gain {winner['gain']:.4f} ± {winner['gain_error']:.4f}): "
-            "check that the columns carry information on the target before choosing a method."
+            "check that the columns carry information on the target before choosing a method.",
+            *held_out,
         ]
     worse = _is_worse(best_gp)
     chosen = winner if worse else best_gp
     sentences = [
         *_choice(winner, best_gp, result["methods"], folds),
+        *held_out,
         _quality(chosen, base, result.get("positive")),
         _calibration(result["reliability"][chosen["name"]], chosen, result.get("positive")),
     ]
-    if worse:
+    if winner["name"] not in GP_MODELS:
         what = "The thresholds, importances and effects" if result.get("positive") else "Importances and effects"
-        sentences.append(f"{what} below describe {named(best_gp)}, which predicts significantly worse.")
+        but = ", which predicts significantly worse" if worse else ""
+        sentences.append(f"{what} below describe {named(best_gp)}{but}.")
     return sentences
+
+
+def _held_out(groups: str) -> str:
+    return f"Whole groups of {groups!r} were held out: the scores are those of predictions for new groups."
 
 
 def _is_worse(row: Row) -> bool:
@@ -95,6 +106,15 @@ def _choice(winner: Row, best_gp: Row, rows: Sequence[Row], folds: int) -> list[
         behind.remove(best_gp)
     elif winner is best_gp:
         words = [f"Use {named(best_gp)}{_option(best_gp)}: it predicts best ({_loss(best_gp)})."]
+    elif winner["name"] not in GP_MODELS:
+        verb = "have" if winner["name"] == "trees" else "has"
+        words = [
+            f"{_upper(named(winner))}{_source(winner)} {verb} the lowest log loss ({-winner['log_density']:.4f}), "
+            f"lower than {named(best_gp)} ({-best_gp['log_density']:.4f}) by {-best_gp['difference_to_winner']:.4f} "
+            f"nats per row, which is {_negligible(best_gp)}.",
+            f"Use either: {named(winner)} for predictions alone, {named(best_gp)}{_option(best_gp)} for predictive "
+            "distributions and effects with intervals.",
+        ]
     else:
         words = [f"Use {named(best_gp)}{_option(best_gp)} ({_loss(best_gp)}): {_tie(winner, best_gp)}"]
     if behind:
@@ -117,15 +137,16 @@ def _choice(winner: Row, best_gp: Row, rows: Sequence[Row], folds: int) -> list[
 
 
 def _tie(winner: Row, best_gp: Row) -> str:
-    """Say why a model of lower log loss is not recommended instead."""
-    lower, p = -best_gp["difference_to_winner"], best_gp["p_value"]
-    why = (
-        f"too small to matter (below {MIN_DIFFERENCE:g})"
-        if lower < MIN_DIFFERENCE
-        else f"not significant (p = {p:.2g}; --repeats 5 would estimate it more precisely)"
-    )
-    verb = "have" if winner["name"] == "trees" else "has"
-    return f"{named(winner)} {verb} a lower log loss by {lower:.4f} nats per row, which is {why}."
+    """Say why another Gaussian process of lower log loss is not recommended instead."""
+    lower = -best_gp["difference_to_winner"]
+    return f"{named(winner)} has a lower log loss by {lower:.4f} nats per row, which is {_negligible(best_gp)}."
+
+
+def _negligible(row: Row) -> str:
+    """Say why the difference between a model and the best one does not decide."""
+    if -row["difference_to_winner"] < MIN_DIFFERENCE:
+        return f"too small to matter (below {MIN_DIFFERENCE:g})"
+    return f"not significant (p = {row['p_value']:.2g}; --repeats 5 would estimate it more precisely)"
 
 
 def _source(row: Row) -> str:

@@ -41,18 +41,25 @@ class Factors(NamedTuple):
     """The matrices of `condition_on_sites`: one per class, except T, which is 0 at rows without a site.
 
     E = HᵀH,   (Σ_c E_c)⁻¹ = T Tᵀ,   F = E T,   V = H K,   N = (I − K E) T,   α = K⁻¹ E[f],   noise = 1/Σ_c w_c, or 0
+
+    On the host V and N are None: only derivatives of variances need them, and `shifts` and `covariance` compute them.
     """
 
     H: Array
     E: Array
     T: Array
     F: Array
-    V: Array
-    N: Array
+    V: Array | None
+    N: Array | None
     alpha: Array
     noise: Array
 
+    def shifts(self, K: Array, w: Array) -> Array:
+        """Return N."""
+        return _times_I_minus_KE(K, w, self.T, self.F) if self.N is None else self.N
 
+
+_MIN_WEIGHTED_VARIANCE = 64 * float(np.sqrt(np.finfo(float).eps))  # of w·Σ_ii, whose error is about 1e-14
 _MIN_DIVISOR = 1e-100  # smaller precisions are not divided by: their products would have too few digits
 
 
@@ -171,6 +178,8 @@ def condition_on_sites(K: Array, b: Array, w: Array) -> tuple[Conditioned, Facto
     """
     xp = namespace(K, b, w)
     found = _condition_means(K, b, w)
+    if xp is np:
+        return _with_variances_on_host(K, w, found)
     T = found.scale[:, None] * lower_inverse(found.LM).T
     F = found.E @ T
     N = _times_I_minus_KE(K, w, T, F)
@@ -179,6 +188,39 @@ def condition_on_sites(K: Array, b: Array, w: Array) -> tuple[Conditioned, Facto
     cross = xp.einsum("cij,eij->ice", N, N) - found.noise[:, None, None]
     cross = cross + xp.eye(w.shape[0], dtype=K.dtype) * own.T[:, :, None]
     factors = Factors(found.H, found.E, T, F, V, N, found.alpha, found.noise)
+    return Conditioned(found.mean, cross, found.log_z, found.jitter, found.noise), factors
+
+
+def _with_variances_on_host(K: np.ndarray, w: np.ndarray, found: _Means) -> tuple[Conditioned, Factors]:
+    """Complete `condition_on_sites` without V and N where every row of a class is well determined by its site.
+
+    N = W⁻¹F, and diag Σ = W⁻¹ − W⁻¹ diag(E) W⁻¹.  The second formula loses −log₁₀(w·Σ_ii) digits; for rows where that
+    is too many, Σ_ii = K_ii − |H k_i|², for these rows only.
+    """
+    classes, n = w.shape
+    large, inverses = inverse(w)
+    Tt = lower_inverse(found.LM) * found.scale
+    F = np.empty_like(found.E)
+    for c in range(classes):
+        F[c] = lower_times(Tt, found.E[c]).T
+    N = F if np.all(large) else _times_I_minus_KE(K, w, Tt.T, F)
+    cross = np.empty((n, classes, classes))
+    for c in range(classes):
+        for e in range(c + 1):
+            cross[:, c, e] = cross[:, e, c] = np.einsum("ij,ij->i", N[c], N[e])
+    if N is F:
+        cross *= (inverses[:, None] * inverses).transpose(2, 0, 1)
+    cross -= found.noise[:, None, None]
+    weighted = 1 - _diagonal(found.E) * inverses  # w·Σ_ii
+    own = weighted * inverses
+    for c in range(classes):
+        poor = np.flatnonzero(~(large[c] & (weighted[c] > _MIN_WEIGHTED_VARIANCE)))
+        if len(poor):
+            of_class = K if K.ndim == 2 else K[c]
+            V = lower_times(found.H[c], of_class[:, poor])
+            own[c, poor] = of_class[poor, poor] - np.einsum("ij,ij->j", V, V)
+    np.einsum("icc->ic", cross)[...] += own.T
+    factors = Factors(found.H, found.E, Tt.T, F, None, None if N is F else N, found.alpha, found.noise)
     return Conditioned(found.mean, cross, found.log_z, found.jitter, found.noise), factors
 
 
@@ -204,10 +246,14 @@ def variance_bounds(prior: Array, w: Array) -> Array:
     return xp.where(large, xp.minimum(bound, widths - noise), bound)
 
 
-def covariance(K: Array, factors: Factors) -> Array:
+def covariance(K: Array, w: Array, factors: Factors) -> Array:
     """Return Cov(h_c, h_e) of all rows and classes as one matrix, class after class."""
-    flat = factors.N.reshape(-1, factors.N.shape[-1])
-    return with_blocks(flat @ flat.T, by_class(lambda K, V: (K - gram(V),), K, factors.V)[0])
+    flat = factors.shifts(K, w).reshape(-1, factors.T.shape[-1])
+    if factors.V is None:
+        own = by_class(lambda K, H: (K - gram(lower_times(H, K)),), K, factors.H)
+    else:
+        own = by_class(lambda K, V: (K - gram(V),), K, factors.V)
+    return with_blocks(flat @ flat.T, own[0])
 
 
 def with_blocks(matrix: Array, blocks: Array) -> Array:
@@ -224,8 +270,9 @@ def with_blocks(matrix: Array, blocks: Array) -> Array:
 
 def covariance_times(K: Array, w: Array, factors: Factors, x: Array) -> Array:
     """Return `covariance` times x, (classes, n), without forming that matrix: Σ_c = K_c (I − E_c K_c)."""
-    shared = namespace(K, x).sum(_times(_transposed(factors.N), x), axis=0)
-    return _times(K, _times_I_minus_EK(K, w, factors.E, x)) + factors.N @ shared
+    N = factors.shifts(K, w)
+    shared = namespace(K, x).sum(_times(_transposed(N), x), axis=0)
+    return _times(K, _times_I_minus_EK(K, w, factors.E, x)) + N @ shared
 
 
 def pull_prior(K: Array, w: Array, var: Array, factors: Factors, bar: Conditioned) -> Array:
@@ -242,7 +289,9 @@ def pull_prior(K: Array, w: Array, var: Array, factors: Factors, bar: Conditione
         Σ_ce A_cdᵀ D_ce A_ed = G_dᵀ D_dd G_d − G_dᵀ S_d F_dᵀ − F_d S_dᵀ G_d + F_d Q F_dᵀ.
     """
     xp = namespace(K, bar.mean)
-    E, T, F, N, alpha = factors.E, factors.T, factors.F, factors.N, factors.alpha
+    E, T, F, alpha = factors.E, factors.T, factors.F, factors.alpha
+    if xp is np and K.ndim == 2 and not (np.any(bar.mean) or np.any(bar.cross)):
+        return _pull_log_z(factors, bar.log_z)
     pulled = _times_I_minus_EK(K, w, E, bar.mean)
     pulled = pulled - F @ (T.T @ xp.sum(pulled, axis=0))  # Σ_c A_cdᵀ times the derivative in mean_c
     outer = 0.5 * (pulled + 0.5 * bar.log_z * alpha)[:, :, None] * alpha[:, None, :]
@@ -250,6 +299,7 @@ def pull_prior(K: Array, w: Array, var: Array, factors: Factors, bar: Conditione
     D = xp.moveaxis(0.5 * (bar.cross + _transposed(bar.cross)), 0, -1)
 
     def with_variances(K_bar: Array) -> Array:
+        N = factors.shifts(K, w)
         n = N.shape[-1]
         G = _times_I_minus_KE(K, w, xp.eye(n, dtype=K.dtype), E)
         S = xp.einsum("cei,eij->cij", D, N)
@@ -262,6 +312,12 @@ def pull_prior(K: Array, w: Array, var: Array, factors: Factors, bar: Conditione
     variances_matter = xp.max(xp.abs(D) * sd[:, None] * sd[None]) > gaussian_sites.NO_SLOPE * xp.abs(bar.log_z)
     K_bar = cond(variances_matter, with_variances, lambda K_bar: K_bar, K_bar)
     return xp.sum(K_bar, axis=0) if K.ndim == 2 else K_bar
+
+
+def _pull_log_z(factors: Factors, by_log_z: Any) -> np.ndarray:
+    """Return `pull_prior` for a shared matrix K and an evidence that depends on K through log_z only."""
+    flat = np.swapaxes(factors.F, 0, 1).reshape(factors.F.shape[1], -1)
+    return 0.5 * by_log_z * (flat @ flat.T + factors.alpha.T @ factors.alpha - np.sum(factors.E, axis=0))
 
 
 class LeftOut(NamedTuple):

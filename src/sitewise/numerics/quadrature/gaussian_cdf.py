@@ -154,6 +154,19 @@ def log_cdf(z: jax.Array) -> jax.Array:
 _ASYMPTOTIC_BELOW = -50.0  # there the recursion of `log_cdf_slopes` has lost half of the digits of the third derivative
 
 
+_MIN_DIRECT = -30.0  # Φ is a normal number above −37
+
+
+def log_cdf_values(z: np.ndarray) -> np.ndarray:
+    """Return log Φ at NumPy numbers, to 1e-16 plus a relative error of 1e-15.
+
+    log(Φ) takes two thirds of the time of SciPy's `log_ndtr`, which is also accurate relative to tiny −Φ(−z) at z ≫ 0.
+    """
+    if z.min(initial=0.0) < _MIN_DIRECT:
+        return special.log_ndtr(z)
+    return np.log(special.ndtr(z))
+
+
 def log_cdf_slopes(z: np.ndarray) -> np.ndarray:
     """Return log Φ and its first three derivatives at NumPy numbers, on a leading axis.
 

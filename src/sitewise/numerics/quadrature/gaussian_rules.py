@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -180,16 +181,36 @@ def expect_with_slopes(function: Callable[[np.ndarray], np.ndarray], mean: np.nd
     equally spaced, so that all five are one matrix product.
     """
     sd = np.sqrt(var)
-    widest = np.max(sd, initial=0.0)
-    if widest <= _MAX_EQUAL_SD:
-        points = 8 * int(np.ceil(max(_MIN_EQUAL_NODES, _EQUAL_NODES_PER_SD * widest) / 8))
-        z, weights = _equal_rule(points)
-        moments = weights @ function(mean + sd * z)
-    else:
-        f, logc = Landmark().nodes(mean, sd, np.float64(0.0), np.float64(1.0))
-        terms = np.exp(logc + _log_gaussian(f, mean, var)) * function(f)
-        moments = np.einsum("jik,ji->ki", np.polynomial.hermite_e.hermevander((f - mean) / sd, 4), terms)
-    return moments / sd ** np.arange(5)[:, None]
+    widest = sd.max(initial=0.0)
+    if widest > _MAX_EQUAL_SD:
+        wide = sd > _MAX_EQUAL_SD
+        found = np.empty((5, len(sd)))
+        found[:, wide] = _wide_expectations(function, mean[wide], var[wide])
+        if not wide.all():
+            found[:, ~wide] = expect_with_slopes(function, mean[~wide], var[~wide])
+        return found
+    points = 8 * math.ceil(max(_MIN_EQUAL_NODES, _EQUAL_NODES_PER_SD * widest) / 8)
+    z, weights = _equal_rule(points)
+    moments = weights @ function(mean + sd * z)
+    moments[1] /= sd
+    moments[2] /= var
+    moments[3] /= sd * var
+    moments[4] /= var * var
+    return moments
+
+
+def _wide_expectations(function: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    """Return `expect_with_slopes` at the nodes of `Landmark`, for Gaussians much wider than the function's landmark."""
+    sd = np.sqrt(var)
+    f, logc = Landmark().nodes(mean, sd, np.float64(0.0), np.float64(1.0))
+    z = (f - mean) / sd
+    terms = np.exp(logc + _log_gaussian(f, mean, var)) * function(f)
+    sums = [terms.sum(axis=0)]  # Σ terms zᵏ, from which He_0 … He_4 follow
+    for _ in range(4):
+        terms *= z
+        sums.append(terms.sum(axis=0))
+    s0, s1, s2, s3, s4 = sums
+    return np.stack([s0, s1 / sd, (s2 - s0) / var, (s3 - 3 * s1) / (sd * var), (s4 - 6 * s2 + 3 * s0) / var**2])
 
 
 def log_expect_exp(
