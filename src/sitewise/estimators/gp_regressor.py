@@ -16,7 +16,7 @@ from sitewise import means
 from sitewise.data import Data
 from sitewise.estimators import side_information
 from sitewise.estimators.base import KernelChoice, RandomState
-from sitewise.estimators.distinct_rows import merge, start_lengthscale
+from sitewise.estimators.distinct_rows import merge
 from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_labels, refuse_missing_targets, refuse_tables
 from sitewise.estimators.settings import refuse_with_two_functions
 from sitewise.estimators.shared_parameters import documented
@@ -24,6 +24,7 @@ from sitewise.estimators.value_predictions import ValuePredictions
 from sitewise.hyperparameters import Hyperparameters
 from sitewise.kernel_choice import Varying
 from sitewise.kernels import Kernel, Matern52
+from sitewise.kernels.lengthscale_start import start_lengthscale
 from sitewise.likelihoods import BY_NAME, Likelihood, VaryingParameter
 from sitewise.methods import Method
 from sitewise.process.precision import WORKING_DTYPE
