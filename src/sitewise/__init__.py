@@ -24,7 +24,7 @@ from sitewise.data import Data
 from sitewise.errors import UserError
 from sitewise.hyperparameters import Hyperparameters
 from sitewise.inference import EP, VI, Inference, Laplace
-from sitewise.kernel_choice import PerColumn
+from sitewise.kernel_choice import PerColumn, Varying
 from sitewise.learning.fit import Fit
 from sitewise.learning.gradient import value_and_grad
 from sitewise.learning.nested import Nested
@@ -83,6 +83,7 @@ __all__ = [
     "SurfaceDisplay",
     "TableEncoder",
     "UserError",
+    "Varying",
     "duels",
     "estimators",
     "evidence",

@@ -12,8 +12,8 @@
                                                                 noise, else that of the present sites of the others)
 
 Each can be computed on the sites of any inference method.  A row of weight w < 1 has less than one copy, all of which
-is left out, so that its power is a = power·min(w, 1).  Where a row has several latent values (softmax), ep and loo
-leave out its whole site: the cavity is a Gaussian vector.
+is left out, so that its power is a = power·min(w, 1).  Where a row has several latent values (softmax, two functions),
+ep and loo leave out its whole site: the cavity is a Gaussian vector.
 """
 
 from __future__ import annotations
@@ -51,8 +51,13 @@ def share(data: Data, power: float) -> float | Array:
     return power * xp.where(data.mask, xp.minimum(data.weight, 1.0), 1.0)
 
 
+def per_row(likelihood: Likelihood, values: Array) -> Array:
+    """Return the sum over the scalar sites of a row, if two latent functions have several; else the values."""
+    return namespace(values).sum(values, axis=0) if likelihood.functions else values
+
+
 def _laplace(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> Array:
-    return likelihood.log_prob(data.y, q.mean) - log_site(sites, q.mean)
+    return likelihood.log_prob(data.y, q.mean) - per_row(likelihood, log_site(sites, q.mean))
 
 
 def _laplace_slopes(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sequence[Array] | None:
@@ -65,7 +70,8 @@ def _laplace_slopes(likelihood: Likelihood, data: Data, q: Marginals, sites: Sit
 
 
 def _elbo(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> Array:
-    return likelihood.expected_log_prob(data.y, q.mean, q.var + q.resid) - expected_log_site(sites, q.mean, q.var)
+    expected = likelihood.expected_log_prob(data.y, q.mean, q.var + q.resid)
+    return expected - per_row(likelihood, expected_log_site(sites, q.mean, q.var))
 
 
 def _elbo_slopes(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sequence[Array] | None:
@@ -102,7 +108,7 @@ def narrowed(data: Data, q: Marginals, sites: Sites) -> tuple[Array, Array]:
 
 def _tight(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> Array:
     resid, cost = narrowed(data, q, sites)
-    return _elbo(likelihood, data, q._replace(resid=resid), sites, power) - cost
+    return _elbo(likelihood, data, q._replace(resid=resid), sites, power) - per_row(likelihood, cost)
 
 
 def _ep(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> Array:
@@ -137,7 +143,7 @@ def _nested(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, powe
     stationary, unlike `ep`, which integrates softmax over the cavity of the whole row.  With one latent value per row
     the two are equal.
     """
-    if likelihood.latents == 1:
+    if likelihood.latents == 1 or likelihood.functions:
         return _ep(likelihood, data, q, sites, power)
     a = share(data, power)
     left = q.site_cavity(sites, a, data.weight)
@@ -156,7 +162,7 @@ def _collapsed(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, p
     `_ep` itself averages the residual inside the logarithm, which rewards residual variance (the bias of FITC).
     """
     if likelihood.latents > 1:
-        raise ValueError("The collapsed evidence is for one latent function per row; use 'elbo' for joint classes.")
+        raise ValueError("The collapsed evidence is for one latent function per row; use 'elbo' for several.")
     a = share(data, power)
     left = q.cavity(sites, a)
 

@@ -1,4 +1,4 @@
-"""The kernels that an estimator makes by name, and `PerColumn`, one lengthscale per column of a given kernel."""
+"""The kernels that an estimator makes by name, `PerColumn` (one lengthscale per column), and `Varying` parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from sitewise.kernels import Kernel
 from sitewise.setting import Setting
 
-__all__ = ["PerColumn"]
+__all__ = ["PerColumn", "Varying"]
 
 # The kernels behind the names that an estimator takes as `kernel`.
 NAMED_KERNELS = {
@@ -46,6 +46,41 @@ class PerColumn(Setting):
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
             raise ValueError(f"PerColumn takes a kernel of sitewise.kernels, such as Matern52(); got {self.kernel!r}.")
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Varying(Setting):
+    """A parameter of the likelihood that depends on x through a second latent function.
+
+    Parameters
+    ----------
+    parameter : str
+        The parameter, such as "scale" of Gaussian noise or "inflation" of zero-inflated counts.
+    kernel : Kernel, default=None
+        The kernel of the second function; `active_dims` chooses its columns.  None is a Matérn 5/2 kernel of all
+        columns with one lengthscale.
+
+    Examples
+    --------
+    >>> from sitewise import GPRegressor, Varying, kernels
+    >>> model = GPRegressor(varying=Varying("scale", kernel=kernels.Matern52(active_dims=(1,))))
+    """
+
+    POSITIONAL: ClassVar[str] = "parameter"
+
+    parameter: str
+    kernel: Kernel | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.parameter, str):
+            raise ValueError(f"varying names a parameter of the likelihood, such as 'scale'; got {self.parameter!r}.")
+        if self.kernel is not None and not isinstance(self.kernel, Kernel):
+            raise ValueError(f"Varying takes a kernel of sitewise.kernels, such as Matern52(); got {self.kernel!r}.")
+
+    @staticmethod
+    def of(value: Any) -> Varying | None:
+        """Return the value of an estimator's `varying`, which may be a name or None."""
+        return value if value is None or isinstance(value, Varying) else Varying(value)
 
 
 def averages(kernel: Any) -> bool:

@@ -77,11 +77,13 @@ _STATIONARY = "auto"
 # Joint classes learn from power EP at 0.5, whose evidence is stationary in its own sites and prefers smaller σ² than
 # that of EP.  The final sites are those of a small power, which predict better and settle at any σ², unlike
 # VI's own iteration (decision 008).  With inducing inputs the sites are VI's (decision 019).
+# Two latent functions per row learn from the ELBO of VI's sites (decision 029).
 _HYBRID_VARIANTS = {
     "sparse": Pair(EP(), ev.ep, _STATIONARY),
     "precision": Pair(EP(), ev.ep, _STATIONARY),
     "classes": Pair(EP(tol=1e-3, power=0.5), ev.half_nested, _STATIONARY, final=EP(tol=1e-5, power=0.02)),
     "sparse classes": Pair(VI(tol=1e-6), ev.elbo, _STATIONARY),
+    "two functions": Pair(VI(tol=1e-6), ev.elbo, _STATIONARY),
 }
 
 # The evidence that is stationary on EP's sites of several classes is `nested`.
@@ -97,7 +99,8 @@ METHODS: dict[str, Definition] = {
             "hybrid",
             "hybrid (VI + EP evidence)",
             "Variational sites; learns from EP's evidence of the same sites by its exact gradient.  With inducing "
-            "inputs EP's sites and evidence; for joint classes power EP, and with inducing inputs the ELBO.  "
+            "inputs EP's sites and evidence; for joint classes power EP, and with inducing inputs or two functions the "
+            "ELBO.  "
             "The default.",
             Pair(VI(), ev.ep),
             _HYBRID_VARIANTS,

@@ -13,7 +13,7 @@ from sitewise.arrays.spread import is_spread
 from sitewise.checks import known, must_be, shown
 from sitewise.data import Data, table
 from sitewise.kernels import Kernel, Sum
-from sitewise.likelihoods import Likelihood
+from sitewise.likelihoods import Likelihood, TwoFunctions
 from sitewise.parameters import walk
 from sitewise.parts import Part
 from sitewise.priors import (
@@ -24,6 +24,7 @@ from sitewise.priors import (
     Prior,
     SparseClassPrior,
     SparsePrior,
+    TwoFunctionPrior,
 )
 from sitewise.sites import Sites
 from sitewise.types import fixed, module
@@ -70,7 +71,7 @@ class Model:
     def full(
         kernel: Kernel | Sequence[Kernel],
         likelihood: Likelihood,
-        mean: means.Mean | None = None,
+        mean: means.Mean | Sequence[means.Mean | None] | None = None,
         jitter: float = 0.0,
     ) -> Model:
         """Return a full GP: exact covariance between all rows, O(n³).
@@ -79,21 +80,31 @@ class Model:
         ----------
         kernel : Kernel or sequence of Kernel
             The covariance function.  A softmax has one latent function per class, and takes one kernel for all
-            classes or a list with one kernel per class.
+            classes or a list with one kernel per class.  A likelihood of two latent functions
+            (`likelihoods.VaryingParameter`) takes one kernel for both functions or a list of two, whose parameters are
+            learned separately.
         likelihood : Likelihood
             One of `sitewise.likelihoods`.
-        mean : Mean, default=None
-            One of `sitewise.means`; None is zero.
+        mean : Mean or sequence of Mean, default=None
+            One of `sitewise.means`; None is zero.  A likelihood of two latent functions takes a list of two, and None
+            for the second function is a learned constant.
         jitter : float, default=0.0
             Added to the diagonal of the covariance matrix of the rows.
         """
         _check_likelihood(likelihood)
+        if isinstance(likelihood, TwoFunctions):
+            return Model(TwoFunctionPrior.of(kernel, mean, likelihood.start_level(), jitter), likelihood)
+        if isinstance(mean, list | tuple):
+            raise ValueError("Only a likelihood of two latent functions takes a list of means; give one mean.")
         if likelihood.latents > 1:
             if mean is not None and not isinstance(mean, means.Zero):
                 raise ValueError("A common mean of all classes has no effect in a softmax; leave mean at None.")
             return Model(ClassPrior.of(kernel, likelihood.latents, jitter), likelihood)
         if isinstance(kernel, list | tuple):
-            raise ValueError("Only a Softmax takes a list of kernels, one per class; give one kernel.")
+            raise ValueError(
+                "Only a Softmax takes a list of kernels, one per class, and VaryingParameter a list of two; give one "
+                "kernel."
+            )
         return Model(FullPrior(_kernel(kernel), _mean(mean), jitter), likelihood)
 
     @staticmethod
@@ -125,6 +136,7 @@ class Model:
             `keep` and `block` of `priors.SparsePrior`: how much of the n × m matrix is kept in memory.
         """
         _check_likelihood(likelihood)
+        _refuse_two_functions(likelihood)
         if isinstance(kernel, list | tuple):
             raise ValueError("In a sparse GP the classes of a Softmax share one kernel; give no list.")
         kind = SparsePrior if likelihood.latents == 1 else SparseClassPrior
@@ -154,6 +166,7 @@ class Model:
             The number of the column that names the series, if the rows belong to several; None for one series.
         """
         _check_likelihood(likelihood)
+        _refuse_two_functions(likelihood)
         return Model(MarkovPrior(_kernel(kernel), _mean(mean), harmonics, series), likelihood)
 
     @staticmethod
@@ -173,6 +186,7 @@ class Model:
             One of `sitewise.means`; None is zero.  A `Constant` part is an intercept with a prior.
         """
         _check_likelihood(likelihood)
+        _refuse_two_functions(likelihood)
         each = tuple(parts) if isinstance(parts, list | tuple) else (parts,)
         if not each:
             raise ValueError("Model.latent needs at least one part, such as Map((0, 1)) of sitewise.parts.")
@@ -183,6 +197,11 @@ class Model:
 
 def _check_likelihood(value: Any) -> None:
     must_be(value, Likelihood, "The likelihood", "Gaussian(), a likelihood of sitewise.likelihoods")
+
+
+def _refuse_two_functions(likelihood: Likelihood) -> None:
+    if likelihood.functions:
+        raise ValueError("A likelihood of two latent functions needs a full GP; use Model.full (structure='full').")
 
 
 def _kernel(value: Any) -> Kernel:
@@ -224,14 +243,13 @@ def check(model: Model, data: Data, sites: Sites | None = None, needs_sites: boo
     if known(data.y):
         model.likelihood.check(data.y)
     if sites is not None or needs_sites:
-        _check_sites(sites, data.rows, latents)
+        _check_sites(sites, model.prior.site_shape(data.rows, latents))
 
 
-def _check_sites(sites: Any, rows: int, latents: int) -> None:
+def _check_sites(sites: Any, wanted: tuple[int, ...]) -> None:
     if not isinstance(sites, Sites):
         hint = "give its .sites" if isinstance(getattr(sites, "sites", None), Sites) else "give Sites(nat1, prec)"
         raise ValueError(f"The sites of the rows are needed, got {shown(sites)}; {hint} instead.")
-    wanted = (rows,) if latents == 1 else (latents, rows)
     for name, shape in (("nat1", np.shape(sites.nat1)), ("prec", np.shape(sites.prec))):
         if shape != wanted:
             raise ValueError(f"{name} of the sites has the shape {shape}, not {wanted}; give the sites of these data.")

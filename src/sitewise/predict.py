@@ -25,6 +25,7 @@ from sitewise.data import Data, as_numbers, refuse_nan, table
 from sitewise.kernels import Pairwise, terms
 from sitewise.kernels.pairwise import Items
 from sitewise.likelihoods import Likelihood, Switched
+from sitewise.likelihoods.two_functions import average_of_both
 from sitewise.means import Mean, Zero
 from sitewise.model import Model, check
 from sitewise.numerics.quadrature.crossing import crossing
@@ -40,19 +41,19 @@ _MIN_RELATIVE_VARIANCE = 1e-30  # smallest variance of f in quadrature, as a sha
 _MIN_VARIANCE = 1e-100  # smallest variance of f in quadrature, for a mean of 0
 _QUANTILE_TOL = 1e-10  # relative to the width of the distribution
 MEAN = "mean"  # name of the mean function among the parts of f
-_QUANTILE_ROWS = (
-    16  # rows per program for quantiles; few, because each row costs dozens of quadratures, as does padding
-)
+_QUANTILE_ROWS = 16  # per program for quantiles; few, because each row costs dozens of quadratures, as does padding
 
 
 def _positive_variance(mean: Array, var: Array) -> Array:
     """Return the variance with a positive lower limit for quadrature; some kernels have variance 0 at some rows."""
-    if var.ndim > mean.ndim:  # covariances of several latent values
+    if var.ndim > mean.ndim:
         return var
     return jnp.maximum(var, _MIN_RELATIVE_VARIANCE * mean * mean + _MIN_VARIANCE)
 
 
 def _expectation(function: Callable[[Array], Array], mean: Array, var: Array) -> Array:
+    if var.ndim > mean.ndim:
+        return average_of_both(function, mean, var)
     var = _positive_variance(mean, var)
     return expect(function, mean, var, rule=_MOMENT_RULE, centre=jnp.zeros_like(mean), width=jnp.ones_like(mean))
 
@@ -113,7 +114,7 @@ def _as_rows(y: ArrayLike, mean: Array) -> Array:
     """Return y as an array of the kind of `mean`; one number is repeated for every row."""
     xp = namespace(mean)
     values = xp.asarray(y, mean.dtype)
-    return xp.broadcast_to(values, mean.shape) if values.ndim == 0 else values
+    return xp.broadcast_to(values, mean.shape[:1]) if values.ndim == 0 else values
 
 
 def y_quantile(likelihood: Likelihood, mean: Array, var: Array, level: ArrayLike, *side: Array) -> Array:
@@ -126,10 +127,10 @@ def y_quantile(likelihood: Likelihood, mean: Array, var: Array, level: ArrayLike
         raise ValueError(f"a quantile needs levels between 0 and 1 (both excluded), got {level}.")
     xp = namespace(mean, var)
     levels = xp.asarray(level, mean.dtype)
-    shape = (*levels.shape, *mean.shape)
+    shape = (*levels.shape, mean.shape[0])
     # Each pair of a level and a row is one row of the program: one program serves any number of levels.
-    pairs = (mean, var, levels.reshape(*levels.shape, *[1] * mean.ndim), *side)
-    rows = [xp.broadcast_to(a, shape).reshape(-1) for a in pairs]
+    tables = [xp.broadcast_to(a, (*levels.shape, *a.shape)).reshape(-1, *a.shape[1:]) for a in (mean, var, *side)]
+    rows = [*tables[:2], xp.broadcast_to(levels[..., None], shape).reshape(-1), *tables[2:]]
     return of_each_row(_y_quantile, None, likelihood, *rows, piece=_QUANTILE_ROWS)[0].reshape(shape)
 
 
@@ -139,7 +140,12 @@ def _y_quantile(_: None, likelihood: Likelihood, mean: Array, var: Array, level:
     def cdf(y: Array) -> Array:
         return likelihood.expected_cdf(likelihood.row(y, *side), mean, var)
 
-    return (quantile_of(cdf, likelihood, mean, var, level, *side),)
+    return (quantile_of(cdf, likelihood, *of_first_function(mean, var, mean.ndim > 1), level, *side),)
+
+
+def of_first_function(mean: Array, var: Array, several: bool) -> tuple[Array, Array]:
+    """Return mean and variance of the first of several latent functions, whose scale is the scale of y."""
+    return (mean[..., 0], var[..., 0, 0]) if several else (mean, var)
 
 
 def quantile_of(
@@ -204,7 +210,7 @@ class Process:
             return self.latent.joint(self._inputs(X))
 
     def f_samples(self, key: Array, X: ArrayLike, samples: int) -> Array:
-        """Draw joint samples of f, one per row of the result; for a softmax, classes are on the first axis."""
+        """Draw joint samples of f, one per row of the result; several latent functions are on the first axis."""
         with self._computing(X):
             draws = self.latent.draw(key, self._inputs(X), samples)
             latents = draws.shape[1] // self._inputs(X).shape[0]

@@ -27,6 +27,7 @@ from sitewise import (
     PerColumn,
     Series,
     Sparse,
+    Varying,
     hyperpriors,
     kernels,
     likelihoods,
@@ -105,10 +106,14 @@ EVERY_OBJECT = [
     priors.SparsePrior(kernels.RBF(2.0), [[0.0, 1.0], [2.0, 3.0]], block=64),
     priors.SparseClassPrior(kernels.RBF(2.0), [[0.0, 1.0], [2.0, 3.0]]),
     priors.ClassPrior.of([kernels.RBF(1.0), kernels.RBF(2.0)], 2),
+    priors.FunctionPrior(kernels.RBF(2.0), means.Constant(0.5)),
+    priors.TwoFunctionPrior.of([kernels.RBF(1.0), kernels.RBF(2.0)], means.Constant(0.5), -1.0),
+    likelihoods.VaryingParameter(likelihoods.StudentT(0.5, 4.0), "scale"),
     priors.MarkovPrior(kernels.Cosine(2.0), means.Constant(0.5), harmonics=4, series=1),
     Method("ep", tol=1e-4, restarts=3, inference=EP(tol=1e-6)),
     Hyperparameters(fixed="kernel.*", priors={"*": hyperpriors.Normal()}, bounds={"*": (0.1, 2.0)}, tied=[("a", "b")]),
     PerColumn(kernels.RBF(2.0), shrunk=True),
+    Varying("scale", kernel=kernels.RBF(2.0)),
     Full(jitter=1e-6),
     Markov(),
     Series("sensor"),
@@ -157,6 +162,7 @@ def test_every_object_comes_back_as_it_was(value):
 def test_the_list_of_classes_is_complete():
     tried = {type(o) for o in EVERY_OBJECT} | {kernels.Sum, kernels.Product, kernels.Scaled}
     abstract = {kernels.Kernel, kernels.Stationary, likelihoods.Likelihood, means.Mean, Inference, SiteUpdate}
+    abstract |= {likelihoods.TwoFunctions}
     assert set(CLASSES.values()) == tried | abstract
 
 

@@ -36,5 +36,7 @@ def test_joint_classes_count_all_latent_values(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("SITEWISE_MEMORY", "0.5")
     X = np.arange(300.0)
     memory.require_full(320)
+    with pytest.raises(ValueError, match=r"320 rows and 10 latent functions .* varying parameter constant"):
+        memory.require_full(320, 10, classes=False)
     with pytest.raises(ValueError, match=r"320 rows and 10 joint classes needs about 0\.573 GB .* against the rest"):
         GPClassifier(multi_class="joint").fit(X[:, None], X % 10)

@@ -53,6 +53,8 @@ class Explaining(Fitted):
     @property
     def feature_importances_(self) -> np.ndarray:
         """The `total` shares of `importance()`, divided by their sum, for scikit-learn's tools."""
+        if self._latents[0].model.likelihood.functions:
+            raise AttributeError("feature_importances_ is for models with one latent function.")  # hasattr is False
         total = total_shares(self)
         return total / np.sum(total) if np.any(total > 0) else total
 

@@ -143,7 +143,8 @@ class FittedEstimator(Explaining, EstimatorParameters):
         """Predict the mean of the latent function per row, with standard deviations or a covariance matrix on request.
 
         With more than two classes there is one latent function per class: means and standard deviations have one
-        column per class, and the covariance has one leading entry per class.
+        column per class, and the covariance has one leading entry per class.  With `varying`, the columns are f and the
+        second function on its unconstrained scale, such as the log scale of the noise.
 
         Parameters
         ----------
@@ -224,7 +225,10 @@ class FittedEstimator(Explaining, EstimatorParameters):
 
     @property
     def sites_(self) -> Sites | list[Sites]:
-        """Site parameters nat1 and prec per training row (one copy), in the model's units; 0 for a row of weight 0."""
+        """Site parameters nat1 and prec per training row (one copy), in the model's units; 0 for a row of weight 0.
+
+        Joint classes have one entry per class.  Two latent functions f and g have three: along f, g and f + g.
+        """
         parts = [
             (k, *pair)
             for k, lat in enumerate(self._with_sites("sites_"))

@@ -18,16 +18,21 @@ from sitewise.estimators import side_information
 from sitewise.estimators.base import KernelChoice, RandomState
 from sitewise.estimators.distinct_rows import merge
 from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_labels, refuse_missing_targets, refuse_tables
+from sitewise.estimators.settings import refuse_with_two_functions
 from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.value_predictions import ValuePredictions
 from sitewise.hyperparameters import Hyperparameters
-from sitewise.likelihoods import BY_NAME, Likelihood
+from sitewise.kernel_choice import Varying
+from sitewise.kernels import Kernel, Matern52
+from sitewise.kernels.lengthscale_start import start_lengthscale
+from sitewise.likelihoods import BY_NAME, Likelihood, VaryingParameter
 from sitewise.methods import Method
 from sitewise.parts import Part
 from sitewise.process.precision import WORKING_DTYPE
 from sitewise.process.progress import Report
 from sitewise.structures import Structure
 
+SECOND_VARIANCE = 0.5  # of the second latent function, where learning starts
 _LIKELIHOODS = {name: kind for name, kind in BY_NAME.items() if kind.support != "classes"}
 
 
@@ -50,6 +55,11 @@ class GPRegressor(ValuePredictions):
         - lifetimes, also censored (survival analysis): "weibull", "log_logistic"
         - shares between 0 and 1: "beta"; angles: "von_mises"
         - ordered classes 0, 1, 2, … as numbers: "ordinal" (GPOrdinal takes labels)
+    varying : str or Varying, default=None
+        A parameter of the likelihood that depends on x through a second latent function: "scale" for "gaussian" (noise
+        that depends on x), "student_t" and "log_normal"; "inflation" for zero-inflated counts; "shape" for "gamma",
+        "negative_binomial" and "log_logistic"; "precision" for "beta"; "intercept" for "hurdle_gamma".
+        `Varying("scale", kernel)` gives the kernel of the second function.  None holds the parameter constant.
     mean : Mean, default=None
         A mean of `sitewise.means`; None means zero, or a learned constant if y is not f plus noise.
     normalize_y : bool or str, default="auto"
@@ -102,6 +112,7 @@ class GPRegressor(ValuePredictions):
         *,
         groups: str | int | Sequence[str | int] | None = None,
         likelihood: str | Likelihood = "gaussian",
+        varying: str | Varying | None = None,
         mean: means.Mean | None = None,
         normalize_y: bool | str = "auto",
         method: str | Method = "hybrid",
@@ -115,6 +126,7 @@ class GPRegressor(ValuePredictions):
         self.kernel = kernel
         self.groups = groups
         self.likelihood = likelihood
+        self.varying = varying
         self.mean = mean
         self.normalize_y = normalize_y
         self.method = method
@@ -206,6 +218,8 @@ class GPRegressor(ValuePredictions):
             "noise": noise, "output": output,
         }  # fmt: skip
         likelihood = self._start_likelihood()
+        if likelihood.functions:
+            refuse_with_two_functions(self)
         if likelihood.support == "real" and np.all(self._y == self._y[0]):
             warnings.warn(
                 f"All values of y are equal to {self._y[0]:g}: neither the noise nor the effect of a column can be "
@@ -226,6 +240,10 @@ class GPRegressor(ValuePredictions):
         return f"{report()}\n{self.outliers_.sentence()}"
 
     def _start_likelihood(self) -> Likelihood:
+        base, varying = self._base_likelihood(), Varying.of(self.varying)
+        return base if varying is None else VaryingParameter(base, varying.parameter)
+
+    def _base_likelihood(self) -> Likelihood:
         if isinstance(self.likelihood, Likelihood):
             return self.likelihood
         if not isinstance(self.likelihood, str) or self.likelihood not in _LIKELIHOODS:
@@ -234,6 +252,14 @@ class GPRegressor(ValuePredictions):
                 f"got {self.likelihood!r}."
             )
         return _LIKELIHOODS[self.likelihood].for_targets(self._y, self._weight)
+
+    def _kernels(self, kernel: Kernel, likelihood: Likelihood) -> Kernel | list[Kernel]:
+        if not likelihood.functions:
+            return kernel
+        varying = Varying.of(self.varying)
+        if varying is not None and varying.kernel is not None:
+            return [kernel, varying.kernel]
+        return [kernel, Matern52(start_lengthscale(self._X), SECOND_VARIANCE)]
 
     def _units(self, likelihood: Likelihood) -> tuple[float, float]:
         angles = likelihood.period is not None

@@ -47,6 +47,21 @@ def method_of(estimator: Any) -> Approximate | Sampling:
     return Approximate(learner, design, automatic)
 
 
+def refuse_with_two_functions(estimator: Any) -> None:
+    """Raise ValueError if a setting does not work with two latent functions per row."""
+    method = Method.of(estimator.method)
+    if method.definition.samples or method.definition.learner is VEM or method.name == "ep":
+        raise ValueError(f"method={method.name!r} has no models of two functions; use 'hybrid', 'vi' or 'laplace'.")
+    if estimator.integrate not in ("auto", False):
+        raise ValueError("integrate is for models with one latent function; leave it at 'auto' with varying.")
+    if averages(estimator.kernel):
+        raise ValueError("Kernels are averaged for one latent function only; give one kernel with varying.")
+    if estimator.groups is not None and getattr(estimator.varying, "kernel", None) is None:
+        raise ValueError("With groups, give the kernel of the second function: varying=Varying('scale', kernel).")
+    if not structure_of(estimator.structure).sampled:  # not a full GP
+        raise ValueError("A likelihood of two latent functions needs a full GP; leave structure at 'auto'.")
+
+
 def _design(integrate: Any) -> str | None:
     """Return the design of the integral over the hyperparameters; None for the optimum only."""
     if integrate is None or integrate is False:

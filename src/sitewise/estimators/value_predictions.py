@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 from sklearn import get_config
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
@@ -19,7 +20,7 @@ from sitewise.estimators.side_information import Side
 from sitewise.explain.outliers import Outliers, find_outliers
 from sitewise.fitted.loo import ValueLoo
 from sitewise.fitted.mixture import Mixture
-from sitewise.likelihoods import BY_NAME, Likelihood
+from sitewise.likelihoods import BY_NAME, Likelihood, VaryingParameter
 from sitewise.sites import Sites
 
 _ROBUST = ", ".join(repr(name) for name, kind in BY_NAME.items() if kind.robust)
@@ -72,7 +73,41 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         return np.where(side_information.censored(y, side), 0.0, unit)
 
     def _latent_units(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self.y_mean_ + self.y_scale_ * mean, self.y_scale_**2 * var
+        several = self.likelihood_.functions and mean.ndim == 2
+        if not several:
+            return self.y_mean_ + self.y_scale_ * mean, self.y_scale_**2 * var
+        # The second function is the logarithm of a scale, or y has no units.  A covariance has the functions first.
+        axis = 0 if var.ndim == 3 else 1
+        level, scale = np.array([self.y_mean_, np.log(self.y_scale_)]), np.array([self.y_scale_, 1.0])
+        shape = [2 if k == axis else 1 for k in range(mean.ndim)]
+        factor = (scale**2).reshape(2, 1, 1) if var.ndim == 3 else (scale**2).reshape(1, 2)
+        return level.reshape(shape) + scale.reshape(shape) * mean, factor * var
+
+    def predict_parameter(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Predict the parameter that varies with x (`varying`): median and credible interval, in the units of y.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            New rows, with the same columns as in fit.
+        level : float, default=0.9
+            The level of the interval.
+
+        Returns
+        -------
+        median, low, high : array of shape (n_rows,)
+            The posterior median of the parameter, and the ends of its interval.
+        """
+        check_is_fitted(self)
+        if not isinstance(self.likelihood_, VaryingParameter):
+            raise ValueError("predict_parameter is for a parameter that depends on x; fit with varying='scale'.")
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
+        mean, var = self._latent_units(*self._at(X)[0].f_moments())
+        reach = ndtri(0.5 + level / 2) * np.sqrt(var[:, 1])
+        link = self.likelihood_.link
+        median, low, high = (np.asarray(link.backward(mean[:, 1] + step)) for step in (0.0 * reach, -reach, reach))
+        return median, low, high
 
     def _given(self, rows: int, given: Mapping[str, Any], needed_for: str = "") -> Side:
         """Check the side information of new rows; with `needed_for`, every keyword of fit is required."""

@@ -88,7 +88,8 @@ class Effect:
 
     def __str__(self) -> str:
         many = len(self.outputs) > 1
-        head = [self.name, *(["class"] if many else []), "mean", "low", "high"]
+        kind = "class" if self.response or self.outputs[0] != "f" else "function"  # of two latent functions
+        head = [self.name, *([kind] if many else []), "mean", "low", "high"]
         numbers = (np.atleast_2d(a.T).T for a in (self.mean, self.low, self.high))
         lines = [
             [shown_value(value), *([output] if many else []), *(f"{number:.4g}" for number in found)]
@@ -209,8 +210,10 @@ def effect(
     response = term is None if response is None else response
     found = average(estimator, column.places, codes, over, response=response, level=level, chosen=chosen)
     mean, sd, low, high = (a[:, 0] if a.shape[1] == 1 else a for a in found)
+    outputs = outputs_of(estimator) if response else estimator._latents[0].model.likelihood.functions
     return Effect(
-        column.name, number, values, mean, sd, low, high, level, response, outputs_of(estimator), listed, len(over.X),
+        column.name, number, values, mean, sd, low, high, level, response, outputs or outputs_of(estimator), listed,
+        len(over.X),
         "" if chosen is None else _term_names(view, chosen),
     )  # fmt: skip
 
@@ -280,6 +283,8 @@ def average(
             blocks = np.concatenate([blocks, np.broadcast_to(over.X, (len(codes), *over.X.shape))], axis=1)
             share, level_of_y = np.concatenate([share, -over.share]), 0.0
         mean, sd = latent_sums(model, blocks, share, chosen)
+        if response:  # with two latent functions, the first is the mean of y
+            mean, sd = mean[:, : len(outputs_of(model))], sd[:, : len(outputs_of(model))]
         mean = mean + level_of_y
         low, high = (mean + special.ndtri(end) * sd for end in ends)
         return mean, sd, low, high
@@ -331,12 +336,15 @@ def latent_sums(
     found = []
     for latent in model._latents:
         classes = latent.model.likelihood.latents
-        parts = np.eye(classes) - (1 / classes if classes > 1 else 0.0)
+        functions = latent.model.likelihood.functions
+        parts = np.eye(classes) - (1 / classes if classes > 1 and not functions else 0.0)
         weights = parts[:, :, None, None] * np.broadcast_to(weight, blocks.shape[:2])
         qs, share = latent.posteriors()
         means, vars_ = (np.stack(part) for part in zip(*(latent_of(q).sums(blocks, weights) for q in qs), strict=True))
         mean = np.einsum("k,k...->...", share, means)  # moments of a mixture
         found.append((mean, np.einsum("k,k...->...", share, vars_ + (means - mean) ** 2)))
     mean, var = (np.concatenate(part).T for part in zip(*found, strict=True))
-    scale = model._y_units()[1]
+    scale = np.array([model._y_units()[1]])
+    if model._latents[0].model.likelihood.functions:
+        scale = np.append(scale, 1.0)  # the second function has no units
     return scale * mean, scale * np.sqrt(var)

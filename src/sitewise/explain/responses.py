@@ -71,6 +71,9 @@ def _responses_of(likelihood: Likelihood, f: np.ndarray, rows: int, labels: np.n
     if labels is not None:
         each = (likelihood.log_prob(jnp.full(f.shape, float(k)), jnp.asarray(f)) for k in range(len(labels)))
         return sum(value * np.exp(np.asarray(log)) for value, log in zip(labels, each, strict=True))[:, :, None]
+    if likelihood.functions:
+        both = jnp.moveaxis(jnp.asarray(f.reshape(len(f), -1, rows)), 1, 0)
+        return np.asarray(likelihood.response_mean(both))[:, :, None]
     if likelihood.latents > 1:
         return np.swapaxes(special.softmax(f.reshape(len(f), -1, rows), axis=1), 1, 2)
     return np.asarray(likelihood.response_mean(jnp.asarray(f)))[:, :, None]

@@ -91,6 +91,11 @@ def explained(model: Any, what: str) -> Explained:
         return model
     estimator, before = parts_of(model, what)
     names = estimator._column_names()
+    if what != "effect" and estimator._latents[0].model.likelihood.functions:
+        raise ValueError(
+            f"{what} is for models with one latent function; effect(column, response=False) shows both functions of "
+            "this model."
+        )
     if before is None:
         return _with_levels(Explained(estimator, [TableColumn(name, (j,)) for j, name in enumerate(names)], names))
     try:

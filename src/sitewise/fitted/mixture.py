@@ -87,14 +87,15 @@ def _quantile(
     each = -(-QUANTILES_OF_F // components)
     within = (0.5 + np.arange(components) * 0.6180339887498949) % 1.0
     places = ndtri((np.arange(each)[:, None] + within) / each)
-    f = jnp.moveaxis(mean + jnp.sqrt(var) * places[:, None], -1, 0)  # (components, places, rows)
 
     def cdf(y: jax.Array) -> jax.Array:
         if components > MAX_INTEGRATED_COMPONENTS and not closed:
+            f = jnp.moveaxis(mean + jnp.sqrt(var) * places[:, None], -1, 0)  # (components, places, rows)
             return weight @ jnp.mean(jax.vmap(lambda one, f: one.cdf(one.row(y, *side), f))(likelihood, f), axis=1)
         return _cdf(None, shared, mean, var, y, *side)[0]
 
-    return (predict.quantile_of(cdf, likelihood, *_moments(weight, mean.T, var.T), level, *side),)
+    of_f = predict.of_first_function(mean, var, mean.ndim > 2)
+    return (predict.quantile_of(cdf, likelihood, *_moments(weight, of_f[0].T, of_f[1].T), level, *side),)
 
 
 def _log_probabilities(_: None, shared: Shared, mean: jax.Array, var: jax.Array) -> tuple[jax.Array]:

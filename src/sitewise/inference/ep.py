@@ -72,6 +72,11 @@ class EP(Inference):
         return cov.site_squared_times(x, weight)
 
     def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
+        if likelihood.functions:
+            raise ValueError(
+                "EP's sites are for one latent function per row or for classes; with two functions use VI or Laplace "
+                "(in an estimator: method 'hybrid', 'vi' or 'laplace')."
+            )
         a = share(data, self.power)
         cav = q.site_cavity(sites, a, data.weight)
         var = cav.f_var

@@ -12,8 +12,10 @@ import numpy as np
 
 from sitewise.data import Data
 from sitewise.inference.base import Inference
-from sitewise.likelihoods import Likelihood
+from sitewise.likelihoods import Likelihood, TwoFunctions
 from sitewise.likelihoods.base import derivatives
+from sitewise.numerics.dense.block_sites import positive_blocks
+from sitewise.numerics.dense.directions import precisions_of_blocks
 from sitewise.priors import Marginals
 from sitewise.rows import Values
 from sitewise.sites import Sites
@@ -29,6 +31,9 @@ class Laplace(Inference):
     point has the same mean, the posterior mode, because nat1 − prec·m = ∂ log p(y|m) = K⁻¹(m − μ) for every prec.  At
     the mode the true Hessian is used, and the evidence is R&W eq. 3.32 with W of any sign.  Where K⁻¹ + W is not
     positive definite the point is not a maximum, which the outcome reports.
+
+    With two latent functions per row the curvature is a 2 × 2 block: the true Hessian at the mode, and in the iteration
+    the block with its eigenvalues clipped at 0.
 
     Parameters
     ----------
@@ -47,10 +52,20 @@ class Laplace(Inference):
                 f"Laplace's method needs curvature, but {type(likelihood).__name__} has none; use EP or VI "
                 "(in an estimator: method 'hybrid', 'ep' or 'vi')."
             )
+        if isinstance(likelihood, TwoFunctions):
+            return self._blocks(likelihood, data, q)
         d1, d2 = derivatives(lambda f: likelihood.log_prob(data.y, f), q.mean)
         # Rounding must not make a precision of a log-concave likelihood negative.
         prec = jnp.maximum(-d2, max(self.min_prec, 0.0) if likelihood.log_concave else self.min_prec)
         return Sites(d1 + prec * q.mean, prec)
+
+    def _blocks(self, likelihood: TwoFunctions, data: Data, q: Marginals) -> Sites:
+        """Return precision blocks −∇² log p; for the iteration, with eigenvalues clipped at 0."""
+        slope, hessian = likelihood.derivatives(data.y, q.mean[: likelihood.latents])
+        W = positive_blocks(-hessian) if self.min_prec >= 0 else -hessian
+        prec = precisions_of_blocks(W)
+        padding = jnp.zeros((len(prec) - len(slope), *slope.shape[1:]), slope.dtype)
+        return Sites(jnp.concatenate([slope, padding]) + prec * q.mean, prec)
 
     def assess(
         self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, with_slopes: bool

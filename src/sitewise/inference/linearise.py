@@ -2,8 +2,9 @@
 
     J = ∂T/∂λ = T_λ + T_(m,v) · ∂(m,v)/∂λ,     ∂m = Σ(w δ1 − m w δ2),   ∂v = −(Σ∘Σ)(w δ2)
 
-T acts elementwise, so four directional derivatives (`slopes`) give all of T_λ and T_(m,v).  The remaining factors are
-products with Σ and Σ∘Σ.  Vectors are in units of the marginal, (δnat1·√v, δprec·v).
+T acts elementwise, so four directional derivatives (`slopes`) give all of T_λ and T_(m,v).  With two latent functions
+T couples the sites of a row, and its derivatives are blocks per row.  The remaining factors are products with Σ and
+Σ∘Σ.  Vectors are in units of the marginal, (δnat1·√v, δprec·v).
 """
 
 from __future__ import annotations
@@ -79,15 +80,42 @@ def slopes(method: SiteUpdate, likelihood: Likelihood, data: Data, q: Marginals,
         target = method.propose(likelihood, data, moved, Sites(nat1, prec))
         return tuple(target.masked(data.mask))
 
-    # `update` is elementwise: one directional derivative per argument gives the whole (block-diagonal) Jacobian.
     arguments = (q.mean, q.var, sites.nat1, sites.prec)
     which = [i for i, has in enumerate(has_slopes(method)) if has]
+    if likelihood.functions:
+        return _block_slopes(update, arguments, which)
+    # `update` is elementwise: one directional derivative per argument gives the whole (block-diagonal) Jacobian.
     tangents = tuple(jnp.stack([jnp.full(q.var.shape, float(i == k), q.var.dtype) for k in which]) for i in range(4))
     rows = jax.vmap(lambda *t: jax.jvp(update, arguments, t)[1])(*tangents)
     by: Slopes = [None] * 4
     for row, i in enumerate(which):
         by[i] = rows[0][row], rows[1][row]
     return by
+
+
+def _block_slopes(update: Callable[..., tuple[Array, Array]], arguments: tuple[Array, ...], which: list[int]) -> Slopes:
+    """Return the derivatives of an update that couples the sites of a row: blocks [input, output, row]."""
+    count, rows = arguments[0].shape
+    each = jnp.broadcast_to(jnp.eye(count, dtype=arguments[0].dtype)[:, :, None], (count, count, rows))
+    by: Slopes = [None] * 4
+    for i in which:
+
+        def along(t: Array, i: int = i) -> tuple[Array, Array]:
+            tangents = tuple(t if k == i else jnp.zeros_like(a) for k, a in enumerate(arguments))
+            return jax.jvp(update, arguments, tangents)[1]
+
+        by[i] = jax.vmap(along)(each)
+    return by
+
+
+def _times(slope: Array, x: Array) -> Array:
+    """Return a derivative times a change of its argument, elementwise or by blocks [input, output, row]."""
+    return slope * x if slope.ndim == x.ndim else namespace(slope, x).einsum("ion,in->on", slope, x)
+
+
+def _transposed_times(slope: Array, x: Array) -> Array:
+    """Return the transposed derivative times x."""
+    return slope * x if slope.ndim == x.ndim else namespace(slope, x).einsum("ion,on->in", slope, x)
 
 
 def listed(by: Slopes) -> tuple[Array, ...]:
@@ -127,20 +155,21 @@ def linearise(method: SiteUpdate, data: Data, point: Point, cov: Covariance, by:
     def times(x: Array) -> Array:
         x1, x2 = _halves(x, sd.shape)
         dm = cov_times(nat1_scale * x1 - mean_scale * x2)
-        nat1, prec = mean1 * dm, mean2 * dm
+        nat1, prec = _times(mean1, dm), _times(mean2, dm)
         if by_var is not None:
             minus_dv = method.change_of_var(cov, prec_scale * x2, w)
-            nat1, prec = nat1 - var1 * minus_dv, prec - var2 * minus_dv
+            nat1, prec = nat1 - _times(var1, minus_dv), prec - _times(var2, minus_dv)
         if by_nat1 is not None:
             nat1, prec = nat1 + own[0][0] * x1 + own[0][1] * x2, prec + own[1][0] * x1 + own[1][1] * x2
         return _flat(nat1, prec)
 
     def transposed_times(x: Array) -> Array:
         x1, x2 = _halves(x, sd.shape)
-        cov_m = cov_times(mean1 * x1 + mean2 * x2)
+        cov_m = cov_times(_transposed_times(mean1, x1) + _transposed_times(mean2, x2))
         nat1, prec = nat1_scale * cov_m, -mean_scale * cov_m
         if by_var is not None:
-            prec = prec - prec_scale * method.change_of_var(cov, var1 * x1 + var2 * x2, w)
+            by_v = _transposed_times(var1, x1) + _transposed_times(var2, x2)
+            prec = prec - prec_scale * method.change_of_var(cov, by_v, w)
         if by_nat1 is not None:
             nat1, prec = nat1 + own[0][0] * x1 + own[1][0] * x2, prec + own[0][1] * x1 + own[1][1] * x2
         return _flat(nat1, prec)

@@ -156,6 +156,7 @@ def iterate(
     """
     sought, stepping = method, method.stepping(likelihood)
     method = stepping
+    least_prec = method.least_prec(likelihood)
     xp = namespace(sites.nat1, data.weight)
     tol = method.tolerance(sites.nat1.dtype)
     sites = sites.masked(data.mask)
@@ -180,19 +181,15 @@ def iterate(
     def body(s: _State) -> _State:
         old = s.point
         # A precision that the update sets to its limit goes there in one step, if the merit can refuse the step.
-        clipped, least = old.target.prec <= method.min_prec, xp.maximum(_MIN_KEPT * old.sites.prec, method.min_prec)
+        clipped, least = old.target.prec <= least_prec, xp.maximum(_MIN_KEPT * old.sites.prec, least_prec)
         clipped &= method.has_merit
-        moved = Sites(
-            old.sites.nat1 + s.rate * s.direction.nat1,
-            xp.where(
-                data.mask,
-                xp.maximum(old.sites.prec + s.rate * s.direction.prec, xp.where(clipped, method.min_prec, least)),
-                0.0,
-            ),
-        )
+        stepped = old.sites.prec + s.rate * s.direction.prec
+        if not likelihood.functions:  # whose precisions are coordinates of a block of any sign
+            stepped = xp.maximum(stepped, xp.where(clipped, least_prec, least))
+        moved = Sites(old.sites.nat1 + s.rate * s.direction.nat1, xp.where(data.mask, stepped, 0.0))
         new, factor, by = _evaluate(method, likelihood, gram, data, moved, with_slopes)
         # With a precision at its limit the fixed point does not maximise the merit; it only makes the residual zero.
-        held = xp.any(data.mask & (new.target.prec <= method.min_prec))
+        held = xp.any(data.mask & (new.target.prec <= least_prec))
         if damped:
             better = xp.isfinite(new.residual)
         else:
@@ -260,7 +257,7 @@ def iterate(
             Outcome.NON_FINITE,
         ),
     )
-    least = xp.where(maximum, method.min_prec, stepping.min_prec)
+    least = xp.where(maximum, method.least_prec(likelihood), least_prec)
     at_limit = xp.sum(data.mask & (point.target.prec <= least))
     solution = Solution(point.sites, code, Stats(end.step, point.residual, at_limit, point.q.jitter))
     return Reached(point, solution, factor, by)

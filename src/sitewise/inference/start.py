@@ -12,8 +12,9 @@ from sitewise.arrays import programs, rowwise
 from sitewise.arrays.engine import Array, is_host, namespace
 from sitewise.data import Data
 from sitewise.inference.update import SiteUpdate
-from sitewise.likelihoods import Likelihood
+from sitewise.likelihoods import Likelihood, TwoFunctions
 from sitewise.model import Model
+from sitewise.numerics.dense.directions import count_directions
 from sitewise.sites import Sites
 
 
@@ -24,6 +25,11 @@ def initial_sites(likelihood: Likelihood, data: Data) -> Sites:
     widens.  If it started from the prior, the means would overshoot and every step would have to be damped.
     """
     centre, width = likelihood.landmark(data.y)
+    if isinstance(likelihood, TwoFunctions):
+        slope, prec = likelihood.derivatives(data.y, centre)[0], 1 / width**2
+        none = jnp.zeros((count_directions(len(prec)) - len(prec), *prec.shape[1:]), prec.dtype)
+        natural = jnp.concatenate([slope + prec * centre, none])
+        return Sites(natural, jnp.concatenate([prec, none])).masked(data.mask)
     slope = jax.jvp(lambda f: likelihood.log_prob(data.y, f), (centre,), (jnp.ones_like(centre),))[1]
     prec = 1 / width**2
     return Sites(slope + prec * centre, prec).masked(data.mask)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import jax
@@ -193,6 +194,13 @@ class SiteUpdate:
     def change_of_var(self, cov: Covariance, x: Array, weight: Array) -> Array:
         """Return minus the change of the variances that `propose` uses, for a change x of the weighted precisions."""
         return cov.squared_times(x)
+
+    def least_prec(self, likelihood: Likelihood) -> float:
+        """Return the lower limit of site precisions.
+
+        With two latent functions per row the precisions are coordinates of a block that may be indefinite: no limit.
+        """
+        return -math.inf if likelihood.functions else self.min_prec
 
     def stepping(self, likelihood: Likelihood) -> Self:
         """Return the update used for the steps, if it differs from the update whose fixed point is wanted.

@@ -28,7 +28,8 @@ class VI(Inference):
 
     This is λ = ∇_μ E_q[log p] in expectation parameters (paper, below eq. 12); −2 ∂a/∂v = −E[∂² log p].
     λ ← (1−ρ)λ + ρ·T(λ) is a natural-gradient step of size ρ on the ELBO, also on an ELBO whose
-    expectations are computed by a coarse quadrature.
+    expectations are computed by a coarse quadrature.  With two latent functions per row, m and v are means and
+    variances along the directions of `numerics.dense.directions`, and the same formulas give a full precision block.
 
     Parameters
     ----------
@@ -61,7 +62,8 @@ class VI(Inference):
         self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites
     ) -> tuple[Sites, jax.Array]:
         target, expected = self._expectations(likelihood, data, q, sites)
-        return target, evidence.elbo.total(data, q, expected - expected_log_site(sites, q.mean, q.var))
+        own = evidence.per_row(likelihood, expected_log_site(sites, q.mean, q.var))
+        return target, evidence.elbo.total(data, q, expected - own)
 
     def assess(
         self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, with_slopes: bool
@@ -90,5 +92,5 @@ class VI(Inference):
 
         # One reverse pass: one forward pass per argument would evaluate the likelihood twice.
         (by_mean, by_var), rows = jax.grad(total, argnums=(0, 1), has_aux=True)(q.mean, q.var + resid)
-        prec = jnp.maximum(-2 * by_var, self.min_prec)
+        prec = jnp.maximum(-2 * by_var, self.least_prec(likelihood))
         return Sites(by_mean + prec * q.mean, prec), rows - cost

@@ -103,7 +103,8 @@ class Nested(NestedSettings):
         """
         check(model, data, sites)
         if model.prior.dense:
-            memory.require_full(bucket(data.rows), model.likelihood.latents)
+            classes = not model.likelihood.functions
+            memory.require_full(bucket(data.rows), model.likelihood.latents, classes=classes)
         with contextlib.ExitStack() as scope:
             scope.enter_context(working_precision())
             scope.enter_context(together())

@@ -119,7 +119,7 @@ def profile(objective: Objective, model: Model, data: Data, vector: Array, sites
 
 def pulls_on_host(model: Model, names: Iterable[str]) -> bool:
     """Return whether the host engine has the gradient in the parameters of these names."""
-    parts = ("kernel", "mean", "likelihood", INPUTS)
+    parts = ("kernel", "mean", "second", "likelihood", INPUTS)
     return model.prior.host and all(name.split(".")[0] in parts for name in names)
 
 

@@ -127,7 +127,8 @@ class Problem:
         host = pulls_on_host(model, trainable.names) and on_host(model, data, sites)
         pair, model_there = settings.pair(model), to_host(model)
         data_there = to_host(data) if host else data.to_bucket(bucket(data.rows) if size is None else size)
-        stationary = "fixed" if model.likelihood.log_concave else "implicit"
+        # No site of two latent functions is held at a limit.
+        stationary = "fixed" if model.likelihood.log_concave or model.likelihood.functions else "implicit"
         objective = Objective(
             pair.inference,
             pair.evidence,

@@ -25,6 +25,8 @@ from sitewise.likelihoods.softmax import Softmax
 from sitewise.likelihoods.student_t import StudentT
 from sitewise.likelihoods.switched import Switched
 from sitewise.likelihoods.tweedie import Tweedie
+from sitewise.likelihoods.two_functions import TwoFunctions
+from sitewise.likelihoods.varying_parameter import VaryingParameter
 from sitewise.likelihoods.von_mises import VonMises
 from sitewise.likelihoods.weibull import Weibull
 from sitewise.likelihoods.zero_inflated_negative_binomial import ZeroInflatedNegativeBinomial
@@ -53,6 +55,8 @@ __all__ = [
     "StudentT",
     "Switched",
     "Tweedie",
+    "TwoFunctions",
+    "VaryingParameter",
     "VonMises",
     "Weibull",
     "ZeroInflatedNegativeBinomial",

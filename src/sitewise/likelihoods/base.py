@@ -101,6 +101,8 @@ class Likelihood(Module):
     columns: ClassVar[tuple[str, ...]] = ("y",)  # columns of y: the observation, then side information
     keywords: ClassVar[tuple[str, ...]] = ()  # side information as arguments of the estimators: exposure, trials, …
     latents: ClassVar[int] = 1  # number of latent functions per row
+    functions: ClassVar[tuple[str, ...]] = ()  # names of two latent functions (`TwoFunctions`); () for one, or classes
+    varying: ClassVar[tuple[str, ...]] = ()  # parameters that may depend on x (`VaryingParameter`)
     log_concave: ClassVar[bool] = False  # log p is concave in f for every y
     curved: ClassVar[bool] = True  # log p has a second derivative in f, as Laplace's method requires
     conjugate: ClassVar[bool] = False  # p is a Gaussian in f up to a factor: every method is exact
@@ -252,6 +254,13 @@ class Likelihood(Module):
             between = (len(centre),) + (1,) * (mean.ndim - var.ndim) + var.shape
             centre, width = centre.reshape(between), width.reshape(between)
         return expect(lambda f: self.log_prob(y, f), mean, var, rule=rule, centre=centre, width=width)
+
+    def expected_log_prob_of_both(self, parameter: str, y: Array, mean: Array, cov: Array) -> Array | None:
+        """Return E[log p] in closed form for a parameter that varies with x (`VaryingParameter`), or None.
+
+        `mean` (2, n) and `cov` (n, 2, 2) are the moments of f and of the unconstrained parameter.
+        """
+        return None
 
     # -- derivatives on NumPy arrays: optional, for one latent function and no parameters --------------------
     # Without them the row-wise functions run in compiled programs.

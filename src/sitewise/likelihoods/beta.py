@@ -32,6 +32,7 @@ class Beta(Likelihood):
     name: ClassVar[str] = "beta"
     about: ClassVar[str] = "shares between 0 and 1"
     support: ClassVar[str] = "shares"
+    varying: ClassVar[tuple[str, ...]] = ("precision",)
 
     def log_prob(self, y: Array, f: Array) -> Array:
         """log Γ(a) is written as log Γ(1+a) − log a, which loses no digits where a → 0 for large |f|."""

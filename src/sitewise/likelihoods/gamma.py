@@ -31,6 +31,7 @@ class Gamma(Likelihood):
     about: ClassVar[str] = "positive values"
     support: ClassVar[str] = "positive"
     log_concave: ClassVar[bool] = True
+    varying: ClassVar[tuple[str, ...]] = ("shape",)
 
     def _constant(self, y: Array) -> Array:
         return self.shape * jnp.log(self.shape) + (self.shape - 1) * jnp.log(y) - gammaln(self.shape)

@@ -33,6 +33,7 @@ class Gaussian(Likelihood):
     location_scale: ClassVar[bool] = True
     conjugate: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
+    varying: ClassVar[tuple[str, ...]] = ("scale",)
 
     def log_prob(self, y: Array, f: Array) -> Array:
         return -0.5 * (((y - f) / self.scale) ** 2 + _LOG_2PI) - jnp.log(self.scale)
@@ -44,6 +45,13 @@ class Gaussian(Likelihood):
         if self.quadrature is not None:
             return super().expected_log_prob(y, mean, var)
         return self.log_prob(y, mean) - 0.5 * var / self.scale**2
+
+    def expected_log_prob_of_both(self, parameter: str, y: Array, mean: Array, cov: Array) -> Array | None:
+        """With g = log scale: E[(y − f)² e^−2g] = e^(2 Var g − 2 E g) [(y − E f + 2 Cov(f, g))² + Var f]."""
+        if self.quadrature is not None:
+            return None
+        square = (y - mean[0] + 2 * cov[:, 0, 1]) ** 2 + cov[:, 0, 0]
+        return -0.5 * _LOG_2PI - mean[1] - 0.5 * square * jnp.exp(2 * cov[:, 1, 1] - 2 * mean[1])
 
     def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
         if self.quadrature is not None:

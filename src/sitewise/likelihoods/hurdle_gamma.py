@@ -54,6 +54,7 @@ class HurdleGamma(Likelihood):
     support: ClassVar[str] = "amounts"
     log_concave: ClassVar[bool] = True
     rule: ClassVar[Rule] = Landmark(points=96)
+    varying: ClassVar[tuple[str, ...]] = ("intercept",)
 
     def _parts(self) -> tuple[BernoulliLogit, Gamma]:
         return BernoulliLogit(quadrature=self.quadrature), Gamma(self.shape, quadrature=self.quadrature)

@@ -24,6 +24,7 @@ class LogLogistic(Lifetime):
 
     name: ClassVar[str] = "log_logistic"
     about: ClassVar[str] = "lifetimes, also censored, with a long tail"
+    varying: ClassVar[tuple[str, ...]] = ("shape",)
 
     @staticmethod
     def _log_density(u: Array) -> Array:

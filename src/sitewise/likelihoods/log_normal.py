@@ -31,6 +31,7 @@ class LogNormal(Likelihood):
     support: ClassVar[str] = "positive"
     conjugate: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
+    varying: ClassVar[tuple[str, ...]] = ("scale",)
 
     def _noise(self) -> Gaussian:
         return Gaussian(self.scale, quadrature=self.quadrature)
@@ -43,6 +44,10 @@ class LogNormal(Likelihood):
 
     def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
         return self._noise().expected_log_prob(jnp.log(y), mean, var) - jnp.log(y)
+
+    def expected_log_prob_of_both(self, parameter: str, y: Array, mean: Array, cov: Array) -> Array | None:
+        closed = Gaussian(quadrature=self.quadrature).expected_log_prob_of_both(parameter, jnp.log(y), mean, cov)
+        return None if closed is None else closed - jnp.log(y)
 
     def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
         return self._noise().log_expected_prob(jnp.log(y), mean, var, power) - power * jnp.log(y)

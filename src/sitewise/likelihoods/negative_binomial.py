@@ -34,6 +34,7 @@ class NegativeBinomial(Counts):
 
     name: ClassVar[str] = "negative_binomial"
     about: ClassVar[str] = "overdispersed counts"
+    varying: ClassVar[tuple[str, ...]] = ("shape",)
 
     def _rule(self) -> Rule:
         return _SOFTPLUS_RULE if self.quadrature is None and self.link == "softplus" else super()._rule()

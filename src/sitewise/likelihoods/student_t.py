@@ -38,6 +38,7 @@ class StudentT(Likelihood):
     location_scale: ClassVar[bool] = True
     robust: ClassVar[bool] = True
     rule: ClassVar[Rule] = Landmark(flat=0.7)  # the density has poles and no steep edge
+    varying: ClassVar[tuple[str, ...]] = ("scale",)
 
     def log_prob(self, y: Array, f: Array) -> Array:
         nu = self.df

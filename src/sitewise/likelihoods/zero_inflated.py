@@ -35,6 +35,7 @@ class ZeroInflated(Counts):
     inflation: ArrayField = bounded(0.0, 1.0, default=0.2)
 
     rule: ClassVar[Rule] = Landmark(points=112)  # log p(0 | f) has a slope and a knee
+    varying: ClassVar[tuple[str, ...]] = ("inflation",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,11 +8,13 @@ from sitewise.priors.posterior import LatentPosterior
 from sitewise.priors.precision.precision_prior import PrecisionPrior
 from sitewise.priors.sparse.sparse_classes import SparseClassPrior
 from sitewise.priors.sparse.sparse_prior import SparsePrior
+from sitewise.priors.two_function_prior import FunctionPrior, TwoFunctionPrior
 
 __all__ = [
     "ClassPrior",
     "Covariance",
     "FullPrior",
+    "FunctionPrior",
     "Gram",
     "LatentPosterior",
     "Marginals",
@@ -21,4 +23,5 @@ __all__ = [
     "Prior",
     "SparseClassPrior",
     "SparsePrior",
+    "TwoFunctionPrior",
 ]

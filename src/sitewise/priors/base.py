@@ -260,6 +260,10 @@ class Prior(abc.ABC):
         if known(jitter) and not (isinstance(jitter, int | float) and 0 <= jitter < float("inf")):
             raise ValueError(f"jitter must be a finite number of at least 0, got {jitter!r}.")
 
+    def site_shape(self, rows: int, latents: int) -> tuple[int, ...]:
+        """Return the shape of the sites of this number of rows: with several latent values per row, one site each."""
+        return (rows,) if latents == 1 else (latents, rows)
+
     def suits(self, columns: int, latents: int) -> bool:
         """Return whether `check` raises no error."""
         try:

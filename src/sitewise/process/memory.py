@@ -39,18 +39,21 @@ def budget() -> float:
     return _BUDGET_SHARE * min(found, default=float("inf"))
 
 
-def require_full(rows: int, latents: int = 1, matrices: int = _MATRICES) -> None:
+def require_full(rows: int, latents: int = 1, matrices: int = _MATRICES, *, classes: bool = True) -> None:
     """Raise UserError if learning a full GP needs more than the budget.
 
     rows       number of rows, padding included
     latents    latent values per row: the number of classes if they are treated jointly, else 1
     matrices   how many n × n matrices the learner keeps at once, if latents is 1
+    classes    whether several latent values per row are those of joint classes
     """
     matrices, side = (matrices if latents == 1 else _JOINT_MATRICES), rows * latents
     need, have = 8.0 * matrices * side**2, budget()
     if need > have:
         if latents == 1:
             what, way = f"{rows} rows", "make it sparse (structure=Sparse(500), or Model.sparse)"
+        elif not classes:
+            what, way = f"{rows} rows and {latents} latent functions", "hold the varying parameter constant"
         else:
             what, way = f"{rows} rows and {latents} joint classes", "take one class against the rest"
         raise UserError(

@@ -46,6 +46,8 @@ def check_likelihood(likelihood: Likelihood, y: Any, *, bad_y: Any = ()) -> None
     bad_y : array, default=()
         Observations that `check` must refuse, in addition to observations at which log_prob is not finite.
     """
+    if likelihood.functions:
+        raise ValueError("check_likelihood is for one latent function per row; use check_two_functions.")
     with working_precision():
         at = _Case(likelihood, jnp.asarray(y, jnp.float64))
         checks: tuple[Callable[[_Case], Iterator[str]], ...] = (

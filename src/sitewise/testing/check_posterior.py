@@ -52,7 +52,7 @@ def check_posterior(prior: Prior, X: Any = None, latents: int = 1) -> None:
     """
     with working_precision():
         rows = inputs(_ROWS) if X is None else np.asarray(X, float)
-        rng, shape = np.random.default_rng(3), (len(rows),) if latents == 1 else (latents, len(rows))
+        rng, shape = np.random.default_rng(3), prior.site_shape(len(rows), latents)
         sites = Sites(rng.normal(size=shape), rng.uniform(0.3, 3.0, size=shape))
         if prior.host:
             case = _Case(*to_host((prior, rows, sites)), latents)

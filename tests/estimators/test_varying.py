@@ -1,0 +1,123 @@
+"""GPRegressor(varying=…): noise and zeros that depend on x, predictions in the units of y, refusals, files."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sitewise import GPRegressor, Varying, kernels, load
+
+ROWS = 40
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(-3, 3, ROWS))[:, None]
+    y = 100 + 10 * np.sin(2 * X[:, 0]) + 10 * np.exp(-1.5 + 0.5 * X[:, 0]) * rng.normal(size=ROWS)
+    return GPRegressor(varying="scale").fit(X, y), X, y
+
+
+NEW = np.array([[-2.0], [0.0], [2.0]])
+
+
+def test_the_scale_is_found_in_the_units_of_y(fitted):
+    model, *_ = fitted
+    median, low, high = model.predict_parameter(NEW, level=0.99)
+    truth = 10 * np.exp(-1.5 + 0.5 * NEW[:, 0])
+    assert np.all((low < truth) & (truth < high)) and np.all(np.diff(median) > 0)
+    mean, sd = model.predict_latent(NEW, return_std=True)
+    np.testing.assert_allclose(median, np.exp(mean[:, 1]))
+    assert mean.shape == sd.shape == (3, 2)
+    both, cov = model.predict_latent(NEW, return_cov=True)
+    np.testing.assert_allclose(both, mean)
+    np.testing.assert_allclose(np.sqrt(np.diagonal(cov, axis1=1, axis2=2)).T, sd, rtol=1e-6)
+
+
+def test_predictions_agree_with_each_other(fitted):
+    model, *_ = fitted
+    mean, sd = model.predict(NEW, return_std=True)
+    low, high = model.predict_interval(NEW, level=0.9)
+    np.testing.assert_allclose(model.predict_cdf(NEW, low), 0.05, atol=1e-6)
+    np.testing.assert_allclose(model.predict_cdf(NEW, high), 0.95, atol=1e-6)
+    grid = np.linspace(mean[1] - 12 * sd[1], mean[1] + 12 * sd[1], 401)
+    density = np.exp(model.log_predictive_density(np.repeat(NEW[1:2], 401, axis=0), grid))
+    step = grid[1] - grid[0]
+    np.testing.assert_allclose(np.sum(density) * step, 1.0, atol=1e-4)
+    np.testing.assert_allclose(np.sum(density * grid) * step, mean[1], atol=1e-2)
+    drawn = model.sample_y(NEW, 4000, random_state=0)
+    np.testing.assert_allclose(drawn.std(axis=1), sd, rtol=0.1)
+    assert np.all(np.abs(drawn.mean(axis=1) - mean) < 6 * sd / np.sqrt(4000))
+
+
+def test_leave_one_out_and_evidence(fitted):
+    model, *_ = fitted
+    loo = model.loo_
+    assert np.all(np.isfinite(loo.log_density)) and stats.kstest(loo.probability, "uniform").pvalue > 1e-3
+    assert set(model.evidence_) == {"laplace", "elbo", "ep", "loo"}
+    np.testing.assert_allclose(model.evidence_["loo"], np.sum(loo.log_density), rtol=1e-6)
+    assert np.all(model.influence_ > 0)
+
+
+def test_effects_of_both_functions(fitted):
+    model, *_ = fitted
+    grid = [-2.0, 0.0, 2.0]
+    on_y = model.effect(0, grid=grid)
+    np.testing.assert_allclose(on_y.mean, model.predict(NEW), rtol=1e-6)
+    both = model.effect(0, grid=grid, response=False)
+    assert both.outputs == ("f", "log scale") and both.mean.shape == (3, 2)
+    latent = model.predict_latent(NEW)
+    np.testing.assert_allclose(np.diff(both.mean, axis=0), np.diff(latent, axis=0), rtol=1e-6)
+    assert "log scale" in str(both)
+
+
+def test_files_and_pickles_keep_everything(fitted, tmp_path):
+    model, *_ = fitted
+    model.save(tmp_path / "model.sitewise")
+    for again in (load(tmp_path / "model.sitewise"), pickle.loads(pickle.dumps(model))):
+        assert np.array_equal(again.predict(NEW), model.predict(NEW))
+        assert np.array_equal(again.predict_parameter(NEW), model.predict_parameter(NEW))
+        assert again.get_params()["varying"] == "scale"
+
+
+def test_the_second_function_has_its_own_columns():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, size=(30, 2))
+    y = X[:, 0] + np.exp(X[:, 1] - 1) * rng.normal(size=30)
+    varying = Varying("scale", kernel=kernels.RBF(active_dims=(1,)))
+    model = GPRegressor(kernels.RBF(active_dims=(0,)), varying=varying).fit(X, y)
+    spread = model.predict_parameter([[0.0, -0.9], [0.9, -0.9], [0.0, 0.9]])[0]
+    np.testing.assert_allclose(spread[0], spread[1])
+    assert spread[2] > spread[0]
+    assert model.kernel_[1].active_dims == (1,)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"varying": "shape"}, "choose 'scale'"),
+        ({"varying": 3}, "names a parameter"),
+        ({"method": "ep"}, "use 'hybrid', 'vi' or 'laplace'"),
+        ({"method": "mcmc"}, "use 'hybrid', 'vi' or 'laplace'"),
+        ({"structure": "sparse"}, "needs a full GP"),
+        ({"integrate": True}, "integrate is for models with one"),
+        ({"kernel": "average"}, "give one kernel"),
+        ({"groups": [0]}, "give the kernel of the second"),
+    ],
+)
+def test_refusals_before_the_fit(settings, message):
+    with pytest.raises(ValueError, match=message):
+        GPRegressor(**{"varying": "scale", **settings}).fit([[0.0], [1.0], [2.0]], [0.1, 0.4, -0.2])
+
+
+def test_refusals_after_the_fit(fitted):
+    model, *_ = fitted
+    for name in ("importance", "lengthscales", "term_shares"):
+        with pytest.raises(ValueError, match=f"{name} is for models with one latent function"):
+            getattr(model, name)()
+    assert not hasattr(model, "feature_importances_")
+    with pytest.raises(ValueError, match="Terms of a kernel"):
+        model.effect(0, term=0)
+    with pytest.raises(ValueError, match="varying='scale'"):
+        GPRegressor(kernels.RBF(3.0)).fit(NEW, [0.1, 0.4, 0.8]).predict_parameter([[0.0]])

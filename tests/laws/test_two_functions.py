@@ -1,0 +1,210 @@
+"""Laws of models with two latent functions per row: brute force, the ELBO over all Gaussians, constants, gradients."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import optimize
+from scipy.special import logsumexp
+
+from sitewise import VI, Data, Laplace, Model, evidence, kernels, likelihoods, means, posterior, value_and_grad
+from sitewise.arrays.engine import traced
+from sitewise.likelihoods import VaryingParameter
+from sitewise.numerics.dense import block_sites, directions
+from sitewise.parameters import values, walk, with_values
+from sitewise.sites import Sites
+from sitewise.testing import check_posterior
+from sitewise.testing.common import slopes_by_differences
+
+KERNELS = [kernels.RBF(0.8, 1.2), kernels.Matern52(1.5, 0.6)]
+MEANS = [means.Constant(0.1), means.Constant(-0.7)]
+
+
+def noisy(rows, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.sort(rng.uniform(-2, 2, rows))[:, None]
+    return Data.of(X, np.sin(2 * X[:, 0]) + np.exp(-1 + 0.5 * X[:, 0]) * rng.normal(size=rows))
+
+
+def gaussian_model(kernel=KERNELS, mean=MEANS):
+    return Model.full(kernel, VaryingParameter(likelihoods.Gaussian(0.5), "scale"), mean)
+
+
+def dense(model, data):
+    """Prior mean and covariance of (f, g) at the rows, f first, by the kernels alone."""
+    X, n = np.asarray(data.X), data.rows
+    K = np.zeros((2 * n, 2 * n))
+    for k, one in enumerate(model.prior.functions):
+        K[k * n : (k + 1) * n, k * n : (k + 1) * n] = np.asarray(one.kernel.matrix(X))
+    return np.concatenate([np.asarray(one.mean.at(X)) for one in model.prior.functions]), K
+
+
+def test_coordinates_of_blocks_are_dual():
+    rng = np.random.default_rng(1)
+    for size in (2, 3):
+        W, C = rng.normal(size=(2, 4, size, size))
+        W, C = W + W.swapaxes(1, 2), C @ C.swapaxes(1, 2)
+        prec, var = directions.precisions_of_blocks(W), directions.variances_of_blocks(C)
+        np.testing.assert_allclose(directions.blocks_of_precisions(prec), W, atol=1e-12)
+        np.testing.assert_allclose(directions.blocks_of_variances(var), C, atol=1e-12)
+        np.testing.assert_allclose(np.sum(prec * var, axis=0), np.einsum("nab,nba->n", W, C), atol=1e-12)
+
+
+@pytest.mark.parametrize("indefinite", [False, True])
+def test_conditioning_is_dense_algebra(indefinite):
+    rng = np.random.default_rng(2)
+    data, model = noisy(5), gaussian_model()
+    root = 0.6 * rng.normal(size=(5, 2, 2))
+    W = root @ root.swapaxes(1, 2) - (0.3 if indefinite else 0.0) * np.eye(2)
+    assert np.any(np.linalg.eigvalsh(W) < 0) == indefinite
+    sites = Sites(rng.normal(size=(3, 5)), directions.precisions_of_blocks(W))
+    q = model.prior.gram(np.asarray(data.X)).condition(sites)
+    mu, K = dense(model, data)
+    b = np.concatenate(directions.combined(sites.nat1))
+    whole = np.einsum("nab,nm->anbm", W, np.eye(5)).reshape(10, 10)
+    P = np.linalg.inv(K) + whole
+    Sigma = np.linalg.inv(P)
+    mean = Sigma @ (np.linalg.solve(K, mu) + b)
+    log_z = 0.5 * (mean @ P @ mean - mu @ np.linalg.solve(K, mu) - np.linalg.slogdet(K)[1] - np.linalg.slogdet(P)[1])
+    np.testing.assert_allclose(q.mean[:2], mean.reshape(2, 5), atol=1e-8)
+    np.testing.assert_allclose(q.log_z, log_z, atol=1e-8)
+    blocks = Sigma.reshape(2, 5, 2, 5)[:, np.arange(5), :, np.arange(5)]
+    np.testing.assert_allclose(directions.blocks_of_variances(q.var), blocks, atol=1e-8)
+    # The cavity of a row is the posterior without its site.
+    others = Sites(*(np.where(np.arange(5) == 3, 0.0, a) for a in sites))
+    left, cav = model.prior.gram(np.asarray(data.X)).condition(others), q.cavity(sites, 1.0)
+    np.testing.assert_allclose(cav.mean[3], left.mean[:2, 3], atol=1e-6)
+    np.testing.assert_allclose(cav.var[3], directions.blocks_of_variances(left.var)[3], atol=1e-6)
+    np.testing.assert_allclose(cav.log_site[3], q.log_z - left.log_z, atol=1e-6)
+
+
+def test_a_cavity_that_is_no_gaussian_is_nan():
+    cov, W = np.array([[[1.0, 0.2], [0.2, 1.0]]]), np.array([[[2.0, 0.0], [0.0, 0.1]]])
+    assert np.isnan(block_sites.without_block(np.zeros((1, 2)), cov, np.zeros((1, 2)), W).log_z[0])
+
+
+def test_posterior_contract():
+    check_posterior(gaussian_model().prior.__class__.of(KERNELS, MEANS, 0.0), latents=2)
+
+
+def brute_force(model, data):
+    """log Z: exact in f given the scales, and a product Gauss–Hermite rule over the log scales."""
+    mu, K = dense(model, data)
+    n, (z, w) = data.rows, np.polynomial.hermite_e.hermegauss(24)
+    nodes = np.array(list(itertools.product(z, repeat=n)))
+    logs = np.log(np.array(list(itertools.product(w / np.sum(w), repeat=n)))).sum(axis=1)
+    g = mu[n:] + nodes @ np.linalg.cholesky(K[n:, n:]).T
+    cov = K[:n, :n] + np.exp(2 * g)[:, :, None] * np.eye(n)
+    gap = np.broadcast_to(np.asarray(data.y) - mu[:n], g.shape)
+    square = np.sum(gap * np.linalg.solve(cov, gap[..., None])[..., 0], axis=1)
+    return logsumexp(logs - 0.5 * (square + np.linalg.slogdet(cov)[1] + n * np.log(2 * np.pi)))
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_evidences_beside_brute_force(rows):
+    data, model = Data.of([[0.0], [0.7], [-0.4]][:rows], [0.4, -0.5, 0.2][:rows]), gaussian_model()
+    want = brute_force(model, data)
+    sites = VI().solve(model, data).sites
+    elbo, ep = (float(e(model, data, sites)) for e in (evidence.elbo, evidence.ep))
+    assert elbo < want
+    assert abs(ep - want) < 0.5 * (want - elbo)
+
+
+def test_laplace_is_the_expansion_at_the_mode():
+    """log p(y, m) + n log 2π − ½ log|H| with the mode m and the Hessian H of the joint density, by differences."""
+    data, model = Data.of([[0.0], [0.7], [-0.4]], [0.4, -0.5, 0.2]), gaussian_model()
+    mu, K = dense(model, data)
+    y, n = np.asarray(data.y), data.rows
+
+    def minus_log_joint(x):
+        fit = -0.5 * np.log(2 * np.pi) - x[n:] - 0.5 * (y - x[:n]) ** 2 * np.exp(-2 * x[n:])
+        prior = (x - mu) @ np.linalg.solve(K, x - mu) + np.linalg.slogdet(2 * np.pi * K)[1]
+        return 0.5 * prior - np.sum(fit)
+
+    sites = Laplace().solve(model, data).sites
+    start = np.asarray(posterior(model, data, sites).f(data.X)[0]).T.ravel()
+    mode = optimize.minimize(minus_log_joint, start, method="BFGS", options={"gtol": 1e-9}).x
+    np.testing.assert_allclose(mode, start, atol=1e-5)
+    gradient = lambda x: slopes_by_differences(minus_log_joint, x)  # noqa: E731
+    H = np.stack([slopes_by_differences(lambda x, i=i: gradient(x)[i], mode, 1e-4) for i in range(2 * n)])
+    want = n * np.log(2 * np.pi) - minus_log_joint(mode) - 0.5 * np.linalg.slogdet(H)[1]
+    np.testing.assert_allclose(float(evidence.laplace(model, data, sites)), want, atol=1e-4)
+
+
+def test_vi_is_the_best_gaussian_of_all():
+    """The site form loses nothing: a Gaussian with free mean and covariance reaches the same ELBO."""
+    data, model = Data.of([[0.0], [0.7]], [0.4, -0.5]), gaussian_model()
+    mu, K = dense(model, data)
+    y, n = np.asarray(data.y), data.rows
+    lower = np.tril_indices(2 * n)
+
+    def minus_elbo(x):
+        L = np.zeros((2 * n, 2 * n))
+        L[lower] = x[2 * n :]
+        m, C = x[: 2 * n], L @ L.T
+        f, g, vf, vg, c = m[:n], m[n:], np.diag(C)[:n], np.diag(C)[n:], np.diag(C[:n, n:])
+        fit = -0.5 * np.log(2 * np.pi) - g - 0.5 * np.exp(2 * vg - 2 * g) * ((y - f + 2 * c) ** 2 + vf)
+        trace = np.trace(np.linalg.solve(K, C)) + (m - mu) @ np.linalg.solve(K, m - mu) - 2 * n
+        return -np.sum(fit) + 0.5 * (trace + np.linalg.slogdet(K)[1] - 2 * np.sum(np.log(np.abs(np.diag(L)))))
+
+    start = np.concatenate([mu, (0.7 * np.linalg.cholesky(K))[lower]])
+    best = optimize.minimize(minus_elbo, start, method="BFGS", options={"gtol": 1e-7})
+    sites = VI().solve(model, data).sites
+    np.testing.assert_allclose(float(evidence.elbo(model, data, sites)), -best.fun, atol=1e-7)
+
+
+def test_a_constant_scale_is_gaussian_noise():
+    base = likelihoods.Gaussian(0.4)
+    two, y = VaryingParameter(base, "scale"), [0.3, -1.0, 0.8]
+    data = Data.of([[-0.5], [0.2], [0.9]], y)
+    second = means.Constant(two.start_level())
+    model = Model.full([KERNELS[0], kernels.RBF(1.0, 1e-9)], two, [MEANS[0], second])
+    plain = Model.full(KERNELS[0], base, MEANS[0])
+    for method, reading in ((VI(), evidence.elbo), (VI(), evidence.loo), (Laplace(), evidence.laplace)):
+        found = float(reading(model, data, method.solve(model, data).sites))
+        want = float(reading(plain, data, method.solve(plain, data).sites))
+        np.testing.assert_allclose(found, want, atol=2e-6)
+    X, value = [[0.4], [2.0]], [y[1], y[0]]
+    both, one = (posterior(m, data, VI().solve(m, data).sites) for m in (model, plain))
+    np.testing.assert_allclose(both.log_density(X, value), one.log_density(X, value), atol=1e-6)
+    np.testing.assert_allclose(both.y_mean(X), one.y_mean(X), rtol=1e-5)
+    np.testing.assert_allclose(both.y_var(X), one.y_var(X), rtol=1e-4)
+    np.testing.assert_allclose(both.quantile(X, [0.2, 0.9]), one.quantile(X, [0.2, 0.9]), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "method, reading, gradient",
+    [(VI(), evidence.elbo, "fixed"), (VI(), evidence.ep, "implicit"), (Laplace(), evidence.laplace, "implicit")],
+    ids=["vi-elbo", "vi-ep", "laplace"],
+)
+def test_gradients_are_finite_differences(method, reading, gradient):
+    data, model = noisy(8), gaussian_model()
+    both = value_and_grad(method, reading, gradient)
+    found = values(both(model, data)[1])
+    for parameter, value in walk(model):
+        if parameter.train:
+            want = slopes_by_differences(
+                lambda v, name=parameter.name: both(with_values(model, {name: v}), data)[0], np.asarray(value), 1e-4
+            )
+            np.testing.assert_allclose(found[parameter.name], want, rtol=1e-5, atol=1e-6, err_msg=parameter.name)
+
+
+def test_both_engines_agree():
+    data, model = noisy(8), gaussian_model()
+    both = value_and_grad(VI(), evidence.elbo, "implicit")
+    value, slopes = both(model, data)
+    with traced():
+        again, others = both(model, data)
+    np.testing.assert_allclose(value, again, atol=1e-9)
+    for name, slope in values(slopes).items():
+        np.testing.assert_allclose(slope, values(others)[name], atol=1e-6, err_msg=name)
+
+
+def test_a_weight_is_a_number_of_copies():
+    data, model = noisy(6), gaussian_model()
+    X, y = np.asarray(data.X), np.asarray(data.y)
+    copies = Data.of(np.concatenate([X, X[:2]]), np.concatenate([y, y[:2]]))
+    weighted = Data.of(X, y, [2.0, 2.0, 1.0, 1.0, 1.0, 1.0])
+    for reading in (evidence.elbo, evidence.ep):
+        one, other = (reading(model, d, VI().solve(model, d).sites) for d in (copies, weighted))
+        np.testing.assert_allclose(one, other, atol=1e-7)
