@@ -77,7 +77,7 @@ _STATIONARY = "auto"
 # Joint classes learn from power EP at 0.5, whose evidence is stationary in its own sites and prefers smaller σ² than
 # that of EP.  The final sites are those of a small power, which predict better and settle at any σ², unlike
 # VI's own iteration (decision 008).  With inducing inputs the sites are VI's (decision 019).
-# Two latent functions per row learn from the ELBO of VI's sites (decision 029).
+# Two latent functions per row learn from the ELBO of VI's sites (decision 030).
 _HYBRID_VARIANTS = {
     "sparse": Pair(EP(), ev.ep, _STATIONARY),
     "precision": Pair(EP(), ev.ep, _STATIONARY),

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sitewise import Full, GPClassifier, GPRegressor, Hyperparameters, Series, Sparse, kernels, load, structures
+from sitewise import Full, GPClassifier, GPRegressor, Hyperparameters, Method, Series, Sparse, kernels, load, structures
 from sitewise.estimators import base
 
 NEW = np.array([[-1.0], [2.2], [14.0]])
@@ -21,7 +21,8 @@ def series():
 @pytest.fixture(scope="module")
 def pair(series):
     return [
-        GPRegressor(likelihood="poisson", structure=name, integrate=False).fit(*series) for name in ("full", "markov")
+        GPRegressor(likelihood="poisson", structure=name, method=Method(tol=1e-7), integrate=False).fit(*series)
+        for name in ("full", "markov")
     ]
 
 
