@@ -32,6 +32,7 @@ from sitewise import (
     kernels,
     likelihoods,
     means,
+    parts,
     priors,
 )
 from sitewise.estimators import ModelFileError, model_file
@@ -110,6 +111,15 @@ EVERY_OBJECT = [
     priors.TwoFunctionPrior.of([kernels.RBF(1.0), kernels.RBF(2.0)], means.Constant(0.5), -1.0),
     likelihoods.VaryingParameter(likelihoods.StudentT(0.5, 4.0), "scale"),
     priors.MarkovPrior(kernels.Cosine(2.0), means.Constant(0.5), harmonics=4, series=1),
+    parts.Map((0, 1), kernels.Matern32(0.3), neighbours=8),
+    parts.Levels(2, slope=1),
+    parts.Graph(3, ((0, 1), (1, 2))),
+    parts.Area(2, parts.Graph(3, ((0, 1), (1, 2)))),
+    parts.Series(0, kernels.Matern52(2.0), by=1),
+    parts.Season(0, period=12.0, harmonics=3),
+    parts.Linear((0, 1), 2.0),
+    parts.Constant(),
+    priors.PrecisionPrior(parts.Map((0, 1), kernels.Matern32(0.3)) + parts.Levels(2), means.Constant(0.5)),
     Method("ep", tol=1e-4, restarts=3, inference=EP(tol=1e-6)),
     Hyperparameters(fixed="kernel.*", priors={"*": hyperpriors.Normal()}, bounds={"*": (0.1, 2.0)}, tied=[("a", "b")]),
     PerColumn(kernels.RBF(2.0), shrunk=True),
@@ -121,7 +131,8 @@ EVERY_OBJECT = [
     Sparse("60s", inputs="greedy"),
 ]
 # Slopes takes rows whose last column says what they are about, which these are not.
-KERNELS = [o for o in EVERY_OBJECT if isinstance(o, kernels.Kernel) and not isinstance(o, kernels.Slopes)]
+# Parts of a latent function have priors of their own (tests/estimators/test_parts_structure.py).
+KERNELS = [o for o in EVERY_OBJECT if isinstance(o, kernels.Kernel) and not isinstance(o, kernels.Slopes | parts.Part)]
 # All that have a mean and a variance to predict; a few of each shape of parameters, as each is a program to compile.
 LIKELIHOODS = [
     *(o for o in EVERY_OBJECT
@@ -162,7 +173,7 @@ def test_every_object_comes_back_as_it_was(value):
 def test_the_list_of_classes_is_complete():
     tried = {type(o) for o in EVERY_OBJECT} | {kernels.Sum, kernels.Product, kernels.Scaled}
     abstract = {kernels.Kernel, kernels.Stationary, likelihoods.Likelihood, means.Mean, Inference, SiteUpdate}
-    abstract |= {likelihoods.TwoFunctions}
+    abstract |= {likelihoods.TwoFunctions, parts.Part}
     assert set(CLASSES.values()) == tried | abstract
 
 
