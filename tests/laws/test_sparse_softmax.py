@@ -193,7 +193,7 @@ def test_what_it_cannot_do_is_said(data):
         GPClassifier(multi_class="joint", class_kernels="own", structure=Sparse(5)).fit(X, Y)
     with pytest.raises(ValueError, match="classes of a Softmax share one kernel"):
         Model.sparse([KERNEL] * 3, likelihoods.Softmax(3), X)
-    with pytest.raises(ValueError, match="use 'elbo' for joint classes"):
+    with pytest.raises(ValueError, match="use 'elbo' for several"):
         evidence.collapsed(SPARSE, data, first_sites(SPARSE.likelihood, data))
 
 
