@@ -93,6 +93,7 @@ def test_numbers_with_gaps_are_sent_to_it(X, codes):
         GPRegressor(likelihood="ordinal").fit(X, 1 + codes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [[1, 2, 3], [1, 5, 20], ["low", "mid", "high"]])
 def test_effects_are_averages_of_labels_or_ranks(names):
     rng = np.random.default_rng(0)

@@ -134,6 +134,7 @@ def small(monkeypatch):
     pyplot.close("all")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", MODELS)
 def test_every_explanation_works_or_refuses_in_a_sentence(which) -> None:
     model, table, y = MODELS[which]

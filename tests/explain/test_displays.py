@@ -91,6 +91,7 @@ def test_a_season_a_trend_and_their_sum_have_panels() -> None:
     np.testing.assert_allclose(shown.effects[2].mean, shown.effects[3].mean, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_effects_go_to_given_axes_and_classes_have_lines(X, signal) -> None:
     model = GPClassifier(multi_class="one_vs_rest").fit(X, np.digitize(signal, [-0.7, 0.7]))
     figure, axes = pyplot.subplots(1, 2)

@@ -73,6 +73,7 @@ def test_latent_effects_of_classes_add_up_to_zero(softmax) -> None:
     np.testing.assert_allclose(found.mean.sum(axis=1), 0, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["classifier", "one_vs_rest", "poisson", "softmax", "mcmc", "regressor"])
 def test_a_response_is_the_average_prediction(which, X, signal, request) -> None:
     if which == "one_vs_rest":

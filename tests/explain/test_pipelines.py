@@ -65,6 +65,7 @@ def replaced(table, **columns):
     return table.assign(**columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TARGETS)
 def test_importance_is_of_the_columns_of_the_table(kind) -> None:
     model = make_pipeline(TableEncoder(), kind()).fit(TABLE, TARGETS[kind])

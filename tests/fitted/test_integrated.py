@@ -69,6 +69,7 @@ def _integrates(model):
     return isinstance(model._latents[0], IntegratedLatent)
 
 
+@pytest.mark.slow
 def test_few_rows_with_a_default_kernel_are_integrated_by_default(X, labels, monkeypatch):
     assert _integrates(GPClassifier().fit(X, labels)) and _integrates(GPClassifier("isotropic").fit(X, labels))
     for settings in (
@@ -119,6 +120,7 @@ def test_saved_pickled_and_updated(classifier, X, labels, tmp_path):
     np.testing.assert_allclose(again.sites.nat1, solve(VI(), again.model, again.data).sites.nat1, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_classes_of_every_kind(X, signal):
     X, y = X[:24], np.digitize(signal, [-0.7, 0.7])[:24]
     joint, each = (GPClassifier(method="laplace", integrate=True, multi_class=how) for how in ("joint", "one_vs_rest"))

@@ -19,6 +19,7 @@ PAIRS = {
 KINDS = {"laplace": "logit", "ep": "student-t", "vi": "poisson", "hybrid": "probit"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", PAIRS)
 def test_a_fit_is_the_same(method, monkeypatch):
     """From the same first step: only the host guesses the Hessian at the start."""
@@ -56,6 +57,7 @@ def test_sites_are_the_same(solved, method):
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_evidences_and_predictions_are_the_same_under_a_callers_transformations(solved):
     _, data, sites = solved
     reads = {name: e for name, e in evidence.ALL.items() if name not in evidence.FOR_RESIDUALS}

@@ -100,6 +100,7 @@ TRACED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gradient", "likelihood", "method", "evidence"), TRACED)
 def test_all_three_are_as_exact_in_a_traced_program(gradient, likelihood, method, evidence):
     got = _gradient(method, evidence, gradient, likelihood, jnp)

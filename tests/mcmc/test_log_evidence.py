@@ -22,6 +22,7 @@ def _assert_right(found, exact):
     assert np.max(miss) <= 4.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "path"), [("probit", "ep"), ("poisson", "prior"), ("student-t", "ep")])
 def test_brute_force(name, path):
     model, data = three_rows(name)

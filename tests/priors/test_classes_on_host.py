@@ -112,6 +112,7 @@ def test_condition_mean(case):
     assert np.all(found.var <= 2 * np.max(case.gram.K))  # of a difference of two functions
 
 
+@pytest.mark.slow
 def test_products_with_the_covariance(case):
     """Against derivatives of `condition`; those of autodiff at a precision of zero are not derivatives of √prec."""
     cov = case.gram.covariance(case.sites, case.factors)
@@ -140,6 +141,7 @@ def without_variances(by_q: ClassMarginals) -> ClassMarginals:
     return by_q._replace(var=0.0 * by_q.var, cross=0.0 * by_q.cross, noise=0.0 * by_q.noise)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["all", "without variances", "variances alone"])
 def test_pull_of_the_gram(case, kind):
     by_q = {
@@ -196,6 +198,7 @@ def test_precisions_near_the_smallest_number_are_none():
     same(same_q, q)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [RBF[0], RBF], ids=["shared", "own"])
 def test_a_fit_is_that_of_the_traced_engine(kernel):
     rng = np.random.default_rng(0)

@@ -78,6 +78,7 @@ SLOPES = {  # weights of mean, var and resid; the pullback leaves out sums over 
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slopes", SLOPES)
 def test_pullback_equals_autodiff_of_dense_algebra_and_blocks_change_nothing(slopes):
     weights = SLOPES[slopes]

@@ -87,6 +87,7 @@ def on_device(tree):
     return jax.tree.map(jnp.asarray, tree)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("m", [5, 20])
 @pytest.mark.parametrize("n", [7, 300])

@@ -162,6 +162,7 @@ assert os.waitpid(child, 0)[1] == 0
     subprocess.run([sys.executable, str(script)], env=environment, check=True, timeout=LIMIT)
 
 
+@pytest.mark.slow
 def test_processes_that_are_started_anew_fit(tmp_path: Path, cache: Path) -> None:
     run(
         tmp_path,

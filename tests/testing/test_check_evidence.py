@@ -9,6 +9,7 @@ from sitewise.evidence import Evidence
 from sitewise.testing import check_evidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", evidence.ALL)
 def test_the_librarys_own(name):
     check_evidence(evidence.ALL[name])

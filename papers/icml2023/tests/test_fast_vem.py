@@ -49,6 +49,7 @@ def test_a_walk_that_is_not_corrected_misses_the_path(monkeypatch):
     assert np.max(np.abs(path(loose) / path(written) - 1)) > 1e-4
 
 
+@pytest.mark.slow
 def test_parts_do_not_depend_on_those_beside_them():
     """Three parts of different sizes in two places: each ends as it does alone, also the one that comes later."""
     learner = VEM(max_rounds=12)
@@ -60,6 +61,7 @@ def test_parts_do_not_depend_on_those_beside_them():
         np.testing.assert_allclose(path(fit), path(alone), rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "reason"), [({"learning_rate": 0.3}, SETTLED), ({"evidence": evidence.laplace}, FELL)]
 )
@@ -71,6 +73,7 @@ def test_it_stops_where_the_algorithm_stops(settings, reason):
     assert short.parameters["kernel.variance"] == pytest.approx(written.parameters["kernel.variance"], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_student_t_with_the_published_settings():
     X, y = problem("student_t", 40, seed=2)
     model, data = Model.full(kernels.Matern52(), likelihoods.StudentT(), jitter=1e-6), Data.of(X, y)

@@ -39,6 +39,7 @@ def test_what_cannot_go_side_by_side_is_named():
         fit_many(resolve("vi", restarts=1), models[0], [part])
 
 
+@pytest.mark.slow
 def test_algorithm_1_side_by_side_equals_one_by_one():
     """Parts of other lengths, which end in other rounds."""
     X, y = problem("probit", 30, seed=5)

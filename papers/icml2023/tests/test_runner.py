@@ -74,6 +74,7 @@ def test_columns_of_zeros_change_no_fit(paper_data):
         assert row["test_loglik"] == pytest.approx(alone["test_loglik"], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_kills_at_random_change_nothing(tmp_path):
     """Runner and workers; the long form is `python papers/icml2023/tests/fake_tasks.py torture FOLDER --kills 20`."""
     hit = fake_tasks.torture(tmp_path, kills=4, count=60, seed=3)

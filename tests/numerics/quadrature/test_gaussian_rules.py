@@ -122,6 +122,7 @@ CORNERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("corner", CORNERS, ids=[f"{c[0]}-{c[3]:g}-{c[4]:g}" for c in CORNERS])
 def test_corners_against_high_precision(corner):
     name, y, centre, place, var = corner
