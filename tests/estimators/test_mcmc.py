@@ -33,6 +33,7 @@ def sampled_values(X, values):
     return GPRegressor(method=Method("mcmc", **SHORT), random_state=0).fit(X, values)
 
 
+@pytest.mark.slow
 def test_predictions_are_averages_over_the_draws(sampled_classes, sampled_values, X, labels, values):
     samples = sampled_classes.samples_
     assert repr(samples).endswith("draws of kernel.lengthscale, kernel.variance)") and len(repr(samples)) < 100

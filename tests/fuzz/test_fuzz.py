@@ -21,6 +21,7 @@ BLOCKS = [
 LOG = st.floats(-10, 10)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(block=st.sampled_from(BLOCKS), data=st.integers(0, 2**20), log_scale=LOG, log_sigma=LOG, ard=st.floats(0, 5))
 def test_every_law_holds(block, data, log_scale, log_sigma, ard):

@@ -48,6 +48,7 @@ def test_elbo_is_a_bound_on_every_methods_sites(likelihood, engine):
             assert value >= truth - 1.5, (name, seed)
 
 
+@pytest.mark.slow
 def test_ep_evidence_is_accurate_for_probit():
     """100 random models on three rows: median error at most 1e-3 nats (paper's claim that EP is near exact)."""
     rng = np.random.default_rng(0)

@@ -21,6 +21,7 @@ HARD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HARD)
 def test_expectations(name):
     likelihood, y = HARD[name]

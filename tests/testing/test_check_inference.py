@@ -79,6 +79,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sentence", FAULTS)
 def test_every_fault_has_its_sentence(sentence):
     wrong = dataclasses.dataclass(frozen=True)(type("Wrong", (VI,), {"__annotations__": {}, **FAULTS[sentence]}))

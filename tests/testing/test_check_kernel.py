@@ -12,6 +12,7 @@ from sitewise.testing.check_kernel import _semidefinite
 from sitewise.types import module, positive
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_librarys_own(name):
     check_kernel(KERNELS[name])

@@ -14,6 +14,7 @@ Y = {"gaussian": [0.7, -1.2], "probit": [0, 1], "logit": [0, 1], "student-t": [0
 ALL = {name: (likelihood, Y[name], []) for name, likelihood in LIKELIHOODS.items()} | MORE_LIKELIHOODS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_conformance(name):
     likelihood, y, bad = ALL[name]

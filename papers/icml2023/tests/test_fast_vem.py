@@ -22,6 +22,7 @@ def path(fit):
     )
 
 
+@pytest.mark.slow
 def test_the_path_is_that_of_the_algorithm_as_written(monkeypatch):
     model, data = binary(30, 5)
     learner = VEM(max_rounds=60)

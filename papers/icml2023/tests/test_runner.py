@@ -82,6 +82,7 @@ def test_kills_at_random_change_nothing(tmp_path):
     assert fake_tasks.rows(tmp_path / "results.jsonl") == fake_tasks.expected(60)
 
 
+@pytest.mark.slow
 def test_two_runners_share_a_store_and_no_task_runs_twice(tmp_path):
     path, log = tmp_path / "r.jsonl", tmp_path / "log"
     both = [fake_tasks.start(path, log, 80) for _ in range(2)]
