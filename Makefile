@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml papers/icml2023/pyproject.toml constraints.txt
 demo: $(STAMP) ## fit Laplace, EP, VI and the hybrid on the breast-cancer data and leave a report
 	@$(BIN)/sitewise demo
 
-test: $(STAMP) ## run the quick tests of the library, the application and the paper (about 8 minutes on two cores)
+test: $(STAMP) ## run the quick tests of the library, the application and the paper (about ten minutes on two cores)
 	@$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-all: $(STAMP) ## run all tests, also executed pages, sampling and studies of the paper
