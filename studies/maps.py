@@ -1,10 +1,10 @@
 """Measure fits of simulated maps and of crossed groups: log density of held-out rows, CPU seconds, memory.
 
-    python studies/maps.py simulate --rows 20000 --target binary --out /tmp/map.npz
-    python studies/maps.py fit /tmp/map.npz --method ep
+    python studies/maps.py simulate --rows 20000 --target binary --out map.npz
+    python studies/maps.py fit map.npz --method ep
     python studies/maps.py scale --rows 100000
     python studies/maps.py groups InstEval.csv
-    PYTHON_OF_GPBOOST studies/maps_gpboost.py /tmp/map.npz
+    PYTHON_OF_GPBOOST studies/maps_gpboost.py map.npz
 
 A map: places uniform on the unit square, f from a GP with the Matérn-3/2 kernel of range 1/20 (lengthscale √3/20),
 drawn one place after the other given 30 neighbours, plus 2 000 to 10 000 held-out places.  "binary": Bernoulli with

@@ -1,6 +1,6 @@
 """Fit a map of `studies/maps.py simulate` with GPBoost (Vecchia–Laplace), in an environment with gpboost and numpy.
 
-python studies/maps_gpboost.py /tmp/map.npz [iterative|cholesky]
+python studies/maps_gpboost.py map.npz [iterative|cholesky]
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Small fits before and after a change: held-out log density, evidence at the optimum, CPU time, cold start.
 
-    git worktree add /tmp/before 35c4832
-    python studies/small_fits.py --before /tmp/before --data DIR [--gpboost PYTHON]     results/small-fits
+    git worktree add ../before 35c4832
+    python studies/small_fits.py --before ../before --data DIR [--gpboost PYTHON]     results/small-fits
 
 Both versions of the library fit the same twelve tables in processes of their own, with one BLAS thread.  Six tables are
 folds of the paper (clean protocol, seed 42; DIR holds their files), six are simulated.  PYTHON is an interpreter with
@@ -36,8 +36,8 @@ Yes: the mean held-out log density of twelve tables changes by less than 0.0005 
 protocol, seed 42), six are simulated. The study is reproduced by
 
 ```
-git worktree add /tmp/before 35c4832
-python studies/small_fits.py --before /tmp/before --data DIR --gpboost PYTHON
+git worktree add ../before 35c4832
+python studies/small_fits.py --before ../before --data DIR --gpboost PYTHON
 ```
 
 The times were measured on two busy cores: compare the columns of a table only.
