@@ -100,7 +100,7 @@ def test_the_hybrid_of_joint_classes_learns_and_infers_by_power_ep(joint):
     latent = joint._latents[0]
     with jax.enable_x64(True):
         found = EP(power=0.02).solve(latent.model, latent.data)
-        np.testing.assert_allclose(latent.sites.prec, np.where(latent.data.mask, found.sites.prec, 0.0), atol=1e-3)
+        np.testing.assert_allclose(latent.sites.prec, np.where(latent.data.mask, found.sites.prec, 0.0), atol=1e-5)
     model = latent.model
     assert resolve("hybrid").final_inference(model).name == "ep(0.02)"
     assert resolve("hybrid", evidence="ep").pair(model).final is None
@@ -188,11 +188,11 @@ def test_the_given_kernel_is_where_learning_starts(X, labels):
 
 
 def test_warm_start_begins_where_the_last_fit_ended(X, labels):
-    model = GPClassifier(warm_start=True, integrate=False).fit(X, labels)
+    model = GPClassifier(warm_start=True, method=Method(tol=1e-6), integrate=False).fit(X, labels)
     first = model.kernel_.lengthscale
     model.fit(X, labels)
     assert model.n_iter_ <= 2
-    np.testing.assert_allclose(model.kernel_.lengthscale, first, rtol=5e-3)  # both within the least gain
+    np.testing.assert_allclose(model.kernel_.lengthscale, first, rtol=1e-3)
 
 
 def test_a_fit_that_stops_early_warns_and_says_so(X, labels):

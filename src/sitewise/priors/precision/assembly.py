@@ -176,7 +176,7 @@ def _loads_matrix(index: np.ndarray, weight: np.ndarray, variables: int) -> sp.c
 
 
 def _hubs(i: np.ndarray, j: np.ndarray, whole: int, border: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
-    """Return variables that touch so many others that they would fill the factor."""
+    """Return variables with too many neighbours for a sparse factor, which they would fill."""
     inner = np.ones(whole, bool)
     inner[border] = inner[multipliers] = False
     between = inner[i] & inner[j]
