@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -39,6 +40,10 @@ class Parts(Structure):
 
     def own_kernel(self, X: np.ndarray, names: Sequence[str], variance: float) -> Kernel:
         each = [part.with_numbers(names, X.shape[1]) for part in self.parts]
+        used = {column for part in each for column in part.used}
+        unused = [repr(names[k]) if len(names) else str(k) for k in range(X.shape[1]) if k not in used]
+        if unused:
+            warnings.warn(f"No part uses column {', '.join(unused)}; add a part, or leave it out of X.", stacklevel=2)
         return Sum(tuple(part.started(part._active(X), variance) for part in each))
 
     def model(self, start: Start) -> Model:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -78,3 +80,14 @@ def test_refusals_are_one_sentence(settings, words: str) -> None:
     X, y = table(20)
     with pytest.raises(ValueError, match=words):
         GPClassifier(**settings).fit(X, y > 0)
+
+
+def test_a_column_that_no_part_uses_is_named():
+    rng = np.random.default_rng(0)
+    X, y = np.column_stack([rng.uniform(size=(12, 2)), np.arange(12) % 3]), rng.normal(size=12)
+    with pytest.warns(UserWarning, match="No part uses column 1"):
+        GPRegressor(structure=[Linear(0), Levels(2)]).fit(X, y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        GPRegressor(structure=[Linear(0), Levels(2, slope=1)]).fit(X, y)
+    assert not [one for one in caught if "No part uses" in str(one.message)]
