@@ -182,6 +182,17 @@ def _loo(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: 
     return likelihood.log_expected_prob(data.y, left.mean, left.f_var)
 
 
+def _loo_slopes(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sequence[Array] | None:
+    left = cavity_on_host(q.mean, q.var, sites) if likelihood.latents == 1 else None
+    found = None if left is None else likelihood.log_expected_prob_slopes(data.y, left.mean, left.var + q.resid)
+    if left is None or found is None:
+        return None
+    value, first, second = found[:3]
+    by_f_var = 0.5 * (second + first**2)
+    by_mean, by_var, by_nat1, by_prec = left.pull(q, sites, first, by_f_var)
+    return value, by_nat1, by_prec, by_mean, by_var, by_f_var
+
+
 @dataclasses.dataclass(frozen=True)
 class Evidence:
     """An evidence (approximate log marginal likelihood) as a function of sites, called as `elbo(model, data, sites)`.
@@ -223,6 +234,11 @@ class Evidence:
         xp = namespace(terms)
         total = xp.sum(data.weight * xp.where(data.mask, terms, 0.0))
         return total + q.log_z if self.with_log_z else total
+
+    @property
+    def of_ep(self) -> bool:
+        """Whether this is EP's evidence at some power; of several classes the nested one."""
+        return self.terms in (_ep, _nested)
 
     def reads_on_host(self, likelihood: Likelihood, q: Marginals) -> bool:
         """Return whether `read` takes NumPy arrays without a compiled program: the nested evidence of softmax."""
@@ -283,7 +299,7 @@ collapsed = Evidence("collapsed", _collapsed, piece=128)  # its nested quadratur
 tight = Evidence("tight", _tight)
 nested = Evidence("nested", _nested)
 half_nested = Evidence("nested(0.5)", _nested, power=0.5)
-loo = Evidence("loo", _loo, with_log_z=False)
+loo = Evidence("loo", _loo, with_log_z=False, slopes=_loo_slopes)
 
 ALL = {e.name: e for e in (laplace, elbo, ep, nested, half_nested, collapsed, tight, loo)}
 # The others are computed on request: the quadrature of `collapsed` takes longer than all other evidences together, and

@@ -7,7 +7,7 @@ import pytest
 
 from sitewise import VI, Data, Model, Nested, evidence, hyperpriors, kernels, likelihoods, means
 from sitewise.inference.start import first_sites
-from sitewise.learning import schedule
+from sitewise.learning import schedule, stages
 from sitewise.learning.curvature import curvature
 from sitewise.learning.hessian import can_guess, guessed_inverse, prior_curvature
 from sitewise.learning.problem import Problem
@@ -58,7 +58,7 @@ def test_a_search_from_the_guess_has_the_same_optimum_after_fewer_evaluations(mo
     data = Data.of(X, LABELS)
     guided = LEARNER.fit(model, data)
     quick = dataclasses.replace(LEARNER, least_gain=0.05).fit(model, data)
-    monkeypatch.setattr(schedule, "guessed_inverse", lambda *_: None)
+    monkeypatch.setattr(stages, "guessed_inverse", lambda *_: None)
     plain = LEARNER.fit(model, data)
     assert guided.objective == pytest.approx(plain.objective, abs=1e-6)
     assert len(guided.trace) < 0.8 * len(plain.trace)

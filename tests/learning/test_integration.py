@@ -140,7 +140,7 @@ def test_a_lattice_integrates_the_density_of_log_gamma_variables(dimensions):
 
 def _sd_of_f(found, fit, new):
     """Standard deviations of the mixture of the nodes."""
-    mixture = IntegratedLatent.at_nodes(Latent.of_fit(fit), fit.data, [(1.0, found)])
+    mixture = IntegratedLatent.at_nodes(Latent.of_fit(fit), fit.data, found)
     return np.sqrt(np.diag(mixture.joint(new)[1]))
 
 
@@ -257,3 +257,19 @@ def test_a_trimmed_integral_keeps_the_heaviest_nodes():
     nodes = [Node(np.zeros(1), None, None, 0.0, weight) for weight in (0.3, 0.004, 0.6, 0.096)]
     found = Integrated(nodes, "lattice", 0.0, 1.0, 0.0, 0.0, (2, 2), 0.0).trimmed(0.01)
     np.testing.assert_allclose([node.weight for node in found.nodes], np.array([0.6, 0.3, 0.096]) / 0.996)
+
+
+def test_a_star_has_no_nodes_along_directions_that_only_the_prior_determines():
+    """A prior with a standard deviation of 0.05 holds log σ², which stays at its mode."""
+    priors = {
+        "kernel.lengthscale": hyperpriors.LogNormal(0.0, 1.0),
+        "kernel.variance": hyperpriors.LogNormal(0.0, 0.05),
+    }
+    fit = resolve("vi", priors=priors).fit(
+        Model.full(kernels.Matern52(), likelihoods.BernoulliProbit()), Data.of(X, LABELS)
+    )
+    star, plain = integrate(fit, "star"), integrate(fit, "ccd")
+    assert star.directions == (1, 2) and plain.directions == (2, 2) and len(star.nodes) == 3
+    at = fit.problem.trainable.labels.index("kernel.variance")
+    assert np.ptp([node.vector[at] for node in star.nodes]) < 0.02 < np.ptp([node.vector[at] for node in plain.nodes])
+    assert star.log_evidence == pytest.approx(plain.log_evidence, abs=0.02)

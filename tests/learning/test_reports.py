@@ -1,5 +1,6 @@
 """What a fit says about itself: the objective that it climbed, doubts, advice, and one line for the console."""
 
+import numpy as np
 import pytest
 
 from cases import problem
@@ -80,3 +81,14 @@ def test_one_line_for_the_console(rows):
         assert len(repr(shown)) < 300 and "array" not in repr(shown) and "\n" not in repr(shown)
     assert "kernel.lengthscale=" in repr(fit) and "vi on 30 rows" in repr(fit)
     assert repr(VI().solve(model, rows)).startswith("Solution(converged, residual ")
+
+
+def test_the_elbo_of_classes_is_reported_on_sites_of_vi_only():
+    """On EP's sites of separable classes it is about −1e13: exp(m + v/2) of variances as wide as the prior's."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 2))
+    y = (X[:, 0] > -0.5).astype(int) + (X[:, 0] > 0.5)
+    model = Model.full(kernels.RBF(1.0, 400.0), likelihoods.Softmax(3))
+    ep, vi = (resolve(name, fixed=("*",)).fit(model, Data.of(X, y.astype(float))) for name in ("hybrid", "vi"))
+    assert "elbo" not in ep.evidences and "ELBO" not in ep.report()
+    assert "elbo" in vi.evidences and "EP evidence minus ELBO" in vi.report()

@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sitewise import EP, VI, Data, Model, Nested, evidence, kernels, likelihoods, means
+from sitewise import EP, VI, Data, Laplace, Model, Nested, evidence, kernels, likelihoods, means
 from sitewise.learning import hessian, schedule
+from sitewise.learning import stages as run_stages
 from sitewise.learning.checkpoint import Start
 from sitewise.learning.problem import Problem
 from sitewise.learning.schedule import Stage, schedule_of
@@ -66,19 +67,32 @@ def test_the_stages_follow_from_prior_rows_and_settings(monkeypatch):
 
 def test_coarse_stages_of_a_full_prior_have_a_third_of_the_rows_each(monkeypatch):
     full, quick = Model.full(kernels.Matern52(), MODEL.likelihood), dataclasses.replace(LEARNER, least_gain=0.05)
-    assert [s.rows for s in stages(quick, full)] == [200, None]  # of 600 rows
-    assert stages(quick, full)[-1] == Stage(least_gain=0.05)
+    assert [s.rows for s in stages(quick, full)] == [200, None, None]  # of 600 rows
+    approximate = Stage(least_gain=0.05, sites_tol=schedule.STAGE_SITES_TOL)
+    assert stages(quick, full)[-2:] == (approximate, Stage(least_gain=0.05, continues=True))
     monkeypatch.setattr(schedule, "MIN_COARSE_FULL_ROWS", 60)
-    assert [s.rows for s in stages(quick, full)] == [66, 200, None]
+    assert [s.rows for s in stages(quick, full)] == [66, 200, None, None]
     wide = Model.full(kernels.Matern52(np.ones(30)), MODEL.likelihood)  # 31 numbers need 155 rows
     data = Data.of(np.random.default_rng(1).normal(size=(600, 30)), Y)
-    assert [s.rows for s in stages(quick, wide, data)] == [200, None]
+    assert [s.rows for s in stages(quick, wide, data)] == [200, None, None]
     # A search without a coarse stage is cheap, and has a smaller gain to stop at.
-    few = Data.of(X[:179], Y[:179])
-    assert stages(quick, full, few) == (Stage(least_gain=schedule.SINGLE_STAGE_LEAST_GAIN),)
+    few, least = Data.of(X[:179], Y[:179]), schedule.SINGLE_STAGE_LEAST_GAIN
+    assert [s.least_gain for s in stages(quick, full, few)] == [least, least]
     assert stages(LEARNER, full, few) == (Stage(),)
+    dozen = stages(quick, full, Data.of(X[:12], Y[:12]))
+    assert [s.least_gain for s in dozen] == [12 * schedule.LEAST_GAIN_PER_ROW] * 2
     markov = Model.markov(kernels.Matern32(), MODEL.likelihood)
     assert stages(quick, markov, Data.of(X[:, :1], Y)) == (Stage(least_gain=schedule.SINGLE_STAGE_LEAST_GAIN),)
+
+
+def test_only_searches_that_stop_by_gain_and_pay_for_variances_have_approximate_sites():
+    quick, few = {"least_gain": 0.05}, Data.of(X[:50], Y[:50])
+    full = Model.full(kernels.Matern52(), MODEL.likelihood)
+    assert [s.sites_tol for s in stages(Nested(VI(), evidence.ep, **quick), full, few)] == [1e-3, None]
+    assert len(stages(Nested(VI(), evidence.ep), full, few)) == 1
+    assert len(stages(Nested(VI(), evidence.ep, fixed=("*",), **quick), full, few)) == 1
+    assert len(stages(Nested(Laplace(), evidence.laplace, **quick), full, few)) == 1
+    assert len(stages(Nested(VI(), evidence.ep, **quick), replace(full, likelihood=likelihoods.Gaussian()), few)) == 1
 
 
 def test_the_optimum_of_a_full_prior_is_the_same_after_fewer_evaluations(monkeypatch):
@@ -123,7 +137,7 @@ def test_rows_that_end_at_a_bound_are_no_start(monkeypatch):
     learner = Nested(VI(), evidence.elbo, "auto", bounds={"kernel.variance": (0.1, 50.0)})
     problem = Problem.of(learner, MODEL, data)
     [stage] = [s for s in stages(learner, MODEL, data) if s.coarse]
-    found = schedule._coarse(problem, lambda _: MODEL, stage, Start(problem.start), 0, Trace(), [], predict=True)
+    found = run_stages._coarse(problem, lambda _: MODEL, stage, Start(problem.start), 0, Trace(), [], data)
     assert found.vector is problem.start and found.inverse is None and found.sites is None
 
 

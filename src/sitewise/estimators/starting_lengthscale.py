@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from sitewise.data import Data
 from sitewise.inference import Solution
+from sitewise.kernels import NormalScores
 from sitewise.kernels.distances import same_rows
 from sitewise.kernels.lengthscale_start import typical_distance
 from sitewise.learning.nested import Nested
@@ -30,11 +33,22 @@ def starting_lengthscale(learner: Nested, model: Model, data: Data) -> tuple[Mod
     typical steps.  The optimum of a series of many periods is far below the spread of its times; from there the
     ascent leads to a constant.  Several columns: ℓ, 4ℓ, … up to √2 times the typical distance of rows, which is
     √(2d) standard deviations in d columns, compared on a subset of the rows.  From a lengthscale far below this
-    distance the ascent may lead to independent rows, a local maximum that predicts nothing.
+    distance the ascent may lead to independent rows, a local maximum that predicts nothing.  With a varying parameter
+    the evidences are those of the model that holds the parameter constant.
     """
+    simple = model.one_function()
+    if simple.likelihood is not model.likelihood:
+        # Settings may name hyperparameters of the second function.
+        alone = dataclasses.replace(learner, fixed=(), train=(), bounds={}, priors={}, tied=())
+        started, _ = starting_lengthscale(alone, simple, data)
+        own = values(started)
+        return with_values(model, {name: own[name] for name in values(model) if name.startswith("kernel.")}), None
     rows = learner.rows_for_learning(model, data)
     known, X = values(model), model.prior.kernel_columns(np.asarray(rows.X))
-    name = next((n for n in ("kernel.lengthscale", "kernel.base.lengthscale") if n in known), None)
+    kernel, path = model.prior.kernel, "kernel."
+    if isinstance(kernel, NormalScores):
+        X, kernel, path = kernel.transform(kernel._active(X)), kernel.base, "kernel.base."
+    name = next((n for n in (f"{path}lengthscale", f"{path}base.lengthscale") if n in known), None)
     if name is None or known[name].ndim:
         return model, None
     first = float(known[name])
@@ -42,7 +56,6 @@ def starting_lengthscale(learner: Nested, model: Model, data: Data) -> tuple[Mod
         least = 4 * float(np.ptp(X)) * model.prior.count_series(np.asarray(rows.X)) / len(X)
         lengths = [first * 4.0**-k for k in range(MAX_STARTS) if k == 0 or first * 4.0**-k >= least > 0]
     else:
-        kernel = model.prior.kernel
         seen = X if kernel.active_dims is None else X[:, list(kernel.active_dims)]
         rows = sampled(rows, MAX_START_ROWS // model.likelihood.latents, START_SEED)
         typical = typical_distance(seen / np.asarray(getattr(kernel, "units", 1.0)))

@@ -25,10 +25,10 @@ NEGLIGIBLE_WEIGHT = 1e-4  # nodes of smaller weight are left out
 
 @dataclasses.dataclass(frozen=True)
 class IntegratedLatent(Latent):
-    """Predictions averaged over all nodes; sites, evidences and leave-one-out results belong to the optimum.
+    """Predictions averaged over all parts; sites, evidences and influences belong to the optimum of one kernel.
 
-    parts   one `Latent` per node
-    weight  weight per node; the sum is 1
+    parts   one `Latent` per node, or per averaged kernel
+    weight  weight per part; the sum is 1
     """
 
     parts: tuple[Latent, ...]
@@ -39,15 +39,23 @@ class IntegratedLatent(Latent):
         return IntegratedLatent(main.model, main.data, main.sites, main.posterior, parts, weight)
 
     @staticmethod
-    def at_nodes(main: Latent, data: Data, found: Sequence[tuple[float, Integrated]]) -> IntegratedLatent:
-        """Combine the nodes of one integral, or of several (one per kernel) with their shares."""
-        nodes = [(share * node.weight, node) for share, one in found for node in one.nodes]
-        kept = [(w, node) for w, node in nodes if w > NEGLIGIBLE_WEIGHT]
+    def at_nodes(main: Latent, data: Data, found: Integrated) -> IntegratedLatent:
+        """Return the mixture over the nodes of an integral."""
+        return IntegratedLatent.of_parts(main, IntegratedLatent.nodes(data, found))
+
+    @staticmethod
+    def nodes(data: Data, found: Integrated) -> list[tuple[float, Latent]]:
+        """Return the latent functions of the nodes with their weights; nodes of negligible weight are left out."""
+        return [(node.weight, _part(data, node)) for node in found.nodes if node.weight > NEGLIGIBLE_WEIGHT]
+
+    @staticmethod
+    def of_parts(main: Latent, parts: Sequence[tuple[float, Latent]]) -> IntegratedLatent:
+        """Return the mixture of latent functions with these weights."""
+        kept = [(w, latent) for w, latent in parts if w > NEGLIGIBLE_WEIGHT]
+        if main.model.prior.dense:  # every part keeps its own matrix for predictions
+            memory.require_full(main.data.rows, main.model.likelihood.latents, len(kept))
         weight = np.array([w for w, _ in kept])
-        if main.model.prior.dense:  # every node keeps its own matrix for predictions
-            memory.require_full(data.rows, main.model.likelihood.latents, len(kept))
-        parts = tuple(_part(data, node) for _, node in kept)
-        return IntegratedLatent.made(main, parts, weight / np.sum(weight))
+        return IntegratedLatent.made(main, tuple(latent for _, latent in kept), weight / np.sum(weight))
 
     def stored(self) -> dict[str, Any]:
         models = [part.model for part in self.parts]
@@ -87,9 +95,13 @@ class IntegratedLatent(Latent):
 
     def at(self, X: np.ndarray) -> Mixture:
         """Return the marginals of f at new rows, with one component per node."""
-        each = [part.at(X) for part in self.parts]
-        mean, var = (np.concatenate([getattr(q, name) for q in each], axis=1) for name in ("mean", "var"))
-        return Mixture(_stacked([q.likelihood for q in each]), mean, var, weight=self.weight)
+        return Mixture.combined([part.at(X) for part in self.parts], self.weight)
+
+    def by_kernel(self) -> list[tuple[float, Latent]]:
+        """Return one function with its weight per part if kernels are averaged, else the function at the optimum."""
+        if all(same_form(part.model, self.model) for part in self.parts):
+            return super().by_kernel()
+        return list(zip(self.weight.tolist(), self.parts, strict=True))
 
     def joint(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         means, covs = (np.stack(a) for a in zip(*(part.joint(X) for part in self.parts), strict=True))

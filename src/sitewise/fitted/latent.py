@@ -47,7 +47,6 @@ _traced_posterior = programs.jit(posterior)
 _traced_marginals = programs.jit(lambda q, X: q.f(X))
 _traced_joint = programs.jit(lambda q, X: q.f_joint(X))
 _traced_draw = programs.jit(lambda q, key, X, samples: q.f_samples(key, X, samples), static_argnums=3)
-BLOCK_ROWS = 2048  # new rows predicted at a time
 
 
 def _left_out(model: Model, data: Data, sites: Sites) -> Values:
@@ -114,6 +113,10 @@ class Latent(FittedFunction):
         found, result = change(self)
         return found, [result]
 
+    def by_kernel(self) -> list[tuple[float, Latent]]:
+        """Return one function per averaged kernel, with its weight, for leave-one-out predictions."""
+        return [(1.0, self)]
+
     def rows_uncorrelated(self) -> bool:
         return bool(np.sum(self.data.weight > 0) > 1) and self.posterior.latent.uncorrelated()
 
@@ -124,7 +127,8 @@ class Latent(FittedFunction):
     def at(self, X: np.ndarray) -> Mixture:
         with working_precision():
             if self._on_host:
-                parts = [self.posterior.f(X[at : at + BLOCK_ROWS]) for at in range(0, len(X), BLOCK_ROWS)]
+                rows = self.posterior.latent.block_rows
+                parts = [self.posterior.f(X[at : at + rows]) for at in range(0, len(X), rows)]
                 mean, var = (np.concatenate(column) for column in zip(*parts, strict=True))
             else:
                 mean, var = by_block(lambda X: _traced_marginals(self.posterior, X), X)

@@ -166,11 +166,11 @@ def iterate(
     newtons = not method.mean_only and not damped
     # Where a Newton direction is cheap, slopes share the quadrature of the update and cost almost nothing.
     with_slopes = newtons and gram.newton_is_cheap
-    # Combined updates of several latent values per row are tested for EP only; VI has Newton's directions.
-    combines = likelihood.latents == 1 or not method.has_merit
+    # Combined updates of several classes are tested for EP only; VI has Newton's directions.
+    combines = likelihood.latents == 1 or bool(likelihood.functions) or not method.has_merit
     accelerates = newtons and not gram.newton_is_cheap and combines and xp is np
     # For several classes, Newton's direction costs as much as ten updates: combining starts anew instead.
-    restarts = accelerates and likelihood.latents > 1
+    restarts = accelerates and likelihood.latents > 1 and not likelihood.functions
 
     def unfinished(s: _State) -> Array:
         # Where combining has started anew, rounding may keep the residual above the smaller tolerance.

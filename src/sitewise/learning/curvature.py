@@ -117,10 +117,13 @@ def curvature(
 
 
 class SearchEnd(NamedTuple):
-    """The end of a search: the inverse of the negative Hessian as its ascent has estimated it, and the gradient."""
+    """The end of a search: the inverse of the negative Hessian as its ascent has estimated it, and the gradient.
+
+    The gradient is None where it was computed on approximate sites.
+    """
 
     covariance: np.ndarray
-    gradient: np.ndarray
+    gradient: np.ndarray | None
 
 
 def completed(

@@ -72,7 +72,7 @@ def _final(problem: Problem, final: Inference, model: Model, sites: Sites) -> So
 
 def _search_end(problem: Problem, best: Best) -> SearchEnd | None:
     """Return the estimate of the Hessian that the search ended with, if it began with a computed one."""
-    if not best.trusted or best.inverse is None or best.gradient is None:
+    if not best.trusted or best.inverse is None:
         return None
     return SearchEnd(best.inverse / problem.total, best.gradient)
 

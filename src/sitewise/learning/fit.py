@@ -169,10 +169,18 @@ class Fit:
 
     @functools.cached_property
     def evidences(self) -> dict[str, float]:
-        """The evidences on the final sites, by name, in nats: the quick ones and the maximised one."""
+        """The evidences on the final sites, by name, in nats: the quick ones and the maximised one.
+
+        The ELBO of classes has a term −exp(m + v/2) per row and class: on EP's sites, which leave some variances as
+        wide as the prior's, it may be −1e14 and means nothing.  There it is left out.
+        """
         with working_precision():
             climbed = () if self.problem is None else (self.problem.evidence.name,)
-            names = tuple(name for name in evidence.ALL if name in (*evidence.QUICK, *climbed))
+            likelihood = self.model.likelihood
+            classes = likelihood.latents > 1 and not likelihood.functions
+            left_out = {"elbo", "tight"} - set(climbed) if classes and self.inference.startswith("ep") else ()
+            known = (*evidence.QUICK, *climbed)
+            names = tuple(name for name in evidence.ALL if name in known and name not in left_out)
             return all_evidences(self.model, self.data, self.sites, names)
 
     def doubt(self, caller: str = "library") -> str:
@@ -228,6 +236,8 @@ class Fit:
         return [line + shown.get(name, "") for name, line in zip(self.parameters, lines, strict=True)]
 
     def _about_gap(self) -> list[str]:
+        if "elbo" not in self.evidences:
+            return []
         gap = (self.evidences["ep"] - self.evidences["elbo"]) / self.weight
         lines = [f"EP evidence minus ELBO: {gap:.4f} per row."]
         if self.inference != "vi":

@@ -43,8 +43,8 @@ def by_differences(
 
 
 def can_guess(problem: Problem) -> bool:
-    """Return whether the prior of f is one matrix on the host, whose Hessian `guessed_inverse` can guess."""
-    return problem.on_host and problem.model.prior.one_matrix and INPUTS not in problem.trainable.names
+    """Return whether the prior of f is matrices on the host, whose Hessian `guessed_inverse` can guess."""
+    return problem.on_host and problem.model.prior.informs and INPUTS not in problem.trainable.names
 
 
 def guessed_inverse(problem: Problem, vector: np.ndarray, sites: Sites) -> np.ndarray | None:
@@ -60,9 +60,9 @@ def guessed_inverse(problem: Problem, vector: np.ndarray, sites: Sites) -> np.nd
     """
     data, size = problem.data, len(vector)
     weighted = sites.scaled(data.weight)
-    gram: Any = problem.model_at(vector).prior.gram(data.X)  # with K and mean, as the prior is one matrix
+    gram: Any = problem.model_at(vector).prior.gram(data.X)  # with K and mean, as the prior `informs`
     _, factor = gram.condition_with_factor(weighted, data.mask)
-    slopes_K, slopes_mean = np.zeros((size, data.rows)), np.zeros((size, data.rows))
+    slopes_K, slopes_mean = (np.zeros((size, *gram.mean.shape)) for _ in range(2))  # by function, if there are two
     curvature, at = np.zeros(size), 0
     for p in problem.trainable.parameters:
         for i in range(at, at + p.raw_size):
@@ -70,10 +70,12 @@ def guessed_inverse(problem: Problem, vector: np.ndarray, sites: Sites) -> np.nd
                 curvature[i] = _LIKELIHOOD_CURVATURE * problem.total
                 continue
             moved: Any = problem.model_at(vector + _GRAM_STEP * np.eye(size)[i]).prior.gram(data.X)
-            slopes_K[i] = (moved.K @ factor.alpha - gram.K @ factor.alpha) / _GRAM_STEP
+            slopes_K[i] = ((moved.K - gram.K) @ factor.alpha[..., None])[..., 0] / _GRAM_STEP
             slopes_mean[i] = (moved.mean - gram.mean) / _GRAM_STEP
         at += p.raw_size
-    information = 0.5 * slopes_K @ factor.R_times(slopes_K.T) + slopes_mean @ factor.R_times(slopes_mean.T)
+    by_K, by_mean = (np.stack([factor.R_times(one) for one in each]) for each in (slopes_K, slopes_mean))
+    information = 0.5 * np.inner(slopes_K.reshape(size, -1), by_K.reshape(size, -1))
+    information += np.inner(slopes_mean.reshape(size, -1), by_mean.reshape(size, -1))
     curvature += prior_curvature(problem.objective, vector)
     hessian = (information + np.diag(curvature)) / problem.total
     return absolute_inverse(hessian, _MIN_CURVATURE / problem.total) if np.all(np.isfinite(hessian)) else None

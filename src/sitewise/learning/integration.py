@@ -44,8 +44,10 @@ from sitewise.data import Data
 from sitewise.inference import Inference
 from sitewise.kernels.distances import same_rows
 from sitewise.learning import designs
+from sitewise.learning.curvature import MIN_PRIOR_SHARE
 from sitewise.learning.density import Density
 from sitewise.learning.fit import Fit
+from sitewise.learning.hessian import prior_curvature
 from sitewise.model import Model
 from sitewise.numerics.dense.cholesky import eigen
 from sitewise.priors import LatentPosterior
@@ -180,7 +182,8 @@ def integrate(
         - "lattice": up to four parameters
         - "grid": a product rule, up to two parameters
         - "ccd": central composite design
-        - "star": central composite design without corners
+        - "star": central composite design without corners, in the directions of which the prior contributes at most
+          three quarters of the curvature of log π.  The others stay at the mode
         - "laplace": central composite design with a Gaussian in the place of π
         - "fine": a lattice for up to two parameters, and for up to four with at most MAX_LATTICE_ROWS rows, else "ccd"
         - "coarse": "ccd" for three parameters and more, else "grid", or "lattice" if π is far from Gaussian
@@ -215,9 +218,14 @@ def integrate(
         tol = QUICK_SITES_TOL if quick else NODE_SITES_TOL
         here = Density(problem, model, data, fit.sites, final, fit.limits, tol, centre)
         centre[free] += U @ ((U.T @ here.slope_of_volume(centre)[free]) / values)
-        chosen = min(len(free), MAX_DIRECTIONS)  # eigenvalues increase: the least certain come first
+        # Eigenvalues increase: the least certain directions come first.
+        directions = np.arange(min(len(free), MAX_DIRECTIONS))
+        if design == "star":  # the other directions are as certain as their prior, and stay at the mode
+            share = U.T**2 @ prior_curvature(problem, curvature.vector)[free] / values
+            directions = np.flatnonzero(share < MIN_PRIOR_SHARE)[:MAX_DIRECTIONS]
+        chosen = len(directions)
         axes = np.zeros((len(centre), chosen))
-        axes[free] = U[:, :chosen] / np.sqrt(values[:chosen])
+        axes[free] = U[:, directions] / np.sqrt(values[directions])
         log_volume = -0.5 * float(np.sum(np.log(values)))
 
         def at(z: np.ndarray) -> _Point:

@@ -15,8 +15,9 @@ from sitewise.learning.clock import Clock
 from sitewise.learning.finish import finish
 from sitewise.learning.fit import Fit
 from sitewise.learning.problem import NestedSettings, Problem
-from sitewise.learning.schedule import expected, is_apart, run, schedule_of
+from sitewise.learning.schedule import expected, schedule_of
 from sitewise.learning.search import Callback, Trace
+from sitewise.learning.stages import is_apart, run
 from sitewise.learning.subset import counted_rows, sampled
 from sitewise.model import Model, check
 from sitewise.process import memory

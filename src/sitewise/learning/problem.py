@@ -1,6 +1,6 @@
 """One optimisation problem: maximise θ ↦ evidence(θ, λ*(θ)) for given rows, within bounds, from given sites.
 
-A `Problem` is a value: `learning.search` searches it, `learning.schedule` makes smaller ones of it.
+A `Problem` is a value: `learning.search` searches it, `learning.stages` makes smaller ones of it.
 """
 
 from __future__ import annotations
@@ -157,12 +157,13 @@ class Problem:
     def with_sites_tol(self, tol: float | None) -> Problem:
         """Return the problem with inference solved to `tol` or its own tolerance, whichever is larger.
 
-        Approximate sites are for pairs whose evidence is stationary in the sites (gradient "auto"): there an error of
-        the sites changes the evidence by its square.  Other problems are returned as they are.
+        Approximate sites are for pairs whose evidence is stationary in the sites (gradient "auto"), or whose error of
+        first order is known (gradient "implicit"): there an error of the sites changes the evidence by its square.
+        Other problems are returned as they are.
         """
-        if tol is None or self.pair.gradient != "auto":
+        if tol is None or self.pair.gradient not in ("auto", "implicit"):
             return self
-        inference = self.objective.inference
+        inference = self.pair.inference
         approximate = dataclasses.replace(inference, tol=max(tol, inference.tolerance(WORKING_DTYPE)))
         return dataclasses.replace(self, objective=dataclasses.replace(self.objective, inference=approximate))
 

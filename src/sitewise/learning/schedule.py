@@ -5,33 +5,23 @@ the rows costs a 27th per step, and it ends near the optimum for all rows.  A sp
 rows costs a third, and with a third of the inducing inputs a ninth of that.  The Hessian per row hardly differs between
 the stages.  The search on all rows then needs few evaluations and has the same optimum.
 
-`schedule_of` decides the stages from the prior, the number of rows and the settings; `run` runs them in one loop.
+`schedule_of` decides the stages from the prior, the number of rows and the settings; `learning.stages` runs them.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from sitewise.arrays.engine import on_host
-from sitewise.arrays.spread import agreed, is_spread
-from sitewise.kernels.distances import same_rows
-from sitewise.learning.ascent import CONVERGED, NO_GAIN
-from sitewise.learning.checkpoint import Start
 from sitewise.learning.clock import Expected, evaluation_work
-from sitewise.learning.hessian import can_guess, guessed_inverse, inverse_per_row
-from sitewise.learning.objective import INPUTS, pulls_on_host
+from sitewise.learning.hessian import can_guess
+from sitewise.learning.objective import INPUTS
 from sitewise.learning.problem import Problem
-from sitewise.learning.search import Best, Trace, inferred, search
-from sitewise.learning.subset import counted_rows, predicted_sites, sampled
+from sitewise.learning.subset import counted_rows
 from sitewise.model import Model
-from sitewise.priors.inducing import select
-from sitewise.types import replace
 
 # The first coarse stage has the larger of these two numbers of rows.  Of fewer than 6 000 rows, but at least 2 000, it
 # has a third.
@@ -43,7 +33,9 @@ MIN_COARSE_INPUTS = 50
 MIN_COARSE_FULL_ROWS, COARSE_ROWS_PER_NUMBER = 150, 5
 MIN_COARSE_CLASS_ROWS, COARSE_CLASS_ROWS_PER_NUMBER = 100, 2
 COARSE_LEAST_GAIN = 0.02  # nats per hyperparameter that a coarse stage leaves to the next one
-SINGLE_STAGE_LEAST_GAIN = 0.001  # nats per hyperparameter, of a search without a coarse stage before it
+# Nats per hyperparameter of a search without a coarse stage before it: of at least 100 rows, and per row of fewer.  The
+# evidence of a dozen rows is flat along some hyperparameters, and predictions still change there.
+SINGLE_STAGE_LEAST_GAIN, LEAST_GAIN_PER_ROW = 1e-3, 1e-5
 COARSE_TOL = 1e-4  # gradient per row; the optimum for all rows is farther away than this resolves
 STAGE_SITES_TOL = 1e-3  # residual of approximate sites, in units of the marginal
 ALL_ROWS_SITES_TOL = 1e-6  # residual of the sites of all rows, where a subset was used for learning
@@ -134,6 +126,18 @@ class Schedule:
         return "\n".join(f"  {k + 1}. {stage}" for k, stage in enumerate(self.stages))
 
 
+class StageEnd(NamedTuple):
+    """How a stage ended; the objective is in nats per row of the stage."""
+
+    stage: Stage
+    rounds: int
+    objective: float
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.stage}: {self.objective:.4f} nats per row after {self.rounds} rounds, {self.reason}"
+
+
 def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
     """Return the stages of a fit.
 
@@ -151,21 +155,36 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
     staged = staged and (model.prior.dense or model.prior.staged or not model.prior.exact)
     subset = learned if learned < rows else None
     stages = _coarse_stages(problem, learned) if staged else []
-    limit = SINGLE_STAGE_LEAST_GAIN if model.prior.exact and not stages else np.inf
+    least = min(SINGLE_STAGE_LEAST_GAIN, LEAST_GAIN_PER_ROW * problem.total)
+    limit = least if model.prior.exact and not stages else np.inf
     main = Stage(rows=subset, least_gain=min(settings.least_gain, limit), tol=problem.reachable_tol)
-    if staged and not model.prior.dense and problem.on_host and settings.least_gain:
-        stages.append(dataclasses.replace(main, sites_tol=STAGE_SITES_TOL, hessian=True))
+    coupled = bool(stages and model.likelihood.functions and problem.on_host)  # many steps of inference per evaluation
+    if (coupled or _approximates(problem, staged)) and settings.least_gain:
+        stages.append(dataclasses.replace(main, sites_tol=STAGE_SITES_TOL, hessian=not model.prior.dense))
         main = dataclasses.replace(main, continues=True)
     stages.append(main)
     if settings.move_inputs:
         Z = _movable_inputs(model)
-        moved = min(STAGE_FACTOR**2 * _coarse_rows(len(Z)), learned)
+        moved = min(STAGE_FACTOR**2 * coarse_rows(len(Z)), learned)
         rounds = min(INPUT_STAGE_ROUNDS, settings.max_rounds)
         stages = [*stages, Stage(rows=moved, move_inputs=True, max_rounds=rounds), *stages]
     stages += [Stage(rows=subset, restart=k + 1) for k in range(settings.restarts)]
     if subset is not None:
         stages.append(Stage(max_rounds=0, sites_tol=ALL_ROWS_SITES_TOL))
     return Schedule(tuple(stages))
+
+
+def _approximates(problem: Problem, staged: bool) -> bool:
+    """Return whether the search uses approximate sites, and a last stage solves for accurate ones.
+
+    On one matrix a step of inference costs as much as the gradient; Laplace's steps, for the mean only, cost less.
+    """
+    model = problem.model
+    if not (problem.on_host and problem.trainable.names) or model.likelihood.latents > 1:
+        return False
+    if model.prior.one_matrix:
+        return not (model.likelihood.conjugate or problem.pair.inference.mean_only)
+    return staged and not model.prior.dense
 
 
 def expected(schedule: Schedule, problem: Problem, rows: int) -> list[Expected]:
@@ -203,7 +222,7 @@ def _coarse_stages(problem: Problem, rows: int) -> list[Stage]:
         least = max(fewest, each * len(problem.start))
         sizes = itertools.takewhile(lambda size: size >= least, (rows // STAGE_FACTOR**k for k in itertools.count(1)))
         return [dataclasses.replace(stage, rows=size) for size in reversed(list(sizes))]
-    size, found = _coarse_rows(count), []
+    size, found = coarse_rows(count), []
     if MIN_COARSE_ROWS <= rows < STAGE_FACTOR * MIN_COARSE_ROWS:
         size = max(rows // STAGE_FACTOR, COARSE_ROWS_PER_INPUT * count)
     while rows >= STAGE_FACTOR * size:
@@ -212,7 +231,8 @@ def _coarse_stages(problem: Problem, rows: int) -> list[Stage]:
     return found
 
 
-def _coarse_rows(inputs: int) -> int:
+def coarse_rows(inputs: int) -> int:
+    """Return the number of rows of the first coarse stage of a sparse GP with this many inducing inputs."""
     return max(MIN_COARSE_ROWS, COARSE_ROWS_PER_INPUT * inputs)
 
 
@@ -226,175 +246,3 @@ def _movable_inputs(model: Model) -> np.ndarray:
             "that can be trained; choose fewer, or inputs='kmeans'."
         )
     return Z
-
-
-class StageEnd(NamedTuple):
-    """How a stage ended; the objective is in nats per row of the stage."""
-
-    stage: Stage
-    rounds: int
-    objective: float
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.stage}: {self.objective:.4f} nats per row after {self.rounds} rounds, {self.reason}"
-
-
-def run(schedule: Schedule, problem: Problem, seed: int, trace: Trace) -> tuple[Problem, Best, list[StageEnd]]:
-    """Run the searches of a schedule; return the problem, its best point, and how the stages ended.
-
-    The problem is another one at the end if inducing inputs were moved.  A coarse stage that was read from the
-    checkpoint is not among the ends.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        The stages.
-    problem : Problem
-        Has the rows from which hyperparameters are learned.
-    seed : int
-        Seed of the rows and inducing inputs of the stages.
-    trace : Trace
-        Called with every evaluation.
-    """
-    best: Best | None = None
-    start, ends = Start(problem.start), list[StageEnd]()
-    coarse_model = functools.cache(functools.partial(_with_fewer_inputs, problem, seed))
-    for k, stage in enumerate(schedule.stages):
-        if stage.max_rounds == 0:
-            continue  # the sites of all rows, at the hyperparameters that the other stages find
-        trace.clock.begin(k)
-        if stage.coarse:
-            following = schedule.stages[k + 1]
-            inner = trace.coarse()
-            compute = functools.partial(
-                _coarse, problem, coarse_model, stage, start, seed, inner, ends, not following.coarse
-            )
-            start = trace.kept(f"stage {k}", compute)
-            continue
-        total = problem.total
-        if stage.move_inputs:
-            assert best is not None
-            problem, end, total = _moved(problem, best, stage, seed, trace.coarse())
-            start, best = Start(problem.start), None
-            coarse_model = functools.cache(functools.partial(_with_fewer_inputs, problem, seed))
-        elif stage.restart is not None:
-            assert best is not None
-            end = search(problem, Start(problem.restarts(seed)[stage.restart - 1]), trace)
-            # An ascent that did not converge may have ended next to a pole of Laplace's evidence.
-            if (end.success, end.value) > (best.success, best.value):
-                best = end
-        elif stage.continues:
-            assert best is not None
-            before, best = best.rounds, _continued(problem, best, stage, trace)
-            rounds = best.rounds - before
-            end = dataclasses.replace(best, rounds=rounds, reason=best.reason if rounds else "inference only")
-        else:
-            here = problem.with_sites_tol(stage.sites_tol)
-            best = end = _climb(here, start, stage, trace, problem.settings.max_rounds, f"Hessian of stage {k}")
-        ends.append(StageEnd(stage, end.rounds, end.value / total, end.reason))
-    assert best is not None
-    return problem, best, ends
-
-
-def _climb(problem: Problem, start: Start, stage: Stage, trace: Trace, max_rounds: int, name: str) -> Best:
-    """Search from `start`; compute a Hessian during the search if the stage asks for one and none is known."""
-    guess = functools.partial(guessed_inverse, problem, start.vector) if can_guess(problem) else None
-    go = functools.partial(search, problem, trace=trace, tol=stage.tol, least_gain=stage.least_gain, guess=guess)
-    known = start.inverse is not None or INPUTS in problem.trainable.names or not len(start.vector)
-    if known or not stage.hessian:
-        return go(start, max_rounds=max_rounds)
-    first = go(start, max_rounds=min(ROUNDS_BEFORE_HESSIAN, max_rounds))
-    left = max_rounds - first.rounds
-    if first.success or left <= 0:
-        return first
-
-    def with_hessian() -> Start:
-        sites = first.solution.sites
-        return Start(first.vector, inverse_per_row(problem, first.vector, sites), sites)
-
-    end = go(trace.kept(name, with_hessian), max_rounds=left)
-    return dataclasses.replace(end, rounds=first.rounds + end.rounds)
-
-
-def _coarse(
-    problem: Problem,
-    model_with: Callable[[int | None], Model],
-    stage: Stage,
-    start: Start,
-    seed: int,
-    trace: Trace,
-    ends: list[StageEnd],
-    predict: bool,
-) -> Start:
-    """Search with some of the rows; return where the next stage starts.
-
-    With `predict` inference there starts from the predictions of this stage.  Without convergence within the bounds of
-    the problem, the next stage starts where this one did.
-    """
-    assert stage.rows is not None
-    rows = sampled(problem.data, stage.rows, seed)
-    here = Problem.of(problem.settings, model_with(stage.inputs), rows).with_sites_tol(stage.sites_tol)
-    with same_rows(here.data.X):
-        end = _climb(here, Start(start.vector, start.inverse), stage, trace, problem.settings.max_rounds, "")
-    ends.append(StageEnd(stage, end.rounds, end.value / here.total, end.reason))
-    found = Start(start.vector, start.inverse)
-    if end.success and not problem.at_bound(end.vector):
-        inverse = end.inverse
-        if problem.model.prior.dense and problem.on_host:
-            inverse = inverse_per_row(here, end.vector, end.solution.sites)
-        found = Start(end.vector, inverse)
-        if predict and problem.on_host:
-            model = here.model_at(end.vector)
-            sites = predicted_sites(problem.pair.inference, model, here.data, end.solution.sites, problem.data)
-            found = found._replace(sites=sites)
-    return _agreed(found) if is_apart(problem) else found
-
-
-def is_apart(problem: Problem) -> bool:
-    """Whether rows are spread over devices, and every process searches coarse stages by itself."""
-    names = problem.trainable.names
-    return is_spread(problem.data) and pulls_on_host(problem.model, names) and on_host(problem.model)
-
-
-def _agreed(start: Start) -> Start:
-    """Return the start on which all processes agree: rounding differences would lead them different ways."""
-    empty = np.zeros((len(start.vector), len(start.vector)))
-    inverse = start.inverse
-    some, vector, inverse = agreed((np.array(inverse is not None), start.vector, empty if inverse is None else inverse))
-    return Start(vector, inverse if some else None)
-
-
-def _with_fewer_inputs(problem: Problem, seed: int, count: int | None) -> Model:
-    """The model with `count` inducing inputs, centres of clusters (a part of Z would leave gaps); None: unchanged."""
-    if count is None:
-        return problem.model
-    drawn = sampled(problem.data, STAGE_FACTOR**2 * _coarse_rows(count), seed)
-    fewer = select(np.asarray(drawn.X), "kmeans", count, kernel=problem.model.prior.kernel, seed=seed)
-    return replace(problem.model, prior=problem.model.prior.with_inputs(fewer))
-
-
-def _moved(problem: Problem, best: Best, stage: Stage, seed: int, trace: Trace) -> tuple[Problem, Best, float]:
-    """Train hyperparameters and inducing inputs together on some rows.
-
-    Return the problem with those inputs, the end of the search, and the number of rows of the search.
-
-    Inducing inputs are no parameters of the model that could be overfitted if the evidence is a bound; EP's evidence
-    (FITC's) is none, so that the ascent starts from the optimum for the present inputs and is short.
-    """
-    assert stage.rows is not None
-    settings = dataclasses.replace(problem.settings, train=(*problem.settings.train, INPUTS))
-    here = Problem.of(settings, problem.model_at(best.vector), sampled(problem.data, stage.rows, seed))
-    end = search(here, Start(here.start), trace, max_rounds=stage.max_rounds)
-    return Problem.of(problem.settings, here.model_at(end.vector), problem.data), end, here.total
-
-
-def _continued(problem: Problem, best: Best, stage: Stage, trace: Trace) -> Best:
-    """The best point of approximate sites with accurate ones; a search that had not converged goes on."""
-    left = problem.settings.max_rounds - best.rounds
-    if best.reason in (CONVERGED, NO_GAIN) or left <= 0:
-        model = problem.model_at(best.vector)
-        return inferred(problem, best, model, problem.pair.inference, problem.data, best.solution.sites)
-    start = Start(best.vector, best.inverse, best.solution.sites)
-    end = search(problem, start, trace, max_rounds=left, least_gain=stage.least_gain)
-    return dataclasses.replace(end, rounds=best.rounds + end.rounds)

@@ -37,7 +37,7 @@ class Best:
     posterior   makes q(f) at this point from the factor of the evaluation; None on an accelerator
     inverse     the inverse of the negative Hessian per row, for another search of this objective
     trusted     whether this inverse began with a computed one
-    gradient    of the objective at this point
+    gradient    of the objective at this point; None on sites that another search has solved for
     """
 
     vector: np.ndarray
@@ -201,7 +201,7 @@ def inferred(problem: Problem, best: Best, model: Model, inference: Inference, d
     else:
         value = float(evidence.on_marginals(model.likelihood, to_host(data), q, solution.sites))
     value += problem.log_prior(best.vector)
-    found = dataclasses.replace(best, solution=solution, value=value, posterior=lambda: posterior)
+    found = dataclasses.replace(best, solution=solution, value=value, posterior=lambda: posterior, gradient=None)
     return found if np.isfinite(value) else best
 
 

@@ -15,7 +15,6 @@ from sitewise.data import Data
 from sitewise.inference import Inference
 from sitewise.inference.loop import update_at
 from sitewise.model import Model
-from sitewise.priors import Marginals
 from sitewise.sites import Sites
 
 MAX_KINDS, RARE_SHARE = 20, 200  # of at most 20 distinct targets, each keeps rows // 200 rows if it has them
@@ -49,11 +48,7 @@ def predicted_sites(inference: Inference, model: Model, some: Data, sites: Sites
     """Return sites of all rows of `data`, as a start, from `some` rows and their sites; NumPy arrays.
 
     For a row outside the subset, the predictive distribution serves as its cavity: the site is the one that the update
-    sets there.  None for several latent functions per row.
+    sets there.  None for several classes.
     """
-    if model.likelihood.latents > 1:
-        return None
-    posterior = model.prior.posterior(some.X, sites.scaled(some.weight))
-    mean, var = posterior.marginals(data.X)
-    none = np.zeros(data.rows)
-    return update_at(inference, model.likelihood, data, Marginals(mean, var, none, 0.0, none, 0.0))
+    rows = model.prior.rows_of(*model.prior.posterior(some.X, sites.scaled(some.weight)).marginals(data.X))
+    return None if rows is None else update_at(inference, model.likelihood, data, rows)

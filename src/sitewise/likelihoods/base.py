@@ -151,6 +151,10 @@ class Likelihood(Module):
         """Return the constant f at which y has about its observed mean; None if the mean does not determine f."""
         return None
 
+    def one_function(self) -> Likelihood:
+        """Return the likelihood with its varying parameter held at its starting value; itself if it has none."""
+        return self
+
     def missing_information(self, y: np.ndarray) -> str:
         """Say why the observations do not determine the model, as one sentence; empty if they do."""
         values = y if len(self.columns) == 1 else y[..., 0]

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
+from scipy import special
 
 from sitewise.arrays.engine import namespace
 from sitewise.likelihoods.base import Likelihood, Power, is_one
@@ -106,6 +107,7 @@ class BernoulliProbit(_Bernoulli):
         )  # fmt: skip
 
 
+_MAX_EQUAL_VARIANCE = 25.0  # of f, for equally spaced nodes
 _PROBIT_VARIANCE = 1e6  # variance of f above which a probit link replaces the logit link
 
 
@@ -126,3 +128,47 @@ class BernoulliLogit(_Bernoulli):
         wide = var > _PROBIT_VARIANCE
         usual = super().log_expected_prob(y, mean, jnp.where(wide, _PROBIT_VARIANCE, var), power)
         return jnp.where(wide, log_cdf(_sign(y) * mean / jnp.sqrt(var + jnp.pi**2 / 3)), usual)
+
+    def log_prob_slopes(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """Return derivatives of log σ(z), z = ±f: 1 − σ, −σ(1 − σ), −σ(1 − σ)(1 − 2σ)."""
+        sign = np.where(y > 0, 1.0, -1.0)
+        z = sign * f
+        other = special.expit(-z)  # 1 − σ
+        bend = other * special.expit(z)
+        return np.stack([special.log_expit(z), sign * other, -bend, sign * bend * (1 - 2 * other)])
+
+    def expected_log_prob_slopes(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray | None:
+        if self.quadrature is not None:
+            return None
+        sign = np.where(y > 0, 1.0, -1.0)
+        found = expect_with_slopes(special.log_expit, sign * mean, var)
+        found[1::2] *= sign
+        return found
+
+    def log_expected_prob_slopes(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray | None:
+        """Return derivatives of ℓ = log E[σ(z)], z ~ N(±m, v), by equally spaced nodes; None for wide Gaussians.
+
+        By σ(z) = eᶻ σ(−z), ℓ(m, v) = m + v/2 + ℓ(−m − v, v).  The right-hand side is used for ±m < −v/2, where E[σ]
+        is small and the quadrature would lose digits.
+        """
+        if self.quadrature is not None or var.max(initial=0.0) > _MAX_EQUAL_VARIANCE:
+            return None
+        sign = np.where(y > 0, 1.0, -1.0)
+        z = sign * mean
+        low = z < -0.5 * var
+        h0, h1, h2, h3, h4 = expect_with_slopes(special.expit, np.where(low, -z - var, z), var)
+        value, first, bend = np.log(h0), h1 / h0, h2 / h0
+        second = bend - first**2
+        third = h3 / h0 - 3 * first * bend + 2 * first**3
+        first_by_var = 0.5 * (h3 / h0 - first * bend)
+        second_by_var = 0.5 * (h4 / h0 - bend**2) - 2 * first * first_by_var
+        return np.stack(
+            [
+                value + np.where(low, z + 0.5 * var, 0.0),
+                sign * np.where(low, 1 - first, first),
+                second,
+                sign * np.where(low, -third, third),
+                sign * np.where(low, second - first_by_var, first_by_var),
+                np.where(low, second_by_var - third, second_by_var),
+            ]
+        )

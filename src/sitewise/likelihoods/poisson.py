@@ -6,10 +6,13 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.scipy.special import gammaincc, gammaln
+from scipy import special
 
 from sitewise.likelihoods.rate import Counts
+from sitewise.numerics.quadrature.tilted_counts import tilted_by_count
 from sitewise.types import module
 
 
@@ -60,6 +63,39 @@ class Poisson(Counts):
         y, log_exposure = self.split(y)
         return y * (mean + log_exposure) - jnp.exp(mean + log_exposure + 0.5 * var) - gammaln(y + 1)
 
+    def log_prob_slopes(self, y: np.ndarray, f: np.ndarray) -> np.ndarray | None:
+        if self.link != "log":
+            return None
+        value, mean = _log_prob(*self._split_on_host(y), f)
+        return np.stack([value, self._split_on_host(y)[0] - mean, -mean, -mean])
+
+    def expected_log_prob_slopes(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray | None:
+        if self.quadrature is not None or self.link != "log":
+            return None
+        count, log_exposure = self._split_on_host(y)
+        rate = np.exp(mean + log_exposure + 0.5 * var)
+        value = count * (mean + log_exposure) - rate - special.gammaln(count + 1)
+        return np.stack([value, count - rate, -rate, -rate, -rate])
+
+    def log_expected_prob_slopes(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray | None:
+        if self.quadrature is not None or self.link != "log":
+            return None
+        count, log_exposure = self._split_on_host(y)
+        tilted = tilted_by_count(count, mean + log_exposure, var)
+        if tilted is None:
+            return None
+        mode, log_integral, slopes = tilted
+        value = _log_prob(count, 0.0, mode)[0] + log_integral
+        first, second, third, fourth = slopes
+        # ∂E/∂var of a Gaussian expectation E is half of its second derivative in the mean.
+        return np.stack([
+            value, first, second, third,
+            0.5 * third + first * second, 0.5 * fourth + second**2 + first * third,
+        ])  # fmt: skip
+
+    def _split_on_host(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+        return (y[..., 0], np.log(y[..., 1])) if self.exposure else (y, 0.0)
+
     def response_var(self, f: Array, side: Array | None = None) -> Array:
         return self.response_mean(f, side)
 
@@ -71,3 +107,14 @@ class Poisson(Counts):
 
     def sample(self, key: Array, f: Array, side: Array | None = None) -> Array:
         return jax.random.poisson(key, self.response_mean(f, side)).astype(f.dtype)
+
+
+def _log_prob(count: np.ndarray, log_exposure: np.ndarray | float, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return `Poisson.log_prob` for the log link on NumPy arrays, and the mean count."""
+    seen = count > 0
+    least = np.where(seen, count, 1.0)
+    log_mean = f + log_exposure
+    d = log_mean - np.log(least)
+    best = least * np.log(least) - least - special.gammaln(least + 1)
+    mean = np.exp(log_mean)
+    return np.where(seen, best - least * (np.expm1(d) - d), -mean), mean

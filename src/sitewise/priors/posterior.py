@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
@@ -21,6 +21,8 @@ from sitewise.numerics.dense.cholesky import semidefinite_root
 from sitewise.priors.kernel_sums import not_negative
 from sitewise.sites import Sites
 from sitewise.types import fixed, module
+
+PARAMETER_ROWS = 200  # rows whose covariances are in memory at a time
 
 
 class Tail(abc.ABC):
@@ -43,8 +45,31 @@ class Tail(abc.ABC):
         """Return the posterior of all rows, given the sites of these rows and the factor of `gram` at the sites."""
 
 
+class Expansion(NamedTuple):
+    """q(f) as sums over points Z, so that NumPy alone can predict.  With k_c = κ_c(Z, x), for latent functions c and e
+
+        E f_c(x) = μ(x) + α_cᵀ k_c
+        cov(f_c(x), f_e(x)) = [c = e] (κ_c(x, x) − Σ_i sign_i (P_c k_c)_i²) + (Q_c k_c)ᵀ Q_e k_e
+
+    `kernels` and `P` have one entry per function, or one for all.
+    """
+
+    kernels: tuple[Kernel, ...]
+    mean: means.Mean
+    Z: np.ndarray
+    alpha: np.ndarray
+    P: np.ndarray
+    sign: np.ndarray
+    Q: np.ndarray
+
+
 class LatentPosterior(abc.ABC):
-    """The posterior process q(f)."""
+    """The posterior process q(f).
+
+    block_rows   new rows per call of `marginals` that suit time and memory
+    """
+
+    block_rows: ClassVar[int] = 2048
 
     @abc.abstractmethod
     def marginals(self, X_new: Array) -> tuple[Array, Array]:
@@ -71,6 +96,10 @@ class LatentPosterior(abc.ABC):
             w = weight[:, :, g].reshape(len(weight), -1)
             mean[:, g], var[:, g] = w @ own_mean, np.sum((w @ cov) * w, axis=1)
         return mean, not_negative(var)
+
+    def expansion(self) -> Expansion:
+        """Return q(f) as sums over points, for export."""
+        raise ValueError(f"{type(self).__name__} is not a sum over points; use model.save.")
 
     def uncorrelated(self) -> bool:
         """Return whether all rows are uncorrelated a priori, up to rounding, so that nothing can be learned.
@@ -116,6 +145,18 @@ class LatentPosterior(abc.ABC):
         For covariances with another part, V is taken from that part.
         """
         raise ValueError(f"{type(self).__name__} has no covariances between parts; use Model.full.")
+
+    def effective_parameters(self, X: np.ndarray, prec: np.ndarray, parts: Sequence[tuple[int, ...]]) -> np.ndarray:
+        """Return Σ_i w_i cov(f_p(x_i), f(x_i)) per set of terms, given the training rows and site precisions w.
+
+        It is the trace of the matrix that takes Gaussian observations to the posterior mean of f_p.
+        """
+        out = np.zeros(len(parts))
+        for at in range(0, len(X), PARAMETER_ROWS):
+            rows = slice(at, at + PARAMETER_ROWS)
+            cov = np.asarray(self.parts_joint(X[rows], parts)[1])
+            out += np.einsum("pnqn,n->p", cov, prec[rows])
+        return out
 
     def parts_joint(self, X_new: Array, parts: Sequence[tuple[int, ...]]) -> tuple[Array, Array]:
         """Return means (P, n) and covariances (P, n, P, n) of disjoint sets of terms, without the prior mean."""

@@ -133,7 +133,7 @@ def _inputs(case: _Case) -> Iterator[str]:
 
 
 def _known_values(case: _Case) -> Iterator[str]:
-    prior = case.prior.as_full()
+    prior = case.prior.as_full(len(case.X))
     if not prior.one_matrix:
         return
     gram: Any = prior.gram(case.X)
