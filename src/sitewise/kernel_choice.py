@@ -17,7 +17,8 @@ NAMED_KERNELS = {
     "ard": "one free lengthscale per column",
     "additive": "a sum of effects of single columns and of pairs of columns",
     "main_effects": "a sum of effects of single columns",
-    "average": "four kernels, whose predictions are weighted by evidence^0.25",
+    "laplacian": "exponential of the L1 distance, with shrunk lengthscales, for thresholds and rules",
+    "average": "four or five kernels, whose predictions are weighted by evidence^0.25",
 }
 
 

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sitewise import GPClassifier, GPRegressor, kernels, load, predict
+from sitewise import GPClassifier, GPRegressor, Hyperparameters, Sparse, kernels, load, predict
 from sitewise.errors import UserError
+from sitewise.estimators import averaging
 from sitewise.estimators.candidates import candidates
 from sitewise.hyperpriors import Gamma, LogNormal, Normal
 
 RNG = np.random.default_rng(3)
-X = RNG.normal(size=(60, 3))
+X = RNG.normal(size=(80, 3))
 PAIR = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
 NEW = RNG.normal(size=(20, 3))
 
@@ -23,13 +24,11 @@ def model():
 def test_weights_follow_the_evidence(model):
     weights = model.kernel_weights_
     assert sum(weights.values()) == pytest.approx(1)
-    assert set(weights) == {
-        "isotropic", "shrunk lengthscales, spread 0.5", "shrunk lengthscales, spread 1", "additive with pairs",
-    }  # fmt: skip
+    assert set(weights) == {"pairs", "shrunk of scores", "laplacian of scores"}
     # Labels that depend on the sign of a product: a pair of columns is the whole effect.
-    assert weights["additive with pairs"] == max(weights.values())
+    assert weights["pairs"] == max(weights.values())
     assert isinstance(model.kernel_, kernels.Additive)
-    assert "Kernels averaged with weights proportional to evidence^0.25: additive with pairs" in model.fit_report_
+    assert "Kernels averaged with weights proportional to evidence^0.25: pairs" in model.fit_report_
 
 
 def test_predictions_are_the_weighted_mixture_and_survive_a_file(model, tmp_path):
@@ -40,10 +39,25 @@ def test_predictions_are_the_weighted_mixture_and_survive_a_file(model, tmp_path
     np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(NEW), model.predict_proba(NEW))
 
 
-def test_lengthscales_are_those_of_the_likeliest_kernel(model):
-    found = model.lengthscales()
-    assert [one.names for one in found] == [("x0",), ("x1",), ("x2",)]
-    assert all(0 < one.low < one.value < one.high and one.error > 0 for one in found)
+def test_several_kernels_have_no_lengthscales_in_common(model):
+    with pytest.raises(ValueError, match="no lengthscales in common; fit with kernel='shrunk'"):
+        model.lengthscales()
+
+
+def test_leave_one_out_is_the_mixture_of_the_kernels(model):
+    (latent,) = model._latents
+    each = []
+    for part in latent.parts:
+        left = part.leave_out()
+        each.append(predict.probability(part.model.likelihood, left.mean, left.var))
+    expected = (latent.weight @ np.array(each))[model._indices[0]]
+    np.testing.assert_allclose(model.loo_.probability[:, 1], expected, atol=1e-10)
+
+
+def test_effects_importances_and_updates_work_on_averages(model):
+    assert model.importance().total.shape == (3,) and model.effect(0, points=3).mean.shape[0] == 3
+    more = GPClassifier("average").fit(X[:76], PAIR[:76]).update(X[76:], PAIR[76:])
+    assert np.mean(np.abs(more.predict_proba(NEW) - model.predict_proba(NEW))) < 0.1
 
 
 def test_several_kernels_have_no_terms_in_common(model):
@@ -52,8 +66,48 @@ def test_several_kernels_have_no_terms_in_common(model):
             ask()
 
 
+def test_a_coarse_stage_leaves_out_kernels_that_are_far_behind(monkeypatch):
+    monkeypatch.setattr(averaging, "MIN_PRUNED_ROWS", 75)
+    monkeypatch.setattr(averaging, "COARSE_ROWS", 70)
+    monkeypatch.setattr(averaging, "MAX_COARSE_GAP", 0.5)
+    model = GPClassifier("average", method="laplace").fit(X, PAIR)
+    assert "pairs" in model.kernel_weights_ and len(model.kernel_weights_) < 3
+    assert "After a coarse stage on 70 rows, not fitted to all rows: " in model.fit_report_
+
+
+def test_a_wide_table_has_a_linear_kernel_and_one_column_a_single_kernel():
+    names = [one.name for one in candidates("average", RNG.normal(size=(9, 4)), 1.0)]
+    assert names == ["pairs", "shrunk of scores", "laplacian of scores", "linear of scores"]
+    assert [one.name for one in candidates("average", X[:, :1], 1.0)] == ["default"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "averaged"),
+    [
+        ({}, True),
+        ({"method": "laplace", "structure": "full"}, True),
+        ({"method": "hybrid-vem"}, False),
+        ({"groups": [2]}, False),
+        ({"structure": Sparse(10)}, False),
+        ({"integrate": False}, False),
+        ({"hyperparameters": Hyperparameters(bounds={"kernel.*": (0.1, 10.0)})}, False),
+    ],
+)
+def test_the_default_is_an_average_where_no_setting_is_about_one_kernel(settings, averaged):
+    rows = np.column_stack([X[:30, :2], np.arange(30) % 3])
+    assert hasattr(GPClassifier(**settings).fit(rows, PAIR[:30]), "kernel_weights_") is averaged
+
+
+def test_the_default_is_one_kernel_for_many_rows_and_classes(monkeypatch):
+    monkeypatch.setattr("sitewise.estimators.base.MAX_AVERAGED_ROWS", 60)
+    rows = X[:24]
+    assert hasattr(GPClassifier().fit(rows, PAIR[:24]), "kernel_weights_")
+    assert not hasattr(GPClassifier(multi_class="one_vs_rest").fit(rows, np.arange(24) % 3), "kernel_weights_")
+    assert not hasattr(GPRegressor().fit(X, X[:, 0]), "kernel_weights_")
+
+
 def test_a_list_of_kernels():
-    y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=60)
+    y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=80)
     model = GPRegressor([kernels.Linear(), kernels.RBF(active_dims=[0])]).fit(X, y)
     assert model.kernel_weights_["2. RBF"] > 0.99 and isinstance(model.kernel_, kernels.RBF)
 
@@ -73,7 +127,7 @@ def test_what_cannot_be_averaged_is_refused_in_words(settings, words):
         GPClassifier(**settings).fit(X, PAIR)
 
 
-def test_the_default_of_several_columns_is_shrunk_and_of_one_isotropic():
+def test_a_single_default_kernel_of_several_columns_is_shrunk_and_of_one_isotropic():
     (several,), (one,) = candidates(None, X, 1.0), candidates(None, X[:, :1], 1.0)
     assert isinstance(several.kernel, kernels.Shrunk) and isinstance(one.kernel, kernels.Matern52)
     (given,) = candidates(kernels.RBF(), X, 1.0)
@@ -86,8 +140,8 @@ def test_weak_priors_move_with_the_units_of_the_inputs():
 
 
 def test_shrunk_lengthscales_have_errors_by_their_terms():
-    y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=60)
-    model = GPRegressor().fit(X, y)
+    y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=80)
+    model = GPRegressor("shrunk").fit(X, y)
     found = model.lengthscales()
     np.testing.assert_allclose([one.value for one in found], model.kernel_.lengthscale)
     assert all(0 < one.error < 3 and one.low < one.value < one.high for one in found)
@@ -107,18 +161,11 @@ def test_hyperpriors_are_normalised(prior, peer):
     np.testing.assert_allclose(prior.log_prob(at), peer.logpdf(at), rtol=1e-5)
 
 
-def test_of_one_column_there_is_one_kernel_and_it_is_integrated():
-    x = np.linspace(0, 10, 40)[:, None]
-    model = GPRegressor("average").fit(x, np.sin(4 * x[:, 0]))
-    assert model.kernel_weights_ == {"isotropic": 1.0} and len(model._latents[0].parts) > 1
-    assert model.kernel_.lengthscale < 2
-
-
 def test_nodes_that_would_not_fit_into_memory_are_refused(monkeypatch):
-    monkeypatch.setenv("SITEWISE_MEMORY", "4e-4")  # enough for ten matrices of 60 rows, which a fit has
-    GPClassifier().fit(X, PAIR)
+    monkeypatch.setenv("SITEWISE_MEMORY", "8e-4")  # enough for ten matrices of 80 rows, which a fit has
+    GPClassifier("shrunk").fit(X, PAIR)
     with pytest.raises(UserError, match="matrices of"):
-        GPClassifier("average").fit(X, PAIR)
+        GPClassifier("average", integrate="star").fit(X, PAIR)
 
 
 def test_main_effects_have_no_pairs_and_additive_has():

@@ -1,40 +1,56 @@
-"""Model averaging over kernels, weighted by evidence^0.25, the evidence with the hyperparameters integrated out.
+"""Model averaging over kernels, weighted by a power of their evidence (kernel="average").
 
-    p(f | y) = Σ_k w_k ∫ p(f | y, θ, k) p(θ | y, k) dθ,     w_k ∝ [∫ p(y | θ, k) p(θ | k) dθ]^τ
+    p(f | y) = Σ_k w_k p(f | y, θ_k, k),     w_k ∝ [∫ p(y | θ, k) p(θ | k) dθ]^τ
 
-with the evidence of the method's own pair, and nodes around each optimum (`learning.integration`).  With τ = 1 the
-weights are the probabilities of the kernels if one of them is true.  No kernel is true, and a few nats then give nearly
-all weight to one of several kernels that predict equally well.  τ = ¼ avoids this and still gives no weight to a kernel
-that predicts badly (results/default-kernel).  A kernel whose Laplace evidence is far below the best is not integrated.
-A kernel with three hyperparameters or more is integrated on a star, whose nodes are few (decision 028).
+with the evidence of the method's own pair, integrated over θ by a Gaussian at the optimum θ_k (Laplace).  Predictions
+are made with θ_k, or with nodes around θ_k if the user asks for it (`learning.integration`): several kernels have most
+of the uncertainty that nodes would add (results/average).  With τ = 1 the weights are the probabilities of the kernels
+if one of them is true.  No kernel is true, and a few nats then give nearly all weight to one of several kernels that
+predict equally well.  τ = ¼ avoids this and still gives no weight to a kernel that predicts badly.
+
+Many rows have a coarse stage: all kernels are fitted to a subset, and a kernel whose evidence is far below the best is
+not fitted to all rows.  The other fits start from their hyperparameters of the subset.  The gap is not extrapolated to
+all rows: a kernel of many effects may need more rows than the subset has (monks-2).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from sitewise.data import Data
 from sitewise.estimators.candidates import Candidate
-from sitewise.estimators.starting_lengthscale import MAX_START_ROWS
-from sitewise.estimators.training import Approximate, Learned, Sampling
+from sitewise.estimators.training import Approximate, Learned, Sampling, removes_part
 from sitewise.fitted.integrated import IntegratedLatent
-from sitewise.fitted.latent import Latent, same_form
-from sitewise.kernels import Shrunk
+from sitewise.fitted.latent import Latent
 from sitewise.learning.fit import Fit
-from sitewise.learning.integration import MAX_GRID_PARAMETERS, Integrated, integrate, laplace_evidence
+from sitewise.learning.hessian import prior_curvature
+from sitewise.learning.integration import MAX_SD, Integrated, integrate
 from sitewise.learning.nested import Nested
+from sitewise.learning.subset import sampled
 from sitewise.model import Model
+from sitewise.numerics.dense.cholesky import cholesky
+from sitewise.parameters import values, with_values
 from sitewise.process.progress import Report
-from sitewise.sites import Sites
-from sitewise.types import replace
+from sitewise.supports import Positive
 
 EVIDENCE_POWER = 0.25  # τ
-MAX_EVIDENCE_GAP = 25.0  # nats below the best kernel; kernels further below get no weight
-MIN_REPORTED_WEIGHT = 0.1  # problems of the integral are reported for kernels above this weight
+MIN_PRUNED_ROWS, COARSE_ROWS = 450, 250  # rows from which there is a coarse stage, and its rows
+COARSE_SHARE = 0.3  # of the time
+MAX_EVIDENCE_GAP, MAX_COARSE_GAP = 15.0, 25.0  # nats below the best kernel; kernels further below get no weight
+PRIOR_SHARE = 4.0  # curvature of log π divided by that of the prior of a shared hyperparameter, where it is not known
+
+
+class _Fitted(NamedTuple):
+    """A fitted kernel with its evidence in nats, hyperparameters integrated out."""
+
+    candidate: Candidate
+    fit: Fit
+    evidence: float
 
 
 def learn_average(
@@ -52,93 +68,148 @@ def learn_average(
     """
     if not isinstance(method, Approximate) or not isinstance(method.learner, Nested):
         raise ValueError("Kernels are averaged by their evidence: use method='hybrid', 'ep', 'vi' or 'laplace'.")
-    given = method.integrate
-    method = dataclasses.replace(method, integrate=given or "coarse")
-    fits: list[tuple[Fit, float]] = []
-    kept, unfit = [], []
-    for k, (one, model) in enumerate(zip(chosen, models, strict=True)):
-        part = None if progress is None else functools.partial(_report_progress, progress, one.name, k, len(models))
-        try:
-            sites = None
-            carried = _carried(model, [fit for fit, _ in fits])
-            if carried is not None:
-                model, sites = carried
-            elif own_starts:
-                model, sites = method.start(model, data)
-            fit = dataclasses.replace(method, weak=one.weak).fit(model, data, seed, part, sites)
-            value = laplace_evidence(fit)
-        except ValueError as problem:
-            unfit.append((one.name, str(problem)))
-            continue
-        fits.append((fit, value))
-        kept.append(one)
-    if not fits:
-        raise ValueError(f"No kernel could be fitted. {unfit[0][0]}: {unfit[0][1]}")
-    best = max(value for _, value in fits)
-    found: list[Integrated | None] = []
-    for (fit, value), one in zip(fits, kept, strict=True):
-        if value < best - MAX_EVIDENCE_GAP:
-            found.append(None)
-            continue
-        try:
-            found.append(integrate(fit, given or _design(fit), method.learner.final_inference(fit.model)))
-        except ValueError as problem:
-            unfit.append((one.name, str(problem)))
-            found.append(None)
-    logs = np.array([-np.inf if one is None else one.log_evidence for one in found])
+    design = None if method.automatic else method.integrate
+    own = dataclasses.replace(method, integrate=method.integrate or "star")  # so that θ has weak priors
+    starts, pruned = list(zip(chosen, models, strict=True)), ""
+    volumes: Mapping[str, float] = {}
+    if own_starts and data.rows >= MIN_PRUNED_ROWS and len(starts) > 1:
+        starts, volumes, pruned = _kept_by_coarse_stage(own, starts, data, seed, _within(progress, 0.0, COARSE_SHARE))
+        progress = _within(progress, COARSE_SHARE, 1.0)
+    found, problems = _fits(own, starts, data, seed, progress, own_starts and not volumes, volumes)
+    if not found:
+        raise ValueError(f"No kernel could be fitted. {problems[0]}")
+    logs = np.array([one.evidence for one in found])
     if not np.isfinite(logs).any():
-        raise ValueError(f"No kernel could be integrated over its hyperparameters. {unfit[0][0]}: {unfit[0][1]}")
-    share = np.exp(EVIDENCE_POWER * (logs - np.max(logs)))
-    share /= np.sum(share)
+        raise ValueError("No kernel has a finite evidence; use a prior or bounds, or give one kernel.")
+    share = _shares(logs)
+    parts, integrals = [], {}
+    final = method.learner.final_inference
+    for one, weight in zip(found, share, strict=True):
+        if weight == 0:
+            continue
+        try:
+            integral = None if design is None else integrate(one.fit, design, final(one.fit.model))
+        except ValueError as problem:
+            problems.append(f"The kernel {one.candidate.name!r} is not integrated: {problem}")
+            integral = None
+        if integral is not None:
+            integrals[one.candidate.name] = integral
+            parts += [(weight * w, latent) for w, latent in IntegratedLatent.nodes(one.fit.data, integral)]
+        else:
+            parts.append((weight, Latent.of_fit(one.fit)))
     top = int(np.argmax(share))
-    fit = fits[top][0]
-    parts = [(float(share[k]), one) for k, one in enumerate(found) if one is not None]
-    latent = IntegratedLatent.at_nodes(Latent.of_fit(fit), fit.data, parts)
-    weights = {one.name: float(w) for one, w in zip(kept, share, strict=True)}
-    doubts = [problem for w, one in parts if w > MIN_REPORTED_WEIGHT for problem in one.problems]
-    doubts += [f"The kernel {name!r} was left out: {why}" for name, why in unfit]
+    fit = found[top].fit
+    main = Latent.of_fit(fit)
+    latent = main if len(parts) == 1 else IntegratedLatent.of_parts(main, parts)
+    weights = {one.candidate.name: float(w) for one, w in zip(found, share, strict=True)}
+    doubts = [problem for integral in integrals.values() for problem in integral.problems]
     outcome = fit.solution.outcome
-    report: Callable[[], str] = functools.partial(_text, functools.partial(fit.report, "estimator"), weights, parts)
+    report = functools.partial(
+        _text, functools.partial(fit.report, "estimator"), weights, pruned, integrals, tuple(problems)
+    )
+    at_bound = tuple(label for label in fit.at_bound if not removes_part(label, fit))
     return Learned(
         latent, fit.rounds, fit.converged, fit.reason if outcome.ok else outcome.advice_for("estimator"), report,
-        fit.at_bound, " ".join(dict.fromkeys(doubts)), weights,
+        at_bound, " ".join(dict.fromkeys(doubts)), weights,
     )  # fmt: skip
 
 
-def _design(fit: Fit) -> str:
-    """Return the design for one of several kernels: a star, whose nodes are few, unless a grid is as cheap."""
-    return "coarse" if len(fit.quick_curvature.vector) <= MAX_GRID_PARAMETERS else "star"
+def _shares(logs: np.ndarray) -> np.ndarray:
+    """Return weights proportional to evidence^τ; 0 for a kernel far below the best."""
+    below = np.where(np.isfinite(logs), np.nanmax(logs[np.isfinite(logs)]) - logs, np.inf)
+    share = np.where(below <= MAX_EVIDENCE_GAP, np.exp(-EVIDENCE_POWER * np.minimum(below, 1e3)), 0.0)
+    return np.asarray(share / np.sum(share))
 
 
-def _carried(model: Model, fits: Sequence[Fit]) -> tuple[Model, Sites | None] | None:
-    """Return the model with the hyperparameters and sites of an earlier fit, if only the spread of its kernel differs.
+def _kept_by_coarse_stage(
+    method: Approximate, starts: list[tuple[Candidate, Model]], data: Data, seed: int, progress: Report | None
+) -> tuple[list[tuple[Candidate, Model]], dict[str, float], str]:
+    """Fit all kernels to a subset; return the kernels to fit to all rows, their volumes, and a sentence.
 
-    Lengthscales ℓ exp(τ z) stay as they are if z is multiplied by the ratio of the spreads τ.
+    The volume is log ∫ π dθ minus the largest log π, about the same per kernel for all rows.
     """
-    kernel = model.prior.kernel
-    if not isinstance(kernel, Shrunk):
-        return None
-    for fit in fits:
-        old = fit.model.prior.kernel
-        if isinstance(old, Shrunk) and same_form(fit.model, model) and fit.converged and not fit.at_bound:
-            deviations = np.asarray(old.deviations) * (old.spread / kernel.spread)
-            moved = replace(fit.model, prior=replace(fit.model.prior, kernel=replace(
-                kernel, base=old.base, deviations=deviations)))  # fmt: skip
-            few = fit.learned_from is None and fit.data.rows <= MAX_START_ROWS
-            return moved, fit.sites if few and model.prior.exact else None
-    return None
+    some = sampled(data, COARSE_ROWS, seed)
+    found, _ = _fits(method, starts, some, seed, progress, True)
+    if not found:
+        return starts, {}, ""
+    best = max(one.evidence for one in found)
+    kept = [one for one in found if one.evidence >= best - MAX_COARSE_GAP]
+    left = [one.candidate.name for one in found if one not in kept]
+    names = {one.candidate.name: one for one in kept}
+    again = [
+        (candidate, with_values(model, values(names[candidate.name].fit.model)))
+        for candidate, model in starts
+        if candidate.name in names
+    ]
+    volumes = {name: one.evidence - one.fit.objective for name, one in names.items()}
+    words = f"After a coarse stage on {some.rows} rows, not fitted to all rows: {', '.join(left)}." if left else ""
+    return again, volumes, words
+
+
+def _fits(
+    method: Approximate,
+    starts: Sequence[tuple[Candidate, Model]],
+    data: Data,
+    seed: int,
+    progress: Report | None,
+    own_starts: bool,
+    volumes: Mapping[str, float] | None = None,
+) -> tuple[list[_Fitted], list[str]]:
+    """Fit every kernel; return the fits with their evidences, and a sentence per kernel that could not be fitted."""
+    found: list[_Fitted] = []
+    problems: list[str] = []
+    for k, (one, model) in enumerate(starts):
+        part = None if progress is None else functools.partial(_report_progress, progress, one.name, k, len(starts))
+        own = dataclasses.replace(method, weak=one.weak)
+        try:
+            model, sites = own.start(model, data) if own_starts else (model, None)
+            fit = own.fit(model, data, seed, part, sites)
+            volume = (volumes or {}).get(one.name)
+            value = _evidence(fit) if volume is None else fit.objective + volume
+        except ValueError as problem:
+            problems.append(f"The kernel {one.name!r} was left out: {problem}")
+            continue
+        found.append(_Fitted(one, fit, value))
+    return found, problems
+
+
+def _evidence(fit: Fit) -> float:
+    """Return log ∫ π dθ by a Gaussian at the optimum.
+
+    The Hessian is the one of the search; its error changes the weights by less than a tenth.  Without it, as for joint
+    classes, the curvature of the prior is taken, PRIOR_SHARE times as large where θ is positive.
+    """
+    assert fit.problem is not None
+    if fit.search_end is not None:
+        log_det = 2 * float(np.sum(np.log(np.diagonal(cholesky(fit.search_end.covariance)))))
+    else:
+        trainable = fit.problem.trainable
+        known = prior_curvature(fit.problem, np.asarray(trainable.to_vector(fit.model)))
+        sharper = np.concatenate([
+            np.full(p.raw_size, PRIOR_SHARE if isinstance(p.support, Positive) else 1.0) for p in trainable.parameters
+        ])  # fmt: skip
+        log_det = -float(np.sum(np.log(np.maximum(known * sharper, MAX_SD**-2))))
+    return fit.objective + 0.5 * log_det + 0.5 * fit.problem.trainable.size * float(np.log(2 * np.pi))
+
+
+def _within(progress: Report | None, start: float, end: float) -> Report | None:
+    """Return a progress function for the part of the fit between two shares of its time."""
+    return progress and (lambda doing, share: progress(doing, start + (end - start) * share))
 
 
 def _report_progress(progress: Report, name: str, k: int, of: int, doing: str, share: float) -> None:
     progress(f"{name}: {doing}", (k + share) / of)
 
 
-def _text(report: Callable[[], str], weights: dict[str, float], parts: Sequence[tuple[float, object]]) -> str:
+def _text(
+    report: Callable[[], str],
+    weights: Mapping[str, float],
+    pruned: str,
+    integrals: Mapping[str, Integrated],
+    problems: Sequence[str],
+) -> str:
     order = sorted(weights, key=lambda name: -weights[name])
-    lines = [
-        f"Kernels averaged with weights proportional to evidence^{EVIDENCE_POWER:g}: "
-        + ", ".join(f"{name} {weights[name]:.0%}" for name in order)
-        + "."
-    ]
-    best = max(parts, key=lambda part: part[0])[1]
-    return "\n".join([report(), *lines, str(best)])
+    averaged = f"Kernels averaged with weights proportional to evidence^{EVIDENCE_POWER:g}: "
+    averaged += ", ".join(f"{name} {weights[name]:.0%}" for name in order) + "."
+    lines = [f"{name}: {integral}" for name, integral in integrals.items()]
+    return "\n".join([report(), averaged, *filter(None, [pruned]), *lines, *problems])

@@ -12,16 +12,19 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from sitewise.estimators import sklearn_kernels
 from sitewise.hyperpriors import HyperPrior, LogNormal
 from sitewise.kernel_choice import NAMED_KERNELS, PerColumn
-from sitewise.kernels import Additive, Kernel, Matern52
+from sitewise.kernels import Additive, Constant, Kernel, Laplacian, Linear, Matern52, NormalScores, Shrunk
 from sitewise.kernels.lengthscale_start import sample, start_lengthscale, typical_distance
 from sitewise.kernels.per_column import start_lengthscales, with_ard, with_shrunk
+from sitewise.types import replace
 
-SPREADS = (0.5, 1.0)
-MAX_COLUMNS = 100  # above, the default is one shared lengthscale, and "average" has no additive kernel
+AVERAGED_SPREAD = 0.5  # of the shrunk lengthscales of averaged kernels
+MAX_COLUMNS = 100  # above, a single default kernel has one shared lengthscale, and "average" has no additive kernel
+WIDE_ROWS_PER_COLUMN = 4  # with fewer rows per column, a linear kernel is averaged as well
 LOG_LENGTHSCALE_SD, LOG_VARIANCE_SD = 1.0, 2.0  # standard deviations of weak priors
 MAX_EFFECTS_VARIANCE = 4.0  # of all effects together, if each column has its own variance
 
@@ -72,12 +75,14 @@ def _named(name: str, X: np.ndarray, variance: float, weight: np.ndarray | None)
         return [Candidate("default", Matern52(start_lengthscale(X)), _weak(X, variance, "kernel."))]
     if name == "shrunk":
         return [Candidate("default", with_shrunk(Matern52(), X, start=True), _weak_shrunk(X, variance))]
+    if name == "laplacian":
+        return [_laplacian(X, variance)._replace(name="default")]
     if name == "ard":
         return [Candidate("given", Matern52(start_lengthscales(X)))]
     if name in ("additive", "main_effects"):
         return [_effects(X, 2 if name == "additive" else 1, weight, variance)]
     if name == "average":
-        return _average(X, variance)
+        return _average(X, variance, weight)
     raise ValueError(
         f"kernel must come from sitewise.kernels, or be one of {', '.join(map(repr, NAMED_KERNELS))}; got {name!r}."
     )
@@ -96,18 +101,56 @@ def _effects(X: np.ndarray, order: int, weight: np.ndarray | None, variance: flo
     return Candidate("additive", Additive.of(X, order, base=base, weight=weight), priors)
 
 
-def _average(X: np.ndarray, variance: float) -> list[Candidate]:
-    """Return an isotropic kernel, two kernels with shrunk lengthscales, and an additive kernel."""
-    isotropic = Candidate("isotropic", Matern52(start_lengthscale(X)), _weak(X, variance, "kernel."))
+def _average(X: np.ndarray, variance: float, weight: np.ndarray | None) -> list[Candidate]:
+    """Return the kernels of the default: pairs of effects, and kernels of normal scores.
+
+    They differ in what tables differ in (results/average): the scale of the columns, and the structure of f, which is
+    additive, smooth, a rule of thresholds (Laplacian) or, if the table is wide, linear.
+    """
     if X.shape[1] == 1:
-        return [isotropic]
-    found = [isotropic]
-    for spread in SPREADS:
-        kernel = with_shrunk(Matern52(), X, start=True, spread=spread)
-        found.append(Candidate(f"shrunk lengthscales, spread {spread:g}", kernel, _weak_shrunk(X, variance)))
+        return _named("isotropic", X, variance, weight)
+    found = []
     if X.shape[1] <= MAX_COLUMNS:
-        found.append(Candidate("additive with pairs", Additive.of(X), _weak_additive(X.shape[1], variance)))
+        found.append(Candidate("pairs", Additive.of(X, weight=weight), _weak_additive(X.shape[1], variance)))
+    scored = NormalScores.of(X, Matern52(), weight)
+    scores = np.asarray(scored.transform(X))
+    of_scores = [_shrunk(scores, variance), _laplacian(scores, variance)]
+    if len(X) < WIDE_ROWS_PER_COLUMN * X.shape[1]:
+        of_scores.append(_linear(scores, variance))
+    for name, kernel, weak in of_scores:
+        weak = {key.replace("kernel.", "kernel.base.", 1): prior for key, prior in weak.items()}
+        found.append(Candidate(f"{name} of scores", replace(scored, base=kernel), weak))
     return found
+
+
+def _shrunk(X: np.ndarray, variance: float) -> Candidate:
+    kernel = with_shrunk(Matern52(), X, start=True, spread=AVERAGED_SPREAD)
+    return Candidate("shrunk", kernel, _weak_shrunk(X, variance))
+
+
+def _laplacian(X: np.ndarray, variance: float) -> Candidate:
+    """Return the Laplacian kernel with shrunk lengthscales, around twice the typical L1 distance of rows."""
+    spread = np.std(X, axis=0)
+    units = np.where(spread > 0, spread, 1.0)
+    some = sample(X) / units
+    apart = cdist(some, some, "cityblock")
+    typical = float(np.median(apart[apart > 0])) if np.any(apart > 0) else 1.0
+    base = Laplacian(typical, min(variance, MAX_EFFECTS_VARIANCE))
+    weak: dict[str, HyperPrior] = {
+        "kernel.base.lengthscale": LogNormal(float(np.log(2 * typical)), LOG_LENGTHSCALE_SD),
+        "kernel.base.variance": LogNormal(float(np.log(variance)), LOG_VARIANCE_SD),
+    }
+    return Candidate("laplacian", Shrunk(base, np.zeros(X.shape[1]), AVERAGED_SPREAD, units), weak)
+
+
+def _linear(X: np.ndarray, variance: float) -> Candidate:
+    """Return the linear kernel with a constant; the slopes together have the given variance."""
+    slopes = variance / float(np.mean(np.sum(np.square(X), axis=1)) or 1.0)
+    weak: dict[str, HyperPrior] = {
+        "kernel.parts.0.variance": LogNormal(float(np.log(slopes)), LOG_VARIANCE_SD),
+        "kernel.parts.1.variance": LogNormal(0.0, LOG_VARIANCE_SD),
+    }
+    return Candidate("linear", Linear(slopes) + Constant(), weak)
 
 
 def _weak(X: np.ndarray, variance: float, prefix: str) -> dict[str, HyperPrior]:

@@ -8,7 +8,7 @@ of any length share compiled programs.  All results are NumPy arrays.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 from jax.scipy.special import logsumexp
 from jax.typing import ArrayLike
+from scipy.special import logsumexp as log_sum_exp
 from scipy.special import ndtri
 
 from sitewise import predict
@@ -30,6 +31,7 @@ BLOCK_SIZES = (32, 256, 2048)  # rows per compiled program
 MAX_INTEGRATED_COMPONENTS = 20  # with more components, a quantile uses quantiles of f instead of quadrature
 MAX_QUANTILE_COMPONENTS = 250  # neighbours in a chain are alike
 QUANTILES_OF_F = 500  # of all components together
+_MIN_INTEGRATED_VARIANCE = 1e-16  # of f, as a share of 1 + mean²
 QUANTILE_ROWS = 16  # rows per program: a quantile takes dozens of distribution functions
 
 
@@ -168,6 +170,13 @@ class Mixture(NamedTuple):
         """Return a mixture of one component."""
         return Mixture(repeated(likelihood), np.asarray(mean)[:, None], np.asarray(var)[:, None])
 
+    @staticmethod
+    def combined(each: Sequence[Mixture], weight: np.ndarray) -> Mixture:
+        """Return the mixture of mixtures of one component each."""
+        mean, var = (np.concatenate([getattr(q, name) for q in each], axis=1) for name in ("mean", "var"))
+        likelihood = jax.tree.map(lambda *a: np.concatenate(a), *(q.likelihood for q in each))
+        return Mixture(likelihood, mean, var, weight=weight)
+
     def f_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and variance of f per row; with several f, one column each."""
         var = self.var if self.mean.ndim == 2 else np.diagonal(self.var, axis1=-2, axis2=-1)
@@ -180,7 +189,21 @@ class Mixture(NamedTuple):
 
     def log_density(self, y: ArrayLike) -> np.ndarray:
         """Return log p(y) = log ∫ p(y|f) p(f) df per row.  With side information y is the likelihood's table."""
-        return self._read(_log_density, y)[0]
+        found = self._log_density_on_host(np.asarray(y, float))
+        return self._read(_log_density, y)[0] if found is None else found
+
+    def _log_density_on_host(self, y: np.ndarray) -> np.ndarray | None:
+        """Return `log_density` without a compiled program if the likelihood has no parameters and knows its integral.
+
+        Variances that are zero up to rounding are left to the compiled program.
+        """
+        if self.mean.ndim > 2 or jax.tree.leaves(self.likelihood) or not on_host(self):
+            return None
+        if y.ndim == 0 or np.any(self.var <= _MIN_INTEGRATED_VARIANCE * (1 + self.mean**2)):
+            return None
+        rows = np.repeat(y[:, None], self.mean.shape[1], axis=1)
+        found = self.likelihood.log_expected_prob_slopes(rows, self.mean, self.var)
+        return None if found is None else np.asarray(log_sum_exp(found[0], axis=1, b=self._shared.weight))
 
     def cdf(self, y: ArrayLike) -> np.ndarray:
         """Return P(Y ≤ y) per row, for one y or one y per row."""

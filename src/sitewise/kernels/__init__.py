@@ -5,7 +5,9 @@ from sitewise.kernels.base import Kernel, Product, Scaled, Sum
 from sitewise.kernels.centred import Centred
 from sitewise.kernels.cosine import Cosine
 from sitewise.kernels.index import Index
+from sitewise.kernels.laplacian import Laplacian
 from sitewise.kernels.linear import Constant, Linear
+from sitewise.kernels.normal_scores import NormalScores
 from sitewise.kernels.pairwise import Pairwise
 from sitewise.kernels.shrunk import Shrunk
 from sitewise.kernels.slopes import Slopes
@@ -28,10 +30,12 @@ __all__ = [
     "Cosine",
     "Index",
     "Kernel",
+    "Laplacian",
     "Linear",
     "Matern12",
     "Matern32",
     "Matern52",
+    "NormalScores",
     "Pairwise",
     "Periodic",
     "Product",

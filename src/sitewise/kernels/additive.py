@@ -14,11 +14,12 @@ from sitewise.arrays.engine import Array, is_host, namespace, stop_gradient
 from sitewise.checks import must_be, one_number
 from sitewise.kernels.base import Kernel, Pull
 from sitewise.kernels.centred import Centred
+from sitewise.kernels.one_column import Levels, correlations, correlations_and_slopes
 from sitewise.kernels.stationary import Matern52, Stationary
 from sitewise.types import ArrayField, fixed, module, positive, replace
 
 _NODES = 32  # per column; a column with more distinct values is represented by this number of quantiles
-_BLOCK_ELEMENTS = 32768  # entries of a block of the matrix, whose temporaries then stay in the CPU cache
+_BLOCK_ELEMENTS = 16384  # entries of a block of the matrix, whose temporaries then stay in the CPU cache
 
 
 @module
@@ -188,15 +189,18 @@ class Additive(Kernel):
                 here = np.array(bar[rows, :stop])
                 if same:
                     here[:, : rows.start] += bar[: rows.start, rows].T
-                each = [column.values(rows, stop) for column in columns]
-                total = sum(each[1:], each[0])
-                if self.interaction is not None:
-                    squares = sum((one * one for one in each[1:]), each[0] * each[0])
-                    by_pairs += 0.5 * np.vdot(here, total * total - squares)
-                for j, (column, one) in enumerate(zip(columns, each, strict=True)):
-                    by_one = here if self.interaction is None else here * (1 + self.interaction * (total - one))
+                each = [column.values_and_slopes(rows, stop) for column in columns]
+                total = np.sum([one for one, _ in each], axis=0)
+                for j, (column, (one, slopes)) in enumerate(zip(columns, each, strict=True)):
+                    by_one = here
+                    if self.interaction is not None:
+                        by_one = total - one
+                        by_one *= here
+                        by_pairs += 0.5 * np.vdot(by_one, one)
+                        by_one *= self.interaction
+                        by_one += here
                     by_variance[j] += np.vdot(by_one, one) / column.variance
-                    by_length[j] += column.slope(rows, stop, by_one)
+                    by_length[j] += column.slope(rows, stop, by_one, slopes)
             by_own = by_length / self.lengthscale * self.units
             shared = np.ndim(self.base.lengthscale) == 0, np.ndim(self.base.variance) == 0
             by_base = replace(
@@ -218,11 +222,11 @@ class Additive(Kernel):
 
     def _column(self, A: np.ndarray, B: np.ndarray, j: int) -> _Column:
         """Return κ_j between A and B, ready to be computed in blocks."""
-        a, b, s, w, length = A[:, j], B[:, j], self.nodes[:, j], self.weight[:, j], self.lengthscale[j]
-        left, right, whole = (_mean(self.base, x, s, w, length) for x in (a, b, s))
-        return _Column(
-            self.base, a, b, length, self.variance[j], left, right, (w @ whole[0], w @ whole[1]),
-        )  # fmt: skip
+        s, w, length = self.nodes[:, j] / self.lengthscale[j], self.weight[:, j], self.lengthscale[j]
+        a, b = A[:, j] / length, B[:, j] / length
+        left, right, whole = (_mean(self.base, x, s, w) for x in (a, b, s))
+        of_levels = Levels.of(self.base, a, b)
+        return _Column(self.base, a, b, of_levels, self.variance[j], left, right, (w @ whole[0], w @ whole[1]))
 
     def diag(self, A: Array) -> Array:
         xp = namespace(A, *jax.tree.leaves(self))
@@ -239,13 +243,14 @@ class Additive(Kernel):
 class _Column(NamedTuple):
     """One κ_j between two tables, computed in blocks.
 
-    `left`, `right` and `whole` are m at the rows of A, m at the rows of B, and M, each with its derivative in log ℓ.
+    `a` and `b` are in lengthscales; `levels` is for columns of few values.  `left`, `right` and `whole` are m at the
+    rows of A, m at the rows of B, and M, each with its derivative in log ℓ.
     """
 
     base: Stationary
     a: np.ndarray
     b: np.ndarray
-    length: float
+    levels: Levels | None
     variance: float
     left: tuple[np.ndarray, np.ndarray]
     right: tuple[np.ndarray, np.ndarray]
@@ -253,30 +258,35 @@ class _Column(NamedTuple):
 
     def values(self, rows: slice, stop: int) -> np.ndarray:
         """Return κ_j of a block: these rows, and the columns before `stop`."""
-        found = self.base.shape(self._distances(rows, stop))
+        if self.levels is not None:
+            return self._centred(self.levels.block(self.levels.table, rows, stop), rows, stop)
+        return self._centred(correlations(self.base, self.a[rows], self.b[:stop]), rows, stop)
+
+    def values_and_slopes(self, rows: slice, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return κ_j of a block, and the derivatives of the correlations in log ℓ."""
+        if self.levels is not None:
+            found, slopes = (self.levels.block(table, rows, stop) for table in (self.levels.table, self.levels.slopes))
+        else:
+            found, slopes = correlations_and_slopes(self.base, self.a[rows], self.b[:stop])
+        return self._centred(found, rows, stop), slopes
+
+    def slope(self, rows: slice, stop: int, bar: np.ndarray, slopes: np.ndarray) -> float:
+        """Return Σ bar · ∂κ_j / ∂log ℓ of a block, given the derivatives of the correlations."""
+        (m, dm), (n, dn), (M, dM) = (self.left[0][rows], self.left[1][rows]), self.right, self.whole
+        right, slope_right = bar @ n[:stop], bar @ dn[:stop]
+        means = (dm @ right + m @ slope_right) / M - (m @ right) * dM / M**2
+        return float(self.variance * (np.vdot(bar, slopes) - means))
+
+    def _centred(self, found: np.ndarray, rows: slice, stop: int) -> np.ndarray:
         found -= np.multiply.outer(self.left[0][rows] / self.whole[0], self.right[0][:stop])
         found *= self.variance
         return found
 
-    def slope(self, rows: slice, stop: int, bar: np.ndarray) -> float:
-        """Return Σ bar · ∂κ_j / ∂log ℓ of a block, with ∂d²/∂log ℓ = −2 d²."""
-        d2 = self._distances(rows, stop)
-        (m, dm), (n, dn), (M, dM) = (self.left[0][rows], self.left[1][rows]), self.right, self.whole
-        right, slope_right = bar @ n[:stop], bar @ dn[:stop]
-        means = (dm @ right + m @ slope_right) / M - (m @ right) * dM / M**2
-        return self.variance * (-2 * np.vdot(bar * d2, self.base.slope(d2)) - means)
 
-    def _distances(self, rows: slice, stop: int) -> np.ndarray:
-        d = np.subtract.outer(self.a[rows] / self.length, self.b[:stop] / self.length)
-        return np.square(d, out=d)
-
-
-def _mean(
-    base: Stationary, x: np.ndarray, s: np.ndarray, w: np.ndarray, length: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return m at the values x, and its derivative in log ℓ."""
-    d2 = (np.subtract.outer(x, s) / length) ** 2
-    return base.shape(d2) @ w, (-2 * d2 * base.slope(d2)) @ w
+def _mean(base: Stationary, x: np.ndarray, s: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return m at the values x, and its derivative in log ℓ; x and the nodes s are in lengthscales."""
+    found, slopes = correlations_and_slopes(base, x, s)
+    return found @ w, slopes @ w
 
 
 def _blocks(rows: int, columns: int, same: bool) -> Iterator[tuple[slice, int]]:

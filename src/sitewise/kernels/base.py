@@ -73,6 +73,14 @@ class Kernel(Module):
         """Return the number of active columns of a table with `columns` columns."""
         return columns if self.active_dims is None else len(self.active_dims)
 
+    def level_dims(self, columns: int) -> tuple[int, ...]:
+        """Return which of the `columns` active columns hold levels, such as groups, and not numbers."""
+        return ()
+
+    def linear_dims(self, columns: int) -> tuple[int, ...]:
+        """Return in which of the `columns` active columns the function is linear through the origin."""
+        return ()
+
     def _active(self, X: Array) -> Array:
         """Return the active columns of X."""
         if self.active_dims is None:

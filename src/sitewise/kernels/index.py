@@ -68,6 +68,9 @@ class Index(Kernel):
                 f"{np.shape(self.loadings)}."
             )
 
+    def level_dims(self, columns: int) -> tuple[int, ...]:
+        return tuple(range(columns))
+
     def check_rows(self, X: np.ndarray) -> None:
         super().check_rows(X)
         if self.rank and known(X) and not np.all(np.isin(X[:, self.column], np.arange(self.levels or 0))):

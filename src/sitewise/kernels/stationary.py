@@ -99,6 +99,20 @@ class Stationary(Kernel):
 
         return packing.unpack(values), pull
 
+    def at_differences(self, squared: np.ndarray) -> tuple[np.ndarray, Pull]:
+        """Return the kernel for pairs of rows with the squared differences (columns, pairs), and its pullback."""
+        scale = np.broadcast_to(1.0 / self.lengthscale**2, (len(squared),))
+        d2 = scale @ squared
+        values = self._values(d2)
+
+        def pull(bar: np.ndarray) -> Stationary:
+            kernel, by_d2 = self._pull_values(d2, values, bar)
+            shared = np.size(self.lengthscale) == 1
+            terms = by_d2 @ d2 if shared else scale * (squared @ by_d2)
+            return replace(kernel, lengthscale=np.reshape(-2 * terms / self.lengthscale, np.shape(self.lengthscale)))
+
+        return values, pull
+
     def pairs_pull_rows(self, A: np.ndarray, B: np.ndarray, bar: np.ndarray) -> np.ndarray:
         """Return the cotangent of B by two matrix products.
 

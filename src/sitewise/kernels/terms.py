@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from sitewise.kernels.additive import Additive
 from sitewise.kernels.base import Kernel, Product, Scaled, Sum, inner
-from sitewise.kernels.index import Index
 from sitewise.kernels.linear import Constant
+from sitewise.kernels.normal_scores import NormalScores
 from sitewise.kernels.pairwise import Pairwise
 from sitewise.types import replace
 
@@ -67,10 +67,10 @@ def together(chosen: Sequence[Term]) -> Kernel:
 
 
 def level_columns(kernel: Kernel, columns: Sequence[int]) -> set[int]:
-    """Return the columns among `columns` that an `Index` anywhere in the kernel reads as levels."""
+    """Return the columns among `columns` that any part of the kernel reads as levels."""
     seen = list(columns) if kernel.active_dims is None else [columns[j] for j in kernel.active_dims]
-    if isinstance(kernel, Index):
-        return set(seen)
+    if levels := kernel.level_dims(len(seen)):
+        return {seen[j] for j in levels}
     if isinstance(kernel, Pairwise):
         half = len(seen) // 2
         return level_columns(kernel.base, seen[:half]) | level_columns(kernel.base, seen[half:])
@@ -93,7 +93,7 @@ def _parts(kernel: Kernel) -> Iterator[tuple[Kernel, tuple[int, ...] | None]]:
     if isinstance(kernel, Sum):
         for part in kernel.parts:
             yield from _split(part)
-    elif isinstance(kernel, Scaled | Pairwise):
+    elif isinstance(kernel, Scaled | Pairwise | NormalScores):
         within = list(_split(kernel.base))
         for part, columns in within:
             name = kernel.name if len(within) == 1 else part.name
@@ -141,6 +141,6 @@ def _term_name(kernel: Kernel, columns: tuple[int, ...] | None, names: Sequence[
 
 def _class_name(kernel: Kernel) -> str:
     """Return the class name of a kernel below scalings and wrappers of a single part."""
-    while isinstance(kernel, Scaled | Pairwise) or (isinstance(kernel, Sum) and len(kernel.parts) == 1):
+    while isinstance(kernel, Scaled | Pairwise | NormalScores) or (isinstance(kernel, Sum) and len(kernel.parts) == 1):
         kernel = inner(kernel)[0]
     return type(kernel).__name__

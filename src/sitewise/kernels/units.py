@@ -8,6 +8,7 @@ from sitewise.kernels.additive import Additive
 from sitewise.kernels.base import Kernel, inner_names
 from sitewise.kernels.cosine import Cosine
 from sitewise.kernels.linear import Linear
+from sitewise.kernels.normal_scores import NormalScores
 from sitewise.kernels.pairwise import Pairwise
 from sitewise.kernels.shrunk import Shrunk
 from sitewise.kernels.slopes import Slopes
@@ -21,11 +22,11 @@ def input_units(kernel: Kernel, ranges: np.ndarray, path: str = "kernel") -> Uni
 
     `ranges` has max − min of every column.  Lengthscales and periods have the unit of their column, and the variance of
     a linear kernel its inverse square.  A parameter that several columns share has the smallest and the largest of
-    their units.  The base of `Shrunk` and of `Additive` has no unit, because these kernels scale the columns.
+    their units.  The base of `Shrunk`, `Additive` and `NormalScores` has no unit: these kernels scale the columns.
     """
     if kernel.active_dims is not None:
         ranges = ranges[list(kernel.active_dims)]
-    if isinstance(kernel, Shrunk | Additive) or not len(ranges):
+    if isinstance(kernel, Shrunk | Additive | NormalScores) or not len(ranges):
         return {}
     if isinstance(kernel, Pairwise):
         ranges = np.maximum(*np.split(ranges, 2))
