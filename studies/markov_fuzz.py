@@ -13,37 +13,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Hundreds of programs that run for milliseconds: compile them fast.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
-import argparse
-import json
-import time
-import traceback
-import warnings
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fuzzing.inference import Broken
+from fuzzing.many import main
 from fuzzing.series import check, drawn
-
-OUT = Path(__file__).resolve().parents[1] / "results" / "fuzz"
-
-
-def run(seed: int) -> dict[str, Any]:
-    began = time.process_time()
-    try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            row = check(drawn(seed))
-    except Broken as law:
-        row = {"seed": seed, "status": "broken", "words": str(law)}
-    except Exception as problem:  # anything that is no refusal in words is a finding
-        row = {"seed": seed, "status": "failed", "words": f"{type(problem).__name__}: {problem}"[:300]}
-        traceback.print_exc()
-    return {**row, "seconds": time.process_time() - began}
 
 
 def render(rows: list[dict[str, Any]]) -> str:
@@ -87,32 +63,5 @@ def render(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=1000)
-    parser.add_argument("--case", type=int, help="run one number and print it")
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--table", action="store_true", help="only write the page")
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / "markov.jsonl"
-    if options.case is not None:
-        print(json.dumps(run(options.case), indent=1))
-        return
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    if options.table:
-        (options.out / "markov.md").write_text(render(rows))
-        return
-    done = {row["seed"] for row in rows}
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        for job in as_completed([pool.submit(run, seed) for seed in range(options.cases) if seed not in done]):
-            row = job.result()
-            with path.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            if row["status"] in ("broken", "failed"):
-                print(json.dumps(row), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, "markov", drawn, check, render)

@@ -44,6 +44,8 @@ class Parts(Structure):
         unused = [repr(names[k]) if len(names) else str(k) for k in range(X.shape[1]) if k not in used]
         if unused:
             warnings.warn(f"No part uses column {', '.join(unused)}; add a part, or leave it out of X.", stacklevel=2)
+        for doubt in filter(None, (part.doubt(part._active(X)) for part in each)):
+            warnings.warn(doubt, stacklevel=2)
         return Sum(tuple(part.started(part._active(X), variance) for part in each))
 
     def model(self, start: Start) -> Model:

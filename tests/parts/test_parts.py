@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import jax
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from sitewise.arrays.engine import to_host
 from sitewise.numerics.sparse.forms import quadratic_forms
 from sitewise.numerics.sparse.neighbours import coarse_to_fine, earlier_neighbours
 from sitewise.parameters import values, with_values
+from sitewise.parts_structure import Parts
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
@@ -166,3 +169,55 @@ def test_a_map_with_few_neighbours_says_where_it_is_computed() -> None:
 def test_mistakes_are_named(make, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make()
+
+
+def test_levels_of_a_column_of_numbers_are_doubted() -> None:
+    rng = np.random.default_rng(0)
+    numbers, codes = rng.normal(size=(40, 1)), rng.integers(0, 6, (40, 1)).astype(float)
+    structure = Parts.of([parts.Levels(0)])
+    with pytest.warns(UserWarning, match=r"Levels\(0\) has 40 levels in 40 rows"):
+        structure.own_kernel(numbers, [], 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        structure.own_kernel(codes, [], 1.0)
+        structure.own_kernel(np.arange(40.0)[:, None], [], 1.0)  # one effect per observation
+
+
+def test_rows_of_padding_do_not_change_a_map() -> None:
+    """Padding repeats row 0 (`Data.pad`): the places, their order and the precision stay the same."""
+    X = np.random.default_rng(1).uniform(size=(30, 2))
+    part = parts.Map((0, 1), kernels.Matern32(0.3), neighbours=4)
+    padded = Data.of(X, np.zeros(30)).pad(37).X
+    plain, longer = part.layout(X), part.layout(np.asarray(padded))
+    np.testing.assert_array_equal(longer.index[:30], plain.index)
+    with working_precision():
+        for one, other in zip(longer.precision(part), plain.precision(part), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_longitude_and_latitude_have_the_distance_of_the_chord() -> None:
+    """By the haversine formula: chord = 2R √(sin²(Δlat/2) + cos lat cos lat' sin²(Δlon/2))."""
+    rng = np.random.default_rng(6)
+    A = np.column_stack([rng.uniform(-180, 180, 12), rng.uniform(-89, 89, 12)])
+    east, north = np.radians(A).T
+    half = np.sin((north[:, None] - north) / 2) ** 2
+    half += np.cos(north)[:, None] * np.cos(north) * np.sin((east[:, None] - east) / 2) ** 2
+    r = np.sqrt(3.0) * 2 * 6371.0 * np.sqrt(half) / 4000.0
+    want = 1.3 * (1 + r) * np.exp(-r)
+    part = parts.Map((0, 1), kernels.Matern32(4000.0, 1.3), neighbours=11, sphere=True)
+    layout = part.layout(A)
+    with working_precision():
+        np.testing.assert_allclose(part.matrix(A), want, rtol=1e-9)
+        values, log_det = layout.precision(part)
+    Q = np.zeros((12, 12))
+    Q[layout.i, layout.j] = Q[layout.j, layout.i] = values
+    at = layout.index[:, 0]
+    np.testing.assert_allclose(np.linalg.inv(Q)[np.ix_(at, at)], want, rtol=1e-8)
+    np.testing.assert_allclose(log_det, -np.linalg.slogdet(want)[1], rtol=1e-8)
+
+
+def test_a_small_map_has_a_dense_equivalent_for_mcmc() -> None:
+    prior = Model.latent([parts.Map((0, 1), neighbours=19), parts.Levels(2)], likelihoods.Poisson()).prior
+    assert prior.as_full(20).one_matrix
+    assert not prior.as_full(21).one_matrix
+    assert not prior.as_full().one_matrix

@@ -2,9 +2,27 @@
 
 from sitewise.parts.areas import Area, Graph
 from sitewise.parts.base import Part
+from sitewise.parts.calendar_seasons import seasons
 from sitewise.parts.chains import Series
 from sitewise.parts.grouped import Levels
 from sitewise.parts.places import Map
 from sitewise.parts.regressors import Constant, Linear, Season
+from sitewise.parts.splines import Spline, SplineLevels, Tensor
+from sitewise.parts.varying_coefficients import VaryingCoefficients
 
-__all__ = ["Area", "Constant", "Graph", "Levels", "Linear", "Map", "Part", "Season", "Series"]
+__all__ = [
+    "Area",
+    "Constant",
+    "Graph",
+    "Levels",
+    "Linear",
+    "Map",
+    "Part",
+    "Season",
+    "Series",
+    "Spline",
+    "SplineLevels",
+    "Tensor",
+    "VaryingCoefficients",
+    "seasons",
+]

@@ -188,6 +188,9 @@ class Area(Part):
         if self.mixes:
             one_number(self, "share")
 
+    def level_dims(self, columns: int) -> tuple[int, ...]:
+        return (0,)
+
     def check_rows(self, X: np.ndarray) -> None:
         super().check_rows(X)
         A = self._active(X)

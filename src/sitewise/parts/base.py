@@ -94,6 +94,8 @@ class Part(Kernel):
 
     columns: Columns = static(default=())
 
+    local: ClassVar[bool] = False  # a row loads on variables next to each other, in space or time
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _tuple(self.columns))
         used = self.used
@@ -139,6 +141,10 @@ class Part(Kernel):
         `variance` is a typical variance of the latent function.
         """
         return self
+
+    def doubt(self, A: np.ndarray) -> str:
+        """Say in one sentence why the part may not be meant for these training rows; empty if it is."""
+        return ""
 
     @abc.abstractmethod
     def layout(self, A: np.ndarray) -> Layout:

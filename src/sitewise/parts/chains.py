@@ -15,7 +15,7 @@ which excludes undamped oscillations and constants: these are `Season`, `Linear`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,10 @@ from sitewise.parts.base import Layout, Loads, Part, numbered, starting_kernel
 from sitewise.types import fixed, module, replace, static
 
 HARMONICS = 7  # for products with a periodic kernel
-JITTER = 1e-10  # share of the stationary covariance added to the noise, which vanishes as times approach each other
+# The noise of f vanishes as times approach each other, by the fifth power for Matérn-5/2, and its inverse loses digits.
+# Where its share s of the variance is not far above CLOSE_NOISE, JITTER / (1 + (s / CLOSE_NOISE)²) of the stationary
+# covariance is added.
+JITTER, CLOSE_NOISE = 1e-12, 1e-10
 
 
 @module
@@ -53,6 +56,8 @@ class Series(Part):
 
     kernel: Kernel = fixed(default=None)
     by: int | str | None = static(default=None)
+
+    local: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.kernel is None:
@@ -79,6 +84,9 @@ class Series(Part):
                 f"Series: {type(self.kernel).__name__} has a part without noise; use Season, Linear or Constant as "
                 "separate parts, and Matern12, Matern32 or Matern52 here."
             )
+
+    def level_dims(self, columns: int) -> tuple[int, ...]:
+        return () if self.by is None else (1,)
 
     def units(self, ranges: np.ndarray, path: str) -> Units:
         return input_units(self.kernel, ranges[:1], f"{path}.kernel")
@@ -210,10 +218,16 @@ def _of_steps(kernel: Kernel, steps: Array) -> tuple[Array, ...]:
     def one(row: Array) -> tuple[Array, ...]:
         A, S, _ = _step(kernel, *row)
         P = form(kernel, HARMONICS, row[0], row[1]).P
-        R, log_det = inverse_and_log_det(S + JITTER * P)
+        R, log_det = inverse_and_log_det(_regular(S, P, row[2]))
         return R, R @ A, A.T @ R @ A, log_det
 
     return jax.vmap(one, in_axes=-1, out_axes=-1)(steps)
+
+
+def _regular(S: Array, P: Array, first: Array) -> Array:
+    """Return the noise of a step, with jitter if it is nearly singular; the first state has none."""
+    share = jnp.min(jnp.diagonal(S) / jnp.diagonal(P))
+    return S + jnp.where(first > 0, 0.0, JITTER / (1 + (share / CLOSE_NOISE) ** 2)) * P
 
 
 def _pull_blocks(_: int, kernel: Kernel, rows: tuple[Array, ...]) -> tuple[tuple[()], tuple[Array, ...]]:

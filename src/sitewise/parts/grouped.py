@@ -12,6 +12,9 @@ from sitewise.checks import one_number
 from sitewise.parts.base import Layout, Loads, Part, numbered
 from sitewise.types import ArrayField, module, positive, replace, static
 
+# More levels per row are probably a column of numbers.  One code per row is an effect per observation (overdispersion).
+MIN_DOUBTED_ROWS, MAX_LEVELS_PER_ROW = 20, 0.8
+
 
 @module
 class Levels(Part):
@@ -48,6 +51,12 @@ class Levels(Part):
         super().check(columns)
         one_number(self, "variance")
 
+    def level_dims(self, columns: int) -> tuple[int, ...]:
+        return tuple(range(columns if self.slope is None else columns - 1))
+
+    def linear_dims(self, columns: int) -> tuple[int, ...]:
+        return () if self.slope is None else (columns - 1,)
+
     def _split(self, A: Array) -> tuple[Array, Array]:
         """Return the columns of levels, and the slopes per row."""
         if self.slope is None:
@@ -61,6 +70,18 @@ class Levels(Part):
 
     def diag(self, A: Array) -> Array:
         return self.variance * self._split(A)[1] ** 2
+
+    def doubt(self, A: np.ndarray) -> str:
+        levels = np.unique(self._split(A)[0], axis=0)
+        rows, count = len(A), len(levels)
+        codes = bool(np.all(levels == np.round(levels)) and np.max(np.ptp(levels, axis=0)) < 2 * count)
+        if codes or rows < MIN_DOUBTED_ROWS or count <= MAX_LEVELS_PER_ROW * rows:
+            return ""
+        named = ", ".join(repr(c) for c in super().used)
+        return (
+            f"Levels({named}) has {count} levels in {rows} rows, almost one effect per row; use Linear, Series or Map "
+            "for a column of numbers, or leave it out."
+        )
 
     def layout(self, A: np.ndarray) -> Layout:
         return LevelsLayout(*self._split(A))

@@ -5,7 +5,8 @@ With N(i) the neighbours of place i among the places before it, in an order from
     x_i | x_N(i) ~ N(a_iᵀ x_N(i), d_i),    a_i = K_NN⁻¹ k_Ni,    d_i = k_ii − k_iNᵀ a_i
     Q = Σ_i b_i b_iᵀ / d_i,    b_i = e_i − Σ_{j∈N(i)} a_ij e_j,    log|Q| = −Σ log d_i
 
-If all earlier places are neighbours, this is the exact Gaussian process.  K has JITTER times its diagonal added.
+If all earlier places are neighbours, this is the exact Gaussian process.  The covariance of a place
+with itself is larger by JITTER (a nugget).
 
 **New places** have neighbours among the training places, f = aᵀ x_N + e.  The residuals e of several new places have
 the covariances that they have in the exact process, so that close or equal new places agree.
@@ -13,13 +14,12 @@ the covariances that they have in the exact process, so that close or equal new 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
 from scipy.spatial import cKDTree
 
-from sitewise.arrays import rowwise
 from sitewise.arrays.engine import Array, namespace
 from sitewise.checks import at_least, must_be
 from sitewise.kernels.base import Kernel, check_parts
@@ -28,13 +28,12 @@ from sitewise.kernels.units import Units, input_units
 from sitewise.numerics.dense.small_systems import conditionals, pull_conditionals
 from sitewise.numerics.sparse.neighbours import coarse_to_fine, earlier_neighbours
 from sitewise.parts.base import Layout, Loads, Part, starting_kernel
+from sitewise.parts.neighbour_covariances import JITTER, covariances
 from sitewise.types import fixed, module, replace, static
 
-Inputs = tuple[np.ndarray, np.ndarray]  # the rows of a program
 EARTH_RADIUS = 6371.0  # km
-JITTER = 1e-10  # share of the variance
-PROGRAM_ROWS = 512  # per call of a program
 PIECE_ROWS = 4096  # places whose covariances are in memory at a time
+SUM_ROWS = 32768  # places whose entries of Q are added at a time: each addition passes over all entries
 
 
 @module
@@ -60,6 +59,8 @@ class Map(Part):
     kernel: Kernel = fixed(default=None)
     neighbours: int = static(default=20)
     sphere: bool = static(default=False)
+
+    local: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.kernel is None:
@@ -97,10 +98,11 @@ class Map(Part):
         return input_units(self.kernel, seen, f"{path}.kernel")
 
     def pairs(self, A: Array, B: Array) -> Array:
-        return self.kernel.matrix(self.at(A), self.at(B))
+        same = (A[:, None, :] == B[None, :, :]).all(axis=-1)
+        return self.kernel.matrix(self.at(A), self.at(B)) * (1 + JITTER * same)
 
     def diag(self, A: Array) -> Array:
-        return self.kernel.variances(self.at(A))
+        return self.kernel.variances(self.at(A)) * (1 + JITTER)
 
     def started(self, A: np.ndarray, variance: float) -> Map:
         return replace(self, kernel=starting_kernel(self.kernel, np.asarray(self.at(A)), variance))
@@ -146,38 +148,34 @@ class VecchiaLayout(Layout):
         found = [self._conditionals(part, rows)[:2] for rows in _pieces(self.size)]
         return np.concatenate([a for a, _ in found]), np.concatenate([d for _, d in found])
 
-    def _conditionals(self, part: Map, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray, Inputs]:
-        """Return a, d and K of these places, and the rows of the program of their covariances."""
-        inputs = _inputs(self.positions[rows], self.positions[np.maximum(self.near[rows], 0)])
-        K, k, var = _covariances_of(part.kernel, inputs, self.near[rows] >= 0)
-        return *conditionals(K, k, var), K, inputs
+    def _conditionals(self, part: Map, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
+        """Return a, d and K of these places, and the pullback of their covariances."""
+        near, has = self.near[rows], self.near[rows] >= 0
+        (K, k, var), pull = covariances(part.kernel, self.positions[rows], self.positions[np.maximum(near, 0)], has)
+        return *conditionals(K, k, var), K, pull
 
     def precision(self, part: Map) -> tuple[np.ndarray, float]:
-        values, log_det = np.zeros(len(self.i)), 0.0
-        for rows in _pieces(self.size):
-            a, d, *_ = self._conditionals(part, rows)
-            b = np.concatenate([np.ones((len(d), 1)), -a], axis=1)
-            each = b[:, self.a] * b[:, self.b] / d[:, None]
+        a, d = self.conditionals(part)
+        b = np.concatenate([np.ones((self.size, 1)), -a], axis=1)
+        values = np.zeros(len(self.i))
+        for rows in _pieces(self.size, SUM_ROWS):
+            each = b[rows][:, self.a] * b[rows][:, self.b] / d[rows, None]
             values += np.bincount(self.entry[rows].ravel(), each.ravel(), len(values))
-            log_det -= float(np.sum(np.log(d)))
-        return values, log_det
+        return values, -float(np.sum(np.log(d)))
 
     def pull(self, part: Map, bar: np.ndarray, log_det: float) -> Map:
         """Use that the value of a pair of i is b_k b_l / d: b̄_k = Σ_l bar_kl b_l / d, with twice the diagonal."""
         total = [np.zeros(np.shape(leaf)) for leaf in jax.tree.leaves(part.kernel)]
         for rows in _pieces(self.size):
-            a, d, K, inputs = self._conditionals(part, rows)
+            a, d, K, pull_covariances = self._conditionals(part, rows)
             b = np.concatenate([np.ones((len(d), 1)), -a], axis=1)
             square = np.zeros((*b.shape, b.shape[1]))
             square[:, self.a, self.b] = bar[self.entry[rows]]
             square += np.swapaxes(square, 1, 2)
             b_bar = np.einsum("nkl,nl->nk", square, b) / d[:, None]
             d_bar = -0.5 * np.sum(b_bar * b, axis=1) / d - log_det / d
-            has = self.near[rows] >= 0
-            K_bar, k_bar = pull_conditionals(K, a, -b_bar[:, 1:] * has, d_bar)
-            for whole, each in zip(
-                total, _pull_covariances(part.kernel, inputs, has, K_bar, k_bar, d_bar), strict=True
-            ):
+            K_bar, k_bar = pull_conditionals(K, a, -b_bar[:, 1:] * (self.near[rows] >= 0), d_bar)
+            for whole, each in zip(total, pull_covariances(K_bar, k_bar, d_bar), strict=True):
                 whole += each
         return replace(part, kernel=jax.tree.unflatten(jax.tree.structure(part.kernel), total))
 
@@ -187,8 +185,8 @@ class VecchiaLayout(Layout):
         near = self.tree.query(at, k=np.arange(1, count + 1))[1]
         found = []
         for rows in _pieces(len(A)):
-            inputs = _inputs(at[rows], self.positions[near[rows]])
-            found.append(conditionals(*_covariances_of(part.kernel, inputs, np.ones(near[rows].shape, bool))))
+            has = np.ones(near[rows].shape, bool)
+            found.append(conditionals(*covariances(part.kernel, at[rows], self.positions[near[rows]], has)[0]))
         a, d = np.concatenate([a for a, _ in found]), np.concatenate([d for _, d in found])
         known = np.flatnonzero(np.all(self.distinct[near[:, 0]] == A, axis=1))
         a[known], d[known] = 0.0, 0.0
@@ -203,77 +201,16 @@ class VecchiaLayout(Layout):
         places, index = np.unique(near, return_inverse=True)
         W = np.zeros((len(A), len(places)))
         np.add.at(W, (np.arange(len(A))[:, None], index.reshape(near.shape)), a)
-        at, old = np.asarray(part.at(A)), self.positions[places]
-        kernel: Any = part.kernel
-        cross = np.asarray(kernel.matrix(at, old))
-        moved = W @ (np.asarray(kernel.matrix(old)) @ W.T) - cross @ W.T
-        out = np.asarray(kernel.matrix(at)) + moved - W @ cross.T
+        old = self.distinct[places]
+        cross = np.asarray(part.pairs(A, old))
+        moved = W @ (np.asarray(part.pairs(old, old)) @ W.T) - cross @ W.T
+        out = np.asarray(part.pairs(A, A)) + moved - W @ cross.T
         out = 0.5 * (out + out.T)
         known = d == 0.0
         out[known], out[:, known] = 0.0, 0.0
-        # The jitter belongs to the places: it makes the diagonal what `loads` returns.
         out[np.diag_indices(len(A))] = d
         return out
 
 
-def _pieces(rows: int) -> list[slice]:
-    return [slice(at, at + PIECE_ROWS) for at in range(0, max(rows, 1), PIECE_ROWS)]
-
-
-def _inputs(at: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of the program: weights, and the coordinates of every place with its neighbours."""
-    group = np.concatenate([at[:, None], near], axis=1)
-    return np.ones(len(at)), np.ascontiguousarray(np.moveaxis(group, 0, -1))
-
-
-def _covariances_of(
-    kernel: Kernel, inputs: tuple[np.ndarray, np.ndarray], has: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return covariances among the neighbours, with the place, and its variance; absent neighbours are independent."""
-    (packed,), _ = rowwise.apply(_covariances, None, kernel, inputs, PROGRAM_ROWS)
-    size = has.shape[1] + 1
-    square = np.empty((len(has), size, size))
-    i, j = np.tril_indices(size)
-    square[:, i, j] = square[:, j, i] = packed.T
-    every = np.arange(size)
-    square[:, every, every] *= 1 + JITTER
-    K, k = square[:, 1:, 1:] * (has[:, :, None] & has[:, None, :]), square[:, 1:, 0] * has
-    rows, absent = np.nonzero(~has)
-    K[rows, absent, absent] = 1.0
-    return K, k, square[:, 0, 0]
-
-
-def _pull_covariances(
-    kernel: Kernel,
-    inputs: tuple[np.ndarray, np.ndarray],
-    has: np.ndarray,
-    K: np.ndarray,
-    k: np.ndarray,
-    var: np.ndarray,
-) -> tuple[np.ndarray, ...]:
-    """Return the cotangents of the kernel's numbers, given the cotangents of `_covariances_of`."""
-    size = has.shape[1] + 1
-    square = np.zeros((len(has), size, size))
-    square[:, 1:, 1:] = K * (has[:, :, None] & has[:, None, :])
-    square[:, 1:, 0], square[:, 0, 0] = k * has, var
-    square = square + np.swapaxes(square, 1, 2)
-    every = np.arange(size)
-    square[:, every, every] *= 0.5 * (1 + JITTER)
-    i, j = np.tril_indices(size)
-    packed = np.ascontiguousarray(square[:, i, j].T)
-    return rowwise.apply(_pull_packed, None, kernel, (*inputs, packed), PROGRAM_ROWS)[1]
-
-
-def _packed(kernel: Kernel, groups: Array) -> Array:
-    low = np.tril_indices(groups.shape[0])
-    return jax.vmap(lambda group: kernel.matrix(group)[low], in_axes=-1, out_axes=-1)(groups)
-
-
-def _covariances(_: None, kernel: Kernel, rows: tuple[Array, Array]) -> tuple[tuple[Array], tuple[()]]:
-    return (_packed(kernel, rows[1]).astype(rows[1].dtype),), ()
-
-
-def _pull_packed(_: None, kernel: Kernel, rows: tuple[Array, ...]) -> tuple[tuple[()], tuple[Array, ...]]:
-    weight, groups, bar = rows  # rows of filling have the weight 0
-    by_kernel = jax.vjp(lambda kernel: _packed(kernel, groups), kernel)[1](weight * bar)[0]
-    return (), tuple(jax.tree.leaves(by_kernel))
+def _pieces(rows: int, length: int = PIECE_ROWS) -> list[slice]:
+    return [slice(at, at + length) for at in range(0, max(rows, 1), length)]

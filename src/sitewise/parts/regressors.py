@@ -106,6 +106,9 @@ class Linear(Part):
         super().check(columns)
         one_per_column(self, len(self.used), "variance")
 
+    def linear_dims(self, columns: int) -> tuple[int, ...]:
+        return tuple(range(columns))
+
     def units(self, ranges: np.ndarray, path: str) -> Units:
         return input_units(kernels.Linear(self.variance), ranges, path)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from sitewise.numerics.sparse import forms
 from sitewise.numerics.sparse.analysis import Analysis
 from sitewise.numerics.sparse.dissection import dissect
 from sitewise.numerics.sparse.factor import factorise
@@ -93,6 +94,23 @@ def test_factor_equals_dense_algebra(name: str) -> None:
     np.testing.assert_allclose(product_on_pattern(factor, direction), want, rtol=1e-9, atol=1e-11)
     root = factor.sample(np.eye(len(A)))
     np.testing.assert_allclose(root @ root.T, inverse, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("many", [True, False])
+@pytest.mark.parametrize("name", PATTERNS)
+def test_quadratic_forms_equal_dense_algebra(name: str, many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors that end in the front of a block, or travel to the root; repeated, zero and missing entries."""
+    monkeypatch.setattr(forms, "MANY_VECTORS", 0.0 if many else np.inf)
+    analysis, values, A = problem(name)
+    rng = np.random.default_rng(3)
+    near = rng.integers(0, len(A), 40)[:, None] + np.arange(4)
+    index = np.concatenate([rng.integers(0, len(A), (40, 4)), np.minimum(near, len(A) - 1)])
+    weight = rng.normal(size=index.shape) * (rng.uniform(size=index.shape) < 0.7)
+    weight[0] = 0.0
+    a = np.zeros((len(A), len(index)))
+    np.add.at(a, (index, np.arange(len(index))[:, None]), weight)
+    found = forms.quadratic_forms(factorise(analysis, values), index, weight)
+    np.testing.assert_allclose(found, np.sum(a * np.linalg.solve(A, a), axis=0), rtol=1e-10, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", ["grid by coordinates", "dense columns", "disconnected"])

@@ -25,7 +25,8 @@ class Block:
     start, size    its own variables, start … start + size − 1
     rows           later variables that its front touches, increasing
     kids           numbers of its children
-    at, column     places in the front of the matrix entries `entry` in its own columns, on or below the diagonal
+    at, column     places in the front of the matrix entries `entry` in its own columns, on or below the diagonal; the
+                   first `cut` of them are among its own variables
     up             place of each of `rows` in the front of the parent
     """
 
@@ -36,6 +37,7 @@ class Block:
     at: np.ndarray
     column: np.ndarray
     entry: np.ndarray
+    cut: int
     up: np.ndarray
 
 
@@ -113,6 +115,9 @@ def _blocks(pieces: list[Piece], i: np.ndarray, j: np.ndarray) -> list[Block]:
         front = np.concatenate([np.arange(first, last), rows])
         for kid in piece.kids:
             blocks[kid].up = np.searchsorted(front, blocks[kid].rows)
-        at, column = np.searchsorted(front, high[span]), low[span] - first
-        blocks.append(Block(first, last - first, rows, piece.kids, at, column, entries[span], np.empty(0, np.int64)))
+        later = high[span] >= last
+        inner_first = np.argsort(later, kind="stable")
+        at, column = np.searchsorted(front, high[span])[inner_first], (low[span] - first)[inner_first]
+        cut, up = int(np.sum(~later)), np.empty(0, np.int64)
+        blocks.append(Block(first, last - first, rows, piece.kids, at, column, entries[span][inner_first], cut, up))
     return blocks

@@ -17,9 +17,10 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 
 from sitewise.numerics.sparse.analysis import Analysis
+from sitewise.numerics.sparse.fronts import assembled, minus_square
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -40,7 +41,8 @@ class Factor:
         """Return F_ss⁻¹ of block t."""
         if self.last is not None and t == len(self.J) - 1:
             return self.last.inverse
-        return self.J[t].T @ self.J[t]
+        half = lapack.dlauum(self.J[t], lower=1)[0]  # JᵀJ on and below the diagonal
+        return half + np.tril(half, -1).T
 
     def _block_solve(self, t: int, b: np.ndarray) -> np.ndarray:
         """Return F_ss⁻¹ b of block t."""
@@ -123,32 +125,21 @@ def factorise(analysis: Analysis, values: np.ndarray) -> Factor:
     updates: dict[int, np.ndarray] = {}
     log_det, nothing = 0.0, np.empty((0, 0))
     for t, block in enumerate(analysis.blocks):
-        s, r = block.size, len(block.rows)
-        F = np.zeros((s + r, s + r), order="F")
-        F[block.at, block.column] = values[block.entry]
-        for kid in block.kids:
-            add_update(F, analysis.blocks[kid].up, updates.pop(kid, None))
         if analysis.multipliers and t == len(analysis.blocks) - 1:
-            return _with_constraints(analysis, values, J, G, log_det, F)
-        L, info = lapack.dpotrf(F[:s, :s], lower=1, clean=1)
+            return _with_constraints(analysis, values, J, G, log_det, assembled(analysis, t, values, updates)[0])
+        F_ss, F_rs, F_rr = assembled(analysis, t, values, updates)
+        L, info = lapack.dpotrf(F_ss, lower=1, clean=1, overwrite_a=1)
         if info:
             return Factor(analysis, [], [], np.nan, False)
         log_det += 2.0 * np.sum(np.log(np.diagonal(L)))
-        J.append(lapack.dtrtri(L, lower=1)[0])
-        if not r:
+        J.append(lapack.dtrtri(L, lower=1, overwrite_c=1)[0])
+        if not len(block.rows):
             G.append(nothing)
             continue
-        half = F[s:, :s] @ J[t].T
-        U = blas.dsyrk(-1.0, half, beta=1.0, c=np.asfortranarray(F[s:, s:]), lower=1, overwrite_c=1)
+        half = F_rs @ J[t].T
+        updates[t] = minus_square(half, F_rr)
         G.append(half @ J[t])
-        updates[t] = U
     return Factor(analysis, J, G, float(log_det), bool(np.isfinite(log_det)))
-
-
-def add_update(F: np.ndarray, up: np.ndarray, update: np.ndarray | None) -> None:
-    """Add the lower triangle of a child's update to the front of its parent; `up` is increasing."""
-    if update is not None and len(up):
-        F[np.ix_(up, up)] += update
 
 
 def _with_constraints(

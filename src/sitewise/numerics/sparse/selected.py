@@ -16,8 +16,10 @@ It costs about three factorisations, and gives (Σ∘Σ) x without a row of Σ.
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import blas
 
-from sitewise.numerics.sparse.factor import Factor, add_update
+from sitewise.numerics.sparse.factor import Factor
+from sitewise.numerics.sparse.fronts import InverseFront, assembled, inverse_front, minus_products
 
 
 def inverse_on_pattern(factor: Factor) -> np.ndarray:
@@ -26,21 +28,10 @@ def inverse_on_pattern(factor: Factor) -> np.ndarray:
     out = np.empty(len(factor.analysis.i))
     held: dict[int, np.ndarray] = {}
     for t in range(len(blocks) - 1, -1, -1):
-        block, G = blocks[t], factor.G[t]
-        s, r = block.size, len(block.rows)
-        front = np.empty((s + r, s + r))
-        front[:s, :s] = factor.block_inverse(t)
-        if r:
-            rest = held.pop(t)
-            SG = rest @ G
-            front[:s, :s] += G.T @ SG
-            front[s:, :s] = -SG
-            front[:s, s:] = -SG.T
-            front[s:, s:] = rest
-        out[block.entry] = front[block.at, block.column]
-        for kid in block.kids:
-            up = blocks[kid].up
-            held[kid] = front[np.ix_(up, up)]
+        front = inverse_front(factor.block_inverse(t), factor.G[t], held.pop(t, None))
+        front.read(blocks[t], out)
+        for kid in blocks[t].kids:
+            held[kid] = front.for_kid(blocks[kid].up)
     return out
 
 
@@ -51,45 +42,33 @@ def product_on_pattern(factor: Factor, direction: np.ndarray) -> np.ndarray:
     out = np.empty(len(factor.analysis.i))
     held: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for t in range(len(blocks) - 1, -1, -1):
-        block, G = blocks[t], factor.G[t]
-        s, r = block.size, len(block.rows)
-        own = factor.block_inverse(t)
-        F_dot, G_dot = slopes[t]
-        front, dot = np.empty((s + r, s + r)), np.empty((s + r, s + r))
-        front[:s, :s], dot[:s, :s] = own, -own @ F_dot @ own
-        if r:
-            rest, rest_dot = held.pop(t)
-            SG, SG_dot = rest @ G, rest_dot @ G + rest @ G_dot
-            both = G_dot.T @ SG
-            front[:s, :s] += G.T @ SG
-            dot[:s, :s] += G.T @ (SG_dot - rest @ G_dot) + both + both.T
-            front[s:, :s], dot[s:, :s] = -SG, -SG_dot
-            front[:s, s:], dot[:s, s:] = -SG.T, -SG_dot.T
-            front[s:, s:], dot[s:, s:] = rest, rest_dot
-        out[block.entry] = -dot[block.at, block.column]
-        for kid in block.kids:
-            places = np.ix_(blocks[kid].up, blocks[kid].up)
-            held[kid] = front[places], dot[places]
-    return out
+        G, inverse, (F_dot, G_dot) = factor.G[t], factor.block_inverse(t), slopes[t]
+        rest, rest_dot = held.pop(t, (None, None))
+        front = inverse_front(inverse, G, rest)
+        own, cross = inverse @ F_dot @ inverse, front.cross
+        if front.rest is not None:
+            moved, both = blas.dsymm(1.0, rest_dot, G, lower=1), G_dot.T @ front.cross
+            cross = blas.dsymm(-1.0, rest, G_dot, beta=-1.0, c=moved, lower=1)
+            own += both + both.T - G.T @ moved
+        # The derivative of the inverse has the opposite sign.
+        dot = InverseFront(-own, cross, rest_dot)
+        dot.read(blocks[t], out)
+        for kid in blocks[t].kids:
+            held[kid] = front.for_kid(blocks[kid].up), dot.for_kid(blocks[kid].up)
+    return -out
 
 
 def _forward(factor: Factor, direction: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return Ḟ_ss and Ġ of every block."""
     out: list[tuple[np.ndarray, np.ndarray]] = []
     updates: dict[int, np.ndarray] = {}
-    blocks = factor.analysis.blocks
-    for t, block in enumerate(blocks):
-        s, r, G = block.size, len(block.rows), factor.G[t]
-        F = np.zeros((s + r, s + r), order="F")
-        F[block.at, block.column] = direction[block.entry]
-        for kid in block.kids:
-            add_update(F, blocks[kid].up, updates.pop(kid, None))
-        own = np.tril(F[:s, :s]) + np.tril(F[:s, :s], -1).T
-        if not r:
+    for t, block in enumerate(factor.analysis.blocks):
+        F_ss, F_rs, F_rr = assembled(factor.analysis, t, direction, updates)
+        own, G = np.tril(F_ss) + np.tril(F_ss, -1).T, factor.G[t]
+        if not len(block.rows):
             out.append((own, G))
             continue
-        GF, F_rs = G @ own, F[s:, :s]
-        cross = (F_rs - 0.5 * GF) @ G.T
-        updates[t] = F[s:, s:] - cross - cross.T  # only the lower triangle of F_rr is assembled, and only it is used
+        GF = G @ own
+        updates[t] = minus_products(F_rs - 0.5 * GF, G, F_rr)
         out.append((own, (F_rs - GF) @ factor.block_inverse(t)))
     return out

@@ -55,7 +55,11 @@ class PrecisionGram(Gram[Marginals]):
         return self.condition_with_factor(sites, None)[0]
 
     def condition_mean(self, sites: Sites) -> tuple[Marginals, Solved]:
-        """Condition without variances, for which the prior's are an upper bound if no precision is negative."""
+        """Condition without variances, with 1 / (1/prior variance + w) in their place.
+
+        This is the variance given the row's own site.  It is an upper bound if no precision is negative, and finite
+        for a flat prior of linear effects, so that the residual of the sites does not grow with that prior.
+        """
         if np.any(sites.prec < 0):
             return self.condition_with_factor(sites, None)
         return self._solved(sites, False)
@@ -77,7 +81,7 @@ class PrecisionGram(Gram[Marginals]):
         shift = mu @ (sites.nat1 - 0.5 * sites.prec * mu)
         log_z = np.asarray(0.5 * (self.log_det - factor.log_det) + 0.5 * h @ m + shift)
         inverse = inverse_on_pattern(factor) if with_var else None
-        var = self.prior_var if inverse is None else at.forms(inverse)
+        var = _given_own_site(self.prior_var, sites.prec) if inverse is None else at.forms(inverse)
         return Marginals(mu + at.times(m), var, np.zeros(len(mu)), log_z, mu, np.zeros(())), Solved(
             factor, m, entries, inverse
         )
@@ -125,7 +129,7 @@ class DenseGram(FullGram):
 
     def condition_mean(self, sites: Sites) -> tuple[Marginals, Any]:
         q, factor = super().condition_mean(sites)
-        return q._replace(var=namespace(self.K).diagonal(self.K)), factor
+        return q._replace(var=_given_own_site(namespace(self.K).diagonal(self.K), sites.prec)), factor
 
     def condition_with_factor(self, sites: Sites, mask: Array | None) -> tuple[Marginals, Any]:
         return super().condition_with_factor(sites, None)
@@ -146,3 +150,8 @@ class PrecisionCovariance(Covariance[Marginals]):
 
     def squared_times(self, x: Array) -> Array:
         return self._at.forms(product_on_pattern(self._factor, self._at.site_entries(np.asarray(x))))
+
+
+def _given_own_site(prior_var: Array, prec: Array) -> Array:
+    """Return the variance of f per row given its own site, an upper bound of the posterior variance."""
+    return prior_var / (1 + namespace(prior_var).maximum(prec, 0.0) * prior_var)

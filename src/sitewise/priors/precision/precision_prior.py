@@ -45,6 +45,11 @@ class PrecisionPrior(Prior):
     def parts(self) -> tuple[Any, ...]:
         return self.kernel.parts if isinstance(self.kernel, Sum) else (self.kernel,)
 
+    @property
+    def predicts_sites(self) -> bool:
+        """Whether variances of new rows are cheap compared with conditioning: not of crossed groups."""
+        return any(part.local for part in self.parts)
+
     def check(self, columns: int, latents: int) -> None:
         if isinstance(self.kernel, Sum) and self.kernel.active_dims is not None:
             raise ValueError("The sum of parts takes no active_dims; give columns to the parts.")
@@ -62,9 +67,9 @@ class PrecisionPrior(Prior):
             found |= part.units(part._active(ranges[None])[0], f"kernel.parts.{k}")
         return found
 
-    def as_full(self) -> Prior:
-        """Return the full GP; this prior if a map is approximated, which depends on the number of its places."""
-        return self if not all(part.exact_for(np.inf) for part in self.parts) else self._dense()
+    def as_full(self, rows: float = np.inf) -> Prior:
+        """Return the full GP; this prior if a map has fewer neighbours than other rows."""
+        return self if not all(part.exact_for(rows) for part in self.parts) else self._dense()
 
     def _dense(self) -> FullPrior:
         return FullPrior(self.kernel, self.mean)
@@ -127,6 +132,8 @@ class PrecisionPosterior(LatentPosterior):
     held: Held = static()
     chosen: tuple[int, ...] = static()
 
+    block_rows: ClassVar[int] = 32768  # each call passes through the whole elimination tree
+
     @property
     def kernel(self) -> Kernel:
         return self.prior.kernel
@@ -183,6 +190,18 @@ class PrecisionPosterior(LatentPosterior):
         for p, chosen in enumerate(sets):
             cov[p, :, p] += self._residuals(X_new, chosen)
         return (a.T @ solved.m).reshape(count, rows), cov
+
+    def effective_parameters(self, X: np.ndarray, prec: np.ndarray, parts: Sequence[tuple[int, ...]]) -> np.ndarray:
+        """Return tr(Σ AᵀWA) over the variables of each set: their number minus their constraints and tr(Σ Q)."""
+        at, inverse = self.held.assembly, self.held.solved.inverse
+        assert inverse is not None
+
+        def used(k: int) -> float:
+            layout, own = at.layouts[k], at.own[k]
+            entries = layout.precision(self.prior.parts[k])[0]
+            return layout.size - len(layout.sums) - float(np.sum(at.twice[own] * entries * inverse[own]))
+
+        return np.array([sum(used(k) for k in chosen) for chosen in parts])
 
     def sums(self, X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the moments of weighted sums: each is a vector of loads wᵀA, with the residual variance wᵀcov(e)w."""
