@@ -46,6 +46,26 @@ def test_a_constant_parameter_is_the_base(name):
     assert f"likelihood.base.{parameter}" not in values(Model.full(kernels.RBF(), two))
 
 
+@pytest.mark.parametrize(
+    "base", [likelihoods.ZeroInflatedPoisson(0.3), likelihoods.ZeroInflatedNegativeBinomial(0.3, 2.0)]
+)
+@pytest.mark.parametrize("sd, error", [(0.4, 1e-9), (1.0, 1e-6), (2.0, 1e-4)])
+def test_the_quadrature_of_zeros_has_the_stated_error(base, sd, error):
+    two, rng, count = VaryingParameter(base, "inflation"), np.random.default_rng(0), 40
+    with working_precision():
+        mean = np.stack([rng.uniform(-3, 3, count), rng.uniform(-5, 4, count)])
+        correlation = rng.uniform(-0.8, 0.8, count)
+        cov = sd**2 * np.stack([[np.ones(count), correlation], [correlation, np.ones(count)]]).transpose(2, 0, 1)
+        y = jnp.asarray(np.arange(count) % 2 * 3.0)
+        found = jax.jit(two.expected_log_prob)(y, along(mean), variances_of_blocks(jnp.asarray(cov)))
+        z = np.linspace(-8, 8, 301)
+        density = np.exp(-0.5 * z**2) / np.sum(np.exp(-0.5 * z**2))
+        f = mean[0] + sd * z[:, None, None]
+        g = mean[1] + sd * (correlation * z[:, None, None] + np.sqrt(1 - correlation**2) * z[:, None])
+        values = two.log_prob(y, jnp.stack(jnp.broadcast_arrays(f, g)))
+    np.testing.assert_allclose(found, np.einsum("i,j,ijn->n", density, density, values), atol=2 * error)
+
+
 def test_conformance():
     check_two_functions(VaryingParameter(likelihoods.Gaussian(0.4), "scale"), [0.3, -2.0], bad_y=[np.nan])
 

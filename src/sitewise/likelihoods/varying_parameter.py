@@ -97,8 +97,7 @@ class VaryingParameter(TwoFunctions):
             second = jnp.clip(second, -_MAX_LOG_ODDS, _MAX_LOG_ODDS)
         return replace(self.base, **{self.parameter: self.link.backward(second)})
 
-    def _at_start(self) -> Any:
-        """Return the one-function likelihood from which learning starts."""
+    def one_function(self) -> Any:
         return replace(self.base, **{self.parameter: np.asarray(self.link.backward(np.asarray(self.start)))})
 
     # -- facts: those of the base --------------------------------------------------------------------------------
@@ -135,19 +134,19 @@ class VaryingParameter(TwoFunctions):
         return replace(self, base=self.base.with_keywords(names))
 
     def level(self, y: np.ndarray, weight: np.ndarray) -> float | None:
-        return self._at_start().level(y, weight)
+        return self.one_function().level(y, weight)
 
     def missing_information(self, y: np.ndarray) -> str:
-        return self._at_start().missing_information(y)
+        return self.one_function().missing_information(y)
 
     def start_level(self) -> float:
         return float(np.asarray(self.start))
 
     def check(self, y: ArrayLike) -> None:
-        self._at_start().check(y)
+        self.one_function().check(y)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
-        self._at_start().check_shape(shape)
+        self.one_function().check_shape(shape)
 
     # -- functions of both latent values ---------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ from sitewise.numerics.dense.directions import (
 )
 from sitewise.numerics.dense.triangular import plus_diagonal
 from sitewise.priors.base import Covariance, Factor, Gram, Marginals, Prior
+from sitewise.priors.full import FullPrior
 from sitewise.priors.kernel_sums import cross_sums, mean_sums, not_negative, prior_sums
 from sitewise.priors.posterior import LatentPosterior
 from sitewise.sites import Cavity, Sites
@@ -87,6 +88,7 @@ class TwoFunctionPrior(Prior):
 
     structure: ClassVar[str] = "two functions"
     dense: ClassVar[bool] = True
+    informs: ClassVar[bool] = True
     host: ClassVar[bool] = True
 
     @staticmethod
@@ -113,6 +115,9 @@ class TwoFunctionPrior(Prior):
         """Kernel and mean per function."""
         return FunctionPrior(self.kernel, self.mean), self.second
 
+    def one_function(self) -> FullPrior:
+        return FullPrior(self.kernel, self.mean, self.jitter)
+
     @property
     def kernels(self) -> list[Kernel]:
         return [one.kernel for one in self.functions]
@@ -130,6 +135,11 @@ class TwoFunctionPrior(Prior):
 
     def input_units(self, ranges: np.ndarray) -> Units:
         return input_units(self.kernel, ranges) | input_units(self.second.kernel, ranges, "second.kernel")
+
+    def rows_of(self, mean: Array, var: Array) -> BlockMarginals:
+        h, along_h = along(mean.T), variances_of_blocks(var)
+        none = namespace(along_h).zeros_like(along_h)
+        return BlockMarginals(h, along_h, none, none[0, 0], none, none[0, 0])
 
     def gram(self, X: Array) -> BlockGram:
         return self._gram([one.kernel.matrix(X) for one in self.functions], X)
@@ -158,7 +168,7 @@ class TwoFunctionPrior(Prior):
         return self.posterior_from(gram, gram.condition_with_factor(sites, None)[1], X, sites)
 
     def posterior_from(self, gram: Gram, factor: Factor, X: Array, sites: Sites) -> TwoFunctionPosterior:
-        return TwoFunctionPosterior(self, X, factor.H, factor.alpha, factor.own.sign)
+        return TwoFunctionPosterior(self, X, namespace(factor.T).stack(factor.H, 1), factor.alpha, factor.sign)
 
 
 @module
@@ -211,7 +221,7 @@ class BlockGram(Gram[BlockMarginals]):
         return xp.finfo(prior.dtype).eps * xp.max(size)
 
     def covariance(self, sites: Sites, factors: block_sites.Factors) -> BlockCovariance:
-        found = BlockCovariance(self.K, factors)
+        found = BlockCovariance(factors)
         if not is_host(self.K, sites.prec):
             found.squares  # noqa: B018 — cached here; a value cached inside a traced loop does not exist outside
         return found
@@ -241,7 +251,6 @@ class SignedBlockGram(BlockGram):
 class BlockCovariance(Covariance[BlockMarginals]):
     """Products with the covariance of h = A f, (P, n) by (P, n)."""
 
-    K: Array = fixed()
     factors: block_sites.Factors = fixed()
 
     @functools.cached_property
@@ -262,7 +271,7 @@ class BlockCovariance(Covariance[BlockMarginals]):
         return (self.squares @ x.ravel()).reshape(x.shape)
 
     def times_once(self, x: Array) -> Array:
-        return along(block_sites.covariance_times(self.K, self.factors, combined(x)))
+        return along(block_sites.covariance_times(self.factors, combined(x)))
 
 
 @module
