@@ -1,0 +1,75 @@
+"""Compare fitted formulas on the same rows: differences of evidence and of leave-one-out, with standard errors."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from sitewise.errors import UserError
+from sitewise.formula.formula_model import FormulaModel
+from sitewise.formula.formula_summary import aligned
+
+
+@dataclasses.dataclass(frozen=True)
+class FormulaComparison:
+    """Fitted formulas from the best to the worst leave-one-out log density; `print` shows a table.
+
+    Attributes
+    ----------
+    formulas : tuple of str
+        The formulas, the best first.
+    loo, evidence : array of shape (n_models,)
+        The sum of the leave-one-out log densities, and the log evidence, in nats.
+    loo_difference, loo_error : array of shape (n_models,)
+        The difference to the best model, and its standard error over the rows.
+    evidence_difference : array of shape (n_models,)
+        The difference of the log evidence to the best model (the log Bayes factor).
+    """
+
+    formulas: tuple[str, ...]
+    loo: np.ndarray
+    evidence: np.ndarray
+    loo_difference: np.ndarray
+    loo_error: np.ndarray
+    evidence_difference: np.ndarray
+
+    def __str__(self) -> str:
+        head = ("formula", "loo", "difference", "error", "evidence", "difference")
+        numbers = (self.loo, self.loo_difference, self.loo_error, self.evidence, self.evidence_difference)
+        rows = [(name, *map(float, each)) for name, *each in zip(self.formulas, *numbers, strict=True)]
+        return "\n".join(aligned(head, rows, "{:.2f}"))
+
+    __repr__ = __str__
+
+
+def compare(*models: FormulaModel) -> FormulaComparison:
+    """Compare fitted formulas on the same rows by leave-one-out log density and evidence.
+
+    The standard error of a difference of leave-one-out log densities is √n times the standard deviation of the
+    differences per row.  Differences of a few standard errors or less, or of less than about 4 nats, mean little.
+
+    Parameters
+    ----------
+    *models : FormulaModel
+        At least two fitted formulas with the same response and rows.
+
+    Returns
+    -------
+    comparison : FormulaComparison
+        The best model first.
+    """
+    if len(models) < 2 or not all(isinstance(model, FormulaModel) for model in models):
+        raise UserError("compare takes at least two fitted formulas, as in compare(a, b).")
+    first = models[0].estimator._y
+    for other in models[1:]:
+        if not np.array_equal(first, other.estimator._y):
+            raise UserError("The models have different responses or rows; fit them to the same table.")
+    densities = np.array([model.estimator._loo_log_density() for model in models])
+    totals = densities.sum(axis=1)
+    order = np.argsort(-totals, kind="stable")
+    gaps = densities[order] - densities[order[0]]
+    evidence = np.array([model.log_evidence for model in models])[order]
+    error = np.sqrt(gaps.shape[1]) * np.std(gaps, axis=1, ddof=1)
+    names = tuple(models[k].formula for k in order)
+    return FormulaComparison(names, totals[order], evidence, gaps.sum(axis=1), error, evidence - evidence[0])

@@ -1,0 +1,163 @@
+"""The design of a formula: table → numeric inputs of an estimator, and its terms with their parts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sitewise.errors import UserError
+from sitewise.formula.expansion import Formula
+from sitewise.formula.expressions import labels_of
+from sitewise.formula.grammar import Name
+from sitewise.formula.linear_columns import Coding
+from sitewise.formula.part_terms import AreaColumn, Columns, LevelColumn, NumberColumn, ScaledColumn, build, codes
+from sitewise.parts import Constant, Graph, Linear, Part
+from sitewise.tables.named_array import NamedArray
+from sitewise.tables.table import Table, listed
+
+PRIOR_SD = 10.0  # of a coefficient, per standard deviation of its column; of the intercept
+LINEAR, INTERCEPT, OFFSET = "linear", "intercept", "offset"
+
+
+@dataclasses.dataclass(frozen=True)
+class FormulaTerm:
+    """One term of a formula.
+
+    Attributes
+    ----------
+    name : str
+        The term as in the formula; "linear" for all linear terms together, "intercept".
+    kind : str
+        "linear", "intercept", "spline", "splines" (one per level), "season", "tensor", "map", "area", "series" or
+        "levels".
+    columns : tuple of str
+        The names of the inputs that the term uses.
+    parts : tuple of int
+        The numbers of its parts in the kernel of the fitted estimator.
+    centred : bool
+        Whether predictions of the term are relative to its average over the training rows.
+    """
+
+    name: str
+    kind: str
+    columns: tuple[str, ...]
+    parts: tuple[int, ...]
+    centred: bool
+
+
+@dataclasses.dataclass
+class Design:
+    """How a table becomes inputs; learned from the training rows by `learn`, and plain data except for the formula.
+
+    coefficients  names of the columns of linear terms
+    groups        levels per column of levels
+    areas         names of the areas of a graph, per column
+    dates         columns of numbers that are dates in the table
+    """
+
+    formula: Formula
+    coding: Coding = dataclasses.field(default_factory=Coding)
+    coefficients: list[str] = dataclasses.field(default_factory=list)
+    groups: dict[str, list[tuple[str, ...]]] = dataclasses.field(default_factory=dict)
+    areas: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    dates: list[str] = dataclasses.field(default_factory=list)
+    terms: list[FormulaTerm] = dataclasses.field(default_factory=list)
+    columns: Columns = dataclasses.field(default_factory=dict)
+
+    def learn(self, table: Table, graphs: Mapping[str, Any], cut_points: bool = False) -> tuple[NamedArray, list[Part]]:
+        """Learn levels and means from the training rows; return the inputs and the parts of the kernel.
+
+        With `cut_points`, the likelihood has its own intercepts.
+        """
+        graphs = {name: self._graph(name, graph) for name, graph in graphs.items()}
+        linear = self.coding.columns(self.formula.linear, self.formula.intercept, table, fitting=True)
+        self.coefficients = list(linear)
+        parts: list[Part] = []
+        if linear:
+            spread = np.array([np.std(values) for values in linear.values()])
+            variance = (PRIOR_SD / np.where(spread > 0, spread, 1.0)) ** 2
+            parts.append(Linear(tuple(linear), variance=variance, name=LINEAR))
+            self.terms.append(FormulaTerm(LINEAR, LINEAR, tuple(linear), (0,), False))
+        for special in self.formula.special:
+            found = build(special, table, graphs)
+            where = tuple(range(len(parts), len(parts) + len(found.parts)))
+            self.terms.append(FormulaTerm(str(special), found.kind, tuple(found.columns), where, found.centred))
+            self.columns |= found.columns
+            parts += found.parts
+        nodes = [one.node for one in self.columns.values() if isinstance(one, NumberColumn)]
+        self.dates = [node.text for node in nodes if isinstance(node, Name) and table.dates(node.text) is not None]
+        if self.formula.intercept and not cut_points:
+            self.terms.append(FormulaTerm(INTERCEPT, INTERCEPT, (), (len(parts),), False))
+            parts.append(Constant(variance=PRIOR_SD**2, name=INTERCEPT))
+        if not parts:
+            raise UserError("The formula has no term besides the cut points of the labels; add a column.")
+        return self._inputs(table, linear, fitting=True), parts
+
+    def inputs(self, table: Table) -> NamedArray:
+        """Return the inputs of new rows."""
+        linear = self.coding.columns(self.formula.linear, self.formula.intercept, table)
+        return self._inputs(table, linear, fitting=False)
+
+    def _inputs(self, table: Table, linear: dict[str, np.ndarray], fitting: bool) -> NamedArray:
+        found = dict(linear)
+        for name, column in self.columns.items():
+            if isinstance(column, NumberColumn):
+                found[name] = self.coding.numbers(column.node, table, fitting)
+            elif isinstance(column, ScaledColumn):
+                found[name] = self._scaled(name, column, table, fitting)
+            elif isinstance(column, LevelColumn):
+                found[name] = self._levels(name, column, table, fitting)
+            else:
+                found[name] = self._areas(column, table)
+        if self.formula.offsets:
+            each = [self.coding.numbers(node, table, fitting) for node in self.formula.offsets]
+            found[OFFSET] = np.sum(each, axis=0)
+        if not found:  # an intercept alone
+            found[INTERCEPT] = np.zeros(table.rows)
+        return NamedArray.of(np.column_stack(list(found.values())), tuple(found))
+
+    def _scaled(self, name: str, column: ScaledColumn, table: Table, fitting: bool) -> np.ndarray:
+        values = self.coding.numbers(column.node, table, fitting)
+        if fitting:
+            spread = float(np.std(values))
+            if spread == 0:
+                raise UserError(f"{column.node} is constant, so that its slopes cannot vary by group; leave it out.")
+            self.coding.moments[name] = float(np.mean(values)) * column.centred, spread
+        mean, spread = self.coding.moments[name]
+        return (values - mean) / spread
+
+    def _levels(self, name: str, column: LevelColumn, table: Table, fitting: bool) -> np.ndarray:
+        each = [labels_of(Name(one), table) for one in column.names]
+        labels = list(zip(*each, strict=True))
+        if fitting:
+            self.groups[name] = sorted(set(labels))
+            if len(self.groups[name]) < 2:
+                raise UserError(f"The column {':'.join(column.names)} has only one level; it cannot be a group.")
+        return codes(labels, self.groups[name])
+
+    def _areas(self, column: AreaColumn, table: Table) -> np.ndarray:
+        labels = labels_of(Name(column.name), table)
+        known = {area: k for k, area in enumerate(self.areas[column.name])}
+        new = dict.fromkeys(label for label in labels if label not in known)
+        if new:
+            raise UserError(f"The graph of {column.name!r} has no area {listed(new, 3)}; add it with its neighbours.")
+        return np.array([known[label] for label in labels], float)
+
+    def _graph(self, name: str, graph: Any) -> Graph:
+        """Return the graph with numbered areas, and keep their names."""
+        if hasattr(graph, "index") and hasattr(graph, "to_numpy"):  # a data frame of neighbours
+            names, graph = [str(one) for one in graph.index], graph.to_numpy()
+        elif isinstance(graph, Mapping):
+            names = [str(one) for one in graph]
+            number = {one: k for k, one in enumerate(names)}
+            odd = [str(near) for each in graph.values() for near in each if str(near) not in number]
+            if odd:
+                raise UserError(f"graphs: {odd[0]!r} is a neighbour in the graph of {name!r}, but no area of it.")
+            graph = {number[str(one)]: [number[str(near)] for near in each] for one, each in graph.items()}
+        else:
+            names = [str(k) for k in range(Graph.of(graph).areas)]
+        self.areas[name] = names
+        return Graph.of(graph)

@@ -1,0 +1,138 @@
+"""Evaluate expressions of columns by a fixed list of functions: log(x), I(x^2), scale(x), …  No code is evaluated."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sitewise.errors import UserError
+from sitewise.formula.grammar import Binary, Call, Minus, Name, Node, Number, Text
+from sitewise.tables.table import Table, listed
+
+FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "exp": np.exp, "expm1": np.expm1,
+    "sqrt": np.sqrt, "abs": np.abs, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "floor": np.floor, "I": np.asarray,
+}  # fmt: skip
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "^": operator.pow,
+    "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+CENTRED = ("scale", "center")  # depend on the mean of the training rows
+CATEGORICAL = ("C", "factor")
+KNOWN = (*FUNCTIONS, *CENTRED, *CATEGORICAL)
+DAY = np.timedelta64(86_400, "s")
+Moments = dict[str, tuple[float, float]]
+
+
+def is_categorical(node: Node, table: Table) -> bool:
+    """Return whether the expression is a column of categories, by its type or by C()."""
+    if isinstance(node, Call) and node.function in CATEGORICAL:
+        return True
+    return isinstance(node, Name) and table.column(node.text).dtype.kind == "O"
+
+
+def numbers_of(node: Node, table: Table, moments: Moments, fitting: bool = False) -> np.ndarray:
+    """Return the values of an expression per row.
+
+    Means and standard deviations of scale() and center() are kept in `moments` when `fitting`.  A date is its number of
+    days since 1970.
+    """
+    with np.errstate(all="ignore"):
+        values = _value(node, table, moments, fitting)
+    values = np.broadcast_to(np.asarray(values, float), (table.rows,))
+    odd = np.flatnonzero(~np.isfinite(values))
+    if len(odd):
+        inputs = f"of {node} " if not isinstance(node, Name) else ""
+        raise UserError(
+            f"The value {inputs}is not finite in row {table.lines[odd[0]]}{_of_column(node)}; remove the row, or "
+            "change the expression."
+        )
+    return np.array(values)
+
+
+def _of_column(node: Node) -> str:
+    return f" of the column {node.text!r}" if isinstance(node, Name) else ""
+
+
+def _value(node: Node, table: Table, moments: Moments, fitting: bool) -> Any:
+    if isinstance(node, Number):
+        return node.value
+    if isinstance(node, Name):
+        return column_numbers(table, node.text)
+    if isinstance(node, Minus):
+        return -_value(node.of, table, moments, fitting)
+    if isinstance(node, Text):
+        raise UserError(f"{node} in quotes is no number; write the name of a column without quotes or in backticks.")
+    if isinstance(node, Binary):
+        return _of_binary(node, table, moments, fitting)
+    if node.function not in KNOWN:
+        raise UserError(f"There is no function {node.function}() in formulas; there are {', '.join(KNOWN)}.")
+    if len(node.arguments) != 1 or (node.options and node.function not in CATEGORICAL):
+        raise UserError(f"{node} takes one column or expression, as in {node.function}(x).")
+    if node.function in CATEGORICAL:
+        raise UserError(f"{node} is a category, where a number is needed; write the column without {node.function}().")
+    inner = np.asarray(_value(node.arguments[0], table, moments, fitting), float)
+    if node.function in CENTRED:
+        return _centred(node, inner, moments, fitting)
+    return FUNCTIONS[node.function](inner)
+
+
+def _of_binary(node: Binary, table: Table, moments: Moments, fitting: bool) -> Any:
+    if node.operator not in OPERATORS:
+        raise UserError(f"{node} cannot be computed; expressions have + - * / ^ and comparisons.")
+    if node.operator in ("==", "!=") and isinstance(node.right, Text) and isinstance(node.left, Name):
+        return OPERATORS[node.operator](labels_of(node.left, table), node.right.value)
+    sides = (_value(side, table, moments, fitting) for side in (node.left, node.right))
+    return OPERATORS[node.operator](*sides)
+
+
+def _centred(node: Call, inner: np.ndarray, moments: Moments, fitting: bool) -> np.ndarray:
+    if fitting:
+        moments[str(node)] = float(np.mean(inner)), float(np.std(inner)) or 1.0
+    mean, spread = moments[str(node)]
+    return (inner - mean) / (spread if node.function == "scale" else 1.0)
+
+
+def column_numbers(table: Table, name: str) -> np.ndarray:
+    """Return a column of numbers or dates; UserError for categories and missing values."""
+    values = table.column(name)
+    refuse_missing(table, name)
+    if values.dtype.kind == "M":
+        return (values - np.datetime64(0, "s")) / DAY
+    if values.dtype.kind == "O":
+        seen = dict.fromkeys(values.tolist())
+        if set(seen) <= {"True", "False"}:
+            return (values == "True").astype(float)
+        raise UserError(
+            f"The column {name!r} holds categories ({listed(seen, 3)}), where numbers are needed; use it as a term of "
+            f"its own, or as a group, as in (1 | {Name(name)})."
+        )
+    return values
+
+
+def labels_of(node: Name | Call, table: Table) -> np.ndarray:
+    """Return a column as categories: strings per row."""
+    name = _column_of(node)
+    refuse_missing(table, name)
+    return table.text(name)
+
+
+def _column_of(node: Name | Call) -> str:
+    if isinstance(node, Name):
+        return node.text
+    if len(node.arguments) != 1 or not isinstance(node.arguments[0], Name):
+        raise UserError(f"{node} takes the name of one column, as in C(x).")
+    return node.arguments[0].text
+
+
+def refuse_missing(table: Table, name: str) -> None:
+    """Raise UserError if the column has missing values."""
+    gone = np.flatnonzero(table.missing(name))
+    if len(gone):
+        others = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+        raise UserError(
+            f"The column {name!r} is missing in row {table.lines[gone[0]]}{others}; remove or impute these rows first."
+        )

@@ -1,0 +1,153 @@
+"""`fit`: a formula and a table → a fitted model."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sitewise.errors import UserError
+from sitewise.estimators.training import FitWarning
+from sitewise.formula.design import Design
+from sitewise.formula.expansion import Formula
+from sitewise.formula.expressions import labels_of
+from sitewise.formula.fit_warnings import in_words
+from sitewise.formula.formula_estimator import fitted_estimator, kind_of
+from sitewise.formula.formula_model import FormulaModel
+from sitewise.formula.grammar import Name, parse_expression
+from sitewise.likelihoods import Likelihood
+from sitewise.methods import Method
+from sitewise.tables.table import Table, has_names, table_of
+
+MIN_ROWS = 3
+Given = str | ArrayLike | None
+
+
+def fit(
+    formula: str,
+    data: Any,
+    likelihood: str | Likelihood = "gaussian",
+    *,
+    weights: Given = None,
+    exposure: Given = None,
+    trials: Given = None,
+    event: Given = None,
+    lower: Given = None,
+    upper: Given = None,
+    until: Given = None,
+    noise: Given = None,
+    graphs: Mapping[str, Any] | None = None,
+    method: str | Method = "hybrid",
+    integrate: bool | str = "auto",
+    random_state: int = 0,
+    verbose: bool = False,
+) -> FormulaModel:
+    """Fit a formula to a table: linear, smooth, spatial and group effects with any likelihood (GAM, GLMM).
+
+    Parameters
+    ----------
+    formula : str
+        The response, ~, and the terms: `x`, `a:b`, `a*b`, `log(x)`, `C(x)`; `s(x)`, `s(x, z)`, `s(x, by=g)`,
+        `s(month, period=12)`, `te(x, z)`; `(1 | g)`, `(1 + x | g)`; `map(lon, lat)`, `area(district)`,
+        `series(time, by=sensor, season='week')`; `offset(log(n))`.  See docs/how-to/formula.md.
+    data : data frame, dict of columns, list of dicts or structured array
+        The table, without missing values in the columns of the formula.
+    likelihood : str or Likelihood, default="gaussian"
+        The distribution of the response: as in GPRegressor; "logit" (or "bernoulli") and "probit" for two classes;
+        "ordinal" for ordered labels.
+    weights : str or array, default=None
+        Weight per row: the name of a column, an expression, or numbers.  Weight 2 is equivalent to duplicating the row.
+    exposure, trials, event, lower, upper, until, noise : str or array, default=None
+        Side information per row as in `GPRegressor.fit`: the name of a column, an expression, or numbers.
+    graphs : dict, default=None
+        For `area(column)`: the name of the column → its graph, a dict with the list of neighbours of every area, a
+        data frame, or an adjacency matrix of areas that are numbered from 0.
+    method : str or Method, default="hybrid"
+        The inference, as in GPRegressor.
+    integrate : bool or str, default="auto"
+        Whether predictions average over hyperparameters, as in GPRegressor.
+    random_state : int, default=0
+        The seed.
+    verbose : bool, default=False
+        Whether to show progress.
+
+    Returns
+    -------
+    model : FormulaModel
+        With `summary()`, `predict(new, terms=…, interval=…)`, `simulate()`, `check()` and `save(path)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sitewise
+    >>> rng = np.random.default_rng(0)
+    >>> x, group = rng.uniform(0, 3, 60), rng.integers(0, 5, 60)
+    >>> table = {"x": x, "g": group.astype(str), "y": rng.poisson(np.exp(np.sin(x) + 0.5 * group))}
+    >>> model = sitewise.fit("y ~ s(x) + (1 | g)", table, "poisson", integrate=False)
+    >>> model.predict({"x": [1.0, 2.0], "g": ["0", "new"]}).shape
+    (2,)
+
+    See Also
+    --------
+    FormulaModel : the result.
+    GPRegressor : the same models by parts, for scikit-learn.
+    """
+    start = time.perf_counter()
+    design, kind = Design(Formula.of(formula)), kind_of(likelihood)
+    table = _table(data)
+    y = _response(design, table, kind)
+    X, parts = design.learn(table, graphs or {}, cut_points=kind == "labels")
+    given = {
+        "exposure": exposure, "trials": trials, "event": event, "lower": lower, "upper": upper, "until": until,
+        "noise": noise,
+    }  # fmt: skip
+    side, texts = {}, {}
+    for name, value in given.items():
+        if value is not None:
+            side[name] = _column(design, table, name, value)
+            if isinstance(value, str):
+                texts[name] = value
+    weight = None if weights is None else _column(design, table, "weights", weights)
+    options = {"method": method, "integrate": integrate, "random_state": random_state, "verbose": verbose}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator = fitted_estimator(X, y, parts, likelihood, side, weight, options)
+    messages = tuple(dict.fromkeys(in_words(str(one.message), estimator) for one in caught))
+    for message in messages:
+        warnings.warn(message, FitWarning, stacklevel=2)
+    return FormulaModel(design, likelihood, estimator, texts, time.perf_counter() - start, messages)
+
+
+def _table(data: Any) -> Table:
+    if not (isinstance(data, Table) or has_names(data)):
+        raise UserError("data must have named columns: a data frame, a dict of columns, or a list of dicts.")
+    table = data if isinstance(data, Table) else table_of(data, "the table")
+    if table.rows < MIN_ROWS:
+        raise UserError(f"The table has {table.rows} rows; a fit needs at least {MIN_ROWS}.")
+    return table
+
+
+def _response(design: Design, table: Table, kind: str) -> np.ndarray:
+    """Return the response: numbers, or labels as in the table."""
+    node = design.formula.response
+    if kind == "values":
+        return design.coding.numbers(node, table, fitting=True)
+    if not isinstance(node, Name):
+        raise UserError(f"The response {node} must be the name of a column of labels.")
+    labels = labels_of(node, table)
+    numbers = table.numbers(node.text)
+    return labels.astype(str) if numbers is None else numbers
+
+
+def _column(design: Design, table: Table, name: str, value: Any) -> np.ndarray:
+    """Return a column that is given by its name, by an expression or as numbers."""
+    if isinstance(value, str):
+        return design.coding.numbers(parse_expression(value), table, fitting=True)
+    found = np.asarray(value, float)
+    if found.shape not in ((), (table.rows,)):
+        raise UserError(f"{name} has the shape {found.shape}; give the name of a column, or one number per row.")
+    return np.array(np.broadcast_to(found, (table.rows,)))

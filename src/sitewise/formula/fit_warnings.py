@@ -1,0 +1,38 @@
+"""Warnings of a fit in the words of the formula: terms in place of the names of hyperparameters."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from sitewise.parameters import walk
+
+AT_BOUND = " ended at a bound"
+LABEL = re.compile(r"kernel\.parts\.(\d+)\.([\w.]+)")
+NEGLIGIBLE_VARIANCE = 1e-4  # in the units in which the estimator learns
+
+
+def in_words(message: str, estimator: Any) -> str:
+    """Return a warning with the names of terms; a variance at its lower bound is said to be zero."""
+    model = estimator._latents[0].model
+    values = {parameter.name: np.asarray(value) for parameter, value in walk(model)}
+
+    def described(found: re.Match[str]) -> str:
+        quantity = found[2].split(".")[-1].replace("_", " ")
+        return f"the {quantity} of {model.prior.kernel.parts[int(found[1])].name}"
+
+    if AT_BOUND in message:
+        labels = [label.split("[")[0] for label in message.split(AT_BOUND)[0].split(", ")]
+        zero = [
+            label
+            for label in labels
+            if label.endswith("variance") and label in values and np.max(values[label]) < NEGLIGIBLE_VARIANCE
+        ]
+        if zero and len(zero) == len(labels):
+            names = " and ".join(dict.fromkeys(LABEL.sub(described, label) for label in zero))
+            verb = "is" if len(zero) == 1 else "are"
+            return f"{names[0].upper()}{names[1:]} {verb} estimated as zero; the data do not need this term."
+    found = LABEL.sub(described, message)
+    return found[0].upper() + found[1:]

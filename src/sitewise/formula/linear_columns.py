@@ -1,0 +1,120 @@
+"""Columns of the linear terms: categories by treatment coding, products of columns.
+
+The columns span the same functions as products with all indicators, without redundancy (as in patsy): a product of
+categories spans every subset of its factors in treatment coding, without the first level.  Subsets that an earlier term
+spans are left out, and subsets {S, S ∪ {c}} become the one product of S with all levels of c.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from sitewise.errors import UserError
+from sitewise.formula.expansion import Product
+from sitewise.formula.expressions import Moments, is_categorical, labels_of, numbers_of
+from sitewise.formula.grammar import Call, Name, Node, Number, Text
+from sitewise.tables.table import Table, listed
+
+MAX_LEVELS = 200  # of a category in a linear term
+
+
+@dataclasses.dataclass
+class Coding:
+    """What the training rows determine about the columns: plain data.
+
+    levels   categories per expression, the reference first
+    moments  mean and standard deviation of scale() and center()
+    """
+
+    levels: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    moments: Moments = dataclasses.field(default_factory=dict)
+
+    def numbers(self, node: Node, table: Table, fitting: bool = False) -> np.ndarray:
+        return numbers_of(node, table, self.moments, fitting)
+
+    def columns(
+        self, terms: Sequence[Product], intercept: bool, table: Table, fitting: bool = False
+    ) -> dict[str, np.ndarray]:
+        """Return the columns of the terms by their names."""
+        out: dict[str, np.ndarray] = {}
+        spanned: set[tuple[frozenset[Node], frozenset[Node]]] = {(frozenset(), frozenset())} if intercept else set()
+        for term in terms:
+            categories = [node for node in term if self._is_category(node, table, fitting)]
+            numeric = frozenset(term) - frozenset(categories)
+            subsets = [
+                frozenset(chosen)
+                for count in range(len(categories) + 1)
+                for chosen in itertools.combinations(categories, count)
+                if (numeric, frozenset(chosen)) not in spanned
+            ]
+            spanned |= {(numeric, subset) for subset in subsets}
+            for coded in _merged([dict.fromkeys(subset, False) for subset in subsets]):
+                used = [node for node in term if node in numeric or node in coded]
+                each = [self._factor(node, coded.get(node), table, fitting) for node in used]
+                for chosen in itertools.product(*each):
+                    name = ":".join(label for label, _ in chosen) or "1"
+                    out[name] = np.prod([np.ones(table.rows), *(values for _, values in chosen)], axis=0)
+        return out
+
+    def _factor(self, node: Node, whole: bool | None, table: Table, fitting: bool) -> list[tuple[str, np.ndarray]]:
+        """Return the columns of a factor: all levels if `whole`, all but the first if not, numbers if None."""
+        if whole is None:
+            return [(str(node), self.numbers(node, table, fitting))]
+        assert isinstance(node, Name | Call)
+        labels = labels_of(node, table)
+        if fitting:
+            self.levels[str(node)] = _levels(node, labels)
+        levels = self.levels[str(node)]
+        new = dict.fromkeys(label for label in labels if label not in levels)
+        if new:
+            raise UserError(
+                f"{node} has the level {listed(new, 3)}, which the fit did not have; a group (1 | {node}) predicts new "
+                "levels."
+            )
+        return [(f"{node}[{level}]", (labels == level).astype(float)) for level in levels[0 if whole else 1 :]]
+
+    def _is_category(self, node: Node, table: Table, fitting: bool) -> bool:
+        return is_categorical(node, table) if fitting else str(node) in self.levels
+
+
+def _merged(subsets: list[dict[Node, bool]]) -> list[dict[Node, bool]]:
+    """Join subsets of factors that differ by one factor in treatment coding; True is a factor with all levels."""
+    for small, large in itertools.permutations(subsets, 2):
+        more = large.keys() - small.keys()
+        if len(more) == 1 and small.items() <= large.items():
+            rest = [one for one in subsets if one is not small and one is not large]
+            return _merged([*rest, {**large, more.pop(): True}])
+    return subsets
+
+
+def _levels(node: Name | Call, labels: np.ndarray) -> list[str]:
+    """Return the levels in their order, the reference level first."""
+    levels = sorted(set(labels), key=_order)
+    if len(levels) < 2:
+        raise UserError(f"{node} has the same level {levels[0]!r} in all rows; leave it out.")
+    if len(levels) > MAX_LEVELS:
+        raise UserError(
+            f"{node} has {len(levels)} levels, too many for one coefficient per level; write (1 | {node}) for a group."
+        )
+    options = dict(node.options) if isinstance(node, Call) else {}
+    first = options.pop("ref", None)
+    if options:
+        raise UserError(f"{node} has the option {next(iter(options))}=, but C() has only ref=, as in C(x, ref='a').")
+    if first is None:
+        return levels
+    wanted = first.value if isinstance(first, Text) else str(first) if isinstance(first, Number | Name) else ""
+    if wanted not in levels:
+        raise UserError(f"{node}: there is no level {wanted!r}; the levels are {listed(levels)}.")
+    return [wanted, *(level for level in levels if level != wanted)]
+
+
+def _order(label: str) -> tuple[int, float, str]:
+    """Sort numbers by their size, before other labels."""
+    try:
+        return 0, float(label), label
+    except ValueError:
+        return 1, 0.0, label

@@ -1,0 +1,190 @@
+"""Compute the summary of a fitted formula: hyperparameters per term in the units of y, shares, effective parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from sitewise.explain.hyper_intervals import derived_interval, hyper_intervals, hyper_law
+from sitewise.fitted.function import HyperLaw
+from sitewise.formula.design import INTERCEPT, LINEAR, Design, FormulaTerm
+from sitewise.formula.formula_summary import Summary
+from sitewise.formula.part_terms import LevelColumn, ScaledColumn
+from sitewise.formula.term_posteriors import TermPosteriors
+from sitewise.methods import Method
+from sitewise.parameters import walk
+from sitewise.parts import VaryingCoefficients
+
+Values = dict[str, np.ndarray]
+Intervals = dict[str, tuple[np.ndarray, np.ndarray]]
+Triples = dict[str, tuple[float, ...]]  # "sd" or "range" → value and ends of its interval
+
+
+def summary_of(
+    estimator: Any, design: Design, likelihood: str, level: float, seconds: float, messages: tuple[str, ...]
+) -> Summary:
+    """Return the summary of a fitted formula."""
+    posteriors = TermPosteriors(estimator, design)
+    (latent,) = estimator._latents
+    law = hyper_law(estimator, latent)
+    ends = hyper_intervals(law, level)
+    values = {parameter.name: np.asarray(value) for parameter, value in walk(latent.model)}
+    used = posteriors.effective_parameters()
+    share = _shares(posteriors, design)
+    rows = []
+    for term in design.terms:
+        if term.kind in (LINEAR, INTERCEPT):
+            continue
+        for k, (label, numbers) in enumerate(_hyperparameters(term, estimator, values, ends, design, law, level)):
+            sd, scale = numbers.get("sd", (None,) * 3), numbers.get("range", (None,) * 3)
+            more = (share[term.name], used[term.name]) if k == 0 else (None, None)
+            rows.append((label, *sd, *scale, *more))
+    log_density = estimator._loo_log_density()
+    groups = {
+        ":".join(column.names): len(design.groups[name])
+        for name, column in design.columns.items()
+        if isinstance(column, LevelColumn)
+    }
+    return Summary(
+        formula=design.formula.text, likelihood=likelihood, method=Method.of(estimator.method).name,
+        rows=len(estimator._X), groups=groups,
+        level=level, linear=list(_linear(posteriors, design, level)), terms=rows,
+        parameters=list(_likelihood(estimator, values, ends)), evidence=log_evidence(estimator),
+        loo=float(np.sum(log_density)), loo_error=float(np.sqrt(len(log_density)) * np.std(log_density, ddof=1)),
+        effective=float(sum(used.values())), seconds=seconds, warnings=messages,
+    )  # fmt: skip
+
+
+def log_evidence(estimator: Any) -> float:
+    """Return the evidence from which the hyperparameters were learned, in the units of y."""
+    prior = estimator._latents[0].model.prior
+    learned = Method.of(estimator.method).definition.objective_on(prior.structure)
+    return float(estimator.evidence_[learned])
+
+
+def _linear(posteriors: TermPosteriors, design: Design, level: float) -> Iterator[tuple[Any, ...]]:
+    reach = posteriors.reach(level)
+    if any(term.kind == INTERCEPT for term in design.terms):
+        mean, sd = posteriors.intercept()
+        yield "intercept", mean, sd, mean - reach * sd, mean + reach * sd
+    if design.coefficients:
+        for name, mean, sd in zip(design.coefficients, *posteriors.coefficients(), strict=True):
+            yield name, float(mean), float(sd), float(mean - reach * sd), float(mean + reach * sd)
+
+
+def _shares(posteriors: TermPosteriors, design: Design) -> dict[str, float]:
+    """Return the share of every term in the sum of the variances over the rows, by the posterior mean of a variance."""
+    X = posteriors.background()
+    found = {}
+    for term in design.terms:
+        if term.kind != INTERCEPT:
+            mean, sd = posteriors.term(term, X)
+            found[term.name] = float(np.var(mean) + np.mean(sd**2) * (1 - 1 / len(X)))
+    total = sum(found.values()) or 1.0
+    return {name: value / total for name, value in found.items()}
+
+
+def _hyperparameters(
+    term: FormulaTerm, estimator: Any, values: Values, ends: Intervals, design: Design, law: HyperLaw, level: float
+) -> Iterator[tuple[str, Triples]]:
+    """Yield rows of a term: a label, and its standard deviation and range with intervals."""
+    scale = estimator._y_units()[1]
+    kernel = estimator._latents[0].model.prior.kernel
+    for number in term.parts:
+        part, path = kernel.parts[number], f"kernel.parts.{number}."
+        if isinstance(part, VaryingCoefficients):
+            yield from _varying(term, number, estimator, design, law, level)
+            continue
+        own = {name.removeprefix(path): name for name in values if name.startswith(path)}
+        label = part.name or term.name
+        unit = _slope_unit(part, estimator, design)
+        for short, name in own.items():
+            if "variance" not in short or (short == "slope_variance" and name not in ends):
+                continue
+            each = zip(np.ravel(values[name]), *(np.ravel(end) for end in _ends(name, values, ends)), strict=True)
+            for k, triple in enumerate(each):
+                numbers: Triples = {"sd": tuple(scale * unit * float(np.sqrt(v)) for v in triple)}
+                length = own.get(short.replace("variance", "lengthscale"))
+                if length is not None:
+                    low, high = _ends(length, values, ends)
+                    both = values[length], low, high
+                    if np.size(values[length]) == 1:
+                        numbers["range"] = tuple(float(np.ravel(v)[0]) for v in both)
+                yield _label(label, short, k, np.size(values[name])), numbers
+        if "share" in own:
+            low, high = _ends(own["share"], values, ends)
+            yield f"{label} structured share", {"sd": (float(values[own["share"]]), float(low), float(high))}
+
+
+def _slope_unit(part: Any, estimator: Any, design: Design) -> float:
+    """Return the factor from the standard deviation of slopes of a scaled column to the units of the column."""
+    slope = getattr(part, "slope", None)
+    if slope is None:
+        return 1.0
+    return 1.0 / design.coding.moments[estimator._given_names()[slope]][1]
+
+
+def _label(term: str, short: str, k: int, count: int) -> str:
+    if count == 3:
+        return (term, f"{term} second", f"{term} both")[k]
+    return f"{term} slopes" if short == "slope_variance" else term
+
+
+def _ends(name: str, values: Values, ends: Intervals) -> tuple[np.ndarray, np.ndarray]:
+    missing = np.full(np.shape(values[name]), np.nan)
+    return ends.get(name, (missing, missing))
+
+
+def _varying(
+    term: FormulaTerm, number: int, estimator: Any, design: Design, law: HyperLaw, level: float
+) -> Iterator[tuple[str, Triples]]:
+    """Yield the standard deviations of correlated coefficients in the units of their columns, and correlations."""
+    model, scale = estimator._latents[0].model, estimator._y_units()[1]
+    slopes = {name: column for name, column in design.columns.items() if isinstance(column, ScaledColumn)}
+    used = [name for name in term.columns if name in slopes]
+    mean, spread = np.array([design.coding.moments[name] for name in used]).T
+    first = int(model.prior.kernel.parts[number].intercept)
+    change = np.diag([*[1.0] * first, *(1 / spread)])
+    if first:  # the columns were centred
+        change[0, 1:] = -mean / spread
+    names = [*["1"] * first, *(str(slopes[name].node) for name in used)]
+
+    def covariance(vector: np.ndarray) -> np.ndarray:
+        part = law.trainable.from_vector(model, vector).prior.kernel.parts[number]
+        return scale**2 * change @ np.asarray(part.covariance()) @ change.T
+
+    def log_sd(k: int) -> Callable[[np.ndarray], float]:
+        return lambda vector: 0.5 * float(np.log(covariance(vector)[k, k]))
+
+    def z(i: int, j: int) -> Callable[[np.ndarray], float]:
+        def of(vector: np.ndarray) -> float:
+            B = covariance(vector)
+            return float(np.arctanh(np.clip(B[i, j] / np.sqrt(B[i, i] * B[j, j]), -1 + 1e-12, 1 - 1e-12)))
+
+        return of
+
+    for k, name in enumerate(names):
+        ends = derived_interval(law, log_sd(k), level)
+        sd = tuple(float(np.exp(v)) for v in (log_sd(k)(law.vector), *ends))
+        yield (term.name if k == 0 else f"{term.name} {name}"), {"sd": sd}
+    for i in range(len(names)):
+        for j in range(i):
+            ends = derived_interval(law, z(i, j), level)
+            found = tuple(float(np.tanh(v)) for v in (z(i, j)(law.vector), *ends))
+            yield f"{term.name} correlation of {names[j]}, {names[i]}", {"sd": found}
+
+
+def _likelihood(estimator: Any, values: Values, ends: Intervals) -> Iterator[tuple[Any, ...]]:
+    own = estimator._latents[0].model.likelihood
+    for name, value in values.items():
+        if not name.startswith("likelihood."):
+            continue
+        short = name.removeprefix("likelihood.")
+        unit = estimator._y_units()[1] if own.location_scale and short == "scale" else 1.0
+        low, high = _ends(name, values, ends)
+        each = zip(np.ravel(value), np.ravel(low), np.ravel(high), strict=True)
+        for k, (one, below, above) in enumerate(each):
+            label = short if np.size(value) == 1 else f"{short}[{k}]"
+            yield label, unit * float(one), unit * float(below), unit * float(above)

@@ -1,0 +1,109 @@
+"""Posteriors of coefficients and terms of a fitted formula, on the scale of the latent function in the units of y.
+
+All are linear in the parts of f, which are jointly Gaussian given the sites.  A coefficient is the linear part at a row
+with 1 in one column.  A smooth function is identified up to a constant, so that it is reported minus its average over
+the training rows, and the intercept plus these averages.  With several Gaussians (hyperparameters averaged over), means
+and variances are those of the mixture.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from sitewise import means
+from sitewise.formula.design import INTERCEPT, LINEAR, Design, FormulaTerm
+from sitewise.process.precision import working_precision
+
+MAX_CENTRE_ROWS = 1000  # training rows over which a smooth term is averaged
+BLOCK_ROWS = 500  # new rows whose covariances with the average are computed at a time
+
+
+class TermPosteriors:
+    """Moments of the terms of a fitted formula."""
+
+    def __init__(self, estimator: Any, design: Design) -> None:
+        self.estimator, self.design = estimator, design
+        self.level, self.scale = estimator._y_units()
+        (latent,) = estimator._latents
+        self.qs, self.weight = latent.posteriors()
+
+    def reach(self, level: float) -> float:
+        """Return the half width of an interval in standard deviations."""
+        return float(ndtri(0.5 + level / 2))
+
+    def _mixed(self, moments: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and standard deviation of a mixture, given means and variances, in the units of y."""
+        mean = np.einsum("k,k...->...", self.weight, [m for m, _ in moments])
+        second = np.einsum("k,k...->...", self.weight, [v + m**2 for m, v in moments])
+        return self.scale * mean, self.scale * np.sqrt(np.maximum(second - mean**2, 0.0))
+
+    def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and standard deviation of the coefficients of the linear columns."""
+        term = next(one for one in self.design.terms if one.kind == LINEAR)
+        rows = np.zeros((len(term.columns), self.estimator.n_features_in_))
+        names = self.estimator._given_names()
+        rows[np.arange(len(rows)), [names.index(column) for column in term.columns]] = 1.0
+        with working_precision():
+            found = [q.latent.part(term.parts, means.Zero()).marginals(rows) for q in self.qs]
+        return self._mixed([(np.asarray(m), np.asarray(v)) for m, v in found])
+
+    def background(self) -> np.ndarray:
+        """Return training rows over which smooth terms are averaged."""
+        X = self.estimator._X[self.estimator._weight > 0]
+        if len(X) <= MAX_CENTRE_ROWS:
+            return X
+        return X[np.random.default_rng(0).choice(len(X), MAX_CENTRE_ROWS, replace=False)]
+
+    def intercept(self) -> tuple[float, float]:
+        """Return mean and standard deviation of the intercept at the average of the smooth terms."""
+        chosen = [part for term in self.design.terms if term.centred or term.kind == INTERCEPT for part in term.parts]
+        X = self.background()
+        weight = np.full((1, 1, 1, len(X)), 1.0 / len(X))
+        with working_precision():
+            found = [q.latent.part(tuple(chosen), means.Zero()).sums(X[None], weight) for q in self.qs]
+            shift = np.average([float(np.asarray(q.mean.at(np.zeros_like(X[:1])))[0]) for q in self.qs])
+        mean, sd = self._mixed([(m[0, 0], v[0, 0]) for m, v in found])
+        return float(mean) + self.level + self.scale * float(shift), float(sd)
+
+    def effective_parameters(self) -> dict[str, float]:
+        """Return the effective number of parameters per term."""
+        (latent,) = self.estimator._latents
+        sites = latent.sites.scaled(latent.data.weight)
+        sets = [term.parts for term in self.design.terms]
+        with working_precision():
+            each = [q.latent.effective_parameters(latent.data.X, np.asarray(sites.prec), sets) for q in self.qs]
+        used = np.average(each, axis=0, weights=self.weight)
+        return {term.name: float(one) for term, one in zip(self.design.terms, used, strict=True)}
+
+    def term(self, term: FormulaTerm, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and standard deviation of a term at rows of inputs."""
+        if term.kind == INTERCEPT:
+            mean, sd = self.intercept()
+            return np.full(len(X), mean), np.full(len(X), sd)
+        with working_precision():
+            parts = [q.latent.part(term.parts, means.Zero()) for q in self.qs]
+            each = [self._centred(part, X) if term.centred else _marginals(part, X) for part in parts]
+        return self._mixed(each)
+
+    def _centred(self, part: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return moments of f_p(x) minus its average over the background."""
+        rows = self.background()
+        distinct, place = np.unique(X, axis=0, return_inverse=True)
+        found = []
+        for at in range(0, len(distinct), BLOCK_ROWS):
+            block = distinct[at : at + BLOCK_ROWS]
+            weight = np.concatenate([np.eye(len(block)), np.full((len(block), len(rows)), -1.0 / len(rows))], axis=1)
+            mean, var = part.sums(np.concatenate([block, rows])[None], weight[:, None, None, :])
+            found.append((mean[:, 0], var[:, 0]))
+        mean, var = (np.concatenate(column) for column in zip(*found, strict=True))
+        place = place.reshape(-1)
+        return mean[place], var[place]
+
+
+def _marginals(part: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    blocks = [part.marginals(X[at : at + BLOCK_ROWS]) for at in range(0, len(X), BLOCK_ROWS)]
+    mean, var = (np.concatenate([np.asarray(block[i]) for block in blocks]) for i in (0, 1))
+    return mean, var

@@ -1,0 +1,161 @@
+"""Summaries, comparisons, checks, draws and files of fitted formulas."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sitewise
+from sitewise import UserError
+from sitewise.fitted.loo import ValueLoo
+from sitewise.formula import FormulaModel
+from sitewise.formula.fit_warnings import in_words
+from sitewise.formula.predictive_checks import check_of
+
+ROWS = 60
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    found = {"x": rng.uniform(0, 3, ROWS), "g": np.array(list("abcdef"))[rng.integers(0, 6, ROWS)]}
+    found["w"] = rng.uniform(1, 3, ROWS)
+    effect = dict(zip("abcdef", 0.5 * rng.normal(size=6), strict=True))
+    rate = np.exp(0.5 * found["x"] + np.array([effect[g] for g in found["g"]]))
+    return {**found, "y": rng.poisson(found["w"] * rate), "b": rng.uniform(size=ROWS) < 0.5 + 0.1 * found["x"]}
+
+
+@pytest.fixture(scope="module")
+def model(data: dict[str, Any]) -> FormulaModel:
+    return sitewise.fit("y ~ x + (1 + x | g)", data, "poisson", exposure="w", integrate=False)
+
+
+@pytest.fixture(scope="module")
+def plain(data: dict[str, Any]) -> FormulaModel:
+    return sitewise.fit("y ~ x", data, "poisson", exposure="w", integrate=False)
+
+
+def test_the_summary_prints_and_is_a_data_frame(model: FormulaModel) -> None:
+    pytest.importorskip("pandas")
+    found = model.summary(0.8)
+    text = str(found)
+    for part in ("y ~ x + (1 + x | g)", "levels: g 6", "evidence", "leave-one-out", "intercept", "correlation of 1, x"):
+        assert part in text
+    frame = found.to_frame()
+    assert list(frame.index) == ["intercept", "x"] and (frame["low"] < frame["estimate"]).all()
+    assert found.to_frame("terms").loc["(1 + x | g)", "parameters"] < 12
+    assert "<table>" in found._repr_html_() and found.to_dict()["linear"][1]["term"] == "x"
+    with pytest.raises(ValueError, match="'linear', 'terms' or 'parameters'"):
+        found.to_frame("rows")
+
+
+def test_a_model_without_hyperparameters_has_a_summary(plain: FormulaModel) -> None:
+    found = plain.summary()
+    assert found.terms == [] and found.parameters == []
+    assert np.isclose(found.effective, 2.0, atol=0.05)
+
+
+def test_coefficients_of_a_poisson_regression_are_near_the_maximum(plain: FormulaModel, data: dict[str, Any]) -> None:
+    mean = plain.predict()
+    slope = np.sum((data["y"] - mean) * data["x"]) / np.sum(mean * data["x"] ** 2)
+    assert abs(slope) < 0.02  # the score is nearly zero
+
+
+def test_an_intercept_alone_is_a_formula(data: dict[str, Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = sitewise.fit("y ~ 1 + offset(log(w))", data, "poisson", integrate=False)
+        assert [row[0] for row in found.summary().linear] == ["intercept"]
+    assert found.predict(terms=True).mean.shape == (ROWS, 0)
+    assert np.isclose(np.sum(found.predict()), np.sum(data["y"]), rtol=1e-2)
+
+
+def test_compare_puts_the_better_model_first(model: FormulaModel, plain: FormulaModel) -> None:
+    found = sitewise.compare(plain, model)
+    assert found.formulas[0] == model.formula and found.loo_difference[0] == 0
+    gaps = plain.loo.log_density - model.loo.log_density
+    assert np.isclose(found.loo_difference[1], gaps.sum())
+    assert np.isclose(found.loo_error[1], np.sqrt(ROWS) * gaps.std(ddof=1))
+    assert np.isclose(found.evidence_difference[1], plain.log_evidence - model.log_evidence)
+    assert plain.formula in str(found)
+    with pytest.raises(UserError, match="at least two"):
+        sitewise.compare(model)
+
+
+def test_other_rows_are_not_compared(model: FormulaModel, data: dict[str, Any]) -> None:
+    fewer = {name: values[:40] for name, values in data.items()}
+    other = sitewise.fit("y ~ x", fewer, "poisson", exposure="w", integrate=False)
+    with pytest.raises(UserError, match="same table"):
+        sitewise.compare(model, other)
+
+
+def test_checks_notice_overdispersion_and_zeros(plain: FormulaModel, data: dict[str, Any]) -> None:
+    found = plain.check(draws=100)
+    assert found.pit_counts.sum() == ROWS and 0 <= np.nanmin(found.pit) <= np.nanmax(found.pit) <= 1
+    assert found.rootogram is not None and found.rootogram["observed"].sum() <= ROWS
+    assert "tail probability" in str(found)
+    heavy = {**data, "y": data["y"] * np.where(np.arange(ROWS) % 3, 0, 6)}
+    bad = sitewise.fit("y ~ x", heavy, "poisson", exposure="w", integrate=False).check(draws=100)
+    assert bad.statistics["dispersion"][0] > 2 and bad.statistics["dispersion"][2] == 0
+    assert bad.statistics["zeros"][2] == 0
+
+
+@pytest.mark.parametrize("order", ["in order", "shuffled"])
+def test_correlations_of_residuals_are_noticed(order: str) -> None:
+    rng = np.random.default_rng(1)
+    residual = np.convolve(rng.normal(size=102), np.ones(3) / np.sqrt(3), "valid")
+    draws, time = rng.normal(size=(300, 100)), np.arange(100.0)
+    loo = ValueLoo(-0.5 * residual**2, np.full(100, 0.5), np.zeros(100), np.ones(100))
+    if order == "shuffled":
+        time = rng.permutation(time)
+    places = np.column_stack([time, np.zeros(100)])
+    found = check_of(residual, draws, loo, False, places, (time, np.zeros(100)), 0).statistics
+    noticed = found["correlation in time"], found["correlation of neighbours"]
+    assert all((one[0] > 0.2 and one[2] == 0) if order == "in order" else one[2] > 0.01 for one in noticed)
+
+
+def test_a_file_predicts_the_same(model: FormulaModel, data: dict[str, Any], tmp_path: Path) -> None:
+    model.save(tmp_path / "m.sitewise")
+    loaded = sitewise.load(tmp_path / "m.sitewise")
+    new = {"x": [0.5, 1.0], "g": ["a", "new"], "w": [1.0, 2.0]}
+    assert isinstance(loaded, FormulaModel) and loaded.formula == model.formula
+    assert np.array_equal(loaded.predict(new), model.predict(new))
+    assert [term.name for term in loaded.terms] == [term.name for term in model.terms]
+    assert np.array_equal(loaded.simulate(new, 3), model.simulate(new, 3))
+
+
+def test_predictions_of_terms_and_intervals(model: FormulaModel, data: dict[str, Any]) -> None:
+    found = model.predict(data, interval=0.8)
+    assert np.all(found.low <= found.high) and np.mean((found.low <= data["y"]) & (data["y"] <= found.high)) > 0.7
+    terms = model.predict(data, terms=["(1 + x | g)"], interval=0.5)
+    assert terms.mean.shape == (ROWS, 1) and np.all(terms.low < terms.high)
+    with pytest.raises(UserError, match="the terms are"):
+        model.predict(data, terms="s(x)")
+    with pytest.raises(UserError, match="between 0 and 1"):
+        model.predict(data, interval=90)
+    with pytest.raises(UserError, match="no column 'g'"):
+        model.predict({"x": [1.0]})
+    assert model.simulate(draws=4).shape == (4, ROWS)
+
+
+@pytest.mark.slow
+def test_two_classes_and_ordered_labels(data: dict[str, Any]) -> None:
+    found = sitewise.fit("b ~ x + (1 | g)", data, "logit", integrate=False)
+    assert np.all((found.predict() > 0) & (found.predict() < 1))
+    assert found.estimator.classes_[1] == "True" and "intercept" in str(found.summary())
+    with pytest.raises(UserError, match="no interval"):
+        found.predict(interval=0.9)
+    stars = {**data, "stars": 1 + np.minimum(data["y"] // 4, 3)}
+    rated = sitewise.fit("stars ~ x", stars, "ordinal", integrate=False)
+    expected = rated.predict()
+    assert np.all((expected >= 1) & (expected <= 4)) and np.corrcoef(expected, data["x"])[0, 1] > 0.9
+    assert [row[0] for row in rated.summary().linear] == ["x"]
+
+
+def test_warnings_name_terms(model: FormulaModel) -> None:
+    found = in_words("kernel.parts.1.variance ended at a bound: it rises.", model.estimator)
+    assert found == "The variance of (1 + x | g) ended at a bound: it rises."

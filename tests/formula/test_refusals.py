@@ -1,0 +1,165 @@
+"""Malformed and impossible formulas are refused in one sentence that says what to do."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sitewise
+from sitewise import UserError
+
+RNG = np.random.default_rng(0)
+ROWS = 20
+TABLE: dict[str, Any] = {
+    "y": RNG.normal(size=ROWS),
+    "x": RNG.normal(size=ROWS),
+    "z": RNG.uniform(1, 2, ROWS),
+    "n": RNG.integers(0, 5, ROWS),
+    "t": RNG.integers(0, 2, ROWS),
+    "g": np.array(list("abcd"))[np.arange(ROWS) % 4],
+    "district": np.array(["p", "q", "r"])[np.arange(ROWS) % 3],
+    "same": np.ones(ROWS),
+    "one": np.array(["u"] * ROWS),
+    "gone": np.where(np.arange(ROWS) == 3, np.nan, 1.0),
+    "id": np.array([f"row {k}" for k in range(ROWS)]),
+}
+FORMULAS = {
+    # grammar
+    "y": "one ~",
+    "y ~": "terms are missing",
+    "~ x": "response is missing",
+    "y ~ x ~ z": "one ~",
+    "y ~ x +": r"missing after '\+'",
+    "y ~ * x": "missing before '*'",
+    "y ~ (x": "not closed",
+    "y ~ x)": "unexpected place",
+    "y ~ x z": "put an operator",
+    "y ~ s(x": "not closed",
+    "y ~ s(x,, z)": "missing before ','",
+    "y ~ s(x, k=4, k=5)": "given twice",
+    "y ~ s(k=4, x)": "columns stand before options",
+    "y ~ .": "instead of a dot",
+    "y ~ x %in% z": r"\(1 \| a/b\)",
+    "y ~ 'x": "close the quotation mark",
+    "y ~ x & z": "backticks",
+    "y ~ x | z | g": "cannot vary by group",
+    # terms
+    "y ~ 2": "no term; 1 is the intercept",
+    "y ~ 'x'": "without quotes",
+    "y ~ x > 1": r"write I\(x > 1\)",
+    "y ~ x^2": r"write I\(x\^2\)",
+    "y ~ (1 + x):z": "products of columns",
+    "y ~ (x + z)^9": "power from 1 to 4",
+    "y ~ 2*x": r"write I\(2 \* x\)",
+    "y ~ x - z": "no such term",
+    "y ~ y + x": "also a term",
+    "y ~ s(x):z": r"s\(x, by=z\)",
+    "y ~ s(x)*g": r"s\(x, by=z\)",
+    "y ~ s(x) + s(x)": "given twice",
+    "cbind(y, n) ~ x": "trials=",
+    "Surv(y, t) ~ x": "event=",
+    "1 ~ x": "must be a column",
+    # groups
+    "y ~ (0 | g)": "no effect that varies",
+    "y ~ (s(x) | g)": "cannot vary by group",
+    "y ~ (1 | x + z)": r"\(1 \| a:b\)",
+    "y ~ (1 | log(x))": "name of a column after the bar",
+    "y ~ (1 | 3)": "name of a column after the bar",
+    "y ~ (x:z | g)": r"write I\(a\*b\)",
+    "y ~ (1 + g | g)": "numbers are needed",
+    "y ~ (1 | one)": "only one level",
+    "y ~ (1 + same | g)": "constant",
+    "y ~ (1 | missing_column)": "no column 'missing_column'",
+    # columns and functions
+    "y ~ w": "no column 'w'",
+    "w ~ x": "no column 'w'",
+    "y ~ gone": "missing in row 4",
+    "y ~ f(x)": r"no function f\(\)",
+    "y ~ log(x)": "not finite",
+    "y ~ log(x, z)": "takes one column",
+    "y ~ log(g)": "holds categories",
+    "y ~ I(g + 1)": "holds categories",
+    "y ~ one": "the same level",
+    "y ~ C(g, ref='e')": "there is no level 'e'",
+    "y ~ C(g, base='a')": "only ref=",
+    "y ~ C(x, z)": "name of one column",
+    "g ~ x": "holds categories",
+    # smooth terms
+    "y ~ s()": "names no column",
+    "y ~ s(x, z, n)": "3 columns",
+    "y ~ s(x, x)": "twice",
+    "y ~ s(g)": r"write \(1 \| g\)",
+    "y ~ s(t)": "at least 4 distinct values",
+    "y ~ s(x, k=2)": "at least 4",
+    "y ~ s(x, k=n)": "whole number",
+    "y ~ s(x, bs='cr')": "only k=, by=, period=",
+    "y ~ s(x, by=x)": "another column",
+    "y ~ s(x, by=log(z))": "name of a column",
+    "y ~ s(x, period='week')": "column of dates",
+    "y ~ s(x, period=0)": "positive number",
+    "y ~ s(x, z, by=g)": "one column",
+    "y ~ te(x)": r"te\(x, z\)",
+    "y ~ map(x)": r"map\(lon, lat\)",
+    "y ~ map(x, g)": "holds categories",
+    "y ~ map(x, z, sphere=2)": "True or False",
+    "y ~ area(district)": "graphs=",
+    "y ~ area(log(x))": "name of a column",
+    "y ~ series(g)": "needs numbers",
+    "y ~ offset(x, z)": "one column or expression",
+    "y ~ offset(g)": "holds categories",
+}
+CALLS: list[tuple[str, dict[str, Any], str]] = [
+    ("y ~ x", {"likelihood": "normal"}, "likelihood must be one of"),
+    ("y ~ x", {"likelihood": "poisson"}, "whole number|count"),
+    ("y ~ x", {"likelihood": "logit"}, "two classes"),
+    ("n ~ x", {"likelihood": "poisson", "trials": "t"}, "trials"),
+    ("t ~ x", {"likelihood": "logit", "exposure": "z"}, "leave it out"),
+    ("n ~ x", {"likelihood": "poisson", "exposure": "w"}, "no column 'w'"),
+    ("n ~ x", {"likelihood": "poisson", "exposure": [1.0, 2.0]}, "one number per row"),
+    ("log(t + 1) ~ x", {"likelihood": "logit"}, "name of a column of labels"),
+    ("y ~ area(district)", {"graphs": {"district": {"p": ["q"], "q": ["p"]}}}, "no area 'r'"),
+    ("y ~ area(district)", {"graphs": {"district": {"p": ["q"]}}}, "no area of it"),
+    ("y ~ area(district, model='car')", {"graphs": {"district": {"p": [], "q": [], "r": []}}}, "'bym2' or 'icar'"),
+]
+
+
+def one_sentence(problem: BaseException) -> None:
+    text = str(problem)
+    assert text.endswith(".") and "\n" not in text
+    plain = re.sub(r"'[^']*'|\"[^\"]*\"|\([^)]*\)", "", text)
+    assert ". " not in plain, text
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_a_formula_is_refused_in_one_sentence(formula: str) -> None:
+    with pytest.raises(ValueError, match=FORMULAS[formula]) as found:
+        sitewise.fit(formula, TABLE)
+    one_sentence(found.value)
+
+
+@pytest.mark.parametrize(("formula", "given", "match"), CALLS)
+def test_a_call_is_refused_in_one_sentence(formula: str, given: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match) as found:
+        sitewise.fit(formula, TABLE, **given)
+    one_sentence(found.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        (np.zeros((5, 2)), "named columns"),
+        ({"y": [1.0], "x": [2.0]}, "1 rows"),
+        ({"y": [1.0, 2.0, 3.0], "x": [1.0, 2.0]}, "differ in length"),
+    ],
+)
+def test_a_table_is_refused_in_one_sentence(data: Any, match: str) -> None:
+    with pytest.raises(UserError, match=match) as found:
+        sitewise.fit("y ~ x", data)
+    one_sentence(found.value)
+
+
+def test_at_least_sixty_formulas_are_refused() -> None:
+    assert len(FORMULAS) + len(CALLS) >= 60

@@ -1,0 +1,135 @@
+"""A formula equals dense algebra: coefficients, terms, offsets, predictions of new levels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sitewise
+from sitewise.formula import FormulaModel
+from sitewise.priors.posterior import LatentPosterior
+from sitewise.process.precision import working_precision
+
+ROWS = 40
+
+
+def table(seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    found = {"x": rng.normal(2.0, 3.0, ROWS), "g": np.array(list("abcde"))[rng.integers(0, 5, ROWS)]}
+    levels = dict(zip("abcde", rng.normal(size=5), strict=True))
+    found["y"] = 10 + 0.7 * found["x"] + np.array([levels[g] for g in found["g"]]) + 0.5 * rng.normal(size=ROWS)
+    return found
+
+
+@pytest.fixture(scope="module")
+def model() -> FormulaModel:
+    return sitewise.fit("y ~ x + (1 | g)", table(), integrate=False)
+
+
+def dense(model: FormulaModel, data: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Mean and covariance of (intercept, slope, effects of groups of new rows), by the formulas of a linear model."""
+    levels, scale = sorted(set(data["g"])), np.std(data["y"])
+    rest = [one for one in dict.fromkeys(new["g"]) if one not in levels]
+    kernel = model.estimator.kernel_
+    by_name = {part.name: part for part in kernel.parts}
+    group_var = float(by_name["(1 | g)"].variance) * scale**2
+    noise = float(model.estimator.likelihood_.scale) * scale
+    design = np.column_stack(
+        [np.ones(ROWS), data["x"], *((data["g"] == level).astype(float) for level in [*levels, *rest])]
+    )
+    prior = np.diag(
+        [(10 * scale) ** 2, (10 * scale / np.std(data["x"])) ** 2, *[group_var] * (len(levels) + len(rest))]
+    )
+    covariance = np.linalg.inv(design.T @ design / noise**2 + np.linalg.inv(prior))
+    mean = covariance @ design.T @ (data["y"] - data["y"].mean()) / noise**2
+    rows = np.column_stack([
+        np.ones(len(new["x"])), new["x"], *((new["g"] == level).astype(float) for level in [*levels, *rest])
+    ])  # fmt: skip
+    return mean, covariance, data["y"].mean() + rows @ mean, np.einsum("ij,jk,ik->i", rows, covariance, rows)
+
+
+def test_a_mixed_model_equals_dense_algebra(model: FormulaModel) -> None:
+    data = table()
+    new = {"x": np.array([0.0, 1.0, 5.0]), "g": np.array(["a", "new", "e"])}
+    mean, covariance, fitted, var = dense(model, data, new)
+    found, sd = model.posteriors.coefficients()
+    np.testing.assert_allclose([found[0], sd[0]], [mean[1], np.sqrt(covariance[1, 1])], rtol=1e-6)
+    found, sd = model.posteriors.intercept()
+    np.testing.assert_allclose([found, sd], [mean[0] + data["y"].mean(), np.sqrt(covariance[0, 0])], rtol=1e-6)
+    np.testing.assert_allclose(model.predict(new), fitted, rtol=1e-7)
+    X = model._inputs(new)[0]
+    np.testing.assert_allclose(model.estimator.predict_latent(X, return_std=True)[1], np.sqrt(var), rtol=1e-6)
+
+
+def test_terms_add_up_to_the_latent_function(model: FormulaModel) -> None:
+    found = model.predict(terms=True)
+    whole = model.posteriors.intercept()[0] + found.mean.sum(axis=1)
+    np.testing.assert_allclose(whole, model.estimator.predict_latent(model.estimator._X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+def test_an_offset_shifts_the_latent_function(likelihood: str) -> None:
+    data = table(1)
+    rng = np.random.default_rng(0)
+    data["y"] = data["y"] if likelihood == "gaussian" else rng.poisson(np.exp(0.2 * data["x"])).astype(float)
+    data["w"] = rng.uniform(0.5, 3.0, ROWS)
+    shifted = sitewise.fit("y ~ s(x) + offset(w)", data, likelihood, integrate=False)
+    if likelihood == "gaussian":
+        other = sitewise.fit("z ~ s(x)", {**data, "z": data["y"] - data["w"]}, integrate=False)
+        want = other.predict() + data["w"]
+    else:
+        other = sitewise.fit("y ~ s(x)", data, likelihood, exposure=np.exp(data["w"]), integrate=False)
+        want = other.predict()
+    np.testing.assert_allclose(shifted.predict(), want, rtol=2e-3)
+    moved = {**data, "w": data["w"] + 1.0}
+    expected = shifted.predict() + 1 if likelihood == "gaussian" else shifted.predict() * np.e
+    np.testing.assert_allclose(shifted.predict(moved), expected, rtol=1e-9)
+
+
+def test_a_smooth_term_equals_the_gaussian_process_of_its_kernel() -> None:
+    data = table(2)
+    data["y"] = np.sin(0.5 * data["x"]) + 0.3 * np.random.default_rng(2).normal(size=ROWS)
+    fitted = sitewise.fit("y ~ s(x, k=40)", data, integrate=False)
+    kernel, scale = fitted.estimator.kernel_, np.std(data["y"])
+    new = {"x": np.linspace(-6, 10, 9)}
+    X, rows = fitted._inputs(new)[0], fitted.estimator._X
+    with working_precision():
+        K, cross = np.asarray(kernel.matrix(rows)), np.asarray(kernel.matrix(X, rows))
+    noise = float(fitted.estimator.likelihood_.scale)
+    want = cross @ np.linalg.solve(K + noise**2 * np.eye(ROWS), (data["y"] - data["y"].mean()) / scale)
+    np.testing.assert_allclose(fitted.predict(new), data["y"].mean() + scale * want, rtol=1e-6, atol=1e-8)
+
+
+def test_the_effective_number_of_parameters_is_a_trace(model: FormulaModel) -> None:
+    data = table()
+    _, covariance, *_ = dense(model, data, {"x": np.zeros(1), "g": np.array(["a"])})
+    design = np.column_stack([np.ones(ROWS), data["x"], *((data["g"] == g).astype(float) for g in "abcde")])
+    noise = float(model.estimator.likelihood_.scale) * np.std(data["y"])
+    share = np.diag(covariance @ design.T @ design) / noise**2
+    found = model.posteriors.effective_parameters()
+    want = {"intercept": share[0], "linear": share[1], "(1 | g)": share[2:].sum()}
+    assert found.keys() == want.keys()
+    np.testing.assert_allclose([found[name] for name in want], list(want.values()), rtol=1e-6)
+    latent = model.estimator._latents[0].posterior.latent
+    precisions = np.full(ROWS, (np.std(data["y"]) / noise) ** 2)
+    sets = [(0,), (1,), (2,)]
+    by_rows = LatentPosterior.effective_parameters(latent, model.estimator._X, precisions, sets)
+    np.testing.assert_allclose(by_rows, [want["linear"], want["(1 | g)"], want["intercept"]], rtol=1e-6)
+
+
+def test_leave_one_out_equals_refits_at_the_same_hyperparameters() -> None:
+    data = {name: values[:12] for name, values in table().items()}
+    fitted = sitewise.fit("y ~ x + (1 | g)", data, integrate=False)
+    estimator = fitted.estimator
+    kernel, scale = estimator.kernel_, estimator.y_scale_
+    with working_precision():
+        K = np.asarray(kernel.matrix(estimator._X)) + float(estimator.likelihood_.scale) ** 2 * np.eye(12)
+    y = (data["y"] - estimator.y_mean_) / scale
+    want = []
+    for i in range(12):
+        rest = np.arange(12) != i
+        weights = np.linalg.solve(K[np.ix_(rest, rest)], K[rest, i])
+        mean, var = weights @ y[rest], K[i, i] - weights @ K[rest, i]
+        want.append(-0.5 * np.log(2 * np.pi * var) - 0.5 * (y[i] - mean) ** 2 / var - np.log(scale))
+    np.testing.assert_allclose(fitted.loo.log_density, want, rtol=1e-6)
+    assert np.isclose(fitted.summary().loo, np.sum(want))
