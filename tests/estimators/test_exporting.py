@@ -1,0 +1,133 @@
+"""Exported models predict with NumPy alone as the library does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import sitewise
+from sitewise import GPClassifier, GPOrdinal, GPRegressor, Sparse, TableEncoder, UserError, kernels, means
+from sitewise.estimators.numpy_predictor import Predictor, _softmax
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(40, 3))
+SCORE = X[:, 0] + np.sin(2 * X[:, 1])
+LABELS = np.where(SCORE + 0.3 * RNG.normal(size=40) > 0, "yes", "no")
+THREE = np.digitize(SCORE, [-0.5, 0.7])
+VALUES = 10 + 3 * SCORE + 0.2 * RNG.normal(size=40)
+COUNTS = RNG.poisson(np.exp(SCORE / 2))
+NEW = RNG.normal(size=(7, 3))
+FAST = {"integrate": False}
+
+CLASSIFIERS: list[Any] = [
+    GPClassifier(kernel="shrunk", **FAST),
+    GPClassifier(kernel="shrunk", integrate="coarse"),
+    GPClassifier(kernel="average"),
+    GPClassifier(kernel=kernels.Matern32(), likelihood="logit", method="laplace", **FAST),
+    GPClassifier(kernel=kernels.RBF(active_dims=(0, 1)) + 0.5 * kernels.Linear() + kernels.Constant(), **FAST),
+    GPClassifier(kernel=kernels.RBF(), structure=Sparse(12), mean=means.Constant(), **FAST),
+    GPClassifier(kernel=kernels.NormalScores.of(X, kernels.Laplacian()), **FAST),
+]
+SEVERAL: list[Any] = [
+    GPClassifier(kernel=kernels.RBF(), multi_class="joint", **FAST),
+    GPClassifier(kernel=kernels.RBF(), multi_class="joint", class_kernels="shared", structure=Sparse(12), **FAST),
+    GPClassifier(kernel=kernels.Matern12(), multi_class="one_vs_rest", **FAST),
+]
+REGRESSORS: list[Any] = [
+    GPRegressor(kernel="shrunk", **FAST),
+    GPRegressor(kernel=kernels.RBF(), likelihood="student_t", method="laplace", **FAST),  # negative precisions
+    GPRegressor(kernel=kernels.Additive.of(X, order=2), mean=means.Linear(np.zeros(3)), **FAST),
+]
+
+
+def exported(model: Any, folder: Path) -> Predictor:
+    sitewise.export(model, folder / "model.npz")
+    return Predictor(folder / "model.npz")
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS)
+def test_probabilities_of_two_classes(model: Any, tmp_path: Path) -> None:
+    model.fit(X, LABELS)
+    found = exported(model, tmp_path)
+    np.testing.assert_allclose(found.predict_proba(NEW), model.predict_proba(NEW), rtol=0, atol=1e-10)
+    assert found.predict(NEW).tolist() == model.predict(NEW).tolist()
+
+
+@pytest.mark.parametrize("model", SEVERAL)
+def test_probabilities_of_three_classes(model: Any, tmp_path: Path) -> None:
+    model.fit(X, THREE)
+    found = exported(model, tmp_path).predict_proba(NEW)
+    # The library's quadrature over joint classes has an error of about 1e-6 where f is wide.
+    np.testing.assert_allclose(found, model.predict_proba(NEW), rtol=0, atol=1e-5 if model._joint else 1e-10)
+
+
+def test_expected_softmax_against_a_product_rule() -> None:
+    mean, var = np.array([2.0, -3.0, 0.5]), np.array([4.0, 2.0, 9.0])
+    z, weight = np.polynomial.hermite_e.hermegauss(80)
+    f = np.stack(np.meshgrid(*(m + s * z for m, s in zip(mean, np.sqrt(var), strict=True)), indexing="ij"))
+    shares = np.exp(f) / np.exp(f).sum(axis=0)
+    expected = np.einsum("kabc,a,b,c->k", shares, *[weight / weight.sum()] * 3)
+    np.testing.assert_allclose(_softmax(mean[None], np.diag(var)[None])[0], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", REGRESSORS)
+def test_values(model: Any, tmp_path: Path) -> None:
+    model.fit(X, VALUES)
+    found, own = (one.predict(NEW, return_std=True) for one in (exported(model, tmp_path), model))
+    np.testing.assert_allclose(found, own, rtol=1e-10)
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial"])
+def test_counts(likelihood: str, tmp_path: Path) -> None:
+    model = GPRegressor(kernel=kernels.RBF(), likelihood=likelihood, **FAST).fit(X, COUNTS)
+    found, own = (one.predict(NEW, return_std=True) for one in (exported(model, tmp_path), model))
+    np.testing.assert_allclose(found, own, rtol=1e-10)
+
+
+def test_a_table_of_categories_needs_numpy_alone(tmp_path: Path) -> None:
+    rows = [
+        {"x": float(x), "colour": c} for x, c in zip(X[:, 0], np.array(["red", "green", "blue"])[THREE], strict=True)
+    ]
+    model = make_pipeline(TableEncoder(), GPClassifier(kernel=kernels.RBF(), **FAST)).fit(rows, LABELS)
+    sitewise.export(model, tmp_path / "model.npz")
+    new = [{"x": 0.3, "colour": "red"}, {"x": -1.0, "colour": "blue"}]
+    program = (
+        "import sys; from numpy_predictor import Predictor\n"
+        f"print(Predictor('model.npz').predict_proba({new!r}).tolist())\n"
+        "assert not {'jax', 'scipy', 'sklearn', 'sitewise'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    np.testing.assert_allclose(eval(done.stdout), model.predict_proba(new), rtol=0, atol=1e-10)
+    with pytest.raises(ValueError, match="missing value"):
+        Predictor(tmp_path / "model.npz").predict([{"x": None, "colour": "red"}])
+
+
+def test_scaled_columns(tmp_path: Path) -> None:
+    model = make_pipeline(StandardScaler(), GPClassifier(kernel=kernels.RBF(), **FAST)).fit(X, LABELS)
+    found = exported(model, tmp_path).predict_proba(NEW)
+    np.testing.assert_allclose(found, model.predict_proba(NEW), rtol=0, atol=1e-10)
+    with pytest.raises(ValueError, match="3 columns"):
+        Predictor(tmp_path / "model.npz").predict_proba(NEW[:, :2])
+
+
+REFUSED: list[tuple[Any, Any, str]] = [
+    (GPOrdinal(**FAST), THREE, "likelihood"),
+    (GPClassifier(kernel=kernels.Cosine(), **FAST), LABELS, "kernel Cosine"),
+    (GPRegressor(structure="markov", kernel=kernels.Matern32(), **FAST), VALUES, "not a sum over points"),
+    (GPRegressor(kernel=kernels.RBF(), varying="scale", **FAST), VALUES, "varying parameter"),
+]
+
+
+@pytest.mark.parametrize(("model", "y", "words"), REFUSED)
+def test_what_cannot_be_exported_is_refused_in_one_sentence(model: Any, y: Any, words: str, tmp_path: Path) -> None:
+    model.fit(X[:, :1], y)
+    with pytest.raises(UserError, match=words):
+        model.export(tmp_path / "model.npz")
+    assert not list(tmp_path.iterdir())
