@@ -2,13 +2,17 @@
 
 import dataclasses
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from cases import problem
 from sitewise import VEM, Data, Model, evidence, kernels, likelihoods
 from sitewise.learning.vem import CAP, FELL, NOT_FINITE, SETTLED
-from sitewise_icml2023 import fast_vem
+from sitewise.process.precision import working_precision
+from sitewise.sites import Sites
+from sitewise_icml2023 import batch_algebra, fast_vem, vem_batches
 
 
 def binary(rows, seed):
@@ -26,15 +30,17 @@ def path(fit):
 def test_the_path_is_that_of_the_algorithm_as_written(monkeypatch):
     model, data = binary(30, 5)
     learner = VEM(max_rounds=60)
-    turns = []
-    counted = fast_vem._turns
-    monkeypatch.setattr(fast_vem, "_turns", lambda *given: turns.append(1) or counted(*given))
-    (short,), written = fast_vem.fit_many(learner, model, [data]), learner.fit(model, data)
+    launches = []
+    counted = vem_batches.turns
+    monkeypatch.setattr(vem_batches, "turns", lambda *given: launches.append(1) or counted(*given))
+    (short,), written = vem_batches.fit_many(learner, model, [data]), learner.fit(model, data)
     assert short.reason == written.reason == CAP
     np.testing.assert_allclose(path(short), path(written), rtol=1e-4)
     np.testing.assert_allclose(short.sites.prec, written.sites.prec, rtol=1e-4)
     assert short.objective == pytest.approx(written.objective, abs=1e-4)
-    assert len(turns) < 20 * 60  # 41 as written; the first rounds, with their long ways, are walked in short pieces
+    assert (
+        vem_batches.TURNS * len(launches) < 12 * 60
+    )  # 41 as written; the first rounds, with their long ways, are walked in short pieces
 
 
 def test_a_walk_that_is_not_corrected_misses_the_path(monkeypatch):
@@ -44,7 +50,7 @@ def test_a_walk_that_is_not_corrected_misses_the_path(monkeypatch):
     monkeypatch.setattr(fast_vem, "MAX_END_SHIFT", 1e9)
     monkeypatch.setattr(fast_vem, "NEGLIGIBLE_END_SHIFT", 1e9)
     (loose,), written = (
-        fast_vem.fit_many(dataclasses.replace(learner, name="loose"), model, [data]),
+        vem_batches.fit_many(dataclasses.replace(learner, name="loose"), model, [data]),
         learner.fit(model, data),
     )
     assert np.max(np.abs(path(loose) / path(written) - 1)) > 1e-4
@@ -55,9 +61,9 @@ def test_parts_do_not_depend_on_those_beside_them():
     """Three parts of different sizes in two places: each ends as it does alone, also the one that comes later."""
     learner = VEM(max_rounds=12)
     both = [binary(rows, seed) for rows, seed in ((24, 1), (30, 2), (17, 3))]
-    together = fast_vem.fit_many(learner, [m for m, _ in both], [d for _, d in both], at_once=2)
+    together = vem_batches.fit_many(learner, [m for m, _ in both], [d for _, d in both], at_once=2)
     for (model, data), fit in zip(both, together, strict=True):
-        (alone,) = fast_vem.fit_many(learner, model, [data])
+        (alone,) = vem_batches.fit_many(learner, model, [data])
         assert fit.sites.prec.shape == (data.rows,)
         np.testing.assert_allclose(path(fit), path(alone), rtol=1e-8)
 
@@ -69,7 +75,7 @@ def test_parts_do_not_depend_on_those_beside_them():
 def test_it_stops_where_the_algorithm_stops(settings, reason):
     model, data = binary(30, 5)
     learner = VEM(max_rounds=300, **settings)
-    (short,), written = fast_vem.fit_many(learner, model, [data]), learner.fit(model, data)
+    (short,), written = vem_batches.fit_many(learner, model, [data]), learner.fit(model, data)
     assert short.reason == written.reason == reason and abs(short.rounds - written.rounds) <= 1
     assert short.parameters["kernel.variance"] == pytest.approx(written.parameters["kernel.variance"], rel=1e-3)
 
@@ -79,7 +85,7 @@ def test_student_t_with_the_published_settings():
     X, y = problem("student_t", 40, seed=2)
     model, data = Model.full(kernels.Matern52(), likelihoods.StudentT(), jitter=1e-6), Data.of(X, y)
     learner = VEM.published_student_t(15)
-    (short,), written = fast_vem.fit_many(learner, model, [data]), learner.fit(model, data)
+    (short,), written = vem_batches.fit_many(learner, model, [data]), learner.fit(model, data)
     for name, value in written.parameters.items():
         np.testing.assert_allclose(short.parameters[name], value, rtol=1e-5)
     assert short.objective == pytest.approx(written.objective, abs=1e-3)
@@ -89,7 +95,7 @@ def test_a_round_that_is_not_finite_ends_the_run():
     data = binary(30, 5)[1]
     model = Model.full(kernels.Matern52(variance=1e4), likelihoods.Poisson())
     counts = Data.of(data.X, np.arange(data.rows, dtype=float))
-    (fit,) = fast_vem.fit_many(VEM(max_rounds=3), model, [counts])
+    (fit,) = vem_batches.fit_many(VEM(max_rounds=3), model, [counts])
     assert fit.reason == VEM(max_rounds=3).fit(model, counts).reason == NOT_FINITE
     assert not fit.converged and np.isfinite(fit.objective)
 
@@ -98,8 +104,48 @@ def test_other_priors_are_refused():
     data = binary(30, 5)[1]
     sparse = Model.sparse(kernels.Matern52(), likelihoods.BernoulliProbit(), np.asarray(data.X)[:5])
     with pytest.raises(ValueError, match=r"use many_fits\.fit_many"):
-        fast_vem.fit_many(VEM(), sparse, [data])
+        vem_batches.fit_many(VEM(), sparse, [data])
 
 
 def test_no_parts_no_fits():
-    assert fast_vem.fit_many(VEM(), [], []) == []
+    assert vem_batches.fit_many(VEM(), [], []) == []
+
+
+@pytest.mark.slow
+def test_the_algebra_of_a_batch_gives_the_same_path(monkeypatch):
+    """The program of an accelerator, here for one part on the CPU, with blocks of 16 rows."""
+    model, data = binary(40, 5)
+    learner = VEM(max_rounds=6)
+    (alone,) = vem_batches.fit_many(learner, model, [data])
+    monkeypatch.setattr(vem_batches, "on_accelerator", lambda: True)
+    monkeypatch.setattr(batch_algebra, "LEAF", 16)
+    (batched,) = vem_batches.fit_many(learner, model, [data])
+    np.testing.assert_allclose(path(batched), path(alone), rtol=1e-9)
+
+
+@pytest.mark.parametrize("lengthscale", [1.3, np.array([0.5, 1.0, 4.0])])
+def test_conditioning_in_blocks_is_that_of_the_library(lengthscale, monkeypatch):
+    monkeypatch.setattr(batch_algebra, "LEAF", 8)
+    rng = np.random.default_rng(0)
+    with working_precision():
+        X = jnp.asarray(rng.standard_normal((29, 3))).at[3].set(0.5).at[4].set(0.5)
+        prec = jnp.asarray(rng.gamma(1.0, 3.0, 29)).at[-4:].set(0.0)
+        sites = Sites(jnp.where(prec > 0, jnp.asarray(rng.standard_normal(29)), 0.0), prec)
+        kernel = kernels.Matern52(lengthscale=jnp.asarray(lengthscale), variance=jnp.asarray(4.0))
+        prior = Model.full(kernel, likelihoods.BernoulliProbit(), jitter=1e-6).prior
+
+        @jax.jit
+        def both(X):
+            out = []
+            for gram, pull, condition in (
+                (*batch_algebra.gram_with_pull(prior, X, batch_algebra.unit_distances(X)), batch_algebra.condition),
+                (*prior.gram_with_pull(X), lambda gram, sites: gram.condition_with_factor(sites, None)),
+            ):
+                q, factors = condition(gram, sites)
+                by = pull(gram.pull(sites, factors, q, jax.tree.map(jnp.ones_like, q))).kernel
+                out.append((q, by, gram.covariance(sites, factors).matrix))
+            return out
+
+        ours, theirs = both(X)
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)

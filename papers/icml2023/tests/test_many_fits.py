@@ -5,7 +5,7 @@ import pytest
 
 from cases import problem
 from sitewise import VEM, Data, Model, kernels, likelihoods, resolve
-from sitewise.learning import schedule
+from sitewise.learning import stages
 from sitewise.learning.vem import FELL, SETTLED
 from sitewise.types import Outcome
 from sitewise_icml2023.many_fits import fit_many
@@ -13,7 +13,7 @@ from sitewise_icml2023.many_fits import fit_many
 
 def test_side_by_side_equals_one_by_one(monkeypatch):
     """From the same first step: only a single fit on the host guesses the Hessian at the start."""
-    monkeypatch.setattr(schedule, "can_guess", lambda _: False)
+    monkeypatch.setattr(stages, "can_guess", lambda _: False)
     X, y = problem("probit", 40, seed=3)
     parts = [Data.of(X[k:], y[k:]) for k in (0, 4, 9)]
     model = Model.full(kernels.Matern52(), likelihoods.BernoulliProbit())

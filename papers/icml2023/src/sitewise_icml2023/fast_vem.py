@@ -10,45 +10,44 @@ steps.  Along a walk, q and the slope are smooth; they are extrapolated from the
 H is updated from walk to walk by Broyden's rule, and s is the completed share of the walk.  The correction r is zero
 at first; then it is set so that the extrapolated value equals the exact value at the end of the walk, and the walk is
 repeated.  If its end moves by more than `MAX_END_SHIFT`, the walk is divided into shorter pieces, down to single steps,
-which are the steps of `VEM.step`.  Each walk therefore ends within about 2e-6 of the walk of `VEM` (ℓ differed by up to
-3e-5 along the whole paths that were compared), and the fixed points are the same.
+which are the steps of `VEM.step`.  The error of a walk is that of its correction, about a tenth of the shift: ℓ
+differed by 1e-5 to 1e-4 of itself along whole paths.  The fixed points are the same.
 
-Parts are trained together, each at its own pace: one turn of the loop computes exact values once per part, at the end
-of the piece that this part is walking.  A part that has ended makes room for the next part.  The prior must be full,
-because Σ is needed as a matrix.
+Parts are trained together, each at its own pace (`vem_batches`): one turn of the loop computes exact values once per
+part, at the end of the piece that this part is walking, and decides whether the part has ended.  The prior must be
+full, because Σ is needed as a matrix.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from sitewise import evidence as ev
 from sitewise.arrays import programs
-from sitewise.data import Data, bucket
-from sitewise.learning.fit import Fit
-from sitewise.learning.vem import VEM, Info, Run, State
+from sitewise.data import Data
+from sitewise.learning.vem import CAP, FELL, NOT_FINITE, SETTLED, VEM, Info, State
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
-from sitewise.priors import FullPrior, Marginals
-from sitewise.process.device import on_accelerator
-from sitewise.process.precision import working_precision
+from sitewise.priors import Marginals
 from sitewise.sites import Sites
 from sitewise.types import replace
-from sitewise_icml2023.many_fits import one_model_per_part, stack
+from sitewise_icml2023 import batch_algebra
 
-# How far r may move the end of a walk, and how far without new exact values there.  Units: unconstrained parameters;
-# for sites, a precision times the variance, and a mean in standard deviations.
-MAX_END_SHIFT = 2e-6
-NEGLIGIBLE_END_SHIFT = 2e-7
-_E, _M, _FRESH = range(3)  # phases of a part; a fresh part has no exact values yet
-PARTS_AT_ONCE = 64
+# How far r may move the end of a walk, and how far without new exact values there, in learning rates of Adam.  Units:
+# unconstrained parameters; for sites, a precision times the variance, and a mean in standard deviations.
+MAX_END_SHIFT = 1e-3
+NEGLIGIBLE_END_SHIFT = 1e-4
+_E, _M, FRESH = range(3)  # phases of a part; a fresh part has no exact values yet
+RUNNING, EMPTY = 0, 5  # of `Part.stop`; the numbers between are positions in STOPS
+STOPS = (None, SETTLED, FELL, NOT_FINITE, CAP)
+UNROLLED = 5  # steps of a walk in one piece of a program for an accelerator
+T = TypeVar("T")
 
 
 class Found(NamedTuple):
@@ -87,7 +86,7 @@ class Bent(NamedTuple):
 
     def at(self, vector: jax.Array) -> jax.Array:
         d = vector - self.start
-        return self.slope + self.H @ d + _share(d, self.way) ** 2 * self.bend
+        return self.slope + jnp.sum(self.H * d, axis=1) + _share(d, self.way) ** 2 * self.bend
 
     def corrected(self, vector: jax.Array, slope: jax.Array) -> Bent:
         """Return a copy whose bend reproduces the exact slope at this vector."""
@@ -108,6 +107,9 @@ class Part(NamedTuple):
     left      steps until the phase ends
     piece     steps of a walk in either phase
     before    the state after the previous round
+    best      the learning objective there
+    rounds    their number
+    stop      RUNNING, a position in STOPS, or EMPTY for a place without a part
     """
 
     state: State
@@ -120,35 +122,40 @@ class Part(NamedTuple):
     end: State
     turn: jax.Array
     before: State
+    best: jax.Array
+    rounds: jax.Array
+    stop: jax.Array
 
 
 class Report(NamedTuple):
-    """The result of one turn: whether a round has ended; if so, its evidences, θ by name, whether the variables have
-    settled, and the state before the round."""
+    """The result of one turn: whether a round has ended; if so, its evidences and θ by name."""
 
     ended: jax.Array
     info: Info
     named: dict[str, jax.Array]
-    settled: jax.Array
-    before: State
 
 
 def _share(made: jax.Array, way: jax.Array) -> jax.Array:
     """Return the completed share of the way; 0 if its length is zero."""
-    size = way @ way
-    return jnp.where(size > 0, made @ way / jnp.where(size > 0, size, 1.0), 0.0)
+    size = jnp.sum(way * way)
+    return jnp.where(size > 0, jnp.sum(made * way) / jnp.where(size > 0, size, 1.0), 0.0)
 
 
 def _where(choice: jax.Array, a: Any, b: Any) -> Any:
     return jax.tree.map(lambda x, y: jnp.where(choice, x, y), a, b)
 
 
-def _exact(learner: VEM, model: Model, data: Data, vector: jax.Array, sites: Sites) -> Found:
+def exact(learner: VEM, model: Model, data: Data, d2: jax.Array | None, vector: jax.Array, sites: Sites) -> Found:
+    """Compute the exact values; given the distances at ℓ = 1 by `batch_algebra`."""
     problem = learner.climbs(model)
     at, pull_vector = jax.vjp(lambda v: problem.trainable.from_vector(model, v), vector)
-    gram, pull_prior = at.prior.gram_with_pull(data.X)
     scaled = sites.scaled(data.weight)
-    q, factors = gram.condition_with_factor(scaled, None)
+    if d2 is None:
+        gram, pull_prior = at.prior.gram_with_pull(data.X)
+        q, factors = gram.condition_with_factor(scaled, None)
+    else:
+        gram, pull_prior = batch_algebra.gram_with_pull(at.prior, data.X, d2)
+        q, factors = batch_algebra.condition(gram, scaled)
 
     def read(likelihood: Likelihood, q: Marginals) -> jax.Array:
         return problem.evidence.read(likelihood, data, q, sites)
@@ -161,44 +168,63 @@ def _exact(learner: VEM, model: Model, data: Data, vector: jax.Array, sites: Sit
     return Found(q, gram.covariance(scaled, factors).matrix, slope, Info(learning, *both))
 
 
-def _walk_sites(learner: VEM, model: Model, data: Data, part: Part, path: Corrected, steps: jax.Array) -> Walk:
+def _walk_sites(
+    learner: VEM, model: Model, data: Data, part: Part, path: Corrected, steps: jax.Array, batched: bool
+) -> Walk:
     """Take natural-gradient steps from the sites of the part."""
     problem = learner.climbs(model)
     likelihood = problem.trainable.from_vector(model, part.state.vector).likelihood
     method = problem.inference.stepping(model.likelihood)
     q, cov, first = part.found.q, part.found.cov, part.state.sites
-    squares = cov * cov
+    squares = None if batched else cov * cov
+
+    def times(x: jax.Array) -> jax.Array:
+        return jnp.sum(cov * x, axis=1) if batched else cov @ x
+
+    def squares_times(x: jax.Array) -> jax.Array:
+        # Written as a sum: an accelerator reads the covariance once for a mean and for the variances.
+        return jnp.sum(cov * cov * x, axis=1) if squares is None else squares @ x
 
     def followed(sites: Sites, mean: jax.Array) -> tuple[jax.Array, jax.Array]:
         nat1, prec = ((new - old) * data.weight for new, old in zip(sites, first, strict=True))
         made = _share(q.var * prec, path.way) ** 2
         for _ in range(2):  # from the mean of the step before
-            mean = q.mean + cov @ (nat1 - prec * mean) + made * path.mean
-        return mean, q.var - squares @ prec + made * path.var
+            mean = q.mean + times(nat1 - prec * mean) + made * path.mean
+        return mean, q.var - squares_times(prec) + made * path.var
 
-    def step(_: int, now: Walk) -> Walk:
+    def step(now: Walk) -> Walk:
         here = q._replace(mean=now.mean, var=now.var)
         target = method.propose(likelihood, data, here, now.sites)
         mixed = [(1 - learner.rate) * a + learner.rate * b for a, b in zip(now.sites, target, strict=True)]
         moved = Sites(*mixed).masked(data.mask)
         return Walk(moved, *followed(moved, now.mean))
 
-    return lax.fori_loop(0, steps, step, Walk(first, q.mean, q.var))
+    return _walked(step, Walk(first, q.mean, q.var), steps, learner.e_steps, batched)
 
 
-def _walk_vector(learner: VEM, state: State, bent: Bent, steps: jax.Array) -> tuple[jax.Array, Any]:
+def _walk_vector(learner: VEM, state: State, bent: Bent, steps: jax.Array, batched: bool) -> tuple[jax.Array, Any]:
     """Take Adam steps from the vector of the state."""
     adam = learner.adam()
 
-    def step(_: int, now: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+    def step(now: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
         vector, optimiser = now
         change, optimiser = adam.update(-bent.at(vector), optimiser)
         return vector + change, optimiser
 
-    return lax.fori_loop(0, steps, step, (state.vector, state.optimiser))
+    return _walked(step, (state.vector, state.optimiser), steps, learner.m_steps, batched)
 
 
-def _turn(learner: VEM, model: Model, data: Data, part: Part) -> tuple[Part, Report]:
+def _walked(step: Callable[[T], T], start: T, steps: jax.Array, most: int, batched: bool) -> T:
+    """Take `steps` steps.  In a batch all `most` steps are computed: a loop whose end depends on its results is started
+    step by step by the host, which takes an accelerator longer than the steps themselves."""
+    if not batched:
+        return lax.fori_loop(0, steps, lambda _, now: step(now), start)
+    return lax.scan(lambda now, i: (_where(i < steps, step(now), now), None), start, jnp.arange(most), unroll=UNROLLED)[
+        0
+    ]
+
+
+def turn(learner: VEM, model: Model, data: Data, d2: jax.Array | None, part: Part) -> tuple[Part, Report]:
     """Walk a piece, compute the exact values at its end, correct the walk, and accept it if its end moved little."""
     state, found, phase, waiting = part.state, part.found, part.phase, part.waiting
     nothing, still = jnp.zeros_like(state.sites.prec), jnp.zeros_like(state.vector)
@@ -206,41 +232,43 @@ def _turn(learner: VEM, model: Model, data: Data, part: Part) -> tuple[Part, Rep
     steps = jnp.minimum(jnp.append(part.piece, 0)[phase], part.left)
     e_steps, m_steps = (jnp.where((phase == which) & ~waiting, steps, 0) for which in (_E, _M))
 
-    walk = _walk_sites(learner, model, data, part, Corrected(nothing, nothing, nothing), e_steps)
+    batched = d2 is not None
+    walk = _walk_sites(learner, model, data, part, Corrected(nothing, nothing, nothing), e_steps, batched)
     bent = Bent(state.vector, found.slope, part.H, still, still)
-    vector, _ = _walk_vector(learner, state, bent, m_steps)
+    vector, _ = _walk_vector(learner, state, bent, m_steps, batched)
     sites, vector = _where(waiting, (part.end.sites, part.end.vector), (walk.sites, vector))
-    new = _exact(learner, model, data, vector, sites)
+    new = exact(learner, model, data, d2, vector, sites)
 
     way = found.q.var * (sites.prec - state.sites.prec) * data.weight
     path = Corrected(way, new.q.mean - walk.mean, new.q.var - walk.var)
-    again = _walk_sites(learner, model, data, part, path, e_steps)
+    again = _walk_sites(learner, model, data, part, path, e_steps, batched)
     off = jnp.abs(again.mean - walk.mean) / jnp.sqrt(new.q.var), jnp.abs(again.sites.prec - sites.prec) * new.q.var
     bent = bent.corrected(vector, new.slope)
-    moved, optimiser = _walk_vector(learner, state, bent, m_steps)
+    moved, optimiser = _walk_vector(learner, state, bent, m_steps, batched)
 
     by_sites = jnp.max(jnp.where(data.mask, jnp.maximum(*off), 0.0))
-    turn = jnp.where(phase == _E, by_sites, jnp.max(jnp.abs(moved - vector), initial=0.0))
-    turn = jnp.where(waiting, part.turn, jnp.where(phase == _FRESH, 0.0, turn))
+    shift = jnp.where(phase == _E, by_sites, jnp.max(jnp.abs(moved - vector), initial=0.0))
+    shift = jnp.where(waiting, part.turn, jnp.where(phase == FRESH, 0.0, shift))
     end = _where(waiting, part.end, State(again.sites, moved, optimiser))
-    too_far = ~waiting & ~(turn <= MAX_END_SHIFT) & (steps > 1)  # also if the walk led to NaN
-    waits = ~waiting & ~too_far & (turn > NEGLIGIBLE_END_SHIFT) & (steps > 1)
+    most, negligible = (limit * learner.learning_rate for limit in (MAX_END_SHIFT, NEGLIGIBLE_END_SHIFT))
+    too_far = ~waiting & ~(shift <= most) & (steps > 1)  # also if the walk led to NaN
+    waits = ~waiting & ~too_far & (shift > negligible) & (steps > 1)
     goes_on = ~too_far & ~waits
 
     left = jnp.where(goes_on, part.left - steps, part.left)
     over = goes_on & (left == 0)
     ended = over & (phase == _M)
-    longer = goes_on & (turn < MAX_END_SHIFT / 8) & (steps == jnp.append(part.piece, 0)[phase])
+    longer = goes_on & (shift < most / 8) & (steps == jnp.append(part.piece, 0)[phase])
     length = jnp.where(too_far, steps // 2, jnp.where(longer, jnp.minimum(2 * steps, caps[phase]), 0))
     piece = jnp.where((jnp.arange(2) == phase) & (length > 0), length, part.piece)
     next_phase = jnp.where(phase == _E, _M, _E)
     after = _where(goes_on, end, state)
-    problem, H = learner.climbs(model), bent.learned()
-    report = Report(
-        ended, new.info, problem.trainable.constrained(after.vector), learner.settled(after, part.before), part.before
-    )
-    return Part(
-        state=after,
+    H, rounds, learning = bent.learned(), part.rounds + ended, new.info.learning
+    stop = jnp.where(ended, _stop(learner, learning, part.best, learner.settled(after, part.before), rounds), RUNNING)
+    unwanted = (stop != RUNNING) & (stop != STOPS.index(CAP)) & ((rounds > 1) | (stop == STOPS.index(NOT_FINITE)))
+    named = learner.climbs(model).trainable.constrained(after.vector)
+    following = Part(
+        state=_where(unwanted, part.before, after),
         found=_where(goes_on, new, found),
         H=jnp.where((phase == _M) & jnp.all(jnp.isfinite(H)), H, part.H),
         phase=jnp.where(over, next_phase, phase),
@@ -248,92 +276,41 @@ def _turn(learner: VEM, model: Model, data: Data, part: Part) -> tuple[Part, Rep
         piece=piece,
         waiting=waits,
         end=end,
-        turn=turn,
+        turn=shift,
         before=_where(ended, after, part.before),
-    ), report
+        best=jnp.where(ended, learning, part.best),
+        rounds=rounds,
+        stop=stop,
+    )
+    return jax.tree.map(lambda a, b: a.astype(b.dtype), following, part), Report(ended, new.info, named)
 
 
-@functools.partial(programs.jit, static_argnums=0)
-def _turns(learner: VEM, models: Model, data: Data, parts: Part, running: jax.Array) -> tuple[Part, Report]:
-    """Compute a turn of the parts that are running: in one batch on an accelerator, else one after the other (see
-    `many_fits`)."""
+def _stop(learner: VEM, learning: jax.Array, best: jax.Array, settled: jax.Array, rounds: jax.Array) -> jax.Array:
+    """Return whether and why a part ends after a round, as `sitewise.learning.vem.Run.keeps` decides."""
+    fell = learner.stop_on_fall & (learning < best)
+    reasons = {NOT_FINITE: ~jnp.isfinite(learning), FELL: fell, SETTLED: settled, CAP: rounds >= learner.max_rounds}
+    return jnp.select(list(reasons.values()), [STOPS.index(why) for why in reasons], RUNNING)
 
-    def one(model: Model, data: Data, part: Part, running: jax.Array) -> tuple[Part, Report]:
-        def turn() -> tuple[Part, Report]:
-            return _turn(learner, model, data, part)
+
+@functools.partial(programs.jit, static_argnums=(0, 1, 2))
+def turns(learner: VEM, number: int, batched: bool, models: Model, data: Data, parts: Part) -> tuple[Part, Report]:
+    """Compute this number of turns of the parts that are running, in one program: in a batch on an accelerator, else
+    one part after the other (see `many_fits`).  The results of the turns are stacked."""
+
+    def one(model: Model, data: Data, d2: jax.Array | None, part: Part) -> tuple[Part, Report]:
+        def go() -> tuple[Part, Report]:
+            return turn(learner, model, data, d2, part)
 
         def wait() -> tuple[Part, Report]:
-            return part, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(turn)[1])
+            return part, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(go)[1])
 
-        return lax.cond(running, turn, wait)
+        return lax.cond(part.stop == RUNNING, go, wait)
 
-    if on_accelerator():
-        return jax.vmap(one)(models, data, parts, running)
-    return lax.map(lambda each: one(*each), (models, data, parts, running))
+    d2 = jax.vmap(batch_algebra.unit_distances)(data.X) if batched else None
 
+    def every(parts: Part, _: None) -> tuple[Part, Report]:
+        if batched:
+            return jax.vmap(one)(models, data, d2, parts)
+        return lax.map(lambda each: one(each[0], each[1], None, each[2]), (models, data, parts))
 
-def _fresh(learner: VEM, run: Run) -> Part:
-    """Return a part at its start, without exact values."""
-    state = run.state
-    shapes = jax.eval_shape(functools.partial(_exact, learner), run.model, run.data, state.vector, state.sites)
-    size = len(state.vector)
-    return Part(
-        state=state,
-        found=jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), shapes),
-        H=jnp.zeros((size, size)),
-        phase=jnp.asarray(_FRESH),
-        left=jnp.asarray(0),
-        piece=jnp.ones(2, int),
-        waiting=jnp.asarray(False),
-        end=state,
-        turn=jnp.asarray(0.0),
-        before=state,
-    )
-
-
-@programs.jit
-def _put(tree: Any, index: jax.Array, one: Any) -> Any:
-    return jax.tree.map(lambda all_, new: all_.at[index].set(new), tree, one)
-
-
-def _fits(learner: VEM, each: list[Model], parts: Sequence[Data], at_once: int) -> Iterator[tuple[int, Fit]]:
-    """Yield the number and the fit of each part as it ends; `at_once` parts are trained at a time."""
-    size = bucket(max((part.rows for part in parts), default=1))
-    runs = [Run(learner, model, part, size, None) for model, part in zip(each, parts, strict=True)]
-    waiting = iter(range(min(at_once, len(runs)), len(runs)))
-    places: list[int | None] = list(range(min(at_once, len(runs))))  # the run of each place in the program
-    first = [(runs[i].model, runs[i].data, _fresh(learner, runs[i])) for i in places if i is not None]
-    models_, data, state = (stack(column) for column in zip(*first, strict=True)) if first else (None, None, None)
-    while any(place is not None for place in places):
-        running = np.array([place is not None for place in places])
-        state, report = _turns(learner, models_, data, state, running)
-        told = jax.tree.map(np.asarray, report[:4])
-        for place in np.flatnonzero(told[0]):
-            number = places[place]
-            assert number is not None  # a place that waits reports nothing
-            run = runs[number]
-            keeps = run.keeps(*jax.tree.map(lambda a: a[place], told[1:]))  # noqa: B023
-            if run.running:
-                continue
-            run.state = jax.tree.map(lambda a: np.asarray(a[place]), state.state if keeps else report.before)  # noqa: B023
-            yield number, learner.finish(run)
-            places[place] = following = next(waiting, None)
-            if following is not None:
-                run = runs[following]
-                new = run.model, run.data, _fresh(learner, run)
-                models_, data, state = _put((models_, data, state), place, new)
-
-
-def fit_many(
-    learner: VEM, models: Model | Sequence[Model], parts: Sequence[Data], at_once: int = PARTS_AT_ONCE
-) -> list[Fit]:
-    """Train as `many_fits.fit_many`, with fewer factorisations; `at_once` parts are trained at a time."""
-    each = one_model_per_part(models, parts)
-    for model in each:
-        if not (isinstance(model.prior, FullPrior) and model.likelihood.latents == 1):
-            raise ValueError(
-                "The fast variant of Algorithm 1 needs a full GP with one latent function; use many_fits.fit_many."
-            )
-    with working_precision():
-        found = dict(_fits(learner, each, parts, at_once))
-    return [found[i] for i in range(len(parts))]
+    return lax.scan(every, parts, None, length=number)

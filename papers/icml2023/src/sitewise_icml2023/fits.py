@@ -69,6 +69,7 @@ def run_tasks(
     """Bring the store up to date with a progress bar; tasks that are in it already do not run."""
     box = store.Store(path)
     done = box.done()
+    todo = tasks.with_stored_starts(todo, box.rows())
     box.close()
     missing = sum(task.key not in done for task in todo)
     note(f"{len(todo)} tasks, {len(todo) - missing} of them in {path} already.")

@@ -7,6 +7,7 @@ aside; when nothing else is left, the runner waits for the other's row, or takes
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -15,12 +16,17 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from sitewise_icml2023 import tasks as task_module
+from sitewise_icml2023 import together
 from sitewise_icml2023.pool import Died
 from sitewise_icml2023.store import Store
 from sitewise_icml2023.tasks import KEY, Task
 
 AT_ONCE = 3  # groups of `run_together`: one is compiled by the CPU while another is computed
+UNFINISHED = "unfinished"  # the folder beside the store with the states of fits that a kill would lose
 ATTEMPTS = 3  # a task that kills its worker this often is recorded as failed
+
+
+Together = Callable[[list[Task], Path], Iterable[tuple[Task, dict[str, Any]]]]
 
 
 class Executor(Protocol):
@@ -87,16 +93,17 @@ def run(
 def run_together(
     tasks: Iterable[Task],
     path: Path,
-    function: Callable[[list[Task]], list[dict[str, Any]]] = task_module.run_together,
+    function: Together = together.run_together,
     *,
     group: Callable[[Task], tuple[Any, ...]] = task_module.group,
     report: Callable[[Progress], None] | None = None,
     poll: float = 0.5,
 ) -> Progress | None:
-    """As `run`, in this process: `function` is given all tasks of one group, by default `tasks.group`."""
+    """As `run`, in this process: `function` is given all tasks of one group, by default `tasks.group`, and a folder
+    for unfinished fits; it yields each task with its row as soon as it has it."""
     store = Store(path)
     try:
-        return _Run(store, report, poll).groups(list(tasks), function, group)
+        return _Run(store, report, poll).groups(list(tasks), function, group, path.with_name(UNFINISHED))
     finally:
         store.close()
 
@@ -106,6 +113,7 @@ class _Run:
 
     def __init__(self, store: Store, report: Callable[[Progress], None] | None, poll: float) -> None:
         self.store, self.report, self.poll = store, report, poll
+        self.lock = threading.Lock()
         self.deaths: Counter[tuple[Any, ...]] = Counter()
         self.finished = self.failed = self.total = 0
         self.last: Progress | None = None
@@ -113,36 +121,42 @@ class _Run:
     def groups(
         self,
         tasks: list[Task],
-        function: Callable[[list[Task]], list[dict[str, Any]]],
+        function: Together,
         group: Callable[[Task], tuple[Any, ...]],
+        folder: Path,
     ) -> Progress | None:
         left: dict[tuple[Any, ...], list[Task]] = {}
         for task in self._missing(tasks):
             left.setdefault(group(task), []).append(task)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             while left:
-                running: dict[Future[list[dict[str, Any]]], list[Task]] = {}
+                running: list[Future[None]] = []
                 # The largest first: they take the longest.
                 for name in sorted(left, key=lambda name: -name[0] if isinstance(name[0], int) else 0):
                     states = {task: self._take(task) for task in left[name]}
                     mine = [task for task, state in states.items() if state == "mine"]
                     if mine:
-                        running[pool.submit(function, mine)] = mine
+                        running.append(pool.submit(self._settle_all, mine, function, folder))
                     left[name] = [task for task, state in states.items() if state == "elsewhere"]
                 for future in as_completed(running):
-                    self._settle_all(running[future], future)
+                    future.result()
                 left = {name: group for name, group in left.items() if group}
                 if left:
                     time.sleep(self.poll)
         return self.last
 
-    def _settle_all(self, tasks: list[Task], future: Future[list[dict[str, Any]]]) -> None:
+    def _settle_all(self, tasks: list[Task], function: Together, folder: Path) -> None:
+        """Record the rows of a group as they come; if the group fails, the failure of its other tasks."""
+        left = dict.fromkeys(tasks)
         try:
-            outcomes: list[Any] = future.result()
+            for task, row in function(tasks, folder):
+                with self.lock:
+                    self._settle(task, row)
+                del left[task]
         except Exception as problem:
-            outcomes = [RuntimeError(f"{type(problem).__name__}: {problem}")] * len(tasks)
-        for task, outcome in zip(tasks, outcomes, strict=True):
-            self._settle(task, outcome)
+            with self.lock:
+                for task in left:
+                    self._settle(task, RuntimeError(f"{type(problem).__name__}: {problem}"))
 
     def _missing(self, tasks: list[Task]) -> list[Task]:
         done = self.store.done()

@@ -9,8 +9,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from sitewise.likelihoods import BernoulliProbit
 from sitewise.metrics import accuracy
 from sitewise.process.device import on_cpu
 from sitewise.process.precision import working_precision
+from sitewise.types import replace
 from sitewise_icml2023 import frozen, joint, laplace, protocols, sampled, variants
 from sitewise_icml2023.registry import DataSet, get
 
@@ -33,8 +33,12 @@ KEY = ("set", "protocol", "seed", "fold", "method")
 PRINTED = {variants.FROZEN: frozen.row, variants.SEARCHED: laplace.row, variants.JOINT: joint.row}
 
 
+Theta = tuple[tuple[str, tuple[float, ...] | float], ...]
+
+
 class Task(NamedTuple):
-    """`folder` holds the data sets, and is not part of the task's identity."""
+    """`folder` holds the data sets; `theta` has the names and values of the hyperparameters at which a method such as
+    ep@from-hybrid starts, if they are known.  Neither is part of the task's identity."""
 
     set: str
     protocol: str
@@ -42,6 +46,7 @@ class Task(NamedTuple):
     fold: int
     method: str
     folder: Path | None = None
+    theta: Theta = ()
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -69,6 +74,18 @@ def suite(
     return [Task(*parts, folder) for parts in itertools.product(sets, rules, seeds, folds, names)]
 
 
+def with_stored_starts(todo: Iterable[Task], rows: Mapping[tuple[Any, ...], dict[str, Any]]) -> list[Task]:
+    """Return the tasks, those of methods that start from another method with its stored hyperparameters."""
+    out = []
+    for task in todo:
+        first = variants.start_name(task.method)
+        row = rows.get((*task.key[:4], first)) if first else None
+        theta = {} if row is None or "error" in row else row["theta"]
+        named = ((name, tuple(value) if isinstance(value, list) else value) for name, value in theta.items())
+        out.append(task._replace(theta=tuple(named)))
+    return out
+
+
 def shape(task: Task) -> tuple[int, int]:
     """(padded training rows, features): tasks of one shape share compiled programs."""
     rules = protocols.protocol(task.protocol)
@@ -89,18 +106,18 @@ def run(task: Task) -> dict[str, Any]:
     if method.learner in (*PRINTED, variants.SAMPLED):
         if method.learner in PRINTED and record.kind != "classification":
             raise UserError(f"{method.learner} is for sets of two classes; {task.set} is of another kind.")
-        model = variants.start(method, record.kind, record.name, Data.of(rows.X, rows.y))
+        model = variants.start(method, record.kind, record.name, Data.of(rows.X, rows.y), dict(task.theta))
         sample = functools.partial(sampled.row, kind=record.kind)
         found = PRINTED.get(method.learner, sample)(model, fold=rows)
         spent = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
         return {**dict(zip(KEY, task.key, strict=True)), "n": len(rows.y), **found, **spent, **provenance()}
-    fit = variants.fit(task.method, record.kind, record.name, rows.X, rows.y)
-    return _row(task, record, rows, fit, time.perf_counter() - wall, time.process_time() - cpu)
+    fit = variants.fit(task.method, record.kind, record.name, rows.X, rows.y, dict(task.theta))
+    return row_of(task, record, rows, fit, time.perf_counter() - wall, time.process_time() - cpu)
 
 
 SIZES = (128, 256, 512, 1024)  # sets whose rows fit below one of these are trained together
 # Algorithm 1 computes for minutes what it compiles in seconds, so that padding costs more than programs do.
-CLOSE_SIZES = (32, 128, 160, 256, 320, 416, 512, 640, 832)
+CLOSE_SIZES = (128, 256, 416, 512, 640, 832)
 _COLUMNS = 64  # of the tables of such sets, with columns of zeros
 
 
@@ -108,10 +125,11 @@ def group(task: Task) -> tuple[Any, ...]:
     """Key of the tasks that are trained in one program.
 
     A full model whose kernel has one lengthscale does not depend on which set its rows come from: columns of zeros
-    change no distance.  Every further program costs an accelerator 10 to 20 s of compilation.
+    change no distance.  The same holds for Algorithm 1 with one lengthscale per feature.  Every further program costs
+    an accelerator 10 to 20 s of compilation.
     """
     rows, columns = shape(task)
-    sizes = CLOSE_SIZES if variants.parse(task.method).learner == "hybrid-vem" else SIZES
+    sizes = CLOSE_SIZES if variants.is_batched_vem(task.method) else SIZES
     fits = [size for size in sizes if rows <= size]
     if (
         get(task.set).kind == "classification"
@@ -123,41 +141,16 @@ def group(task: Task) -> tuple[Any, ...]:
     return task.set, task.protocol, task.method
 
 
-def run_together(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    """The rows of tasks of one `group`, trained in one program where the method can."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return _run_together(tasks, pool)
-
-
-def _run_together(tasks: Sequence[Task], pool: ThreadPoolExecutor) -> list[dict[str, Any]]:
-    loaded = list(pool.map(load, tasks))
-    first, record = tasks[0], loaded[0][0]
-    several = len({task.set for task in tasks}) > 1
-    parts = [(widened(rows.X) if several else rows.X, rows.y) for _, rows in loaded]
-    wall, cpu = time.perf_counter(), time.process_time()
-    fits = variants.fit_many(first.method, record.kind, record.name, parts)
-    if fits is None:
-        return [run(task) for task in tasks]
-    if several:
-        own = [Data.of(rows.X, rows.y) for _, rows in loaded]
-        fits = [dataclasses.replace(fit, data=data) for fit, data in zip(fits, own, strict=True)]
-    wall, cpu = (
-        (after - before) / len(tasks) for after, before in ((time.perf_counter(), wall), (time.process_time(), cpu))
-    )
-
-    def row(task: Task, one: tuple[DataSet, protocols.Fold], fit: Fit) -> dict[str, Any]:
-        return {**_row(task, *one, fit, wall, cpu), "together": len(tasks)}
-
-    return list(pool.map(row, tasks, loaded, fits))
-
-
 def widened(X: np.ndarray) -> np.ndarray:
     return np.pad(X, [(0, 0), (0, _COLUMNS - X.shape[1])])
 
 
-def _row(task: Task, record: DataSet, rows: protocols.Fold, fit: Fit, wall: float, cpu: float) -> dict[str, Any]:
+def row_of(task: Task, record: DataSet, rows: protocols.Fold, fit: Fit, wall: float, cpu: float) -> dict[str, Any]:
     with on_cpu(), working_precision():
-        q = posterior(fit.model, fit.data, fit.sites)
+        model = fit.model
+        if record.kind == "regression":  # predictions by the exact rule, whatever rule the fit used
+            model = replace(model, likelihood=replace(model.likelihood, quadrature=None))
+        q = posterior(model, fit.data, fit.sites)
         density = np.asarray(q.log_density(rows.X_test, rows.y_test))
         if record.kind == "classification":
             density = np.clip(density, np.log(sampled.FLOOR), np.log1p(-sampled.FLOOR))

@@ -4,7 +4,7 @@ hybrid              the learner of that name (sitewise.resolve) on the set's mod
                     inputs VI's sites with the collapsed evidence (in the library: EP)
 hybrid@ard          one lengthscale per feature
 vi@m500             sparse, with 500 inducing inputs by k-means
-ep@from-hybrid      started at the hyperparameters that the hybrid found
+ep@from-hybrid      started at the hyperparameters that the hybrid found (those of the store, if it has them)
 hybrid-ep, hybrid-0.5   VI's sites with EP's evidence, of power 1 and 0.5, on any prior
 laplace-softplus    Laplace's method as computed and searched for the printed tables (`laplace`)
 ep-frozen           EP as in the printed tables, with sites held fixed during learning (`frozen`)
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -25,7 +26,8 @@ from sitewise import METHODS, VEM, Data, Inference, Model, Nested, evidence, ind
 from sitewise.errors import UserError
 from sitewise.learning.fit import Fit
 from sitewise.numerics.quadrature.gaussian_rules import GaussHermite
-from sitewise_icml2023 import fast_vem, many_fits
+from sitewise.parameters import with_values
+from sitewise_icml2023 import many_fits, vem_batches
 
 # VI's sites with EP's evidence of this power; on a sparse prior the library's `hybrid` reads another evidence.
 EXTRA = {"hybrid-ep": 1.0, "hybrid-0.5": 0.5}
@@ -33,10 +35,14 @@ KNOWN = (*(name for name, method in METHODS.items() if not method.samples), *EXT
 # Computed as for the printed tables, on full models of two classes, without a learner of the library.
 FROZEN, SEARCHED, JOINT = "ep-frozen", "laplace-softplus", "vi-joint"
 SAMPLED = "mcmc"
+ALGORITHM_1 = "hybrid-vem"
 # Beyond these bounds sparse evidences are flat; without them a search does not end.
 SPARSE_BOUNDS = {"kernel.lengthscale": (0.05, 500.0), "kernel.variance": (1e-3, 1e5)}
 # Algorithm 1 on robust regression: published numbers of rounds.
 STUDENT_T_ROUNDS = {"neal": 2000, "boston": 5000, "boston_uci": 5000, "stock": 5000}
+
+
+Theta = Mapping[str, Any]  # values of hyperparameters by name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,31 +113,47 @@ def _loose(inference: Inference) -> Inference:
     return dataclasses.replace(inference, tol=1e-6)
 
 
-def start(method: Method, kind: str, name: str, data: Data) -> Model:
-    """Return the starting model, after learning by `start` if the method has one."""
+def start_name(text: str) -> str:
+    """Return the name of the method whose hyperparameters this method starts from; empty if there is none."""
+    method = parse(text)
+    return f"{method.start}@ard" if method.start and method.ard else method.start
+
+
+def start(method: Method, kind: str, name: str, data: Data, theta: Theta) -> Model:
+    """Return the starting model: at θ if it is known, else after learning by `start` if the method has one."""
     first = model(method, kind, np.asarray(data.X))
     if not method.start:
         return first
+    if theta:
+        return with_values(first, {key: np.asarray(value) for key, value in theta.items()})
     return _fit(dataclasses.replace(method, learner=method.start, start=""), kind, name, first, data).model
 
 
-def fit(text: str, kind: str, name: str, X: np.ndarray, y: np.ndarray) -> Fit:
+def fit(text: str, kind: str, name: str, X: np.ndarray, y: np.ndarray, theta: Theta) -> Fit:
     """Train the method on these rows."""
     method, data = parse(text), Data.of(X, y)
-    return _fit(method, kind, name, start(method, kind, name, data), data)
+    return _fit(method, kind, name, start(method, kind, name, data, theta), data)
 
 
 def _fit(method: Method, kind: str, name: str, start: Model, data: Data) -> Fit:
     chosen = learner(method, kind, name)
     if isinstance(chosen, VEM) and not method.inducing:
-        return fast_vem.fit_many(chosen, start, [data])[0]
+        return vem_batches.fit_many(chosen, start, [data])[0]
     return chosen.fit(start, data)
 
 
 def shares_programs(text: str) -> bool:
-    """Return whether the method's programs depend only on the number of rows: full prior, one lengthscale."""
+    """Return whether the method's programs depend only on the number of rows: full prior, and one lengthscale or
+    Algorithm 1, whose steps leave the lengthscales of columns of zeros where they are."""
     method = parse(text)
-    return not (method.ard or method.inducing or method.start) and method.learner in KNOWN
+    same = not method.ard or method.learner == ALGORITHM_1
+    return same and not (method.inducing or method.start) and method.learner in KNOWN
+
+
+def is_batched_vem(text: str) -> bool:
+    """Return whether the method is trained by `vem_batches`."""
+    method = parse(text)
+    return method.learner == ALGORITHM_1 and not (method.inducing or method.start)
 
 
 def fit_many(text: str, kind: str, name: str, parts: list[tuple[np.ndarray, np.ndarray]]) -> list[Fit] | None:
@@ -143,6 +165,4 @@ def fit_many(text: str, kind: str, name: str, parts: list[tuple[np.ndarray, np.n
     if len({tuple(map(np.shape, jax.tree.leaves(m))) for m in models}) > 1:  # fewer distinct inputs than asked for
         return None
     chosen, data = learner(method, kind, name), [Data.of(X, y) for X, y in parts]
-    if isinstance(chosen, VEM) and not method.inducing:
-        return fast_vem.fit_many(chosen, models, data)
     return many_fits.fit_many(chosen, models, data)

@@ -26,6 +26,8 @@ WHY = {
     "ard": "d lengthscales, many without a finite optimum, and many maxima: where an optimiser stops decides",
     "ard ours": "ours is the exact gradient of the same evidence (`hybrid@ard`): Algorithm 1 was not run on this set "
     "with one lengthscale per feature",
+    "ard run": "Algorithm 1 with one lengthscale per feature ends where its objective falls; the round depends on "
+    "rounding, and the folds of the printed runs are not known",
     "stock ep": "EP converged on every fold here; the printed standard deviation of 0.242, three times that of the "
     "other methods, suggests that it did not there",
     "robust": "made by another program, with optimisers and stopping rules that are not recorded",

@@ -72,6 +72,9 @@ WHY = {
     ("table1", "", "mcmc"): "chains",
 }
 
+# The reason of a miss where the printed method itself was run; `WHY` has that of its stand-in.
+WHY_IF_RUN = {("table-ep-init", "ep@from-hybrid"): "", ("table-ard", "hybrid-vem"): "ard run"}
+
 
 def where(table: str, metric: str) -> str:
     return f"{TITLES[table]}: {tables.TITLES[metric]}"
@@ -116,8 +119,8 @@ def cells(stored: Stored, table: str, metric: str) -> list[Item]:
                     items = cell_items(table, metric, name, method, cell, FOLDS * len(seeds), ours)
                     other = _stand_in(stored, table, name, method)
                     items = [dataclasses.replace(item, stands_in=other) for item in items]
-                    if method == "ep@from-hybrid" and not other:
-                        items = [dataclasses.replace(item, why="") for item in items]
+                    if (table, method) in WHY_IF_RUN and not other:
+                        items = [dataclasses.replace(item, why=WHY_IF_RUN[table, method]) for item in items]
                     if method == "laplace" and any(item.verdict == MISSED for item in items):
                         items = _as_searched(stored, table, metric, name, cell, items)
                     if table == "table-ard" and any(item.verdict == MISSED for item in items):
