@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from sitewise import GPClassifier, Hyperparameters
+from sitewise import GPClassifier, Hyperparameters, load
 from sitewise.errors import UserError
-from sitewise.estimators import ModelFileError, load
+from sitewise.estimators import ModelFileError
 from sitewise.estimators.model_file import to_bytes
 from sitewise.process.journal import Journal
 from sitewise.process.log import Log

@@ -9,6 +9,11 @@ KERNELS = {
     "matern12": kernels.Matern12(0.8, 1.3),
     "matern32": kernels.Matern32([0.7, 1.1], 1.3),
     "matern52": kernels.Matern52([0.7, 1.1], 1.3),
+    "laplacian": kernels.Laplacian([0.7, 1.1], 1.3),
+    "laplacian-shared": kernels.Laplacian(0.8, 1.3),
+    "normal scores": kernels.NormalScores.of(
+        np.stack([np.linspace(-1.9, 2.1, 7) ** 3, [0, 1, 0, 1, 1, 0, 1]], axis=1), kernels.Matern52([0.7, 1.1], 1.3)
+    ),
     "rational-quadratic": kernels.RationalQuadratic(0.8, 1.3, 0.7),
     "cosine": kernels.Cosine([1.7, 2.9], 1.3),
     "periodic": kernels.Periodic(0.9, 2.3, 1.3),

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from sitewise.app import commands
 
-OWN = {"demo", "fit", "predict", "compare", "surface", "certificate"}
+OWN = {"demo", "fit", "predict", "compare", "model", "surface", "certificate"}
 
 
 def hello(name: str) -> None:

@@ -34,6 +34,7 @@ LAYERS = [
     {"fitted"},
     {"explain"},
     {"estimators", "testing"},
+    {"formula"},
     {"app", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

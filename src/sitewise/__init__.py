@@ -39,18 +39,22 @@ from sitewise.structures import Full, Markov, Series, Sparse
 from sitewise.types import Outcome
 
 if _typing.TYPE_CHECKING:
-    from sitewise import estimators, mcmc, testing
+    from sitewise import estimators, formula, mcmc, testing
     from sitewise.estimators import (
         EffectDisplay,
+        ForecastDisplay,
         GPClassifier,
         GPOrdinal,
         GPRegressor,
+        MapDisplay,
         ReliabilityDisplay,
         SurfaceDisplay,
         TableEncoder,
-        load,
-        save,
+        TermsDisplay,
+        export,
+        forecast,
     )
+    from sitewise.formula import FormulaModel, compare, fit, load, save
 
 __version__ = "0.3.0.dev0"
 
@@ -62,6 +66,8 @@ __all__ = [
     "Data",
     "EffectDisplay",
     "Fit",
+    "ForecastDisplay",
+    "FormulaModel",
     "Full",
     "GPClassifier",
     "GPOrdinal",
@@ -69,6 +75,7 @@ __all__ = [
     "Hyperparameters",
     "Inference",
     "Laplace",
+    "MapDisplay",
     "Markov",
     "Method",
     "Model",
@@ -82,11 +89,17 @@ __all__ = [
     "Sparse",
     "SurfaceDisplay",
     "TableEncoder",
+    "TermsDisplay",
     "UserError",
     "Varying",
+    "compare",
     "duels",
     "estimators",
     "evidence",
+    "export",
+    "fit",
+    "forecast",
+    "formula",
     "hyperpriors",
     "inducing",
     "kernels",
@@ -108,10 +121,11 @@ __all__ = [
 ]
 
 # scikit-learn takes a second to import: it waits until an estimator is asked for.
-_MODULES = ("estimators", "mcmc", "testing")
-_DISPLAYS = ("EffectDisplay", "ReliabilityDisplay", "SurfaceDisplay")
+_MODULES = ("estimators", "formula", "mcmc", "testing")
+_DISPLAYS = ("EffectDisplay", "ForecastDisplay", "MapDisplay", "ReliabilityDisplay", "SurfaceDisplay", "TermsDisplay")
 _ESTIMATORS = ("GPClassifier", "GPOrdinal", "GPRegressor", "TableEncoder")
-_HOME = dict.fromkeys((*_ESTIMATORS, *_DISPLAYS, "load", "save"), "estimators")
+_HOME = dict.fromkeys((*_ESTIMATORS, *_DISPLAYS, "export", "forecast"), "estimators")
+_HOME |= dict.fromkeys(("FormulaModel", "compare", "fit", "load", "save"), "formula")
 
 
 def __getattr__(name: str) -> _typing.Any:

@@ -101,3 +101,8 @@ class Linear(Mean):
 
     def __call__(self, X: Array) -> Array:
         return self.offset + (X * self.slope).sum(axis=1)
+
+    def pull(self, X: np.ndarray, bar: np.ndarray) -> Mean:
+        each = X.T @ bar
+        slope = each if np.ndim(self.slope) else np.sum(each)
+        return replace(self, slope=np.asarray(slope), offset=np.reshape(np.sum(bar), np.shape(self.offset)))

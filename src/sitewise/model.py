@@ -62,6 +62,10 @@ class Model:
     prior: Prior = fixed()
     likelihood: Likelihood = fixed()
 
+    def one_function(self) -> Model:
+        """Return the model with a varying parameter held at its starting value; itself if no parameter varies."""
+        return Model(self.prior.one_function(), self.likelihood.one_function())
+
     @property
     def kernels(self) -> Kernel | list[Kernel]:
         """The kernel, or a list with one kernel per class."""

@@ -33,7 +33,7 @@ sys.path.remove(str(DOCS))
 ESTIMATORS = (GPClassifier, GPRegressor, GPOrdinal, TableEncoder)
 EXPORTING = (
     sitewise, sitewise.estimators, sitewise.likelihoods, sitewise.kernels, sitewise.parts, sitewise.inference, mcmc,
-    testing,
+    sitewise.formula, testing,
 )  # fmt: skip
 AUTOSUMMARY = re.compile(r"\.\. currentmodule:: (\S+)|^   ([A-Za-z_][\w.]*)$", re.MULTILINE)
 

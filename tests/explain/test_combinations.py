@@ -97,7 +97,7 @@ CALLS = {
 }
 _NO_CLASSES = {"calibration", "ReliabilityDisplay"}
 _ONE_COLUMN = {"interaction", "interaction()"}
-_AVERAGE = {"effect(term)", "predict_terms", "term_shares"}
+_AVERAGE = {"effect(term)", "predict_terms", "term_shares", "lengthscales"}
 # Calls that are refused besides survival_curve, which is for lifetimes only.
 REFUSED = {
     "full": set(),

@@ -8,7 +8,7 @@ import pytest
 from cases import problem
 from sitewise import EP, VI, Data, Laplace, Model, evidence, kernels, likelihoods, posterior, resolve
 from sitewise.arrays.engine import is_host, traced
-from sitewise.learning import schedule
+from sitewise.learning import stages
 
 PAIRS = {
     "laplace": likelihoods.BernoulliLogit(),
@@ -23,7 +23,7 @@ KINDS = {"laplace": "logit", "ep": "student-t", "vi": "poisson", "hybrid": "prob
 @pytest.mark.parametrize("method", PAIRS)
 def test_a_fit_is_the_same(method, monkeypatch):
     """From the same first step: only the host guesses the Hessian at the start."""
-    monkeypatch.setattr(schedule, "can_guess", lambda _: False)
+    monkeypatch.setattr(stages, "can_guess", lambda _: False)
     X, y = problem(KINDS[method], 24, seed=3)
     model, data = Model.full(kernels.Matern52(np.ones(X.shape[1])), PAIRS[method]), Data.of(X, y)
     here = resolve(method, max_rounds=12).fit(model, data)

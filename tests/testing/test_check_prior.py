@@ -9,7 +9,7 @@ import pytest
 from cases import CLASS_PRIORS, INPUTS, PRIORS, problem
 from sitewise import VI, Data, Model, Nested, evidence, kernels, likelihoods, means
 from sitewise.kernels import Kernel
-from sitewise.learning import schedule
+from sitewise.learning import stages
 from sitewise.priors import FullPrior, Gram, LatentPosterior, Marginals, Prior
 from sitewise.sites import Sites
 from sitewise.testing import check_posterior, check_prior
@@ -64,7 +64,7 @@ def test_the_defaults_of_the_contract_suffice():
 
 
 def test_a_structure_that_is_not_dense_learns_the_same_and_is_not_refused_for_memory(monkeypatch):
-    monkeypatch.setattr(schedule, "can_guess", lambda _: False)  # three rounds from the same first step
+    monkeypatch.setattr(stages, "can_guess", lambda _: False)  # three rounds from the same first step
     learner = Nested(VI(), evidence.ep, fixed=("mean.*",), max_rounds=3)
     data, likelihood = Data.of(*problem("probit", 12)), likelihoods.BernoulliProbit()
     own = FullPrior(kernels.Matern52(0.8, 1.3), means.Constant(0.3), 1e-9)

@@ -20,13 +20,13 @@ from sitewise.estimators.averaging import learn_average
 from sitewise.estimators.candidates import Candidate, candidates
 from sitewise.estimators.changing_rows import ChangingRows
 from sitewise.estimators.duration import announced
+from sitewise.estimators.exporting import export
 from sitewise.estimators.fitted_estimator import KernelChoice, RandomState
 from sitewise.estimators.group_offsets import beside_groups, group_columns, with_groups
 from sitewise.estimators.model_file import to_bytes
 from sitewise.estimators.settings import method_of
 from sitewise.estimators.training import Approximate, FitWarning, Sampling, warn_of
 from sitewise.fitted.latent import same_form
-from sitewise.kernel_choice import averages
 from sitewise.kernels import Kernel
 from sitewise.learning.nested import Nested
 from sitewise.likelihoods import Likelihood
@@ -35,9 +35,11 @@ from sitewise.model import Model
 from sitewise.process import files
 from sitewise.process.progress import Report, shown
 from sitewise.sites import Sites
-from sitewise.structures import Start, structure_of
+from sitewise.structures import Auto, Full, Start, structure_of
 
 __all__ = ["GPBase", "KernelChoice", "RandomState"]
+
+MAX_AVERAGED_ROWS = 2_000  # rows times latent functions up to which the default is an average of kernels
 
 
 class GPBase(ChangingRows):
@@ -63,9 +65,6 @@ class GPBase(ChangingRows):
 
     def _candidates(self, data: Data) -> list[Candidate]:
         """Return the kernel to start from, or the kernels to average over."""
-        method, kernel = Method.of(self.method).definition, self.kernel
-        if kernel is None and (method.samples or method.learner is not Nested):
-            kernel = "isotropic"  # sampling is slow with many hyperparameters, and Algorithm 1 has no priors
         own = structure_of(self.structure).own_kernel(np.asarray(data.X), self._given_names(), self._typical_variance)
         if own is not None:
             given = [name for name in ("kernel", "groups") if getattr(self, name) is not None]
@@ -80,8 +79,27 @@ class GPBase(ChangingRows):
                 raise ValueError("groups names every column of X, so that no column is left for kernel.")
             return [Candidate("groups", with_groups(None, rest, groups))]
         inputs = X[:, rest] if groups else X
+        kernel = self._default_kernel(data) if self.kernel is None else self.kernel
         found = candidates(kernel, inputs, self._typical_variance, np.asarray(data.weight))
         return [beside_groups(one, rest, groups) for one in found] if groups else found
+
+    def _default_kernel(self, data: Data) -> str | None:
+        """Return the name of the kernel that kernel=None stands for; None for a single kernel of any kind.
+
+        The average is for problems where it takes seconds, and where no other setting is about one kernel.
+        """
+        method, structure = Method.of(self.method).definition, structure_of(self.structure)
+        if method.samples or method.learner is not Nested:
+            return "isotropic"  # sampling is slow with many hyperparameters, and Algorithm 1 has no priors
+        about_one = [self.groups, self.hyperparameters, getattr(self, "varying", None)]
+        single = any(given is not None for given in about_one) or self.warm_start or self.integrate != "auto"
+        if getattr(self, "class_kernels", "shared") == "own" or not isinstance(structure, Auto | Full):
+            return None
+        return None if single or data.rows * self._functions() > MAX_AVERAGED_ROWS else "average"
+
+    def _functions(self) -> int:
+        """Return the number of latent functions of a fit, each of which takes its own time."""
+        return 1
 
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
         if self.mean is not None and not isinstance(self.mean, means.Mean):
@@ -104,12 +122,13 @@ class GPBase(ChangingRows):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         old = self._latents if self.warm_start and hasattr(self, "_latents") else []
         merged = self._merged()
-        averaged = averages(self.kernel)
+        averaged = False
         found = []
         for k, m in enumerate(merged):
             likelihood.check(m.data.y)
             with shown(self.verbose, f"{type(self).__name__} {k + 1}/{len(merged)}") as progress:
                 chosen = self._candidates(m.data)
+                averaged = len(chosen) > 1
                 models = []
                 for one in chosen:  # a comprehension would add a level between a warning and its caller
                     models.append(self._start_model(method, one.kernel, likelihood, m.data, seed, len(merged)))
@@ -162,6 +181,20 @@ class GPBase(ChangingRows):
         """
         check_is_fitted(self)
         files.write_whole(Path(path), to_bytes(self))
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model for predictions with NumPy alone, and `numpy_predictor.py` in the same folder.
+
+        Parameters
+        ----------
+        path : str or path
+            The model file, such as "model.npz".
+
+        See Also
+        --------
+        sitewise.export : does the same for pipelines.
+        """
+        export(self, path)
 
 
 def _joined(reports: Sequence[Callable[[], str]], first: str = "") -> str:

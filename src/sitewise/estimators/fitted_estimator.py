@@ -248,16 +248,22 @@ class FittedEstimator(Explaining, EstimatorParameters):
         left = [latent.leave_out() for latent in self._with_sites("influence_")]
         return np.sum([self._by_row(one.influence, k, 0.0) for k, one in enumerate(left)], axis=0)
 
+    def _loo_log_density(self) -> np.ndarray:
+        """Return `loo_.log_density`; subclasses leave out what is computed besides it."""
+        return self.loo_.log_density
+
     def _cavities(self) -> list[Mixture]:
         """Return the cavity per training row; for a row of weight 0 it is the posterior itself."""
         found = []
         for k, latent in enumerate(self._with_sites("loo_")):
-            left, out = latent.leave_out(), self._indices[k] < 0
-            rest = latent.at(self._X[out]) if np.any(out) else None
-            mean, var = (0.0, 0.0) if rest is None else (rest.mean[:, 0], rest.var[:, 0])
-            found.append(
-                Mixture.gaussian(
-                    latent.model.likelihood, self._by_row(left.mean, k, mean), self._by_row(left.var, k, var)
-                )
-            )
+            each = latent.by_kernel()
+            found.append(Mixture.combined([self._cavity(k, one) for _, one in each], np.array([w for w, _ in each])))
         return found
+
+    def _cavity(self, k: int, latent: Latent) -> Mixture:
+        left, out = latent.leave_out(), self._indices[k] < 0
+        rest = latent.at(self._X[out]) if np.any(out) else None
+        mean, var = (0.0, 0.0) if rest is None else (rest.mean[:, 0], rest.var[:, 0])
+        return Mixture.gaussian(
+            latent.model.likelihood, self._by_row(left.mean, k, mean), self._by_row(left.var, k, var)
+        )

@@ -197,6 +197,9 @@ class GPClassifier(ClassPredictions):
         self._fit(Softmax(len(classes)) if self.multi_class_ == "joint" else self._start_likelihood())
         return self
 
+    def _functions(self) -> int:
+        return len(self.classes_) if len(self.classes_) > 2 else 1
+
     def _multi_class(self) -> str | None:
         """Return `multi_class_` for these classes, rows and settings; None for two classes."""
         if len(self.classes_) == 2:

@@ -94,6 +94,9 @@ def _encode_model(model: Any, arrays: list[np.ndarray]) -> dict[str, Any]:
         state = {name: getattr(model, name) for name in _SCALER if hasattr(model, name)}
         parameters = {name: value for name, value in model.get_params().items() if name != "copy"}
         return {"estimator": "StandardScaler", "parameters": encode(parameters, arrays), "state": encode(state, arrays)}
+    if hasattr(model, "restored"):  # an estimator with plain data around it
+        inner = _encode_model(model.inner, arrays)
+        return {"estimator": type(model).__name__, "state": encode(model.state, arrays), "inner": inner}
     if not hasattr(model, "_latents") and not hasattr(model, "_state"):
         raise UserError(
             f"A model file cannot hold {type(model).__name__}: it holds fitted estimators of sitewise, and pipelines "
@@ -152,6 +155,9 @@ def _build(header: dict[str, Any], arrays: list[np.ndarray], kinds: Mapping[str,
         return Pipeline([(str(name), _build(step, arrays, kinds)) for name, step in header["steps"]])
     if header["estimator"] == "StandardScaler":
         return _build_scaler(decode(header["parameters"], arrays), decode(header["state"], arrays))
+    if "inner" in header:
+        wrapper: Any = kinds[header["estimator"]]
+        return wrapper.restored(decode(header["state"], arrays), _build(header["inner"], arrays, kinds))
     estimator = kinds[header["estimator"]](**translate(decode(header["parameters"], arrays)))
     if "state" in header:
         return estimator._restore(decode(header["state"], arrays))

@@ -166,7 +166,7 @@ class Approximate:
         words: Callable[[], str] = functools.partial(fit.report, "estimator")
         found, problems = self._integral(fit)
         if found is not None:
-            latent = IntegratedLatent.at_nodes(latent, fit.data, [(1.0, found)])
+            latent = IntegratedLatent.at_nodes(latent, fit.data, found)
             words = functools.partial(_with_integral, words, str(found))
         elif problems:  # nobody asked for an integral: the report says why there is none, and no warning
             words, problems = functools.partial(_with_integral, words, " ".join(problems)), []
@@ -174,7 +174,7 @@ class Approximate:
         # computes it.
         doubt = fit.doubt("estimator") if fit.model.likelihood.latents > 1 else ""
         doubt = " ".join([*filter(None, [doubt]), *problems])
-        at_bound = tuple(label for label in fit.at_bound if not _removes_part(label, fit))
+        at_bound = tuple(label for label in fit.at_bound if not removes_part(label, fit))
         return Learned(latent, fit.rounds, fit.converged, why, words, at_bound, doubt)
 
     def _integral(self, fit: Fit) -> tuple[Integrated | None, list[str]]:
@@ -266,7 +266,7 @@ class Sampling:
         return Learned(Sampled(samples), draws, not problems, " ".join(problems[:1]), report, ())
 
 
-def _removes_part(label: str, fit: Fit) -> bool:
+def removes_part(label: str, fit: Fit) -> bool:
     """Return whether this parameter at its bound removes a column, an effect or the groups, as it is meant to."""
     X = np.asarray(fit.data.X)
     if label.endswith((".kappa", ".interaction")) and fit.parameters[label] < NEGLIGIBLE_VARIANCE:

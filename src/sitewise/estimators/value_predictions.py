@@ -353,6 +353,10 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         assert isinstance(self.sites_, Sites)
         return find_outliers(self.sites_.prec, self._weight, self.loo_)
 
+    def _loo_log_density(self) -> np.ndarray:
+        (q,) = self._cavities()
+        return self._density_of_training_rows(q)
+
     @property
     def loo_(self) -> ValueLoo:
         """Leave-one-out log densities, probabilities, means and standard deviations of the training rows.
@@ -361,7 +365,6 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         """
         (q,) = self._cavities()
         q = q._replace(side=self._second(self._side, len(self._y)))
-        (table,) = self._targets(self._y, self._side)
         unknown = np.full(len(self._y), np.nan)
         try:
             mean, var = self._latent_units(*q.y_moments())
@@ -371,5 +374,9 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
             probability = self._cdf(q, self._y)
         except NotImplementedError:
             probability = unknown
-        density = q.log_density(table) - self._log_unit(self._y, self._side)
-        return ValueLoo(density, probability, mean, np.sqrt(var))
+        return ValueLoo(self._density_of_training_rows(q), probability, mean, np.sqrt(var))
+
+    def _density_of_training_rows(self, q: Mixture) -> np.ndarray:
+        """Return the log density of the training targets, in the units of y."""
+        (table,) = self._targets(self._y, self._side)
+        return q.log_density(table) - self._log_unit(self._y, self._side)

@@ -7,22 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from sitewise.explain.effects import outputs_of, term_features
 from sitewise.explain.fitted_model import Fitted
+from sitewise.explain.hyper_intervals import hyper_law
 from sitewise.explain.table_columns import explained
-from sitewise.fitted.function import FittedFunction, HyperLaw
+from sitewise.fitted.function import FittedFunction
 from sitewise.kernels import Additive, Kernel, Shrunk
 from sitewise.kernels.per_column import lengthscales_of
-from sitewise.learning.curvature import Curvature, curvature
-from sitewise.learning.nested import Nested
-from sitewise.learning.problem import Problem
-from sitewise.methods import Method
 from sitewise.parameters import Trainable
-from sitewise.process.precision import working_precision
 
-MAX_STANDARD_ERROR = 10.0  # of log θ; the evidence is flat above
 Term = tuple[str, int, float]  # parameter, place of an entry, factor
 Ends = Callable[[list[Term]], tuple[float, float, float]]
 
@@ -83,6 +77,8 @@ def lengthscales(model: Any, level: float = 0.9) -> list[Lengthscale]:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
     view = explained(model, "lengthscales")
     model = view.model
+    if model._averages_kernels():
+        raise ValueError("Kernels that are averaged have no lengthscales in common; fit with kernel='shrunk' or 'ard'.")
     names, outputs = term_features(view), outputs_of(model)
     spread = np.std(model._X[model._weight > 0], axis=0)[model._kernel_columns()]
     out = []
@@ -125,7 +121,7 @@ def _terms(kernel: Kernel, name: str, place: int, output: int, count: int) -> li
 
 def _ends(model: Fitted, latent: FittedFunction, level: float) -> Ends:
     """Return the function from terms of log θ to its standard error and the relative ends of an interval of θ."""
-    trainable, vector, interval = latent.hyper_law(lambda: _trainable(model, latent)) or _at_the_optimum(model, latent)
+    trainable, vector, interval = hyper_law(model, latent)
     places = _places(trainable)
 
     def ends(terms: list[Term]) -> tuple[float, float, float]:
@@ -140,46 +136,6 @@ def _ends(model: Fitted, latent: FittedFunction, level: float) -> Ends:
             return error, float(np.exp(low)), float(np.exp(high))
 
     return ends
-
-
-def _trainable(model: Fitted, latent: FittedFunction) -> Trainable:
-    """Return the learned hyperparameters."""
-    method = model._learning()
-    assert isinstance(method.learner, Nested)
-    return Trainable.of(latent.model, method.learner.fixed, method.learner.train, tied=method.learner.tied)
-
-
-def _at_the_optimum(model: Fitted, latent: FittedFunction) -> HyperLaw:
-    """Return a normal distribution around the optimum, from the curvature of the objective."""
-    method = model._learning()
-    weak = model._candidates(latent.data)[0].weak
-    learner = dataclasses.replace(method, weak=weak).learner_of(latent.model)
-    if not isinstance(learner, Nested):
-        raise ValueError(
-            f"{Method.of(model.method).name} does not end at a maximum of its objective, which standard errors need; "
-            "fit with method='hybrid', 'ep', 'vi' or 'laplace'."
-        )
-    data = learner.rows_for_learning(latent.model, latent.data)
-    with working_precision():
-        problem = Problem.of(learner, latent.model, data)
-        held = problem.at_bound(problem.start)
-        same = problem.pair.final is None and data is latent.data
-        sites = latent.sites if same else None  # type: ignore[attr-defined]
-        covariance, flat = _covariance(curvature(problem.objective, latent.model, data, sites, held))
-
-    def interval(factors: np.ndarray, level: float) -> tuple[float, float, float]:
-        reach, used = special.ndtri(0.5 + level / 2), factors != 0
-        inner = covariance[np.ix_(used, used)]
-        error = np.inf if np.any(flat & used) else float(np.sqrt(factors[used] @ inner @ factors[used]))
-        return error, -reach * error, reach * error
-
-    return HyperLaw(problem.trainable, problem.start, interval)
-
-
-def _covariance(found: Curvature) -> tuple[np.ndarray, np.ndarray]:
-    """Return the covariance without flat directions, which would leave no maximum, and a mask of flat directions."""
-    flat = -np.diagonal(found.hessian) < 1 / MAX_STANDARD_ERROR**2
-    return dataclasses.replace(found, free=found.free & ~flat).covariance, flat
 
 
 def _places(trainable: Trainable) -> dict[str, int]:

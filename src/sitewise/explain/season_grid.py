@@ -8,6 +8,7 @@ import numpy as np
 
 from sitewise.kernels import Cosine, Kernel, Periodic, terms
 from sitewise.kernels.base import Product, Scaled, Sum, inner
+from sitewise.parts import Season
 
 POINTS_PER_PERIOD = 12
 MAX_SEASON_POINTS = 400
@@ -16,7 +17,7 @@ MAX_SEASON_POINTS = 400
 def _periods(kernel: Kernel, columns: Sequence[int], place: int) -> Iterator[float]:
     """Yield the periods of the kernel in the column `place`; `columns` are the columns that the kernel sees."""
     seen = list(columns) if kernel.active_dims is None else [columns[j] for j in kernel.active_dims]
-    if isinstance(kernel, Periodic | Cosine) and place in seen:
+    if isinstance(kernel, Periodic | Cosine | Season) and place in seen:
         yield float(np.broadcast_to(kernel.period, len(seen))[seen.index(place)])
     elif isinstance(kernel, Sum | Product | Scaled):
         for part in inner(kernel):
@@ -26,7 +27,7 @@ def _periods(kernel: Kernel, columns: Sequence[int], place: int) -> Iterator[flo
 def _is_periodic(kernel: Kernel) -> bool:
     """Return whether the kernel repeats itself exactly: a periodic kernel, its multiples, and sums and products."""
     wraps = isinstance(kernel, Sum | Product | Scaled)
-    return all(map(_is_periodic, inner(kernel))) if wraps else isinstance(kernel, Periodic | Cosine)
+    return all(map(_is_periodic, inner(kernel))) if wraps else isinstance(kernel, Periodic | Cosine | Season)
 
 
 def season(kernel: Kernel, columns: Sequence[int], place: int, chosen: Sequence[int] | None) -> float | None:

@@ -161,7 +161,7 @@ def _drawable(model: Fitted) -> FittedFunction:
     if len(latents) > 1 or latents[0].model.likelihood.latents > 1:
         raise ValueError("A surface is of one latent function; fit two classes, such as one class against the rest.")
     if model._averages_kernels():
-        raise ValueError("A surface is of one kernel; fit with the default kernel instead of an average of kernels.")
+        raise ValueError("A surface is of one kernel; fit with kernel='shrunk' instead of an average of kernels.")
     (latent,) = latents
     if not latent.has_sites:
         raise ValueError("A surface is of an approximate evidence, which mcmc has not; fit with method='hybrid'.")
@@ -174,7 +174,7 @@ def _drawable(model: Fitted) -> FittedFunction:
     others = [p.name for p, _ in walk(kernel) if p.name not in ("lengthscale", "variance")]
     if not isinstance(kernel, Stationary) or others:
         raise ValueError(
-            "A surface has the axes lengthscale and variance; fit with the default kernel or kernel=kernels.RBF(), "
+            "A surface has the axes lengthscale and variance; fit with kernel='shrunk' or kernel=kernels.RBF(), "
             f"Matern12(), Matern32() or Matern52(), without groups, not {type(kernel).__name__}."
         )
     return latent

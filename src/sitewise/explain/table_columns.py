@@ -18,6 +18,7 @@ from sitewise.tables import Recipe
 from sitewise.tables.columns import Column, Group, Levels
 from sitewise.tables.table import Table
 
+DAY_SECONDS = 86_400.0
 Convert = Callable[[np.ndarray], np.ndarray]
 
 
@@ -33,6 +34,7 @@ class TableColumn(NamedTuple):
     codes    the encoding of every level, shape (levels, places)
     back     converts encoded numbers to the units of the table
     forth    converts numbers in the units of the table to encoded numbers
+    dates    whether the numbers are days since 1970 of a column of dates
     """
 
     name: str
@@ -41,18 +43,32 @@ class TableColumn(NamedTuple):
     codes: np.ndarray | None = None
     back: Convert = _same
     forth: Convert = _same
+    dates: bool = False
 
     @property
     def named(self) -> bool:
         """Whether the levels are names and not numbers."""
         return self.levels is not None and self.levels.dtype.kind != "f"
 
+    def shown(self, values: np.ndarray) -> np.ndarray:
+        """Return numbers as they are, and days since 1970 as dates to the second."""
+        if not self.dates:
+            return values
+        return np.round(np.asarray(values, float) * DAY_SECONDS).astype("datetime64[s]")
+
+    def numbered(self, values: Any) -> np.ndarray:
+        """Return numbers as they are, and dates as days since 1970."""
+        given = np.asarray(values)
+        if not self.dates or given.dtype.kind in "fiu":
+            return np.asarray(given, float)
+        return given.astype("datetime64[s]").astype(float) / DAY_SECONDS
+
 
 class Explained(NamedTuple):
     """A fitted estimator with the columns of the table, and the steps before it in a Pipeline, or None.
 
     `features` are the names of the estimator's inputs.  `is_table` is False if the columns are these inputs because a
-    step in between, such as PCA, has no inverse column by column.
+    step in between, such as PCA, has no inverse column by column.  `target` is the name of the response.
     """
 
     model: Fitted
@@ -60,6 +76,7 @@ class Explained(NamedTuple):
     features: list[str]
     before: Any = None
     is_table: bool = True
+    target: str = "y"
 
     def inputs(self, X: Any) -> Any:
         """Return the estimator's inputs for rows of the table; None stays None."""
@@ -89,6 +106,8 @@ def explained(model: Any, what: str) -> Explained:
     """Return the estimator of a model or Pipeline with the columns of its table; `what` names the caller for errors."""
     if isinstance(model, Explained):
         return model
+    if callable(own := getattr(model, "explained", None)):  # a fitted formula
+        return own()
     estimator, before = parts_of(model, what)
     names = estimator._column_names()
     if what != "effect" and estimator._latents[0].model.likelihood.functions:
@@ -130,12 +149,13 @@ def encoded_columns(columns: Sequence[Column]) -> list[TableColumn]:
         else:
             centre, scale = (np.atleast_1d(getattr(column, name)) for name in ("centre", "scale"))
             for name, place, c, s in zip(column.features, places, centre, scale, strict=True):
-                found.append(TableColumn(name, (place,), back=_affine(s, c), forth=_affine(1 / s, -c / s)))
+                found.append(TableColumn(name, (place,), back=affine(s, c), forth=affine(1 / s, -c / s)))
         at += len(column.features)
     return found
 
 
-def _affine(factor: float, shift: float) -> Convert:
+def affine(factor: float, shift: float) -> Convert:
+    """Return the function that multiplies by `factor` and adds `shift`."""
     return lambda values: shift + factor * np.asarray(values, float)
 
 

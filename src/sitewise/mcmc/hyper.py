@@ -95,7 +95,7 @@ def sample(
     check(model, data)
     for name, value, low in (("chains", chains, 1), ("warmup", warmup, 0), ("draws", draws, 1), ("thin", thin, 1)):
         at_least(name, value, low)
-    full = dataclasses.replace(model, prior=model.prior.as_full())
+    full = dataclasses.replace(model, prior=model.prior.as_full(data.rows))
     if not full.prior.one_matrix:
         raise TypeError("mcmc needs a full GP: its samples are of the latent value of every row.")
     with working_precision():

@@ -43,7 +43,7 @@ def prior_root(model: Model, data: Data) -> tuple[jax.Array, jax.Array, jax.Arra
 
     Rows of weight 0 are made independent of all other rows and have no influence.
     """
-    prior = model.prior.as_full()
+    prior = model.prior.as_full(data.rows)
     if not prior.one_matrix:
         raise TypeError("mcmc needs a full GP, because it samples the latent value of every row; use Model.full.")
     gram: Any = prior.gram(data.X)

@@ -216,6 +216,7 @@ class Prior(abc.ABC):
     staged     is neither dense nor inexact, but is also searched on subsets of the rows first
     one_matrix for samplers: `gram(X)` is N(mean, K) of one latent value per row with attributes `mean` and `K`, and
                the prior has `given_values`
+    informs    `gram(X)` has attributes `mean` and `K`, and its factor `alpha` and `R_times`, for guesses of a Hessian
     host       `gram`, `gram_with_pull`, `posterior` and their results also compute on NumPy arrays
     """
 
@@ -225,6 +226,7 @@ class Prior(abc.ABC):
     dense: ClassVar[bool] = False
     staged: ClassVar[bool] = False
     one_matrix: ClassVar[bool] = False
+    informs: ClassVar[bool] = False
     host: ClassVar[bool] = False
 
     kernel: Kernel
@@ -326,8 +328,24 @@ class Prior(abc.ABC):
         """Adapt the likelihood's initial sites to this structure."""
         return sites
 
-    def as_full(self) -> Prior:
-        """Return the equivalent prior with `one_matrix`, or this prior if there is none."""
+    def one_function(self) -> Prior:
+        """Return the prior of the first function of two; this prior if it has one, or one per class."""
+        return self
+
+    def rows_of(self, mean: Array, var: Array) -> Marginals | None:
+        """Return `LatentPosterior.marginals` of new rows as a site update takes them; None for several classes."""
+        if mean.ndim > 1:
+            return None
+        none = namespace(var).zeros_like(var)
+        return Marginals(mean, var, none, none[0], none, none[0])
+
+    @property
+    def predicts_sites(self) -> bool:
+        """Whether a search on more rows starts faster from sites that a smaller search predicts."""
+        return True
+
+    def as_full(self, rows: float = np.inf) -> Prior:
+        """Return the equivalent prior with `one_matrix` for this number of rows, or this prior if there is none."""
         return self
 
     def given_values(self, X: Array, root: Array, white: Array, counted: Array) -> LatentPosterior:

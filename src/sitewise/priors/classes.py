@@ -30,7 +30,7 @@ from sitewise.kernels.units import Units, input_units
 from sitewise.numerics.dense import softmax_sites
 from sitewise.priors.base import Covariance, Factor, Gram, Prior
 from sitewise.priors.kernel_sums import cross_sums, not_negative, prior_sums
-from sitewise.priors.posterior import LatentPosterior
+from sitewise.priors.posterior import Expansion, LatentPosterior
 from sitewise.sites import Cavity, Sites, cavity, expected_log_site
 from sitewise.types import fixed, module, replace, static
 
@@ -329,6 +329,13 @@ class ClassPosterior(LatentPosterior):
         own = xp.einsum("ce,cij->ciej", xp.eye(classes, dtype=V.dtype), V).reshape(-1, classes * rows)
         shifts = xp.moveaxis(G, 0, 1).reshape(-1, classes * rows)
         return mean.ravel(), xp.concatenate([own, shifts]), xp.concatenate([own, -shifts])
+
+    def expansion(self) -> Expansion:
+        H = np.asarray(self.H)
+        Q = np.asarray(self.T).T @ (np.swapaxes(H, 1, 2) @ H)
+        kernels = tuple(self.prior._own_kernels()) if self.prior.own else (self.kernel,)
+        ones = np.ones(H.shape[1])
+        return Expansion(kernels, means.Zero(), np.asarray(self.X), np.asarray(self.alpha), H, ones, Q)
 
     def marginals(self, X_new: Array) -> tuple[Array, Array]:
         """Return mean (rows, classes) and covariance (rows, classes, classes) of the latent functions per new row."""

@@ -16,7 +16,7 @@ from sitewise.numerics.dense import gaussian_sites
 from sitewise.numerics.dense.triangular import lower_inverse, lower_times, lower_transposed_solve, plus_diagonal
 from sitewise.priors.base import Covariance, Factor, Gram, Marginals, Prior, one_latent
 from sitewise.priors.kernel_sums import cross_sums, mean_sums, not_negative, prior_sums
-from sitewise.priors.posterior import LatentPosterior
+from sitewise.priors.posterior import Expansion, LatentPosterior
 from sitewise.process.device import on_accelerator
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, replace, static
@@ -33,6 +33,7 @@ class FullPrior(Prior):
     structure: ClassVar[str] = "full"
     dense: ClassVar[bool] = True
     one_matrix: ClassVar[bool] = True
+    informs: ClassVar[bool] = True
     host: ClassVar[bool] = True
 
     def check(self, columns: int, latents: int) -> None:
@@ -218,6 +219,11 @@ class FullPosterior(LatentPosterior):
         squares = np.sum(V * V if self.sign is None else self.sign[:, None] * V * V, axis=0).reshape(cross.shape[:2])
         var = not_negative(prior_sums(kernel, X, weight) - squares)
         return mean_sums(self.prior.mean, X, weight) + cross @ self.alpha, var
+
+    def expansion(self) -> Expansion:
+        sign = np.ones(len(self.H)) if self.sign is None else np.asarray(self.sign)
+        H, none = np.asarray(self.H), np.zeros((1, 0, len(self.X)))
+        return Expansion((self.kernel,), self.prior.mean, np.asarray(self.X), self.alpha[None], H[None], sign, none)
 
     def uncorrelated(self) -> bool:
         """Return whether B is diagonal: H then has one entry per row."""

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from sitewise.app.commands import certify, compare, demo, draw_surface, fit_model, predict_rows
+from sitewise.app.commands import certify, compare, demo, draw_surface, fit_model, model_formula, predict_rows
 from sitewise.app.process import ends_in_a_sentence, note
 from sitewise.errors import UserError
 
@@ -29,6 +29,7 @@ def build() -> typer.Typer:
     app.callback()(_version)
     own: dict[str, Callable[..., None]] = {
         "demo": demo.demo, "fit": fit_model.fit, "predict": predict_rows.predict, "compare": compare.compare,
+        "model": model_formula.model,
         "surface": draw_surface.surface, "certificate": certify.certificate,
     }  # fmt: skip
     for name, command in own.items():

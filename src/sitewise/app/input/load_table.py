@@ -18,6 +18,7 @@ from sitewise.app.input.table_file import read_table
 from sitewise.app.input.targets import AUTO_CLASSES, AUTO_VALUES, Encoding, describe
 from sitewise.app.process import note
 from sitewise.errors import UserError
+from sitewise.estimators import saving
 from sitewise.tables import Problem, Table, explain
 
 # With more rows the user has to choose a method: the time of an exact fit grows with the cube of the number of rows.
@@ -165,7 +166,7 @@ def load_model(path: Path) -> Any:
         raise UserError(f"there is no file {path}.")
     if path.is_dir():
         raise UserError(f"{path} is a folder; give the file that `sitewise fit` wrote.")
-    found = estimators.load(path)
+    found = saving.load(path)
     if isinstance(found, Pipeline) and isinstance(found[0], estimators.TableEncoder):
         encoder, found = found[0], found[-1]
         kind = AUTO_CLASSES if hasattr(found, "classes_") else AUTO_VALUES

@@ -55,8 +55,13 @@ def signed_factor(K: Array, w: Array) -> SignedFactor:
     w = w[order]
     root, sign = safe_root(xp.abs(w)), xp.where(w < 0, -1.0, 1.0).astype(w.dtype)
     M = plus_diagonal(scaled_by(K[order][:, order], root), sign)
-    L, jitter = _by_blocks(M, int(np.sum(w >= 0))) if is_host(M) else _by_masks(M, w >= 0)
+    L, jitter = signed_cholesky(M, w >= 0)
     return SignedFactor(L, order, root, sign, jitter)
+
+
+def signed_cholesky(M: Array, plus: Array) -> tuple[Array, Array]:
+    """Return L with M = L S Lᵀ, and the jitter of L₊; `plus` holds for the rows of sign +1, which come first."""
+    return _by_blocks(M, int(np.sum(plus))) if is_host(M) else _by_masks(M, plus)
 
 
 def _by_blocks(M: Array, first: int) -> tuple[Array, Array]:

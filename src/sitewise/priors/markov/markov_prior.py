@@ -134,7 +134,7 @@ class MarkovPrior(Prior):
         gram = self.gram(X)
         return gram.mean + chain_draws.of_chain(gram.chain, key, samples)[:, gram.places()]
 
-    def as_full(self) -> Prior:
+    def as_full(self, rows: float = np.inf) -> Prior:
         return FullPrior(self.kernel, self.mean) if self.series is None else self
 
     def posterior(self, X: Array, sites: Sites) -> MarkovPosterior:

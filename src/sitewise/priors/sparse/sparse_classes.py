@@ -19,7 +19,7 @@ from sitewise.numerics.dense.tall_products import row_products
 from sitewise.priors.base import Gram
 from sitewise.priors.classes import ClassMarginals, ShiftedCovariance, by_covariance
 from sitewise.priors.kernel_sums import cross_sums, not_negative, prior_sums
-from sitewise.priors.posterior import LatentPosterior
+from sitewise.priors.posterior import Expansion, LatentPosterior
 from sitewise.priors.sparse import class_features
 from sitewise.priors.sparse.class_features import Factor, Projected, Shift, as_matrices, blocks_of, forms, grams, whole
 from sitewise.priors.sparse.features import Features, Whitened
@@ -191,6 +191,11 @@ class SparseClassPosterior(LatentPosterior):
         own = xp.einsum("ce,ij->cjei", xp.eye(classes, dtype=phi.dtype), phi).reshape(-1, classes * len(phi))
         rooted = self._rooted(phi)
         return (self.coef @ phi.T).ravel(), xp.concatenate([own, rooted]), xp.concatenate([own, -rooted])
+
+    def expansion(self) -> Expansion:
+        T, Z, classes = np.asarray(self.whitened.T), np.asarray(self.whitened.Z), len(self.coef)
+        H = np.moveaxis(np.asarray(self.H).reshape(len(self.H), classes, -1), 1, 0)
+        return Expansion((self.kernel,), means.Zero(), Z, self.coef @ T.T, T.T[None], np.ones(T.shape[1]), H @ T.T)
 
     def marginals(self, X_new: Array) -> tuple[Array, Array]:
         """Return mean (rows, classes) and covariance (rows, classes, classes) of the latent functions per new row."""

@@ -23,7 +23,7 @@ from sitewise.numerics.dense import cholesky
 from sitewise.numerics.dense.tall_products import row_forms, row_products, row_squares, times_upper, weighted_gram
 from sitewise.priors.base import Covariance, Gram, Marginals, Prior, one_latent
 from sitewise.priors.kernel_sums import cross_sums, mean_sums, not_negative, prior_sums
-from sitewise.priors.posterior import LatentPosterior
+from sitewise.priors.posterior import Expansion, LatentPosterior
 from sitewise.priors.sparse.conditioning import Factor, Inner, Projected, condition, project, pull_features
 from sitewise.priors.sparse.features import Features, Whitened, added
 from sitewise.process.device import on_accelerator
@@ -254,6 +254,12 @@ class SparsePosterior(LatentPosterior):
         C = times_upper(phi, self.inner.H.T)
         xp, mean = namespace(C), self.mean.at(X_new) + phi @ self.inner.coef
         return mean, xp.concatenate([phi, C], axis=1).T, xp.concatenate([phi, -C], axis=1).T
+
+    def expansion(self) -> Expansion:
+        """Return φ = Tᵀk in the mean φᵀc and the variance κ − |φ|² + |Hφ|²."""
+        T, Z = np.asarray(self.whitened.T), np.asarray(self.whitened.Z)
+        alpha, Q = T @ np.asarray(self.inner.coef), np.asarray(self.inner.H) @ T.T
+        return Expansion((self.kernel,), self.mean, Z, alpha[None], T.T[None], np.ones(T.shape[1]), Q[None])
 
     def marginals(self, X_new: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return mean φᵀc and variance κ − |φ|² + φᵀSφ per row."""
