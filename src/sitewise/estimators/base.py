@@ -19,6 +19,7 @@ from sitewise.data import Data
 from sitewise.estimators.averaging import learn_average
 from sitewise.estimators.candidates import Candidate, candidates
 from sitewise.estimators.changing_rows import ChangingRows
+from sitewise.estimators.default_kernel import DefaultKernel, default_kernel
 from sitewise.estimators.duration import announced
 from sitewise.estimators.exporting import export
 from sitewise.estimators.fitted_estimator import KernelChoice, RandomState
@@ -28,18 +29,16 @@ from sitewise.estimators.settings import method_of
 from sitewise.estimators.training import Approximate, FitWarning, Sampling, warn_of
 from sitewise.fitted.latent import same_form
 from sitewise.kernels import Kernel
-from sitewise.learning.nested import Nested
 from sitewise.likelihoods import Likelihood
-from sitewise.methods import Method
 from sitewise.model import Model
 from sitewise.process import files
 from sitewise.process.progress import Report, shown
 from sitewise.sites import Sites
-from sitewise.structures import Auto, Full, Start, structure_of
+from sitewise.structures import Start, structure_of
 
 __all__ = ["GPBase", "KernelChoice", "RandomState"]
 
-MAX_AVERAGED_ROWS = 2_000  # rows times latent functions up to which the default is an average of kernels
+PARTS, GROUPS = "parts", "groups"  # names of candidates without a kernel of columns
 
 
 class GPBase(ChangingRows):
@@ -63,39 +62,29 @@ class GPBase(ChangingRows):
         """Return the method of learning with the settings of this estimator."""
         return method_of(self)
 
-    def _candidates(self, data: Data) -> list[Candidate]:
+    def _candidates(self, likelihood: Likelihood, data: Data) -> list[Candidate]:
         """Return the kernel to start from, or the kernels to average over."""
         own = structure_of(self.structure).own_kernel(np.asarray(data.X), self._given_names(), self._typical_variance)
         if own is not None:
             given = [name for name in ("kernel", "groups") if getattr(self, name) is not None]
             if given:
                 raise ValueError(f"The parts of structure replace {given[0]}; leave it out, or use Levels for groups.")
-            return [Candidate("parts", own)]
+            return [Candidate(PARTS, own)]
         groups, series, X = group_columns(self), self._series_column(), np.asarray(data.X)
         X = X if series is None else X[:, [1 - series]]
         rest = [j for j in range(X.shape[1]) if j not in groups]
         if not rest:
             if self.kernel is not None:
                 raise ValueError("groups names every column of X, so that no column is left for kernel.")
-            return [Candidate("groups", with_groups(None, rest, groups))]
+            return [Candidate(GROUPS, with_groups(None, rest, groups))]
         inputs = X[:, rest] if groups else X
-        kernel = self._default_kernel(data) if self.kernel is None else self.kernel
+        kernel = self._default_kernel(likelihood, data).name if self.kernel is None else self.kernel
         found = candidates(kernel, inputs, self._typical_variance, np.asarray(data.weight))
         return [beside_groups(one, rest, groups) for one in found] if groups else found
 
-    def _default_kernel(self, data: Data) -> str | None:
-        """Return the name of the kernel that kernel=None stands for; None for a single kernel of any kind.
-
-        The average is for problems where it takes seconds, and where no other setting is about one kernel.
-        """
-        method, structure = Method.of(self.method).definition, structure_of(self.structure)
-        if method.samples or method.learner is not Nested:
-            return "isotropic"  # sampling is slow with many hyperparameters, and Algorithm 1 has no priors
-        about_one = [self.groups, self.hyperparameters, getattr(self, "varying", None)]
-        single = any(given is not None for given in about_one) or self.warm_start or self.integrate != "auto"
-        if getattr(self, "class_kernels", "shared") == "own" or not isinstance(structure, Auto | Full):
-            return None
-        return None if single or data.rows * self._functions() > MAX_AVERAGED_ROWS else "average"
+    def _default_kernel(self, likelihood: Likelihood, data: Data) -> DefaultKernel:
+        columns = len(self._kernel_columns()) - len(group_columns(self))
+        return default_kernel(self, likelihood, data.rows, columns, self._functions())
 
     def _functions(self) -> int:
         """Return the number of latent functions of a fit, each of which takes its own time."""
@@ -127,7 +116,7 @@ class GPBase(ChangingRows):
         for k, m in enumerate(merged):
             likelihood.check(m.data.y)
             with shown(self.verbose, f"{type(self).__name__} {k + 1}/{len(merged)}") as progress:
-                chosen = self._candidates(m.data)
+                chosen = self._candidates(likelihood, m.data)
                 averaged = len(chosen) > 1
                 models = []
                 for one in chosen:  # a comprehension would add a level between a warning and its caller
@@ -153,7 +142,8 @@ class GPBase(ChangingRows):
         self._store(merged, [one.latent for one in found])
         self.n_iter_ = max([1, *(one.rounds for one in found)])
         self.converged_ = all(one.converged for one in found)
-        self._report = functools.partial(_joined, [one.report for one in found], self._about_structure())
+        first = [self._about_structure(), self._about_kernel(likelihood, merged[0].data, chosen)]
+        self._report = functools.partial(_joined, [one.report for one in found], " ".join(filter(None, first)))
         if averaged:
             weights = [dict(one.kernels) for one in found]
             self.kernel_weights_: Any = weights[0] if len(weights) == 1 else weights
@@ -170,6 +160,12 @@ class GPBase(ChangingRows):
         """Return the sentence of the report about the chosen structure."""
         latent = self._latents[0]
         return structure_of(self.structure).sentence(latent.model, latent.data.rows)
+
+    def _about_kernel(self, likelihood: Likelihood, data: Data, chosen: Sequence[Candidate]) -> str:
+        """Return the sentence of the report about the default kernel."""
+        if self.kernel is not None or chosen[0].name in (PARTS, GROUPS):
+            return ""
+        return self._default_kernel(likelihood, data).sentence
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file that `sitewise.load` reads (docs/reference/model-file.md).

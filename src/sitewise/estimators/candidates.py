@@ -42,8 +42,6 @@ def candidates(kernel: Any, X: np.ndarray, variance: float, weight: np.ndarray |
 
     `variance` is a typical variance of the latent function, `weight` the weight per row.
     """
-    if kernel is None:
-        kernel = "shrunk" if 1 < X.shape[1] <= MAX_COLUMNS else "isotropic"
     if isinstance(kernel, str):
         return _named(kernel, X, variance, weight)
     if isinstance(kernel, list | tuple):

@@ -16,7 +16,6 @@ from sitewise.process.progress import Report
 
 ANNOUNCED_SECONDS = 60.0  # an estimate above this is announced
 MIN_ELAPSED_SECONDS = 1.0  # from a shorter time no estimate is made
-AVERAGE_FACTOR = 5.0  # time of kernel="average" divided by the time of the default kernel
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
 

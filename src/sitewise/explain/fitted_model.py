@@ -12,6 +12,7 @@ from sitewise.data import Data
 from sitewise.fitted.function import FittedFunction
 from sitewise.fitted.mixture import Mixture
 from sitewise.kernels.terms import level_columns
+from sitewise.likelihoods import Likelihood
 
 
 class Fitted:
@@ -36,7 +37,7 @@ class Fitted:
         """Check inputs given by the user."""
         raise NotImplementedError
 
-    def _candidates(self, data: Data) -> list[Any]:
+    def _candidates(self, likelihood: Likelihood, data: Data) -> list[Any]:
         """Return the kernels to start from (`estimators.candidates.Candidate`)."""
         raise NotImplementedError
 

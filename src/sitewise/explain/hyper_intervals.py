@@ -71,7 +71,7 @@ def _at_the_optimum(model: Fitted, latent: FittedFunction) -> HyperLaw:
     method = model._learning()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit has warned
-        weak = model._candidates(latent.data)[0].weak
+        weak = model._candidates(latent.model.likelihood, latent.data)[0].weak
     learner = dataclasses.replace(method, weak=weak).learner_of(latent.model)
     if not isinstance(learner, Nested):
         raise ValueError(

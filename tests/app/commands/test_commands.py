@@ -128,22 +128,14 @@ def test_gaussian_noise_has_nothing_to_compare(run, table, tmp_path):
     assert [row["name"] for row in json.loads(found.stdout)["methods"]] == ["hybrid", "linear", "trees", "baseline"]
 
 
-def test_the_default_and_the_averaged_gp_are_compared(run, table, tmp_path, monkeypatch):
-    """The four approximations are fitted only if --methods names them; the averaged GP if it does not take too long."""
+def test_the_default_gp_is_compared_with_baselines(run, table, tmp_path):
+    """The four approximations are fitted only if --methods names them."""
     out = tmp_path / "d.html"
     found = run("compare", table, "-t", "label", "--folds", "2", "--out", out, "--json")
     assert found.exit_code == 0, found.stderr
     result = json.loads(found.stdout)
-    assert [row["name"] for row in result["methods"]] == ["hybrid", "average", "linear", "trees", "baseline"]
-    assert "averaged GP" in out.read_text() and "default GP" in out.read_text()
-    monkeypatch.setattr("sitewise.app.compare.cross_validation.MAX_AVERAGE_SECONDS", 0.0)
-    found = run("compare", table, "-t", "label", "--folds", "2", "--no-baselines", "--out", out, "--json")
-    assert found.exit_code == 0, found.stderr
-    assert [row["name"] for row in json.loads(found.stdout)["methods"]] == ["hybrid", "baseline"]
-    assert "the averaged GP is left out, because its 2 fits take about" in found.stderr
-    assert "--methods hybrid,average includes it" in out.read_text()
-    found = run("compare", table, "-t", "label", "--methods", "average", "--inducing", "5", "--out", out)
-    assert found.exit_code == 1 and "cannot be combined with --inducing" in found.stderr
+    assert [row["name"] for row in result["methods"]] == ["hybrid", "linear", "trees", "baseline"]
+    assert "default GP" in out.read_text() and "Default kernel: an average" in out.read_text()
 
 
 def test_a_long_comparison_is_announced_after_its_second_fit(run, table, tmp_path, monkeypatch):

@@ -48,11 +48,9 @@ def test_a_clear_winner_and_an_unclear_one():
 )
 def test_a_tie_names_the_default(loss, p, why):
     """A difference of 0.0004 nats per row is not worth another model, however small its p-value is."""
-    words = _words(
-        _row("hybrid", -loss, p), _row("average", -0.2, None), _row("linear", -0.3, 0.01), BASE, best="hybrid"
-    )
+    words = _words(_row("hybrid", -loss, p), _row("ep", -0.2, None), _row("linear", -0.3, 0.01), BASE, best="hybrid")
     assert words.startswith(
-        f"Use the default Gaussian process (log loss {loss:.4f}): the averaged Gaussian process has a lower log loss "
+        f"Use the default Gaussian process (log loss {loss:.4f}): the Gaussian process (ep) has a lower log loss "
         f"by {loss - 0.2:.4f} nats per row, which is {why}."
     )
     assert "significantly better than linear model (by 0.1000, p = 0.01)" in words and "than the default" not in words
@@ -73,9 +71,9 @@ def test_a_tie_with_a_baseline_model_names_both(loss, p, why):
     )
     assert words.endswith("The thresholds, importances and effects below describe the default Gaussian process.")
     assert "significantly" not in words
-    words = _words(_row("average", -loss, p), _row("linear", -0.2, None), BASE, best="average")
+    words = _words(_row("ep", -loss, p), _row("linear", -0.2, None), BASE, best="ep")
     assert words.startswith("The linear model of scikit-learn has the lowest log loss (0.2000)")
-    assert "the averaged Gaussian process, --kernel average for predictive distributions" in words
+    assert "the Gaussian process (ep), --method ep for predictive distributions" in words
 
 
 def test_groups_that_are_held_out_are_named():
@@ -86,8 +84,8 @@ def test_groups_that_are_held_out_are_named():
 
 
 def test_a_difference_that_matters_names_the_better_model():
-    words = _words(_row("hybrid", -0.25, 0.01), _row("average", -0.2, None), BASE, best="average")
-    assert words.startswith("Use the averaged Gaussian process, --kernel average: it predicts best (log loss 0.2000).")
+    words = _words(_row("hybrid", -0.25, 0.01), _row("ep", -0.2, None), BASE, best="ep")
+    assert words.startswith("Use the Gaussian process (ep), --method ep: it predicts best (log loss 0.2000).")
     assert "significantly better than the default GP (by 0.0500, p = 0.01)" in words
 
 

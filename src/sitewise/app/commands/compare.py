@@ -13,7 +13,6 @@ import typer
 from sitewise.app import options
 from sitewise.app.input import side_columns
 from sitewise.app.input.advice import command_line
-from sitewise.app.options import AVERAGE, MAX_AVERAGE_SECONDS
 from sitewise.app.process import (
     check_writable,
     ends_in_a_sentence,
@@ -43,9 +42,7 @@ def compare(
     methods: Annotated[
         str | None,
         typer.Option(
-            help=f"Gaussian processes to compare, separated by commas: {', '.join(METHODS)}, or {AVERAGE} for the "
-            f"averaged GP (--kernel average). Default: {DEFAULT}, and {AVERAGE} unless it takes more than "
-            f"{MAX_AVERAGE_SECONDS / 60:g} minutes.",
+            help=f"Gaussian processes to compare, separated by commas: {', '.join(METHODS)}. Default: {DEFAULT}.",
             show_default=False,
         ),
     ] = None,
@@ -88,7 +85,7 @@ def compare(
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Compare the default and the averaged GP with a linear model and boosted trees by cross-validation.
+    """Compare the default GP with a linear model and boosted trees by cross-validation.
 
     Prints scores and a recommendation, and writes a report.  --methods laplace,ep,vi,hybrid compares approximations.
 
@@ -104,15 +101,13 @@ def compare(
     from sitewise.process.journal import Journal, key_of
 
     began = time.monotonic()
-    names = _models(methods, kernel, groups, inducing)
-    samples = [name for name in names if name != AVERAGE and METHODS[name].samples]
+    names = [DEFAULT] if methods is None else options.method_list(methods)
+    samples = [name for name in names if METHODS[name].samples]
     if samples and inducing is not None:
         raise UserError(
             f"{samples[0]} samples the full GP: leave it out of --methods, or use --max-rows instead of --inducing."
         )
-    named = options.kernel_name(kernel, groups, inducing, [name for name in names if name != AVERAGE])
-    if names == [AVERAGE]:
-        named = None  # the name of the model says it
+    named = options.kernel_name(kernel, groups, inducing, names)
     check_writable(out)
     side = side_columns.named(
         exposure=exposure, trials=trials, lower=lower, upper=upper, event=event, until=until, noise=noise
@@ -135,7 +130,7 @@ def compare(
         noted(f"the baselines do not use {groups!r}: test groups do not occur in a training set.", loaded.notes)
     settings = {"kernel": named, "groups": loaded.encoding.groups, "inducing": inducing, "seed": seed, **own}
     sampling = {"draws": draws, "warmup": warmup, "chains": chains}
-    plan = Plan(names, others, folds, repeats, settings, sampling, methods is not None)
+    plan = Plan(names, others, folds, repeats, settings, sampling)
     journal = Journal.beside(
         out,
         key_of(__version__, loaded.digest(), loaded.encoding.to_plain(), folds, settings, plan.sampling),
@@ -150,26 +145,9 @@ def compare(
         show(result)
 
 
-def _models(methods: str | None, kernel: options.KernelName, groups: str | None, inducing: object) -> list[str]:
-    """Return the Gaussian processes to compare; the averaged GP needs the full GP without groups."""
-    if methods is None:
-        if kernel == AVERAGE:
-            return [AVERAGE]
-        return [DEFAULT] if groups is not None or inducing is not None else [DEFAULT, AVERAGE]
-    asked = [name.strip() for name in methods.split(",") if name.strip()]
-    others = [name for name in asked if name != AVERAGE]
-    averaged = [AVERAGE] if AVERAGE in asked else []
-    for option, given in (("--groups", groups), ("--inducing", inducing)):
-        if averaged and given is not None:
-            raise UserError(f"the averaged GP cannot be combined with {option}; leave average out of --methods.")
-    return [*(options.method_list(",".join(others)) if others or not averaged else []), *averaged]
-
-
 def _distinct(names: list[str], loaded: Loaded, sparse: bool) -> list[str]:
     """Return the methods that give different results and that the likelihood allows."""
     kind = BY_NAME[loaded.encoding.likelihood]
-    averaged = [name for name in names if name == AVERAGE]
-    names = [name for name in names if name != AVERAGE]
     samples = [name for name in names if METHODS[name].samples]
     if kind.conjugate and not sparse and len(names) - len(samples) > 1:
         robust = " or ".join(name for name, other in BY_NAME.items() if other.robust)
@@ -183,7 +161,7 @@ def _distinct(names: list[str], loaded: Loaded, sparse: bool) -> list[str]:
     if not kind.curved and laplace and len(names) > 1:
         note(f"Laplace's method needs a likelihood with curvature, which {kind.name} does not have; it is left out.")
         names = [name for name in names if name not in laplace]
-    return names + averaged
+    return names
 
 
 def _positive(asked: str | None, loaded: Loaded) -> str | None:

@@ -24,17 +24,14 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 from sitewise import metrics
 from sitewise.app.compare import baselines
 from sitewise.app.compare.scoring import Score
-from sitewise.app.options import AVERAGE
 from sitewise.methods import DEFAULT, METHODS
 
 NO_INPUTS = "baseline"  # the prediction that ignores the inputs
-GP_MODELS = (*METHODS, AVERAGE)
 MIN_DIFFERENCE = 0.01  # nats per row: smaller differences of the log density do not matter
 SIGNIFICANCE_LEVEL = 0.05
 LABELS = {
     **{name: method.label for name, method in METHODS.items()},
     DEFAULT: f"default GP ({DEFAULT})",
-    AVERAGE: "averaged GP",
     **baselines.LABELS,
     NO_INPUTS: "inputs ignored",
 }
@@ -93,7 +90,7 @@ def matters(difference: float, p_value: float | None) -> bool:
 
 def _best_gp(order: Sequence[str], means: Mapping[str, np.ndarray], folds: int) -> str:
     """Return the Gaussian process to recommend: the default, unless another is better by a difference that matters."""
-    first = next(name for name in order if name in GP_MODELS)
+    first = next(name for name in order if name in METHODS)
     if DEFAULT not in means:
         return first
     gap = means[first] - means[DEFAULT]

@@ -9,16 +9,15 @@ import numpy as np
 
 from sitewise.app.compare import scoring
 from sitewise.app.compare.baselines import score_baseline_model
-from sitewise.app.compare.comparison import GP_MODELS, LABELS, NO_INPUTS
+from sitewise.app.compare.comparison import LABELS, NO_INPUTS
 from sitewise.app.compare.scoring import Score
 from sitewise.app.fitting import estimator
 from sitewise.app.input.load_table import Loaded
-from sitewise.app.options import AVERAGE, MAX_AVERAGE_SECONDS
 from sitewise.app.process import note, noted
 from sitewise.errors import UserError
 from sitewise.estimators.base import GPBase
-from sitewise.estimators.duration import ANNOUNCED_SECONDS, AVERAGE_FACTOR, in_words
-from sitewise.methods import DEFAULT, METHODS
+from sitewise.estimators.duration import ANNOUNCED_SECONDS, in_words
+from sitewise.methods import METHODS
 from sitewise.process.journal import Journal
 from sitewise.process.progress import bar
 
@@ -27,7 +26,6 @@ class Plan(NamedTuple):
     """The models to compare and their settings.
 
     sampling   settings of methods that sample
-    asked      whether the methods were given: the averaged GP is then fitted however long it takes
     """
 
     methods: list[str]
@@ -36,7 +34,6 @@ class Plan(NamedTuple):
     repeats: int
     settings: dict[str, Any]
     sampling: dict[str, int]
-    asked: bool
 
 
 def scores_of(
@@ -45,16 +42,12 @@ def scores_of(
     """Return the scores of every model on every fold; the journal keeps them.  A baseline that fails is left out."""
     table, encoding, y, side = loaded.table, loaded.encoding, loaded.y, loaded.side
     scores: dict[str, list[Score]] = {name: [] for name in (*plan.methods, *plan.baselines)}
-    # The averaged GP comes last: its time is estimated from the fits of the default GP.
-    pieces = [(name, k) for k in range(len(parts)) for name in scores if name != AVERAGE]
-    pieces += [(AVERAGE, k) for k in range(len(parts)) if AVERAGE in scores]
+    pieces = [(name, k) for k in range(len(parts)) for name in scores]
     finished = sum(f"{name} {k}" in journal.pieces for name, k in pieces)
     try:
         with bar("comparing", len(pieces), finished) as progress:
             for name, k in pieces:
                 piece = f"{name} {k}"
-                if (name, k) == (AVERAGE, 0) and _leaves_out_average(scores, plan, loaded):
-                    del scores[AVERAGE]
                 if piece not in journal.pieces and name in scores:
                     progress.say(f"{LABELS[name]}, fold {k + 1} of {len(parts)}")
                     train, test = parts[k]
@@ -64,11 +57,11 @@ def scores_of(
                     try:
                         found = (
                             scoring.score(made(name, loaded, plan), *given)
-                            if name in GP_MODELS
+                            if name in METHODS
                             else score_baseline_model(name, encoding.likelihood, *_without(given, encoding.groups))
                         )
                     except UserError as problem:
-                        if name in GP_MODELS:
+                        if name in METHODS:
                             raise
                         del scores[name]
                         noted(f"{problem} It is left out.", loaded.notes)
@@ -90,29 +83,9 @@ def scores_of(
 
 def _announce(seconds: float, plan: Plan, folds: int) -> None:
     """Print the expected time of the remaining fits, from the seconds of the second, if it is more than a minute."""
-    methods = sum(name != AVERAGE for name in plan.methods)
-    fits = (folds - 1) * methods  # methods + 1 are done, of folds · methods and one fit to all rows
+    fits = (folds - 1) * len(plan.methods)  # methods + 1 are done, of folds · methods and one fit to all rows
     if seconds * fits > ANNOUNCED_SECONDS:
-        rest = ", without the averaged GP" if AVERAGE in plan.methods else ""
-        note(f"{fits} more fits take about {in_words(seconds * fits)}{rest}.")
-
-
-def _leaves_out_average(scores: dict[str, list[Score]], plan: Plan, loaded: Loaded) -> bool:
-    """Say how long the averaged GP takes, and whether it is left out because of this."""
-    if not scores.get(DEFAULT):
-        return False
-    typical = float(np.median([found["seconds"] for found in scores[DEFAULT]]))  # the first one may have compiled
-    seconds = AVERAGE_FACTOR * typical * len(scores[DEFAULT])
-    if seconds > MAX_AVERAGE_SECONDS and not plan.asked:
-        noted(
-            f"the averaged GP is left out, because its {len(scores[DEFAULT])} fits take about {in_words(seconds)}; "
-            f"--methods {DEFAULT},{AVERAGE} includes it.",
-            loaded.notes,
-        )
-        return True
-    if seconds > ANNOUNCED_SECONDS:
-        note(f"the averaged GP takes about {in_words(seconds)}.")
-    return False
+        note(f"{fits} more fits take about {in_words(seconds * fits)}.")
 
 
 def _without(given: tuple[Any, ...], columns: list[int]) -> tuple[Any, ...]:
@@ -122,9 +95,7 @@ def _without(given: tuple[Any, ...], columns: list[int]) -> tuple[Any, ...]:
 
 
 def made(name: str, loaded: Loaded, plan: Plan) -> GPBase:
-    """Return the estimator of a method, or of the averaged GP."""
-    if name == AVERAGE:
-        return estimator(DEFAULT, loaded.encoding.likelihood, **(plan.settings | {"kernel": AVERAGE}))
+    """Return the estimator of a method."""
     own = plan.sampling if METHODS[name].samples else None
     return estimator(name, loaded.encoding.likelihood, **plan.settings, sampling=own)
 

@@ -10,14 +10,12 @@ from scipy import stats
 
 from sitewise.app.compare.baselines import LABELS as BASELINE_LABELS
 from sitewise.app.compare.comparison import (
-    GP_MODELS,
     MIN_DIFFERENCE,
     NO_INPUTS,
     SIGNIFICANCE_LEVEL,
     matters,
 )
-from sitewise.app.options import AVERAGE
-from sitewise.methods import DEFAULT
+from sitewise.methods import DEFAULT, METHODS
 
 MIN_GAIN_STANDARD_ERRORS = 2.5  # gain over ignoring the inputs; above 1.96 because the best of several models is tested
 KOLMOGOROV_95 = 1.36  # 95 % quantile of √n times the largest difference of empirical and true distribution function
@@ -48,7 +46,7 @@ def verdict(result: Mapping[str, Any], folds: int, groups: str | None = None) ->
         _quality(chosen, base, result.get("positive")),
         _calibration(result["reliability"][chosen["name"]], chosen, result.get("positive")),
     ]
-    if winner["name"] not in GP_MODELS:
+    if winner["name"] not in METHODS:
         what = "The thresholds, importances and effects" if result.get("positive") else "Importances and effects"
         but = ", which predicts significantly worse" if worse else ""
         sentences.append(f"{what} below describe {named(best_gp)}{but}.")
@@ -73,17 +71,14 @@ def is_predictable(result: Mapping[str, Any]) -> bool:
 def named(row: Row) -> str:
     """Return the name of a model for a sentence."""
     names = {
-        DEFAULT: "the default Gaussian process", AVERAGE: "the averaged Gaussian process",
-        "linear": "the linear model", "trees": "boosted trees",
+        DEFAULT: "the default Gaussian process", "linear": "the linear model", "trees": "boosted trees",
     }  # fmt: skip
     return names.get(row["name"], f"the Gaussian process ({row['name']})")
 
 
 def _option(row: Row) -> str:
     """Return the option of `sitewise fit` that fits this Gaussian process; empty for the default."""
-    if row["name"] == DEFAULT:
-        return ""
-    return ", --kernel average" if row["name"] == AVERAGE else f", --method {row['name']}"
+    return "" if row["name"] == DEFAULT else f", --method {row['name']}"
 
 
 def _loss(row: Row) -> str:
@@ -106,7 +101,7 @@ def _choice(winner: Row, best_gp: Row, rows: Sequence[Row], folds: int) -> list[
         behind.remove(best_gp)
     elif winner is best_gp:
         words = [f"Use {named(best_gp)}{_option(best_gp)}: it predicts best ({_loss(best_gp)})."]
-    elif winner["name"] not in GP_MODELS:
+    elif winner["name"] not in METHODS:
         verb = "have" if winner["name"] == "trees" else "has"
         words = [
             f"{_upper(named(winner))}{_source(winner)} {verb} the lowest log loss ({-winner['log_density']:.4f}), "
@@ -128,7 +123,7 @@ def _choice(winner: Row, best_gp: Row, rows: Sequence[Row], folds: int) -> list[
             f"Over {folds} folds the difference from {named(winner)} is not significant (p ≥ {SIGNIFICANCE_LEVEL:g}), "
             f"or below {MIN_DIFFERENCE:g} nats per row, for {listed}."
         )
-    chosen = best_gp if winner["name"] in GP_MODELS or not _is_worse(best_gp) else winner
+    chosen = best_gp if winner["name"] in METHODS or not _is_worse(best_gp) else winner
     if chosen["converged"] < folds:
         words.append(f"The fit converged in only {chosen['converged']} of {folds} folds: see the fit report.")
     if chosen["warning"]:
@@ -150,7 +145,7 @@ def _negligible(row: Row) -> str:
 
 
 def _source(row: Row) -> str:
-    return "" if row["name"] in GP_MODELS else " of scikit-learn"
+    return "" if row["name"] in METHODS else " of scikit-learn"
 
 
 def _predict(row: Row) -> str:
@@ -162,7 +157,7 @@ def _is(row: Row) -> str:
 
 
 def _short(row: Row) -> str:
-    short = {DEFAULT: "the default GP", AVERAGE: "the averaged GP", **BASELINE_LABELS}
+    short = {DEFAULT: "the default GP", **BASELINE_LABELS}
     return short.get(row["name"], str(row["name"]))
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from sitewise.app.compare.comparison import GP_MODELS, LABELS, NO_INPUTS
+from sitewise.app.compare.comparison import LABELS, NO_INPUTS
 from sitewise.app.compare.score_table import cells, columns_of, explained, has_classes, number, short, value
 from sitewise.app.report import charts, effect_charts
 from sitewise.app.report.page import figure, folded, notes, page, panels, paragraph, section, table, text
+from sitewise.methods import METHODS
 
 Plain = Mapping[str, Any]
 MAX_BARS = 15  # in one chart
@@ -53,7 +54,7 @@ def _reliability(result: Plain) -> list[str]:
         )
     else:
         axes, of = ("quantile level", "share of rows below it"), "Share of the values below each predicted quantile"
-    baselines = [row["name"] for row in result["methods"] if row["name"] not in GP_MODELS and row["name"] != NO_INPUTS]
+    baselines = [row["name"] for row in result["methods"] if row["name"] not in METHODS and row["name"] != NO_INPUTS]
     score = {row["name"]: row["log_density"] for row in result["methods"]}
     shown = [result["best_gp"], *sorted(baselines, key=lambda name: -score[name])[:1]]
     drawn = [
@@ -215,7 +216,7 @@ def _methods(result: Plain) -> str:
         (
             LABELS[row["name"]], number(row["log_density"]), number(row["difference_to_winner"]),
             number(row["evidence_per_row"]),
-            f"{row['converged']} of {result['folds']}" if row["name"] in GP_MODELS else "–",
+            f"{row['converged']} of {result['folds']}" if row["name"] in METHODS else "–",
         )
         for row in result["methods"]
     ]  # fmt: skip
