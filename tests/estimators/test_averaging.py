@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sitewise import GPClassifier, GPRegressor, Hyperparameters, Sparse, kernels, load, predict
+from sitewise import GPClassifier, GPRegressor, kernels, load, predict
 from sitewise.errors import UserError
 from sitewise.estimators import averaging
 from sitewise.estimators.candidates import candidates
-from sitewise.estimators.default_kernel import default_kernel
 from sitewise.hyperpriors import Gamma, LogNormal, Normal
-from sitewise.likelihoods import BernoulliProbit
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(80, 3))
@@ -83,42 +81,6 @@ def test_a_wide_table_has_a_linear_kernel_and_one_column_a_single_kernel():
     assert [one.name for one in candidates("average", X[:, :1], 1.0)] == ["default"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"method": "laplace", "structure": "full"}, ""),
-        ({"structure": "exact"}, ""),
-        ({"method": "hybrid-vem"}, "method='hybrid-vem' learns"),
-        ({"groups": [2]}, "groups is a setting of a single kernel"),
-        ({"structure": Sparse(10)}, "the structure is Sparse(10)"),
-        ({"integrate": False}, "integrate is a setting"),
-        ({"warm_start": True}, "warm_start is a setting"),
-        ({"hyperparameters": Hyperparameters(bounds={"kernel.*": (0.1, 10.0)})}, "hyperparameters is a setting"),
-    ],
-)
-def test_the_default_is_an_average_where_no_setting_is_about_one_kernel(settings, reason):
-    rows = np.column_stack([X[:30, :2], np.arange(30) % 3])
-    model = GPClassifier(**settings).fit(rows, PAIR[:30])
-    assert hasattr(model, "kernel_weights_") is (reason == "")
-    single = f"'{'isotropic' if 'vem' in reason else 'shrunk'}' instead of an average, because {reason}"
-    assert f"Default kernel: {single if reason else 'an average'}" in model.fit_report_
-
-
-def test_the_report_explains_only_a_default_kernel():
-    assert "Default kernel" not in GPClassifier("shrunk", method="laplace").fit(X, PAIR).fit_report_
-    assert "because there is one column" in GPRegressor().fit(X[:, :1], X[:, 0]).fit_report_
-    only_groups = GPRegressor(groups=[0]).fit(np.arange(30)[:, None] % 5, X[:30, 0])
-    assert "Default kernel" not in only_groups.fit_report_
-
-
-def test_the_default_is_one_kernel_for_many_rows_and_classes(monkeypatch):
-    monkeypatch.setattr("sitewise.estimators.default_kernel.MAX_AVERAGED_ROWS", 60)
-    rows = X[:24]
-    assert hasattr(GPClassifier().fit(rows, PAIR[:24]), "kernel_weights_")
-    assert not hasattr(GPClassifier(multi_class="one_vs_rest").fit(rows, np.arange(24) % 3), "kernel_weights_")
-    assert not hasattr(GPRegressor().fit(X, X[:, 0]), "kernel_weights_")
-
-
 def test_a_list_of_kernels():
     y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=80)
     model = GPRegressor([kernels.Linear(), kernels.RBF(active_dims=[0])]).fit(X, y)
@@ -140,9 +102,7 @@ def test_what_cannot_be_averaged_is_refused_in_words(settings, words):
         GPClassifier(**settings).fit(X, PAIR)
 
 
-def test_a_single_default_kernel_of_several_columns_is_shrunk_and_of_one_isotropic():
-    names = [default_kernel(GPClassifier(integrate=False), BernoulliProbit(), 10, d).name for d in (1, 2, 100, 101)]
-    assert names == ["isotropic", "shrunk", "shrunk", "isotropic"]
+def test_a_given_kernel_has_no_weak_priors():
     (given,) = candidates(kernels.RBF(), X, 1.0)
     assert isinstance(given.kernel, kernels.RBF) and not given.weak
 

@@ -67,7 +67,7 @@ def levels(signal):
 @pytest.fixture(scope="module", params=["own", "shared"])
 def joint(X, levels, request):
     """Fitted; tests must not change it."""
-    return GPClassifier(class_kernels=request.param).fit(X, levels)
+    return GPClassifier("shrunk", class_kernels=request.param).fit(X, levels)
 
 
 def test_three_classes_jointly(joint, X, levels):

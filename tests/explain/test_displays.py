@@ -144,11 +144,11 @@ def test_the_top_of_a_surface_is_the_fit(ard, X, labels) -> None:
     assert shown.ax_.get_xlabel() == ("factor of all lengthscales" if ard else "lengthscale")
 
 
-def test_a_surface_has_the_default_kernel_and_a_constant_mean(X, labels, signal) -> None:
-    """The default kernel has a lengthscale per column: the axis is a common factor, and the centre is the fit."""
+def test_a_surface_has_shrunk_lengthscales_and_a_constant_mean(X, labels, signal) -> None:
+    """A shrunk kernel has a lengthscale per column: the axis is a common factor, and the centre is the fit."""
     for model in (
-        make_pipeline(StandardScaler(), GPClassifier()).fit(X, labels),
-        GPRegressor(likelihood="poisson").fit(X, np.round(np.exp(signal))),
+        make_pipeline(StandardScaler(), GPClassifier("shrunk")).fit(X, labels),
+        GPRegressor("shrunk", likelihood="poisson").fit(X, np.round(np.exp(signal))),
     ):
         shown = SurfaceDisplay.from_estimator(model, points=3, reach=0.3)
         fitted = model[-1] if hasattr(model, "steps") else model

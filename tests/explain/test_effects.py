@@ -54,7 +54,7 @@ def test_latent_effects_are_those_of_dense_algebra(kind, X, values, labels, regr
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_sums_over_rows_and_classes_are_those_of_dense_algebra(shared, X, signal, softmax) -> None:
-    model = GPClassifier().fit(X, np.digitize(signal, [-0.7, 0.7])) if shared else softmax
+    model = GPClassifier("shrunk").fit(X, np.digitize(signal, [-0.7, 0.7])) if shared else softmax
     (latent,) = model._latents
     (q,), _ = latent.posteriors()
     rng = np.random.default_rng(3)

@@ -55,7 +55,7 @@ def test_every_kind_of_model_has_shares_of_one_kernel(X, signal, labels, values)
 
 def test_names_come_from_the_table(X, values) -> None:
     pandas = pytest.importorskip("pandas")
-    model = GPRegressor().fit(pandas.DataFrame(X, columns=["age", "income", "noise"]), values)
+    model = GPRegressor("shrunk").fit(pandas.DataFrame(X, columns=["age", "income", "noise"]), values)
     assert model.importance().names == ("age", "income", "noise")
     assert model.effect("income", points=2).column == 1
     assert [one.names for one in model.lengthscales()] == [("age",), ("income",), ("noise",)]

@@ -175,7 +175,9 @@ def test_a_group_that_has_no_column_is_explained(encoder, scaler, words, judged)
 
 def test_columns_of_a_column_transformer_keep_their_names() -> None:
     steps = ColumnTransformer([("scale", StandardScaler(), ["age"])], remainder="passthrough")
-    model = make_pipeline(TableEncoder().set_output(transform="pandas"), steps, GPRegressor()).fit(TABLE, VALUES)
+    model = make_pipeline(TableEncoder().set_output(transform="pandas"), steps, GPRegressor("shrunk")).fit(
+        TABLE, VALUES
+    )
     wanted = ["scale__age", *(f"remainder__{name}" for name in model[0].get_feature_names_out()[1:])]
     assert list(importance(model).names) == wanted
     assert effect(model, "scale__age", points=3).name == "scale__age"

@@ -16,8 +16,10 @@ ENTRIES = {
     "kernel": """
 kernel : Kernel, PerColumn, list or str, default=None
     The covariance function.  A kernel of `sitewise.kernels` is the starting point of learning, and
-    `PerColumn(kernel)` gives it one lengthscale per column.  None is a Matérn 5/2 kernel: "shrunk" for 2 to 100
-    columns, otherwise "isotropic"; always "isotropic" with the methods "mcmc" and "hybrid-vem".  Names:
+    `PerColumn(kernel)` gives it one lengthscale per column.  None is "average" for full GPs of several columns up to
+    2 000 rows (times classes), and otherwise one Matérn 5/2 kernel: "shrunk" for 2 to 100 columns, or "isotropic".  It
+    is one kernel as well with `groups`, `hyperparameters`, `integrate`, `warm_start`, `varying` or class_kernels="own",
+    and "isotropic" with the methods "mcmc" and "hybrid-vem".  `fit_report_` says which.  Names:
 
     - "isotropic": one lengthscale for all columns
     - "shrunk": one lengthscale per column, drawn towards a common one (`kernels.Shrunk`)
@@ -27,9 +29,9 @@ kernel : Kernel, PerColumn, list or str, default=None
     - "main_effects": the same without pairs
     - "laplacian": the exponential of the L1 distance, with shrunk lengthscales, for thresholds and rules
       (`kernels.Laplacian`)
-    - "average": fits a shrunk kernel, an additive one with pairs, and a shrunk, a Laplacian and (for wide tables) a
-      linear kernel of normal scores of the columns (`kernels.NormalScores`), and weights their predictions by
-      evidence^0.25; best predictions at about four times the time. A list of kernels is averaged in the same way
+    - "average": fits an additive kernel with pairs, and a shrunk, a Laplacian and (for wide tables) a linear kernel of
+      normal scores of the columns (`kernels.NormalScores`), and weights their predictions by evidence^0.25; best
+      predictions at about four times the time of "shrunk".  A list of kernels is averaged in the same way
 """,
     "groups": """
 groups : str, int or list of them, default=None
@@ -56,8 +58,8 @@ integrate : bool or str, default="auto"
     Whether predictions are averaged over the hyperparameters instead of using the optimum.  Nodes around the optimum
     are weighted by the evidence and the priors, by default log θ ~ N(log start, 2²).  Names:
 
-    - "auto": for the kernels None, "isotropic" and "shrunk" with at most 200 distinct rows and 8 hyperparameters,
-      with a small design; otherwise the optimum
+    - "auto": for the kernels "isotropic" and "shrunk" with at most 200 distinct rows and 8 hyperparameters, with a
+      small design; otherwise the optimum, also of each kernel of an average
     - True: always, with standard deviations within about 3 % for up to four hyperparameters; takes several times as
       long as the fit
     - False: never
@@ -99,9 +101,9 @@ verbose : bool, int or function, default=False
 """,
     "fitted": """
 kernel_ : Kernel
-    The learned kernel; with method="mcmc", at the median of the draws.
+    The learned kernel; with method="mcmc", at the median of the draws; of an average, the kernel of largest weight.
 kernel_weights_ : dict
-    With kernel="average" or a list of kernels: the weight of each kernel.
+    Of an average (the default of many fits, kernel="average" or a list of kernels): the weight of each kernel.
 mean_ : Mean
     The learned mean function.
 likelihood_ : Likelihood
@@ -117,9 +119,9 @@ converged_ : bool
 fit_report_ : str
     A description of the fit in plain words.
 evidence_ : dict
-    The evidences laplace, elbo, ep and loo at the fitted sites, in nats.
+    The evidences laplace, elbo, ep and loo at the fitted sites, in nats; of an average, those of `kernel_`.
 sites_ : Sites
-    The sites of the training rows.
+    The sites of the training rows; of an average, those of `kernel_`.
 loo_ : ClassLoo or ValueLoo
     Leave-one-out predictions of the training rows, without refits.
 influence_ : array of shape (n_rows,)
@@ -127,7 +129,7 @@ influence_ : array of shape (n_rows,)
 feature_importances_ : array of shape (n_columns,)
     The share of the variance of the fitted function per column (`importance`).
 models_ : list of (Model, Data)
-    The trained model and its rows per latent function, as objects of the library.
+    The trained model and its rows per latent function, as objects of the library; of an average, with `kernel_`.
 samples_ : HyperSamples
     With method="mcmc": the draws.  `evidence_`, `sites_`, `loo_` and `influence_` are then not available.
 """,

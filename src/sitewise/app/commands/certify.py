@@ -49,6 +49,17 @@ def certificate(
         print("\n\n".join(part["words"] for part in result["certificates"]))
 
 
+def _class(classes: list[str], k: int) -> str:
+    return f"class {classes[k]!r} against the rest" if len(classes) > 2 else ""
+
+
+def _kernel(model: GPBase, k: int) -> str:
+    """Return the kernel of an average that the certificate is about, of the largest weight; "" for a single kernel."""
+    weights = getattr(model, "kernel_weights_", {})
+    own: dict[str, float] = weights[k] if isinstance(weights, list) else weights
+    return f"kernel {max(own, key=lambda name: own[name])!r} of the average" if own else ""
+
+
 class _TimeLeft:
     """Report, after every round of annealing, the time left if only the last round meets the target."""
 
@@ -86,7 +97,7 @@ def run(model: GPBase, name: str, se_per_row: float, max_steps: int, seed: int) 
     parts = []
     with bar("annealing", None) as progress:
         for k, (fitted, rows) in enumerate(model.models_):
-            which = f"class {classes[k]!r} against the rest" if len(classes) > 2 else ""
+            which = ", ".join(filter(None, [_class(classes, k), _kernel(model, k)]))
             found = evidence_certificate(
                 fitted, rows, steps=_STEPS, se_per_row=se_per_row, max_steps=max_steps, seed=seed,
                 done=_TimeLeft(max_steps, f"annealing {which}".rstrip(), progress.say),
