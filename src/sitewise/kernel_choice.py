@@ -18,7 +18,7 @@ NAMED_KERNELS = {
     "additive": "a sum of effects of single columns and of pairs of columns",
     "main_effects": "a sum of effects of single columns",
     "laplacian": "exponential of the L1 distance, with shrunk lengthscales, for thresholds and rules",
-    "average": "three or four kernels, whose predictions are weighted by evidence^0.25",
+    "average": "four or five kernels, whose predictions are weighted by evidence^0.25",
 }
 
 

@@ -24,7 +24,7 @@ def model():
 def test_weights_follow_the_evidence(model):
     weights = model.kernel_weights_
     assert sum(weights.values()) == pytest.approx(1)
-    assert set(weights) == {"pairs", "shrunk of scores", "laplacian of scores"}
+    assert set(weights) == {"shrunk", "pairs", "shrunk of scores", "laplacian of scores"}
     # Labels that depend on the sign of a product: a pair of columns is the whole effect.
     assert weights["pairs"] == max(weights.values())
     assert isinstance(model.kernel_, kernels.Additive)
@@ -71,13 +71,13 @@ def test_a_coarse_stage_leaves_out_kernels_that_are_far_behind(monkeypatch):
     monkeypatch.setattr(averaging, "COARSE_ROWS", 70)
     monkeypatch.setattr(averaging, "MAX_COARSE_GAP", 0.5)
     model = GPClassifier("average", method="laplace").fit(X, PAIR)
-    assert "pairs" in model.kernel_weights_ and len(model.kernel_weights_) < 3
+    assert "pairs" in model.kernel_weights_ and len(model.kernel_weights_) < 4
     assert "After a coarse stage on 70 rows, not fitted to all rows: " in model.fit_report_
 
 
 def test_a_wide_table_has_a_linear_kernel_and_one_column_a_single_kernel():
     names = [one.name for one in candidates("average", RNG.normal(size=(9, 4)), 1.0)]
-    assert names == ["pairs", "shrunk of scores", "laplacian of scores", "linear of scores"]
+    assert names == ["shrunk", "pairs", "shrunk of scores", "laplacian of scores", "linear of scores"]
     assert [one.name for one in candidates("average", X[:, :1], 1.0)] == ["default"]
 
 

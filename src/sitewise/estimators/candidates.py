@@ -22,7 +22,7 @@ from sitewise.kernels.lengthscale_start import sample, start_lengthscale, typica
 from sitewise.kernels.per_column import start_lengthscales, with_ard, with_shrunk
 from sitewise.types import replace
 
-AVERAGED_SPREAD = 0.5  # of the shrunk lengthscales of averaged kernels
+SCORES_SPREAD = 0.5  # of the shrunk lengthscales of normal scores, and of Laplacian kernels
 MAX_COLUMNS = 100  # above, a single default kernel has one shared lengthscale, and "average" has no additive kernel
 WIDE_ROWS_PER_COLUMN = 4  # with fewer rows per column, a linear kernel is averaged as well
 LOG_LENGTHSCALE_SD, LOG_VARIANCE_SD = 1.0, 2.0  # standard deviations of weak priors
@@ -100,14 +100,14 @@ def _effects(X: np.ndarray, order: int, weight: np.ndarray | None, variance: flo
 
 
 def _average(X: np.ndarray, variance: float, weight: np.ndarray | None) -> list[Candidate]:
-    """Return the kernels of the default: pairs of effects, and kernels of normal scores.
+    """Return the kernels of the default: a shrunk kernel, pairs of effects, and kernels of normal scores.
 
     They differ in what tables differ in (results/average): the scale of the columns, and the structure of f, which is
     additive, smooth, a rule of thresholds (Laplacian) or, if the table is wide, linear.
     """
     if X.shape[1] == 1:
         return _named("isotropic", X, variance, weight)
-    found = []
+    found = [_named("shrunk", X, variance, weight)[0]._replace(name="shrunk")]
     if X.shape[1] <= MAX_COLUMNS:
         found.append(Candidate("pairs", Additive.of(X, weight=weight), _weak_additive(X.shape[1], variance)))
     scored = NormalScores.of(X, Matern52(), weight)
@@ -122,7 +122,7 @@ def _average(X: np.ndarray, variance: float, weight: np.ndarray | None) -> list[
 
 
 def _shrunk(X: np.ndarray, variance: float) -> Candidate:
-    kernel = with_shrunk(Matern52(), X, start=True, spread=AVERAGED_SPREAD)
+    kernel = with_shrunk(Matern52(), X, start=True, spread=SCORES_SPREAD)
     return Candidate("shrunk", kernel, _weak_shrunk(X, variance))
 
 
@@ -138,7 +138,7 @@ def _laplacian(X: np.ndarray, variance: float) -> Candidate:
         "kernel.base.lengthscale": LogNormal(float(np.log(2 * typical)), LOG_LENGTHSCALE_SD),
         "kernel.base.variance": LogNormal(float(np.log(variance)), LOG_VARIANCE_SD),
     }
-    return Candidate("laplacian", Shrunk(base, np.zeros(X.shape[1]), AVERAGED_SPREAD, units), weak)
+    return Candidate("laplacian", Shrunk(base, np.zeros(X.shape[1]), SCORES_SPREAD, units), weak)
 
 
 def _linear(X: np.ndarray, variance: float) -> Candidate:

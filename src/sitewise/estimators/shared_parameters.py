@@ -29,9 +29,10 @@ kernel : Kernel, PerColumn, list or str, default=None
     - "main_effects": the same without pairs
     - "laplacian": the exponential of the L1 distance, with shrunk lengthscales, for thresholds and rules
       (`kernels.Laplacian`)
-    - "average": fits an additive kernel with pairs, and a shrunk, a Laplacian and (for wide tables) a linear kernel of
-      normal scores of the columns (`kernels.NormalScores`), and weights their predictions by evidence^0.25; best
-      predictions at about four times the time of "shrunk".  A list of kernels is averaged in the same way
+    - "average": fits a shrunk kernel, an additive kernel with pairs, and a shrunk, a Laplacian and (for wide tables) a
+      linear kernel of normal scores of the columns (`kernels.NormalScores`), and weights their predictions by
+      evidence^0.25; best predictions at about five times the time of "shrunk".  A list of kernels is averaged in the
+      same way
 """,
     "groups": """
 groups : str, int or list of them, default=None

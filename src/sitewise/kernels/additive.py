@@ -223,10 +223,16 @@ class Additive(Kernel):
     def _column(self, A: np.ndarray, B: np.ndarray, j: int) -> _Column:
         """Return κ_j between A and B, ready to be computed in blocks."""
         s, w, length = self.nodes[:, j] / self.lengthscale[j], self.weight[:, j], self.lengthscale[j]
-        a, b = A[:, j] / length, B[:, j] / length
-        left, right, whole = (_mean(self.base, x, s, w) for x in (a, b, s))
-        of_levels = Levels.of(self.base, a, b)
-        return _Column(self.base, a, b, of_levels, self.variance[j], left, right, (w @ whole[0], w @ whole[1]))
+        a = A[:, j] / length
+        b = a if B is A else B[:, j] / length
+        whole, levels = _mean(self.base, s, s, w), Levels.of(self.base, a, b)
+        if levels is None:
+            left = _mean(self.base, a, s, w)
+            right = left if b is a else _mean(self.base, b, s, w)
+        else:
+            m, slopes = _mean(self.base, levels.values, s, w)
+            left, right = ((m[at], slopes[at]) for at in (levels.a, levels.b))
+        return _Column(self.base, a, b, levels, self.variance[j], left, right, (w @ whole[0], w @ whole[1]))
 
     def diag(self, A: Array) -> Array:
         xp = namespace(A, *jax.tree.leaves(self))

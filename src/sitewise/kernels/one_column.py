@@ -18,8 +18,9 @@ MAX_LEVELS = 32  # a column with at most this number of distinct values has a ta
 
 
 class Levels(NamedTuple):
-    """The correlations of a column of few distinct values: tables of its values, and the value of every row."""
+    """The correlations of a column of few distinct values: the values, their tables, and the value of every row."""
 
+    values: np.ndarray
     table: np.ndarray
     slopes: np.ndarray
     a: np.ndarray
@@ -32,7 +33,7 @@ class Levels(NamedTuple):
         if len(values) > MAX_LEVELS:
             return None
         table, slopes = correlations_and_slopes(base, values, values)
-        return Levels(table, slopes, np.searchsorted(values, a), np.searchsorted(values, b))
+        return Levels(values, table, slopes, np.searchsorted(values, a), np.searchsorted(values, b))
 
     def block(self, table: np.ndarray, rows: slice, stop: int) -> np.ndarray:
         """Return the entries of the table for a block: these rows, and the columns before `stop`."""
