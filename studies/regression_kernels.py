@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parents[1] / "results" / "default-kernel"
 SEED, FOLDS, ROWS = 42, 5, 300
 LEVELS = np.arange(1, 20) / 20
 VARIANTS: dict[str, dict[str, Any]] = {
-    "default": {}, "shrunk": {"kernel": "shrunk"}, "integrated": {"integrate": True}, "average": {"kernel": "average"},
+    "default": {}, "shrunk": {"kernel": "shrunk"}, "integrated": {"kernel": "isotropic", "integrate": True},
 }  # fmt: skip
 NOISES = ("gaussian", "student_t")
 TREES = ("HistGradientBoosting", "CatBoost")
