@@ -73,10 +73,23 @@ def categories(X: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.column_stack([a for a, _ in columns]), np.column_stack([b for _, b in columns])
 
 
+def _start(kernel: str, X: np.ndarray):
+    """Return the kernel of a name of this study, with its weak priors."""
+    from sitewise.estimators import candidates as known
+    from sitewise.kernels import Additive, Matern52
+    from sitewise.kernels.per_column import with_shrunk
+
+    if kernel in ("iso", "categories"):
+        return known.candidates("isotropic", X, LABELS)[0]
+    if kernel == "additive":
+        return known.Candidate(kernel, Additive.of(X), known._weak_additive(X.shape[1], LABELS))
+    made = with_shrunk(Matern52(), X, start=True, spread=float(kernel.split()[1]))
+    return known.Candidate(kernel, made, known._weak_shrunk(X, LABELS))
+
+
 def run(task: tuple) -> dict:
     """One fit."""
     from sitewise import Data, Model, likelihoods
-    from sitewise.estimators.candidates import candidates
     from sitewise.estimators.training import Approximate
     from sitewise.learning.integration import integrate
     from sitewise.methods import resolve
@@ -91,9 +104,7 @@ def run(task: tuple) -> dict:
     begun = time.process_time()
     if kernel == "categories":
         X, new = categories(X, new)
-    average = dict(zip(AVERAGED, candidates("average", X, LABELS), strict=True))
-    average["categories"] = average["iso"]
-    start = average[kernel] if kernel in average else candidates("shrunk", X, LABELS)[0]
+    start = _start(kernel, X)
     data, model = Data.of(X, rows.y), Model.full(start.kernel, likelihoods.BernoulliProbit())
     out = dict(zip(("set", "seed", "fold", "method", "kernel", "integrated"), task, strict=True))
     try:

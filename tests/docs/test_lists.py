@@ -38,7 +38,7 @@ def test_pages_give_the_limit_of_the_default_kernel() -> None:
     found = [
         (page.name, number)
         for page in PAGES
-        for number in re.findall(r"\b2 to (\d+) (?:columns|inputs)", page.read_text())
+        for number in re.findall(r"\b2\s+to\s+(\d+)\s+(?:columns|inputs)", page.read_text())
     ]
     assert len(found) >= 5
     assert [one for one in found if one[1] != str(MAX_COLUMNS)] == []
