@@ -568,7 +568,7 @@ print(len(compiled), mean.tobytes().hex())
 
 def test_a_second_process_compiles_nothing_and_gets_the_same_bits() -> None:
     first, second = (in_another_process(FIT).split() for _ in range(2))
-    assert int(first[0]) > 3 and int(second[0]) == 0 and first[1] == second[1]
+    assert int(first[0]) > 0 and int(second[0]) == 0 and first[1] == second[1]
 
 
 # What a person sees

@@ -11,6 +11,7 @@ from jax import Array
 from jax.scipy.special import gammaincc, gammaln
 from scipy import special
 
+from sitewise.arrays.engine import namespace
 from sitewise.likelihoods.rate import Counts
 from sitewise.numerics.quadrature.tilted_counts import tilted_by_count
 from sitewise.types import module
@@ -39,7 +40,7 @@ class Poisson(Counts):
 
     def landmark(self, y: Array) -> tuple[Array, Array]:
         y, log_exposure = self.split(y)
-        return self._landmark_of_count(y + 0.5, log_exposure, 1 / jnp.sqrt(y + 1.0))
+        return self._landmark_of_count(y + 0.5, log_exposure, 1 / namespace(y).sqrt(y + 1.0))
 
     def _log_prob_landmarks(self, y: Array) -> tuple[Array, Array]:
         """With the softplus link, log p = y log μ − μ bends at 0."""

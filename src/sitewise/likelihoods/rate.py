@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from sitewise.arrays.engine import namespace
 from sitewise.likelihoods.base import Likelihood
 from sitewise.types import module, static
 
@@ -67,7 +68,7 @@ class Counts(Likelihood):
     ) -> tuple[Array, Array]:
         """Return the f whose mean equals the count, and its width; 0 and 1 for a softplus and rates up to 1000."""
         if self.link == "log":
-            return jnp.log(count) - log_exposure, relative_width
+            return namespace(count).log(count) - log_exposure, relative_width
         rate = count * jnp.exp(-log_exposure)
         far = rate > 1000
         return jnp.where(far, rate, 0.0), jnp.where(far, rate * relative_width, 1.0)
