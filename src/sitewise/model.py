@@ -24,6 +24,7 @@ from sitewise.priors import (
     Prior,
     SparseClassPrior,
     SparsePrior,
+    SparseTwoFunctionPrior,
     TwoFunctionPrior,
 )
 from sitewise.sites import Sites
@@ -113,34 +114,44 @@ class Model:
 
     @staticmethod
     def sparse(
-        kernel: Kernel,
+        kernel: Kernel | Sequence[Kernel],
         likelihood: Likelihood,
         Z: ArrayLike,
-        mean: means.Mean | None = None,
+        mean: means.Mean | Sequence[means.Mean | None] | None = None,
         jitter: float = SPARSE_JITTER,
         **storage: int,
     ) -> Model:
         """Return a sparse GP with inducing inputs, O(nm²).
 
-        The C classes of a Softmax share the kernel and Z, at a cost of O(n(Cm)²).
+        The C classes of a Softmax share the kernel and Z, at a cost of O(n(Cm)²).  Two latent functions per row share
+        Z, and each has its own kernel and mean, as in `Model.full`.
 
         Parameters
         ----------
-        kernel : Kernel
-            The covariance function.
+        kernel : Kernel or sequence of Kernel
+            The covariance function, or a list of two for a likelihood of two latent functions.
         likelihood : Likelihood
             One of `sitewise.likelihoods`.
         Z : array of shape (m, n_columns)
             The inducing inputs, such as `inducing.select(X, count=300)`.
-        mean : Mean, default=None
-            One of `sitewise.means`; None is zero.
+        mean : Mean or sequence of Mean, default=None
+            One of `sitewise.means`; None is zero.  A list of two as in `Model.full`.
         jitter : float, default=1e-09
             Added to the diagonal of the covariance matrix of Z, as a share of its mean.
         **storage
             `keep` and `block` of `priors.SparsePrior`: how much of the n × m matrix is kept in memory.
         """
         _check_likelihood(likelihood)
-        _refuse_two_functions(likelihood)
+        if isinstance(likelihood, TwoFunctions):
+            if storage:
+                raise ValueError(
+                    f"With two latent functions all features are stored; leave {' and '.join(storage)} out."
+                )
+            pair = TwoFunctionPrior.of(kernel, mean, likelihood.start_level())
+            Z = table(Z, "Z")
+            return Model(SparseTwoFunctionPrior(pair.kernel, pair.second, pair.mean, jitter, Z), likelihood)
+        if isinstance(mean, list | tuple):
+            raise ValueError("Only a likelihood of two latent functions takes a list of means; give one mean.")
         if isinstance(kernel, list | tuple):
             raise ValueError("In a sparse GP the classes of a Softmax share one kernel; give no list.")
         kind = SparsePrior if likelihood.latents == 1 else SparseClassPrior
@@ -205,7 +216,9 @@ def _check_likelihood(value: Any) -> None:
 
 def _refuse_two_functions(likelihood: Likelihood) -> None:
     if likelihood.functions:
-        raise ValueError("A likelihood of two latent functions needs a full GP; use Model.full (structure='full').")
+        raise ValueError(
+            "A likelihood of two latent functions needs a full or sparse GP; use Model.full or Model.sparse (structure='full' or Sparse(300))."
+        )
 
 
 def _kernel(value: Any) -> Kernel:

@@ -74,7 +74,7 @@ class Auto(Structure):
         if rows > MARKOV_ROWS and MarkovPrior(start.kernel).suits(start.data.X.shape[1], start.likelihood.latents):
             return Markov()
         most = MAX_AUTO_FULL_ROWS / (start.fits * start.likelihood.latents) ** (1 / 3)
-        if not self.sparse or rows <= most or isinstance(start.kernels, list):
+        if not self.sparse or rows <= most or (isinstance(start.kernels, list) and not start.likelihood.functions):
             return Full()
         return Sparse().chosen(start)
 
@@ -300,8 +300,7 @@ class Sparse(Structure):
         selection = "kmeans" if self.trains_inputs else self.inputs
         count = 0 if isinstance(self.m, str) else int(self.m)
         Z = select(start.data.X, selection, count, kernel=start.kernel, seed=start.seed)
-        kernels: Any = start.kernels  # `Model.sparse` refuses a list of kernels
-        return Model.sparse(kernels, start.likelihood, Z, start.mean, max(float(self.jitter), SPARSE_JITTER))
+        return Model.sparse(start.kernels, start.likelihood, Z, start.mean, max(float(self.jitter), SPARSE_JITTER))
 
     def sentence(self, model: Model, rows: int) -> str:
         if self.given or not isinstance(self.m, str):

@@ -8,6 +8,7 @@ from sitewise.priors.posterior import LatentPosterior
 from sitewise.priors.precision.precision_prior import PrecisionPrior
 from sitewise.priors.sparse.sparse_classes import SparseClassPrior
 from sitewise.priors.sparse.sparse_prior import SparsePrior
+from sitewise.priors.sparse.sparse_two_functions import SparseTwoFunctionPrior
 from sitewise.priors.two_function_prior import FunctionPrior, TwoFunctionPrior
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "Prior",
     "SparseClassPrior",
     "SparsePrior",
+    "SparseTwoFunctionPrior",
     "TwoFunctionPrior",
 ]

@@ -44,7 +44,10 @@ from sitewise.types import fixed, module, replace, static
 
 
 class BlockMarginals(Marginals):
-    """Marginals along the directions of `numerics.dense.directions`, (P, n); `var` determines the covariances of f."""
+    """Marginals along the directions of `numerics.dense.directions`, (P, n).
+
+    `var` determines the covariances on which the sites act, and `resid` those of the residuals of a sparse prior.
+    """
 
     def vectors(self) -> tuple[Array, Array]:
         """Return means (n, L) and covariances (n, L, L) of f."""
@@ -54,9 +57,9 @@ class BlockMarginals(Marginals):
     def cavity(self, sites: Sites, share: ArrayLike) -> Cavity:
         """Return the Gaussian vector per row without the share `share` of its site; NaN if that is no Gaussian."""
         weighted = sites.scaled(share)
-        mean, cov = self.vectors()
+        mean, cov = self.vectors()[0], blocks_of_variances(self.var)
         left = block_sites.without_block(mean, cov, combined(weighted.nat1).T, blocks_of_precisions(weighted.prec))
-        return Cavity(left.mean, left.cov, left.cov, left.log_z)
+        return Cavity(left.mean, left.cov, left.cov + blocks_of_variances(self.resid), left.log_z)
 
     def influence(self, sites: Sites, share: ArrayLike) -> Array:
         """Return KL(q ‖ cavity) = E_q[log t^share] − log E_cavity[t^share] per row."""

@@ -7,7 +7,7 @@ Conditioning takes n(Cm)²/2 multiplications and (Cm)² numbers (`priors.sparse.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -76,7 +76,7 @@ class SparseClassGram(Gram[ClassMarginals]):
     def condition(self, sites: Sites) -> ClassMarginals:
         if is_host(self.features.X, *sites):
             return self.condition_with_factor(sites, None)[0]
-        return _traced_condition(self, sites)
+        return traced_condition(self, sites)
 
     def condition_mean(self, sites: Sites) -> tuple[ClassMarginals, None]:
         return self._marginals(class_features.condition_mean(self.features, sites)), None
@@ -104,26 +104,22 @@ class SparseClassGram(Gram[ClassMarginals]):
 
 
 @jax.custom_vjp
-def _traced_condition(gram: SparseClassGram, sites: Sites) -> ClassMarginals:
-    """Condition on sites, differentiably."""
+def traced_condition(gram: Any, sites: Sites) -> Any:
+    """Condition a Gram with derivatives of its own on sites, differentiably."""
     return gram.condition_with_factor(sites, None)[0]
 
 
-def _forward(
-    gram: SparseClassGram, sites: Sites
-) -> tuple[ClassMarginals, tuple[SparseClassGram, Sites, Factor, ClassMarginals]]:
+def _forward(gram: Any, sites: Sites) -> tuple[Any, tuple[Any, Sites, Any, Any]]:
     q, factor = gram.condition_with_factor(sites, None)
     return q, (gram, sites, factor, q)
 
 
-def _backward(
-    kept: tuple[SparseClassGram, Sites, Factor, ClassMarginals], by_q: ClassMarginals
-) -> tuple[SparseClassGram, Sites]:
+def _backward(kept: tuple[Any, Sites, Any, Any], by_q: Any) -> tuple[Any, Sites]:
     gram, sites, factor, q = kept
     return gram.pull(sites, factor, q, by_q), gram.covariance(sites, factor).pull_to_sites(q, by_q)
 
 
-_traced_condition.defvjp(_forward, _backward)
+traced_condition.defvjp(_forward, _backward)
 
 
 @module
