@@ -100,7 +100,7 @@ def test_the_second_function_has_its_own_columns():
         ({"varying": 3}, "names a parameter"),
         ({"method": "ep"}, "use 'hybrid', 'vi' or 'laplace'"),
         ({"method": "mcmc"}, "use 'hybrid', 'vi' or 'laplace'"),
-        ({"structure": "sparse"}, "needs a full GP"),
+        ({"structure": "markov"}, "needs a full or sparse GP"),
         ({"integrate": True}, "integrate is for models with one"),
         ({"kernel": "average"}, "give one kernel"),
         ({"groups": [0]}, "give the kernel of the second"),

@@ -12,7 +12,7 @@ from sitewise.learning.integration import DESIGNS
 from sitewise.learning.nested import Nested
 from sitewise.learning.vem import VEM
 from sitewise.methods import Method
-from sitewise.structures import structure_of
+from sitewise.structures import Sparse, structure_of
 
 LEAST_GAIN = 0.05  # nats per hyperparameter after a coarse stage; see `Nested`
 
@@ -58,8 +58,12 @@ def refuse_with_two_functions(estimator: Any) -> None:
         raise ValueError("Kernels are averaged for one latent function only; give one kernel with varying.")
     if estimator.groups is not None and getattr(estimator.varying, "kernel", None) is None:
         raise ValueError("With groups, give the kernel of the second function: varying=Varying('scale', kernel).")
-    if not structure_of(estimator.structure).sampled:  # not a full GP
-        raise ValueError("A likelihood of two latent functions needs a full GP; leave structure at 'auto'.")
+    structure = structure_of(estimator.structure)
+    if not structure.sampled and not isinstance(structure, Sparse):  # a Markov chain or a sum of parts
+        raise ValueError(
+            "A likelihood of two latent functions needs a full or sparse GP; leave structure at 'auto', or give "
+            "Sparse(300)."
+        )
 
 
 def _design(integrate: Any) -> str | None:
