@@ -217,7 +217,7 @@ def _check_likelihood(value: Any) -> None:
 def _refuse_two_functions(likelihood: Likelihood) -> None:
     if likelihood.functions:
         raise ValueError(
-            "A likelihood of two latent functions needs a full or sparse GP; use Model.full or Model.sparse (structure='full' or Sparse(300))."
+            "A likelihood of two latent functions needs a full or sparse GP; use Model.full or Model.sparse."
         )
 
 

@@ -111,6 +111,9 @@ EVERY_OBJECT = [
     priors.ClassPrior.of([kernels.RBF(1.0), kernels.RBF(2.0)], 2),
     priors.FunctionPrior(kernels.RBF(2.0), means.Constant(0.5)),
     priors.TwoFunctionPrior.of([kernels.RBF(1.0), kernels.RBF(2.0)], means.Constant(0.5), -1.0),
+    priors.SparseTwoFunctionPrior(
+        kernels.RBF(1.0), priors.FunctionPrior(kernels.RBF(2.0), means.Constant(-1.0)), inducing=[[0.0, 1.0]]
+    ),
     likelihoods.VaryingParameter(likelihoods.StudentT(0.5, 4.0), "scale"),
     priors.MarkovPrior(kernels.Cosine(2.0), means.Constant(0.5), harmonics=4, series=1),
     parts.Map((0, 1), kernels.Matern32(0.3), neighbours=8),

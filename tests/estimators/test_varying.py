@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sitewise import GPRegressor, Varying, kernels, load
+from sitewise import GPRegressor, Sparse, Varying, kernels, load
 
 ROWS = 40
 
@@ -79,6 +79,21 @@ def test_files_and_pickles_keep_everything(fitted, tmp_path):
         assert np.array_equal(again.predict(NEW), model.predict(NEW))
         assert np.array_equal(again.predict_parameter(NEW), model.predict_parameter(NEW))
         assert again.get_params()["varying"] == "scale"
+
+
+def test_inducing_inputs_agree_with_the_full_fit(fitted, tmp_path):
+    full, X, y = fitted
+    model = GPRegressor(varying="scale", structure=Sparse(25)).fit(X, y)
+    assert model.converged_
+    np.testing.assert_allclose(model.predict_parameter(NEW)[0], full.predict_parameter(NEW)[0], rtol=0.02)
+    np.testing.assert_allclose(model.predict_interval(NEW), full.predict_interval(NEW), atol=0.3)
+    densities = model.log_predictive_density(X, y), full.log_predictive_density(X, y)
+    np.testing.assert_allclose(np.mean(densities[0]), np.mean(densities[1]), atol=0.02)
+    own = Varying("scale", kernels.RBF(1.0))
+    assert "RBF" in str(GPRegressor(varying=own, structure=Sparse(5)).fit(X, y).kernel_)
+    model.save(tmp_path / "model.sitewise")
+    for again in (load(tmp_path / "model.sitewise"), pickle.loads(pickle.dumps(model))):
+        assert np.array_equal(again.predict_parameter(NEW), model.predict_parameter(NEW))
 
 
 def test_the_second_function_has_its_own_columns():

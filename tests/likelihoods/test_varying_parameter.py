@@ -136,9 +136,9 @@ def test_refusals():
         check_likelihood(two, [0.0])
     with pytest.raises(ValueError, match="use check_likelihood"):
         check_two_functions(likelihoods.Gaussian(), [0.0])
-    with pytest.raises(ValueError, match="needs a full GP"):
-        Model.sparse(kernels.RBF(), two, [[0.0]])
-    with pytest.raises(ValueError, match="needs a full GP"):
+    with pytest.raises(ValueError, match="all features are stored"):
+        Model.sparse(kernels.RBF(), two, [[0.0]], keep=5)
+    with pytest.raises(ValueError, match="needs a full or sparse GP"):
         Model.markov(kernels.Matern32(), two)
     with pytest.raises(ValueError, match="one kernel or two"):
         Model.full([kernels.RBF()] * 3, two)

@@ -19,7 +19,6 @@ from sitewise.numerics.dense import block_features
 from sitewise.numerics.dense.directions import (
     along,
     blocks_of_precisions,
-    blocks_of_variances,
     combined,
     directions,
     variances_of_blocks,
@@ -56,7 +55,10 @@ class SparseTwoFunctionPrior(TwoFunctionPrior):
     @property
     def each(self) -> list[SparsePrior]:
         """The sparse prior of each function alone."""
-        return [SparsePrior(one.kernel, self.inducing, one.mean, self.jitter, keep=_ALL) for one in self.functions]
+        return [
+            SparsePrior(one.kernel, self.inducing, one.mean, self.jitter, keep=_ALL, block=None)
+            for one in self.functions
+        ]
 
     def one_function(self) -> SparsePrior:  # type: ignore[override]
         return self.each[0]
@@ -77,7 +79,7 @@ class SparseTwoFunctionPrior(TwoFunctionPrior):
     def with_inputs(self, Z: np.ndarray) -> Self:
         return replace(self, inducing=Z)
 
-    def gram(self, X: Array) -> SparseBlockGram:
+    def gram(self, X: Array) -> SparseBlockGram:  # type: ignore[override]
         return SparseBlockGram(tuple(one.gram(X) for one in self.each))
 
     def gram_with_pull(self, X: Any, inputs: bool = False) -> tuple[Any, Callable[[Any], TwoFunctionPrior]]:
@@ -105,7 +107,7 @@ class SparseTwoFunctionPrior(TwoFunctionPrior):
 class SparseBlockGram(Gram[BlockMarginals]):
     """The features of both functions."""
 
-    each: tuple[SparseGram, ...] = fixed()
+    each: tuple[Any, ...] = fixed()  # a SparseGram per function
 
     newton_is_cheap: ClassVar[bool] = False
 
