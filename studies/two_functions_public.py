@@ -160,7 +160,7 @@ def statsmodels(folder: Path, out: Path) -> None:
 
 
 def gpboost(folder: Path, out: Path) -> None:
-    """GPBoost on mcycle: constant noise, a log variance that is a cubic in x, and a Gaussian process in the log variance.
+    """GPBoost on mcycle: constant noise, a log variance that is a cubic in x, a Gaussian process in the log variance.
 
     The cubic is a covariate of the mean as well.  The third model uses Vecchia's approximation, which it needs.  The
     predictive distribution is taken as the Gaussian with the predicted mean and variance.
@@ -172,7 +172,8 @@ def gpboost(folder: Path, out: Path) -> None:
         def fit(X, y, X_new, y_new):
             shift, scale, centre, unit = y.mean(), y.std(), X.mean(), X.std()
             ones, new = (np.vander((x[:, 0] - centre) / unit, degree + 1, increasing=True) for x in (X, X_new))
-            model = gpb.GPModel(gp_coords=X, cov_function="matern", cov_fct_shape=2.5, likelihood=likelihood, **settings)
+            kernel = {"cov_function": "matern", "cov_fct_shape": 2.5}
+            model = gpb.GPModel(gp_coords=X, likelihood=likelihood, **kernel, **settings)
             model.fit(y=(y - shift) / scale, X=ones)
             found = model.predict(gp_coords_pred=X_new, X_pred=new, predict_var=True, predict_response=True)
             law = stats.norm(shift + scale * found["mu"], scale * np.sqrt(found["var"]))
