@@ -41,6 +41,7 @@ from sitewise.sites import Sites, cavity_on_host, expected_log_site, log_site
 
 Terms = Callable[[Likelihood, Data, Marginals, Sites, float], Array]
 Slopes = Callable[[Likelihood, Data, Marginals, Sites], Sequence[Array] | None]
+MARGINAL_SLOPES = 5  # derivatives in nat1, prec, mean, var, resid; those in the parameters of the likelihood follow
 
 
 def share(data: Data, power: float) -> float | Array:
@@ -127,12 +128,13 @@ def _ep_slopes(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -
     found = None if left is None else likelihood.log_expected_prob_slopes(data.y, left.mean, left.var + q.resid)
     if left is None or found is None:
         return None
-    value, first, second = found[:3]
+    (value, first, second), by_parameters = found[:3], found[6:]
     shift, by_f_var = q.mean - left.mean, 0.5 * (second + first**2)
     log_site = 0.5 * (np.log(left.kept) + sites.nat1 * (q.mean + left.mean) - sites.prec * q.mean * left.mean)
     by_left = first - shift / left.var, by_f_var - 0.5 * ((q.var + shift**2) / left.var - 1) / left.var
     by_mean, by_var, by_nat1, by_prec = left.pull(q, sites, *by_left)
-    return value - log_site, by_nat1 - q.mean, by_prec + 0.5 * (q.var + q.mean**2), by_mean, by_var, by_f_var
+    by_prec = by_prec + 0.5 * (q.var + q.mean**2)
+    return value - log_site, by_nat1 - q.mean, by_prec, by_mean, by_var, by_f_var, *by_parameters
 
 
 def _nested(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, power: float) -> Array:
@@ -187,10 +189,10 @@ def _loo_slopes(likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) 
     found = None if left is None else likelihood.log_expected_prob_slopes(data.y, left.mean, left.var + q.resid)
     if left is None or found is None:
         return None
-    value, first, second = found[:3]
+    (value, first, second), by_parameters = found[:3], found[6:]
     by_f_var = 0.5 * (second + first**2)
     by_mean, by_var, by_nat1, by_prec = left.pull(q, sites, first, by_f_var)
-    return value, by_nat1, by_prec, by_mean, by_var, by_f_var
+    return value, by_nat1, by_prec, by_mean, by_var, by_f_var, *by_parameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,8 +212,8 @@ class Evidence:
     piece : int, default=0
         Rows per compiled program on the host; 0 for the default.
     slopes : callable or None, default=None
-        The terms with their derivatives in (nat1, prec, mean, var, resid) at power 1, on NumPy arrays; None: they are
-        computed by a compiled program.
+        The terms with their derivatives in (nat1, prec, mean, var, resid) and in the parameters of the likelihood at
+        power 1, on NumPy arrays; None: they are computed by a compiled program.
     """
 
     name: str
@@ -252,9 +254,12 @@ class Evidence:
         if found is None:
             return None
         terms, *slopes = found
+        slopes, by_parameters = slopes[:MARGINAL_SLOPES], slopes[MARGINAL_SLOPES:]
+        if len(by_parameters) != len(jax.tree.leaves(likelihood)):
+            return None
         weight = np.where(data.mask, data.weight, 0.0)
         rows = (*(weight * slope for slope in slopes), np.zeros_like(weight))
-        return rows, (self.total(data, q, terms),)
+        return rows, (self.total(data, q, terms), *(np.sum(weight * one) for one in by_parameters))
 
     def __call__(self, model: Model, data: Data, sites: Sites) -> Array:
         """Return the evidence; on a CPU it is computed in double precision and is a NumPy number."""

@@ -40,13 +40,12 @@ def on_rows(
 
     All arrays have the rows on the last axis.  Each sum is the sum of the contributions of the rows and of q.log_z.
     `piece` is the number of rows per program, as in `rowwise.apply`.  `closed` computes the same from (likelihood,
-    data, q, sites) with whole weights, on NumPy arrays without a compiled program, if the likelihood has no parameters
-    and has derivatives on NumPy arrays; else it returns None.
+    data, q, sites) with whole weights, on NumPy arrays without a compiled program, if the likelihood has derivatives on
+    NumPy arrays; else it returns None.
     """
-    parameters = jax.tree.leaves(likelihood)
-    if not is_host(q.mean, sites.nat1, data.weight, *parameters):
+    if not is_host(q.mean, sites.nat1, data.weight, *jax.tree.leaves(likelihood)):
         return function(settings, likelihood, data, q, sites, *more)
-    if closed is not None and not (parameters or data.fractional):
+    if closed is not None and not data.fractional:
         found = closed(likelihood, data, q, sites)
         if found is not None:
             return found

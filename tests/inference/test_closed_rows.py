@@ -11,6 +11,7 @@ from sitewise.numerics.quadrature import GaussHermite
 from sitewise.priors import Marginals
 from sitewise.process.precision import working_precision
 from sitewise.rows import on_rows
+from sitewise.types import ArrayField, module, positive
 
 METHODS = (Laplace(), VI(), EP())
 EVIDENCES = (evidence.laplace, evidence.elbo, evidence.ep)
@@ -93,3 +94,57 @@ def test_overridden_functions_do_not_inherit_closed_forms():
         assert method.assess(FlatProbit(), data, q, sites, True) is None
         rule = likelihoods.BernoulliProbit(quadrature=GaussHermite(20))
         assert method.mean_only or method.assess(rule, data, q, sites, True) is None
+
+
+def with_response(likelihood, count: int = 60) -> tuple[Data, Marginals, Sites]:
+    data, q, sites = rows(count)
+    rng = np.random.default_rng(1)
+    y = rng.poisson(3.0, count).astype(float)
+    if len(likelihood.columns) > 1:
+        binomial = likelihood.columns[1] == "trials"
+        y = np.stack([y, y + rng.integers(0, 9, count) + (y == 0) if binomial else rng.uniform(0.2, 5, count)], axis=1)
+    return Data.of(np.zeros((count, 1)), y, data.weight), q, sites
+
+
+CLOSED = (
+    likelihoods.Binomial(),
+    likelihoods.NegativeBinomial(shape=0.7),
+    likelihoods.NegativeBinomial(shape=20.0, exposure=True),
+    likelihoods.Gaussian(scale=0.6),
+)
+
+
+@pytest.mark.parametrize("read", (evidence.ep, evidence.loo), ids=lambda e: e.name)
+@pytest.mark.parametrize("likelihood", CLOSED, ids=str)
+def test_ep_and_its_evidence_with_parameters_of_the_likelihood(likelihood, read):
+    data, q, sites = with_response(likelihood)
+    found, value = _closed_slopes(read, EP(), likelihood, data, q, sites)
+    wanted, expected = on_rows(evidence_slopes, (read, EP().update()), likelihood, data, q, sites)
+    np.testing.assert_allclose(value, np.ravel(expected), rtol=1e-9)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS[:2], ids=lambda m: m.name)
+def test_derivatives_of_the_binomial_likelihood(method):
+    data, q, sites = with_response(CLOSED[0])
+    closed, sums = method.assess(CLOSED[0], data, q, sites, True)
+    compiled, wanted = on_rows(_assess, (method.update(), True), CLOSED[0], data, q, sites)
+    for a, b in zip((*closed, *sums), (*compiled, *wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
+
+
+@module
+class ScaledGaussian(likelihoods.Gaussian):
+    """Another likelihood that inherits derivatives in fewer parameters than it has."""
+
+    factor: ArrayField = positive(default=1.0)
+
+
+def test_an_evidence_without_all_derivatives_in_the_parameters_is_left_to_the_programs():
+    data, q, sites = with_response(CLOSED[3])
+    assert evidence.ep.read_with_slopes(CLOSED[3], data, q, sites) is not None
+    assert evidence.ep.read_with_slopes(ScaledGaussian(), data, q, sites) is None
+    softplus, probit = likelihoods.NegativeBinomial(link="softplus"), likelihoods.Binomial(link="probit")
+    assert evidence.ep.read_with_slopes(softplus, data, q, sites) is None
+    assert evidence.ep.read_with_slopes(probit, with_response(probit)[0], q, sites) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -207,14 +207,19 @@ class FittedEstimator(Explaining, EstimatorParameters):
         With inducing inputs also `tight`, a bound, and `collapsed` if it was the learning objective.  Otherwise
         `sitewise.evidence.collapsed` computes it, which takes long.
         """
-        found = self._with_sites("evidence_")
-        method = Method.of(self.method)
-        learned = method.definition.objective_on(found[0].model.prior.structure)
-        asked = (*evidence.QUICK, learned, method.evidence)
+        return self._evidences((*evidence.QUICK, self._learned_evidence(), Method.of(self.method).evidence))
+
+    def _learned_evidence(self) -> str:
+        """Return the name of the evidence from which the hyperparameters were learned."""
+        prior = self._with_sites("evidence_")[0].model.prior
+        return Method.of(self.method).definition.objective_on(prior.structure)
+
+    def _evidences(self, asked: Collection[str | None]) -> dict[str, float]:
+        """Return evidences by name, summed over rows and classes, in the units of y."""
         names = tuple(name for name in evidence.ALL if name in asked)
-        parts = [latent.evidences(names) for latent in found]
+        parts = [latent.evidences(names) for latent in self._with_sites("evidence_")]
         units = float(np.sum(self._weight * self._log_unit(self._y, self._side)))
-        return {name: sum(p[name] for p in parts) - units for name in evidence.ALL if name in parts[0]}
+        return {name: sum(p[name] for p in parts) - units for name in names if name in parts[0]}
 
     def _by_row(self, values: np.ndarray, k: int, otherwise: Any) -> np.ndarray:
         """Return the values of distinct rows per given row; `otherwise` for rows of weight 0."""

@@ -193,11 +193,11 @@ class Mixture(NamedTuple):
         return self._read(_log_density, y)[0] if found is None else found
 
     def _log_density_on_host(self, y: np.ndarray) -> np.ndarray | None:
-        """Return `log_density` without a compiled program if the likelihood has no parameters and knows its integral.
+        """Return `log_density` without a compiled program if the likelihood knows its integral on NumPy arrays.
 
         Variances that are zero up to rounding are left to the compiled program.
         """
-        if self.mean.ndim > 2 or jax.tree.leaves(self.likelihood) or not on_host(self):
+        if self.mean.ndim > 2 or not on_host(self):
             return None
         if y.ndim == 0 or np.any(self.var <= _MIN_INTEGRATED_VARIANCE * (1 + self.mean**2)):
             return None

@@ -59,9 +59,8 @@ def summary_of(
 
 def log_evidence(estimator: Any) -> float:
     """Return the evidence from which the hyperparameters were learned, in the units of y."""
-    prior = estimator._latents[0].model.prior
-    learned = Method.of(estimator.method).definition.objective_on(prior.structure)
-    return float(estimator.evidence_[learned])
+    learned = estimator._learned_evidence()
+    return float(estimator._evidences((learned,))[learned])
 
 
 def _linear(posteriors: TermPosteriors, design: Design, level: float) -> Iterator[tuple[Any, ...]]:

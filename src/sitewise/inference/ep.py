@@ -101,7 +101,7 @@ class EP(Inference):
         found = None if left is None else likelihood.log_expected_prob_slopes(data.y, left.mean, left.var + q.resid)
         if left is None or found is None:
             return None
-        _, first, second, third, first_by_var, second_by_var = found
+        _, first, second, third, first_by_var, second_by_var = found[:6]
         shrink = np.maximum(1 + left.var * second, _MIN_SHRINK)
         prec = np.maximum(-second / shrink, self.min_prec)
         tilted_mean = left.mean + left.var * first

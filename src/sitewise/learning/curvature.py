@@ -18,7 +18,7 @@ from sitewise.arrays.spread import whole
 from sitewise.data import Data
 from sitewise.inference.start import padded_sites
 from sitewise.learning.hessian import by_differences, prior_curvature
-from sitewise.learning.objective import Objective, profile
+from sitewise.learning.objective import Objective, is_stationary_pair, profile
 from sitewise.model import Model
 from sitewise.numerics.dense.cholesky import cholesky
 from sitewise.numerics.dense.symmetric import absolute_inverse
@@ -100,7 +100,6 @@ def curvature(
     Inference starts from `sites`; entries whose label is in `at_bound` are held fixed.  Differences are central for up
     to `max_central` entries, else one-sided.
     """
-    sharp = dataclasses.replace(objective, gradient="implicit")
     trainable = objective.trainable
     with working_precision():
         model = to_host(model)
@@ -110,7 +109,7 @@ def curvature(
         free = np.array([label not in at_bound for label in trainable.labels], bool)
         steps, central = np.full(len(vector), _STEP), bool(np.sum(free) <= max_central)
         hessian = by_differences(
-            lambda at: _gradient(sharp, model, rows, at, start), vector, steps, np.flatnonzero(free), central
+            lambda at: _gradient(objective, model, rows, at, start), vector, steps, np.flatnonzero(free), central
         )
         hessian[:, ~free] = np.nan
     return Curvature(trainable, vector, 0.5 * (hessian + hessian.T), free)
@@ -134,7 +133,7 @@ def completed(
     The search estimates the Hessian well where the prior of θ determines it, because that part of its first guess is
     exact.  Rows and columns of the other entries are replaced by differences of the gradient.
     """
-    trainable, sharp = objective.trainable, dataclasses.replace(objective, gradient="implicit")
+    trainable = objective.trainable
     with working_precision():
         model, rows = to_host((model, data))
         start = padded_sites(model.likelihood, rows, sites)
@@ -144,7 +143,7 @@ def completed(
         known = prior_curvature(objective, vector) > MIN_PRIOR_SHARE * -np.diagonal(hessian)
         entries = np.flatnonzero(free & ~known)
         found = by_differences(
-            lambda at: _gradient(sharp, model, rows, at, start), vector, np.full(len(vector), _STEP), entries,
+            lambda at: _gradient(objective, model, rows, at, start), vector, np.full(len(vector), _STEP), entries,
             here=end.gradient,
         )[entries]  # fmt: skip
         hessian[entries], hessian[:, entries] = found, found.T
@@ -155,6 +154,16 @@ def completed(
 
 
 def _gradient(objective: Objective, model: Model, data: Data, vector: np.ndarray, sites: Sites) -> np.ndarray:
-    """NaN where inference does not settle, so that no wrong number is reported."""
-    found = whole(profile(objective, model, data, vector, sites))
+    """Return the exact gradient; NaN where inference does not settle, so that no wrong number is reported.
+
+    Where the evidence is stationary in the sites, the gradient with fixed sites is exact and needs no adjoint, whose
+    programs take seconds to compile.  Sites at a limit are not stationary.
+    """
+    stationary = objective.gradient == "fixed" and is_stationary_pair(
+        objective.inference, objective.evidence, model.likelihood
+    )
+    found = whole(profile(objective, model, data, vector, sites)) if stationary else None
+    if found is None or found.solution.stats.clipped:
+        sharp = dataclasses.replace(objective, gradient="implicit")
+        found = whole(profile(sharp, model, data, vector, sites))
     return found.gradient if found.solution.outcome.settled else np.full(len(vector), np.nan)

@@ -168,7 +168,7 @@ def with_slopes(
     # θ enters the evidence through the likelihood and q; these are the derivatives in those two.
     missing = method.update() if gradient != "fixed" and reached.slopes is None else None
     closed = functools.partial(_closed_slopes, evidence, missing)
-    stationary = gradient == "fixed" and at.prior.exact and _is_stationary_pair(method, evidence, likelihood)
+    stationary = gradient == "fixed" and at.prior.exact and is_stationary_pair(method, evidence, likelihood)
     if stationary and isinstance(method, EP):
         closed = functools.partial(_matched_slopes, evidence)
     rows, (value, *by_likelihood) = on_rows(
@@ -268,7 +268,7 @@ def _closed_slopes(
     return None if update is None else ((*found[0], *update[0][2:]), found[1])
 
 
-def _is_stationary_pair(method: Inference, evidence: Evidence, likelihood: Likelihood) -> bool:
+def is_stationary_pair(method: Inference, evidence: Evidence, likelihood: Likelihood) -> bool:
     """Return whether an evidence has no derivative in the marginals and sites at the fixed point of a method.
 
     This holds for EP and its own evidence, of several classes the nested one: moments match.  It holds for VI and the

@@ -266,7 +266,7 @@ class Likelihood(Module):
         """
         return None
 
-    # -- derivatives on NumPy arrays: optional, for one latent function and no parameters --------------------
+    # -- derivatives on NumPy arrays: optional, for one latent function ---------------------------------------
     # Without them the row-wise functions run in compiled programs.
 
     def log_prob_slopes(self, y: np.ndarray, f: np.ndarray) -> np.ndarray | None:
@@ -278,7 +278,10 @@ class Likelihood(Module):
         return None
 
     def log_expected_prob_slopes(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray | None:
-        """Return ℓ = `log_expected_prob`, its first three derivatives in the mean, and ∂ℓ'/∂var and ∂ℓ''/∂var."""
+        """Return ℓ = `log_expected_prob`, its first three derivatives in the mean, and ∂ℓ'/∂var and ∂ℓ''/∂var.
+
+        Then one derivative of ℓ per parameter follows, in the order of the fields.
+        """
         return None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

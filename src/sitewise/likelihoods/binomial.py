@@ -10,10 +10,12 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import betainc, gammaln
 from jax.typing import ArrayLike
-from scipy.special import ndtri
+from scipy import special
 
 from sitewise.likelihoods.base import Likelihood
 from sitewise.numerics.quadrature.gaussian_cdf import log_cdf
+from sitewise.numerics.quadrature.gaussian_rules import expect_with_slopes
+from sitewise.numerics.quadrature.tilted_logistic import slopes_by_var, tilted_by_logistic
 from sitewise.types import module, static
 
 
@@ -51,6 +53,35 @@ class Binomial(Likelihood):
         choose = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
         return choose + k * self._log_success(f) + (n - k) * self._log_success(-f)
 
+    def log_prob_slopes(self, y: np.ndarray, f: np.ndarray) -> np.ndarray | None:
+        if self.link != "logit":
+            return None
+        k, n = y[..., 0], y[..., 1]
+        chance = special.expit(f)
+        bend = n * chance * special.expit(-f)
+        value = _log_choose(k, n) + k * special.log_expit(f) + (n - k) * special.log_expit(-f)
+        return np.stack([value, k - n * chance, -bend, -bend * (1 - 2 * chance)])
+
+    def expected_log_prob_slopes(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray | None:
+        """Return derivatives of log C(n, k) + k m + n E[log σ(−f)]."""
+        if self.quadrature is not None or self.link != "logit":
+            return None
+        k, n = y[..., 0], y[..., 1]
+        found = n * expect_with_slopes(special.log_expit, -mean, var)
+        found[1::2] *= -1
+        found[0] += _log_choose(k, n) + k * mean
+        found[1] += k
+        return found
+
+    def log_expected_prob_slopes(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray | None:
+        if self.quadrature is not None or self.link != "logit":
+            return None
+        k, n = y[..., 0], y[..., 1]
+        found = tilted_by_logistic(k, n, mean, var)
+        if found is None:
+            return None
+        return np.stack([_log_choose(k, n) + found.log_integral, *found.slopes[:3], *slopes_by_var(found.slopes)])
+
     def landmark(self, y: Array) -> tuple[Array, Array]:
         """The f with probability (k + ½)/(n + 1), and the width 1/√(n p(1−p)) there.
 
@@ -83,7 +114,7 @@ class Binomial(Likelihood):
         """The f whose probability is the overall share of successes, with half a success and half a failure added."""
         successes, trials = np.sum(weight * y[..., 0]) + 0.5, np.sum(weight * y[..., 1]) + 1.0
         p = float(successes / trials)
-        return float(np.log(p) - np.log1p(-p)) if self.link == "logit" else float(ndtri(p))
+        return float(np.log(p) - np.log1p(-p)) if self.link == "logit" else float(special.ndtri(p))
 
     def response_mean(self, f: Array, side: Array | float | None = None) -> Array:
         share = jnp.exp(self._log_success(f))
@@ -113,3 +144,7 @@ class Binomial(Likelihood):
             raise ValueError(
                 "Binomial: successes and trials must be whole numbers with 0 ≤ successes ≤ trials, trials ≥ 1."
             )
+
+
+def _log_choose(k: np.ndarray, n: np.ndarray) -> np.ndarray:
+    return np.asarray(special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1))

@@ -62,6 +62,20 @@ class Gaussian(Likelihood):
         total = s2 / power + var
         return log_c - 0.5 * ((y - mean) ** 2 / total + jnp.log(2 * np.pi * total))
 
+    def log_expected_prob_slopes(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray | None:
+        """With t = v + scale²:  ℓ = −½ [(y − m)²/t + log 2πt],  ∂ℓ/∂scale = scale [(y − m)²/t − 1]/t."""
+        if self.quadrature is not None:
+            return None
+        scale = np.asarray(self.scale, float)
+        total = scale**2 + var
+        first, second = (y - mean) / total, -1 / total
+        square = first * (y - mean)
+        value = -0.5 * (square + np.log(2 * np.pi * total))
+        by_scale = scale * (square - 1) / total
+        return np.stack(
+            [value, first, second, np.zeros_like(first), first * second, second**2, by_scale]
+        )  # fmt: skip
+
     def log_expected_smoothed_prob(
         self, y: Array, mean: Array, var: Array, resid: Array, power: Power = 1.0, start: Array | None = None
     ) -> Array:

@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.scipy.special import betainc, gammaln
+from scipy import special
 
 from sitewise.likelihoods.rate import Counts
 from sitewise.numerics.quadrature.gaussian_rules import Landmark, Rule
+from sitewise.numerics.quadrature.tilted_logistic import slopes_by_var, tilted_by_logistic
 from sitewise.types import ArrayField, module, positive
 
 # With the softplus link, p is like exp(−y·shape/f) f^−shape: a steep edge and a long tail.
@@ -54,6 +56,22 @@ class NegativeBinomial(Counts):
         binomial = gammaln(y + r) - gammaln(r) - gammaln(y + 1)
         rest = jnp.where(z > 0, -r * z, y * z) - (y + r) * jax.nn.softplus(-jnp.abs(z))
         return binomial + rest
+
+    def log_expected_prob_slopes(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray | None:
+        """With z = f + log(exposure/shape) and ℓ₁ = E[y − (y + shape) σ(z)] under the tilted density:
+
+        ∂ℓ/∂shape = ψ(y + shape) − ψ(shape) − E[log(1 + eᶻ)] − ℓ₁/shape
+        """
+        if self.quadrature is not None or self.link != "log":
+            return None
+        count, log_exposure = (y[..., 0], np.log(y[..., 1])) if self.exposure else (y, 0.0)
+        r = np.asarray(self.shape, float)
+        found = tilted_by_logistic(count, count + r, mean + log_exposure - np.log(r), var)
+        if found is None:
+            return None
+        value = special.gammaln(count + r) - special.gammaln(r) - special.gammaln(count + 1) + found.log_integral
+        by_shape = special.digamma(count + r) - special.digamma(r) - found.softplus - found.slopes[0] / r
+        return np.stack([value, *found.slopes[:3], *slopes_by_var(found.slopes), by_shape])
 
     def landmark(self, y: Array) -> tuple[Array, Array]:
         y, log_exposure = self.split(y)
