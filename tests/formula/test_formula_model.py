@@ -159,3 +159,96 @@ def test_two_classes_and_ordered_labels(data: dict[str, Any]) -> None:
 def test_warnings_name_terms(model: FormulaModel) -> None:
     found = in_words("kernel.parts.1.variance ended at a bound: it rises.", model.estimator)
     assert found == "The variance of (1 + x | g) ended at a bound: it rises."
+
+
+def test_rows_of_weight_zero_do_not_count_and_rows_of_weight_two_count_twice():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=30)
+    table = {"x": x, "y": x + rng.normal(size=30)}
+    weight = np.r_[np.zeros(5), np.full(5, 2.0), np.ones(20)]
+    copies = {name: np.repeat(values, weight.astype(int)) for name, values in table.items()}
+    models = [sitewise.fit(f, table, weights=weight, integrate=False) for f in ("y ~ x", "y ~ 1")]
+    others = [sitewise.fit(f, copies, integrate=False) for f in ("y ~ x", "y ~ 1")]
+    found, wanted = models[0].summary(), others[0].summary()
+    assert found.rows == 25
+    assert found.loo == pytest.approx(wanted.loo, rel=1e-4)
+    assert found.loo_error == pytest.approx(wanted.loo_error, rel=1e-4)
+    found, wanted = sitewise.compare(*models), sitewise.compare(*others)
+    np.testing.assert_allclose(found.loo_difference, wanted.loo_difference, rtol=1e-3)
+    np.testing.assert_allclose(found.loo_error, wanted.loo_error, rtol=1e-3)
+
+
+def test_rows_with_missing_values_are_left_out_on_request():
+    rng = np.random.default_rng(4)
+    table = {"x": rng.normal(size=30), "g": rng.choice(list("ab"), 30).astype(object), "n": rng.uniform(1, 2, 30)}
+    table["y"] = table["x"] + rng.normal(size=30)
+    gaps = {name: values.copy() for name, values in table.items()} | {"unused": np.full(30, np.nan)}
+    gaps["x"][2], gaps["g"][3], gaps["y"][4], gaps["n"][5] = np.nan, None, np.nan, np.nan
+    with pytest.raises(sitewise.UserError, match=r"'y', 'x', 'g', 'n', in row 3 and 3 more; .*missing='drop'"):
+        sitewise.fit("y ~ x + (1 | g)", gaps, weights="n")
+    weight = rng.uniform(size=30)
+    found = sitewise.fit(
+        "y ~ x + (1 | g)",
+        gaps,
+        weights=weight,
+        likelihood="heteroscedastic_gaussian",
+        noise="n",
+        missing="drop",
+        integrate=False,
+    )
+    kept = np.r_[0, 1, 6:30]
+    whole = {name: values[kept] for name, values in table.items()}
+    wanted = sitewise.fit(
+        "y ~ x + (1 | g)",
+        whole,
+        weights=weight[kept],
+        likelihood="heteroscedastic_gaussian",
+        noise="n",
+        integrate=False,
+    )
+    np.testing.assert_allclose(found.predict(whole), wanted.predict(whole))
+    assert "4 of 30 rows have missing values in 'y', 'x', 'g', 'n' and are left out." in str(found.summary())
+    with pytest.raises(sitewise.UserError, match="'refuse' or 'drop'"):
+        sitewise.fit("y ~ x", table, missing="omit")
+
+
+def test_declared_categories_give_the_reference_level_and_the_order_of_labels():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(5)
+    size = rng.choice(["low", "mid", "high"], 60)
+    frame = pandas.DataFrame({"x": rng.normal(size=60) + (size == "high")})
+    frame["size"] = pandas.Categorical(size, categories=["low", "unused", "mid", "high"], ordered=True)
+    assert sitewise.fit("x ~ size", frame).design.coefficients == ["size[mid]", "size[high]"]
+    assert sitewise.fit("x ~ C(size, ref='mid')", frame).design.coefficients[0].endswith("[low]")
+    model = sitewise.fit("size ~ x", frame, "ordinal", integrate=False)
+    assert list(model.estimator.classes_) == ["low", "mid", "high"]
+    with pytest.raises(sitewise.UserError, match="ordered category"):
+        sitewise.fit("size ~ x", frame.astype({"size": object}), "ordinal")
+
+
+def test_columns_that_other_columns_determine_are_named():
+    x = np.arange(12.0)
+    table = {"x": x, "twice": 2 * x + 1, "same": np.ones(12), "y": np.random.default_rng(0).normal(size=12)}
+    with pytest.warns(match="'twice', 'same': determined by"):
+        sitewise.fit("y ~ x + twice + same", table)
+
+
+def test_a_spline_without_curvature_is_said_to_be_a_straight_line():
+    x = np.linspace(0, 1, 40)
+    table = {"x": x, "y": x + 0.1 * np.random.default_rng(1).normal(size=40)}
+    with pytest.warns(match=r"variance of s\(x\) is estimated as zero; the curve is a straight line"):
+        sitewise.fit("y ~ s(x)", table)
+
+
+def test_terms_are_found_however_their_names_are_spaced():
+    rng = np.random.default_rng(6)
+    table = {"x": rng.normal(size=40), "g": rng.integers(0, 4, 40), "y": rng.normal(size=40)}
+    model = sitewise.fit("y ~ s(x,k=6) + (1|g)", table, integrate=False)
+    for text in ("(1|g)", "(1 | g)", "s(x,k=6)"):
+        assert model.predict(table, terms=text).mean.shape == (40, 1)
+    with pytest.raises(sitewise.UserError, match="no term 'x'"):
+        model.predict(table, terms="x")
+    with pytest.raises(sitewise.UserError, match=r"sitewise\.save"):
+        sitewise.export(model, "model.npz")
+    with pytest.raises(sitewise.UserError, match="one value per row"):
+        model.predict({"x": 1.0, "g": 2})

@@ -40,6 +40,8 @@ def export(model: Any, path: str | os.PathLike[str]) -> None:
     path : str or path
         The model file, such as "model.npz".
     """
+    if not hasattr(model, "fit"):
+        raise UserError("export takes a GPClassifier, GPRegressor or Pipeline; write other models by sitewise.save.")
     check_is_fitted(model)
     arrays: dict[str, np.ndarray] = {}
     *steps, estimator = [step for _, step in model.steps] if hasattr(model, "steps") else [model]

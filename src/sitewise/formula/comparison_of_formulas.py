@@ -9,6 +9,7 @@ import numpy as np
 from sitewise.errors import UserError
 from sitewise.formula.formula_model import FormulaModel
 from sitewise.formula.formula_summary import aligned
+from sitewise.formula.summarise import weighted_sum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,15 +62,15 @@ def compare(*models: FormulaModel) -> FormulaComparison:
     """
     if len(models) < 2 or not all(isinstance(model, FormulaModel) for model in models):
         raise UserError("compare takes at least two fitted formulas, as in compare(a, b).")
-    first = models[0].estimator._y
+    first, weight = models[0].estimator._y, models[0].estimator._weight
     for other in models[1:]:
-        if not np.array_equal(first, other.estimator._y):
+        if not np.array_equal(first, other.estimator._y) or not np.array_equal(weight, other.estimator._weight):
             raise UserError("The models have different responses or rows; fit them to the same table.")
     densities = np.array([model.estimator._loo_log_density() for model in models])
-    totals = densities.sum(axis=1)
+    totals = densities @ weight
     order = np.argsort(-totals, kind="stable")
-    gaps = densities[order] - densities[order[0]]
+    gaps = [weighted_sum(one, weight) for one in densities[order] - densities[order[0]]]
     evidence = np.array([model.log_evidence for model in models])[order]
-    error = np.sqrt(gaps.shape[1]) * np.std(gaps, axis=1, ddof=1)
+    difference, error = np.array(gaps).T
     names = tuple(models[k].formula for k in order)
-    return FormulaComparison(names, totals[order], evidence, gaps.sum(axis=1), error, evidence - evidence[0])
+    return FormulaComparison(names, totals[order], evidence, difference, error, evidence - evidence[0])

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 
 from sitewise.errors import UserError
-from sitewise.formula.grammar import Binary, Call, Minus, Name, Node, Number, Text, parse
+from sitewise.formula.grammar import Binary, Call, Minus, Name, Node, Number, Text, names_in, parse
 
 Product = tuple[Node, ...]  # a product of columns: a linear term
 
@@ -64,6 +64,14 @@ class Formula:
         if isinstance(response, Number | Text):
             raise UserError(f"The response must be a column, got {response}.")
         return _formula(str(text), response, right)
+
+
+def columns_of(formula: Formula) -> list[str]:
+    """Return the names of the columns that a formula uses."""
+    nodes: list[Node] = [formula.response, *formula.offsets, *(node for term in formula.linear for node in term)]
+    for one in formula.special:
+        nodes += [*one.group, *itertools.chain(*one.linear)] if isinstance(one, Grouping) else [one]
+    return list(dict.fromkeys(name for node in nodes for name in names_in(node)))
 
 
 def terms_of(text: str, right: Node) -> Formula:

@@ -34,6 +34,11 @@ def is_categorical(node: Node, table: Table) -> bool:
     return isinstance(node, Name) and table.column(node.text).dtype.kind == "O"
 
 
+def is_boolean(node: Node, table: Table) -> bool:
+    """Return whether the expression is a column of true and false."""
+    return isinstance(node, Name) and set(table.column(node.text).tolist()) <= {"True", "False", None}
+
+
 def numbers_of(node: Node, table: Table, moments: Moments, fitting: bool = False) -> np.ndarray:
     """Return the values of an expression per row.
 

@@ -13,15 +13,16 @@ from numpy.typing import ArrayLike
 from sitewise.errors import UserError
 from sitewise.estimators.training import FitWarning
 from sitewise.formula.design import Design
-from sitewise.formula.expansion import Formula
+from sitewise.formula.expansion import Formula, columns_of
 from sitewise.formula.expressions import labels_of
 from sitewise.formula.fit_warnings import in_words
 from sitewise.formula.formula_estimator import fitted_estimator, kind_of
 from sitewise.formula.formula_model import FormulaModel
-from sitewise.formula.grammar import Name, parse_expression
+from sitewise.formula.grammar import Name, names_in, parse_expression
+from sitewise.formula.linear_columns import dependent, ordered
 from sitewise.likelihoods import Likelihood
 from sitewise.methods import Method
-from sitewise.tables.table import Table, has_names, table_of
+from sitewise.tables.table import Table, has_names, listed, table_of
 
 MIN_ROWS = 3
 Given = str | ArrayLike | None
@@ -41,6 +42,7 @@ def fit(
     until: Given = None,
     noise: Given = None,
     graphs: Mapping[str, Any] | None = None,
+    missing: str = "refuse",
     method: str | Method = "hybrid",
     integrate: bool | str = "auto",
     random_state: int = 0,
@@ -55,7 +57,7 @@ def fit(
         `s(month, period=12)`, `te(x, z)`; `(1 | g)`, `(1 + x | g)`; `map(lon, lat)`, `area(district)`,
         `series(time, by=sensor, season='week')`; `offset(log(n))`.  See docs/how-to/formula.md.
     data : data frame, dict of columns, list of dicts or structured array
-        The table, without missing values in the columns of the formula.
+        The table.
     likelihood : str or Likelihood, default="gaussian"
         The distribution of the response: as in GPRegressor; "logit" (or "bernoulli") and "probit" for two classes;
         "ordinal" for ordered labels.
@@ -66,6 +68,8 @@ def fit(
     graphs : dict, default=None
         For `area(column)`: the name of the column → its graph, a dict with the list of neighbours of every area, a
         data frame, or an adjacency matrix of areas that are numbered from 0.
+    missing : str, default="refuse"
+        "drop" leaves out the rows with missing values in the columns of the formula; "refuse" raises an error.
     method : str or Method, default="hybrid"
         The inference, as in GPRegressor.
     integrate : bool or str, default="auto"
@@ -99,12 +103,15 @@ def fit(
     start = time.perf_counter()
     design, kind = Design(Formula.of(formula)), kind_of(likelihood)
     table = _table(data)
-    y = _response(design, table, kind)
-    X, parts = design.learn(table, graphs or {}, cut_points=kind == "labels")
     given = {
         "exposure": exposure, "trials": trials, "event": event, "lower": lower, "upper": upper, "until": until,
         "noise": noise,
     }  # fmt: skip
+    kept, notes = _complete(table, design.formula, (weights, *given.values()), missing)
+    given = {name: _cut(value, kept) for name, value in given.items()}
+    table, weights = table.take(np.flatnonzero(kept)), _cut(weights, kept)
+    y = _response(design, table, kind)
+    X, parts = design.learn(table, graphs or {}, cut_points=kind == "labels")
     side, texts = {}, {}
     for name, value in given.items():
         if value is not None:
@@ -112,14 +119,22 @@ def fit(
             if isinstance(value, str):
                 texts[name] = value
     weight = None if weights is None else _column(design, table, "weights", weights)
-    options = {"method": method, "integrate": integrate, "random_state": random_state, "verbose": verbose}
+    options: dict[str, Any] = {
+        "method": method,
+        "integrate": integrate,
+        "random_state": random_state,
+        "verbose": verbose,
+    }
+    if kind == "labels" and y.dtype.kind not in "biuf":
+        options["order"] = _order_of_labels(design, table)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator = fitted_estimator(X, y, parts, likelihood, side, weight, options)
     messages = tuple(dict.fromkeys(in_words(str(one.message), estimator) for one in caught))
+    messages = (*_dependence(design, X), *messages)
     for message in messages:
         warnings.warn(message, FitWarning, stacklevel=2)
-    return FormulaModel(design, likelihood, estimator, texts, time.perf_counter() - start, messages)
+    return FormulaModel(design, likelihood, estimator, texts, time.perf_counter() - start, (*notes, *messages))
 
 
 def _table(data: Any) -> Table:
@@ -129,6 +144,57 @@ def _table(data: Any) -> Table:
     if table.rows < MIN_ROWS:
         raise UserError(f"The table has {table.rows} rows; a fit needs at least {MIN_ROWS}.")
     return table
+
+
+def _complete(table: Table, formula: Formula, side: Any, missing: str) -> tuple[np.ndarray, list[str]]:
+    """Return a mask of the rows to fit, and a note on the rows that are left out."""
+    if missing not in ("refuse", "drop"):
+        raise UserError(f"missing must be 'refuse' or 'drop', got {missing!r}.")
+    texts = [name for one in side if isinstance(one, str) for name in names_in(parse_expression(one))]
+    names = [name for name in dict.fromkeys([*columns_of(formula), *texts]) if np.any(table.missing(name))]
+    kept = ~np.any([np.zeros(table.rows, bool), *(table.missing(name) for name in names)], axis=0)
+    if not names:
+        return kept, []
+    gone, shown = int(np.sum(~kept)), listed(names, 5)
+    if missing == "refuse":
+        more = f" and {gone - 1} more" if gone > 1 else ""
+        raise UserError(
+            f"The table has missing values in {shown}, in row {table.lines[np.argmin(kept)]}{more}; impute them, or "
+            "leave these rows out by missing='drop' (--drop-missing)."
+        )
+    if np.sum(kept) < MIN_ROWS:
+        raise UserError(f"Only {np.sum(kept)} rows have no missing values in {shown}; a fit needs {MIN_ROWS}.")
+    return kept, [f"{gone} of {table.rows} rows have missing values in {shown} and are left out."]
+
+
+def _cut(value: Given, kept: np.ndarray) -> Given:
+    """Return the values of the rows that are fitted; names of columns and single numbers are unchanged."""
+    if value is None or isinstance(value, str) or np.shape(value) != kept.shape:
+        return value
+    return np.asarray(value)[kept]
+
+
+def _dependence(design: Design, X: Any) -> list[str]:
+    """Return a warning if coefficients are not determined by the data."""
+    columns = {name: np.asarray(X)[:, k] for k, name in enumerate(X.column_names) if name in design.coefficients}
+    found = dependent(columns, design.formula.intercept)
+    if not found:
+        return []
+    return [
+        f"{listed(found, 5)}: determined by the intercept and the columns before, so that coefficients have the "
+        "uncertainty of their priors; leave these columns out."
+    ]
+
+
+def _order_of_labels(design: Design, table: Table) -> list[str]:
+    node = design.formula.response
+    assert isinstance(node, Name)
+    if node.text not in table.orders:
+        raise UserError(
+            f"The response {node} holds strings without an order; make it an ordered category, as in "
+            "pandas.Categorical(values, categories=[lowest, …, highest]), or a column of numbers."
+        )
+    return ordered(node, table.text(node.text), table)
 
 
 def _response(design: Design, table: Table, kind: str) -> np.ndarray:

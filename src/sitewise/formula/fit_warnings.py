@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sitewise.parameters import walk
+from sitewise.parts import Spline
 
 AT_BOUND = " ended at a bound"
 LABEL = re.compile(r"kernel\.parts\.(\d+)\.([\w.]+)")
@@ -33,6 +34,9 @@ def in_words(message: str, estimator: Any) -> str:
         if zero and len(zero) == len(labels):
             names = " and ".join(dict.fromkeys(LABEL.sub(described, label) for label in zero))
             verb = "is" if len(zero) == 1 else "are"
-            return f"{names[0].upper()}{names[1:]} {verb} estimated as zero; the data do not need this term."
+            parts = [model.prior.kernel.parts[int(found[1])] for found in map(LABEL.match, zero) if found]
+            straight = bool(parts) and all(isinstance(part, Spline) for part in parts)
+            why = "the curve is a straight line" if straight else "the data do not need this term"
+            return f"{names[0].upper()}{names[1:]} {verb} estimated as zero; {why}."
     found = LABEL.sub(described, message)
     return found[0].upper() + found[1:]

@@ -14,6 +14,7 @@ from sitewise.errors import UserError
 from sitewise.estimators.model_file import to_bytes
 from sitewise.explain.table_columns import Explained
 from sitewise.formula.design import INTERCEPT, Design, FormulaTerm
+from sitewise.formula.expansion import terms_of
 from sitewise.formula.formula_columns import explained_formula
 from sitewise.formula.formula_estimator import kind_of
 from sitewise.formula.formula_file import StoredFormula
@@ -212,6 +213,7 @@ class FormulaModel:
             return [term for term in self.terms if term.kind != INTERCEPT]
         wanted = [terms] if isinstance(terms, str) else list(terms)  # type: ignore[arg-type]
         known = {term.name: term for term in self.terms}
+        wanted = [name if name in known else _canonical(name) for name in wanted]
         odd = [name for name in wanted if name not in known]
         if odd:
             raise UserError(f"There is no term {odd[0]!r}; the terms are {', '.join(map(repr, known))}.")
@@ -330,3 +332,12 @@ class FormulaModel:
         X, side = self._inputs(new)
         found = self.estimator.sample_y(X, draws, seed, **side)
         return np.asarray(found).T
+
+
+def _canonical(name: Any) -> str:
+    """Return the name of a smooth or group term that is written otherwise, as "(1|g)" for "(1 | g)"."""
+    try:
+        special = terms_of(str(name), parse_expression(str(name))).special
+    except UserError:
+        return str(name)
+    return str(special[0]) if len(special) == 1 else str(name)

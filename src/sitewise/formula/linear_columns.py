@@ -20,6 +20,7 @@ from sitewise.formula.grammar import Call, Name, Node, Number, Text
 from sitewise.tables.table import Table, listed
 
 MAX_LEVELS = 200  # of a category in a linear term
+DEPENDENT = 1e-9  # length of a standardised column beyond the columns before it
 
 
 @dataclasses.dataclass
@@ -67,7 +68,7 @@ class Coding:
         assert isinstance(node, Name | Call)
         labels = labels_of(node, table)
         if fitting:
-            self.levels[str(node)] = _levels(node, labels)
+            self.levels[str(node)] = _levels(node, labels, table)
         levels = self.levels[str(node)]
         new = dict.fromkeys(label for label in labels if label not in levels)
         if new:
@@ -91,9 +92,29 @@ def _merged(subsets: list[dict[Node, bool]]) -> list[dict[Node, bool]]:
     return subsets
 
 
-def _levels(node: Name | Call, labels: np.ndarray) -> list[str]:
+def dependent(columns: dict[str, np.ndarray], intercept: bool) -> list[str]:
+    """Return the columns that are linear combinations of the intercept and the columns before them."""
+    if not columns:
+        return []
+    table = np.column_stack([np.ones(len(next(iter(columns.values()))))] * intercept + list(columns.values()))
+    size = np.linalg.norm(table, axis=0)
+    left = np.abs(np.diagonal(np.linalg.qr(table / np.where(size > 0, size, 1.0), mode="r")))
+    names = [""] * intercept + list(columns)
+    names, left = names[: len(left)], left[: len(names)]
+    return [name for name, rest in zip(names, left, strict=True) if rest < DEPENDENT and name]
+
+
+def ordered(node: Name | Call, labels: np.ndarray, table: Table) -> list[str]:
+    """Return the levels that occur, in the order that the type of the column declares, else sorted."""
+    name = node.text if isinstance(node, Name) else str(node.arguments[0]).strip("`")
+    present = set(labels)
+    declared = table.orders.get(name)
+    return sorted(present, key=_order) if declared is None else [level for level in declared if level in present]
+
+
+def _levels(node: Name | Call, labels: np.ndarray, table: Table) -> list[str]:
     """Return the levels in their order, the reference level first."""
-    levels = sorted(set(labels), key=_order)
+    levels = ordered(node, labels, table)
     if len(levels) < 2:
         raise UserError(f"{node} has the same level {levels[0]!r} in all rows; leave it out.")
     if len(levels) > MAX_LEVELS:

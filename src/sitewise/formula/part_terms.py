@@ -9,8 +9,8 @@ import numpy as np
 
 from sitewise.errors import UserError
 from sitewise.formula.expansion import Grouping, Special
-from sitewise.formula.expressions import is_categorical, numbers_of
-from sitewise.formula.grammar import Call, Name, Node, Number, Text
+from sitewise.formula.expressions import is_boolean, is_categorical, numbers_of
+from sitewise.formula.grammar import Call, Name, Node, Number, Text, names_in
 from sitewise.parts import (
     Area,
     Levels,
@@ -24,6 +24,7 @@ from sitewise.parts import (
     VaryingCoefficients,
     seasons,
 )  # fmt: skip
+from sitewise.parts.splines import MIN_VALUES
 from sitewise.tables.table import Table
 from sitewise.types import replace
 
@@ -78,7 +79,7 @@ class Built(NamedTuple):
 def build(term: Special, table: Table, graphs: Mapping[str, Any]) -> Built:
     """Return the parts of a special term."""
     if isinstance(term, Grouping):
-        return _grouping(term)
+        return _grouping(term, table)
     unknown = [name for name, _ in term.options if name not in OPTIONS[term.function]]
     if unknown:
         known = ", ".join(f"{name}=" for name in OPTIONS[term.function])
@@ -148,6 +149,12 @@ def _smooth(term: Call, table: Table, graphs: Mapping[str, Any]) -> Built:
     columns, (name,) = _numbers(nodes, table, term)
     count, by = _whole(term, "k", 4), _by(term, table)
     period = dict(term.options).get("period")
+    distinct = len(np.unique(numbers_of(nodes[0], table, {}, fitting=True)))
+    if period is None and distinct < MIN_VALUES:
+        raise UserError(
+            f"{term} needs at least {MIN_VALUES} distinct values of {name}, and there are {distinct}; write {name} for "
+            f"a linear effect, or C({name}) for one effect per value."
+        )
     if period is not None:
         if by is not None or count is not None:
             raise UserError(f"{term}: a season takes period= alone.")
@@ -243,13 +250,21 @@ def _area(term: Call, table: Table, graphs: Mapping[str, Any]) -> Built:
 BUILDERS: dict[str, Any] = {"s": _smooth, "te": _tensor, "map": _map, "series": _series, "area": _area}
 
 
-def _grouping(term: Grouping) -> Built:
+def _grouping(term: Grouping, table: Table) -> Built:
     group, columns = _levels(tuple(name.text for name in term.group))
     correlated = term.correlated and len(term.linear) + term.intercept > 1
     slopes = []
     for product in term.linear:
         if len(product) != 1:
             raise UserError(f"{term} multiplies columns; write I(a*b) for the product of two numbers.")
+        if is_categorical(product[0], table) and not is_boolean(product[0], table):
+            group, column = ":".join(map(str, term.group)), names_in(product[0])[0]
+            if column in [name.text for name in term.group]:
+                raise UserError(f"{term}: effects of {column} cannot vary by {column} itself; write (1 | {group}).")
+            raise UserError(
+                f"{term}: {product[0]} holds categories, and slopes are for numbers; write (1 | {group}) + "
+                f"(1 | {group}:{column}) for an effect of every combination."
+            )
         slopes.append(f"{product[0]} of {term}")
         columns[slopes[-1]] = ScaledColumn(product[0], correlated and term.intercept)
     if correlated:

@@ -41,7 +41,7 @@ def summary_of(
             sd, scale = numbers.get("sd", (None,) * 3), numbers.get("range", (None,) * 3)
             more = (share[term.name], used[term.name]) if k == 0 else (None, None)
             rows.append((label, *sd, *scale, *more))
-    log_density = estimator._loo_log_density()
+    loo, loo_error = weighted_sum(estimator._loo_log_density(), estimator._weight)
     groups = {
         ":".join(column.names): len(design.groups[name])
         for name, column in design.columns.items()
@@ -49,12 +49,20 @@ def summary_of(
     }
     return Summary(
         formula=design.formula.text, likelihood=likelihood, method=Method.of(estimator.method).name,
-        rows=len(estimator._X), groups=groups,
+        rows=int(np.sum(estimator._weight > 0)), groups=groups,
         level=level, linear=list(_linear(posteriors, design, level)), terms=rows,
         parameters=list(_likelihood(estimator, values, ends)), evidence=log_evidence(estimator),
-        loo=float(np.sum(log_density)), loo_error=float(np.sqrt(len(log_density)) * np.std(log_density, ddof=1)),
+        loo=loo, loo_error=loo_error,
         effective=float(sum(used.values())), seconds=seconds, warnings=messages,
     )  # fmt: skip
+
+
+def weighted_sum(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """Return Σ w_i x_i and its standard error √n · sd with n = Σ w_i: a row of weight 2 is two rows."""
+    count = float(np.sum(weight))
+    total = float(weight @ values)
+    spread = float(weight @ (values - total / count) ** 2) / max(count - 1, 1e-12)
+    return total, float(np.sqrt(count * spread))
 
 
 def log_evidence(estimator: Any) -> float:

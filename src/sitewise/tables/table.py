@@ -38,7 +38,8 @@ class Table:
 
     `lines` are the row numbers in the file, counted from 1 without the header.  `readings` describe how strings were
     parsed as numbers or dates.  `problems` are questions that only the user can answer.  `categorical` names columns of
-    strings that are categorical by their type or by the user's choice.
+    strings that are categorical by their type or by the user's choice.  `orders` has the categories of a column in the
+    order that its type declares.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Table:
     readings: Mapping[str, Reading] = dataclasses.field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     categorical: frozenset[str] = frozenset()
+    orders: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -121,15 +123,20 @@ def table_of(X: Any, name: str = "X", missing: Sequence[str] = ()) -> Table:
     No library is imported for that: a data frame is any object with `columns` and access to a column by its name.
     """
     columns = _columns(X, name)
+    single = [str(label) for label, values in columns.items() if not hasattr(values, "__len__") or _is_string(values)]
+    if single:
+        raise UserError(f"the column {single[0]!r} of {name} is one value; give a list with one value per row.")
     lengths = {len(values) for values in columns.values()}
     if len(lengths) > 1:
         raise UserError(f"the columns of {name} differ in length; give one value per row in every column.")
     absent = MISSING | {m.strip().lower() for m in missing}
-    found, problems, categorical = {}, [], set()
+    found, problems, categorical, orders = {}, [], set(), {}
     for label, values in columns.items():
         if _is_categorical(values):
             found[str(label)] = _labels(values, absent)
             categorical.add(str(label))
+            if (declared := _declared(values)) is not None:
+                orders[str(label)] = tuple(dict.fromkeys(_labels(declared, absent)))
             continue
         found[str(label)], other = _typed(values, absent)
         if other is not None:
@@ -138,7 +145,7 @@ def table_of(X: Any, name: str = "X", missing: Sequence[str] = ()) -> Table:
                 (({"drop": [str(label)]}, "to leave the column out"),), (str(label),),
             ))  # fmt: skip
     lines = np.arange(1, max(lengths, default=0) + 1)
-    return Table(name, found, lines, problems=tuple(problems), categorical=frozenset(categorical))
+    return Table(name, found, lines, problems=tuple(problems), categorical=frozenset(categorical), orders=orders)
 
 
 def refuse_duplicates(names: Iterable[Any], where: str) -> None:
@@ -188,6 +195,16 @@ def _columns(X: Any, name: str) -> dict[Any, Any]:
 def _is_categorical(values: Any) -> bool:
     """Whether the type of a column is categorical: `category` in pandas, Categorical or Enum in polars."""
     return str(getattr(values, "dtype", "")).lower().startswith(("category", "categorical", "enum"))
+
+
+def _is_string(values: Any) -> bool:
+    return isinstance(values, str | bytes)
+
+
+def _declared(values: Any) -> Any:
+    """Return the categories of a column in their order, as pandas declares them; None if its type does not."""
+    found = getattr(getattr(values, "cat", values), "categories", None)
+    return None if found is None or callable(found) else found
 
 
 def _labels(values: Any, absent: frozenset[str]) -> np.ndarray:

@@ -51,6 +51,7 @@ def model(
     noise: side_columns.Noise = None,
     categorical: options.Categorical = None,
     missing: options.Missing = None,
+    drop: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")] = False,
     decimal: options.Decimal = None,
     dayfirst: options.DayFirst = None,
     method: options.MethodName = options.MethodNames(DEFAULT),
@@ -76,6 +77,7 @@ def model(
     found = fit(
         formula, table, likelihood, weights=weights, exposure=exposure, trials=trials, event=event, lower=lower,
         upper=upper, until=until, noise=noise, method=str(method), random_state=seed,
+        missing="drop" if drop else "refuse",
     )  # fmt: skip
     summary = found.summary()
     if keep is not None:
