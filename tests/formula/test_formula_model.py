@@ -113,7 +113,7 @@ def test_correlations_of_residuals_are_noticed(order: str) -> None:
     if order == "shuffled":
         time = rng.permutation(time)
     places = np.column_stack([time, np.zeros(100)])
-    found = check_of(residual, draws, loo, False, places, (time, np.zeros(100)), 0).statistics
+    found = check_of(residual, draws, loo, False, residual[None], places, (time, np.zeros(100)), 0).statistics
     noticed = found["correlation in time"], found["correlation of neighbours"]
     assert all((one[0] > 0.2 and one[2] == 0) if order == "in order" else one[2] > 0.01 for one in noticed)
 
@@ -252,3 +252,43 @@ def test_terms_are_found_however_their_names_are_spaced():
         sitewise.export(model, "model.npz")
     with pytest.raises(sitewise.UserError, match="one value per row"):
         model.predict({"x": 1.0, "g": 2})
+
+
+def test_residuals_of_a_correct_map_and_series_are_not_correlated():
+    rng = np.random.default_rng(7)
+    place, day = rng.uniform(0, 4, (150, 2)), np.arange(150.0)
+    f = np.sin(2 * place[:, 0]) + np.cos(2 * place[:, 1])
+    table = {"a": place[:, 0], "b": place[:, 1], "day": day}
+    table |= {"y": f + 0.5 * rng.normal(size=150), "n": rng.poisson(np.exp(1 + np.sin(day / 8)))}
+    for formula, likelihood, name in (
+        ("y ~ map(a, b)", "gaussian", "correlation of neighbours"),
+        ("n ~ series(day)", "poisson", "correlation in time"),
+    ):
+        found = sitewise.fit(formula, table, likelihood, integrate=False).check().statistics[name]
+        assert found[2] > 0.1, (name, found)
+
+
+def test_forecasts_take_trials_from_the_future_rows():
+    rng = np.random.default_rng(8)
+    day = np.datetime64("2024-01-01") + np.arange(60).astype("timedelta64[D]")
+    table = {"day": day, "n": np.full(60, 50.0), "late": rng.binomial(50, 0.3, 60).astype(float)}
+    model = sitewise.fit("late ~ series(day)", table, "binomial", trials="n", integrate=False)
+    new = {"day": day[-1:] + np.arange(1, 4).astype("timedelta64[D]"), "n": [50.0, 100.0, 10.0]}
+    found = sitewise.forecast(model, new=new, levels=0.9)
+    np.testing.assert_allclose(found.mean, model.predict(new))
+    assert found.high[0, 1] > 25 > found.high[0, 0] > 10 > found.low[0, 2]
+    assert "2024-03-01  " in str(found) and "00:00" not in str(found)
+    with pytest.raises(sitewise.UserError, match="trials='n'"):
+        sitewise.forecast(model, 3)
+    found = sitewise.forecast(model, 3, trials=np.full(3, 50.0))
+    assert np.all(found.mean > 5)
+
+
+def test_the_effect_of_a_column_of_dates_is_drawn_over_dates():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    day = np.datetime64("2024-01-01") + np.arange(40).astype("timedelta64[D]")
+    table = {"day": day, "y": np.sin(np.arange(40.0) / 5) + 0.1 * np.random.default_rng(9).normal(size=40)}
+    model = sitewise.fit("y ~ series(day)", table, integrate=False)
+    display = sitewise.TermsDisplay.from_estimator(model)
+    assert display.axes_[0].lines[0].get_xdata().astype("datetime64[D]").min() >= day[0]
+    pyplot.close("all")

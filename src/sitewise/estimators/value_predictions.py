@@ -19,7 +19,7 @@ from sitewise.estimators.intervals import Intervals
 from sitewise.estimators.side_information import Side
 from sitewise.explain.outliers import Outliers, find_outliers
 from sitewise.fitted.loo import ValueLoo
-from sitewise.fitted.mixture import Mixture
+from sitewise.fitted.mixture import Functions, Mixture
 from sitewise.likelihoods import BY_NAME, Likelihood, VaryingParameter
 from sitewise.sites import Sites
 
@@ -310,12 +310,27 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         y : array of shape (n_rows, n_samples)
             The draws.
         """
-        X = self._new_rows(X)
         rng = check_random_state(random_state)
-        (latent,) = self._latents
-        drawn = latent.draw(int(rng.randint(2**31 - 1)), X, n_samples)
-        drawn = drawn._replace(side=self._second(self._given(len(X), side), len(X)))
+        drawn = self._draw_functions(self._new_rows(X), n_samples, rng, side)
         return self.y_mean_ + self.y_scale_ * drawn.observe(int(rng.randint(2**31 - 1))).T
+
+    def _draw_functions(
+        self, X: np.ndarray, draws: int, rng: np.random.RandomState, side: Mapping[str, Any]
+    ) -> Functions:
+        """Return joint draws of the latent function at these rows, with their side information."""
+        (latent,) = self._latents
+        drawn = latent.draw(int(rng.randint(2**31 - 1)), X, draws)
+        return drawn._replace(side=self._second(self._given(len(X), dict(side)), len(X)))
+
+    def _realised_residuals(self, draws: int, seed: int) -> np.ndarray:
+        """Return (y − E[y | f]) / sd[y | f] of the training rows per posterior draw of f, shape (draws, n_rows).
+
+        If the model is correct, (y, f) has the same distribution as responses and the function that they were drawn
+        from.  These residuals are then independent, unlike those around the posterior mean.
+        """
+        kept = {name: self._side[name] for name in ("exposure", "trials", "noise") if name in self._side}
+        drawn = self._draw_functions(self._X, draws, check_random_state(seed), kept)
+        return drawn.residuals((self._y - self.y_mean_) / self.y_scale_)
 
     # -- training rows ---------------------------------------------------------------------------------------
 

@@ -71,7 +71,9 @@ class Forecast:
 def _shown(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return f"{value:.4g}"
-    return str(value.astype("datetime64[s]")).replace("T", " ") if isinstance(value, np.datetime64) else str(value)
+    if isinstance(value, np.datetime64):
+        return str(value.astype("datetime64[s]")).replace("T00:00:00", "").replace("T", " ")
+    return str(value)
 
 
 def forecast(
@@ -127,6 +129,8 @@ def forecast(
         raise ValueError(f"levels must lie between 0 and 1, as in (0.5, 0.9); got {levels!r}.")
     view = explained(model, "forecast")
     column = time_column(view, time)
+    if view.side is not None:
+        side = view.side(new, side)
     rows = _rows(view, column, horizon, times) if new is None else np.asarray(view.model._new_rows(view.inputs(new)))
     mean, low, high = _predicted(view, rows, wanted, side)
     at = column.shown(column.back(rows[:, column.places[0]]))

@@ -12,7 +12,7 @@ from sitewise.checks import at_least
 from sitewise.explain.effect_display import wrapped
 from sitewise.explain.table_columns import Explained, TableColumn, explained
 from sitewise.explain.term_effects import TermView, centred, map_grid, views
-from sitewise.explain.terms_display import effect_label, gridded, multiplies
+from sitewise.explain.terms_display import MAX_TICKS, effect_label, gridded, multiplies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -179,6 +179,7 @@ class MapDisplay:
             size = 3.0 if len(self.points) < 300 else 1.0
             panel.plot(*self.points.T, ".", color="black", markersize=size, alpha=0.5, linewidth=0)
         panel.set(title=title, xlabel=self.columns[0])
+        panel.locator_params(axis="x", nbins=MAX_TICKS)
         panel.set_xlim(east[0], east[-1])
         panel.set_ylim(north[0], north[-1])
 

@@ -68,7 +68,8 @@ class Explained(NamedTuple):
     """A fitted estimator with the columns of the table, and the steps before it in a Pipeline, or None.
 
     `features` are the names of the estimator's inputs.  `is_table` is False if the columns are these inputs because a
-    step in between, such as PCA, has no inverse column by column.  `target` is the name of the response.
+    step in between, such as PCA, has no inverse column by column.  `target` is the name of the response.  `side` adds
+    the side information of a table, such as exposure or trials, to the given one, if the model knows its columns.
     """
 
     model: Fitted
@@ -77,6 +78,7 @@ class Explained(NamedTuple):
     before: Any = None
     is_table: bool = True
     target: str = "y"
+    side: Callable[[Any, dict[str, Any]], dict[str, Any]] | None = None
 
     def inputs(self, X: Any) -> Any:
         """Return the estimator's inputs for rows of the table; None stays None."""

@@ -56,6 +56,8 @@ class TermEffect:
         The names of the series of a term with one curve per series, else empty.
     note : str
         Which levels or series are left out, or "".
+    dates : bool
+        Whether the values are days since 1970 of a column of dates.
     """
 
     name: str
@@ -69,6 +71,7 @@ class TermEffect:
     level: float
     series: tuple[str, ...] = ()
     note: str = ""
+    dates: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +173,7 @@ def _curve(view: Explained, term: TermView, level: float) -> TermEffect:
     rows[:, list(column.places)] = codes
     if not term.levels:
         found = centred(view.model, rows, (term.index,))
-        return TermEffect(term.name, "curve", (column.name,), values, **_banded(found, level))
+        return TermEffect(term.name, "curve", (column.name,), values, **_banded(found, level), dates=column.dates)
     (by,) = term.levels
     chosen, note = _most(view, by, MAX_CURVES)
     each = []
@@ -180,7 +183,16 @@ def _curve(view: Explained, term: TermView, level: float) -> TermEffect:
         each.append(centred(view.model, rows, (term.index,)))
     moments = np.stack([mean for mean, _ in each]), np.stack([sd for _, sd in each])
     names = tuple(_shown(name) for name in by.levels[chosen])
-    return TermEffect(term.name, "curve", (column.name,), values, **_banded(moments, level), series=names, note=note)
+    return TermEffect(
+        term.name,
+        "curve",
+        (column.name,),
+        values,
+        **_banded(moments, level),
+        series=names,
+        note=note,
+        dates=column.dates,
+    )
 
 
 def _levels(view: Explained, term: TermView, level: float) -> TermEffect:

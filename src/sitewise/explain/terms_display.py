@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sitewise.explain.effect_display import MAX_PANELS_PER_ROW, wrapped
-from sitewise.explain.table_columns import explained
+from sitewise.explain.table_columns import TableColumn, explained
 from sitewise.explain.term_effects import TermEffect, term_effects
 from sitewise.process.precision import working_precision
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_NAMED_LEVELS = 20  # more levels are drawn by rank, without names
 MAX_NAME_CHARACTERS = 18
+MAX_TICKS = 4  # of the first coordinate of a map, whose numbers may be long
 MAX_BANDS = 3  # curves of more series are drawn without bands
 _STYLES = ("-", "--", "-.", ":")
 
@@ -153,13 +154,16 @@ def draw_term(panel: Axes, one: TermEffect, label: str) -> None:
 
 
 def _draw_curve(panel: Axes, one: TermEffect, label: str) -> None:
+    values: Any = TableColumn("", (), dates=one.dates).shown(one.values)
     for k, (mean, low, high) in enumerate(zip(*map(np.atleast_2d, (one.mean, one.low, one.high)), strict=True)):
         name = one.series[k] if one.series else None
         if len(one.series) <= MAX_BANDS:
-            panel.fill_between(one.values, low, high, color=f"C{k}", alpha=0.15, linewidth=0)
-        panel.plot(one.values, mean, color=f"C{k}", linestyle=_STYLES[k % len(_STYLES)], label=name)
+            panel.fill_between(values, low, high, color=f"C{k}", alpha=0.15, linewidth=0)
+        panel.plot(values, mean, color=f"C{k}", linestyle=_STYLES[k % len(_STYLES)], label=name)
     panel.axhline(0, color="grey", linewidth=0.6)
     panel.set(xlabel=one.columns[0], ylabel=label)
+    if one.dates:
+        panel.tick_params(axis="x", labelrotation=30)
     if one.series:
         panel.legend(fontsize="x-small")
 
@@ -189,6 +193,7 @@ def _draw_map(panel: Axes, one: TermEffect, label: str) -> None:
     most = float(np.max(np.abs(values))) or 1.0
     image = panel.pcolormesh(east, north, values, cmap="RdBu_r", vmin=-most, vmax=most, shading="nearest")
     panel.figure.colorbar(image, ax=panel, label=label)
+    panel.locator_params(axis="x", nbins=MAX_TICKS)
     panel.set(xlabel=one.columns[0], ylabel=one.columns[1])
 
 

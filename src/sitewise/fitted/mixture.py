@@ -252,6 +252,16 @@ class Functions(NamedTuple):
             found = of_each_row(_log_prob, None, self.likelihood, f, np.full(len(f), float(y)))[0]
             return np.swapaxes(np.asarray(found), 0, -1)
 
+    def residuals(self, y: np.ndarray) -> np.ndarray:
+        """Return (y − E[y | f]) / sd[y | f] per draw and row."""
+
+        def moments(one: Likelihood, f: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return one.response_mean(f, *self.side), one.response_var(f, *self.side)
+
+        with working_precision():
+            mean, var = jax.vmap(moments)(self.likelihood, self.f)
+            return (y - np.asarray(mean)) / np.sqrt(np.maximum(np.asarray(var), np.finfo(float).tiny))
+
     def observe(self, seed: int) -> np.ndarray:
         """Draw one observation per draw of f and row."""
         with working_precision():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,13 @@ class FormulaInputs:
         return np.asarray(self.design.inputs(table_of(new, "the new table")))
 
 
-def explained_formula(design: Design, estimator: Any) -> Explained:
+def explained_formula(
+    design: Design, estimator: Any, side: Callable[[Any, dict[str, Any]], dict[str, Any]] | None = None
+) -> Explained:
     """Return the estimator of a fitted formula with the columns of its inputs."""
     names = estimator._given_names()
     columns = [_column(design, name, place) for place, name in enumerate(names)]
-    return Explained(estimator, columns, names, FormulaInputs(design), target=str(design.formula.response))
+    return Explained(estimator, columns, names, FormulaInputs(design), target=str(design.formula.response), side=side)
 
 
 def _column(design: Design, name: str, place: int) -> TableColumn:

@@ -157,7 +157,20 @@ class FormulaModel:
 
     def explained(self) -> Explained:
         """Return the estimator with the columns of its inputs, for displays and forecasts."""
-        return explained_formula(self.design, self.estimator)
+        return explained_formula(self.design, self.estimator, self._future_side)
+
+    def _future_side(self, new: Any, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the given side information with the side information of future rows; UserError if the model has trials or exposure, but they do not.
+
+        A forecast per trial beside observed numbers of successes would be misread.
+        """
+        needed = {name: text for name, text in self._side.items() if name in PREDICTED_SIDE}
+        found = {**({} if new is None else self._inputs(new)[1]), **given}
+        gone = [f"{name}={text!r}" for name, text in needed.items() if name not in found]
+        if gone:
+            name = gone[0].split("=")[0]
+            raise UserError(f"The model has {gone[0]}; give {name}=, or the future rows as new= with this column.")
+        return found
 
     # -- predictions -----------------------------------------------------------------------------------------
 
@@ -170,7 +183,8 @@ class FormulaModel:
         ----------
         new : table, default=None
             New rows with the columns of the formula; None for the training rows.  New levels of groups are predicted
-            from their prior.
+            from their prior.  Without the columns of `trials` or `exposure`, predictions are for one trial or for
+            exposure 1.
         terms : bool, str or sequence of str, default=None
             True for all terms, or names of terms: predict these on the scale of the latent function.
         interval : float, default=None
@@ -291,8 +305,8 @@ class FormulaModel:
             raise UserError("check is for responses that are numbers; for labels see sitewise.ReliabilityDisplay.")
         own = self.estimator._latents[0].model.likelihood
         return check_of(
-            self.estimator._y, self.simulate(None, draws, seed), self.loo, bool(own.discrete()), self._places(),
-            self._times(), seed,
+            self.estimator._y, self.simulate(None, draws, seed), self.loo, bool(own.discrete()),
+            self.estimator._realised_residuals(draws, seed), self._places(), self._times(), seed,
         )  # fmt: skip
 
     def _columns_of(self, kind: str) -> np.ndarray | None:

@@ -23,14 +23,18 @@ def term_figures(effects: list[TermEffect], label: str) -> str:
     return (panels(*drawn) if drawn else "") + "".join(maps)
 
 
+def _axis(one: TermEffect) -> str:
+    return " × ".join(one.columns) + (", days since 1970" if one.dates else "")
+
+
 def _figure(one: TermEffect, label: str) -> str:
     if one.series:
         lines = [{"at": name, "mean": mean.tolist()} for name, mean in zip(one.series, one.mean, strict=True)]
-        found = {"columns": [one.columns[0], ""], "x": one.values.tolist(), "text": False, "lines": lines}
+        found = {"columns": [_axis(one), ""], "x": one.values.tolist(), "text": False, "lines": lines}
         return figure(effect_charts.together(found, label), one.note, title=one.name)
     chosen, note = _levels(one)
     found = {
-        "column": " × ".join(one.columns), "x": one.values[chosen].tolist(), "text": one.kind != "curve", "ticks": [],
+        "column": _axis(one), "x": one.values[chosen].tolist(), "text": one.kind != "curve", "ticks": [],
         "mean": one.mean[chosen].tolist(), "low": one.low[chosen].tolist(), "high": one.high[chosen].tolist(),
     }  # fmt: skip
     span = float(np.min(one.low[chosen])), float(np.max(one.high[chosen]))
