@@ -209,12 +209,12 @@ class FittedEstimator(Explaining, EstimatorParameters):
         """
         return self._evidences((*evidence.QUICK, self._learned_evidence(), Method.of(self.method).evidence))
 
-    def _learned_evidence(self) -> str:
+    def _learned_evidence(self) -> Any:
         """Return the name of the evidence from which the hyperparameters were learned."""
         prior = self._with_sites("evidence_")[0].model.prior
         return Method.of(self.method).definition.objective_on(prior.structure)
 
-    def _evidences(self, asked: Collection[str | None]) -> dict[str, float]:
+    def _evidences(self, asked: Collection[Any]) -> dict[str, float]:
         """Return evidences by name, summed over rows and classes, in the units of y."""
         names = tuple(name for name in evidence.ALL if name in asked)
         parts = [latent.evidences(names) for latent in self._with_sites("evidence_")]

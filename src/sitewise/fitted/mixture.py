@@ -255,7 +255,7 @@ class Functions(NamedTuple):
     def residuals(self, y: np.ndarray) -> np.ndarray:
         """Return (y − E[y | f]) / sd[y | f] per draw and row."""
 
-        def moments(one: Likelihood, f: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def moments(one: Likelihood, f: Any) -> tuple[jax.Array, jax.Array]:
             return one.response_mean(f, *self.side), one.response_var(f, *self.side)
 
         with working_precision():

@@ -73,7 +73,7 @@ def fit(
     method : str or Method, default="hybrid"
         The inference, as in GPRegressor.
     integrate : bool or str, default="auto"
-        Whether predictions average over hyperparameters, as in GPRegressor.
+        Whether predictions average over hyperparameters, as in GPRegressor; "auto" holds them at their maximum.
     random_state : int, default=0
         The seed.
     verbose : bool, default=False

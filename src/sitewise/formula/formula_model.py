@@ -160,7 +160,7 @@ class FormulaModel:
         return explained_formula(self.design, self.estimator, self._future_side)
 
     def _future_side(self, new: Any, given: dict[str, Any]) -> dict[str, Any]:
-        """Return the given side information with the side information of future rows; UserError if the model has trials or exposure, but they do not.
+        """Return the given side information with that of future rows; UserError if trials or exposure are missing.
 
         A forecast per trial beside observed numbers of successes would be misread.
         """

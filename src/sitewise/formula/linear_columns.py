@@ -17,10 +17,10 @@ from sitewise.errors import UserError
 from sitewise.formula.expansion import Product
 from sitewise.formula.expressions import Moments, is_categorical, labels_of, numbers_of
 from sitewise.formula.grammar import Call, Name, Node, Number, Text
+from sitewise.numerics.dense.dependence import dependent_columns
 from sitewise.tables.table import Table, listed
 
 MAX_LEVELS = 200  # of a category in a linear term
-DEPENDENT = 1e-9  # length of a standardised column beyond the columns before it
 
 
 @dataclasses.dataclass
@@ -97,11 +97,8 @@ def dependent(columns: dict[str, np.ndarray], intercept: bool) -> list[str]:
     if not columns:
         return []
     table = np.column_stack([np.ones(len(next(iter(columns.values()))))] * intercept + list(columns.values()))
-    size = np.linalg.norm(table, axis=0)
-    left = np.abs(np.diagonal(np.linalg.qr(table / np.where(size > 0, size, 1.0), mode="r")))
     names = [""] * intercept + list(columns)
-    names, left = names[: len(left)], left[: len(names)]
-    return [name for name, rest in zip(names, left, strict=True) if rest < DEPENDENT and name]
+    return [name for name, odd in zip(names, dependent_columns(table), strict=True) if odd and name]
 
 
 def ordered(node: Name | Call, labels: np.ndarray, table: Table) -> list[str]:

@@ -4,8 +4,8 @@ Per row, the leave-one-out distribution gives P(Y ≤ y) (probability integral t
 and standardised residuals.  Dispersion, share of zeros and the largest value are compared with draws of the model.
 Correlations are those of residuals around posterior draws of f, (y − E[y | f])/sd[y | f], which are independent if the
 model is correct; they are compared with permutations of the rows.  Residuals around the posterior mean would not do:
-neighbours pull it towards each other's noise, and their residuals are negatively correlated.  A small tail probability means that the data differ from what
-the model produces.
+neighbours pull it towards each other's noise, and their residuals are negatively correlated.  A small tail probability
+means that the data differ from what the model produces.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def check_of(
     mean, sd = draws.mean(axis=0), np.maximum(draws.std(axis=0), 1e-12)
     left_out = (y - loo.mean) / loo.std if hasattr(loo, "std") else (y - mean) / sd
     found = {"dispersion": _compared(float(np.mean(left_out**2)), np.mean(((draws - mean) / sd) ** 2, axis=1))}
-    if discrete or np.any(y == 0):
+    if discrete or (np.any(y == 0) and np.any(draws == 0)):  # zero is a value of its own, not a number among others
         found["zeros"] = _compared(float(np.mean(y == 0)), np.mean(draws == 0, axis=1))
     found["largest value"] = _compared(float(np.max(y)), np.max(draws, axis=1))
     if places is not None:

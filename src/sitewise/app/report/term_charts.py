@@ -24,6 +24,8 @@ def term_figures(effects: list[TermEffect], label: str) -> str:
 
 
 def _axis(one: TermEffect) -> str:
+    if one.kind == "coefficients":
+        return ""
     return " × ".join(one.columns) + (", days since 1970" if one.dates else "")
 
 

@@ -57,9 +57,8 @@ def tilted_by_logistic(a: np.ndarray, b: np.ndarray, mean: np.ndarray, var: np.n
     while len(order):
         most = int(max(nodes[order[0]] * 1.5, 32))
         some = order[nodes[order] <= most][: max(1, _BLOCK_NODES // most)]
-        found[:, some] = _integrate(
-            *(one[some] for one in (a, b, mean, var, mode, chance, below, above)), int(nodes[some[-1]])
-        )
+        rows = np.stack([a, b, mean, var, mode, chance, below, above])[:, some]
+        found[:, some] = _integrate(rows, int(nodes[some[-1]]))
         order = order[len(some) :]
     sign = np.where(turned, -1.0, 1.0)
     found[[1, 3]] *= sign  # odd derivatives; log(1 + eᶻ) = z + log(1 + e⁻ᶻ)
@@ -107,18 +106,9 @@ def _end(b: np.ndarray, chance: np.ndarray, var: np.ndarray, side: float) -> np.
     return 1.02 * distance
 
 
-def _integrate(
-    a: np.ndarray,
-    b: np.ndarray,
-    mean: np.ndarray,
-    var: np.ndarray,
-    mode: np.ndarray,
-    chance: np.ndarray,
-    below: np.ndarray,
-    above: np.ndarray,
-    nodes: int,
-) -> np.ndarray:
+def _integrate(rows: np.ndarray, nodes: int) -> np.ndarray:
     """Return the log integral, four derivatives and E[log(1 + eᶻ)], one per line."""
+    a, b, mean, var, mode, chance, below, above = rows
     away = mode - mean
     rest = a - b * chance - away / var  # zero but for the error of the mode
     step = (below + above) / (nodes - 1)
