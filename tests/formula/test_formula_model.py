@@ -233,6 +233,12 @@ def test_columns_that_other_columns_determine_are_named():
         sitewise.fit("y ~ x + twice + same", table)
 
 
+def test_a_group_with_one_row_per_level_is_named_with_gaussian_noise():
+    table = {"id": np.arange(20), "y": np.random.default_rng(0).normal(size=20)}
+    with pytest.warns(match="The group id has one row per level"):
+        sitewise.fit("y ~ (1 | id)", table, integrate=False)
+
+
 def test_a_spline_without_curvature_is_said_to_be_a_straight_line():
     x = np.linspace(0, 1, 40)
     table = {"x": x, "y": x + 0.1 * np.random.default_rng(1).normal(size=40)}
