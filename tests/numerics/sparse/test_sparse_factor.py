@@ -30,7 +30,7 @@ def random_edges(size: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarr
 
 
 def patterns() -> dict[str, tuple]:
-    """Size, edges, coordinates, border and leaf size of awkward graphs."""
+    """Size, edges, coordinates, border, leaf size and first variables of awkward graphs."""
     none = np.empty(0, int)
     i, j, at = grid(9, 7)
     dense = np.tril_indices(11, -1)
@@ -52,6 +52,11 @@ def patterns() -> dict[str, tuple]:
         "dense columns": (65, *linear, np.vstack([at, np.zeros((2, 2))]), np.array([63, 64]), 5),
         "all in the border": (6, *np.tril_indices(6, -1), None, np.arange(6), 5),
         "crossed groups": (19, *crossed, None, None, 3),
+        "crossed groups, one first": (19, *crossed, None, None, 3, np.arange(12)[::-1]),
+        "crossed groups, some first": (19, *crossed, None, np.array([3, 14]), 3, np.array([5, 0, 7])),
+        "star, leaves first": (30, *star, None, None, 4, np.arange(1, 30)),
+        "no edges, all first": (9, none, none, None, None, 2, np.arange(9)),
+        "grid, a corner first": (63, i, j, None, None, 5, np.array([0, 62])),
         "disconnected": (40, *random_edges(40, 25, 1), None, None, 3),
         "random": (50, *random_edges(50, 120, 2), None, None, 6),
     }
@@ -62,7 +67,7 @@ PATTERNS = patterns()
 
 def problem(name: str, seed: int = 0) -> tuple[Analysis, np.ndarray, np.ndarray]:
     """Analysis, values of a positive definite matrix, and the matrix."""
-    size, i, j, positions, border, leaf = PATTERNS[name]
+    size, i, j, positions, border, leaf, *first = PATTERNS[name]
     rng = np.random.default_rng(seed)
     off = rng.normal(size=len(i))
     A = np.zeros((size, size))
@@ -70,9 +75,8 @@ def problem(name: str, seed: int = 0) -> tuple[Analysis, np.ndarray, np.ndarray]
     diagonal = np.abs(A).sum(axis=1) + rng.uniform(0.1, 1.0, size)
     A[np.diag_indices(size)] = diagonal
     own = np.arange(size)
-    analysis = Analysis.of(
-        size, np.concatenate([own, i]), np.concatenate([own, j]), positions=positions, border=border, leaf=leaf
-    )
+    given = {"positions": positions, "border": border, "leaf": leaf, "first": first[0] if first else None}
+    analysis = Analysis.of(size, np.concatenate([own, i]), np.concatenate([own, j]), **given)
     return analysis, np.concatenate([diagonal, off]), A
 
 
@@ -120,6 +124,40 @@ def test_factor_says_that_a_matrix_is_not_positive_definite(name: str) -> None:
     factor = factorise(analysis, values)
     assert not factor.ok
     assert np.all(np.isnan(factor.solve(np.ones(len(A)))))
+
+
+def test_first_variables_must_be_independent() -> None:
+    with pytest.raises(ValueError, match="no entries between each other"):
+        Analysis.of(3, np.array([0, 1, 2, 1]), np.array([0, 1, 2, 0]), first=np.array([0, 1]))
+
+
+def test_a_constrained_field_beside_variables_that_are_eliminated_first() -> None:
+    """Three levels that touch an intrinsic field of sum zero: equal to dense algebra on the subspace."""
+    i, j, _ = grid(4, 5)
+    P, rng = np.zeros((23, 23)), np.random.default_rng(0)
+    P[:20, :20] = laplacian(20, i, j)
+    a, b = np.repeat([20, 21, 22], 4), np.concatenate([rng.permutation(20)[:4] for _ in range(3)])
+    load = np.zeros((12, 23))
+    load[np.arange(12), a] = load[np.arange(12), b] = 1.0
+    P += load.T @ load + np.diag(np.arange(23) >= 20)
+    own = np.arange(23)
+    rows = np.concatenate([own, i, a, np.full(20, 23), [23]])
+    columns = np.concatenate([own, j, b, np.arange(20), [23]])
+    analysis = Analysis.of(24, rows, columns, border=np.array([7]), multipliers=np.array([23]), leaf=4, first=own[20:])
+    values = np.concatenate([np.diag(P), P[i, j], P[a, b], np.ones(20), [0.0]])
+    factor = factorise(analysis, values)
+    basis = np.linalg.qr(np.concatenate([np.r_[np.ones(20), np.zeros(3)][:, None], np.eye(23)], axis=1))[0][:, 1:23]
+    covariance = basis @ np.linalg.inv(basis.T @ P @ basis) @ basis.T
+    np.testing.assert_allclose(factor.log_det, np.linalg.slogdet(basis.T @ P @ basis)[1] + np.log(20), rtol=1e-10)
+    kept = (rows < 23) & (columns < 23)
+    found = inverse_on_pattern(factor)[kept]
+    np.testing.assert_allclose(found, covariance[rows[kept], columns[kept]], rtol=1e-8, atol=1e-11)
+    root = factor.sample(np.eye(24))[:23]
+    np.testing.assert_allclose(root @ root.T, covariance, rtol=1e-8, atol=1e-11)
+    direction = np.where(kept & (rows == columns), rng.normal(size=len(rows)), 0.0)
+    want = covariance * direction[:23] @ covariance
+    found = product_on_pattern(factor, direction)[kept]
+    np.testing.assert_allclose(found, want[rows[kept], columns[kept]], rtol=1e-8, atol=1e-11)
 
 
 def laplacian(size: int, i: np.ndarray, j: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sitewise.numerics.sparse.dissection import Piece, dissect
+from sitewise.numerics.sparse.independent import Independent
 
 LEAF_SIZE = 96  # from 48 to 256 the time on a map of 20 000 places differs by a tenth
 
@@ -49,6 +50,7 @@ class Analysis:
     place        place per variable
     i, j         entries on one side of the diagonal, each pair once, the whole diagonal included
     multipliers  number of Lagrange multipliers, the last variables of the order
+    first        variables that are eliminated before the tree, and the matrix that they leave to it; or None
     """
 
     order: np.ndarray
@@ -57,6 +59,7 @@ class Analysis:
     j: np.ndarray
     blocks: list[Block]
     multipliers: int
+    first: Independent | None = None
 
     @property
     def size(self) -> int:
@@ -65,7 +68,8 @@ class Analysis:
     @property
     def factor_entries(self) -> int:
         """The number of entries of the factor."""
-        return sum(b.size * (b.size + 1) // 2 + b.size * len(b.rows) for b in self.blocks)
+        first = 0 if self.first is None else len(self.first.diagonal) + len(self.first.entry)
+        return first + sum(b.size * (b.size + 1) // 2 + b.size * len(b.rows) for b in self.blocks)
 
     @staticmethod
     def of(
@@ -76,34 +80,42 @@ class Analysis:
         border: np.ndarray | None = None,
         multipliers: np.ndarray | None = None,
         leaf: int = LEAF_SIZE,
+        first: np.ndarray | None = None,
     ) -> Analysis:
         """Analyse the pattern with the entries (i[e], j[e]), one of (i, j) and (j, i) each, diagonal included.
 
-        `border` and `multipliers` are numbers of variables that are eliminated last.
+        `border` and `multipliers` are numbers of variables that are eliminated last, `first` of those that are
+        eliminated before all others, because they have no entries between each other.
         """
+        i, j = np.asarray(i), np.asarray(j)
+        before = None if first is None or not len(first) else Independent.of(size, i, j, first)
+        a, b = (i, j) if before is None else (before.i, before.j)
         none = np.empty(0, np.int64)
         last = np.concatenate([none if border is None else border, none if multipliers is None else multipliers])
         inner = np.ones(size, bool)
         inner[last] = False
-        both = np.concatenate([i, j]), np.concatenate([j, i])
+        if before is not None:
+            inner[before.variables] = False
+        both = np.concatenate([a, b]), np.concatenate([b, a])
         graph = sp.csr_matrix((np.ones(len(both[0]), np.int8), both), (size, size))
         pieces = dissect(graph, np.flatnonzero(inner), positions, leaf)
         if len(last):
             taken = {kid for piece in pieces for kid in piece.kids}
             pieces.append(Piece(last, [k for k in range(len(pieces)) if k not in taken]))
-        order = np.concatenate([piece.own for piece in pieces]) if pieces else none
+        own = none if before is None else before.variables
+        order = np.concatenate([own, *(piece.own for piece in pieces)])
         place = np.empty(size, np.int64)
         place[order] = np.arange(size)
         count = 0 if multipliers is None else len(multipliers)
-        return Analysis(order, place, np.asarray(i), np.asarray(j), _blocks(pieces, place[i], place[j]), count)
+        return Analysis(order, place, i, j, _blocks(pieces, len(own), place[a], place[b]), count, before)
 
 
-def _blocks(pieces: list[Piece], i: np.ndarray, j: np.ndarray) -> list[Block]:
-    """Return the blocks, given the places of the entries' rows and columns."""
+def _blocks(pieces: list[Piece], start: int, i: np.ndarray, j: np.ndarray) -> list[Block]:
+    """Return the blocks from the place `start` on, given the places of the entries' rows and columns."""
     high, low = np.maximum(i, j), np.minimum(i, j)
     entries = np.lexsort((high, low))
     high, low = high[entries], low[entries]
-    ends = np.cumsum([0] + [len(piece.own) for piece in pieces])
+    ends = np.cumsum([start] + [len(piece.own) for piece in pieces])
     cuts = np.searchsorted(low, ends)
     blocks: list[Block] = []
     for t, piece in enumerate(pieces):

@@ -17,6 +17,8 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from sitewise.numerics.sparse.vertex_cover import edges_from, smallest_cover
 
+DENSE_SHARE = 0.5  # of the pairs of vertices; with more edges a separator is no smaller than the halves
+
 
 class Piece(NamedTuple):
     """A set of vertices that are eliminated together, after the pieces in `kids` (numbers of earlier pieces)."""
@@ -35,7 +37,7 @@ def dissect(graph: sp.csr_matrix, vertices: np.ndarray, positions: np.ndarray | 
 
     def build(ids: np.ndarray) -> list[int]:
         """Add the pieces of these vertices; return the numbers of those without a parent."""
-        if len(ids) <= leaf:
+        if len(ids) <= leaf or (positions is None and _is_dense(graph, ids, right)):
             return [_add(pieces, ids, [])] if len(ids) else []
         ranked = _along_graph(graph, ids) if positions is None else _along_axis(positions, ids)
         a, b = ids[ranked[: len(ids) // 2]], ids[ranked[len(ids) // 2 :]]
@@ -49,6 +51,14 @@ def dissect(graph: sp.csr_matrix, vertices: np.ndarray, positions: np.ndarray | 
 
     build(np.asarray(vertices))
     return pieces
+
+
+def _is_dense(graph: sp.csr_matrix, ids: np.ndarray, mark: np.ndarray) -> bool:
+    """Return whether more than DENSE_SHARE of all pairs of these vertices are edges; `mark` is False everywhere."""
+    mark[ids] = True
+    inside = np.sum(mark[edges_from(graph, ids)[1]])
+    mark[ids] = False
+    return bool(inside > DENSE_SHARE * len(ids) ** 2)
 
 
 def _add(pieces: list[Piece], own: np.ndarray, kids: list[int]) -> int:

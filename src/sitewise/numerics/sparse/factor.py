@@ -21,13 +21,16 @@ from scipy.linalg import lapack
 
 from sitewise.numerics.sparse.analysis import Analysis
 from sitewise.numerics.sparse.fronts import assembled, minus_square
+from sitewise.numerics.sparse.independent import Eliminated
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Factor:
-    """The factor of a matrix: per block F_ss⁻¹ = JᵀJ (J = L⁻¹) and G; `last` is the inverse of a constrained block.
+    """The factor of a matrix: per block F_ss⁻¹ = JᵀJ (J = L⁻¹) and G.
 
-    ok   whether the matrix is positive definite; if not, solutions are NaN
+    ok      whether the matrix is positive definite; if not, solutions are NaN
+    last    the inverse of a constrained block
+    first   the variables that were eliminated before the blocks
     """
 
     analysis: Analysis
@@ -36,6 +39,7 @@ class Factor:
     log_det: float
     ok: bool
     last: Constrained | None = None
+    first: Eliminated | None = None
 
     def block_inverse(self, t: int) -> np.ndarray:
         """Return F_ss⁻¹ of block t."""
@@ -56,6 +60,10 @@ class Factor:
         if not self.ok:
             return np.full(np.shape(b), np.nan)
         x = np.array(b[self.analysis.order], float)
+        if self.first is not None:
+            C, q = self.first.matrix(place), self.first.size
+            x[:q] = (x[:q].T / self.first.d).T
+            x -= C.T @ x[:q]
         for t, block in enumerate(blocks):
             if len(block.rows):
                 x[block.rows] -= self.G[t] @ x[block.start : block.start + block.size]
@@ -64,7 +72,13 @@ class Factor:
             x[own] = self._block_solve(t, x[own])
             if len(block.rows):
                 x[own] -= self.G[t].T @ x[block.rows]
-        return x[place]
+        return self._to_first(x)[place]
+
+    def _to_first(self, x: np.ndarray) -> np.ndarray:
+        """Return x with −D⁻¹ C x_r added to the variables that were eliminated before the blocks."""
+        if self.first is not None:
+            x[: self.first.size] -= ((self.first.matrix(self.analysis.place) @ x).T / self.first.d).T
+        return x
 
     def _backward(self, x: np.ndarray, upto: int) -> np.ndarray:
         """Return x with −Gᵀ x_r added in every block before number `upto`, parents first."""
@@ -72,7 +86,7 @@ class Factor:
             block = self.analysis.blocks[t]
             if len(block.rows):
                 x[block.start : block.start + block.size] -= self.G[t].T @ x[block.rows]
-        return x
+        return self._to_first(x)
 
     def sample(self, white: np.ndarray) -> np.ndarray:
         """Return x = R white with R Rᵀ the inverse: Gaussian samples from standard normal numbers, in columns.
@@ -80,6 +94,8 @@ class Factor:
         Under constraints, x_i given the last block is corrected by P_ii⁻¹ C_i H⁻¹ times the violation of Cᵀx = 0.
         """
         x, blocks = np.array(white, float), self.analysis.blocks
+        if self.first is not None:
+            x[: self.first.size] = (x[: self.first.size].T / np.sqrt(self.first.d)).T
         if self.last is None:
             for t, block in enumerate(blocks):
                 own = slice(block.start, block.start + block.size)
@@ -124,10 +140,18 @@ def factorise(analysis: Analysis, values: np.ndarray) -> Factor:
     G: list[np.ndarray] = []
     updates: dict[int, np.ndarray] = {}
     log_det, nothing = 0.0, np.empty((0, 0))
+    first, inner = None, values
+    if analysis.first is not None:
+        first = Eliminated.of(analysis.first, values)
+        if not np.all(first.d > 0):
+            return Factor(analysis, [], [], np.nan, False)
+        log_det, inner = float(np.sum(np.log(first.d))), first.reduced(values)
     for t, block in enumerate(analysis.blocks):
         if analysis.multipliers and t == len(analysis.blocks) - 1:
-            return _with_constraints(analysis, values, J, G, log_det, assembled(analysis, t, values, updates)[0])
-        F_ss, F_rs, F_rr = assembled(analysis, t, values, updates)
+            found = _with_constraints(analysis, values, J, G, log_det, assembled(analysis, t, inner, updates)[0])
+            found.first = first
+            return found
+        F_ss, F_rs, F_rr = assembled(analysis, t, inner, updates)
         L, info = lapack.dpotrf(F_ss, lower=1, clean=1, overwrite_a=1)
         if info:
             return Factor(analysis, [], [], np.nan, False)
@@ -139,7 +163,7 @@ def factorise(analysis: Analysis, values: np.ndarray) -> Factor:
         half = F_rs @ J[t].T
         updates[t] = minus_square(half, F_rr)
         G.append(half @ J[t])
-    return Factor(analysis, J, G, float(log_det), bool(np.isfinite(log_det)))
+    return Factor(analysis, J, G, float(log_det), bool(np.isfinite(log_det)), first=first)
 
 
 def _with_constraints(

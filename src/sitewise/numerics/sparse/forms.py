@@ -17,6 +17,7 @@ from scipy.linalg import blas
 from sitewise.numerics.sparse.analysis import Block
 from sitewise.numerics.sparse.factor import Factor
 from sitewise.numerics.sparse.fronts import inverse_front
+from sitewise.numerics.sparse.independent import Eliminated
 
 MANY_VECTORS = 0.02  # vectors per variable, above which a pass down the tree pays
 MAX_SPARSE_SHARE = 0.1  # of numbers that are not zero, for a sparse product
@@ -30,8 +31,11 @@ def quadratic_forms(factor: Factor, index: np.ndarray, weight: np.ndarray) -> np
         return np.full(count, np.nan)
     if not index.size:
         return out
+    place = analysis.place[index]
+    if factor.first is not None:
+        place, weight = _without_first(factor, factor.first, place, weight, out)
     # Entries of weight 0 are moved to the last entry of their vector, so that they touch no block of their own.
-    place = np.where(weight != 0, analysis.place[index], -1)
+    place = np.where(weight != 0, place, -1)
     place = np.where(place < 0, place.max(axis=1, initial=0, keepdims=True), place)
     used = np.any(weight != 0, axis=1)
     stops = count > MANY_VECTORS * analysis.size
@@ -39,6 +43,26 @@ def quadratic_forms(factor: Factor, index: np.ndarray, weight: np.ndarray) -> np
     if ended:
         _downwards(factor, ended, out)
     return out
+
+
+def _without_first(
+    factor: Factor, first: Eliminated, place: np.ndarray, weight: np.ndarray, out: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Eliminate the variables before the blocks: add their share to `out`, return places and weights that are left."""
+    count, size = len(place), factor.analysis.size
+    a = sp.csr_matrix((weight.ravel(), place.ravel(), np.arange(count + 1) * place.shape[1]), (count, size))
+    own = a[:, : first.size]
+    own.sum_duplicates()
+    out += own.power(2) @ (1.0 / first.d)
+    left = sp.csr_matrix(a - (own @ sp.diags(1.0 / first.d)) @ first.matrix(factor.analysis.place))
+    left = sp.csr_matrix(left @ sp.diags((np.arange(size) >= first.size).astype(float)))
+    left.eliminate_zeros()
+    each = np.diff(left.indptr)
+    at, column = np.repeat(np.arange(count), each), np.arange(left.nnz) - np.repeat(left.indptr[:-1], each)
+    places = np.full((count, max(int(each.max(initial=0)), 1)), size - 1)
+    weights = np.zeros(places.shape)
+    places[at, column], weights[at, column] = left.indices, left.data
+    return places, weights
 
 
 Ended = dict[int, tuple[np.ndarray, np.ndarray]]  # per block: vectors, and what is left of them on its front

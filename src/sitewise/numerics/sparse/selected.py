@@ -24,22 +24,23 @@ from sitewise.numerics.sparse.fronts import InverseFront, assembled, inverse_fro
 
 def inverse_on_pattern(factor: Factor) -> np.ndarray:
     """Return the entries of the inverse at the entries (i, j) of the analysis."""
-    blocks = factor.analysis.blocks
-    out = np.empty(len(factor.analysis.i))
+    blocks, first = factor.analysis.blocks, factor.analysis.first
+    out = np.empty(len(factor.analysis.i if first is None else first.i))
     held: dict[int, np.ndarray] = {}
     for t in range(len(blocks) - 1, -1, -1):
         front = inverse_front(factor.block_inverse(t), factor.G[t], held.pop(t, None))
         front.read(blocks[t], out)
         for kid in blocks[t].kids:
             held[kid] = front.for_kid(blocks[kid].up)
-    return out
+    return out if factor.first is None else factor.first.inverse(out, len(factor.analysis.i))
 
 
 def product_on_pattern(factor: Factor, direction: np.ndarray) -> np.ndarray:
     """Return the entries of Σ M Σ, with M symmetric and `direction` its values at the entries (i, j)."""
-    slopes = _forward(factor, direction)
-    blocks = factor.analysis.blocks
-    out = np.empty(len(factor.analysis.i))
+    first, blocks = factor.first, factor.analysis.blocks
+    slopes = _forward(factor, direction if first is None else first.reduced_dot(direction))
+    out = np.empty(len(direction if first is None else first.pattern.i))
+    inverse_out = np.empty_like(out)
     held: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for t in range(len(blocks) - 1, -1, -1):
         G, inverse, (F_dot, G_dot) = factor.G[t], factor.block_inverse(t), slopes[t]
@@ -53,9 +54,10 @@ def product_on_pattern(factor: Factor, direction: np.ndarray) -> np.ndarray:
         # The derivative of the inverse has the opposite sign.
         dot = InverseFront(-own, cross, rest_dot)
         dot.read(blocks[t], out)
+        front.read(blocks[t], inverse_out)
         for kid in blocks[t].kids:
             held[kid] = front.for_kid(blocks[kid].up), dot.for_kid(blocks[kid].up)
-    return -out
+    return -out if first is None else -first.inverse_dot(inverse_out, out, direction)
 
 
 def _forward(factor: Factor, direction: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -22,6 +22,9 @@ from sitewise.parts.base import Layout, Part
 MAX_KEPT = 3  # assemblies of the last tables
 HUB_FACTOR = 10.0  # a variable that touches more than this many times √p others is eliminated last
 MAX_HUBS = 256
+# Independent variables with at most so many neighbours are eliminated first, if they are half of all variables and
+# together make at most so many pairs of neighbours.
+MAX_FIRST_NEIGHBOURS, MAX_FIRST_PAIRS = 256, 10_000_000
 
 
 class Assembly:
@@ -89,7 +92,9 @@ class Assembly:
         self.twice = np.where(i == j, 1.0, 2.0)  # an entry off the diagonal stands for two
         border = _joined([self.dense, *(at + layout.border for layout, at in each if not layout.dense)])
         border = np.union1d(border, _hubs(i, j, whole, border, multipliers))
-        self.analysis = Analysis.of(whole, i, j, self._positions(each, whole, i, j), border, multipliers)
+        positions = self._positions(each, whole, i, j)
+        first = self._first(each, whole, i, j, border) if positions is None else None
+        self.analysis = Analysis.of(whole, i, j, positions, border, multipliers, first=first)
 
     def _positions(self, each: list[tuple[Layout, int]], whole: int, i: np.ndarray, j: np.ndarray) -> np.ndarray | None:
         """Return coordinates of all variables, if one kind of part has them and the others are next to it.
@@ -115,6 +120,20 @@ class Assembly:
             return None
         out[last] = 0.0
         return out
+
+    def _first(
+        self, each: list[tuple[Layout, int]], whole: int, i: np.ndarray, j: np.ndarray, border: np.ndarray
+    ) -> np.ndarray | None:
+        """Return the independent variables to be eliminated first: the levels of the largest group."""
+        groups = [(layout.size, at) for layout, at in each if _is_group(layout)]
+        if not groups:
+            return None
+        size, at = max(groups, key=lambda group: group[0])
+        degree = np.bincount(i, minlength=whole) + np.bincount(j, minlength=whole) - 2
+        found = np.setdiff1d(at + np.arange(size), border)
+        found = found[degree[found] <= MAX_FIRST_NEIGHBOURS]
+        few = np.sum(degree[found] ** 2) <= 2 * MAX_FIRST_PAIRS
+        return found if few and 2 * len(found) >= self.variables - len(border) else None
 
     def prior_entries(self, values: Sequence[np.ndarray]) -> np.ndarray:
         """Return the entries of Q on the pattern of P, with ones for the constraints."""
@@ -164,6 +183,11 @@ class Assembly:
         i, j, off = self.analysis.i, self.analysis.j, self.twice > 1
         out = np.bincount(i, entries * x[j], self.analysis.size)
         return out + np.bincount(j[off], (entries * x[i])[off], self.analysis.size)
+
+
+def _is_group(layout: Layout) -> bool:
+    """Return whether the variables are independent, with one of them per row."""
+    return not layout.dense and not layout.sums and layout.index.shape[1] == 1 and len(layout.i) == layout.size
 
 
 def _joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
