@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sitewise import EP, VI, Data, Laplace, Sites, evidence, likelihoods
-from sitewise.inference.loop import _assess
+from sitewise.inference.loop import _assess, update_at
 from sitewise.inference.start import first_sites, initial_sites
 from sitewise.learning.objective import _closed_slopes, evidence_slopes
 from sitewise.numerics.quadrature import GaussHermite
@@ -43,6 +43,17 @@ def test_updates_and_their_slopes(method, sd):
     assert len(closed) == len(compiled) > 2
     for found, wanted in zip((*closed, *closed_sums), (*compiled, *sums), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-9 * max(1.0, sd**-4))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
+def test_sites_at_predictions_need_no_program(method, monkeypatch):
+    data, q, sites = rows()
+    likelihood = likelihoods.BernoulliLogit()
+    none = Sites(0 * sites.nat1, 0 * sites.prec)
+    compiled = on_rows(_assess, (method.update(), False), likelihood, data, q, none)[0]
+    monkeypatch.setattr("sitewise.rows.rowwise.apply", None)
+    for found, wanted in zip(update_at(method, likelihood, data, q), compiled, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-9)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)

@@ -76,7 +76,8 @@ def _evaluate(
 def update_at(method: SiteUpdate, likelihood: Likelihood, data: Data, q: Marginals) -> Sites:
     """The sites that the update sets, given marginals to which the rows have not contributed."""
     none = Sites(*2 * (namespace(q.mean).zeros_like(q.mean),))
-    return Sites(*on_rows(_assess, (method.update(), False), likelihood, data, q, none)[0][:2])
+    closed = functools.partial(method.assess, with_slopes=False)
+    return Sites(*on_rows(_assess, (method.update(), False), likelihood, data, q, none, closed=closed)[0][:2])
 
 
 def _assess(
