@@ -27,6 +27,7 @@ from sitewise.kernels.stationary import Matern32
 from sitewise.kernels.units import Units, input_units
 from sitewise.numerics.dense.small_systems import conditionals, pull_conditionals
 from sitewise.numerics.sparse.neighbours import coarse_to_fine, earlier_neighbours
+from sitewise.numerics.sparse.pairs import distinct_pairs
 from sitewise.parts.base import Layout, Loads, Part, starting_kernel
 from sitewise.parts.neighbour_covariances import JITTER, covariances
 from sitewise.types import fixed, module, replace, static
@@ -137,11 +138,9 @@ class VecchiaLayout(Layout):
         own = np.arange(self.size)[:, None]
         self.group = np.concatenate([own, np.where(self.near >= 0, self.near, own)], axis=1)
         self.a, self.b = np.tril_indices(self.group.shape[1])
-        one, other = self.group[:, self.a], self.group[:, self.b]
-        keys = np.maximum(one, other) * np.int64(self.size) + np.minimum(one, other)
-        found, entry = np.unique(keys, return_inverse=True)
-        self.entry = entry.reshape(keys.shape).astype(np.int32)
-        self.i, self.j = found // self.size, found % self.size
+        group = self.group.astype(np.int32)
+        self.i, self.j, entry = distinct_pairs(group[:, self.a].ravel(), group[:, self.b].ravel(), self.size)
+        self.entry = entry.reshape(self.size, -1)
 
     def conditionals(self, part: Map) -> tuple[np.ndarray, np.ndarray]:
         """Return a, (places, neighbours), and d."""

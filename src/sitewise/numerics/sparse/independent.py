@@ -16,6 +16,8 @@ import dataclasses
 import numpy as np
 import scipy.sparse as sp
 
+from sitewise.numerics.sparse.pairs import distinct_pairs
+
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Independent:
@@ -58,18 +60,17 @@ class Independent:
         by_row = np.argsort(row, kind="stable")
         entry, row = crossed[by_row], row[by_row]
         column = np.where(a[entry], j[entry], i[entry])
-        ends = np.cumsum(np.bincount(row, minlength=len(variables)))
-        count = ends[row] - np.arange(len(row))  # of the entries of the row from this one on
+        # The number of entries of the row from each entry on.
+        count = np.cumsum(np.bincount(row, minlength=len(variables)))[row] - np.arange(len(row))
         one = np.repeat(np.arange(len(row)), count)
         other = one + np.arange(len(one)) - np.repeat(np.cumsum(count) - count, count)
         kept = np.flatnonzero(~a & ~b)
-        high = np.concatenate([np.maximum(i[kept], j[kept]), np.maximum(column[one], column[other])])
-        low = np.concatenate([np.minimum(i[kept], j[kept]), np.minimum(column[one], column[other])])
-        found, place = np.unique(high * np.int64(size) + low, return_inverse=True)
+        ends = np.concatenate([i[kept], column[one]]), np.concatenate([j[kept], column[other]])
+        left_i, left_j, place = distinct_pairs(*ends, size)
         where, target = place[: len(kept)], place[len(kept) :]
         return Independent(
             np.asarray(variables), diagonal, entry, row, column, kept, where, one, other, target,
-            found // size, found % size,
+            left_i, left_j,
         )  # fmt: skip
 
     def reduced(self, values: np.ndarray, d: np.ndarray, C: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import cKDTree
 
+MAX_CELL_COLUMNS = 20  # coordinates that are halved
 MAX_LEVELS = 40  # of halvings of a cell; beyond them places are closer than rounding
 
 
@@ -15,12 +16,13 @@ def coarse_to_fine(places: np.ndarray) -> np.ndarray:
     level adds its place nearest to the centre.  This is close to the maximin order, in O(n log n).
     """
     low, extent = places.min(axis=0), max(float(np.max(np.ptp(places, axis=0))), np.finfo(float).tiny)
-    unit = (places - low) / extent
+    unit = ((places - low) / extent)[:, :MAX_CELL_COLUMNS]
     left, order = np.arange(len(places)), []
-    taken = np.zeros(len(places), bool)
+    taken, cell = np.zeros(len(places), bool), np.zeros(len(places), np.int64)
+    halves = 2 ** np.arange(unit.shape[1])
     for level in range(MAX_LEVELS):
         cells = np.minimum((unit * 2**level).astype(np.int64), 2**level - 1)
-        cell = np.unique(cells, axis=0, return_inverse=True)[1].reshape(-1)
+        cell = np.unique(cell * (2 * halves[-1]) + cells % 2 @ halves, return_inverse=True)[1].reshape(-1)
         filled = np.zeros(cell.max(initial=0) + 1, bool)
         filled[cell[taken]] = True
         open_ = left[~filled[cell[left]]]

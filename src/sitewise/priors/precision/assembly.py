@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sitewise.numerics.sparse.analysis import Analysis
+from sitewise.numerics.sparse.pairs import distinct_pairs
 from sitewise.parts.base import Layout, Part
 
 MAX_KEPT = 3  # assemblies of the last tables
@@ -78,15 +79,12 @@ class Assembly:
             (multipliers, multipliers),
         ]
         whole = size + len(sums)
-        keys = [
-            np.ravel(np.maximum(i, j).astype(np.int64) * whole + np.minimum(i, j).astype(np.int64)) for i, j in groups
-        ]
-        entries, place = np.unique(np.concatenate(keys), return_inverse=True)
-        cuts = np.split(place.reshape(-1), np.cumsum([len(key) for key in keys])[:-1])
+        one, other = (_joined([np.ravel(ends[side]) for ends in groups]) for side in range(2))
+        i, j, place = distinct_pairs(one, other, whole)
+        cuts = np.split(place.astype(np.int64), np.cumsum([np.size(ends[0]) for ends in groups])[:-1])
         self.own = cuts[: len(each)]
         self.pairs, self.crossed, self.among = cuts[len(each) : len(each) + 3]
         self.constraints = _joined(cuts[len(each) + 3 : -1])
-        i, j = entries // whole, entries % whole
         self.a, self.b, self.touched, self.low = a, b, touched, low
         self.diagonal = np.flatnonzero((i == j) & (i < size))
         self.twice = np.where(i == j, 1.0, 2.0)  # an entry off the diagonal stands for two
