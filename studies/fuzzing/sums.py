@@ -28,6 +28,7 @@ from sitewise.process.precision import working_precision
 AGREE = 1e-6
 ROUNDING = 50.0  # times the estimate of the rounding error, where that is more
 JITTER = 1e-10  # of maps and series, as a share of the variance; it is part of their definition
+STEP = 1e-2  # of log θ for differences, extrapolated from two steps
 MEASURED_GRADIENT = 1e-4  # largest difference of gradients, as a share of the largest entry
 
 
@@ -156,6 +157,13 @@ def by_digits(K: np.ndarray, mu: np.ndarray, sites: Sites) -> tuple[np.ndarray, 
         return mu + np.array([float(a) for a in mean]), np.array([float(S[i, i]) for i in range(n)])
 
 
+def _rounding(case: Case, sites: Sites) -> float:
+    model, data = to_host((case.model, case.data))
+    weighted = sites.scaled(data.weight)
+    gram = model.prior.gram(data.X)
+    return float(gram.rounding_error(weighted, *gram.condition_with_factor(weighted, data.mask)))
+
+
 def _apart(q: Any, mean: np.ndarray, var: np.ndarray, counts: np.ndarray) -> float:
     """Means in standard deviations (or as a share, where that is less), variances as a share."""
     size = np.sqrt(np.abs(var)) + np.abs(mean)
@@ -194,7 +202,7 @@ def _predictions(case: Case, sites: Sites) -> None:
 
 
 def _gradients(case: Case, method: Inference, row: dict[str, Any]) -> None:
-    """The exact gradient of EP's evidence in one random direction of log θ, against central differences."""
+    """The exact gradient of EP's evidence in one random direction of log θ, against extrapolated differences."""
     both = value_and_grad(dataclasses.replace(method, tol=1e-10), evidence.ep, has_aux=True)
     (value, solution), slopes = both(case.model, case.data)
     if not (solution.outcome.settled and np.isfinite(float(value))):
@@ -204,16 +212,20 @@ def _gradients(case: Case, method: Inference, row: dict[str, Any]) -> None:
     step = {k: rng.choice([-1.0, 1.0], np.shape(v)) for k, v in theta.items() if not k.endswith("share")}
     slope = values(slopes)
     want = sum(np.sum(np.asarray(slope[k]) * theta[k] * d) for k, d in step.items())
-    found = []
-    for size in (1e-4, -1e-4):
+
+    def evidence_at(size: float) -> float:
         (moved, other), _ = both(
             with_values(case.model, {k: theta[k] * np.exp(size * d) for k, d in step.items()}), case.data
         )
-        if not other.outcome.settled:
-            return
-        found.append(float(moved))
-    difference = (found[0] - found[1]) / 2e-4
+        return float(moved) if other.outcome.settled else np.nan
+
+    by_step = [(evidence_at(size) - evidence_at(-size)) / (2 * size) for size in (STEP, 2 * STEP)]
+    difference = (4 * by_step[0] - by_step[1]) / 3
+    if not np.isfinite(difference):
+        return
     row["gradient"] = float(abs(difference - want) / (1 + abs(want)))
-    noise = 1e-8 * (1 + abs(float(value))) / 2e-4 / (1 + abs(want))  # of the sites' tolerance
+    # Of the sites' tolerance, and of the factor: of nearly equal places or times the evidence has fewer digits.
+    lost = 1e-8 * (1 + abs(float(value))) + _rounding(case, solution.sites)
+    noise = lost / STEP / (1 + abs(want))
     row["gradient_noise"] = noise
     need(row["gradient"] <= max(MEASURED_GRADIENT, noise), f"the slope is {want!r}, by differences {difference!r}")

@@ -51,7 +51,8 @@ class Map(Part):
         The covariance function of the coordinates; None is `Matern32()`.  One lengthscale per column gives an
         anisotropic function.
     neighbours : int, default=20
-        The number of neighbours.  With as many as there are other places, the Gaussian process is exact.
+        The number of neighbours.  With as many as there are other places, the Gaussian process is exact, for new
+        places as well.
     sphere : bool, default=False
         Whether the two columns are longitude and latitude in degrees.  The distance is then the chord through the
         Earth, and the lengthscale is in km.
@@ -180,7 +181,7 @@ class VecchiaLayout(Layout):
 
     def _new(self, part: Map, A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return neighbours, a and d of new places; a training place is its own neighbour, with d = 0."""
-        at, count = np.asarray(part.at(A)), min(part.neighbours, self.size)
+        at, count = np.asarray(part.at(A)), self.size if part.exact_for(self.size) else part.neighbours
         near = self.tree.query(at, k=np.arange(1, count + 1))[1]
         found = []
         for rows in _pieces(len(A)):
