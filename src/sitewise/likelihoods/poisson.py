@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.special import gammaincc, gammaln
+from jax.scipy.special import gammaln
 from scipy import special
 
 from sitewise.arrays.engine import namespace
 from sitewise.likelihoods.rate import Counts
+from sitewise.numerics.quadrature.incomplete_gamma import upper_gamma_share
 from sitewise.numerics.quadrature.tilted_counts import tilted_by_count
 from sitewise.types import module
 
@@ -103,7 +104,7 @@ class Poisson(Counts):
     def cdf(self, y: Array, f: Array) -> Array:
         y, log_exposure = self.split(y)
         return jnp.where(
-            y < 0, 0.0, gammaincc(jnp.floor(jnp.maximum(y, 0.0)) + 1, jnp.exp(log_exposure) * self.rate(f))
+            y < 0, 0.0, upper_gamma_share(jnp.floor(jnp.maximum(y, 0.0)) + 1, jnp.exp(log_exposure) * self.rate(f))
         )
 
     def sample(self, key: Array, f: Array, side: Array | None = None) -> Array:
