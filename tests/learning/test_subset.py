@@ -29,6 +29,19 @@ def test_rows_are_drawn_without_repeats_and_always_the_same():
     assert sampled(DATA, 300, 0) is DATA
 
 
+def test_merged_rows_are_drawn_one_by_one():
+    """Of places with nine equal rows of one class and one of the other, a sample has rows of both in these shares."""
+    places = np.repeat(np.arange(400.0), 2)[:, None]
+    data = Data.of(places, np.tile([1.0, -1.0], 400), np.tile([9.0, 1.0], 400))
+    some = sampled(data, 300, 0)
+    weight, y = np.asarray(some.weight), np.asarray(some.y)
+    assert some.rows <= 300 + 2 and not some.fractional
+    share = np.sum(weight[y > 0]) / np.sum(weight)
+    assert abs(share - 0.9) < 0.05
+    assert 1 < np.mean(weight[y > 0]) < 3  # most of the nine rows of a place were not drawn
+    assert np.sum(sampled(data, 200, 0).weight) < np.sum(weight)
+
+
 def test_samples_of_one_seed_contain_each_other():
     small, large = ({tuple(row) for row in sampled(DATA, rows, 7).X} for rows in (50, 150))
     assert small < large and small != {tuple(row) for row in sampled(DATA, 50, 8).X}
