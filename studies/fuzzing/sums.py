@@ -29,6 +29,7 @@ AGREE = 1e-6
 ROUNDING = 50.0  # times the estimate of the rounding error, where that is more
 JITTER = 1e-10  # of maps and series, as a share of the variance; it is part of their definition
 STEP = 1e-2  # of log θ for differences, extrapolated from two steps
+LOST_IN_DIFFERENCES = 5.0  # errors of a value: four values, and an error that is only estimated
 MEASURED_GRADIENT = 1e-4  # largest difference of gradients, as a share of the largest entry
 
 
@@ -226,6 +227,6 @@ def _gradients(case: Case, method: Inference, row: dict[str, Any]) -> None:
     row["gradient"] = float(abs(difference - want) / (1 + abs(want)))
     # Of the sites' tolerance, and of the factor: of nearly equal places or times the evidence has fewer digits.
     lost = 1e-8 * (1 + abs(float(value))) + _rounding(case, solution.sites)
-    noise = lost / STEP / (1 + abs(want))
+    noise = LOST_IN_DIFFERENCES * lost / STEP / (1 + abs(want))
     row["gradient_noise"] = noise
     need(row["gradient"] <= max(MEASURED_GRADIENT, noise), f"the slope is {want!r}, by differences {difference!r}")
