@@ -221,3 +221,15 @@ def test_a_small_map_has_a_dense_equivalent_for_mcmc() -> None:
     assert prior.as_full(20).one_matrix
     assert not prior.as_full(21).one_matrix
     assert not prior.as_full().one_matrix
+
+
+def test_a_map_with_as_many_neighbours_as_other_places_predicts_by_all_places() -> None:
+    rng = np.random.default_rng(0)
+    X, new = rng.uniform(size=(4, 2)), rng.uniform(size=(3, 2))
+    part = parts.Map((0, 1), kernels.Matern32(0.5, 2.0), neighbours=3)
+    with working_precision():
+        found = part.layout(X).loads(part, new)
+    assert found.variable.shape == (3, 4)
+    K = np.asarray(part.pairs(X, X))
+    want = np.diag(part.pairs(new, new) - part.pairs(new, X) @ np.linalg.solve(K, np.asarray(part.pairs(X, new))))
+    np.testing.assert_allclose(found.residual, want, rtol=1e-7)
