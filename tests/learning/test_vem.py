@@ -9,6 +9,7 @@ import pytest
 
 from cases import problem
 from sitewise import VEM, Data, Laplace, Model, evidence, kernels, likelihoods, resolve
+from sitewise.arrays import programs
 from sitewise.learning.vem import CAP, FELL, NOT_FINITE, SETTLED
 
 
@@ -39,9 +40,16 @@ def test_a_falling_objective_stops_and_rolls_back(small):
 
 def test_the_cap_is_reported_and_the_trace_kept(small):
     model, data = small
-    fit = VEM(max_rounds=3).fit(model, data)
+    fit = VEM(learning_rate=0.3, max_rounds=3).fit(model, data)
     assert fit.reason == CAP and not fit.converged and len(fit.trace) == 3
     assert {"learning", "elbo", "ep", "kernel.lengthscale", "kernel.variance"} <= set(fit.trace[0])
+
+
+def test_learners_whose_rounds_are_the_same_share_a_program(small):
+    VEM(learning_rate=0.3, max_rounds=2).fit(*small)
+    before = set(programs._memory.cache_keys())
+    VEM(learning_rate=0.3, max_rounds=1, stop_on_fall=False, name="other").fit(*small)
+    assert set(programs._memory.cache_keys()) == before
 
 
 def test_published_start_and_settings(small):

@@ -141,6 +141,11 @@ class VEM:
         read = dict(self.variants).get(model.prior.structure, self.evidence)
         return Objective(self.inference, read, "fixed", self.trainable(model))
 
+    def of_a_round(self) -> VEM:
+        """Return the learner with defaults for settings that no round uses, so that programs are shared."""
+        unused = ("max_rounds", "stop_on_fall", "initial_prec", "name")
+        return dataclasses.replace(self, **{name: getattr(VEM, name) for name in unused})
+
     def init(self, model: Model, data: Data) -> State:
         """Published start: nat1 = 0, prec = 1e-6 on the rows that count."""
         vector = self.trainable(model).to_vector(model)
@@ -195,7 +200,7 @@ class VEM:
         with working_precision():
             run = Run(self, model, data, bucket(data.rows), callback)
             while run.running:
-                new, *found = _round(self, model, run.data, run.state)
+                new, *found = _round(self.of_a_round(), model, run.data, run.state)
                 if run.keeps(*found):
                     run.state = new
             return self.finish(run)
