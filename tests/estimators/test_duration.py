@@ -90,6 +90,7 @@ def test_a_short_fit_is_not_announced(recwarn):
     assert not [w for w in recwarn if issubclass(w.category, LongFitWarning)]
 
 
+@pytest.mark.slow
 def test_sampling_is_announced_by_its_first_draws(monkeypatch):
     monkeypatch.setattr(duration, "MIN_ELAPSED_SECONDS", 0.0)
     monkeypatch.setattr(duration, "ANNOUNCED_SECONDS", 1e-6)

@@ -64,6 +64,7 @@ def test_other_noise(likelihood, X, signal):
             model.log_predictive_density(X, y + 0.5)
 
 
+@pytest.mark.slow
 def test_scattered_counts_and_ordered_classes(X, signal):
     """Known parameters are found: a shape of 5, and cut points of the latent function at ±1."""
     rng = np.random.default_rng(4)

@@ -31,7 +31,7 @@ def test_a_quantile_is_where_the_distribution_function_has_its_level(likelihood,
         np.testing.assert_allclose(q.cdf(y), level, atol=1e-7)
 
 
-@pytest.mark.parametrize("components", [1, 60])
+@pytest.mark.parametrize("components", [1, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_quantile_of_whole_numbers_is_the_first_that_reaches_the_level(components):
     q = mixture(likelihoods.Poisson(exposure=True), components)
     off = 0.0 if components == 1 else 0.01  # many components are not integrated one by one

@@ -52,7 +52,7 @@ def test_rows_are_added_and_removed(series, pair):
         same(full, markov)
 
 
-@pytest.mark.parametrize("integrate", [False, True])
+@pytest.mark.parametrize("integrate", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_later_rows_cost_what_they_are(monkeypatch, series, integrate):
     """The numbers of inference on all rows; copies, weights and rows of weight 0 included."""
     monkeypatch.setattr(base.GPBase, "_change", None)  # the way for any other rows

@@ -111,6 +111,7 @@ def test_error_bars_are_standard_deviations_in_the_units_of_y(measured):
         measured.predict_interval(NEW)
 
 
+@pytest.mark.slow
 def test_all_censored_values_lie_beyond_their_bound():
     """At fixed hyperparameters the evidence is that of the library's table, in the units of y."""
     cut = np.minimum(HEIGHT, 112.0)

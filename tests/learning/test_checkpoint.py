@@ -17,7 +17,9 @@ class Stopped(Exception):
     pass
 
 
-@pytest.mark.parametrize("steps", [200, 2], ids=["settled", "two steps of inference"])
+@pytest.mark.parametrize(
+    "steps", [200, pytest.param(2, marks=pytest.mark.slow)], ids=["settled", "two steps of inference"]
+)
 def test_a_stopped_fit_goes_on_to_the_same_end(tmp_path, steps):
     learner = Nested(EP(max_steps=steps), evidence.ep, "auto", least_gain=1e-3, max_rounds=20)
     whole = learner.fit(MODEL, DATA)

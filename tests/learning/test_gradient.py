@@ -36,7 +36,7 @@ def _differences(function, vector, step=1e-5):
     return np.array([(function(vector + h) - function(vector - h)) / (2 * step) for h in moves])
 
 
-@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("pair", ["laplace", "hybrid", pytest.param("ep, loo", marks=pytest.mark.slow)])
 def test_the_gradient_is_that_of_the_profile(pair):
     objective, vector = value_and_grad(*PAIRS[pair]), TRAINABLE.to_vector(MODEL)
     value, slopes = objective(MODEL, DATA)
@@ -64,8 +64,8 @@ def test_jit_vmap_and_reverse_mode_through_solve_agree(pair):
         np.testing.assert_allclose(by_hand, here, rtol=1e-6, atol=1e-8)
 
 
-def test_solve_is_differentiable_in_the_data():
-    method = EP(tol=1e-12)
+@pytest.mark.parametrize("method", [Laplace(tol=1e-12), pytest.param(EP(tol=1e-12), marks=pytest.mark.slow)])
+def test_solve_is_differentiable_in_the_data(method):
 
     def total(y):
         return jnp.sum(method.solve(MODEL, Data(X, y, np.ones(9))).sites.nat1)
@@ -80,12 +80,12 @@ def test_solve_is_differentiable_in_the_data():
 def test_forward_mode_is_refused_in_one_sentence():
     def value(scale):
         model = _model(scale)
-        return evidence.ep(model, DATA, VI().solve(model, DATA).sites)
+        return evidence.laplace(model, DATA, Laplace().solve(model, DATA).sites)
 
     with pytest.raises(TypeError, match=r"no forward-mode derivative.*use jax\.grad"):
         jax.jvp(value, (0.4,), (1.0,))
     with pytest.raises(TypeError, match="is itself the gradient"):
-        jax.grad(lambda scale: value_and_grad(VI(), evidence.ep)(_model(scale), DATA)[0])(0.4)
+        jax.grad(lambda scale: value_and_grad(Laplace(), evidence.laplace)(_model(scale), DATA)[0])(0.4)
 
 
 def test_the_solution_comes_with_it_and_can_start_the_next_one():

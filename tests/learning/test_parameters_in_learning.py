@@ -60,7 +60,7 @@ PAIR = Model.full(kernels.RBF(0.8, 1.2) + kernels.Matern52(1.9, 0.7), PROBIT)
 ONE = Model.full(Both(0.8, 1.2, 0.7), PROBIT)
 
 
-@pytest.mark.parametrize("arrays", [np, jnp])
+@pytest.mark.parametrize("arrays", [np, pytest.param(jnp, marks=pytest.mark.slow)])
 def test_a_tied_model_is_the_same_model_written_with_one_parameter(arrays):
     found = {}
     with jax.enable_x64(True):
@@ -243,7 +243,9 @@ def _regressor(**settings):
 
 
 @pytest.mark.filterwarnings("ignore")  # twenty draws are too few
-@pytest.mark.parametrize("settings", [{}, {"method": Method("mcmc", draws=10, warmup=0, chains=2)}])
+@pytest.mark.parametrize(
+    "settings", [{}, pytest.param({"method": Method("mcmc", draws=10, warmup=0, chains=2)}, marks=pytest.mark.slow)]
+)
 def test_an_estimator_ties_and_saves_what_is_tied(settings, tmp_path):
     rng = np.random.default_rng(0)
     table = rng.normal(size=(15, 2))
