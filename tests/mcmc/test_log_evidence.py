@@ -114,6 +114,7 @@ def test_adaptive_says_which():
     assert not spent.tight and "not met with the maximum of 8 steps" in spent.reason and spent.steps == 8
 
 
+@pytest.mark.slow
 def test_paper_setting():
     model, X, y = _problem()
     paper = log_evidence(model, Data.of(X, y), annealing=PAPER, steps=500, max_steps=500)

@@ -58,6 +58,7 @@ def test_killed_and_restarted(tmp_path: Path) -> None:
     assert _lines(store) > after  # another job, in the same file
 
 
+@pytest.mark.slow
 def test_a_damaged_block_is_computed_again(tmp_path: Path) -> None:
     store = tmp_path / "points"
     whole = _run(store)
@@ -74,6 +75,7 @@ def test_a_folder_is_not_a_store(tmp_path: Path) -> None:
         _run(tmp_path)
 
 
+@pytest.mark.slow
 def test_blocks_do_not_matter() -> None:
     for a, b in zip(_run(block=2), _run(block=1), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)

@@ -15,6 +15,7 @@ def test_the_librarys_own(name):
     check_evidence(evidence.ALL[name])
 
 
+@pytest.mark.slow
 def test_a_power_between():
     check_evidence(evidence.power_ep(0.5))
 

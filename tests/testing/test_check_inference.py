@@ -18,6 +18,7 @@ def test_the_librarys_own(name):
     check_inference(METHODS[name])
 
 
+@pytest.mark.slow
 def test_other_powers_and_likelihoods():
     check_inference(EP(power=0.5))
     check_inference(VI(tight=True))

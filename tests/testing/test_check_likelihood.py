@@ -149,7 +149,7 @@ class Square(likelihoods.Likelihood):
         return likelihoods.Gaussian(0.5).log_prob(y, f * f)
 
 
-@pytest.mark.parametrize("likelihood", [ZeroInflated(), Square()])
+@pytest.mark.parametrize("likelihood", [pytest.param(ZeroInflated(), marks=pytest.mark.slow), Square()])
 def test_a_users_plateau_and_two_modes_are_resolved(likelihood):
     check_likelihood(likelihood, [0.0, 4.0, 100.0])
 

@@ -15,8 +15,11 @@ from sitewise.sites import Sites
 from sitewise.testing import check_posterior, check_prior
 from sitewise.types import fixed, module
 
+# The longest checks; other priors of the same kinds remain in the quick tests.
+SLOW = ("precision", "markov-product", "markov-series", "sparse-blocks", "full-jitter")
 
-@pytest.mark.parametrize("name", PRIORS)
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in PRIORS])
 def test_the_librarys_own(name):
     check_prior(PRIORS[name], INPUTS.get(name))
 
