@@ -186,7 +186,7 @@ def write_page() -> None:
             mark = "" if line is None or line["converged"] else ", not converged"
             cells.append("" if line is None else f"{_number(line['seconds'][0])} ({line['log_loss']:.3f}{mark})")
         out.append(f"| {kind} | {aim} | {' | '.join(cells)} |")
-    PAGE.write_text("\n".join([*out, *_small_fits()]) + "\n")
+    PAGE.write_text("\n".join([*out, *_small_fits(), *_commands(), *_first_fits()]) + "\n")
 
 
 def _small_fits() -> list[str]:
@@ -199,6 +199,36 @@ def _small_fits() -> list[str]:
     for fit in dict.fromkeys(line["fit"] for line in lines):
         cells = (f"{by[fit, label]:.0f}" if (fit, label) in by else "" for label in labels)
         out.append(f"| {fit} | {' | '.join(cells)} |")
+    return out
+
+
+def _commands() -> list[str]:
+    """Return the table of commands.jsonl, which `command_times.py` writes."""
+    out = [
+        "", "## Commands", "",
+        "CPU seconds of processes with all imports, one BLAS thread (`command_times.py`). The machine had two cores "
+        "and a load of 8 to 16, which makes CPU seconds longer.",
+        "", "| command | commit | CPU s | aim |", "|---|---|---|---|",
+    ]  # fmt: skip
+    for line in stored(OUT / "commands.jsonl"):
+        failed = ", failed" if "error" in line else ""
+        out.append(f"| {line['command']} | {line['label']} | {line['cpu_s']:.1f}{failed} | {line.get('aim_s', '')} |")
+    return out
+
+
+def _first_fits() -> list[str]:
+    """Return the table of first-fits.jsonl, which `first_fit.py` writes."""
+    out = [
+        "", "## First fit of a process on a GPU", "",
+        "Seconds by the clock on a machine with an H200 and slow imports, `GPClassifier()` of four columns "
+        "(`first_fit.py`). The first process has empty caches, the next ones find the programs of the first. "
+        "The aim for the second process on a GPU is 6 s.",
+        "", "| device | process | rows | imports | with the first fit | second fit |", "|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for line in stored(OUT / "first-fits.jsonl"):
+        device = line["device"].partition(":")[0]
+        cells = (f"{line[name]:.1f}" for name in ("import_clock", "first_fit_clock", "second_fit_in_process_clock"))
+        out.append(f"| {device} | {line['case'].removeprefix('cpu-')} | {line['n']} | {' | '.join(cells)} |")
     return out
 
 
