@@ -46,7 +46,7 @@ NEGLIGIBLE_END_SHIFT = 1e-4
 _E, _M, FRESH = range(3)  # phases of a part; a fresh part has no exact values yet
 RUNNING, EMPTY = 0, 5  # of `Part.stop`; the numbers between are positions in STOPS
 STOPS = (None, SETTLED, FELL, NOT_FINITE, CAP)
-UNROLLED = 5  # steps of a walk in one piece of a program for an accelerator
+UNROLLED = 2  # steps of a walk in one piece of a program for an accelerator
 T = TypeVar("T")
 
 

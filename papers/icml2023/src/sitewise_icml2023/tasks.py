@@ -118,6 +118,8 @@ def run(task: Task) -> dict[str, Any]:
 SIZES = (128, 256, 512, 1024)  # sets whose rows fit below one of these are trained together
 # Algorithm 1 computes for minutes what it compiles in seconds, so that padding costs more than programs do.
 CLOSE_SIZES = (128, 256, 416, 512, 640, 832)
+# With one lengthscale per feature there are few fits of many turns, and a turn of few fits takes as long as one of many.
+ARD_SIZES = (256, 640, 832)
 _COLUMNS = 64  # of the tables of such sets, with columns of zeros
 
 
@@ -129,7 +131,9 @@ def group(task: Task) -> tuple[Any, ...]:
     an accelerator 10 to 20 s of compilation.
     """
     rows, columns = shape(task)
-    sizes = CLOSE_SIZES if variants.is_batched_vem(task.method) else SIZES
+    sizes = SIZES
+    if variants.is_batched_vem(task.method):
+        sizes = ARD_SIZES if variants.parse(task.method).ard else CLOSE_SIZES
     fits = [size for size in sizes if rows <= size]
     if (
         get(task.set).kind == "classification"

@@ -29,7 +29,8 @@ from sitewise_icml2023.fast_vem import EMPTY, FRESH, RUNNING, STOPS, Part, Repor
 from sitewise_icml2023.many_fits import one_model_per_part, stack
 
 TURNS = 16  # per launch
-PARTS_AT_ONCE = 128
+PARTS_AT_ONCE = 256
+SHRINK_TO = 4  # a batch shrinks when one in so many places is running; every further size costs a compilation
 _batches: list[Batch] = []  # that are trained now, by several threads; they share the device
 
 
@@ -48,7 +49,7 @@ Resumed = Mapping[int, Saved]
 
 def start_of(learner: VEM, model: Model, data: Data) -> Saved:
     """Return the state in which Algorithm 1 starts."""
-    with working_precision():
+    with on_cpu(), working_precision():  # many small operations
         state = jax.tree.map(np.asarray, learner.init(model, data))
     size = len(state.vector)
     return Saved(state, np.zeros((size, size)), np.ones(2, int), np.float64(-np.inf), np.asarray(0))
@@ -79,7 +80,8 @@ class Batch:
     ) -> None:
         size = bucket(max(part.rows for part in parts))
         self.learner, self.batched = learner, on_accelerator()
-        self.runs = [Run(learner, model, part, size, None) for model, part in zip(models, parts, strict=True)]
+        with on_cpu():
+            self.runs = [Run(learner, model, part, size, None) for model, part in zip(models, parts, strict=True)]
         self.resumed = dict(resumed or {})
         # Parts that were begun before come first: they are likely to be the longest.
         order = sorted(range(len(parts)), key=lambda i: i not in self.resumed)
@@ -131,7 +133,16 @@ class Batch:
             if stops[place] != RUNNING:
                 self._take_out(place, number, int(stops[place]))
                 out.append(number)
+        self._shrink()
         return out
+
+    def _shrink(self) -> None:
+        """Keep the places of the running parts alone once they are a quarter of all: empty places cost as much."""
+        busy = [place for place, number in enumerate(self.places) if number is not None]
+        if busy and len(busy) <= len(self.places) // SHRINK_TO:
+            self.places = [self.places[place] for place in busy]
+            kept = jnp.asarray(busy)
+            self.models, self.data, self.state = jax.tree.map(lambda a: a[kept], (self.models, self.data, self.state))
 
     def _take_out(self, place: int, number: int, stop: int) -> None:
         run = self.runs[number]
@@ -185,7 +196,7 @@ def train(
         One model for all parts, or one per part; each a full GP with one latent function.
     parts : sequence of Data
         The training sets.
-    at_once : int, default=128
+    at_once : int, default=256
         Number of parts that are trained at a time.
     resumed : mapping of int to Saved, optional
         States of earlier runs from which parts continue.

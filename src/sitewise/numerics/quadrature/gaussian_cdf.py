@@ -22,6 +22,8 @@ from jax.typing import ArrayLike
 from numpy.polynomial import chebyshev
 from scipy import special
 
+from sitewise.process.device import on_accelerator
+
 _SHIFT, _STRETCH = 2.0, 4.0  # the constants in log(x+2) and t = (x−4)/(x+4)
 _SERIES = np.array(
     [
@@ -74,7 +76,10 @@ def _clenshaw(coefficients: np.ndarray, t: jax.Array) -> jax.Array:
 
 
 def _clenshaw_derivatives(order: int, t: jax.Array) -> jax.Array:
-    """Return P, P', … up to P^(order) by a loop in the compiled program, which is then ten times smaller."""
+    """Return P, P', … up to P^(order) by a loop in the compiled program, which is then ten times smaller.
+
+    The loop is unrolled on an accelerator, where each step of a loop is launched by the host.
+    """
     rows = np.zeros((len(_SERIES), order + 1))
     for k in range(order + 1):
         rows[: len(_DERIVATIVES[k]), k] = _DERIVATIVES[k]
@@ -84,7 +89,7 @@ def _clenshaw_derivatives(order: int, t: jax.Array) -> jax.Array:
         return 2 * t * b[0] - b[1] + jnp.asarray(rows, t.dtype)[-i].reshape(column), b[0]
 
     zero = jnp.zeros((order + 1, *jnp.shape(t)), t.dtype)
-    b1, b2 = lax.fori_loop(1, len(rows), body, (zero, zero))
+    b1, b2 = lax.fori_loop(1, len(rows), body, (zero, zero), unroll=on_accelerator())
     return t * b1 - b2 + jnp.asarray(rows, t.dtype)[0].reshape(column)
 
 
