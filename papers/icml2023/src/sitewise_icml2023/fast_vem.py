@@ -46,7 +46,6 @@ NEGLIGIBLE_END_SHIFT = 1e-4
 _E, _M, FRESH = range(3)  # phases of a part; a fresh part has no exact values yet
 RUNNING, EMPTY = 0, 5  # of `Part.stop`; the numbers between are positions in STOPS
 STOPS = (None, SETTLED, FELL, NOT_FINITE, CAP)
-UNROLLED = 2  # steps of a walk in one piece of a program for an accelerator
 T = TypeVar("T")
 
 
@@ -219,9 +218,7 @@ def _walked(step: Callable[[T], T], start: T, steps: jax.Array, most: int, batch
     step by step by the host, which takes an accelerator longer than the steps themselves."""
     if not batched:
         return lax.fori_loop(0, steps, lambda _, now: step(now), start)
-    return lax.scan(lambda now, i: (_where(i < steps, step(now), now), None), start, jnp.arange(most), unroll=UNROLLED)[
-        0
-    ]
+    return lax.scan(lambda now, i: (_where(i < steps, step(now), now), None), start, jnp.arange(most))[0]
 
 
 def turn(learner: VEM, model: Model, data: Data, d2: jax.Array | None, part: Part) -> tuple[Part, Report]:
