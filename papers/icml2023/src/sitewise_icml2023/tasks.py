@@ -26,7 +26,7 @@ from sitewise.metrics import accuracy
 from sitewise.process.device import on_cpu
 from sitewise.process.precision import working_precision
 from sitewise.types import replace
-from sitewise_icml2023 import frozen, joint, laplace, protocols, sampled, variants
+from sitewise_icml2023 import dense_sites, frozen, joint, laplace, protocols, sampled, variants
 from sitewise_icml2023.registry import DataSet, get
 
 KEY = ("set", "protocol", "seed", "fold", "method")
@@ -103,16 +103,24 @@ def run(task: Task) -> dict[str, Any]:
     record, rows = load(task)
     wall, cpu = time.perf_counter(), time.process_time()
     method = variants.parse(task.method)
+    if method.learner in variants.DENSE:
+        (found,) = dense_sites.rows_of(method.learner, method.inducing, [rows])
+        return raw_row(task, rows, found, time.perf_counter() - wall, time.process_time() - cpu)
     if method.learner in (*PRINTED, variants.SAMPLED):
         if method.learner in PRINTED and record.kind != "classification":
             raise UserError(f"{method.learner} is for sets of two classes; {task.set} is of another kind.")
         model = variants.start(method, record.kind, record.name, Data.of(rows.X, rows.y), dict(task.theta))
         sample = functools.partial(sampled.row, kind=record.kind)
         found = PRINTED.get(method.learner, sample)(model, fold=rows)
-        spent = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
-        return {**dict(zip(KEY, task.key, strict=True)), "n": len(rows.y), **found, **spent, **provenance()}
+        return raw_row(task, rows, found, time.perf_counter() - wall, time.process_time() - cpu)
     fit = variants.fit(task.method, record.kind, record.name, rows.X, rows.y, dict(task.theta))
     return row_of(task, record, rows, fit, time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def raw_row(task: Task, rows: protocols.Fold, found: dict[str, Any], wall: float, cpu: float) -> dict[str, Any]:
+    """Return the row of a method that is not a learner of the library."""
+    spent = {"seconds": wall, "cpu_seconds": cpu}
+    return {**dict(zip(KEY, task.key, strict=True)), "n": len(rows.y), **found, **spent, **provenance()}
 
 
 SIZES = (128, 256, 512, 1024)  # sets whose rows fit below one of these are trained together
@@ -131,7 +139,7 @@ def group(task: Task) -> tuple[Any, ...]:
     an accelerator 10 to 20 s of compilation.
     """
     rows, columns = shape(task)
-    sizes = SIZES
+    sizes: tuple[int, ...] = SIZES
     if variants.is_batched_vem(task.method):
         sizes = ARD_SIZES if variants.parse(task.method).ard else CLOSE_SIZES
     fits = [size for size in sizes if rows <= size]

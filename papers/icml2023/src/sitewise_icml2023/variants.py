@@ -9,6 +9,7 @@ hybrid-ep, hybrid-0.5   VI's sites with EP's evidence, of power 1 and 0.5, on an
 laplace-softplus    Laplace's method as computed and searched for the printed tables (`laplace`)
 ep-frozen           EP as in the printed tables, with sites held fixed during learning (`frozen`)
 vi-joint            VI as in the printed tables: q and the hyperparameters in one search (`joint`)
+dense-ep, dense-elbo    Algorithm 1 and VI as in the printed sparse table, with one dense site (`dense_sites`)
 mcmc                hyperparameters sampled (`sampled`)
 """
 
@@ -35,6 +36,7 @@ KNOWN = (*(name for name, method in METHODS.items() if not method.samples), *EXT
 # Computed as for the printed tables, on full models of two classes, without a learner of the library.
 FROZEN, SEARCHED, JOINT = "ep-frozen", "laplace-softplus", "vi-joint"
 SAMPLED = "mcmc"
+DENSE = ("dense-ep", "dense-elbo")  # with inducing inputs only
 ALGORITHM_1 = "hybrid-vem"
 # Beyond these bounds sparse evidences are flat; without them a search does not end.
 SPARSE_BOUNDS = {"kernel.lengthscale": (0.05, 500.0), "kernel.variance": (1e-3, 1e5)}
@@ -58,7 +60,7 @@ class Method:
 def parse(text: str) -> Method:
     """Return the method of a name such as vi@m500."""
     name, *modifiers = text.split("@")
-    every = (*KNOWN, FROZEN, SEARCHED, JOINT, SAMPLED)
+    every = (*KNOWN, FROZEN, SEARCHED, JOINT, SAMPLED, *DENSE)
     if name not in every:
         raise UserError(f"Unknown method {name!r}; choose one of {', '.join(every)}.")
     method = Method(name)
@@ -73,6 +75,8 @@ def parse(text: str) -> Method:
             raise UserError(f"Unknown modifier @{modifier} in {text!r}; use @ard, @m500 or @from-hybrid.")
     if method.learner in (FROZEN, SEARCHED, JOINT) and method.inducing:
         raise UserError(f"{name} is for full models; leave out @m{method.inducing}.")
+    if method.learner in DENSE and (not method.inducing or method.ard or method.start):
+        raise UserError(f"{name} needs inducing inputs and takes nothing else; use {name}@m500.")
     if method.learner == JOINT and method.start:
         raise UserError(f"{JOINT} has one start; leave out @from-{method.start}.")
     return method
