@@ -1,4 +1,4 @@
-"""The printed sparse Algorithm 1: at one θ its dense site becomes that of VI, and its objectives those of the library."""
+"""The printed sparse Algorithm 1: at one θ its dense site becomes that of VI, its objectives those of the library."""
 
 import numpy as np
 import pytest

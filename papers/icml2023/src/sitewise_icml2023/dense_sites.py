@@ -130,7 +130,7 @@ def _at_points(mean: jax.Array, var: jax.Array, y: jax.Array) -> jax.Array:
 
 
 def _expected(mean: jax.Array, var: jax.Array, y: jax.Array) -> jax.Array:
-    return WEIGHTS @ _at_points(mean, var, y)
+    return jnp.asarray(WEIGHTS) @ _at_points(mean, var, y)
 
 
 def evidence(which: str, vector: jax.Array, d2: jax.Array, rows: Rows, nat1: jax.Array, prec: jax.Array) -> jax.Array:
