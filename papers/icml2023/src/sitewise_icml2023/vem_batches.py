@@ -123,7 +123,9 @@ class Batch:
         stops = np.asarray(self.state.stop)
         for each in busy:
             self.seconds[each] += (time.perf_counter() - began) / (len(busy) * len(_batches))
-        out = []
+        out: list[int] = []
+        # Copied as a whole: an operation on the device would wait for the launches of other batches.
+        states = jax.tree.map(np.asarray, self.state.state) if stops.any() else None
         for place, number in enumerate(self.places):
             if number is None:
                 continue
@@ -131,6 +133,7 @@ class Batch:
             if ended.any():
                 self.entries[number].append(jax.tree.map(lambda a: a[ended, place], told[1:]))  # noqa: B023
             if stops[place] != RUNNING:
+                self.runs[number].state = jax.tree.map(lambda a: np.array(a[place]), states)  # noqa: B023
                 self._take_out(place, number, int(stops[place]))
                 out.append(number)
         self._shrink()
@@ -146,7 +149,6 @@ class Batch:
 
     def _take_out(self, place: int, number: int, stop: int) -> None:
         run = self.runs[number]
-        run.state = jax.tree.map(lambda a: np.asarray(a[place]), self.state.state)
         run.reason = STOPS[stop] or run.reason
         # Rounds before the part was resumed have no entries.
         saved = self.resumed.get(number)
