@@ -69,6 +69,21 @@ def test_parts_do_not_depend_on_those_beside_them():
 
 
 @pytest.mark.slow
+def test_a_batch_shrinks_to_its_last_parts(monkeypatch):
+    """Of four parts the last ends in a batch of one place, as it does alone."""
+    monkeypatch.setattr(vem_batches, "TURNS", 1)
+    places = []
+    plain = vem_batches.Batch._shrink
+    monkeypatch.setattr(vem_batches.Batch, "_shrink", lambda self: (plain(self), places.append(len(self.places))))
+    both = [binary(30, seed) for seed in range(4)]
+    together = vem_batches.fit_many(VEM(max_rounds=6), [m for m, _ in both], [d for _, d in both])
+    assert places[0] == 4 and places[-1] == 1
+    for (model, data), fit in zip(both, together, strict=True):
+        (alone,) = vem_batches.fit_many(VEM(max_rounds=6), model, [data])
+        np.testing.assert_allclose(path(fit), path(alone), rtol=1e-8)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "reason"), [({"learning_rate": 0.3}, SETTLED), ({"evidence": evidence.laplace}, FELL)]
 )
