@@ -172,3 +172,13 @@ def test_printed_figures_belong_to_the_tables():
         for method, cell in line.items():
             assert points[method][at] == pytest.approx(cell.mean / best, abs=4e-3)
     assert len(paper.figures()["fig5"]["ep"]) == 300 and paper.sizes()["magic"] == [19020, 11]
+
+
+def test_the_points_of_the_ard_figure_are_ratios_of_the_printed_accuracies():
+    """So a miss of the figure is a miss of the table."""
+    points = paper.figures()["fig-ard"]["points"]
+    lines = paper.printed("table-ard", "accuracy").values()
+    means = {m: np.array([line[m].mean for line in lines]) for m in points}
+    best = np.max(list(means.values()), axis=0)
+    for m in points:
+        np.testing.assert_allclose(points[m], means[m] / best, atol=1e-3)

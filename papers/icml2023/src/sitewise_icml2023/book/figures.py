@@ -144,7 +144,7 @@ def relative(stored: Stored) -> list[Item]:
             for what, value, number in zip(("mean", "sd"), printed["legend"][m], both, strict=True):
                 out.append(Item(where, f"{m}: {what} of the legend", "legend", value, number, 5e-4 + 2e-3, erratum))
     # The accuracies of the ARD figure are those of the tables, and miss where the tables do.
-    return [item if item.erratum else dataclasses.replace(item, why="ard") for item in out]
+    return [item if item.erratum else dataclasses.replace(item, why="ard figure") for item in out]
 
 
 def conflict(stored: Stored) -> list[Item]:
