@@ -70,8 +70,8 @@ two standard errors of the paired differences of the two methods. Where the prin
 for it (²): the exact gradient of the same evidence (`hybrid`) for Algorithm 1 with one lengthscale per feature and in
 the bold counts of ten seeds, the library's own search (`laplace@ard`, `vi@ard`) for Laplace's method and VI with one
 lengthscale per feature, larger steps (`hybrid-vem-fast`) for Algorithm 1 on robust regression, the exact gradient of
-the sparse evidence (`hybrid-ep`) for sparse Algorithm 1, EP started from the θ of the exact gradient for EP started from
-that of Algorithm 1."""
+the sparse evidence (`hybrid-ep`) for sparse Algorithm 1, EP started from the θ of the exact gradient for EP started
+from that of Algorithm 1."""
 
 
 def _head(every: Sequence[Item]) -> list[str]:
