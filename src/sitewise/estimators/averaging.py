@@ -76,8 +76,6 @@ def learn_average(
         starts, volumes, pruned = _kept_by_coarse_stage(own, starts, data, seed, _within(progress, 0.0, COARSE_SHARE))
         progress = _within(progress, COARSE_SHARE, 1.0)
     found, problems = _fits(own, starts, data, seed, progress, own_starts and not volumes, volumes)
-    if not found:
-        raise ValueError(f"No kernel could be fitted. {problems[0]}")
     logs = np.array([one.evidence for one in found])
     if not np.isfinite(logs).any():
         raise ValueError("No kernel has a finite evidence; use a prior or bounds, or give one kernel.")
@@ -130,8 +128,6 @@ def _kept_by_coarse_stage(
     """
     some = sampled(data, COARSE_ROWS, seed)
     found, _ = _fits(method, starts, some, seed, progress, True)
-    if not found:
-        return starts, {}, ""
     best = max(one.evidence for one in found)
     kept = [one for one in found if one.evidence >= best - MAX_COARSE_GAP]
     left = [one.candidate.name for one in found if one not in kept]
@@ -155,9 +151,13 @@ def _fits(
     own_starts: bool,
     volumes: Mapping[str, float] | None = None,
 ) -> tuple[list[_Fitted], list[str]]:
-    """Fit every kernel; return the fits with their evidences, and a sentence per kernel that could not be fitted."""
+    """Fit every kernel; return the fits with their evidences, and a sentence per kernel that could not be fitted.
+
+    If no kernel could be fitted, the cause is not a kernel: the first error is raised as it is.
+    """
     found: list[_Fitted] = []
     problems: list[str] = []
+    first: ValueError | None = None
     for k, (one, model) in enumerate(starts):
         part = None if progress is None else functools.partial(_report_progress, progress, one.name, k, len(starts))
         own = dataclasses.replace(method, weak=one.weak)
@@ -168,8 +168,11 @@ def _fits(
             value = _evidence(fit) if volume is None else fit.objective + volume
         except ValueError as problem:
             problems.append(f"The kernel {one.name!r} was left out: {problem}")
+            first = first or problem
             continue
         found.append(_Fitted(one, fit, value))
+    if first is not None and not found:
+        raise first
     return found, problems
 
 
