@@ -91,6 +91,14 @@ def test_a_short_fit_is_not_announced(recwarn):
 
 
 @pytest.mark.slow
+@pytest.mark.slow  # compiles Algorithm 1
+def test_the_unknown_number_of_rounds_of_algorithm_1_announces_nothing(monkeypatch, recwarn):
+    monkeypatch.setattr(duration, "MIN_ELAPSED_SECONDS", 0.0)
+    X, y = table(12)
+    GPClassifier(method="hybrid-vem").fit(X, y > 0)
+    assert not [w for w in recwarn if issubclass(w.category, LongFitWarning)]
+
+
 def test_sampling_is_announced_by_its_first_draws(monkeypatch):
     monkeypatch.setattr(duration, "MIN_ELAPSED_SECONDS", 0.0)
     monkeypatch.setattr(duration, "ANNOUNCED_SECONDS", 1e-6)

@@ -14,8 +14,8 @@ class Learner(Protocol):
     """Settings of a search for hyperparameters.
 
     The callback is called after every evaluation or round with an entry of the trace: hyperparameters by name,
-    `objective` in nats, and `share`, an estimate of the share of the search that is done.  It may raise an exception
-    to stop the search.
+    `objective` in nats, and `share`, an estimate of the share of the search that is done, 0 if it is not known.  It may
+    raise an exception to stop the search.
     """
 
     @property

@@ -266,8 +266,8 @@ class Run:
         """Record a round; return whether the state after it replaces the previous one."""
         numbers = {k: float(v) for k, v in info._asdict().items()}
         learning = numbers["learning"]
-        share = (len(self.trace) + 1) / self.learner.max_rounds
-        entry = {**{k: np.asarray(v) for k, v in named.items()}, **numbers, "objective": learning, "share": share}
+        # It is not known which share of the rounds is done: the search ends long before max_rounds.
+        entry = {**{k: np.asarray(v) for k, v in named.items()}, **numbers, "objective": learning, "share": 0.0}
         self.trace.append(entry)
         if self.callback is not None:
             self.callback(entry)
