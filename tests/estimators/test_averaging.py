@@ -44,6 +44,21 @@ def test_several_kernels_have_no_lengthscales_in_common(model):
         model.lengthscales()
 
 
+def test_a_loaded_average_is_still_an_average(model, tmp_path):
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.kernel_weights_ == model.kernel_weights_
+    del loaded.kernel_weights_  # as in a file of version 0.2.0
+    for ask in (loaded.lengthscales, loaded.term_shares, lambda: loaded.predict_terms(NEW)):
+        with pytest.raises(ValueError, match="in common"):
+            ask()
+
+
+def test_a_second_fit_with_a_single_kernel_is_no_average():
+    model = GPClassifier("average", method="laplace").fit(X, PAIR).set_params(kernel="shrunk").fit(X, PAIR)
+    assert not hasattr(model, "kernel_weights_") and len(model.lengthscales()) == 3
+
+
 def test_leave_one_out_is_the_mixture_of_the_kernels(model):
     (latent,) = model._latents
     each = []

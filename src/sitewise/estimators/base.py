@@ -147,6 +147,8 @@ class GPBase(ChangingRows):
         if averaged:
             weights = [dict(one.kernels) for one in found]
             self.kernel_weights_: Any = weights[0] if len(weights) == 1 else weights
+        elif hasattr(self, "kernel_weights_"):  # of an earlier fit
+            del self.kernel_weights_
         missing = [likelihood.missing_information(np.asarray(m.data.y)) for m in merged]
         warn_of(type(self).__name__, found, missing, stacklevel=3)
 

@@ -48,7 +48,7 @@ _CHECK = hashlib.sha256().digest_size
 # application, which the library stores without reading it.
 _FITTED = (
     "n_features_in_", "feature_names_in_", "_names", "classes_", "class_weight_", "multi_class_", "y_mean_", "y_scale_",
-    "n_iter_", "converged_", "fit_report_", "_X", "_y", "_weight", "_side", "table_",
+    "n_iter_", "converged_", "fit_report_", "kernel_weights_", "_X", "_y", "_weight", "_side", "table_",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sitewise.data import Data
 from sitewise.fitted.function import FittedFunction
+from sitewise.fitted.latent import Latent
 from sitewise.fitted.mixture import Mixture
 from sitewise.kernels.terms import level_columns
 from sitewise.likelihoods import Likelihood
@@ -96,7 +97,9 @@ class Fitted:
 
     def _averages_kernels(self) -> bool:
         """Return whether predictions are averages over several kernels."""
-        return hasattr(self, "kernel_weights_")
+        if hasattr(self, "kernel_weights_"):  # not in model files of early versions
+            return True
+        return any(len(latent.by_kernel()) > 1 for latent in self._latents if isinstance(latent, Latent))
 
     def _mean_response(self, qs: list[Mixture]) -> np.ndarray:
         """Return class probabilities or E[y], given the latent functions; one column per output."""
