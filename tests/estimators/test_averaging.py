@@ -81,6 +81,23 @@ def test_several_kernels_have_no_terms_in_common(model):
             ask()
 
 
+def test_the_evidence_of_a_kernel_leaves_its_fit_unchanged(monkeypatch):
+    fits = []
+
+    def watched(fit):
+        before = np.array(fit.search_end.covariance)
+        value = evidence(fit)
+        fits.append((before, fit.search_end.covariance))
+        return value
+
+    evidence = averaging._evidence
+    monkeypatch.setattr(averaging, "_evidence", watched)
+    GPClassifier("average", method="laplace").fit(X, PAIR)
+    assert len(fits) == 4
+    for before, after in fits:
+        np.testing.assert_array_equal(before, after)
+
+
 def test_a_coarse_stage_leaves_out_kernels_that_are_far_behind(monkeypatch):
     monkeypatch.setattr(averaging, "MIN_PRUNED_ROWS", 75)
     monkeypatch.setattr(averaging, "COARSE_ROWS", 70)

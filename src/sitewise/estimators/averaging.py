@@ -184,7 +184,7 @@ def _evidence(fit: Fit) -> float:
     """
     assert fit.problem is not None
     if fit.search_end is not None:
-        log_det = 2 * float(np.sum(np.log(np.diagonal(cholesky(fit.search_end.covariance)))))
+        log_det = 2 * float(np.sum(np.log(np.diagonal(cholesky(np.array(fit.search_end.covariance))))))
     else:
         trainable = fit.problem.trainable
         known = prior_curvature(fit.problem, np.asarray(trainable.to_vector(fit.model)))
