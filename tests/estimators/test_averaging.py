@@ -107,6 +107,37 @@ def test_a_coarse_stage_leaves_out_kernels_that_are_far_behind(monkeypatch):
     assert "After a coarse stage on 70 rows, not fitted to all rows: " in model.fit_report_
 
 
+def test_a_coarse_stage_survives_kernels_without_a_finite_evidence(monkeypatch):
+    monkeypatch.setattr(averaging, "MIN_PRUNED_ROWS", 75)
+    monkeypatch.setattr(averaging, "COARSE_ROWS", 70)
+    evidence, calls = averaging._evidence, []
+
+    def failing(fit):
+        calls.append(fit)
+        if len(calls) == 2:
+            raise ValueError("The rows are strange.")
+        return float("nan") if len(calls) == 1 else evidence(fit)
+
+    monkeypatch.setattr(averaging, "_evidence", failing)
+    model = GPClassifier("average", method="laplace").fit(X, PAIR)
+    assert set(model.kernel_weights_) == {"shrunk of scores", "laplacian of scores"}
+    assert "not fitted to all rows: shrunk." in model.fit_report_
+    assert "The kernel 'pairs' was left out: The rows are strange." in model.fit_report_
+
+
+def test_a_coarse_stage_without_any_finite_evidence_keeps_all_kernels(monkeypatch):
+    monkeypatch.setattr(averaging, "MIN_PRUNED_ROWS", 75)
+    monkeypatch.setattr(averaging, "COARSE_ROWS", 70)
+    evidence, calls = averaging._evidence, []
+
+    def failing(fit):
+        calls.append(fit)
+        return float("nan") if len(calls) <= 4 else evidence(fit)
+
+    monkeypatch.setattr(averaging, "_evidence", failing)
+    assert len(GPClassifier("average", method="laplace").fit(X, PAIR).kernel_weights_) == 4
+
+
 def test_a_wide_table_has_a_linear_kernel_and_one_column_a_single_kernel():
     names = [one.name for one in candidates("average", RNG.normal(size=(9, 4)), 1.0)]
     assert names == ["shrunk", "pairs", "shrunk of scores", "laplacian of scores", "linear of scores"]

@@ -122,13 +122,16 @@ def _shares(logs: np.ndarray) -> np.ndarray:
 def _kept_by_coarse_stage(
     method: Approximate, starts: list[tuple[Candidate, Model]], data: Data, seed: int, progress: Report | None
 ) -> tuple[list[tuple[Candidate, Model]], dict[str, float], str]:
-    """Fit all kernels to a subset; return the kernels to fit to all rows, their volumes, and a sentence.
+    """Fit all kernels to a subset; return the kernels to fit to all rows, their volumes, and sentences for the report.
 
-    The volume is log ∫ π dθ minus the largest log π, about the same per kernel for all rows.
+    The volume is log ∫ π dθ minus the largest log π.  The volume of the subset is also used for all rows, which favours
+    kernels with many hyperparameters: their volumes fall faster as rows are added.
     """
     some = sampled(data, COARSE_ROWS, seed)
-    found, _ = _fits(method, starts, some, seed, progress, True)
-    best = max(one.evidence for one in found)
+    found, problems = _fits(method, starts, some, seed, progress, True)
+    best = max((one.evidence for one in found if np.isfinite(one.evidence)), default=None)
+    if best is None:
+        return starts, {}, ""
     kept = [one for one in found if one.evidence >= best - MAX_COARSE_GAP]
     left = [one.candidate.name for one in found if one not in kept]
     names = {one.candidate.name: one for one in kept}
@@ -139,7 +142,7 @@ def _kept_by_coarse_stage(
     ]
     volumes = {name: one.evidence - one.fit.objective for name, one in names.items()}
     words = f"After a coarse stage on {some.rows} rows, not fitted to all rows: {', '.join(left)}." if left else ""
-    return again, volumes, words
+    return again, volumes, " ".join([*filter(None, [words]), *problems])
 
 
 def _fits(
