@@ -84,6 +84,14 @@ def test_the_estimate_is_right_within_a_factor_of_two(clock, kind, settings, row
     assert warning.filename == __file__  # the line that called fit
 
 
+def test_a_long_average_advises_a_single_kernel(monkeypatch):
+    monkeypatch.setattr(duration, "MIN_ELAPSED_SECONDS", 0.0)
+    monkeypatch.setattr(duration, "ANNOUNCED_SECONDS", 1e-6)
+    X, y = table(30)
+    with pytest.warns(LongFitWarning, match="takes about .* kernel='shrunk' is faster; verbose=True shows"):
+        GPClassifier("average", method="laplace").fit(np.hstack([X, X**2]), y > 0)
+
+
 def test_a_short_fit_is_not_announced(recwarn):
     X, y = table(60)
     GPClassifier().fit(X, y > 0)

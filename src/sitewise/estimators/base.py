@@ -129,6 +129,7 @@ class GPBase(ChangingRows):
                 if k == 0:
                     self._warn_of_structure(models[0], m.data.rows)
                     faster = "structure=Sparse() is faster" if models[0].prior.dense else ""
+                    faster = "kernel='shrunk' is faster" if averaged else faster
                     progress = announced(progress or _silent, faster)
                 part = progress and _part(progress, k, len(merged))
                 if averaged:
