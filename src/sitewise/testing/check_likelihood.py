@@ -217,6 +217,7 @@ def _slopes(at: _Case) -> Iterator[str]:
             wanted.append(_by_mean(wanted[-1]))
         if name == "log_expected_prob":
             wanted += [_by_var(one) for one in wanted[1:3]]
+            wanted += [functools.partial(_by_parameter, likelihood, at.y, k) for k in range(len(_numbers(likelihood)))]
         values = np.stack([np.asarray(one(mean, var)) for one in wanted])
         if np.shape(found) != values.shape or not np.all(_close(found, values, 1e-6, 1e-8)):
             yield f"{name}_slopes differs from {name} and its derivatives; the first row is the function itself."
@@ -230,6 +231,21 @@ def _by_mean(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
 def _by_var(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
     """Return the derivative of an elementwise function in its second argument."""
     return lambda m, v: jax.jvp(lambda v: function(m, v), (v,), (jnp.ones_like(v),))[1]
+
+
+def _numbers(likelihood: Likelihood) -> list[jax.Array]:
+    return [jnp.asarray(leaf) for leaf in jax.tree.leaves(likelihood)]
+
+
+def _by_parameter(likelihood: Likelihood, y: jax.Array, k: int, mean: jax.Array, var: jax.Array) -> jax.Array:
+    """Return the derivative of `log_expected_prob` in the parameter number k."""
+    numbers, structure = _numbers(likelihood), jax.tree.structure(likelihood)
+    along = [jnp.full_like(number, float(i == k)) for i, number in enumerate(numbers)]
+
+    def value(given: list[jax.Array]) -> jax.Array:
+        return jax.tree.unflatten(structure, given).log_expected_prob(y, mean, var)
+
+    return jax.jvp(value, (numbers,), (along,))[1]
 
 
 def _learnable(at: _Case) -> Iterator[str]:
