@@ -98,7 +98,7 @@ def _estimator(estimator: Any) -> dict[str, Any]:
     (link,) = links
     classes = getattr(estimator, "classes_", None)
     if (classes is not None) != (link in ("probit", "logit", "softmax")):
-        raise UserError(f"export does not know the likelihood of {type(estimator).__name__}; use model.save.")
+        raise UserError(f"export does not support the likelihood of {type(estimator).__name__}; use model.save.")
     if classes is not None and classes.dtype.kind == "O":
         classes = classes.astype(str)
     return {
@@ -121,7 +121,7 @@ def _component(posterior: Posterior) -> tuple[str, dict[str, Any]]:
     elif isinstance(found.mean, means.Zero | means.Constant):
         constant = float(getattr(found.mean, "value", 0.0))
     else:
-        raise UserError(f"export does not know the mean {type(found.mean).__name__}; use model.save.")
+        raise UserError(f"export does not support the mean {type(found.mean).__name__}; use model.save.")
     arrays = {name: np.asarray(getattr(found, name), float) for name in ("Z", "alpha", "P", "sign", "Q")}
     kernels = [described(kernel) for kernel in found.kernels]
     return link, {"kernels": kernels, "constant": constant, "slope": np.array(slope), "response": response, **arrays}
@@ -139,9 +139,7 @@ def _link(likelihood: Likelihood) -> tuple[str, dict[str, float]]:
                 np.asarray(r(jnp.asarray(PROBES))) for r in (likelihood.response_mean, likelihood.response_var)
             )
         except (NotImplementedError, TypeError):
-            raise UserError(
-                f"export does not know the likelihood {type(likelihood).__name__}; use model.save."
-            ) from None
+            raise _unsupported(likelihood) from None
     for name, success in (("probit", ndtr), ("logit", expit)):
         if np.allclose(mean, success(PROBES), rtol=0, atol=1e-12):
             return name, {}
@@ -153,8 +151,8 @@ def _link(likelihood: Likelihood) -> tuple[str, dict[str, float]]:
     b = var[2] - d
     if np.allclose(mean, a * rate, rtol=1e-12) and np.allclose(var, b * rate + d * rate**2, rtol=1e-9):
         return "log", {"a": float(a), "b": float(b), "d": float(d)}
-    raise _unknown(likelihood)
+    raise _unsupported(likelihood)
 
 
-def _unknown(likelihood: Likelihood) -> UserError:
-    return UserError(f"export does not know the likelihood {type(likelihood).__name__}; use model.save.")
+def _unsupported(likelihood: Likelihood) -> UserError:
+    return UserError(f"export does not support the likelihood {type(likelihood).__name__}; use model.save.")

@@ -168,7 +168,7 @@ def _curve(view: Explained, term: TermView, level: float) -> TermEffect:
     (column,) = term.numbers
     values, codes, listed = points_of(view, column, None, [term.index])
     if listed:  # a function of numbers is a curve also where the table has few values
-        values, codes = column.back(codes[:, 0]), codes
+        values = column.back(codes[:, 0])
     rows = typical_rows(view.model, len(codes))
     rows[:, list(column.places)] = codes
     if not term.levels:

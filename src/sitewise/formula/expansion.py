@@ -12,7 +12,6 @@ Product = tuple[Node, ...]  # a product of columns: a linear term
 
 SMOOTHS = ("s", "te", "map", "area", "series")
 SPECIAL = (*SMOOTHS, "offset")
-SAYABLE = "s(x), te(x, z), map(lon, lat), area(district), series(time), (1 | group), offset(x)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +96,7 @@ def _formula(text: str, response: Node, right: Node) -> Formula:
 
 @dataclasses.dataclass
 class _Sum:
-    """A sum of terms; `intercept` is None where nothing says whether there is one."""
+    """A sum of terms; `intercept` is None if the formula names neither 1 nor 0."""
 
     intercept: bool | None = None
     linear: list[Product] = dataclasses.field(default_factory=list)
