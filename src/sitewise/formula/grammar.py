@@ -21,7 +21,7 @@ TOKEN = re.compile(
 BINDING = {
     "|": 1, "||": 1, "<": 2, ">": 2, "<=": 2, ">=": 2, "==": 2, "!=": 2, "+": 3, "-": 3, "*": 4, "/": 4, ":": 5, "^": 7,
 }  # fmt: skip
-SIGN = 6
+SIGN_BINDING = 6
 EXAMPLE = "y ~ x + s(z) + (1 | g)"
 
 
@@ -194,9 +194,9 @@ class _Parser:
         if kind == "name":
             return self.call(value) if self.operator() == "(" else Name(value)
         if value == "-":
-            return Minus(self.expression(SIGN))
+            return Minus(self.expression(SIGN_BINDING))
         if value == "+":
-            return self.expression(SIGN)
+            return self.expression(SIGN_BINDING)
         if value == "(":
             node = self.expression(0)
             self.close()

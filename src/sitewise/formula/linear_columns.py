@@ -20,7 +20,7 @@ from sitewise.formula.grammar import Call, Name, Node, Number, Text
 from sitewise.numerics.dense.dependence import dependent_columns
 from sitewise.tables.table import Table, listed
 
-MAX_LEVELS = 200  # of a category in a linear term
+MAX_LINEAR_LEVELS = 200  # of a category in a linear term
 
 
 @dataclasses.dataclass
@@ -114,7 +114,7 @@ def _levels(node: Name | Call, labels: np.ndarray, table: Table) -> list[str]:
     levels = ordered(node, labels, table)
     if len(levels) < 2:
         raise UserError(f"{node} has the same level {levels[0]!r} in all rows; leave it out.")
-    if len(levels) > MAX_LEVELS:
+    if len(levels) > MAX_LINEAR_LEVELS:
         raise UserError(
             f"{node} has {len(levels)} levels, too many for one coefficient per level; write (1 | {node}) for a group."
         )

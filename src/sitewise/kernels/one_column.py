@@ -14,7 +14,7 @@ import numpy as np
 from sitewise.kernels.stationary import Matern52, Stationary
 
 MAX_EXPONENT = 300.0  # of the factors, whose products then neither overflow nor vanish
-MAX_LEVELS = 32  # a column with at most this number of distinct values has a table of its correlations
+MAX_TABULATED_VALUES = 32  # a column with at most this number of distinct values has a table of its correlations
 
 
 class Levels(NamedTuple):
@@ -30,7 +30,7 @@ class Levels(NamedTuple):
     def of(base: Stationary, a: np.ndarray, b: np.ndarray) -> Levels | None:
         """Return the tables for numbers in lengthscales; None for a column of many values."""
         values = np.unique(a if b is a else np.concatenate([a, b]))
-        if len(values) > MAX_LEVELS:
+        if len(values) > MAX_TABULATED_VALUES:
             return None
         table, slopes = correlations_and_slopes(base, values, values)
         return Levels(values, table, slopes, np.searchsorted(values, a), np.searchsorted(values, b))

@@ -13,7 +13,7 @@ from sitewise.app.report.charts import colour, svg, tag, upright, words
 from sitewise.app.report.page import figure, panels
 from sitewise.explain.term_effects import TermEffect
 
-MAX_LEVELS = 20  # of a group: the lowest and the highest effects
+MAX_CHARTED_LEVELS = 20  # of a group: the lowest and the highest effects
 
 
 def term_figures(effects: list[TermEffect], label: str) -> str:
@@ -50,9 +50,9 @@ def _levels(one: TermEffect) -> tuple[np.ndarray, str]:
     if one.kind != "levels":
         return every, one.note
     order = np.argsort(one.mean, kind="stable")
-    if len(order) <= MAX_LEVELS:
+    if len(order) <= MAX_CHARTED_LEVELS:
         return order, one.note
-    half = MAX_LEVELS // 2
+    half = MAX_CHARTED_LEVELS // 2
     return np.concatenate([order[:half], order[-half:]]), f"The {half} lowest and highest of {len(order)} levels."
 
 

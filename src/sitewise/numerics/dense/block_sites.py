@@ -119,7 +119,7 @@ def _sum(matrices: Iterable[Array]) -> Array:
 
 
 # |d|·variance of a row above which its covariance follows from M⁻¹, whose error is about 1e-14.
-_DETERMINED = 1e-6
+_MIN_DETERMINED_SHARE = 1e-6
 
 
 class _Rotated(NamedTuple):
@@ -208,7 +208,7 @@ def _covariances_of_rows(factors: Factors, rotated: _Rotated) -> Array:
     share = np.einsum("aan->an", scaled) * rotated.sign  # |d|·variance
     root = np.where(rotated.root > 0, rotated.root, 1.0)
     cov = np.einsum("lan,acn,mcn->nlm", rotated.vectors / root, scaled, rotated.vectors / root)
-    few = np.flatnonzero(~np.all((np.abs(share) > _DETERMINED) & (rotated.root > 0), axis=0))
+    few = np.flatnonzero(~np.all((np.abs(share) > _MIN_DETERMINED_SHARE) & (rotated.root > 0), axis=0))
     if len(few):
         cov[few] = from_prior(few)
     return cov

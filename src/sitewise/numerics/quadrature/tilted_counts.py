@@ -24,7 +24,7 @@ from scipy import special
 _LOG_TAIL = 38.0  # nats below the mode at which the nodes end
 _STEP, _MAX_STEP = 0.5, 0.25  # in units of s, and of f
 _MAX_NODES = 800  # per row; wider integrands are left to the compiled quadrature
-_BLOCK = 1 << 18  # nodes that are computed at a time
+_BLOCK_NODES = 1 << 18  # nodes that are computed at a time
 
 
 def tilted_by_count(
@@ -51,7 +51,7 @@ def tilted_by_count(
         stop = start + 1
         while (
             stop < len(order)
-            and (stop + 1 - start) * nodes[order[stop]] <= _BLOCK
+            and (stop + 1 - start) * nodes[order[stop]] <= _BLOCK_NODES
             and (nodes[order[stop]] <= 1.5 * nodes[order[start]])
         ):
             stop += 1

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 MAX_CELL_COLUMNS = 20  # coordinates that are halved
-MAX_LEVELS = 40  # of halvings of a cell; beyond them places are closer than rounding
+MAX_HALVINGS = 40  # of halvings of a cell; beyond them places are closer than rounding
 
 
 def coarse_to_fine(places: np.ndarray) -> np.ndarray:
@@ -20,7 +20,7 @@ def coarse_to_fine(places: np.ndarray) -> np.ndarray:
     left, order = np.arange(len(places)), []
     taken, cell = np.zeros(len(places), bool), np.zeros(len(places), np.int64)
     halves = 2 ** np.arange(unit.shape[1])
-    for level in range(MAX_LEVELS):
+    for level in range(MAX_HALVINGS):
         cells = np.minimum((unit * 2**level).astype(np.int64), 2**level - 1)
         cell = np.unique(cell * (2 * halves[-1]) + cells % 2 @ halves, return_inverse=True)[1].reshape(-1)
         filled = np.zeros(cell.max(initial=0) + 1, bool)

@@ -34,7 +34,7 @@ from sitewise.priors.two_function_prior import BlockMarginals, FunctionPrior, Tw
 from sitewise.sites import Sites
 from sitewise.types import ArrayField, fixed, module, real, replace, static
 
-_ALL = 2**62  # features of any size are stored
+_UNLIMITED_NUMBERS = 2**62  # features of any size are stored
 
 
 @module
@@ -56,7 +56,7 @@ class SparseTwoFunctionPrior(TwoFunctionPrior):
     def each(self) -> list[SparsePrior]:
         """The sparse prior of each function alone."""
         return [
-            SparsePrior(one.kernel, self.inducing, one.mean, self.jitter, keep=_ALL, block=None)
+            SparsePrior(one.kernel, self.inducing, one.mean, self.jitter, keep=_UNLIMITED_NUMBERS, block=None)
             for one in self.functions
         ]
 
