@@ -123,7 +123,7 @@ def forecast(
     """
     given = [name for name, value in (("horizon", horizon), ("times", times), ("new", new)) if value is not None]
     if len(given) != 1:
-        raise ValueError(f"Give one of horizon, times and new; got {' and '.join(given) or 'none of them'}.")
+        raise ValueError(f"Give one of horizon, times and new; got {' and '.join(given) or 'nothing'}.")
     wanted = tuple(float(level) for level in np.atleast_1d(np.asarray(levels, float)))
     if not wanted or not all(0 < level < 1 for level in wanted):
         raise ValueError(f"levels must lie between 0 and 1, as in (0.5, 0.9); got {levels!r}.")
@@ -147,7 +147,9 @@ def time_column(view: Explained, time: str | int | None = None) -> TableColumn:
             return term.numbers[0]
     if len(numbers) == 1:
         return numbers[0]
-    raise ValueError(f"Which column is the time? Give time= with one of {', '.join(c.name for c in numbers)}.")
+    raise ValueError(
+        f"The model has several columns of numbers; give time= with one of {', '.join(c.name for c in numbers)}."
+    )
 
 
 def series_of(view: Explained, rows: np.ndarray) -> tuple[str, ...]:

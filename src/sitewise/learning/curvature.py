@@ -30,8 +30,6 @@ from sitewise.supports import Bounded, Positive, Real
 
 _STEP = 1e-3  # of the vector: truncation and the gradient's error of about 1e-8 are then both below 1e-5
 MAX_CENTRAL = 4  # entries; more have one-sided differences, which cost half and are off by about 1e-3
-
-
 MIN_PRIOR_SHARE = 0.75  # of the curvature of an entry, from which the estimate of a search is used
 
 
@@ -54,7 +52,7 @@ class Curvature:
     trainable: Trainable
     vector: np.ndarray
     hessian: np.ndarray
-    free: np.ndarray  # which entries are not at a bound
+    free: np.ndarray
 
     @property
     def covariance(self) -> np.ndarray:

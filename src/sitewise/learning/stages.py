@@ -158,7 +158,7 @@ def _rows_to_predict(problem: Problem, stage: Stage, seed: int) -> Data | None:
 
 
 def is_apart(problem: Problem) -> bool:
-    """Whether rows are spread over devices, and every process searches coarse stages by itself."""
+    """Return whether rows are spread over devices, and every process searches coarse stages by itself."""
     names = problem.trainable.names
     return is_spread(problem.data) and pulls_on_host(problem.model, names) and on_host(problem.model)
 
@@ -172,7 +172,10 @@ def _agreed(start: Start) -> Start:
 
 
 def _with_fewer_inputs(problem: Problem, seed: int, count: int | None) -> Model:
-    """The model with `count` inducing inputs, centres of clusters (a part of Z would leave gaps); None: unchanged."""
+    """Return the model with `count` inducing inputs, centres of clusters (a part of Z would leave gaps).
+
+    None returns the model unchanged.
+    """
     if count is None:
         return problem.model
     drawn = sampled(problem.data, STAGE_FACTOR**2 * coarse_rows(count), seed)
@@ -185,8 +188,8 @@ def _moved(problem: Problem, best: Best, stage: Stage, seed: int, trace: Trace) 
 
     Return the problem with those inputs, the end of the search, and the number of rows of the search.
 
-    Inducing inputs are no parameters of the model that could be overfitted if the evidence is a bound; EP's evidence
-    (FITC's) is none, so that the ascent starts from the optimum for the present inputs and is short.
+    The ascent starts from the optimum for the present inputs and is short, because EP's evidence (FITC's) is no bound
+    and can overfit inducing inputs.
     """
     assert stage.rows is not None
     settings = dataclasses.replace(problem.settings, train=(*problem.settings.train, INPUTS))
@@ -196,7 +199,7 @@ def _moved(problem: Problem, best: Best, stage: Stage, seed: int, trace: Trace) 
 
 
 def _continued(problem: Problem, best: Best, stage: Stage, trace: Trace) -> Best:
-    """The best point of approximate sites with accurate ones; a search that had not converged goes on."""
+    """Return the best point with accurate sites in place of approximate ones; continue an unfinished search."""
     left = problem.settings.max_rounds - best.rounds
     if best.reason in (CONVERGED, NO_GAIN) or left <= 0:
         model, inference = problem.model_at(best.vector), problem.pair.inference

@@ -143,7 +143,7 @@ class Part(Kernel):
         return self
 
     def doubt(self, A: np.ndarray) -> str:
-        """Say in one sentence why the part may not be meant for these training rows; empty if it is."""
+        """Return a sentence that warns of a column unsuitable for this part; empty if there is no doubt."""
         return ""
 
     @abc.abstractmethod

@@ -23,8 +23,8 @@ from sitewise.parts.base import Layout, Part
 MAX_KEPT = 3  # assemblies of the last tables
 HUB_FACTOR = 10.0  # a variable that touches more than this many times √p others is eliminated last
 MAX_HUBS = 256
-# Independent variables with at most so many neighbours are eliminated first, if they are half of all variables and
-# together make at most so many pairs of neighbours.
+# Independent variables with at most MAX_FIRST_NEIGHBOURS neighbours each are eliminated first, if they are half of all
+# variables and together make at most MAX_FIRST_PAIRS pairs of neighbours.
 MAX_FIRST_NEIGHBOURS, MAX_FIRST_PAIRS = 256, 10_000_000
 
 
