@@ -49,8 +49,8 @@ TIMED: dict[str, dict[str, Any]] = {
     "laplace, one lengthscale": {"method": "laplace", "kernel": "isotropic", "integrate": False},
     "ep, one lengthscale": {"method": "ep", "kernel": "isotropic", "integrate": False},
     "hybrid, one lengthscale": {"kernel": "isotropic", "integrate": False},
-    "default kernel at the optimum": {"integrate": False},
-    "default (with integral)": {},
+    "shrunk kernel at the optimum": {"kernel": "shrunk", "integrate": False},
+    "shrunk kernel with integral": {"kernel": "shrunk"},
     'kernel="average"': {"kernel": "average"},
 }
 TIMED_ROWS, TIMED_COLUMNS, TIMED_FITS = 105, 6, 15
