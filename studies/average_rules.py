@@ -19,7 +19,7 @@ from average_candidates import CANDIDATES, unpacked
 
 ROOT = Path(__file__).resolve().parents[1] / "results" / "average"
 SMALL = ("trains", "balloons")
-SOURCES = {"paper": "27 sets, seed 42", "labels": "simulated, labels", "values": "simulated, values"}
+SOURCES = {"paper": "25 sets, seed 42", "labels": "simulated, labels", "values": "simulated, values"}
 OLD = ("iso", "shrunk 0.5", "shrunk 1", "pairs")
 CHOSEN = ("shrunk 0.5", "pairs", "scores shrunk 0.5", "scores l1 shrunk 0.5")
 WITHOUT = {f"without {name}": tuple(k for k in CHOSEN if k != name) for name in CHOSEN}
