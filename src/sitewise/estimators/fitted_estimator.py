@@ -254,7 +254,7 @@ class FittedEstimator(Explaining, EstimatorParameters):
         return np.sum([self._by_row(one.influence, k, 0.0) for k, one in enumerate(left)], axis=0)
 
     def _loo_log_density(self) -> np.ndarray:
-        """Return `loo_.log_density`; subclasses leave out what is computed besides it."""
+        """Return `loo_.log_density`; a subclass may compute it without the other quantities of `loo_`."""
         return self.loo_.log_density
 
     def _cavities(self) -> list[Mixture]:

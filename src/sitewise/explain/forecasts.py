@@ -147,9 +147,7 @@ def time_column(view: Explained, time: str | int | None = None) -> TableColumn:
             return term.numbers[0]
     if len(numbers) == 1:
         return numbers[0]
-    raise ValueError(
-        f"The model has several columns of numbers; give time= with one of {', '.join(c.name for c in numbers)}."
-    )
+    raise ValueError(f"The column of time is ambiguous; give time= with one of {', '.join(c.name for c in numbers)}.")
 
 
 def series_of(view: Explained, rows: np.ndarray) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ MAP_POINTS = 40  # per axis
 
 @dataclasses.dataclass(frozen=True)
 class TermEffect:
-    """The effect of one term of a fitted function on the latent scale; see the head of the module.
+    """The effect of one term of a fitted function on the latent scale, with a credible band.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class TermEffect:
 class TermView:
     """One term with its columns: numbers along which it varies, levels, and columns in which it is linear.
 
-    `in_time` says whether it is a trend or a season.
+    `in_time`: whether the term is a trend or a season.
     """
 
     index: int

@@ -125,7 +125,7 @@ class TermsDisplay:
 
 
 def effect_label(model: Any) -> str:
-    """Return the label of effects on the latent scale: in words that say what is added or multiplied."""
+    """Return the label of effects on the latent scale: on the target, the log of the mean or the latent function."""
     view = explained(model, "TermsDisplay")
     likelihood = view.model._latents[0].model.likelihood
     if likelihood.location_scale:

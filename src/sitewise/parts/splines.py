@@ -35,12 +35,12 @@ def _basis(knots: Knots) -> SplineBasis:
     return SplineBasis.of(np.array(knots))
 
 
-def knots_at(values: np.ndarray, count: int, column: str) -> Knots:
+def knots_at(values: np.ndarray, count: int) -> Knots:
     """Return knots at quantiles of the distinct values, or at all of them if they are at most `count`."""
     distinct = np.unique(values)
     if len(distinct) < MIN_VALUES:
         raise ValueError(
-            f"A spline of {column} needs at least {MIN_VALUES} distinct values, and there are {len(distinct)}; use a "
+            f"A spline needs a column of at least {MIN_VALUES} distinct values, and there are {len(distinct)}; use a "
             "linear effect, or levels."
         )
     if len(distinct) > count:
@@ -55,7 +55,7 @@ def _curves(x: Array, knots: Knots) -> tuple[Array, Array]:
 
 
 class _Smooth(Part):
-    """What both splines share: variables of different variances on which all rows load."""
+    """Base of splines: variables of different variances on which all rows load."""
 
     def columns_of(self, A: Array) -> Array:
         raise NotImplementedError
@@ -131,7 +131,7 @@ class Spline(_Smooth):
         return () if self.by is None else (1,)
 
     def started(self, A: np.ndarray, variance: float) -> Spline:
-        return self if self.knots else replace(self, knots=knots_at(A[:, 0], self.count, "a column"))
+        return self if self.knots else replace(self, knots=knots_at(A[:, 0], self.count))
 
     def columns_of(self, A: Array) -> Array:
         xp = namespace(A)
@@ -197,7 +197,7 @@ class Tensor(_Smooth):
         one_number(self, "slope_variance")
 
     def started(self, A: np.ndarray, variance: float) -> Tensor:
-        return self if self.knots else replace(self, knots=tuple(knots_at(a, self.count, "a column") for a in A.T))
+        return self if self.knots else replace(self, knots=tuple(knots_at(a, self.count) for a in A.T))
 
     def columns_of(self, A: Array) -> Array:
         xp = namespace(A)

@@ -32,7 +32,8 @@ class VaryingCoefficients(Part):
     variance : array of shape (n_coefficients,), default=None
         The variance of every coefficient given the coefficients before it; None is 1 for each; learned.
     coupling : array, default=None
-        The coefficients on those before, n (n − 1)/2 numbers row by row; None is 0 for each; learned.
+        The regression of every coefficient on the coefficients before it, n (n − 1)/2 numbers row by row; None is 0 for
+        each; learned.
     """
 
     slopes: Columns = static(default=())
@@ -71,16 +72,19 @@ class VaryingCoefficients(Part):
     def check(self, columns: int) -> None:
         if len(super().used) != 1 or self.count < 1:
             raise ValueError(
-                "VaryingCoefficients needs the column of the levels and those of the slopes, as in "
+                "VaryingCoefficients needs the columns of the levels and of the slopes, as in "
                 "VaryingCoefficients(2, slopes=(0, 1))."
             )
         super().check(columns)
-        shapes = np.shape(self.variance), np.shape(self.coupling)
-        if shapes != ((self.count,), (self.count * (self.count - 1) // 2,)):
-            raise ValueError(f"VaryingCoefficients: {self.count} coefficients have other shapes than {shapes}.")
+        shapes, pairs = (np.shape(self.variance), np.shape(self.coupling)), self.count * (self.count - 1) // 2
+        if shapes != ((self.count,), (pairs,)):
+            raise ValueError(
+                f"VaryingCoefficients: variance must have {self.count} numbers and coupling {pairs}; got the shapes "
+                f"{shapes[0]} and {shapes[1]}."
+            )
 
     def lower(self) -> Array:
-        """Return L."""
+        """Return the factor L of B = L diag(variance) Lᵀ."""
         xp, n = namespace(self.variance, self.coupling), self.count
         place = np.zeros((n, n), int)
         place[np.tril_indices(n, -1)] = np.arange(1, n * (n - 1) // 2 + 1)
@@ -88,12 +92,12 @@ class VaryingCoefficients(Part):
         return xp.eye(n) + entries[place]
 
     def covariance(self) -> Array:
-        """Return B."""
+        """Return the covariance matrix B of the coefficients of a level."""
         L = self.lower()
         return (L * self.variance) @ L.T
 
     def covariates(self, A: Array) -> Array:
-        """Return w per row."""
+        """Return the covariates w = (1, z_1, …) per row."""
         xp = namespace(A)
         return xp.concatenate([xp.ones_like(A[:, :1]), A[:, 1:]], axis=1) if self.intercept else A[:, 1:]
 
