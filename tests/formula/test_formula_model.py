@@ -229,7 +229,7 @@ def test_declared_categories_give_the_reference_level_and_the_order_of_labels():
 def test_columns_that_other_columns_determine_are_named():
     x = np.arange(12.0)
     table = {"x": x, "twice": 2 * x + 1, "same": np.ones(12), "y": np.random.default_rng(0).normal(size=12)}
-    with pytest.warns(match="'twice', 'same': determined by"):
+    with pytest.warns(match="earlier columns: 'twice', 'same';"):
         sitewise.fit("y ~ x + twice + same", table)
 
 

@@ -50,7 +50,7 @@ class FormulaTerm:
 
 @dataclasses.dataclass
 class Design:
-    """How a table becomes inputs; learned from the training rows by `learn`, and plain data except for the formula.
+    """The conversion of a table to inputs, learned by `learn`; plain data except for the formula.
 
     coefficients  names of the columns of linear terms
     groups        levels per column of levels

@@ -182,8 +182,8 @@ def _dependence(design: Design, X: Any) -> list[str]:
     if not found:
         return []
     return [
-        f"{listed(found, 5)}: determined by the intercept and the columns before, so that coefficients have the "
-        "uncertainty of their priors; leave these columns out."
+        f"Linear combinations of the intercept and earlier columns: {listed(found, 5)}; leave these columns out, "
+        "because the data do not determine their coefficients."
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a model file holds of a fitted formula: plain data around the fitted estimator (`estimators.model_file`)."""
+"""The content of a model file of a fitted formula: plain data around the fitted estimator (`estimators.model_file`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StoredFormula:
 
     @staticmethod
     def of(design: Design, inner: Any, more: dict[str, Any]) -> StoredFormula:
-        """Return what is stored of a design and an estimator; `more` is plain data."""
+        """Return the stored form of a design and an estimator; `more` is plain data."""
         learned = {
             "formula": design.formula.text, "levels": design.coding.levels, "moments": design.coding.moments,
             "coefficients": design.coefficients, "groups": design.groups, "areas": design.areas,
