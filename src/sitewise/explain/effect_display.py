@@ -149,11 +149,7 @@ class EffectDisplay:
         ax : Axes or sequence of Axes, default=None
             One per column; None makes a figure.
         """
-        given = None if ax is None else np.atleast_1d(np.asarray(ax, object)).ravel()
-        if given is not None and len(given) != len(self.effects):
-            raise ValueError(
-                f"There are {len(self.effects)} columns to draw and {len(given)} axes; give one per column, or none."
-            )
+        given = given_axes(ax, len(self.effects), "columns", "column")
         axes = self._panels() if given is None else given
         for k, (panel, one) in enumerate(zip(axes, self.effects, strict=True)):
             _draw(panel, one)
@@ -190,6 +186,16 @@ class EffectDisplay:
         for panel in axes.ravel()[count:]:
             figure.delaxes(panel)
         return axes.ravel()[:count]
+
+
+def given_axes(ax: Any, count: int, what: str, one: str) -> np.ndarray | None:
+    """Return the given axes as an array; None if none were given.  `what` and `one` name the panels for the error."""
+    if ax is None:
+        return None
+    found = np.atleast_1d(np.asarray(ax, object)).ravel()
+    if len(found) != count:
+        raise ValueError(f"There are {count} {what} to draw and {len(found)} axes; give one per {one}, or none.")
+    return found
 
 
 def _deciles(view: Explained, column: TableColumn, one: Effect) -> np.ndarray:

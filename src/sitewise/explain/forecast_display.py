@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sitewise.checks import at_least
-from sitewise.explain.effect_display import wrapped
+from sitewise.explain.effect_display import given_axes, wrapped
 from sitewise.explain.forecasts import LEVELS, Forecast, forecast, series_of, time_column
 from sitewise.explain.table_columns import explained
 
@@ -116,9 +116,7 @@ class ForecastDisplay:
         ax : Axes or sequence of Axes, default=None
             One per series; None makes a figure.
         """
-        given = None if ax is None else np.atleast_1d(np.asarray(ax, object)).ravel()
-        if given is not None and len(given) != len(self.series):
-            raise ValueError(f"There are {len(self.series)} series to draw and {len(given)} axes; give one per series.")
+        given = given_axes(ax, len(self.series), "series", "series")
         axes = self._panels() if given is None else given
         for panel, name in zip(axes, self.series, strict=True):
             self._draw(panel, name)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from sitewise.checks import at_least
-from sitewise.explain.effect_display import wrapped
+from sitewise.explain.effect_display import given_axes, wrapped
 from sitewise.explain.table_columns import Explained, TableColumn, explained
 from sitewise.explain.term_effects import TermView, centred, map_grid, views
 from sitewise.explain.terms_display import MAX_TICKS, effect_label, gridded, multiplies
@@ -150,9 +150,7 @@ class MapDisplay:
         panels = [panels] if isinstance(panels, str) else list(panels)
         if not panels or set(panels) - set(PANELS):
             raise ValueError(f"panels must be some of {', '.join(map(repr, PANELS))}, got {panels!r}.")
-        given = None if ax is None else np.atleast_1d(np.asarray(ax, object)).ravel()
-        if given is not None and len(given) != len(panels):
-            raise ValueError(f"There are {len(panels)} panels to draw and {len(given)} axes; give one per panel.")
+        given = given_axes(ax, len(panels), "panels", "panel")
         axes = self._panels(len(panels)) if given is None else given
         for panel, what in zip(axes, panels, strict=True):
             self._draw(panel, what)

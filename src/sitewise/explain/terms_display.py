@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from sitewise.explain.effect_display import MAX_PANELS_PER_ROW, wrapped
+from sitewise.explain.effect_display import MAX_PANELS_PER_ROW, given_axes, wrapped
 from sitewise.explain.table_columns import TableColumn, explained
 from sitewise.explain.term_effects import TermEffect, term_effects
 from sitewise.process.precision import working_precision
@@ -95,11 +95,7 @@ class TermsDisplay:
         ax : Axes or sequence of Axes, default=None
             One per term; None makes a figure.
         """
-        given = None if ax is None else np.atleast_1d(np.asarray(ax, object)).ravel()
-        if given is not None and len(given) != len(self.effects):
-            raise ValueError(
-                f"There are {len(self.effects)} terms to draw and {len(given)} axes; give one per term, or none."
-            )
+        given = given_axes(ax, len(self.effects), "terms", "term")
         axes = self._panels() if given is None else given
         for panel, one in zip(axes, self.effects, strict=True):
             draw_term(panel, one, self.label)
