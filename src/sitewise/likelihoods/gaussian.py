@@ -63,7 +63,7 @@ class Gaussian(Likelihood):
         return log_c - 0.5 * ((y - mean) ** 2 / total + jnp.log(2 * np.pi * total))
 
     def log_expected_prob_slopes(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray | None:
-        """With t = v + scale²:  ℓ = −½ [(y − m)²/t + log 2πt],  ∂ℓ/∂scale = scale [(y − m)²/t − 1]/t."""
+        """Return derivatives of ℓ = −½ [(y − m)²/t + log 2πt], t = v + scale²; ∂ℓ/∂scale = scale [(y − m)²/t − 1]/t."""
         if self.quadrature is not None:
             return None
         scale = np.asarray(self.scale, float)

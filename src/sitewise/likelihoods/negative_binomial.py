@@ -58,9 +58,10 @@ class NegativeBinomial(Counts):
         return binomial + rest
 
     def log_expected_prob_slopes(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray | None:
-        """With z = f + log(exposure/shape) and ℓ₁ = E[y − (y + shape) σ(z)] under the tilted density:
+        """Return derivatives of ℓ by the integral over z = f + log(exposure/shape).
 
-        ∂ℓ/∂shape = ψ(y + shape) − ψ(shape) − E[log(1 + eᶻ)] − ℓ₁/shape
+        With ℓ₁ = E[y − (y + shape) σ(z)] under the tilted density,
+        ∂ℓ/∂shape = ψ(y + shape) − ψ(shape) − E[log(1 + eᶻ)] − ℓ₁/shape.
         """
         if self.quadrature is not None or self.link != "log":
             return None

@@ -15,6 +15,7 @@ from sitewise.arrays.engine import namespace
 from sitewise.likelihoods.rate import Counts
 from sitewise.numerics.quadrature.incomplete_gamma import upper_gamma_share
 from sitewise.numerics.quadrature.tilted_counts import tilted_by_count
+from sitewise.numerics.quadrature.tilted_logistic import slopes_by_var
 from sitewise.types import module
 
 
@@ -88,12 +89,7 @@ class Poisson(Counts):
             return None
         mode, log_integral, slopes = tilted
         value = _log_prob(count, 0.0, mode)[0] + log_integral
-        first, second, third, fourth = slopes
-        # ∂E/∂var of a Gaussian expectation E is half of its second derivative in the mean.
-        return np.stack([
-            value, first, second, third,
-            0.5 * third + first * second, 0.5 * fourth + second**2 + first * third,
-        ])  # fmt: skip
+        return np.stack([value, *slopes[:3], *slopes_by_var(slopes)])
 
     def _split_on_host(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
         return (y[..., 0], np.log(y[..., 1])) if self.exposure else (y, 0.0)

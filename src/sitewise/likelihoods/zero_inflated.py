@@ -111,7 +111,7 @@ class ZeroInflated(Counts):
         return jnp.where(seen, with_events, super().expected_log_prob(self._zeros(y), mean, var))
 
     def expected_log_prob_of_both(self, parameter: str, y: Array, mean: Array, cov: Array) -> Array | None:
-        """With g = the log odds of the inflation, and c = −log q(0 | f):
+        """Return E[log p(y)] over f and the log odds g of the inflation.  With c = −log q(0 | f),
 
             log p(0) = log σ(g) + log(1 + e^(−g − c)),    log p(y) = log σ(−g) + log q(y | f) for y > 0
 
