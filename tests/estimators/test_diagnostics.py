@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from sitewise import GPClassifier, GPRegressor, Hyperparameters
+from sitewise import GPClassifier, GPRegressor, Hyperparameters, Method, parts
 from sitewise.estimators import decide, plot_cost, plot_loo
 from sitewise.explain.calibration import calibration
 
@@ -150,3 +151,19 @@ def test_regression_probabilities_are_uniform_when_the_model_is_right():
     level = GPRegressor().fit(X, y).loo_.probability
     assert 0.35 < np.mean(level) < 0.65
     assert 0.05 < np.std(level) < 0.4
+
+
+def test_rows_without_a_cavity_are_a_warning() -> None:
+    """Laplace of robust noise, stopped early: without row 14 the posterior of its level is not a Gaussian."""
+    level = np.array([3.2, 2.2, 2.2, 3.0, 0.0, 1.1, 1.0, 2.0, 1.0, 3.1, 2.0, 0.0, 0.2, 3.2, 1.1])[:, None]
+    y = np.array(
+        [-2.289, -2.58, -1.284, 2.062, 2.143, 2.443, -2.765, -1.242, -2.1, -1.443, 1.382, 1.009, -1.53, -2.182, -2.267]
+    )
+    weight = np.array([2, 0, 1, 2, 0, 1, 2, 1, 0, 2, 0, 2, 3, 0, 1])
+    structure = [parts.Levels(0, variance=24.8339), parts.Constant(variance=10.0)]
+    model = GPRegressor(likelihood="student_t", structure=structure, method=Method("laplace", max_iter=3))
+    with pytest.warns(ConvergenceWarning):
+        model.fit(level, y, sample_weight=weight)
+    with pytest.warns(UserWarning, match="Leave-one-out is NaN for 1 of 15 rows"):
+        found = model.loo_
+    assert np.flatnonzero(np.isnan(found.log_density)).tolist() == [14]

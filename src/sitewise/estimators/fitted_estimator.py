@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -258,11 +259,23 @@ class FittedEstimator(Explaining, EstimatorParameters):
         return self.loo_.log_density
 
     def _cavities(self) -> list[Mixture]:
-        """Return the cavity per training row; for a row of weight 0 it is the posterior itself."""
+        """Return the cavity per training row; for a row of weight 0 it is the posterior itself.
+
+        Warns of rows without a cavity: where other rows have negative precisions (Laplace with robust noise), the
+        posterior without a row's site need not be a Gaussian.
+        """
         found = []
         for k, latent in enumerate(self._with_sites("loo_")):
             each = latent.by_kernel()
             found.append(Mixture.combined([self._cavity(k, one) for _, one in each], np.array([w for w, _ in each])))
+        unknown = int(np.sum(np.any([np.isnan(q.mean.reshape(len(q.mean), -1)).any(axis=1) for q in found], axis=0)))
+        if unknown:
+            warnings.warn(
+                f"Leave-one-out is NaN for {unknown} of {len(self._y)} rows, because without the row's site the "
+                "posterior is not a Gaussian; a larger max_iter or another method may help.",
+                UserWarning,
+                stacklevel=3,
+            )
         return found
 
     def _cavity(self, k: int, latent: Latent) -> Mixture:
