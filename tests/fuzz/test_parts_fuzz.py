@@ -56,3 +56,9 @@ def test_the_page_counts_rows():
     page = parts_fuzz.render([good, {"seed": 4, "status": "broken", "words": "a law"}])
     assert "2 cases: 1 converged, 0 flagged, 0 refused, 1 broken, 0 failed." in page
     assert "| ep | 1 | 1 | 0 | 0 | 0 |" in page
+
+
+def test_gradient_where_places_differ_by_rounding() -> None:
+    """Case 811: places 1e-7 apart, of which the derivative by the nugget was lost in rounding errors."""
+    row = sums.check(sums.drawn(811))
+    assert row["status"] == "converged" and row["gradient"] <= 1e-4

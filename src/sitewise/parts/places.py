@@ -33,6 +33,7 @@ from sitewise.parts.neighbour_covariances import JITTER, covariances
 from sitewise.types import fixed, module, replace, static
 
 EARTH_RADIUS = 6371.0  # km
+UNDETERMINED = 10 * JITTER  # share of the variance below which the derivative by d is left out
 PIECE_ROWS = 4096  # places whose covariances are in memory at a time
 SUM_ROWS = 32768  # places whose entries of Q are added at a time: each addition passes over all entries
 
@@ -148,11 +149,11 @@ class VecchiaLayout(Layout):
         found = [self._conditionals(part, rows)[:2] for rows in _pieces(self.size)]
         return np.concatenate([a for a, _ in found]), np.concatenate([d for _, d in found])
 
-    def _conditionals(self, part: Map, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
-        """Return a, d and K of these places, and the pullback of their covariances."""
+    def _conditionals(self, part: Map, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Any]:
+        """Return a, d, K and prior variances of these places, and the pullback of their covariances."""
         near, has = self.near[rows], self.near[rows] >= 0
         (K, k, var), pull = covariances(part.kernel, self.positions[rows], self.positions[np.maximum(near, 0)], has)
-        return *conditionals(K, k, var), K, pull
+        return *conditionals(K, k, var), K, var, pull
 
     def precision(self, part: Map) -> tuple[np.ndarray, float]:
         a, d = self.conditionals(part)
@@ -164,16 +165,21 @@ class VecchiaLayout(Layout):
         return values, -float(np.sum(np.log(d)))
 
     def pull(self, part: Map, bar: np.ndarray, log_det: float) -> Map:
-        """Use that the value of a pair of i is b_k b_l / d: b̄_k = Σ_l bar_kl b_l / d, with twice the diagonal."""
+        """Use that the value of a pair of i is b_k b_l / d: b̄_k = Σ_l bar_kl b_l / d, with twice the diagonal.
+
+        If d is little more than the nugget, the rows do not determine the residual: d̄ d = O(w d), with w the precision
+        of a site, is left out.  As a difference of entries of Σ it would be lost in their rounding errors.
+        """
         total = [np.zeros(np.shape(leaf)) for leaf in jax.tree.leaves(part.kernel)]
         for rows in _pieces(self.size):
-            a, d, K, pull_covariances = self._conditionals(part, rows)
+            a, d, K, var, pull_covariances = self._conditionals(part, rows)
             b = np.concatenate([np.ones((len(d), 1)), -a], axis=1)
             square = np.zeros((*b.shape, b.shape[1]))
             square[:, self.a, self.b] = bar[self.entry[rows]]
             square += np.swapaxes(square, 1, 2)
             b_bar = np.einsum("nkl,nl->nk", square, b) / d[:, None]
             d_bar = -0.5 * np.sum(b_bar * b, axis=1) / d - log_det / d
+            d_bar[d <= UNDETERMINED * var] = 0.0
             K_bar, k_bar = pull_conditionals(K, a, -b_bar[:, 1:] * (self.near[rows] >= 0), d_bar)
             for whole, each in zip(total, pull_covariances(K_bar, k_bar, d_bar), strict=True):
                 whole += each
