@@ -179,7 +179,7 @@ def table(args: argparse.Namespace) -> None:
         " number of maps on which the default is ahead. CPU seconds and memory are of one process with one thread;"
         " compilation is included. InstEval has variances of students, lecturers and departments in place of range and"
         " variance. *Counts in 90 %* and *f in 90 %* are shares in central intervals and bands. CRPS is"
-        " the Brier score for two classes.",
+        " the Brier score for two classes. Where GPBoost has no row, its run had not ended when the page was written.",
         "",
         "| map | method | maps | log density | default ahead | CRPS | counts in 90 % | f in 90 % | range, variance |"
         " fit, s | prediction, s | memory, GB |",
