@@ -127,9 +127,9 @@ breast-cancer data. The table is made by `python studies/compare_sklearn.py` fro
 
 The numbers are means over five stratified folds, which are the same for both estimators. Inputs are scaled with the
 training set of each fold, and the `row` column of the published files is dropped. Both estimators learn one
-lengthscale and one variance of a Matérn-5/2 kernel, starting from 1; GPClassifier's default kernel has shrunk
-lengthscales instead. GPClassifier uses the probit likelihood and the hybrid of VI sites and EP evidence. scikit-learn
-uses the logistic likelihood and the Laplace approximation.
+lengthscale and one variance of a Matérn-5/2 kernel, starting from 1; GPClassifier's default is an average of kernels
+instead. GPClassifier uses the probit likelihood and the hybrid of VI sites and EP evidence. scikit-learn uses the
+logistic likelihood and the Laplace approximation.
 
 The column *folds with ℓ > 1000* counts folds in which the optimiser failed: the function is constant at such a
 lengthscale, and a first step that is too long leads there. For the sets on which this happened to scikit-learn, the

@@ -110,7 +110,7 @@ def nobody_knows(X: Any, y: np.ndarray, X_test: Any, y_test: np.ndarray) -> Scor
 
 
 MODELS: dict[str, Callable[..., Scores]] = {
-    "`GPRegressor()`": gp(None), '`GPRegressor("average")`': gp("average"), "linear (BayesianRidge)": linear,
+    "`GPRegressor()`": gp(None), '`GPRegressor("shrunk")`': gp("shrunk"), "linear (BayesianRidge)": linear,
     "CatBoost, RMSE": trees, "CatBoost, RMSEWithUncertainty": trees_with_variance,
     "CatBoost, classifier": tree_classifier, "no columns": nobody_knows,
 }  # fmt: skip
