@@ -104,7 +104,7 @@ def write_page() -> None:
         "Made by `python studies/paper_sets.py`, which describes tables and settings. Mean test log density over five "
         "folds of seed 42, and CPU seconds per fit. 0.2.0: stored fits of "
         "[results/default-kernel](../default-kernel/README.md), the same kernel at the optimum. "
-        "Before: commit 3293294; now: commit fcaa5f2, and commit 40e4e05 for tables of fewer than 100 training rows, "
+        "Before: commit 3293294; now: commit 7a4f6c8, and commit 40e4e05 for tables of fewer than 100 training rows, "
         "whose searches stop at a smaller gain since ([decision 028](../../docs/decisions/028-small-fits.md)).",
         "",
         "The largest loss, on trains, is one fold of 8 training rows, 31 hyperparameters and 2 test rows: the search "

@@ -30,7 +30,7 @@ from sitewise_icml2023.many_fits import one_model_per_part, stack
 
 TURNS = 16  # per launch
 PARTS_AT_ONCE = 256
-SHRINK_TO = 4  # a batch shrinks when one in so many places is running; every further size costs a compilation
+SHRINK_TO = 4  # a batch shrinks when a quarter of its places is running; every further size costs a compilation
 _batches: list[Batch] = []  # that are trained now, by several threads; they share the device
 
 
