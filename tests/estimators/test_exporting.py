@@ -105,8 +105,13 @@ def test_a_table_of_categories_needs_numpy_alone(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     np.testing.assert_allclose(eval(done.stdout), model.predict_proba(new), rtol=0, atol=1e-10)
+    predictor = Predictor(tmp_path / "model.npz")
     with pytest.raises(ValueError, match="missing value"):
-        Predictor(tmp_path / "model.npz").predict([{"x": None, "colour": "red"}])
+        predictor.predict([{"x": None, "colour": "red"}])
+    with pytest.raises(ValueError, match="no column 'colour'"):
+        predictor.predict([{"x": 0.3}])
+    with pytest.warns(UserWarning, match="'colour' has categories that the model does not know: {'pink'}"):
+        predictor.predict([{"x": 0.3, "colour": "pink"}])
 
 
 def test_scaled_columns(tmp_path: Path) -> None:

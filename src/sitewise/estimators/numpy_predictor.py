@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -31,8 +32,7 @@ SHAPES: dict[str, Callable[[Any], Any]] = {  # correlation as a function of the 
 def covariance(kernel: dict[str, Any], A: np.ndarray, B: np.ndarray) -> Any:
     """Return the matrix κ(a_i, b_j) of a kernel, given as nested dicts."""
     kind, columns = kernel["kind"], kernel["columns"]
-    if columns is not None:
-        A, B = A[:, columns], B[:, columns]
+    A, B = (A, B) if columns is None else (A[:, columns], B[:, columns])
     if kind in ("Sum", "Product"):
         parts = [covariance(part, A, B) for part in kernel["parts"]]
         return sum(parts) if kind == "Sum" else math.prod(parts)
@@ -124,6 +124,8 @@ def _encoded(columns: list[dict[str, Any]], rows: Any) -> np.ndarray:
     out = []
     for c in columns:
         name, levels = c["name"], c.get("levels")
+        if name not in (rows if isinstance(rows, dict) else next(iter(rows), {})):
+            raise ValueError(f"The rows have no column {name!r}.")
         values = list(rows[name]) if isinstance(rows, dict) else [row[name] for row in rows]
         absent = [v is None or v == "" or v != v for v in values]
         if any(absent) and c["fill"] is None:
@@ -132,6 +134,8 @@ def _encoded(columns: list[dict[str, Any]], rows: Any) -> np.ndarray:
         if levels is None:
             out.append((np.array([float(v) for v in values]) - c["centre"]) / c["scale"])
         else:  # an unseen category has the same distance to all known categories
+            if odd := {str(v) for v in values} - set(levels):
+                warnings.warn(f"Column {name!r} has categories that the model does not know: {odd}.", stacklevel=3)
             unseen, own = (0.5, levels[1:]) if len(levels) == 2 else (0.0, levels)
             out += [np.array([float(str(v) == one) if str(v) in levels else unseen for v in values]) for one in own]
     return np.stack(out, axis=1)
@@ -150,12 +154,10 @@ class Predictor:
     def _functions(self, X: Any) -> Iterator[list[tuple[float, dict[str, Any], np.ndarray, np.ndarray]]]:
         """Yield per latent function: weight, description, mean and covariance of its components."""
         for step in self._model["steps"]:
-            table = "columns" in step
-            X = (
-                _encoded(step["columns"], X)
-                if table
-                else (_numbers(X, len(step["mean"])) - step["mean"]) / step["scale"]
-            )
+            if "columns" in step:
+                X = _encoded(step["columns"], X)
+            else:
+                X = (_numbers(X, len(step["mean"])) - step["mean"]) / step["scale"]
         X = _numbers(X, self._model["n_columns"])
         for function in self._model["functions"]:
             found = []
@@ -184,8 +186,7 @@ class Predictor:
         if self.classes_ is not None:
             return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
         (found,) = self._functions(X)
-        mean: Any = 0.0
-        square: Any = 0.0
+        mean, square = np.zeros((2, 1))
         for w, one, (m, V) in ((w, one["response"], (M[:, 0], C[:, 0, 0])) for w, one, M, C in found):
             if self._model["link"] == "identity":  # Var[y | f] = noise
                 first, second = m, V + m**2 + one["noise"]
