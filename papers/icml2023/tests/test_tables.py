@@ -57,6 +57,17 @@ def test_the_papers_folds_give_the_papers_table_bolding_included(paper_data, tab
     assert off <= (2 if table == "table1-seed42" and metric == "accuracy" else 0)
 
 
+@pytest.mark.parametrize("name", ["blood", "mammographic", "spect"])
+def test_folds_of_all_methods_are_the_same(paper_data, name):
+    public = paper.published_folds(paper_data)
+    keys = [(seed, fold) for seed in SEEDS for fold in range(5)]
+    laplace, mcmc = (
+        [paper.published_fold(public, name, m, "test_loglik", *key) for key in keys] for m in ("laplace", "mcmc")
+    )
+    assert np.corrcoef(laplace, mcmc)[0, 1] > 0.99
+    assert abs(np.corrcoef(laplace, public[name]["mcmc"]["test_loglik"])[0, 1]) < 0.3
+
+
 def test_bolding_mean_and_sd():
     noise = np.array([0.1, -0.2, 0.05, 0.0, 0.15])
     given = rows({("a", "vi"): noise - 1, ("a", "ep"): noise - 2, ("a", "hybrid"): noise[::-1] - 1})

@@ -25,7 +25,7 @@ def folds(stored: Stored, data: Path | None) -> list[tuple[str, int, dict[float,
     public, out = _public(data), []
     printed = {
         "laplace": "laplace", "laplace-softplus": "laplace", "ep-frozen": "ep", "vi": "vi", "vi-joint": "vi",
-        "hybrid-vem": "hybrid-vem",
+        "hybrid-vem": "hybrid-vem", "mcmc": "mcmc",
     }  # fmt: skip
     for ours, method in printed.items():
         mine = [r for r in stored.rows if (r["method"], r["protocol"]) == (ours, "published") and r["seed"] in SEEDS]
