@@ -85,6 +85,7 @@ _HYBRID_VARIANTS = {
     "sparse classes": Pair(VI(tol=1e-6), ev.elbo, _STATIONARY),
     "two functions": Pair(VI(tol=1e-6), ev.elbo, _STATIONARY),
     "sparse two functions": Pair(VI(tol=1e-6), ev.elbo, _STATIONARY),
+    "precision two functions": Pair(VI(tol=1e-6), ev.elbo, _STATIONARY),
 }
 
 # The evidence that is stationary on EP's sites of several classes is `nested`.

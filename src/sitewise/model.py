@@ -21,6 +21,7 @@ from sitewise.priors import (
     FullPrior,
     MarkovPrior,
     PrecisionPrior,
+    PrecisionTwoFunctionPrior,
     Prior,
     SparseClassPrior,
     SparsePrior,
@@ -185,7 +186,11 @@ class Model:
         return Model(MarkovPrior(_kernel(kernel), _mean(mean), harmonics, series), likelihood)
 
     @staticmethod
-    def latent(parts: Part | Sequence[Part], likelihood: Likelihood, mean: means.Mean | None = None) -> Model:
+    def latent(
+        parts: Part | Sequence[Part] | Sequence[Sequence[Part]],
+        likelihood: Likelihood,
+        mean: means.Mean | Sequence[means.Mean | None] | None = None,
+    ) -> Model:
         """Return a latent Gaussian model: a sum of maps, groups, areas, trends and regressors by a sparse precision.
 
         All inferences, evidences and gradients are exact for this prior.  The cost depends on the fill of a sparse
@@ -193,21 +198,41 @@ class Model:
 
         Parameters
         ----------
-        parts : Part or sequence of Part
-            The parts of `sitewise.parts`, such as `[Map((0, 1)), Levels(2), Linear((3, 4)), Constant()]`.
+        parts : Part, sequence of Part, or two sequences
+            The parts of `sitewise.parts`, such as `[Map((0, 1)), Levels(2), Linear((3, 4)), Constant()]`.  A likelihood
+            of two latent functions (`likelihoods.VaryingParameter`) takes two lists, one per function, such as
+            `[[Series(0), Levels(1)], [Series(0)]]`.
         likelihood : Likelihood
             One of `sitewise.likelihoods`.
-        mean : Mean, default=None
-            One of `sitewise.means`; None is zero.  A `Constant` part is an intercept with a prior.
+        mean : Mean or sequence of Mean, default=None
+            One of `sitewise.means`; None is zero.  A `Constant` part is an intercept with a prior.  A likelihood of two
+            latent functions takes a list of two, and None for the second function is a learned constant.
         """
         _check_likelihood(likelihood)
-        _refuse_two_functions(likelihood)
-        each = tuple(parts) if isinstance(parts, list | tuple) else (parts,)
-        if not each:
-            raise ValueError("Model.latent needs at least one part, such as Map((0, 1)) of sitewise.parts.")
-        for part in each:
-            must_be(part, Part, "A part of a latent function", "Map((0, 1)), a part of sitewise.parts")
-        return Model(PrecisionPrior(Sum(each), _mean(mean)), likelihood)
+        if isinstance(likelihood, TwoFunctions):
+            if not isinstance(parts, list | tuple) or len(parts) != 2 or any(isinstance(one, Part) for one in parts):
+                raise ValueError(
+                    "The likelihood has two latent functions; give two lists of parts, one per function, as in "
+                    "Model.latent([[Series(0)], [Levels(1)]], likelihood)."
+                )
+            both = [_sum_of_parts(one) for one in parts]
+            pair = TwoFunctionPrior.of(both, mean, likelihood.start_level())
+            return Model(PrecisionTwoFunctionPrior(pair.kernel, pair.second, pair.mean), likelihood)
+        if isinstance(mean, list | tuple):
+            raise ValueError("Only a likelihood of two latent functions takes a list of means; give one mean.")
+        return Model(PrecisionPrior(_sum_of_parts(parts), _mean(mean)), likelihood)
+
+
+def _sum_of_parts(value: Any) -> Sum:
+    """Return the sum of one part, or of a sequence of parts."""
+    each = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if not each:
+        raise ValueError("Model.latent needs at least one part, such as Map((0, 1)) of sitewise.parts.")
+    if any(isinstance(one, list | tuple) for one in each):
+        raise ValueError("Only a likelihood of two latent functions takes two lists of parts; give one list.")
+    for part in each:
+        must_be(part, Part, "A part of a latent function", "Map((0, 1)), a part of sitewise.parts")
+    return Sum(each)
 
 
 def _check_likelihood(value: Any) -> None:
@@ -217,7 +242,8 @@ def _check_likelihood(value: Any) -> None:
 def _refuse_two_functions(likelihood: Likelihood) -> None:
     if likelihood.functions:
         raise ValueError(
-            "A likelihood of two latent functions needs a full or sparse GP; use Model.full or Model.sparse."
+            "A likelihood of two latent functions needs a full or sparse GP or a sum of parts; use Model.full, "
+            "Model.sparse or Model.latent."
         )
 
 

@@ -6,6 +6,7 @@ from sitewise.priors.full import FullPrior
 from sitewise.priors.markov.markov_prior import MarkovPrior
 from sitewise.priors.posterior import LatentPosterior
 from sitewise.priors.precision.precision_prior import PrecisionPrior
+from sitewise.priors.precision.precision_two_functions import PrecisionTwoFunctionPrior
 from sitewise.priors.sparse.sparse_classes import SparseClassPrior
 from sitewise.priors.sparse.sparse_prior import SparsePrior
 from sitewise.priors.sparse.sparse_two_functions import SparseTwoFunctionPrior
@@ -21,6 +22,7 @@ __all__ = [
     "Marginals",
     "MarkovPrior",
     "PrecisionPrior",
+    "PrecisionTwoFunctionPrior",
     "Prior",
     "SparseClassPrior",
     "SparsePrior",

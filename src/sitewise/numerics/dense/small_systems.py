@@ -1,4 +1,4 @@
-"""Conditional distributions given a few variables: batches on NumPy arrays, and single ones for vectorised programs.
+"""Conditional distributions of a few variables: batches on NumPy arrays, and single ones for vectorised programs.
 
 Programs use `small_matrices`: batches of LAPACK's factorisations in several programs can wait for each other for ever
 on a CPU (jaxlib 0.10.2).
@@ -28,6 +28,17 @@ def pull_conditionals(
     """
     moved = np.linalg.solve(K, a_bar[..., None])[..., 0]
     return (d_bar[..., None] * a - moved)[..., :, None] * a[..., None, :], moved - 2 * d_bar[..., None] * a
+
+
+def given_blocks(C: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """Return (C⁻¹ + W)⁻¹ = (I + C W)⁻¹ C of a batch: covariances C given sites with precision blocks W."""
+    return np.linalg.solve(np.eye(C.shape[-1]) + C @ W, C)
+
+
+def any_indefinite(W: np.ndarray) -> bool:
+    """Return whether a symmetric matrix of the batch has a negative eigenvalue, beyond rounding."""
+    d = np.linalg.eigvalsh(W)
+    return bool(np.any(d[..., 0] < -16 * np.finfo(float).eps * np.abs(d[..., -1])))
 
 
 def inverse_and_log_det(Q: Array) -> tuple[Array, Array]:

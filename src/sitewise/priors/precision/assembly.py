@@ -4,6 +4,10 @@ x stacks the variables of all parts, and the multipliers of their constraints.  
 sites of precisions w the posterior precision is P = Q + Aᵀ W A.  The pattern of P holds every pair of variables on
 which a row loads, so that the variances a_iᵀ P⁻¹ a_i need entries of P⁻¹ on this pattern only.  Variables on which all
 rows load (`Layout.dense`) are columns X of a dense matrix: their entries are the products AᵀWX and XᵀWX.
+
+With two functions per row, f and g, every part belongs to one of them, and A stacks the loads of f on those of g.  The
+sites act along f, g and f + g (`numerics.dense.directions`), so that a row has a block W_i of precisions, which couples
+the variables of both functions.  Precisions, means and variances then have the directions on their first axis, (3, n).
 """
 
 from __future__ import annotations
@@ -11,11 +15,14 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 import scipy.sparse as sp
 
+from sitewise.kernels import Kernel, Sum
+from sitewise.numerics.dense.directions import along, blocks_of_precisions, combined, directions
 from sitewise.numerics.sparse.analysis import Analysis
 from sitewise.numerics.sparse.pairs import distinct_pairs
 from sitewise.parts.base import Layout, Part
@@ -28,43 +35,64 @@ MAX_HUBS = 256
 MAX_FIRST_NEIGHBOURS, MAX_FIRST_PAIRS = 256, 10_000_000
 
 
+def parts_of(kernel: Kernel) -> tuple[Any, ...]:
+    """Return the parts of a sum."""
+    return kernel.parts if isinstance(kernel, Sum) else (kernel,)
+
+
 class Assembly:
     """All parts at given training rows; does not depend on hyperparameters.
 
+    of                 the number of the function per part; all 0 if there is one function
     layouts, offsets   of the parts, and where their variables begin
     analysis           of the pattern of P
-    A                  sparse loads of the rows, without dense columns, (rows, variables)
-    X, dense           dense columns, and their variables
+    A                  sparse loads of the rows, without dense columns, (functions · rows, variables)
+    X, dense           dense columns, (functions · rows, columns), and their variables
     """
 
-    def __init__(self, parts: Sequence[Part], X: np.ndarray) -> None:
+    def __init__(self, parts: Sequence[Part], X: np.ndarray, of: Sequence[int] = ()) -> None:
         self.rows = len(X)
+        self.of = np.array(of if len(of) else [0] * len(parts), np.int64)
+        self.functions = 1 + int(np.max(self.of))
+        self.directions = directions(self.functions)
+        self.shape = (self.rows,) if self.functions == 1 else (len(self.directions), self.rows)
         self.layouts: list[Layout] = [part.layout(part._active(X)) for part in parts]
         self.offsets = np.cumsum([0] + [layout.size for layout in self.layouts])
         self.variables = int(self.offsets[-1])
         each = list(zip(self.layouts, self.offsets[:-1], strict=True))
         self.dense = _joined([at + np.arange(layout.size) for layout, at in each if layout.dense])
         columns = [layout.weight for layout in self.layouts if layout.dense]
-        self.X = np.concatenate([np.empty((self.rows, 0)), *columns], axis=1)
-        self.index, self.weight = self._sparse_loads([(layout.index, layout.weight) for layout in self.layouts])
-        self.A = _loads_matrix(self.index, self.weight, self.variables)
-        self._pattern(each)
+        X = np.concatenate([np.empty((self.rows, 0)), *columns], axis=1)
+        of_column = self._per_column(dense=True)
+        self.X = np.concatenate([X * (of_column == one) for one in range(self.functions)]) if self.functions > 1 else X
+        self.index, self.weight = self._sparse_loads()
+        of_load = self._per_column(dense=False)
+        own = [of_load == one for one in range(self.functions)]
+        each_A = [_loads_matrix(self.index[:, of], self.weight[:, of], self.variables) for of in own]
+        self.A = sp.vstack(each_A, format="csr") if self.functions > 1 else each_A[0]
+        self._pattern(each, of_load)
 
-    def _sparse_loads(self, loads: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    def _per_column(self, *, dense: bool) -> np.ndarray:
+        """Return the number of the function per column of loads, of the parts that are dense or are not."""
+        kept = [(of, layout) for of, layout in zip(self.of, self.layouts, strict=True) if layout.dense == dense]
+        return _joined([np.full(layout.weight.shape[1], of) for of, layout in kept])
+
+    def _sparse_loads(self) -> tuple[np.ndarray, np.ndarray]:
         """Return variables and weights of the parts that are not dense, side by side."""
         kept = [
-            (index + at, weight)
-            for (index, weight), layout, at in zip(loads, self.layouts, self.offsets, strict=False)
-            if not layout.dense
+            (one.index + at, one.weight) for one, at in zip(self.layouts, self.offsets, strict=False) if not one.dense
         ]
-        rows = len(loads[0][0]) if loads else self.rows
-        index = np.concatenate([np.empty((rows, 0), np.int64), *(index for index, _ in kept)], axis=1)
-        return index, np.concatenate([np.empty((rows, 0)), *(weight for _, weight in kept)], axis=1)
+        index = np.concatenate([np.empty((self.rows, 0), np.int64), *(index for index, _ in kept)], axis=1)
+        return index, np.concatenate([np.empty((self.rows, 0)), *(weight for _, weight in kept)], axis=1)
 
-    def _pattern(self, each: list[tuple[Layout, int]]) -> None:
-        """Find the entries of P, and where the entries of Q, of AᵀWA, of AᵀWX and of XᵀWX are among them."""
+    def _pattern(self, each: list[tuple[Layout, int]], of_load: np.ndarray) -> None:
+        """Find the entries of P, and where the entries of Q, of AᵀWA, of AᵀWX and of XᵀWX are among them.
+
+        `shared` has the product of the loads of direction k on the functions of a pair of columns, (directions, pairs).
+        """
         size = self.variables
         a, b = np.tril_indices(self.index.shape[1])
+        self.shared = self.directions[:, of_load[a]] * self.directions[:, of_load[b]]
         pair = self.index[:, a], self.index[:, b]
         touched = np.unique(self.index)
         low = np.tril_indices(len(self.dense))
@@ -142,35 +170,41 @@ class Assembly:
         return out
 
     def site_entries(self, w: np.ndarray) -> np.ndarray:
-        """Return the entries of Aᵀ diag(w) A, dense columns included."""
-        each = w[:, None] * self.weight[:, self.a] * self.weight[:, self.b]
+        """Return the entries of AᵀWA, dense columns included, given the precisions w of the sites."""
+        w = w.reshape(len(self.directions), self.rows)
+        each = (w.T @ self.shared) * self.weight[:, self.a] * self.weight[:, self.b]
         out = np.bincount(self.pairs, each.ravel(), len(self.analysis.i)).astype(float, copy=False)
         if len(self.dense):
-            WX = w[:, None] * self.X
+            X = self.X.reshape(self.functions, self.rows, -1)
+            WX = np.einsum("nlm,mnd->lnd", blocks_of_precisions(w), X).reshape(self.X.shape)
             out[self.crossed] += (self.A.T @ WX)[self.touched].ravel()
             out[self.among] += (self.X.T @ WX)[self.low]
         return out
 
     def forms(self, entries: np.ndarray) -> np.ndarray:
-        """Return a_iᵀ S a_i per row, given the entries of a symmetric S on the pattern."""
+        """Return aᵀ S a per site, with the loads a of what it acts on, given the entries of S on the pattern."""
         twice = np.where(self.a == self.b, 1.0, 2.0)
         each = twice * self.weight[:, self.a] * self.weight[:, self.b]
-        out = np.sum(each * entries[self.pairs].reshape(each.shape), axis=1)
+        out = self.shared @ (each * entries[self.pairs].reshape(each.shape)).T
         if len(self.dense):
             crossed = np.zeros((self.variables, len(self.dense)))
             crossed[self.touched] = entries[self.crossed].reshape(len(self.touched), len(self.dense))
             square = np.zeros((len(self.dense), len(self.dense)))
             square[self.low] = entries[self.among]
             square = square + np.tril(square, -1).T
-            out += np.sum((2 * (self.A @ crossed) + self.X @ square) * self.X, axis=1)
-        return out
+            shape, D = (self.functions, self.rows, -1), self.directions
+            left = (2 * (self.A @ crossed) + self.X @ square).reshape(shape)
+            out += np.einsum("kl,km,lnd,mnd->kn", D, D, left, self.X.reshape(shape), optimize=True)
+        return out.reshape(self.shape)
 
     def times(self, x: np.ndarray) -> np.ndarray:
-        """Return A x."""
-        return self.A @ x[: self.variables] + self.X @ x[self.dense]
+        """Return A x of what the sites act on."""
+        found = self.A @ x[: self.variables] + self.X @ x[self.dense]
+        return along(found.reshape(self.functions, self.rows)).reshape(self.shape)
 
     def transposed_times(self, b: np.ndarray) -> np.ndarray:
         """Return Aᵀ b, with zeros for the multipliers."""
+        b = combined(b.reshape(len(self.directions), self.rows)).ravel()
         out = np.zeros(self.analysis.size)
         out[: self.variables] = self.A.T @ b
         out[self.dense] += self.X.T @ b
@@ -210,15 +244,16 @@ def _hubs(i: np.ndarray, j: np.ndarray, whole: int, border: np.ndarray, multipli
 _kept: OrderedDict[Hashable, Assembly] = OrderedDict()
 
 
-def assembly_of(parts: Sequence[Part], X: np.ndarray) -> Assembly:
+def assembly_of(parts: Sequence[Part], X: np.ndarray, of: tuple[int, ...] = ()) -> Assembly:
     """Return the assembly of these parts and rows; the last ones are kept, because a search asks for them again.
 
-    It depends on the settings of the parts, which are in the structure of their tree, and not on their numbers.
+    It depends on the settings of the parts, which are in the structure of their tree, and not on their numbers.  `of`
+    has the number of the function per part, if there are several functions.
     """
     form: Hashable = jax.tree.structure(tuple(parts))
-    key = form, X.shape, hashlib.blake2b(np.ascontiguousarray(X, float).data).digest()
+    key = form, of, X.shape, hashlib.blake2b(np.ascontiguousarray(X, float).data).digest()
     if key not in _kept:
-        _kept[key] = Assembly(parts, X)
+        _kept[key] = Assembly(parts, X, of)
         while len(_kept) > MAX_KEPT:
             _kept.popitem(last=False)
     _kept.move_to_end(key)

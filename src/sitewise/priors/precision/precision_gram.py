@@ -10,20 +10,27 @@ Derivatives, with r, v, l the cotangents of mean, var and log_z, u = Σ Aᵀ r a
     Q̄ = −½ l (Σ + m mᵀ) − ½ (u mᵀ + m uᵀ) − Σ M Σ,     l/2 for log|Q|,     (Σ_f ∘ Σ_f) x = a_iᵀ Σ (Aᵀ diag(x) A) Σ a_i
 
 Only entries on the pattern of P are needed, from `numerics.sparse.selected`.
+
+Two functions per row have three scalar sites, along f, g and f + g (`priors.precision.assembly`): the same formulas
+hold with three rows of A per row of the data.  Single precisions may then be negative, and blocks indefinite; only P
+has to be positive definite.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from sitewise.arrays.engine import Array, namespace
+from sitewise.numerics.dense.directions import blocks_of_precisions, blocks_of_variances, variances_of_blocks
+from sitewise.numerics.dense.small_systems import any_indefinite, given_blocks
 from sitewise.numerics.sparse.factor import Factor, factorise
 from sitewise.numerics.sparse.selected import inverse_on_pattern, product_on_pattern
 from sitewise.priors.base import Covariance, Gram, Marginals
 from sitewise.priors.full import LARGE_EVIDENCE, FullGram
 from sitewise.priors.precision.assembly import Assembly
+from sitewise.priors.two_function_prior import BlockMarginals
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, static
 
@@ -51,6 +58,8 @@ class PrecisionGram(Gram[Marginals]):
     mean: Array = fixed()
     prior_var: Array = fixed()
 
+    marginals: ClassVar[type[Marginals]] = Marginals
+
     def condition(self, sites: Sites) -> Marginals:
         return self.condition_with_factor(sites, None)[0]
 
@@ -60,9 +69,15 @@ class PrecisionGram(Gram[Marginals]):
         This is the variance given the row's own site.  It is an upper bound if no precision is negative, and finite
         for a flat prior of linear effects, so that the residual of the sites does not grow with that prior.
         """
-        if np.any(sites.prec < 0):
-            return self.condition_with_factor(sites, None)
-        return self._solved(sites, False)
+        return self._solved(sites, self._has_negative(sites.prec))
+
+    def _has_negative(self, prec: np.ndarray) -> bool:
+        """Return whether the sites of a row raise variances."""
+        return bool(np.any(prec < 0))
+
+    def _given_own_site(self, prec: np.ndarray) -> np.ndarray:
+        """Return an upper bound of the posterior variances: given the own site of each row."""
+        return _given_own_site(self.prior_var, prec)
 
     def condition_with_factor(self, sites: Sites, mask: Array | None) -> tuple[Marginals, Solved]:
         return self._solved(sites, True)
@@ -73,18 +88,17 @@ class PrecisionGram(Gram[Marginals]):
         entries = self.entries + at.site_entries(sites.prec)
         factor = factorise(at.analysis, entries)
         if not factor.ok:
-            nothing = np.full(len(mu), np.nan)
-            q = Marginals(nothing, nothing, np.zeros(len(mu)), np.array(np.nan), mu, np.zeros(()))
+            nothing = np.full_like(mu, np.nan)
+            q = self.marginals(nothing, nothing, np.zeros_like(mu), np.array(np.nan), mu, np.zeros(()))
             return q, Solved(factor, np.full(at.analysis.size, np.nan), entries, None)
         h = at.transposed_times(b)
         m = factor.solve(h)
-        shift = mu @ (sites.nat1 - 0.5 * sites.prec * mu)
+        shift = np.sum(mu * (sites.nat1 - 0.5 * sites.prec * mu))
         log_z = np.asarray(0.5 * (self.log_det - factor.log_det) + 0.5 * h @ m + shift)
         inverse = inverse_on_pattern(factor) if with_var else None
-        var = _given_own_site(self.prior_var, sites.prec) if inverse is None else at.forms(inverse)
-        return Marginals(mu + at.times(m), var, np.zeros(len(mu)), log_z, mu, np.zeros(())), Solved(
-            factor, m, entries, inverse
-        )
+        var = self._given_own_site(sites.prec) if inverse is None else at.forms(inverse)
+        q = self.marginals(mu + at.times(m), var, np.zeros_like(mu), log_z, mu, np.zeros(()))
+        return q, Solved(factor, m, entries, inverse)
 
     def rounding_error(self, sites: Sites, q: Marginals, factor: Solved) -> Array:
         """Estimate the larger of two rounding errors of log_z: of the determinant, and of hᵀm.
@@ -120,7 +134,20 @@ class PrecisionGram(Gram[Marginals]):
         b = sites.nat1 - sites.prec * self.mean
         mean_bar = by_q.mean + by_q.prior_mean + weight * b - sites.prec * b_bar
         zeros = np.zeros_like(self.prior_var)
-        return PrecisionGram(at, at.twice * bar, np.asarray(0.5 * weight), mean_bar, zeros)
+        return type(self)(at, at.twice * bar, np.asarray(0.5 * weight), mean_bar, zeros)
+
+
+@module
+class BlockPrecisionGram(PrecisionGram):
+    """The same with two functions per row: prior means and variances along the directions, (3, n)."""
+
+    marginals: ClassVar[type[Marginals]] = BlockMarginals
+
+    def _has_negative(self, prec: np.ndarray) -> bool:
+        return any_indefinite(blocks_of_precisions(prec))
+
+    def _given_own_site(self, prec: np.ndarray) -> np.ndarray:
+        return variances_of_blocks(given_blocks(blocks_of_variances(self.prior_var), blocks_of_precisions(prec)))
 
 
 @module
