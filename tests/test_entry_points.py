@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from sitewise.app import commands
 
-OWN = {"demo", "fit", "predict", "compare", "model", "surface", "certificate"}
+OWN = {"demo", "fit", "predict", "compare", "model", "surface", "certificate", "info"}
 
 
 def hello(name: str) -> None:

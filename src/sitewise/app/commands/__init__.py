@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from sitewise.app.commands import certify, compare, demo, draw_surface, fit_model, model_formula, predict_rows
+from sitewise.app.commands import bug_info, certify, compare, demo, draw_surface, fit_model, model_formula, predict_rows
 from sitewise.app.process import ends_in_a_sentence, note
 from sitewise.errors import UserError
 
@@ -30,7 +30,7 @@ def build() -> typer.Typer:
     own: dict[str, Callable[..., None]] = {
         "demo": demo.demo, "fit": fit_model.fit, "predict": predict_rows.predict, "compare": compare.compare,
         "model": model_formula.model,
-        "surface": draw_surface.surface, "certificate": certify.certificate,
+        "surface": draw_surface.surface, "certificate": certify.certificate, "info": bug_info.info,
     }  # fmt: skip
     for name, command in own.items():
         app.command(name)(command)
