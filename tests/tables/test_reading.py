@@ -8,7 +8,7 @@ import pytest
 from sitewise.errors import UserError
 from sitewise.tables import Reading, Recipe, Table, describe, explain, table_of, understand
 
-DAYS = [f"{np.datetime64('2023-12-20') + 3 * k}".replace("-", "") for k in range(12)]
+DAYS = [f"{np.datetime64('2023-12-20') + np.timedelta64(3 * k, 'D')}".replace("-", "") for k in range(12)]
 
 
 def read(name, cells, known=None):

@@ -232,7 +232,7 @@ def _typed(values: Any, absent: frozenset[str]) -> tuple[np.ndarray, str | None]
     if present and all(isinstance(c, float) for c in present):
         return np.array([np.nan if c is None else c for c in cells], float), None
     if present and all(isinstance(c, datetime.datetime) for c in present):
-        return np.array([np.datetime64("NaT") if c is None else c for c in cells], "datetime64[s]"), None
+        return np.array(cells, "datetime64[s]"), None  # None becomes NaT
     other = next((type(c).__name__ for c in present if not isinstance(c, float | str | datetime.datetime)), None)
     made = np.empty(len(cells), object)
     made[:] = [_number_text(c) if isinstance(c, float) else c if c is None else str(c) for c in cells]
