@@ -13,8 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import sitewise
-from sitewise import GPClassifier, GPOrdinal, GPRegressor, Sparse, TableEncoder, UserError, kernels, means
+from sitewise import GPClassifier, GPOrdinal, GPRegressor, Sparse, TableEncoder, UserError, kernels, means, parts
+from sitewise.estimators import numpy_predictor
 from sitewise.estimators.numpy_predictor import Predictor, _softmax
+from sitewise.priors.precision import precision_posterior
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(40, 3))
@@ -91,6 +93,38 @@ def test_counts(likelihood: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, own, rtol=1e-10)
 
 
+RING = {i: [(i - 1) % 4, (i + 1) % 4] for i in range(4)}
+SUMS: list[list[Any]] = [
+    [parts.Constant(), parts.Spline(0), parts.Levels(1), parts.Area(2, graph=RING)],
+    [parts.Constant(), parts.Spline(0, by=3), parts.Levels(1, slope=3), parts.Levels((1, 2))],
+    [parts.Season(0, period=1.7), parts.Linear((0, 3)), parts.Area(2, graph=RING, model="icar")],
+]
+
+
+@pytest.mark.parametrize("structure", SUMS)
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "probit"])
+def test_sums_of_parts(likelihood: str, structure: list[Any], tmp_path: Path) -> None:
+    """New rows have levels and areas without training rows, and lie beyond the knots."""
+    rng = np.random.default_rng(5)
+    draw = lambda n, levels: np.column_stack(  # noqa: E731
+        [rng.normal(size=n), rng.integers(0, levels, n), rng.integers(0, levels, n), rng.normal(size=n)]
+    )
+    rows, new = draw(50, 4), draw(9, 6) * [1.5, 1, 1, 1]
+    f = np.sin(rows[:, 0]) + 0.3 * rows[:, 1]
+    if likelihood == "probit":
+        model: Any = GPClassifier(structure=structure).fit(rows, f + rng.normal(size=50) > 0.4)
+        found, own = exported(model, tmp_path).predict_proba(new), model.predict_proba(new)
+    else:
+        y = f + 0.3 * rng.normal(size=50) if likelihood == "gaussian" else rng.poisson(np.exp(f))
+        model = GPRegressor(structure=structure, likelihood=likelihood).fit(rows, y)
+        found, own = (one.predict(new, return_std=True) for one in (exported(model, tmp_path), model))
+    np.testing.assert_allclose(found, own, rtol=1e-10)
+
+
+def test_the_predictor_has_at_most_200_lines() -> None:
+    assert len(Path(numpy_predictor.__file__).read_text().splitlines()) <= 200
+
+
 def test_a_table_of_categories_needs_numpy_alone(tmp_path: Path) -> None:
     rows = [
         {"x": float(x), "colour": c} for x, c in zip(X[:, 0], np.array(["red", "green", "blue"])[THREE], strict=True)
@@ -127,6 +161,8 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (GPClassifier(kernel=kernels.Cosine(), **FAST), LABELS, "kernel Cosine"),
     (GPRegressor(structure="markov", kernel=kernels.Matern32(), **FAST), VALUES, "not a sum over points"),
     (GPRegressor(kernel=kernels.RBF(), varying="scale", **FAST), VALUES, "varying parameter"),
+    (GPRegressor(structure=[parts.Map(0)]), VALUES, "the part Map"),
+    (GPRegressor(structure=[parts.Series(0)]), VALUES, "the part Series"),
 ]
 
 
@@ -136,3 +172,18 @@ def test_what_cannot_be_exported_is_refused_in_one_sentence(model: Any, y: Any, 
     with pytest.raises(UserError, match=words):
         model.export(tmp_path / "model.npz")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_sum_of_too_many_variables_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision_posterior, "MAX_EXPORTED_VARIABLES", 10)
+    model = GPRegressor(structure=[parts.Spline(0)]).fit(X, VALUES)
+    with pytest.raises(UserError, match="at most 10 variables, and there are 20"):
+        model.export(tmp_path / "model.npz")
+
+
+def test_points_that_components_share_are_stored_once(tmp_path: Path) -> None:
+    model = GPClassifier(kernel=kernels.RBF(), multi_class="joint", **FAST).fit(X, THREE)
+    sitewise.export(model, tmp_path / "model.npz")
+    with np.load(tmp_path / "model.npz") as file:
+        shapes = [file[name].shape for name in file]
+    assert shapes.count((40, 3)) == 1

@@ -18,6 +18,7 @@ from sitewise import means
 from sitewise.errors import UserError
 from sitewise.estimators import numpy_predictor
 from sitewise.estimators.kernel_description import described
+from sitewise.estimators.parts_description import described_parts
 from sitewise.likelihoods import Likelihood, Softmax
 from sitewise.predict import Posterior
 from sitewise.process import files
@@ -59,7 +60,8 @@ def _without_arrays(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, np.ndarray):
         if not value.ndim:
             return value.item()
-        arrays[name := f"a{len(arrays)}"] = value
+        name = next((name for name, one in arrays.items() if one is value), f"a{len(arrays)}")
+        arrays[name] = value
         return {"array": name}
     if isinstance(value, dict):
         return {key: _without_arrays(one, arrays) for key, one in value.items()}
@@ -92,7 +94,7 @@ def _estimator(estimator: Any) -> dict[str, Any]:
         if not latent.has_sites:
             raise UserError("export holds Gaussian approximations, not draws of method='mcmc'; use model.save.")
         posteriors, weight = latent.posteriors()
-        found = [_component(one) for one in posteriors]
+        found = [_component(one, int(estimator.n_features_in_)) for one in posteriors]
         links |= {link for link, _ in found}
         functions.append({"weight": [float(w) for w in weight], "components": [one for _, one in found]})
     (link,) = links
@@ -107,14 +109,14 @@ def _estimator(estimator: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _component(posterior: Posterior) -> tuple[str, dict[str, Any]]:
+def _component(posterior: Posterior, columns: int) -> tuple[str, dict[str, Any]]:
     """Return the link and the description of one Gaussian approximation."""
     link, response = _link(posterior.likelihood)
     try:
         found = posterior.latent.expansion()
     except ValueError as problem:
         raise UserError(str(problem)) from None
-    slope = np.zeros(found.Z.shape[1])
+    slope = np.zeros(columns)
     if isinstance(found.mean, means.Linear):
         slope = np.broadcast_to(np.asarray(found.mean.slope, float), slope.shape)
         constant = float(found.mean.offset)
@@ -122,9 +124,18 @@ def _component(posterior: Posterior) -> tuple[str, dict[str, Any]]:
         constant = float(getattr(found.mean, "value", 0.0))
     else:
         raise UserError(f"export does not support the mean {type(found.mean).__name__}; use model.save.")
-    arrays = {name: np.asarray(getattr(found, name), float) for name in ("Z", "alpha", "P", "sign", "Q")}
-    kernels = [described(kernel) for kernel in found.kernels]
-    return link, {"kernels": kernels, "constant": constant, "slope": np.array(slope), "response": response, **arrays}
+    arrays = {name: np.asarray(getattr(found, name), float) for name in ("alpha", "P", "sign", "Q")}
+    if found.parts:
+        each, kernel, root = described_parts(found.parts, columns)
+        kernels, loads = [kernel], [each]
+        arrays |= {"P": root[None], "sign": np.ones(len(root))}
+    else:
+        kernels = [described(kernel) for kernel in found.kernels]
+        loads = [[{"kernel": kernel, "Z": found.Z}] for kernel in kernels]
+    return link, {
+        "kernels": kernels, "loads": loads, "constant": constant, "slope": np.array(slope), "response": response,
+        **arrays,
+    }  # fmt: skip
 
 
 def _link(likelihood: Likelihood) -> tuple[str, dict[str, float]]:

@@ -8,6 +8,8 @@ The model file holds arrays and one JSON text, no code.  Each latent function is
 points Z.  With k = κ_c(Z, x), for latent functions c and e (one per class)
 
     E f_c(x) = μ(x) + α_cᵀ k,     cov(f_c, f_e) = [c = e] (κ_c(x, x) − Σ_i sign_i (P_c k)_i²) + (Q_c k)ᵀ Q_e k
+
+For a sum of parts, k has the loads of x on each part's variables, and κ is the covariance of the groups' effects.
 """
 
 from __future__ import annotations
@@ -49,9 +51,14 @@ def covariance(kernel: dict[str, Any], A: np.ndarray, B: np.ndarray) -> Any:
     if kind == "Index":
         return kernel["kappa"] * np.equal.outer(A[:, 0], B[:, 0])
     if kind == "Additive":
-        effects = [_main_effect(kernel, A[:, j], B[:, j], j) for j in range(A.shape[1])]
+        effects = [_main_effect(kernel, A[:, [j]], B[:, [j]], j) for j in range(A.shape[1])]
         total = sum(effects)
         return kernel["offset"] + total + 0.5 * kernel["interaction"] * (total**2 - sum(one**2 for one in effects))
+    if kind == "Waves":  # functions of A, as many as B has points
+        return np.cos(2 * np.pi * (A / kernel["period"] % 1) * kernel["multiples"] - kernel["phases"])
+    if kind == "Cubic":  # piecewise polynomials of A, as many as B has points
+        i = np.searchsorted(kernel["knots"], A[:, 0])
+        return sum(kernel["coefficients"][p, i] * (A - kernel["origin"][i, None]) ** p for p in range(4))
     A, B = A / kernel["lengthscale"], B / kernel["lengthscale"]
     apart = (np.subtract.outer(a, b) for a, b in zip(A.T, B.T, strict=True))
     if kind == "Laplacian":
@@ -61,21 +68,18 @@ def covariance(kernel: dict[str, Any], A: np.ndarray, B: np.ndarray) -> Any:
 
 def _main_effect(kernel: dict[str, Any], a: np.ndarray, b: np.ndarray, j: int) -> Any:
     """Return the covariance of the effect of column j, which has mean zero over the nodes of the column."""
-    nodes, weight, length = kernel["nodes"][:, j], kernel["weight"][:, j], kernel["lengthscale"][j]
-
-    def correlation(x: np.ndarray, y: np.ndarray) -> Any:
-        return SHAPES[kernel["shape"]]((np.subtract.outer(x, y) / length) ** 2)
-
-    means = np.outer(correlation(a, nodes) @ weight, correlation(b, nodes) @ weight)
-    return kernel["variance"][j] * (correlation(a, b) - means / (weight @ correlation(nodes, nodes) @ weight))
+    nodes, weight = kernel["nodes"][:, [j]], kernel["weight"][:, j]
+    one = {"kind": kernel["shape"], "columns": None, "lengthscale": kernel["lengthscale"][j], "variance": 1.0}
+    means = np.outer(covariance(one, a, nodes) @ weight, covariance(one, b, nodes) @ weight)
+    return kernel["variance"][j] * (covariance(one, a, b) - means / (weight @ covariance(one, nodes, nodes) @ weight))
 
 
 def _moments(one: dict[str, Any], X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return mean (rows, functions) and covariance (rows, functions, functions) of one Gaussian component."""
     means, own, shared = [], [], []
     for c, alpha in enumerate(one["alpha"]):
-        kernel = one["kernels"][c % len(one["kernels"])]
-        k = covariance(kernel, X, one["Z"])
+        kernel, loads = (one[name][c % len(one[name])] for name in ("kernels", "loads"))
+        k = np.concatenate([covariance(load["kernel"], X, load["Z"]) for load in loads], axis=1)
         prior = np.array([covariance(kernel, x[None], x[None])[0, 0] for x in X])
         explained = (k @ one["P"][c % len(one["P"])].T) ** 2 @ one["sign"]
         means.append(k @ alpha + one["constant"] + X @ one["slope"])
@@ -94,14 +98,11 @@ def _expect(function: Callable[[np.ndarray], Any], mean: Any, var: Any) -> Any:
 
 
 def _softmax(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
-    """Return E[softmax(f)] = ∫ F_k'(s) Π_{c≠k} F_c(s) ds per row, F_c(s) = E[exp(−e^{f_c − s})], for independent f.
-
-    The independent f have variances d with d_c + d_e ≈ Var(f_c − f_e).
-    """
+    """Return E[softmax(f)] = ∫ F_k'(s) Π_{c≠k} F_c(s) ds per row, F_c(s) = E[exp(−e^{f_c − s})], for independent f."""
     classes, own = mean.shape[1], np.diagonal(cov, axis1=1, axis2=2)
     rows = (own[:, :, None] + own[:, None, :] - 2 * cov).sum(axis=2)
     total = rows.sum(axis=1, keepdims=True) / (2 * (classes - 1))
-    d = 0.5 * rows if classes == 2 else (rows - total) / (classes - 2)
+    d = 0.5 * rows if classes == 2 else (rows - total) / (classes - 2)  # d_c + d_e ≈ Var(f_c − f_e)
     out = np.empty(mean.shape)
     for i, (m, v) in enumerate(zip(mean, np.maximum(d, 1e-6 * total / classes), strict=True)):
         s = np.arange(np.max(m - 9 * np.sqrt(v)) - 5, np.max(m + 9 * np.sqrt(v)) + 40, 0.3)
@@ -147,8 +148,7 @@ class Predictor:
     def __init__(self, path: Any) -> None:
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
-        text = str(arrays["model"])
-        self._model = json.loads(text, object_hook=lambda d: arrays[d["array"]] if "array" in d else d)
+        self._model = json.loads(str(arrays["model"]), object_hook=lambda d: arrays[d["array"]] if "array" in d else d)
         self.classes_ = self._model["classes"]
 
     def _functions(self, X: Any) -> Iterator[list[tuple[float, dict[str, Any], np.ndarray, np.ndarray]]]:

@@ -13,12 +13,15 @@ import numpy as np
 from sitewise import means
 from sitewise.arrays.engine import Array
 from sitewise.kernels import Kernel
+from sitewise.numerics.dense.cholesky import semidefinite_root
 from sitewise.numerics.sparse.forms import quadratic_forms
 from sitewise.priors.kernel_sums import mean_sums, not_negative
-from sitewise.priors.posterior import LatentPosterior
+from sitewise.priors.posterior import Expansion, LatentPosterior
 from sitewise.priors.precision.assembly import Assembly, parts_of
 from sitewise.priors.precision.precision_gram import Solved
 from sitewise.types import fixed, module, replace, static
+
+MAX_EXPORTED_VARIABLES = 2000  # an export holds a matrix of their posterior covariances
 
 
 class Held:
@@ -98,6 +101,20 @@ class PrecisionPosterior(LatentPosterior):
 
     def parts_joint(self, X_new: Array, parts: Sequence[tuple[int, ...]]) -> tuple[Array, Array]:
         return joint_of([self.part(chosen, means.Zero()) for chosen in parts], np.asarray(X_new))
+
+    def expansion(self) -> Expansion:
+        """Return the loads' posterior N(m, Σ), f = μ + aᵀx + e: Q is a root of Σ."""
+        at, solved = self.held.assembly, self.held.solved
+        size = at.variables
+        if size > MAX_EXPORTED_VARIABLES:
+            raise ValueError(
+                f"export holds sums of parts of at most {MAX_EXPORTED_VARIABLES} variables, and there are {size}; use "
+                "model.save."
+            )
+        cov = solved.factor.solve(np.eye(at.analysis.size, size))[:size]
+        root, none = semidefinite_root(0.5 * (cov + cov.T)).T, np.empty((0, 0))
+        parts = tuple(zip(self.parts, at.layouts, strict=True))
+        return Expansion((), self.mean, none, solved.m[None, :size], none[None], np.empty(0), root[None], parts)
 
     def effective_parameters(self, X: np.ndarray, prec: np.ndarray, parts: Sequence[tuple[int, ...]]) -> np.ndarray:
         """Return tr(Σ AᵀWA) over the variables of each set: their number minus their constraints and tr(Σ Q)."""
