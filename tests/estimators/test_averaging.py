@@ -1,7 +1,10 @@
 """Kernels averaged by their evidence: weights, predictions, files, and the priors that make evidences comparable."""
 
+import threading
+
 import numpy as np
 import pytest
+import threadpoolctl
 from scipy import stats
 
 from sitewise import GPClassifier, GPRegressor, kernels, load, predict
@@ -219,3 +222,37 @@ def test_the_shrunk_lengthscale_of_a_constant_column_is_positive():
     """A constant column has no standard deviation: its lengthscale is in units of 1, not of 0."""
     constant = np.column_stack([X[:, 0], np.full(len(X), 7.0)])
     assert np.all(np.asarray(candidates("shrunk", constant, 1.0)[0].kernel.lengthscale) > 0.1)
+
+
+def test_kernels_are_fitted_in_threads_with_the_same_result(monkeypatch):
+    monkeypatch.setattr(averaging, "MIN_THREADED_ROWS", 50)
+    own, models, told = threading.get_ident(), [], []
+    learned: set[int] = set()
+    evidence = averaging._evidence
+    monkeypatch.setattr(averaging, "_evidence", lambda fit: learned.add(threading.get_ident()) or evidence(fit))
+    for threads in (1, 2):
+        learned.clear()
+        with threadpoolctl.threadpool_limits(threads, user_api="blas"):
+            model = GPClassifier("average", verbose=lambda doing, share: told.append((share, threading.get_ident())))
+            models.append(model.fit(X, PAIR))
+        assert (learned == {own}) == (threads == 1)
+    assert {ident for _, ident in told} == {own}
+    np.testing.assert_array_equal(*(model.predict_proba(NEW) for model in models))
+    assert models[0].kernel_weights_ == models[1].kernel_weights_
+    assert models[0].fit_report_ == models[1].fit_report_
+
+
+def test_a_kernel_that_fails_in_a_thread_is_left_out_as_without_threads(monkeypatch):
+    monkeypatch.setattr(averaging, "MIN_THREADED_ROWS", 50)
+    evidence = averaging._evidence
+
+    def failing(fit):
+        if isinstance(fit.model.prior.kernel, kernels.Additive):
+            raise ValueError("The rows are strange.")
+        return evidence(fit)
+
+    monkeypatch.setattr(averaging, "_evidence", failing)
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        model = GPClassifier("average", method="laplace").fit(X, PAIR)
+    assert len(model.kernel_weights_) == 3
+    assert "The kernel 'pairs' was left out: The rows are strange." in model.fit_report_

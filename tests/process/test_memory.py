@@ -32,6 +32,14 @@ def test_too_many_rows_are_refused_before_anything_is_computed(
     memory.require_full(500)
 
 
+def test_as_many_fits_as_fit_into_the_budget_run_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SITEWISE_MEMORY", "1")
+    assert memory.full_fits(2000) == 3  # 10 matrices of 32 MB each
+    assert memory.full_fits(100_000) == 1  # refused by `require_full`
+    monkeypatch.setenv("SITEWISE_MEMORY", "0.7")
+    assert memory.full_fits(500, 2) == 12  # 7 matrices of 8 MB each
+
+
 def test_joint_classes_count_all_latent_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SITEWISE_MEMORY", "0.5")
     X = np.arange(300.0)

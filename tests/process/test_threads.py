@@ -8,7 +8,7 @@ import threadpoolctl
 
 from sitewise import EP, Data, Model, evidence, kernels, likelihoods, value_and_grad
 from sitewise.process.precision import allowed_threads, working_precision
-from sitewise.process.threads import in_order
+from sitewise.process.threads import all_of, in_order
 
 RNG = np.random.default_rng(0)
 
@@ -55,6 +55,50 @@ def test_after_an_error_nothing_is_begun():
     assert at_once < 10
     time.sleep(0.1)
     assert len(done) == at_once
+
+
+def test_functions_of_all_items_run_together_and_tell_in_the_thread_of_the_caller():
+    barrier, told = threading.Barrier(2, timeout=30), []
+
+    def meet(item, tell):
+        barrier.wait()
+        tell("half", 0.5)
+        return 10 * item, threading.get_ident()
+
+    def report(k, *facts):
+        told.append((k, facts, threading.get_ident()))
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"), working_precision():
+        found = all_of(meet, (1, 2), report, 8)
+        assert [value for value, _ in found] == [10, 20] and len({ident for _, ident in found}) == 2
+        assert sorted(told) == [(k, ("half", 0.5), threading.get_ident()) for k in (0, 1)]
+        told.clear()
+        here = all_of(lambda item, tell: tell(item) or threading.get_ident(), (1, 2), report, 1)
+    assert set(here) == {threading.get_ident()} and [(k, facts) for k, facts, _ in told] == [(0, (1,)), (1, (2,))]
+
+
+@pytest.mark.parametrize("fails", ["function", "report"])
+def test_after_an_error_the_other_functions_end_where_they_tell(fails):
+    began = threading.Event()
+
+    def work(item, tell):
+        if item == "fail":
+            began.wait(30)
+            if fails == "function":
+                raise ZeroDivisionError
+            tell("now")
+            return
+        while True:  # ends by `tell` alone
+            tell()
+            began.set()
+            time.sleep(0.001)
+
+    def report(k, *facts):
+        if facts:
+            raise ZeroDivisionError
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"), working_precision(), pytest.raises(ZeroDivisionError):
+        all_of(work, ("fail", "endless"), report, 2)
 
 
 def test_the_default_device_is_that_of_the_caller():

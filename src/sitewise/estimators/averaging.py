@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sitewise.arrays.engine import on_host
 from sitewise.data import Data
 from sitewise.estimators.candidates import Candidate
 from sitewise.estimators.training import Approximate, Learned, Sampling, removes_part
@@ -35,12 +36,16 @@ from sitewise.learning.subset import sampled
 from sitewise.model import Model
 from sitewise.numerics.dense.cholesky import cholesky
 from sitewise.parameters import values, with_values
+from sitewise.process import memory
+from sitewise.process.precision import working_precision
 from sitewise.process.progress import Report
+from sitewise.process.threads import all_of
 from sitewise.supports import Positive
 
 EVIDENCE_POWER = 0.25  # τ
 MIN_PRUNED_ROWS, COARSE_ROWS = 450, 250  # rows from which there is a coarse stage, and its rows
 COARSE_SHARE = 0.3  # of the time
+MIN_THREADED_ROWS = 400  # times latent functions, from which kernels are fitted in several threads
 MAX_EVIDENCE_GAP, MAX_COARSE_GAP = 15.0, 25.0  # nats below the best kernel; kernels further below get no weight
 PRIOR_SHARE = 4.0  # curvature of log π divided by that of the prior of a shared hyperparameter, where it is not known
 
@@ -156,27 +161,37 @@ def _fits(
 ) -> tuple[list[_Fitted], list[str]]:
     """Fit every kernel; return the fits with their evidences, and a sentence per kernel that could not be fitted.
 
-    If no kernel could be fitted, the cause is not a kernel: the first error is raised as it is.
+    The fits of many rows run in several threads if they are allowed (`process.threads`).  If no kernel could be fitted,
+    the cause is not a kernel: the first error is raised as it is.
     """
-    found: list[_Fitted] = []
-    problems: list[str] = []
-    first: ValueError | None = None
-    for k, (one, model) in enumerate(starts):
-        part = None if progress is None else functools.partial(_report_progress, progress, one.name, k, len(starts))
+
+    def fitted(start: tuple[Candidate, Model], tell: Report | None) -> _Fitted | ValueError:
+        one, model = start
         own = dataclasses.replace(method, weak=one.weak)
         try:
             model, sites = own.start(model, data) if own_starts else (model, None)
-            fit = own.fit(model, data, seed, part, sites)
+            fit = own.fit(model, data, seed, tell, sites)
             volume = (volumes or {}).get(one.name)
-            value = _evidence(fit) if volume is None else fit.objective + volume
+            return _Fitted(one, fit, _evidence(fit) if volume is None else fit.objective + volume)
         except ValueError as problem:
-            problems.append(f"The kernel {one.name!r} was left out: {problem}")
-            first = first or problem
-            continue
-        found.append(_Fitted(one, fit, value))
-    if first is not None and not found:
-        raise first
-    return found, problems
+            return problem
+
+    report = None if progress is None else _Progress(progress, [one.name for one, _ in starts])
+    with working_precision():
+        ends = all_of(fitted, starts, report, _most_threads(starts, data))
+    found = [end for end in ends if isinstance(end, _Fitted)]
+    problems = [(one.name, end) for (one, _), end in zip(starts, ends, strict=True) if isinstance(end, ValueError)]
+    if problems and not found:
+        raise problems[0][1]
+    return found, [f"The kernel {name!r} was left out: {problem}" for name, problem in problems]
+
+
+def _most_threads(starts: Sequence[tuple[Candidate, Model]], data: Data) -> int:
+    """Return how many kernels may be fitted at the same time: 1, or for many rows as many as the memory allows."""
+    models = [model for _, model in starts]
+    latents = max(model.likelihood.latents for model in models)
+    on_matrices = all(model.prior.dense and on_host(model, data) for model in models)
+    return memory.full_fits(data.rows, latents) if on_matrices and data.rows * latents >= MIN_THREADED_ROWS else 1
 
 
 def _evidence(fit: Fit) -> float:
@@ -203,8 +218,15 @@ def _within(progress: Report | None, start: float, end: float) -> Report | None:
     return progress and (lambda doing, share: progress(doing, start + (end - start) * share))
 
 
-def _report_progress(progress: Report, name: str, k: int, of: int, doing: str, share: float) -> None:
-    progress(f"{name}: {doing}", (k + share) / of)
+class _Progress:
+    """The progress of several fits: the mean of their shares, and what the fit that reports is doing."""
+
+    def __init__(self, progress: Report, names: Sequence[str]) -> None:
+        self._progress, self._names, self._shares = progress, names, [0.0] * len(names)
+
+    def __call__(self, k: int, doing: str, share: float) -> None:
+        self._shares[k] = share
+        self._progress(f"{self._names[k]}: {doing}", float(np.mean(self._shares)))
 
 
 def _text(

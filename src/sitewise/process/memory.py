@@ -39,6 +39,12 @@ def budget() -> float:
     return _BUDGET_SHARE * min(found, default=float("inf"))
 
 
+def full_fits(rows: int, latents: int = 1) -> int:
+    """Return how many full GPs of this size may be learned at the same time, at least 1."""
+    matrices = _MATRICES if latents == 1 else _JOINT_MATRICES
+    return int(max(1.0, budget() // (8.0 * matrices * (rows * latents) ** 2)))
+
+
 def require_full(rows: int, latents: int = 1, matrices: int = _MATRICES, *, classes: bool = True) -> None:
     """Raise UserError if learning a full GP needs more than the budget.
 

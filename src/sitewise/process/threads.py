@@ -1,15 +1,19 @@
-"""Compute blocks of rows on several CPU cores.
+"""Compute blocks of rows, or the fits of several kernels, on several CPU cores.
 
 A fit has one BLAS thread (`precision`): threads inside a small product wait for each other at its end.  Blocks of rows
-are independent, and are computed by as many threads as BLAS was allowed before the fit (`OPENBLAS_NUM_THREADS`,
-joblib's workers, threadpoolctl).  Results come in the order of the blocks; their sums are the same to the last digit
+and fits of kernels are independent, and are computed by as many threads as BLAS was allowed before the fit
+(`OPENBLAS_NUM_THREADS`, joblib's workers, threadpoolctl).  Results come in order, and are the same to the last digit
 for every number of threads.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable, Iterator
+import contextvars
+import functools
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
@@ -20,6 +24,7 @@ from sitewise.process.precision import allowed_threads, working_precision
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+Tell = Callable[..., None]
 
 _MAX_THREADS = 8
 _BLOCKS_AHEAD = 2  # blocks per thread that are begun before the first result is taken: results may be large
@@ -32,9 +37,7 @@ def in_order(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> It
     if threads == 1:
         yield from map(function, items)
         return
-    if threads not in _pools:
-        _pools[threads] = ThreadPoolExecutor(threads, "sitewise")
-    pool, waiting = _pools[threads], collections.deque[Future[_Result]]()
+    pool, waiting = _pool(threads), collections.deque[Future[_Result]]()
     device = jax.config.values["jax_default_device"]
     try:
         for item in items:
@@ -49,9 +52,61 @@ def in_order(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> It
         wait(waiting)
 
 
-def _apply(device: Any, function: Callable[[_Item], _Result], item: _Item) -> _Result:
+def all_of(
+    function: Callable[[_Item, Tell | None], _Result], items: Sequence[_Item], report: Tell | None, most: int
+) -> list[_Result]:
+    """Return function(item, tell) of all items, computed by at most `most` threads if they are allowed.
+
+    `tell(*facts)` calls `report(k, *facts)` for the item at place k, in the thread of the caller, so that warnings and
+    messages appear as if there were one thread.  After an error, in a function or in `report`, the other functions end
+    where they call `tell` for the next time.
+    """
+    threads = min(allowed_threads(), most, len(items), _MAX_THREADS)
+    if threads <= 1:
+        return [function(item, report and functools.partial(report, k)) for k, item in enumerate(items)]
+    device, stopped = jax.config.values["jax_default_device"], threading.Event()
+    inbox: queue.SimpleQueue[tuple[int, tuple[Any, ...]] | Future[_Result]] = queue.SimpleQueue()
+
+    def tell(k: int, *facts: Any) -> None:
+        if stopped.is_set():
+            raise _StoppedError
+        inbox.put((k, facts))
+
+    begun: list[Future[_Result]] = []
+    try:
+        for k, item in enumerate(items):
+            call = functools.partial(function, item, functools.partial(tell, k))
+            begun.append(_pool(threads).submit(contextvars.copy_context().run, _apply, device, call))
+            begun[-1].add_done_callback(inbox.put)
+        ended = 0
+        while ended < len(begun):
+            found = inbox.get()
+            if isinstance(found, Future):
+                found.result()  # raises the error of the function
+                ended += 1
+            elif report is not None:
+                report(found[0], *found[1])
+        return [one.result() for one in begun]
+    finally:
+        stopped.set()
+        for one in begun:
+            one.cancel()
+        wait(begun)
+
+
+class _StoppedError(Exception):
+    """Ends a function whose result is not needed any more."""
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    if threads not in _pools:
+        _pools[threads] = ThreadPoolExecutor(threads, "sitewise")
+    return _pools[threads]
+
+
+def _apply(device: Any, function: Callable[..., _Result], *arguments: Any) -> _Result:
     with jax.default_device(device), working_precision():  # settings of a thread
-        return function(item)
+        return function(*arguments)
 
 
 forks.in_forked_child(_pools.clear)  # a forked process has none of these threads
