@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +13,12 @@ from sitewise.arrays.engine import Array, is_host, namespace, stop_gradient
 from sitewise.checks import must_be, one_number
 from sitewise.kernels.base import Kernel, Pull
 from sitewise.kernels.centred import Centred
-from sitewise.kernels.one_column import Levels, correlations, correlations_and_slopes
+from sitewise.kernels.centred_column import CentredColumn, centred_column
 from sitewise.kernels.stationary import Matern52, Stationary
 from sitewise.types import ArrayField, fixed, module, positive, replace
 
 _NODES = 32  # per column; a column with more distinct values is represented by this number of quantiles
-_BLOCK_ELEMENTS = 16384  # entries of a block of the matrix, whose temporaries then stay in the CPU cache
+_BLOCK_ELEMENTS = 32768  # entries of a block of the matrix, whose temporaries then stay in the CPU cache
 
 
 @module
@@ -177,7 +176,8 @@ class Additive(Kernel):
             for column in columns:
                 one = column.values(rows, stop)
                 total += one
-                squares += one * one
+                one *= one
+                squares += one
             K[rows, :stop] = self._combined(total, squares)
             if same:
                 K[: rows.start, rows] = K[rows, : rows.start].T
@@ -189,19 +189,26 @@ class Additive(Kernel):
                 here = np.array(bar[rows, :stop])
                 if same:
                     here[:, : rows.start] += bar[: rows.start, rows].T
-                each = [column.values_and_slopes(rows, stop) for column in columns]
-                total = np.sum([one for one, _ in each], axis=0)
-                for j, (column, (one, slopes)) in enumerate(zip(columns, each, strict=True)):
-                    by_one = here
+                each = [column.values(rows, stop) for column in columns]
+                # ∂/∂κ_j of Σ here · (Σ κ_j + interaction · Σ_{i<j} κ_i κ_j) is `weight` − interaction · here · κ_j.
+                weight = here
+                if self.interaction is not None:
+                    total = np.sum(each, axis=0)
+                    weight = (1 + self.interaction * total) * here
+                    total *= total
+                    by_pairs += 0.5 * np.vdot(here, total)
+                for j, (column, one) in enumerate(zip(columns, each, strict=True)):
+                    slopes = column.slopes(rows, stop)
+                    by_variance[j] += np.vdot(weight, one)
+                    by_length[j] += np.vdot(weight, slopes)
                     if self.interaction is not None:
-                        by_one = total - one
-                        by_one *= here
-                        by_pairs += 0.5 * np.vdot(by_one, one)
-                        by_one *= self.interaction
-                        by_one += here
-                    by_variance[j] += np.vdot(by_one, one) / column.variance
-                    by_length[j] += column.slope(rows, stop, by_one, slopes)
+                        own = here * one
+                        squared = np.vdot(own, one)
+                        by_pairs -= 0.5 * squared
+                        by_variance[j] -= self.interaction * squared
+                        by_length[j] -= self.interaction * np.vdot(own, slopes)
             by_own = by_length / self.lengthscale * self.units
+            by_variance /= self.variance
             shared = np.ndim(self.base.lengthscale) == 0, np.ndim(self.base.variance) == 0
             by_base = replace(
                 self.base,
@@ -220,19 +227,12 @@ class Additive(Kernel):
 
         return K, pull
 
-    def _column(self, A: np.ndarray, B: np.ndarray, j: int) -> _Column:
+    def _column(self, A: np.ndarray, B: np.ndarray, j: int) -> CentredColumn:
         """Return κ_j between A and B, ready to be computed in blocks."""
-        s, w, length = self.nodes[:, j] / self.lengthscale[j], self.weight[:, j], self.lengthscale[j]
+        length = self.lengthscale[j]
         a = A[:, j] / length
         b = a if B is A else B[:, j] / length
-        whole, levels = _mean(self.base, s, s, w), Levels.of(self.base, a, b)
-        if levels is None:
-            left = _mean(self.base, a, s, w)
-            right = left if b is a else _mean(self.base, b, s, w)
-        else:
-            m, slopes = _mean(self.base, levels.values, s, w)
-            left, right = ((m[at], slopes[at]) for at in (levels.a, levels.b))
-        return _Column(self.base, a, b, levels, self.variance[j], left, right, (w @ whole[0], w @ whole[1]))
+        return centred_column(self.base, self.variance[j], a, b, self.nodes[:, j] / length, self.weight[:, j])
 
     def diag(self, A: Array) -> Array:
         xp = namespace(A, *jax.tree.leaves(self))
@@ -244,55 +244,6 @@ class Additive(Kernel):
 
         each = self.variance * xp.maximum(1 - means(A) ** 2 / xp.sum(means(nodes) * weight, axis=0), 0.0)
         return self._combined(xp.sum(each, axis=1), xp.sum(each * each, axis=1))
-
-
-class _Column(NamedTuple):
-    """One κ_j between two tables, computed in blocks.
-
-    `a` and `b` are in lengthscales; `levels` is for columns of few values.  `left`, `right` and `whole` are m at the
-    rows of A, m at the rows of B, and M, each with its derivative in log ℓ.
-    """
-
-    base: Stationary
-    a: np.ndarray
-    b: np.ndarray
-    levels: Levels | None
-    variance: float
-    left: tuple[np.ndarray, np.ndarray]
-    right: tuple[np.ndarray, np.ndarray]
-    whole: tuple[float, float]
-
-    def values(self, rows: slice, stop: int) -> np.ndarray:
-        """Return κ_j of a block: these rows, and the columns before `stop`."""
-        if self.levels is not None:
-            return self._centred(self.levels.block(self.levels.table, rows, stop), rows, stop)
-        return self._centred(correlations(self.base, self.a[rows], self.b[:stop]), rows, stop)
-
-    def values_and_slopes(self, rows: slice, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return κ_j of a block, and the derivatives of the correlations in log ℓ."""
-        if self.levels is not None:
-            found, slopes = (self.levels.block(table, rows, stop) for table in (self.levels.table, self.levels.slopes))
-        else:
-            found, slopes = correlations_and_slopes(self.base, self.a[rows], self.b[:stop])
-        return self._centred(found, rows, stop), slopes
-
-    def slope(self, rows: slice, stop: int, bar: np.ndarray, slopes: np.ndarray) -> float:
-        """Return Σ bar · ∂κ_j / ∂log ℓ of a block, given the derivatives of the correlations."""
-        (m, dm), (n, dn), (M, dM) = (self.left[0][rows], self.left[1][rows]), self.right, self.whole
-        right, slope_right = bar @ n[:stop], bar @ dn[:stop]
-        means = (dm @ right + m @ slope_right) / M - (m @ right) * dM / M**2
-        return float(self.variance * (np.vdot(bar, slopes) - means))
-
-    def _centred(self, found: np.ndarray, rows: slice, stop: int) -> np.ndarray:
-        found -= np.multiply.outer(self.left[0][rows] / self.whole[0], self.right[0][:stop])
-        found *= self.variance
-        return found
-
-
-def _mean(base: Stationary, x: np.ndarray, s: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return m at the values x, and its derivative in log ℓ; x and the nodes s are in lengthscales."""
-    found, slopes = correlations_and_slopes(base, x, s)
-    return found @ w, slopes @ w
 
 
 def _blocks(rows: int, columns: int, same: bool) -> Iterator[tuple[slice, int]]:
