@@ -158,13 +158,33 @@ class FullCovariance(Covariance[Marginals]):
 
     @functools.cached_property
     def squares(self) -> Array:
+        if self._through_R:
+            R = self.factors.R()
+            return R * R
         return self.matrix * self.matrix
 
+    @functools.cached_property
+    def _through_R(self) -> bool:
+        """Whether products use Σ = W⁻¹ − W⁻¹RW⁻¹ on the host, where passes over a matrix for Σ itself take time."""
+        determined = self.factors.determined
+        return determined is not None and is_host(determined) and bool(determined)
+
+    @functools.cached_property
+    def _inverse(self) -> Array:
+        return gaussian_sites.inverse_precisions(self.prec)
+
     def times(self, x: Array) -> Array:
-        return self.matrix @ x
+        if not self._through_R:
+            return self.matrix @ x
+        scaled = self._inverse * x
+        return scaled - self._inverse * (self.factors.R() @ scaled)
 
     def squared_times(self, x: Array) -> Array:
-        return self.squares @ x
+        if not self._through_R:
+            return self.squares @ x
+        # Σ_ij² = R_ij²/(w_i w_j)², except for Σ_ii = (1 − R_ii/w_i)/w_i.
+        squared, share = self._inverse**2, self._inverse * np.diagonal(self.factors.R())
+        return squared * (self.squares @ (squared * x) + (1 - 2 * share) * x)
 
     def times_once(self, x: Array) -> Array:
         return self.K @ (x - self.factors.R_times(self.K @ x))

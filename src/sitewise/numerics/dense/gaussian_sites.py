@@ -35,12 +35,15 @@ from sitewise.arrays.engine import Array, cond, is_host, namespace
 from sitewise.numerics.dense.cholesky import cholesky, jittered_cholesky, safe_root, with_least_jitter
 from sitewise.numerics.dense.signed_sites import may_be_negative, signed_factor, signed_weights
 from sitewise.numerics.dense.triangular import (
+    column_squares,
+    columns_times,
     gram,
     lower_gram,
     lower_inverse,
     lower_solve,
     lower_times,
     lower_transposed_solve,
+    plus,
     plus_diagonal,
     scaled_by,
     symmetric_product,
@@ -92,6 +95,11 @@ def _nonzero(w: Array) -> Array:
     return namespace(w).where(w > 0, w, 1.0)
 
 
+def inverse_precisions(w: Array) -> Array:
+    """Return 1/w, and 1 where w is not positive."""
+    return 1 / _nonzero(w)
+
+
 class Weights(NamedTuple):
     """The arrays that predictions need: H = L⁻¹ W½ with the factor L of B, and α = K⁻¹ mean.
 
@@ -129,7 +137,8 @@ def _split_nat1(K: Array, b: Array, w: Array, root: Array) -> tuple[Array, Array
     xp = namespace(K, b, w)
     seen = w > 0
     rest = xp.where(seen, 0.0, b)
-    return xp.where(seen, b / xp.where(seen, root, 1.0), 0.0) - root * (K @ rest), rest
+    through = 0.0 if is_host(rest) and not rest.any() else K @ rest
+    return xp.where(seen, b / xp.where(seen, root, 1.0), 0.0) - root * through, rest
 
 
 @module
@@ -197,14 +206,14 @@ def condition_on_sites(
     # counts).
     column, rest = _split_nat1(K, b, w, root)
     alpha = _weights(L, root, lower_solve(L, column), rest)
-    H = lower_inverse(L) * root
+    H = columns_times(lower_inverse(L), root)
     mean = K @ alpha
     log_z = -xp.sum(xp.log(xp.diagonal(L))) + 0.5 * b @ mean
-    left = xp.sum(H * H, axis=0) / _nonzero(w)
+    left = column_squares(H) / _nonzero(w)
 
     def from_prior() -> tuple[Array, Array]:
         V = lower_times(H, K)
-        return V, xp.minimum(_variances(K, w, left, xp.sum(V * V, axis=0)), xp.diagonal(K))
+        return V, xp.minimum(_variances(K, w, left, column_squares(V)), xp.diagonal(K))
 
     if mask is None:
         V, var = from_prior()
@@ -238,8 +247,8 @@ def covariance(K: Array, w: Array, factors: Factors) -> Array:
     """Return the posterior covariance Σ."""
 
     def from_precision() -> Array:
-        inverse = 1 / _nonzero(w)
-        return plus_diagonal(-scaled_by(factors.R(), inverse), inverse)
+        inverse = inverse_precisions(w)
+        return plus_diagonal(scaled_by(factors.R(), inverse, -inverse), inverse)
 
     def from_prior() -> Array:
         return K - (
@@ -306,15 +315,20 @@ def pull_prior(K: Array, w: Array, out: Conditioned, factors: Factors, bar: Cond
     H, V, alpha, determined = factors.H, factors.V, factors.alpha, factors.determined
     R = factors.R()
     pulled = bar.mean - factors.R_times(K @ bar.mean)
-    outer = 0.5 * xp.outer(pulled + 0.5 * bar.log_z * alpha, alpha)
-    K_bar = outer + outer.T - 0.5 * bar.log_z * R
+    left, right = 0.5 * (pulled + 0.5 * bar.log_z * alpha), alpha
+    K_bar = xp.stack([left, right], axis=1) @ xp.stack([right, left])
+    K_bar = plus(K_bar, -0.5 * bar.log_z * R)
 
     def with_variances(K_bar: Array) -> Array:
-        def from_prior() -> Array:
-            return plus_diagonal(-(H.T @ factors.signed(V)), 1.0)
+        # G diag(v) Gᵀ: of well determined rows R W⁻¹ diag(v) W⁻¹ R.
+        def from_prior() -> tuple[Array, Array]:
+            return plus_diagonal(-(H.T @ factors.signed(V)), 1.0).T, bar.var
 
-        Gt = from_prior() if determined is None else cond(determined, lambda: R / _nonzero(w), from_prior)
-        return K_bar + symmetric_product(Gt.T, bar.var[:, None] * Gt.T)
+        def from_sites() -> tuple[Array, Array]:
+            return R, bar.var * inverse_precisions(w) ** 2
+
+        G, v = from_prior() if determined is None else cond(determined, from_sites, from_prior)
+        return plus(K_bar, symmetric_product(G, v[:, None] * G))
 
     variances_matter = xp.max(xp.abs(bar.var) * out.var) > NO_SLOPE * xp.abs(bar.log_z)
     K_bar = cond(variances_matter, with_variances, lambda K_bar: K_bar, K_bar)

@@ -103,13 +103,34 @@ def upper_solve(U: Array, x: Array) -> Array:
     return lapack.upper_solve(U, x) if is_host(U, x) else solve_triangular(U, x, lower=False)
 
 
-def scaled_by(A: Array, scale: Array) -> Array:
-    """Return diag(scale) A diag(scale)."""
-    out = A * scale
+def scaled_by(A: Array, scale: Array, other: Array | None = None) -> Array:
+    """Return diag(other) A diag(scale); `other` is `scale` if it is left out."""
+    out, other = A * scale, scale if other is None else other
     if is_host(out):
-        out *= scale[:, None]
+        out *= other[:, None]
         return out
-    return scale[:, None] * out
+    return other[:, None] * out
+
+
+def columns_times(A: Array, scale: Array) -> Array:
+    """Return A diag(scale).  A NumPy matrix is changed in place."""
+    if is_host(A, scale):
+        A *= scale
+        return A
+    return A * scale
+
+
+def column_squares(A: Array) -> Array:
+    """Return diag(AᵀA), the sum of squares per column."""
+    return np.einsum("ij,ij->j", A, A) if is_host(A) else jnp.sum(A * A, axis=0)
+
+
+def plus(A: Array, B: Array) -> Array:
+    """Return A + B.  A NumPy matrix A is changed in place."""
+    if is_host(A, B):
+        A += B
+        return A
+    return A + B
 
 
 def plus_diagonal(A: Array, diagonal: ArrayLike) -> Array:
