@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from sitewise.kernels import Kernel
+from sitewise.means import Mean
+from sitewise.parts import Part
 from sitewise.setting import Setting
 
 __all__ = ["PerColumn", "Varying"]
@@ -60,6 +63,10 @@ class Varying(Setting):
     kernel : Kernel, default=None
         The kernel of the second function; `active_dims` chooses its columns.  None is a Matérn 5/2 kernel of all
         columns with one lengthscale.
+    structure : Part or sequence of Part, default=None
+        The parts of the second function, if the structure of the estimator is a sum of parts, too.
+    mean : Mean, default=None
+        The mean of the second function; None is a learned constant.
 
     Examples
     --------
@@ -71,12 +78,18 @@ class Varying(Setting):
 
     parameter: str
     kernel: Kernel | None = None
+    structure: Part | Sequence[Part] | None = None
+    mean: Mean | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.parameter, str):
             raise ValueError(f"varying names a parameter of the likelihood, such as 'scale'; got {self.parameter!r}.")
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise ValueError(f"Varying takes a kernel of sitewise.kernels, such as Matern52(); got {self.kernel!r}.")
+        if self.mean is not None and not isinstance(self.mean, Mean):
+            raise ValueError(f"Varying takes a mean of sitewise.means, such as Constant(); got {self.mean!r}.")
+        if self.kernel is not None and self.structure is not None:
+            raise ValueError("The parts of structure replace the kernel of Varying; leave the kernel out.")
 
     @staticmethod
     def of(value: Any) -> Varying | None:

@@ -40,16 +40,25 @@ class Parts(Structure):
 
     def own_kernel(self, X: np.ndarray, names: Sequence[str], variance: float) -> Kernel:
         each = [part.with_numbers(names, X.shape[1]) for part in self.parts]
-        used = {column for part in each for column in part.used}
-        unused = [repr(names[k]) if len(names) else str(k) for k in range(X.shape[1]) if k not in used]
-        if unused:
-            warnings.warn(f"No part uses column {', '.join(unused)}; add a part, or leave it out of X.", stacklevel=2)
         for doubt in filter(None, (part.doubt(part._active(X)) for part in each)):
             warnings.warn(doubt, stacklevel=2)
         return Sum(tuple(part.started(part._active(X), variance) for part in each))
 
     def model(self, start: Start) -> Model:
-        kernel: Any = start.kernel
-        has_intercept = any(isinstance(part, Constant) for part in kernel.parts)
-        more = () if has_intercept or not isinstance(start.mean, means.Zero) else (Constant(),)
-        return Model.latent((*kernel.parts, *more), start.likelihood, start.mean)
+        """Return the sum with an intercept; a second function has no intercept besides its mean and parts."""
+        own: Any = start.kernels if isinstance(start.kernels, list) else [start.kernel]
+        _warn_of_unused([part for one in own for part in one.parts], start)
+        first, *second = [one.parts for one in own]
+        has_intercept = any(isinstance(part, Constant) for part in first)
+        if not has_intercept and isinstance(start.one_mean, means.Zero):
+            first = (*first, Constant())
+        return Model.latent([first, *second] if second else first, start.likelihood, start.mean)
+
+
+def _warn_of_unused(parts: Sequence[Part], start: Start) -> None:
+    """Warn of columns that no part uses."""
+    used = {column for part in parts for column in part.used}
+    columns = start.data.X.shape[1]
+    unused = [repr(start.names[k]) if len(start.names) else str(k) for k in range(columns) if k not in used]
+    if unused:
+        warnings.warn(f"No part uses column {', '.join(unused)}; add a part, or leave it out of X.", stacklevel=6)

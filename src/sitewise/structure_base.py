@@ -19,7 +19,8 @@ from sitewise.setting import Setting
 class Start(NamedTuple):
     """The parts from which a structure builds a model.
 
-    kernels        the kernel, or one kernel per class for joint classes with class_kernels="own"
+    kernels        the kernel, or one kernel per class for joint classes with class_kernels="own", or per function
+    mean           the mean, or one per function
     names          the names of the columns of X, or ()
     fits           the number of latent functions that are fitted one after the other and share the time
     learning_rows  the largest number of rows from which hyperparameters are learned; None for all
@@ -29,13 +30,18 @@ class Start(NamedTuple):
     kernel: Kernel
     kernels: Kernel | list[Kernel]
     likelihood: Likelihood
-    mean: means.Mean
+    mean: means.Mean | list[means.Mean | None]
     data: Data
     seed: int
     names: Sequence[str] = ()
     fits: int = 1
     learning_rows: int | None = None
     samples: bool = False
+
+    @property
+    def one_mean(self) -> means.Mean:
+        """The mean of the first function."""
+        return self.mean[0] or means.Zero() if isinstance(self.mean, list) else self.mean
 
 
 class Structure(Setting, abc.ABC):

@@ -160,7 +160,7 @@ class Markov(Structure):
     joint: ClassVar[bool] = False
 
     def model(self, start: Start) -> Model:
-        return Model.markov(start.kernel, start.likelihood, start.mean)
+        return Model.markov(start.kernel, start.likelihood, start.one_mean)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -202,7 +202,7 @@ class Series(Structure):
 
     def model(self, start: Start) -> Model:
         column = self.series_column(start.data.X.shape[1], start.names)
-        return Model.markov(start.kernel, start.likelihood, start.mean, series=column)
+        return Model.markov(start.kernel, start.likelihood, start.one_mean, series=column)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -132,7 +132,12 @@ EVERY_OBJECT = [
     Method("ep", tol=1e-4, restarts=3, inference=EP(tol=1e-6)),
     Hyperparameters(fixed="kernel.*", priors={"*": hyperpriors.Normal()}, bounds={"*": (0.1, 2.0)}, tied=[("a", "b")]),
     PerColumn(kernels.RBF(2.0), shrunk=True),
+    priors.PrecisionTwoFunctionPrior(
+        kernels.Sum((parts.Levels(0), parts.Linear(1))),
+        priors.FunctionPrior(kernels.Sum((parts.Linear(1),)), means.Constant(-1.0)),
+    ),
     Varying("scale", kernel=kernels.RBF(2.0)),
+    Varying("scale", structure=[parts.Linear("x")], mean=means.Constant(-1.0)),
     Full(jitter=1e-6),
     Markov(),
     Series("sensor"),

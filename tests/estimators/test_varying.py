@@ -1,12 +1,13 @@
 """GPRegressor(varying=…): noise and zeros that depend on x, predictions in the units of y, refusals, files."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from sitewise import GPRegressor, Sparse, Varying, kernels, load
+from sitewise import GPRegressor, Hyperparameters, Sparse, Varying, kernels, load, means, parts
 
 ROWS = 40
 
@@ -119,6 +120,9 @@ def test_the_second_function_has_its_own_columns():
         ({"integrate": True}, "integrate is for models with one"),
         ({"kernel": "average"}, "give one kernel"),
         ({"groups": [0]}, "give the kernel of the second"),
+        ({"structure": [parts.Linear(0)]}, r"needs the parts of the second: varying=Varying\('scale', structure="),
+        ({"varying": Varying("scale", structure=[parts.Linear(0)])}, "need a sum of parts as structure, too"),
+        ({"structure": [parts.Linear(0)], "varying": Varying("scale", structure=[])}, "got an empty list"),
     ],
 )
 def test_refusals_before_the_fit(settings, message):
@@ -136,3 +140,54 @@ def test_refusals_after_the_fit(fitted):
         model.effect(0, term=0)
     with pytest.raises(ValueError, match="varying='scale'"):
         GPRegressor(kernels.RBF(3.0)).fit(NEW, [0.1, 0.4, 0.8]).predict_parameter([[0.0]])
+
+
+@pytest.fixture(scope="module")
+def sums():
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.uniform(0, 10, 150), rng.integers(0, 6, 150)])
+    effects = rng.normal(size=6)
+    noise = np.exp(-1 + 0.15 * X[:, 0]) * rng.normal(size=150)
+    y = 50 + 10 * (np.sin(X[:, 0]) + effects[X[:, 1].astype(int)] + noise)
+    varying = Varying("scale", structure=[parts.Linear(0)])
+    return GPRegressor(structure=[parts.Series(0), parts.Levels(1)], varying=varying).fit(X, y), X, y
+
+
+def test_both_functions_are_sums_of_parts(sums, tmp_path):
+    model, X, y = sums
+    assert model.converged_ and all(np.isfinite(value) for value in model.evidence_.values())
+    new = np.array([[0.0, 1.0], [5.0, 7.0], [10.0, 2.0]])  # the linear effect is known at 0, and the level 7 is new
+    median, low, high = model.predict_parameter(new, level=0.999)
+    truth = 10 * np.exp(-1 + 0.15 * new[:, 0])
+    assert np.all((low < truth * 1.2) & (truth / 1.2 < high)) and np.all(np.diff(median) > 0)
+    low, high = model.predict_interval(new, level=0.9)
+    np.testing.assert_allclose(model.predict_cdf(new, low), 0.05, atol=1e-6)
+    one = GPRegressor(structure=[parts.Series(0), parts.Levels(1)]).fit(X, y)
+    assert np.sum(model.loo_.log_density) > np.sum(one.loo_.log_density) + 5
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_interval(new), (low, high))
+    assert [type(one.parts[0]) for one in model.kernel_] == [parts.Series, parts.Linear]
+
+
+def test_rows_are_added_at_the_same_hyperparameters(sums):
+    model, X, y = sums
+    again = pickle.loads(pickle.dumps(model)).update(X[:3] + [0.05, 0], y[:3])
+    assert len(again._X) == len(X) + 3 and repr(again.kernel_) == repr(model.kernel_)
+    assert np.all(np.isfinite(again.predict(X)))
+
+
+def test_the_mean_of_the_second_function_may_be_given(sums):
+    _, X, y = sums
+    varying = Varying("scale", structure=[parts.Constant(variance=1e-8)], mean=means.Constant(-0.5))
+    settings = {"structure": [parts.Levels(1)], "hyperparameters": Hyperparameters(fixed="second.mean.*")}
+    model = GPRegressor(varying=varying, **settings).fit(X, y)
+    np.testing.assert_allclose(model.predict_parameter(X[:2])[0], model.y_scale_ * np.exp(-0.5), rtol=1e-3)
+
+
+def test_columns_that_only_the_second_function_uses_are_used(sums):
+    _, X, y = sums
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GPRegressor(structure=[parts.Levels(1)], varying=Varying("scale", structure=parts.Linear(0))).fit(X, y)
+    with pytest.warns(UserWarning, match="No part uses column 0"):
+        GPRegressor(structure=[parts.Levels(1)], varying=Varying("scale", structure=parts.Levels(1))).fit(X, y)

@@ -160,6 +160,19 @@ def test_a_season_equals_the_periodic_kernel() -> None:
         np.testing.assert_allclose(found, kernels.Periodic(0.8, 2.5, 1.3).matrix(X), rtol=1e-8, atol=1e-10)
 
 
+def test_rows_at_which_f_is_known_have_no_effect_on_the_rest() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 4, 40).astype(float)  # a linear effect without an intercept is zero at 0
+    y = rng.poisson(np.exp(0.3 * x)).astype(float)
+    effects, own, seen = parts.Linear(0, variance=2.0), likelihoods.Poisson(), x > 0
+    for method, number in PAIRS.values():
+        whole, rest = (Data.of(X[:, None], z) for X, z in ((x, y), (x[seen], y[seen])))
+        model = Model.latent(effects, own)
+        found, want = (number(model, data, method.solve(model, data).sites) for data in (whole, rest))
+        known = np.sum(np.asarray(own.log_prob(y[~seen], np.zeros(np.sum(~seen)))))
+        np.testing.assert_allclose(found, want + known, rtol=1e-7)
+
+
 def test_laplace_converges_with_nearly_flat_priors_of_linear_effects() -> None:
     rng = np.random.default_rng(0)
     X = np.column_stack([100 * rng.normal(size=60), rng.integers(0, 12, 60)])

@@ -90,6 +90,10 @@ class GPBase(ChangingRows):
         """Return the number of latent functions of a fit, each of which takes its own time."""
         return 1
 
+    def _start_means(self, likelihood: Likelihood, data: Data) -> means.Mean | list[means.Mean | None]:
+        """Return the mean to start from, or a list with one mean per latent function of a row."""
+        return self._start_mean(likelihood, data)
+
     def _start_mean(self, likelihood: Likelihood, data: Data) -> means.Mean:
         if self.mean is not None and not isinstance(self.mean, means.Mean):
             raise ValueError(f"mean must come from sitewise.means, such as Constant(); got {self.mean!r}.")
@@ -100,7 +104,7 @@ class GPBase(ChangingRows):
     ) -> Model:
         """Return the model from which a fit starts."""
         start = Start(
-            kernel, self._kernels(kernel, likelihood), likelihood, self._start_mean(likelihood, data), data, seed,
+            kernel, self._kernels(kernel, likelihood), likelihood, self._start_means(likelihood, data), data, seed,
             self._given_names(), fits, method.learning_rows, isinstance(method, Sampling),
         )  # fmt: skip
         return structure_of(self.structure).chosen(start).model(start)

@@ -28,6 +28,7 @@ from sitewise.kernels.lengthscale_start import start_lengthscale
 from sitewise.likelihoods import BY_NAME, Likelihood, VaryingParameter
 from sitewise.methods import Method
 from sitewise.parts import Part
+from sitewise.parts_structure import Parts
 from sitewise.process.precision import WORKING_DTYPE
 from sitewise.process.progress import Report
 from sitewise.structures import Structure
@@ -59,7 +60,8 @@ class GPRegressor(ValuePredictions):
         A parameter of the likelihood that depends on x through a second latent function: "scale" for "gaussian" (noise
         that depends on x), "student_t" and "log_normal"; "inflation" for zero-inflated counts; "shape" for "gamma",
         "negative_binomial" and "log_logistic"; "precision" for "beta"; "intercept" for "hurdle_gamma".
-        `Varying("scale", kernel)` gives the kernel of the second function.  None holds the parameter constant.
+        `Varying("scale", kernel)` gives the kernel of the second function, and `Varying("scale", structure=[…])` its
+        parts.  None holds the parameter constant.
     mean : Mean, default=None
         A mean of `sitewise.means`; None means zero, or a learned constant if y is not f plus noise.
     normalize_y : bool or str, default="auto"
@@ -259,7 +261,13 @@ class GPRegressor(ValuePredictions):
         varying = Varying.of(self.varying)
         if varying is not None and varying.kernel is not None:
             return [kernel, varying.kernel]
+        if varying is not None and varying.structure is not None:
+            return [kernel, Parts.of(varying.structure).own_kernel(self._X, self._given_names(), SECOND_VARIANCE)]
         return [kernel, Matern52(start_lengthscale(self._X), SECOND_VARIANCE)]
+
+    def _start_means(self, likelihood: Likelihood, data: Data) -> means.Mean | list[means.Mean | None]:
+        mean, varying = self._start_mean(likelihood, data), Varying.of(self.varying)
+        return mean if varying is None else [mean, varying.mean]
 
     def _units(self, likelihood: Likelihood) -> tuple[float, float]:
         angles = likelihood.period is not None

@@ -12,6 +12,7 @@ from sitewise.learning.integration import DESIGNS
 from sitewise.learning.nested import Nested
 from sitewise.learning.vem import VEM
 from sitewise.methods import Method
+from sitewise.parts_structure import Parts
 from sitewise.structures import Sparse, structure_of
 
 LEAST_GAIN = 0.05  # nats per hyperparameter after a coarse stage; see `Nested`
@@ -58,11 +59,20 @@ def refuse_with_two_functions(estimator: Any) -> None:
         raise ValueError("Kernels are averaged for one latent function only; give one kernel with varying.")
     if estimator.groups is not None and getattr(estimator.varying, "kernel", None) is None:
         raise ValueError("With groups, give the kernel of the second function: varying=Varying('scale', kernel).")
-    structure = structure_of(estimator.structure)
-    if not structure.sampled and not isinstance(structure, Sparse):  # a Markov chain or a sum of parts
+    structure, second = structure_of(estimator.structure), getattr(estimator.varying, "structure", None)
+    if isinstance(structure, Parts):
+        if second is None:
+            raise ValueError(
+                "A sum of parts with two latent functions needs the parts of the second: "
+                "varying=Varying('scale', structure=[Linear(0)])."
+            )
+        return
+    if second is not None:
+        raise ValueError("The parts of Varying need a sum of parts as structure, too; or give Varying a kernel.")
+    if not structure.sampled and not isinstance(structure, Sparse):  # a Markov chain
         raise ValueError(
-            "A likelihood of two latent functions needs a full or sparse GP; leave structure at 'auto', or give "
-            "Sparse(300)."
+            "A likelihood of two latent functions needs a full or sparse GP, or a sum of parts; leave structure at "
+            "'auto', or give Sparse(300)."
         )
 
 

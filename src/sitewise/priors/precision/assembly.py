@@ -30,6 +30,7 @@ from sitewise.parts.base import Layout, Part
 MAX_KEPT = 3  # assemblies of the last tables
 HUB_FACTOR = 10.0  # a variable that touches more than this many times √p others is eliminated last
 MAX_HUBS = 256
+LEAST_VARIANCE = 1e-20  # of a function that is known at a row, such as a linear effect without an intercept at 0
 # Independent variables with at most MAX_FIRST_NEIGHBOURS neighbours each are eliminated first, if they are half of all
 # variables and together make at most MAX_FIRST_PAIRS pairs of neighbours.
 MAX_FIRST_NEIGHBOURS, MAX_FIRST_PAIRS = 256, 10_000_000
@@ -196,6 +197,12 @@ class Assembly:
             left = (2 * (self.A @ crossed) + self.X @ square).reshape(shape)
             out += np.einsum("kl,km,lnd,mnd->kn", D, D, left, self.X.reshape(shape), optimize=True)
         return out.reshape(self.shape)
+
+    def floored(self, var: np.ndarray) -> np.ndarray:
+        """Return the variances with those of every function raised to at least LEAST_VARIANCE."""
+        each = var.reshape(len(self.directions), self.rows)
+        short = np.maximum(LEAST_VARIANCE - each[: self.functions], 0.0)
+        return (each + self.directions**2 @ short).reshape(self.shape)
 
     def times(self, x: np.ndarray) -> np.ndarray:
         """Return A x of what the sites act on."""

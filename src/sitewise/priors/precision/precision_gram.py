@@ -97,6 +97,7 @@ class PrecisionGram(Gram[Marginals]):
         log_z = np.asarray(0.5 * (self.log_det - factor.log_det) + 0.5 * h @ m + shift)
         inverse = inverse_on_pattern(factor) if with_var else None
         var = self._given_own_site(sites.prec) if inverse is None else at.forms(inverse)
+        var = at.floored(var)
         q = self.marginals(mu + at.times(m), var, np.zeros_like(mu), log_z, mu, np.zeros(()))
         return q, Solved(factor, m, entries, inverse)
 

@@ -20,7 +20,7 @@ from sitewise.numerics.dense.directions import along, blocks_of_variances, combi
 from sitewise.numerics.sparse.forms import quadratic_forms
 from sitewise.priors.base import Prior
 from sitewise.priors.posterior import LatentPosterior
-from sitewise.priors.precision.assembly import assembly_of, parts_of
+from sitewise.priors.precision.assembly import LEAST_VARIANCE, assembly_of, parts_of
 from sitewise.priors.precision.precision_gram import BlockPrecisionGram
 from sitewise.priors.precision.precision_posterior import Held, PrecisionPosterior, joint_of, sums_of
 from sitewise.priors.precision.precision_prior import NOT_TRACED, PrecisionPrior, check_parts, units_of_parts
@@ -154,7 +154,7 @@ class PrecisionTwoFunctionPosterior(LatentPosterior):
         ]
         cov = blocks_of_variances(np.stack(var))
         for k, (_, _, residual) in enumerate(found):
-            cov[:, k, k] += residual
+            cov[:, k, k] = np.maximum(cov[:, k, k] + residual, LEAST_VARIANCE)
         return np.stack(mean, axis=1), cov
 
     def joint(self, X_new: Array) -> tuple[Array, Array]:
