@@ -171,7 +171,7 @@ def test_both_functions_are_sums_of_parts(sums, tmp_path):
 
 def test_rows_are_added_at_the_same_hyperparameters(sums):
     model, X, y = sums
-    again = pickle.loads(pickle.dumps(model)).update(X[:3] + [0.05, 0], y[:3])
+    again = pickle.loads(pickle.dumps(model)).update(X[:3] + np.array([0.05, 0.0]), y[:3])
     assert len(again._X) == len(X) + 3 and repr(again.kernel_) == repr(model.kernel_)
     assert np.all(np.isfinite(again.predict(X)))
 

@@ -49,8 +49,8 @@ def test_columns_have_readable_names() -> None:
 
 @pytest.mark.parametrize("text", ["x + -y / 2", "I((a + b) * c^2)", "s(x, by=g, k=7)", "(1 + x || g:h)", "a:b:c - 1"])
 def test_a_printed_formula_is_the_same_formula(text: str) -> None:
-    _, right = parse(f"w ~ {text}")
-    assert parse(f"w ~ {right}")[1] == right
+    ((_, right),) = parse(f"w ~ {text}")
+    assert parse(f"w ~ {right}")[0][1] == right
 
 
 def test_names_may_have_dots_and_spaces_and_be_keywords() -> None:

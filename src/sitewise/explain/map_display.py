@@ -132,7 +132,7 @@ class MapDisplay:
         mean, sd = centred(view.model, rows, chosen)
         seen = view.model._X[view.model._weight > 0]
         points = np.column_stack([c.back(seen[:, c.places[0]]) for c in (first, second)])
-        factor = multiplies(view.model._latents[0].model.likelihood)
+        factor = multiplies(view.model._latents[0].model.likelihood.one_function())
         label = "factor of the mean" if factor else effect_label(model)
         names = (first.name, second.name)
         return cls(places, mean, sd, names, np.unique(points, axis=0), factor, above, label).plot(ax, panels)

@@ -19,6 +19,10 @@ from sitewise.tables.columns import Column, Group, Levels
 from sitewise.tables.table import Table
 
 DAY_SECONDS = 86_400.0
+# Explanations of a fitted formula with a second formula for a parameter of the likelihood.
+OF_BOTH_FORMULAS = (
+    "effect", "EffectDisplay", "term_effects", "TermsDisplay", "MapDisplay", "forecast", "ForecastDisplay",
+)  # fmt: skip
 Convert = Callable[[np.ndarray], np.ndarray]
 
 
@@ -109,14 +113,12 @@ def explained(model: Any, what: str) -> Explained:
     if isinstance(model, Explained):
         return model
     if callable(own := getattr(model, "explained", None)):  # a fitted formula
-        return own()
+        view = own()
+        _refuse_two_functions(view.model, what, OF_BOTH_FORMULAS)
+        return view
     estimator, before = parts_of(model, what)
     names = estimator._column_names()
-    if what != "effect" and estimator._latents[0].model.likelihood.functions:
-        raise ValueError(
-            f"{what} is for models with one latent function; effect(column, response=False) shows both functions of "
-            "this model."
-        )
+    _refuse_two_functions(estimator, what, ("effect",))
     if before is None:
         return _with_levels(Explained(estimator, [TableColumn(name, (j,)) for j, name in enumerate(names)], names))
     try:
@@ -136,6 +138,15 @@ def explained(model: Any, what: str) -> Explained:
     elif len(rest.steps):
         columns = [_through(rest, column, np.mean(estimator._X, axis=0)) for column in columns]
     return _with_levels(Explained(estimator, columns, features, before, inverted))
+
+
+def _refuse_two_functions(estimator: Fitted, what: str, suited: Sequence[str]) -> None:
+    """Raise ValueError if the model has two latent functions, and `what` is not among the suited explanations."""
+    if what not in suited and estimator._latents[0].model.likelihood.functions:
+        raise ValueError(
+            f"{what} is for models with one latent function; effect(column, response=False) shows both functions of "
+            "this model."
+        )
 
 
 def encoded_columns(columns: Sequence[Column]) -> list[TableColumn]:

@@ -22,6 +22,7 @@ from sitewise.explain.fitted_model import Fitted
 from sitewise.explain.table_columns import Explained, TableColumn, explained, frequent_levels
 from sitewise.kernels import terms
 from sitewise.kernels.terms import Term
+from sitewise.means import Zero
 from sitewise.parts import Season, Series
 from sitewise.predict import Posterior
 from sitewise.priors.posterior import LatentPosterior
@@ -58,6 +59,8 @@ class TermEffect:
         Which levels or series are left out, or "".
     dates : bool
         Whether the values are days since 1970 of a column of dates.
+    label : str
+        What the effect is on, if it is not on the first latent function, such as "effect on the log scale"; else "".
     """
 
     name: str
@@ -72,13 +75,14 @@ class TermEffect:
     series: tuple[str, ...] = ()
     note: str = ""
     dates: bool = False
+    label: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class TermView:
     """One term with its columns: numbers along which it varies, levels, and columns in which it is linear.
 
-    `in_time`: whether the term is a trend or a season.
+    `in_time`: whether the term is a trend or a season; `function`: the number of its latent function.
     """
 
     index: int
@@ -87,6 +91,7 @@ class TermView:
     levels: tuple[TableColumn, ...]
     linear: tuple[TableColumn, ...]
     in_time: bool = False
+    function: int = 0
 
     @property
     def kind(self) -> str:
@@ -101,8 +106,9 @@ def term_effects(model: Any, level: float = 0.9, *, map_points: int = MAP_POINTS
 
     Parameters
     ----------
-    model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
-        A fitted estimator with one latent function, or a Pipeline that ends in one.
+    model : FormulaModel, GPClassifier, GPRegressor, GPOrdinal or Pipeline
+        A fitted formula, a fitted estimator with one latent function, or a Pipeline that ends in one.  The terms of a
+        second formula follow those of the first.
     level : float, default=0.9
         The level of the pointwise bands.
     map_points : int, default=40
@@ -116,23 +122,31 @@ def term_effects(model: Any, level: float = 0.9, *, map_points: int = MAP_POINTS
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
     view = explained(model, "term_effects")
-    found = [_effect(view, one, level, map_points) for one in views(view) if one.kind]
+    functions = view.model._latents[0].model.likelihood.functions
+    each = [one for number in range(max(len(functions), 1)) for one in views(view, number)]
+    found = [_effect(view, one, level, map_points) for one in each if one.kind]
     if not found:
         raise ValueError("No term of this model has a picture: every term is constant or depends on three columns.")
     return found
 
 
-def views(view: Explained) -> list[TermView]:
-    """Return the terms of the fitted function with their columns."""
+def views(view: Explained, function: int = 0) -> list[TermView]:
+    """Return the terms of the fitted function, or of one of two functions, with their columns."""
     model = view.model
     require_one_kernel(model)
-    if len(model._latents) > 1 or model._latents[0].model.likelihood.latents > 1:
+    likelihood = model._latents[0].model.likelihood
+    if len(model._latents) > 1 or (likelihood.latents > 1 and not likelihood.functions):
         raise ValueError("Effects of terms are for models with one latent function; this model has one per class.")
-    kernel = model._latents[0].posteriors()[0][0].latent.kernel
-    return [_viewed(view, i, term) for i, term in enumerate(terms(kernel, term_features(view)))]
+    kernel = _function_of(model._latents[0].posteriors()[0][0], function).kernel
+    return [_viewed(view, i, term, function) for i, term in enumerate(terms(kernel, term_features(view)))]
 
 
-def _viewed(view: Explained, index: int, term: Term) -> TermView:
+def _function_of(q: Posterior, number: int) -> LatentPosterior:
+    """Return the posterior of the latent function, or of one of two functions."""
+    return q.latent.function(number) if q.likelihood.functions else q.latent
+
+
+def _viewed(view: Explained, index: int, term: Term, function: int) -> TermView:
     seen = view.model._kernel_columns()
     places = seen if term.columns is None else [seen[j] for j in term.columns]
     kernel = term.kernel
@@ -148,14 +162,16 @@ def _viewed(view: Explained, index: int, term: Term) -> TermView:
         if column not in which:
             which.append(column)
     numbers, named_columns, sloped = map(tuple, kinds)
-    return TermView(index, term.name, numbers, named_columns, sloped, isinstance(kernel, Season | Series))
+    return TermView(index, term.name, numbers, named_columns, sloped, isinstance(kernel, Season | Series), function)
 
 
 def _effect(view: Explained, term: TermView, level: float, map_points: int) -> TermEffect:
     draw = {"curve": _curve, "levels": _levels, "coefficients": _coefficients}.get(term.kind)
-    if draw is None:
-        return _map(view, term, level, map_points)
-    return draw(view, term, level)
+    found = _map(view, term, level, map_points) if draw is None else draw(view, term, level)
+    if not term.function:
+        return found
+    name = view.model._latents[0].model.likelihood.functions[term.function]
+    return dataclasses.replace(found, name=f"{name}: {found.name}", label=f"effect on the {name}")
 
 
 def _banded(moments: tuple[np.ndarray, np.ndarray], level: float) -> dict[str, Any]:
@@ -172,7 +188,7 @@ def _curve(view: Explained, term: TermView, level: float) -> TermEffect:
     rows = typical_rows(view.model, len(codes))
     rows[:, list(column.places)] = codes
     if not term.levels:
-        found = centred(view.model, rows, (term.index,))
+        found = centred(view.model, rows, (term.index,), function=term.function)
         return TermEffect(term.name, "curve", (column.name,), values, **_banded(found, level), dates=column.dates)
     (by,) = term.levels
     chosen, note = _most(view, by, MAX_CURVES)
@@ -180,7 +196,7 @@ def _curve(view: Explained, term: TermView, level: float) -> TermEffect:
     assert by.codes is not None and by.levels is not None
     for code in by.codes[chosen]:
         rows[:, list(by.places)] = code
-        each.append(centred(view.model, rows, (term.index,)))
+        each.append(centred(view.model, rows, (term.index,), function=term.function))
     moments = np.stack([mean for mean, _ in each]), np.stack([sd for _, sd in each])
     names = tuple(_shown(name) for name in by.levels[chosen])
     return TermEffect(
@@ -208,7 +224,7 @@ def _levels(view: Explained, term: TermView, level: float) -> TermEffect:
     rows[:, places] = codes
     for column in term.linear:
         rows[:, list(column.places)] = 1.0
-    found = centred(view.model, rows, (term.index,), None if term.linear else CENTRING_ROWS)
+    found = centred(view.model, rows, (term.index,), None if term.linear else CENTRING_ROWS, term.function)
     name = term.name if not term.linear else f"slope of {', '.join(column.name for column in term.linear)}"
     shown = np.array([_shown(one) for one in names], object)
     return TermEffect(name, "levels", tuple(c.name for c in term.levels), shown, **_banded(found, level))
@@ -229,7 +245,7 @@ def _coefficients(view: Explained, term: TermView, level: float) -> TermEffect:
     names = [view.features[place] for place in places]
     rows = np.zeros((len(places), view.model._X.shape[1]))
     rows[np.arange(len(places)), places] = 1.0
-    found = centred(view.model, rows, (term.index,), None)
+    found = centred(view.model, rows, (term.index,), None, term.function)
     return TermEffect(term.name, "coefficients", tuple(names), np.array(names, object), **_banded(found, level))
 
 
@@ -239,7 +255,7 @@ def _map(view: Explained, term: TermView, level: float, points: int) -> TermEffe
     for column in term.levels:
         assert column.codes is not None
         rows[:, list(column.places)] = column.codes[_most(view, column, 1)[0]]
-    found = centred(view.model, rows, (term.index,))
+    found = centred(view.model, rows, (term.index,), function=term.function)
     return TermEffect(term.name, "map", (first.name, second.name), shown, **_banded(found, level))
 
 
@@ -268,35 +284,41 @@ def typical_rows(model: Fitted, count: int) -> np.ndarray:
 
 
 def centred(
-    model: Fitted, rows: np.ndarray, chosen: tuple[int, ...] | None, over: int | None = CENTRING_ROWS
+    model: Fitted,
+    rows: np.ndarray,
+    chosen: tuple[int, ...] | None,
+    over: int | None = CENTRING_ROWS,
+    function: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation of a sum of terms at rows, minus its average over training rows.
 
     `chosen` are the numbers of the terms, None for all of f; `over` is the number of training rows, None for no
-    centring.
+    centring; `function` is 1 for the second of two latent functions, which has no units.
     """
     level = background(model, None, over) if over is not None else Background(rows[:0], np.empty(0))
-    blocks = [_block(model, rows[at : at + BLOCK_VALUES], level, chosen) for at in range(0, len(rows), BLOCK_VALUES)]
+    starts = range(0, len(rows), BLOCK_VALUES)
+    blocks = [_block(model, rows[at : at + BLOCK_VALUES], level, chosen, function) for at in starts]
     mean, sd = (np.concatenate(part) for part in zip(*blocks, strict=True))
     return mean, sd
 
 
 def _block(
-    model: Fitted, rows: np.ndarray, over: Background, chosen: tuple[int, ...] | None
+    model: Fitted, rows: np.ndarray, over: Background, chosen: tuple[int, ...] | None, function: int
 ) -> tuple[np.ndarray, np.ndarray]:
     table = np.concatenate([rows, over.X])
     weight = np.concatenate([np.eye(len(rows)), np.broadcast_to(-over.share, (len(rows), len(over.X)))], axis=1)
     qs, share = model._latents[0].posteriors()
 
     def latent_of(q: Posterior) -> LatentPosterior:
-        return q.latent if chosen is None else q.part(list(chosen)).latent
+        whole = _function_of(q, function)
+        return whole if chosen is None else whole.part(chosen, Zero())
 
     with working_precision():
         found = [latent_of(q).sums(table[None], weight[:, None, None, :]) for q in qs]
     means, vars_ = (np.stack([np.asarray(one[k])[:, 0] for one in found]) for k in (0, 1))
     mean = share @ means  # moments of a mixture
     var = share @ (vars_ + (means - mean) ** 2)
-    scale = model._y_units()[1]
+    scale = 1.0 if function else model._y_units()[1]
     return scale * mean, scale * np.sqrt(np.maximum(var, 0.0))
 
 

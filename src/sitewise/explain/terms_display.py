@@ -78,8 +78,8 @@ class TermsDisplay:
 
         Parameters
         ----------
-        model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
-            The fitted model: a sum of parts or kernels, with one latent function.
+        model : FormulaModel, GPClassifier, GPRegressor, GPOrdinal or Pipeline
+            The fitted model: a formula, or a sum of parts or kernels with one latent function.
         level : float, default=0.9
             Level of the bands.
         ax : Axes or sequence of Axes, default=None
@@ -98,7 +98,7 @@ class TermsDisplay:
         given = given_axes(ax, len(self.effects), "terms", "term")
         axes = self._panels() if given is None else given
         for panel, one in zip(axes, self.effects, strict=True):
-            draw_term(panel, one, self.label)
+            draw_term(panel, one, one.label or self.label)
             panel.set_title(one.name)
         self.axes_, self.figure_ = axes, axes[0].figure
         if given is None:
@@ -123,7 +123,7 @@ class TermsDisplay:
 def effect_label(model: Any) -> str:
     """Return the label of effects on the latent scale: on the target, the log of the mean or the latent function."""
     view = explained(model, "TermsDisplay")
-    likelihood = view.model._latents[0].model.likelihood
+    likelihood = view.model._latents[0].model.likelihood.one_function()
     if likelihood.location_scale:
         return f"effect on {view.target}"
     return "effect on the log of the mean" if multiplies(likelihood) else "effect on the latent function"

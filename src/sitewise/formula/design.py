@@ -19,7 +19,8 @@ from sitewise.tables.named_array import NamedArray
 from sitewise.tables.table import Table, listed
 
 PRIOR_SD = 10.0  # of a coefficient, per standard deviation of its column; of the intercept
-LINEAR, INTERCEPT, OFFSET = "linear", "intercept", "offset"
+LINEAR, INTERCEPT = "linear", "intercept"
+OFFSETS = "offset", "offset of the second function"  # columns of inputs, per function
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,16 +30,19 @@ class FormulaTerm:
     Attributes
     ----------
     name : str
-        The term as in the formula; "linear" for all linear terms together, "intercept".
+        The term as in the formula; "linear" for all linear terms together, "intercept".  A term of a second function
+        begins with the parameter, as in "scale: s(x)".
     kind : str
         "linear", "intercept", "spline", "splines" (one per level), "season", "tensor", "map", "area", "series" or
         "levels".
     columns : tuple of str
         The names of the inputs that the term uses.
     parts : tuple of int
-        The numbers of its parts in the kernel of the fitted estimator.
+        The numbers of its parts in the kernel of its function.
     centred : bool
         Whether predictions of the term are relative to its average over the training rows.
+    function : int
+        1 for a term of a second function, the parameter of the likelihood that varies; otherwise 0.
     """
 
     name: str
@@ -46,13 +50,13 @@ class FormulaTerm:
     columns: tuple[str, ...]
     parts: tuple[int, ...]
     centred: bool
+    function: int = 0
 
 
 @dataclasses.dataclass
 class Design:
     """The conversion of a table to inputs, learned by `learn`; plain data except for the formula.
 
-    coefficients  names of the columns of linear terms
     groups        levels per column of levels
     areas         names of the areas of a graph, per column
     dates         columns of numbers that are dates in the table
@@ -60,49 +64,82 @@ class Design:
 
     formula: Formula
     coding: Coding = dataclasses.field(default_factory=Coding)
-    coefficients: list[str] = dataclasses.field(default_factory=list)
     groups: dict[str, list[tuple[str, ...]]] = dataclasses.field(default_factory=dict)
     areas: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     dates: list[str] = dataclasses.field(default_factory=list)
     terms: list[FormulaTerm] = dataclasses.field(default_factory=list)
     columns: Columns = dataclasses.field(default_factory=dict)
 
-    def learn(self, table: Table, graphs: Mapping[str, Any], cut_points: bool = False) -> tuple[NamedArray, list[Part]]:
-        """Learn levels and means from the training rows; return the inputs and the parts of the kernel.
+    @property
+    def coefficients(self) -> list[str]:
+        """The names of the columns of the linear terms of the response."""
+        return list(self.linear_columns(0))
+
+    def linear_columns(self, function: int) -> tuple[str, ...]:
+        """Return the names of the columns of the linear terms of a function."""
+        return next((one.columns for one in self.terms_of(function) if one.kind == LINEAR), ())
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """The beginning of the names of terms per function: empty, then for example "scale: "."""
+        return ("", *(f"{one.response}: " for one in self.formula.functions[1:]))
+
+    def terms_of(self, function: int) -> list[FormulaTerm]:
+        """Return the terms of a function."""
+        return [term for term in self.terms if term.function == function]
+
+    def learn(
+        self, table: Table, graphs: Mapping[str, Any], cut_points: bool = False
+    ) -> tuple[NamedArray, list[list[Part]]]:
+        """Learn levels and means from the training rows; return the inputs and the parts of the kernel per function.
 
         With `cut_points`, the likelihood has its own intercepts.
         """
         graphs = {name: self._graph(name, graph) for name, graph in graphs.items()}
-        linear = self.coding.columns(self.formula.linear, self.formula.intercept, table, fitting=True)
-        self.coefficients = list(linear)
-        parts: list[Part] = []
+        linear = self._linear(table, fitting=True)
+        parts = [self._parts(number, own, table, graphs, cut_points) for number, own in enumerate(linear)]
+        nodes = [one.node for one in self.columns.values() if isinstance(one, NumberColumn)]
+        self.dates = [node.text for node in nodes if isinstance(node, Name) and table.dates(node.text) is not None]
+        return self._inputs(table, linear, fitting=True), parts
+
+    def _linear(self, table: Table, fitting: bool) -> list[dict[str, np.ndarray]]:
+        """Return the columns of the linear terms per function."""
+        return [self.coding.columns(one.linear, one.intercept, table, fitting) for one in self.formula.functions]
+
+    def _parts(
+        self, number: int, linear: dict[str, np.ndarray], table: Table, graphs: Mapping[str, Any], cut_points: bool
+    ) -> list[Part]:
+        """Return the parts of a function, and add its terms and columns."""
+        formula, parts = self.formula.functions[number], list[Part]()
+        before = self.before[number]
         if linear:
             spread = np.array([np.std(values) for values in linear.values()])
             variance = (PRIOR_SD / np.where(spread > 0, spread, 1.0)) ** 2
             parts.append(Linear(tuple(linear), variance=variance, name=LINEAR))
-            self.terms.append(FormulaTerm(LINEAR, LINEAR, tuple(linear), (0,), False))
-        for special in self.formula.special:
+            self.terms.append(FormulaTerm(before + LINEAR, LINEAR, tuple(linear), (0,), False, number))
+        for special in formula.special:
             found = build(special, table, graphs)
             where = tuple(range(len(parts), len(parts) + len(found.parts)))
-            self.terms.append(FormulaTerm(str(special), found.kind, tuple(found.columns), where, found.centred))
+            name = f"{before}{special}"
+            self.terms.append(FormulaTerm(name, found.kind, tuple(found.columns), where, found.centred, number))
             self.columns |= found.columns
             parts += found.parts
-        nodes = [one.node for one in self.columns.values() if isinstance(one, NumberColumn)]
-        self.dates = [node.text for node in nodes if isinstance(node, Name) and table.dates(node.text) is not None]
-        if self.formula.intercept and not cut_points:
-            self.terms.append(FormulaTerm(INTERCEPT, INTERCEPT, (), (len(parts),), False))
+        if formula.intercept and not cut_points:
+            self.terms.append(FormulaTerm(before + INTERCEPT, INTERCEPT, (), (len(parts),), False, number))
             parts.append(Constant(variance=PRIOR_SD**2, name=INTERCEPT))
+        if not parts and number:
+            raise UserError(f"The formula has no term of {formula.response}; write {formula.response} ~ 1.")
         if not parts:
             raise UserError("The formula has no term besides the cut points of the labels; add a column.")
-        return self._inputs(table, linear, fitting=True), parts
+        return parts
 
     def inputs(self, table: Table) -> NamedArray:
         """Return the inputs of new rows."""
-        linear = self.coding.columns(self.formula.linear, self.formula.intercept, table)
-        return self._inputs(table, linear, fitting=False)
+        return self._inputs(table, self._linear(table, fitting=False), fitting=False)
 
-    def _inputs(self, table: Table, linear: dict[str, np.ndarray], fitting: bool) -> NamedArray:
-        found = dict(linear)
+    def _inputs(self, table: Table, linear: list[dict[str, np.ndarray]], fitting: bool) -> NamedArray:
+        # Columns of the same name are equal: both functions share levels, means and standard deviations.
+        found = {name: values for one in linear for name, values in one.items()}
         for name, column in self.columns.items():
             if isinstance(column, NumberColumn):
                 found[name] = self.coding.numbers(column.node, table, fitting)
@@ -112,9 +149,9 @@ class Design:
                 found[name] = self._levels(name, column, table, fitting)
             else:
                 found[name] = self._areas(column, table)
-        if self.formula.offsets:
-            each = [self.coding.numbers(node, table, fitting) for node in self.formula.offsets]
-            found[OFFSET] = np.sum(each, axis=0)
+        for name, formula in zip(OFFSETS, self.formula.functions, strict=False):
+            if formula.offsets:
+                found[name] = np.sum([self.coding.numbers(node, table, fitting) for node in formula.offsets], axis=0)
         if not found:  # an intercept alone
             found[INTERCEPT] = np.zeros(table.rows)
         return NamedArray.of(np.column_stack(list(found.values())), tuple(found))

@@ -6,7 +6,19 @@ import dataclasses
 import itertools
 
 from sitewise.errors import UserError
-from sitewise.formula.grammar import Binary, Call, Minus, Name, Node, Number, Text, names_in, parse
+from sitewise.formula.grammar import (
+    TWO_EXAMPLE,
+    Binary,
+    Call,
+    Minus,
+    Name,
+    Node,
+    Number,
+    Text,
+    names_in,
+    parse,
+    text_of,
+)
 
 Product = tuple[Node, ...]  # a product of columns: a linear term
 
@@ -42,6 +54,7 @@ class Formula:
     linear   products of columns, by their number of factors
     special  smooth functions, maps, areas, series and groups
     offsets  expressions that are added to f with the coefficient 1
+    varying  the terms of a parameter of the likelihood, whose name is the response there; or None
     """
 
     text: str
@@ -50,11 +63,18 @@ class Formula:
     linear: tuple[Product, ...]
     special: tuple[Special, ...]
     offsets: tuple[Node, ...]
+    varying: Formula | None = None
+
+    @property
+    def functions(self) -> tuple[Formula, ...]:
+        """The formula per latent function."""
+        return (self,) if self.varying is None else (self, self.varying)
 
     @staticmethod
-    def of(text: object) -> Formula:
+    def of(given: object) -> Formula:
         """Parse and expand a formula."""
-        response, right = parse(text)
+        text = text_of(given)
+        (response, right), *rest = parse(text)
         if isinstance(response, Call) and response.function in ("cbind", "Surv", "trials", *SPECIAL):
             raise UserError(
                 f"The response {response} is not supported; write the column alone, and give trials=, event= or "
@@ -62,14 +82,23 @@ class Formula:
             )
         if isinstance(response, Number | Text):
             raise UserError(f"The response must be a column, got {response}.")
-        return _formula(str(text), response, right)
+        found = _formula(text, response, right)
+        if not rest:
+            return found
+        ((parameter, terms),) = rest
+        if not isinstance(parameter, Name):
+            raise UserError(f"The second formula varies a parameter, as in {TWO_EXAMPLE!r}; got {parameter} before ~.")
+        varying = _formula(text, response, terms)
+        return dataclasses.replace(found, varying=dataclasses.replace(varying, response=parameter))
 
 
 def columns_of(formula: Formula) -> list[str]:
     """Return the names of the columns that a formula uses."""
-    nodes: list[Node] = [formula.response, *formula.offsets, *(node for term in formula.linear for node in term)]
-    for one in formula.special:
-        nodes += [*one.group, *itertools.chain(*one.linear)] if isinstance(one, Grouping) else [one]
+    nodes: list[Node] = [formula.response]
+    for function in formula.functions:
+        nodes += [*function.offsets, *(node for term in function.linear for node in term)]
+        for one in function.special:
+            nodes += [*one.group, *itertools.chain(*one.linear)] if isinstance(one, Grouping) else [one]
     return list(dict.fromkeys(name for node in nodes for name in names_in(node)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from sitewise.formula.design import Design
 from sitewise.formula.expansion import Formula, columns_of
 from sitewise.formula.expressions import labels_of
 from sitewise.formula.fit_warnings import in_words
-from sitewise.formula.formula_estimator import fitted_estimator, kind_of
+from sitewise.formula.formula_estimator import fitted_estimator, kind_of, parameter_of
 from sitewise.formula.formula_model import FormulaModel
 from sitewise.formula.grammar import Name, names_in, parse_expression
 from sitewise.formula.linear_columns import dependent, ordered
@@ -30,7 +30,7 @@ Given = str | ArrayLike | None
 
 
 def fit(
-    formula: str,
+    formula: str | Sequence[str],
     data: Any,
     likelihood: str | Likelihood = "gaussian",
     *,
@@ -53,10 +53,12 @@ def fit(
 
     Parameters
     ----------
-    formula : str
+    formula : str or list of two str
         The response, ~, and the terms: `x`, `a:b`, `a*b`, `log(x)`, `C(x)`; `s(x)`, `s(x, z)`, `s(x, by=g)`,
         `s(month, period=12)`, `te(x, z)`; `(1 | g)`, `(1 + x | g)`; `map(lon, lat)`, `area(district)`,
-        `series(time, by=sensor, season='week')`; `offset(log(n))`.  See docs/how-to/formula.md.
+        `series(time, by=sensor, season='week')`; `offset(log(n))`.  A second formula, as in "y ~ s(x); scale ~ z" or
+        ["y ~ s(x)", "scale ~ z"], is that of a parameter of the likelihood that depends on columns, on its log or
+        log-odds scale.  See docs/how-to/formula.md.
     data : data frame, dict of columns, list of dicts or structured array
         The table.
     likelihood : str or Likelihood, default="gaussian"
@@ -103,6 +105,8 @@ def fit(
     """
     start = time.perf_counter()
     design, kind = Design(Formula.of(formula)), kind_of(likelihood)
+    varying = design.formula.varying
+    parameter = None if varying is None else parameter_of(str(varying.response), likelihood)
     table = _table(data)
     given = {
         "exposure": exposure, "trials": trials, "event": event, "lower": lower, "upper": upper, "until": until,
@@ -130,7 +134,7 @@ def fit(
         options["order"] = _order_of_labels(design, table)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator = fitted_estimator(X, y, parts, likelihood, side, weight, options)
+        estimator = fitted_estimator(X, y, parts, parameter, likelihood, side, weight, options)
     messages = tuple(dict.fromkeys(in_words(str(one.message), estimator) for one in caught))
     messages = (*_dependence(design, X), *_single_rows(design, estimator), *messages)
     for message in messages:
@@ -176,21 +180,24 @@ def _cut(value: Given, kept: np.ndarray) -> Given:
 
 
 def _dependence(design: Design, X: Any) -> list[str]:
-    """Return a warning if coefficients are not determined by the data."""
-    columns = {name: np.asarray(X)[:, k] for k, name in enumerate(X.column_names) if name in design.coefficients}
-    found = dependent(columns, design.formula.intercept)
-    if not found:
-        return []
+    """Return warnings if coefficients are not determined by the data."""
+    found = []
+    for number, formula in enumerate(design.formula.functions):
+        named = design.linear_columns(number)
+        columns = {name: np.asarray(X)[:, k] for k, name in enumerate(X.column_names) if name in named}
+        found.append(dependent(columns, formula.intercept))
     return [
-        f"Linear combinations of the intercept and earlier columns: {listed(found, 5)}; leave these columns out, "
+        f"Linear combinations of the intercept and earlier columns: {listed(one, 5)}; leave these columns out, "
         "because the data do not determine their coefficients."
+        for one in filter(None, found)
     ]
 
 
 def _single_rows(design: Design, estimator: Any) -> list[str]:
     """Return a warning for groups whose effects cannot be distinguished from Gaussian noise."""
     rows = int(np.sum(estimator._weight > 0))
-    if not getattr(estimator._latents[0].model.likelihood, "conjugate", False):
+    own = estimator._latents[0].model.likelihood
+    if not getattr(own, "base", own).conjugate:
         return []
     return [
         f"The group {':'.join(column.names)} has one row per level, so that its standard deviation and the noise are "

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from sitewise.formula.term_posteriors import parts_of_function
 from sitewise.parameters import walk
 from sitewise.parts import Spline
 
 AT_BOUND = " ended at a bound"
-LABEL = re.compile(r"kernel\.parts\.(\d+)\.([\w.]+)")
+LABEL = re.compile(r"(second\.)?kernel\.parts\.(\d+)\.([\w.]+)")
 NEGLIGIBLE_VARIANCE = 1e-4  # in the units in which the estimator learns
 
 
@@ -20,9 +21,12 @@ def in_words(message: str, estimator: Any) -> str:
     model = estimator._latents[0].model
     values = {parameter.name: np.asarray(value) for parameter, value in walk(model)}
 
+    def part_of(found: re.Match[str]) -> Any:
+        return parts_of_function(model, int(found[1] is not None))[int(found[2])]
+
     def described(found: re.Match[str]) -> str:
-        quantity = found[2].split(".")[-1].replace("_", " ")
-        return f"the {quantity} of {model.prior.kernel.parts[int(found[1])].name}"
+        quantity, name = found[3].split(".")[-1].replace("_", " "), part_of(found).name
+        return f"the {quantity} of {name}" + (f" in the {model.likelihood.functions[1]}" if found[1] else "")
 
     if AT_BOUND in message:
         labels = [label.split("[")[0] for label in message.split(AT_BOUND)[0].split(", ")]
@@ -34,7 +38,7 @@ def in_words(message: str, estimator: Any) -> str:
         if zero and len(zero) == len(labels):
             names = " and ".join(dict.fromkeys(LABEL.sub(described, label) for label in zero))
             verb = "is" if len(zero) == 1 else "are"
-            parts = [model.prior.kernel.parts[int(found[1])] for found in map(LABEL.match, zero) if found]
+            parts = [part_of(found) for found in map(LABEL.match, zero) if found]
             straight = bool(parts) and all(isinstance(part, Spline) for part in parts)
             why = "the curve is a straight line" if straight else "the data do not need this term"
             return f"{names[0].upper()}{names[1:]} {verb} estimated as zero; {why}."

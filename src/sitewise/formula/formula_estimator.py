@@ -11,12 +11,15 @@ import numpy as np
 from sitewise import means
 from sitewise.errors import UserError
 from sitewise.estimators import GPClassifier, GPOrdinal, GPRegressor, side_information
-from sitewise.formula.design import INTERCEPT, LINEAR, OFFSET
+from sitewise.formula.design import INTERCEPT, LINEAR, OFFSETS
 from sitewise.hyperparameters import Hyperparameters
-from sitewise.likelihoods import BY_NAME, Likelihood
+from sitewise.kernel_choice import Varying
+from sitewise.likelihoods import BY_NAME, Likelihood, TwoFunctions, VaryingParameter
 from sitewise.parts import Part
 from sitewise.tables.named_array import NamedArray
 
+# Names of parameters in brms, gamlss and glmmTMB, and in words.
+ALIASES = {"sigma": "scale", "phi": "precision", "zi": "inflation", "zero": "inflation"}
 BINARY = {"bernoulli": "logit", "logit": "logit", "probit": "probit"}
 ORDINAL = "ordinal"
 
@@ -24,6 +27,11 @@ ORDINAL = "ordinal"
 def kind_of(likelihood: Any) -> str:
     """Return "classes", "labels" or "values": which estimator takes this likelihood."""
     name = likelihood if isinstance(likelihood, str) else getattr(likelihood, "name", "")
+    if isinstance(likelihood, TwoFunctions):
+        raise UserError(
+            "A parameter varies by a second formula, as in 'y ~ s(x); scale ~ z'; give the likelihood of one function, "
+            "such as likelihoods.Gaussian()."
+        )
     if isinstance(likelihood, Likelihood):
         return "classes" if likelihood.support == "classes" else "values"
     if name in BINARY:
@@ -37,29 +45,50 @@ def kind_of(likelihood: Any) -> str:
     return "values"
 
 
+def parameter_of(name: str, likelihood: str | Likelihood) -> str:
+    """Return the parameter that a second formula varies, by its name in the likelihood."""
+    kind = kind_of(likelihood)
+    known: Any = BY_NAME[likelihood] if kind == "values" and isinstance(likelihood, str) else likelihood
+    varying: tuple[str, ...] = getattr(known, "varying", ())
+    found = ALIASES.get(name, name)
+    if found in varying:
+        return found
+    shown = repr(likelihood) if isinstance(likelihood, str) else type(likelihood).__name__
+    if varying:
+        offered = " or ".join(f"{one} ~ …" for one in varying)
+        raise UserError(f"The likelihood {shown} has no parameter {name!r} that can vary; write {offered}.")
+    takers = ", ".join(repr(one) for one, each in BY_NAME.items() if found in each.varying)
+    instead = f"{found} ~ … is for {takers}" if takers else "use 'gaussian' with scale ~ …, for example"
+    raise UserError(f"No parameter of the likelihood {shown} can vary; leave {name} ~ … out, or {instead}.")
+
+
 def fitted_estimator(
     X: NamedArray,
     y: np.ndarray,
-    parts: list[Part],
+    parts: list[list[Part]],
+    parameter: str | None,
     likelihood: str | Likelihood,
     side: Mapping[str, np.ndarray],
     weight: np.ndarray | None,
     options: Mapping[str, Any],
 ) -> Any:
-    """Return the fitted estimator of these inputs."""
-    kind, names = kind_of(likelihood), list(X.column_names)
-    intercept = any(part.name == INTERCEPT for part in parts)
-    held = [f"kernel.parts.{k}.variance" for k, part in enumerate(parts) if part.name == LINEAR]
+    """Return the fitted estimator of these inputs; `parts` are those of the latent function, or of both functions.
+
+    `parameter` is the parameter of the likelihood that is the second function.
+    """
+    kind, intercept = kind_of(likelihood), _has_intercept(parts[0])
     level, scale = _units(y, likelihood, side, weight, intercept) if kind == "values" else (0.0, 1.0)
-    slope = np.array([1.0 / scale if name == OFFSET else 0.0 for name in names])
-    if slope.any():
-        start = level - float(np.average(X[:, names.index(OFFSET)], weights=weight)) / scale * intercept
-        mean: means.Mean = means.Linear(slope, start)
-    else:
-        mean = means.Constant(level)
-    given = {
-        "structure": parts, "mean": mean, "hyperparameters": Hyperparameters(fixed=("mean.*", *held)), **options,
+    fixed = ["mean.*", *(f"kernel.parts.{k}.variance" for k in _linear_parts(parts[0]))]
+    fixed += [f"second.kernel.parts.{k}.variance" for one in parts[1:] for k in _linear_parts(one)]
+    given: dict[str, Any] = {
+        "structure": parts[0], "mean": _mean(X, OFFSETS[0], level, scale, intercept, weight), **options,
     }  # fmt: skip
+    if parameter is not None:
+        fixed.append("second.mean.*")
+        at = _second_level(y, likelihood, parameter, weight, scale, _has_intercept(parts[1]))
+        mean = _mean(X, OFFSETS[1], at, 1.0, _has_intercept(parts[1]), weight)
+        given["varying"] = Varying(parameter, structure=parts[1], mean=mean)
+    given["hyperparameters"] = Hyperparameters(fixed=tuple(fixed))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="No part uses column")  # the column of the offset
         if kind == "classes":
@@ -74,12 +103,57 @@ def fitted_estimator(
         return model.fit(X, y, sample_weight=weight, **side)
 
 
+def _has_intercept(parts: list[Part]) -> bool:
+    return any(part.name == INTERCEPT for part in parts)
+
+
+def _linear_parts(parts: list[Part]) -> list[int]:
+    return [k for k, part in enumerate(parts) if part.name == LINEAR]
+
+
+def _mean(
+    X: NamedArray, offset: str, level: float, scale: float, intercept: bool, weight: np.ndarray | None
+) -> means.Mean:
+    """Return the mean of a function: its level, and its offset if there is one, in units of `scale`.
+
+    An intercept is relative to the average of the offset.
+    """
+    names = list(X.column_names)
+    if offset not in names:
+        return means.Constant(level)
+    average = float(np.average(X[:, names.index(offset)], weights=weight)) if intercept else 0.0
+    return means.Linear(np.array([float(name == offset) for name in names]) / scale, level - average / scale)
+
+
+def _second_level(
+    y: np.ndarray,
+    likelihood: str | Likelihood,
+    parameter: str,
+    weight: np.ndarray | None,
+    scale: float,
+    intercept: bool,
+) -> float:
+    """Return the constant that is added to the second function, in the units in which the estimator learns.
+
+    With an intercept it is the value of the parameter where learning starts.  Otherwise it is 0 in the units of y.
+    """
+    own = _likelihood_of(likelihood, y, weight)
+    if intercept:
+        return VaryingParameter(own, parameter).start_level()
+    return -float(np.log(scale)) if own.location_scale else 0.0
+
+
+def _likelihood_of(likelihood: str | Likelihood, y: np.ndarray, weight: np.ndarray | None) -> Likelihood:
+    each = np.ones(len(y)) if weight is None else weight
+    return BY_NAME[likelihood].for_targets(y, each) if isinstance(likelihood, str) else likelihood
+
+
 def _units(
     y: np.ndarray, likelihood: str | Likelihood, side: Mapping[str, np.ndarray], weight: np.ndarray | None, centre: bool
 ) -> tuple[float, float]:
     """Return the constant that is added to f, and the scale of y, both in the units in which the estimator learns."""
+    own = _likelihood_of(likelihood, y, weight)
     weight = np.ones(len(y)) if weight is None else weight
-    own = BY_NAME[likelihood].for_targets(y, weight) if isinstance(likelihood, str) else likelihood
     if not centre:
         return 0.0, 1.0
     if own.location_scale:

@@ -23,8 +23,8 @@ class StoredFormula:
         """Return the stored form of a design and an estimator; `more` is plain data."""
         learned = {
             "formula": design.formula.text, "levels": design.coding.levels, "moments": design.coding.moments,
-            "coefficients": design.coefficients, "groups": design.groups, "areas": design.areas,
-            "dates": design.dates, "terms": [dataclasses.astuple(term) for term in design.terms],
+            "groups": design.groups, "areas": design.areas, "dates": design.dates,
+            "terms": [dataclasses.astuple(term) for term in design.terms],
             "columns": {name: _plain(column) for name, column in design.columns.items()},
         }  # fmt: skip
         return StoredFormula({**learned, "more": more}, inner)
@@ -39,7 +39,7 @@ class StoredFormula:
         state = self.state
         return Design(
             Formula.of(state["formula"]), coding=Coding(state["levels"], state["moments"]),
-            coefficients=state["coefficients"], groups=state["groups"], areas=state["areas"], dates=state["dates"],
+            groups=state["groups"], areas=state["areas"], dates=state["dates"],
             terms=[FormulaTerm(*term) for term in state["terms"]],
             columns={name: _column(plain) for name, plain in state["columns"].items()},
         )  # fmt: skip

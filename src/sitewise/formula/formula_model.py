@@ -217,9 +217,10 @@ class FormulaModel:
 
     def _predict_terms(self, X: np.ndarray, terms: bool | str | Sequence[str], level: float) -> TermPredictions:
         chosen = self._terms_named(terms)
-        moments = [self.posteriors.term(term, X) for term in chosen]
+        functions = [self.posteriors_of(number) for number in range(len(self.design.formula.functions))]
+        moments = [functions[term.function].term(term, X) for term in chosen]
         mean, sd = (np.reshape([one[i] for one in moments], (len(chosen), len(X))).T for i in (0, 1))
-        reach = self.posteriors.reach(level)
+        reach = functions[0].reach(level)
         return TermPredictions(tuple(t.name for t in chosen), mean, sd, mean - reach * sd, mean + reach * sd, level)
 
     def _terms_named(self, terms: bool | str | Sequence[str]) -> list[FormulaTerm]:
@@ -227,7 +228,7 @@ class FormulaModel:
             return [term for term in self.terms if term.kind != INTERCEPT]
         wanted = [terms] if isinstance(terms, str) else list(terms)  # type: ignore[arg-type]
         known = {term.name: term for term in self.terms}
-        wanted = [name if name in known else _canonical(name) for name in wanted]
+        wanted = [name if name in known else _canonical(str(name), self.design.before) for name in wanted]
         odd = [name for name in wanted if name not in known]
         if odd:
             raise UserError(f"There is no term {odd[0]!r}; the terms are {', '.join(map(repr, known))}.")
@@ -236,7 +237,11 @@ class FormulaModel:
     @property
     def posteriors(self) -> TermPosteriors:
         """Posteriors of the terms and coefficients on the scale of the latent function."""
-        return TermPosteriors(self.estimator, self.design)
+        return self.posteriors_of(0)
+
+    def posteriors_of(self, function: int) -> TermPosteriors:
+        """Return the posteriors of the terms of the response (0) or of the parameter that varies (1)."""
+        return TermPosteriors(self.estimator, self.design, function)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted formula to one file that `sitewise.load` reads (docs/reference/model-file.md).
@@ -348,10 +353,15 @@ class FormulaModel:
         return np.asarray(found).T
 
 
-def _canonical(name: Any) -> str:
-    """Return the name of a smooth or group term that is written otherwise, as "(1|g)" for "(1 | g)"."""
+def _canonical(name: str, before: tuple[str, ...]) -> str:
+    """Return the name of a smooth or group term that is written otherwise, as "(1|g)" for "(1 | g)".
+
+    `before` are the beginnings of the names of terms per function, such as "scale: ".
+    """
+    first = next((one for one in reversed(before) if name.startswith(one.strip())), "")
+    text = name.removeprefix(first.strip())
     try:
-        special = terms_of(str(name), parse_expression(str(name))).special
+        special = terms_of(text, parse_expression(text)).special
     except UserError:
-        return str(name)
-    return str(special[0]) if len(special) == 1 else str(name)
+        return name
+    return f"{first}{special[0]}" if len(special) == 1 else name

@@ -13,7 +13,10 @@ Number = float | int | None
 LINEAR_HEAD = ("term", "estimate", "error", "low", "high")
 TERM_HEAD = ("term", "sd", "sd low", "sd high", "range", "range low", "range high", "share", "parameters")
 PARAMETER_HEAD = ("parameter", "value", "low", "high")
-HEADS = {"linear": LINEAR_HEAD, "terms": TERM_HEAD, "parameters": PARAMETER_HEAD}
+HEADS = {
+    "linear": LINEAR_HEAD, "terms": TERM_HEAD, "varying_linear": LINEAR_HEAD, "varying_terms": TERM_HEAD,
+    "parameters": PARAMETER_HEAD,
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +38,10 @@ class Summary:
     terms : list of tuple
         Per smooth or group term: name; standard deviation with interval; range (lengthscale) with interval; share of
         the variance of f over the rows; effective number of parameters.  None if a term has no such number.
+    varying : str
+        The second latent function in words, such as "log scale"; empty if no parameter varies.
+    varying_linear, varying_terms : list of tuple
+        The same for the second function, on its own scale.
     parameters : list of tuple
         Per parameter of the likelihood: name, value, ends of the interval.
     evidence : float
@@ -42,7 +49,7 @@ class Summary:
     loo, loo_error : float
         The sum of the leave-one-out log densities, and its standard error.
     effective : float
-        The effective number of parameters of f.
+        The effective number of parameters of f, and of a second function.
     seconds : float
         The time of the fit.
     warnings : tuple of str
@@ -57,6 +64,9 @@ class Summary:
     level: float
     linear: list[tuple[Any, ...]]
     terms: list[tuple[Any, ...]]
+    varying: str
+    varying_linear: list[tuple[Any, ...]]
+    varying_terms: list[tuple[Any, ...]]
     parameters: list[tuple[Any, ...]]
     evidence: float
     loo: float
@@ -78,9 +88,12 @@ class Summary:
         ]
 
     def _tables(self) -> list[tuple[str, Sequence[str], list[tuple[Any, ...]]]]:
+        within = f"({self.level:.0%} intervals)"
         found = [
-            (f"linear terms ({self.level:.0%} intervals)", LINEAR_HEAD, self.linear),
+            (f"linear terms {within}", LINEAR_HEAD, self.linear),
             ("smooth and group terms", TERM_HEAD, self.terms),
+            (f"{self.varying}: linear terms {within}", LINEAR_HEAD, self.varying_linear),
+            (f"{self.varying}: smooth and group terms", TERM_HEAD, self.varying_terms),
             ("parameters of the likelihood", PARAMETER_HEAD, self.parameters),
         ]
         return [one for one in found if one[2]]
@@ -120,12 +133,12 @@ class Summary:
         Parameters
         ----------
         table : str, default="linear"
-            "linear", "terms" or "parameters".
+            "linear", "terms" or "parameters"; "varying_linear" or "varying_terms" for a second function.
         """
         import pandas  # optional
 
         if table not in HEADS:
-            raise ValueError(f"table must be 'linear', 'terms' or 'parameters', got {table!r}.")
+            raise ValueError(f"table must be one of {', '.join(map(repr, HEADS))}, got {table!r}.")
         frame = pandas.DataFrame(getattr(self, table), columns=list(HEADS[table]))
         return frame.set_index(HEADS[table][0])
 

@@ -1,6 +1,7 @@
 """The grammar of formulas: text → tree of names, numbers, calls and operators.
 
     y ~ x + s(z, by=g) + (1 + x | g) + a:b + log(w) + `name with spaces`
+    y ~ s(x); scale ~ z
 
 Operators from the loosest to the tightest: ~, | and ||, comparisons, + −, * /, :, a sign, ^.  A name may contain dots.
 A tree is data: nothing in a formula is evaluated as code.
@@ -16,13 +17,13 @@ from sitewise.errors import UserError
 TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)"
     r"|(?P<name>[^\W\d][\w.]*)|`(?P<quoted>[^`]+)`"
-    r"|(?P<text>\"[^\"]*\"|'[^']*')|(?P<operator>\|\||\*\*|<=|>=|==|!=|[-+*/:^|~(),=<>]))"
+    r"|(?P<text>\"[^\"]*\"|'[^']*')|(?P<operator>\|\||\*\*|<=|>=|==|!=|[-+*/:^|~(),=<>;]))"
 )
 BINDING = {
     "|": 1, "||": 1, "<": 2, ">": 2, "<=": 2, ">=": 2, "==": 2, "!=": 2, "+": 3, "-": 3, "*": 4, "/": 4, ":": 5, "^": 7,
 }  # fmt: skip
 SIGN_BINDING = 6
-EXAMPLE = "y ~ x + s(z) + (1 | g)"
+EXAMPLE, TWO_EXAMPLE = "y ~ x + s(z) + (1 | g)", "y ~ s(x); scale ~ z"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,14 +101,32 @@ def _inner(side: Node, operator: str) -> str:
     return f"({side})" if looser or isinstance(side, Minus) else str(side)
 
 
-def parse(formula: object) -> tuple[Node, Node]:
-    """Return the trees of the left and the right side of a formula."""
+def text_of(formula: object) -> str:
+    """Return a formula as one text; a list holds the formula of the response and that of a parameter."""
+    if isinstance(formula, list | tuple) and formula and all(isinstance(one, str) for one in formula):
+        return "; ".join(formula)
     if not isinstance(formula, str):
         raise UserError(
-            f"The formula must be one text such as {EXAMPLE!r}, got {type(formula).__name__}; for noise that depends "
-            "on a column use GPRegressor(varying='scale')."
+            f"The formula must be a text such as {EXAMPLE!r} or {TWO_EXAMPLE!r}, got {type(formula).__name__}."
         )
+    return formula
+
+
+def parse(formula: str) -> list[tuple[Node, Node]]:
+    """Return the trees of the left and the right side of a formula, and of a second one after a semicolon."""
     tokens = _tokens(formula)
+    ends = [k for k, token in enumerate(tokens) if token == ("operator", ";")]
+    pieces = [tokens[a:b] for a, b in zip([0, *(k + 1 for k in ends)], [*ends, len(tokens)], strict=True)]
+    if len(pieces) > 2:
+        raise UserError(
+            f"A formula has at most one ; between the response and one parameter that varies, as in {TWO_EXAMPLE!r}; "
+            f"got {formula!r}."
+        )
+    return [_sides(piece, formula) for piece in pieces]
+
+
+def _sides(tokens: list[tuple[str, str]], formula: str) -> tuple[Node, Node]:
+    """Return the trees of the left and the right side of the tokens of one formula."""
     sides = sum(token == ("operator", "~") for token in tokens)
     if sides != 1:
         raise UserError(f"A formula has one ~ between the response and its terms, as in {EXAMPLE!r}; got {formula!r}.")

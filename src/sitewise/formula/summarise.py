@@ -12,7 +12,7 @@ from sitewise.fitted.function import HyperLaw
 from sitewise.formula.design import INTERCEPT, LINEAR, Design, FormulaTerm
 from sitewise.formula.formula_summary import Summary
 from sitewise.formula.part_terms import LevelColumn, ScaledColumn
-from sitewise.formula.term_posteriors import TermPosteriors
+from sitewise.formula.term_posteriors import TermPosteriors, parts_of_function
 from sitewise.methods import Method
 from sitewise.parameters import walk
 from sitewise.parts import VaryingCoefficients
@@ -26,21 +26,15 @@ def summary_of(
     estimator: Any, design: Design, likelihood: str, level: float, seconds: float, messages: tuple[str, ...]
 ) -> Summary:
     """Return the summary of a fitted formula."""
-    posteriors = TermPosteriors(estimator, design)
+    functions = [TermPosteriors(estimator, design, k) for k in range(len(design.formula.functions))]
     (latent,) = estimator._latents
     law = hyper_law(estimator, latent)
     ends = hyper_intervals(law, level)
     values = {parameter.name: np.asarray(value) for parameter, value in walk(latent.model)}
-    used = posteriors.effective_parameters()
-    share = _shares(posteriors, design)
-    rows = []
-    for term in design.terms:
-        if term.kind in (LINEAR, INTERCEPT):
-            continue
-        for k, (label, numbers) in enumerate(_hyperparameters(term, estimator, values, ends, design, law, level)):
-            sd, scale = numbers.get("sd", (None,) * 3), numbers.get("range", (None,) * 3)
-            more = (share[term.name], used[term.name]) if k == 0 else (None, None)
-            rows.append((label, *sd, *scale, *more))
+    used = [one.effective_parameters() for one in functions]
+    linear = [list(_linear(one, level)) for one in functions]
+    terms = [_terms(one, share, values, ends, law, level) for one, share in zip(functions, used, strict=True)]
+    words = latent.model.likelihood.functions
     loo, loo_error = weighted_sum(estimator._loo_log_density(), estimator._weight)
     groups = {
         ":".join(column.names): len(design.groups[name])
@@ -50,10 +44,11 @@ def summary_of(
     return Summary(
         formula=design.formula.text, likelihood=likelihood, method=Method.of(estimator.method).name,
         rows=int(np.sum(estimator._weight > 0)), groups=groups,
-        level=level, linear=list(_linear(posteriors, design, level)), terms=rows,
+        level=level, linear=linear[0], terms=terms[0], varying=words[1] if len(functions) > 1 else "",
+        varying_linear=linear[1] if len(functions) > 1 else [], varying_terms=terms[1] if len(functions) > 1 else [],
         parameters=list(_likelihood(estimator, values, ends)), evidence=log_evidence(estimator),
         loo=loo, loo_error=loo_error,
-        effective=float(sum(used.values())), seconds=seconds, warnings=messages,
+        effective=float(sum(sum(one.values()) for one in used)), seconds=seconds, warnings=messages,
     )  # fmt: skip
 
 
@@ -71,21 +66,36 @@ def log_evidence(estimator: Any) -> float:
     return float(estimator._evidences((learned,))[learned])
 
 
-def _linear(posteriors: TermPosteriors, design: Design, level: float) -> Iterator[tuple[Any, ...]]:
-    reach = posteriors.reach(level)
-    if any(term.kind == INTERCEPT for term in design.terms):
+def _terms(
+    posteriors: TermPosteriors, used: dict[str, float], values: Values, ends: Intervals, law: HyperLaw, level: float
+) -> list[tuple[Any, ...]]:
+    """Return the rows of the smooth and group terms of a function."""
+    share, rows = _shares(posteriors), []
+    for term in posteriors.terms:
+        if term.kind in (LINEAR, INTERCEPT):
+            continue
+        for k, (label, numbers) in enumerate(_hyperparameters(term, posteriors, values, ends, law, level)):
+            sd, scale = numbers.get("sd", (None,) * 3), numbers.get("range", (None,) * 3)
+            more = (share[term.name], used[term.name]) if k == 0 else (None, None)
+            rows.append((label, *sd, *scale, *more))
+    return rows
+
+
+def _linear(posteriors: TermPosteriors, level: float) -> Iterator[tuple[Any, ...]]:
+    reach, names = posteriors.reach(level), posteriors.design.linear_columns(posteriors.function)
+    if any(term.kind == INTERCEPT for term in posteriors.terms):
         mean, sd = posteriors.intercept()
         yield "intercept", mean, sd, mean - reach * sd, mean + reach * sd
-    if design.coefficients:
-        for name, mean, sd in zip(design.coefficients, *posteriors.coefficients(), strict=True):
+    if names:
+        for name, mean, sd in zip(names, *posteriors.coefficients(), strict=True):
             yield name, float(mean), float(sd), float(mean - reach * sd), float(mean + reach * sd)
 
 
-def _shares(posteriors: TermPosteriors, design: Design) -> dict[str, float]:
+def _shares(posteriors: TermPosteriors) -> dict[str, float]:
     """Return the share of every term in the sum of the variances over the rows, by the posterior mean of a variance."""
     X = posteriors.background()
     found = {}
-    for term in design.terms:
+    for term in posteriors.terms:
         if term.kind != INTERCEPT:
             mean, sd = posteriors.term(term, X)
             found[term.name] = float(np.var(mean) + np.mean(sd**2) * (1 - 1 / len(X)))
@@ -94,15 +104,15 @@ def _shares(posteriors: TermPosteriors, design: Design) -> dict[str, float]:
 
 
 def _hyperparameters(
-    term: FormulaTerm, estimator: Any, values: Values, ends: Intervals, design: Design, law: HyperLaw, level: float
+    term: FormulaTerm, posteriors: TermPosteriors, values: Values, ends: Intervals, law: HyperLaw, level: float
 ) -> Iterator[tuple[str, Triples]]:
     """Yield rows of a term: a label, and its standard deviation and range with intervals."""
-    scale = estimator._y_units()[1]
-    kernel = estimator._latents[0].model.prior.kernel
+    scale, estimator, design = posteriors.scale, posteriors.estimator, posteriors.design
+    before = "second." if term.function else ""
     for number in term.parts:
-        part, path = kernel.parts[number], f"kernel.parts.{number}."
+        part, path = posteriors.parts[number], f"{before}kernel.parts.{number}."
         if isinstance(part, VaryingCoefficients):
-            yield from _varying(term, number, estimator, design, law, level)
+            yield from _varying(term, number, posteriors, law, level)
             continue
         own = {name.removeprefix(path): name for name in values if name.startswith(path)}
         label = part.name or term.name
@@ -145,21 +155,21 @@ def _ends(name: str, values: Values, ends: Intervals) -> tuple[np.ndarray, np.nd
 
 
 def _varying(
-    term: FormulaTerm, number: int, estimator: Any, design: Design, law: HyperLaw, level: float
+    term: FormulaTerm, number: int, posteriors: TermPosteriors, law: HyperLaw, level: float
 ) -> Iterator[tuple[str, Triples]]:
     """Yield the standard deviations of correlated coefficients in the units of their columns, and correlations."""
-    model, scale = estimator._latents[0].model, estimator._y_units()[1]
+    model, scale, design = posteriors.estimator._latents[0].model, posteriors.scale, posteriors.design
     slopes = {name: column for name, column in design.columns.items() if isinstance(column, ScaledColumn)}
     used = [name for name in term.columns if name in slopes]
     mean, spread = np.array([design.coding.moments[name] for name in used]).T
-    first = int(model.prior.kernel.parts[number].intercept)
+    label, first = posteriors.parts[number].name, int(posteriors.parts[number].intercept)
     change = np.diag([*[1.0] * first, *(1 / spread)])
     if first:  # the columns were centred
         change[0, 1:] = -mean / spread
     names = [*["1"] * first, *(str(slopes[name].node) for name in used)]
 
     def covariance(vector: np.ndarray) -> np.ndarray:
-        part = law.trainable.from_vector(model, vector).prior.kernel.parts[number]
+        part = parts_of_function(law.trainable.from_vector(model, vector), term.function)[number]
         return scale**2 * change @ np.asarray(part.covariance()) @ change.T
 
     def log_sd(k: int) -> Callable[[np.ndarray], float]:
@@ -175,12 +185,12 @@ def _varying(
     for k, name in enumerate(names):
         ends = derived_interval(law, log_sd(k), level)
         sd = tuple(float(np.exp(v)) for v in (log_sd(k)(law.vector), *ends))
-        yield (term.name if k == 0 else f"{term.name} {name}"), {"sd": sd}
+        yield (label if k == 0 else f"{label} {name}"), {"sd": sd}
     for i in range(len(names)):
         for j in range(i):
             ends = derived_interval(law, z(i, j), level)
             found = tuple(float(np.tanh(v)) for v in (z(i, j)(law.vector), *ends))
-            yield f"{term.name} correlation of {names[j]}, {names[i]}", {"sd": found}
+            yield f"{label} correlation of {names[j]}, {names[i]}", {"sd": found}
 
 
 def _likelihood(estimator: Any, values: Values, ends: Intervals) -> Iterator[tuple[Any, ...]]:
@@ -188,7 +198,7 @@ def _likelihood(estimator: Any, values: Values, ends: Intervals) -> Iterator[tup
     for name, value in values.items():
         if not name.startswith("likelihood."):
             continue
-        short = name.removeprefix("likelihood.")
+        short = name.removeprefix("likelihood.").removeprefix("base.")
         unit = estimator._y_units()[1] if own.location_scale and short == "scale" else 1.0
         low, high = _ends(name, values, ends)
         each = zip(np.ravel(value), np.ravel(low), np.ravel(high), strict=True)

@@ -15,20 +15,37 @@ from scipy.special import ndtri
 
 from sitewise import means
 from sitewise.formula.design import INTERCEPT, LINEAR, Design, FormulaTerm
+from sitewise.model import Model
 from sitewise.process.precision import working_precision
 
 MAX_CENTRE_ROWS = 1000  # training rows over which a smooth term is averaged
 BLOCK_ROWS = 500  # new rows whose covariances with the average are computed at a time
 
 
-class TermPosteriors:
-    """Moments of the terms of a fitted formula."""
+def parts_of_function(model: Model, function: int) -> tuple[Any, ...]:
+    """Return the parts of the first (0) or second (1) latent function of a model."""
+    kernels: Any = model.kernels
+    return (kernels[function] if isinstance(kernels, list) else kernels).parts
 
-    def __init__(self, estimator: Any, design: Design) -> None:
-        self.estimator, self.design = estimator, design
+
+class TermPosteriors:
+    """Moments of the terms of one latent function of a fitted formula; the second is a parameter of the likelihood."""
+
+    def __init__(self, estimator: Any, design: Design, function: int = 0) -> None:
+        self.estimator, self.design, self.function = estimator, design, function
+        self.terms = design.terms_of(function)
         self.level, self.scale = estimator._y_units()
+        if function:  # the logarithm of a scale, or a number without units
+            self.level, self.scale = float(np.log(self.scale)), 1.0
         (latent,) = estimator._latents
-        self.qs, self.weight = latent.posteriors()
+        qs, self.weight = latent.posteriors()
+        several = bool(latent.model.likelihood.functions)
+        self.functions = [q.latent.function(function) if several else q.latent for q in qs]
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The parts of the function, with their hyperparameters."""
+        return parts_of_function(self.estimator._latents[0].model, self.function)
 
     def reach(self, level: float) -> float:
         """Return the half width of an interval in standard deviations."""
@@ -42,12 +59,12 @@ class TermPosteriors:
 
     def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation of the coefficients of the linear columns."""
-        term = next(one for one in self.design.terms if one.kind == LINEAR)
+        term = next(one for one in self.terms if one.kind == LINEAR)
         rows = np.zeros((len(term.columns), self.estimator.n_features_in_))
         names = self.estimator._given_names()
         rows[np.arange(len(rows)), [names.index(column) for column in term.columns]] = 1.0
         with working_precision():
-            found = [q.latent.part(term.parts, means.Zero()).marginals(rows) for q in self.qs]
+            found = [f.part(term.parts, means.Zero()).marginals(rows) for f in self.functions]
         return self._mixed([(np.asarray(m), np.asarray(v)) for m, v in found])
 
     def background(self) -> np.ndarray:
@@ -59,12 +76,12 @@ class TermPosteriors:
 
     def intercept(self) -> tuple[float, float]:
         """Return mean and standard deviation of the intercept at the average of the smooth terms."""
-        chosen = [part for term in self.design.terms if term.centred or term.kind == INTERCEPT for part in term.parts]
+        chosen = [part for term in self.terms if term.centred or term.kind == INTERCEPT for part in term.parts]
         X = self.background()
         weight = np.full((1, 1, 1, len(X)), 1.0 / len(X))
         with working_precision():
-            found = [q.latent.part(tuple(chosen), means.Zero()).sums(X[None], weight) for q in self.qs]
-            shift = np.average([float(np.asarray(q.mean.at(np.zeros_like(X[:1])))[0]) for q in self.qs])
+            found = [f.part(tuple(chosen), means.Zero()).sums(X[None], weight) for f in self.functions]
+            shift = np.average([float(np.asarray(f.mean.at(np.zeros_like(X[:1])))[0]) for f in self.functions])
         mean, sd = self._mixed([(m[0, 0], v[0, 0]) for m, v in found])
         return float(mean) + self.level + self.scale * float(shift), float(sd)
 
@@ -72,11 +89,11 @@ class TermPosteriors:
         """Return the effective number of parameters per term."""
         (latent,) = self.estimator._latents
         sites = latent.sites.scaled(latent.data.weight)
-        sets = [term.parts for term in self.design.terms]
+        sets, prec = [term.parts for term in self.terms], np.asarray(sites.prec)
         with working_precision():
-            each = [q.latent.effective_parameters(latent.data.X, np.asarray(sites.prec), sets) for q in self.qs]
+            each = [f.effective_parameters(latent.data.X, prec, sets) for f in self.functions]
         used = np.average(each, axis=0, weights=self.weight)
-        return {term.name: float(one) for term, one in zip(self.design.terms, used, strict=True)}
+        return {term.name: float(one) for term, one in zip(self.terms, used, strict=True)}
 
     def term(self, term: FormulaTerm, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation of a term at rows of inputs."""
@@ -84,7 +101,7 @@ class TermPosteriors:
             mean, sd = self.intercept()
             return np.full(len(X), mean), np.full(len(X), sd)
         with working_precision():
-            parts = [q.latent.part(term.parts, means.Zero()) for q in self.qs]
+            parts = [f.part(term.parts, means.Zero()) for f in self.functions]
             each = [self._centred(part, X) if term.centred else _marginals(part, X) for part in parts]
         return self._mixed(each)
 

@@ -125,6 +125,10 @@ class LatentPosterior(abc.ABC):
         """
         raise ValueError(f"{type(self).__name__} cannot be continued; run inference on all rows.")
 
+    def function(self, number: int) -> LatentPosterior:
+        """Return the posterior of one of two latent functions, which has a kernel and terms of its own."""
+        raise ValueError(f"{type(self).__name__} has no posteriors of single functions; use Model.latent.")
+
     @property
     def kernel(self) -> Kernel:
         """The kernel of f, for its terms."""

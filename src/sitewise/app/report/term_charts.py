@@ -18,8 +18,8 @@ MAX_CHARTED_LEVELS = 20  # of a group: the lowest and the highest effects
 
 def term_figures(effects: list[TermEffect], label: str) -> str:
     """Return one chart per term; a term of two columns has maps of mean, standard deviation and exceedance."""
-    drawn = [_figure(one, label) for one in effects if one.kind != "map"]
-    maps = [panels(*_maps(one, label)) for one in effects if one.kind == "map"]
+    drawn = [_figure(one, one.label or label) for one in effects if one.kind != "map"]
+    maps = [panels(*_maps(one, one.label or label)) for one in effects if one.kind == "map"]
     return (panels(*drawn) if drawn else "") + "".join(maps)
 
 
