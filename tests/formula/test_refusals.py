@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sitewise
-from sitewise import UserError
+from sitewise import UserError, likelihoods
 
 RNG = np.random.default_rng(0)
 ROWS = 20
@@ -28,6 +28,15 @@ TABLE: dict[str, Any] = {
 }
 FORMULAS = {
     # grammar
+    "y ~ x; scale ~ z; shape ~ z": "at most one ;",
+    "y ~ x;": "one ~",
+    "y ~ x; ~ z": "response is missing",
+    "y ~ x; log(scale) ~ z": r"got log\(scale\) before ~",
+    "y ~ x; scale ~ 0": "no term of scale; write scale ~ 1",
+    "y ~ x; scale ~ y": "response y is also a term",
+    "y ~ x; scale ~ s(t)": "at least 4 distinct values",
+    "y ~ x; scale ~ nowhere": "nowhere",
+    "y ~ x; shape ~ z": "no parameter 'shape' that can vary; write scale ~ …",
     "y": "one ~",
     "y ~": "terms are missing",
     "~ x": "response is missing",
@@ -114,6 +123,16 @@ FORMULAS = {
 }
 CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("y ~ x", {"likelihood": "normal"}, "likelihood must be one of"),
+    ("n ~ x; scale ~ z", {"likelihood": "poisson"}, "can vary; leave scale ~ … out, or scale ~ … is for 'gaussian'"),
+    ("t ~ x; scale ~ z", {"likelihood": "logit"}, "No parameter of the likelihood 'logit' can vary"),
+    ("n ~ x; spread ~ z", {"likelihood": "ordinal"}, "use 'gaussian' with scale"),
+    ("y ~ x; scale ~ z", {"method": "ep"}, "use 'hybrid', 'vi' or 'laplace'"),
+    ("y ~ x; scale ~ z", {"integrate": True}, "integrate is for models with one latent function"),
+    (
+        "y ~ x",
+        {"likelihood": likelihoods.VaryingParameter(likelihoods.Gaussian(), "scale")},
+        "varies by a second formula",
+    ),
     ("y ~ x", {"likelihood": "poisson"}, "whole number|count"),
     ("y ~ x", {"likelihood": "logit"}, "two classes"),
     ("n ~ x", {"likelihood": "poisson", "trials": "t"}, "trials"),

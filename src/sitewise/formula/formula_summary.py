@@ -138,7 +138,10 @@ class Summary:
         import pandas  # optional
 
         if table not in HEADS:
-            raise ValueError(f"table must be one of {', '.join(map(repr, HEADS))}, got {table!r}.")
+            raise ValueError(
+                "table must be 'linear', 'terms' or 'parameters', or of a second function 'varying_linear' or "
+                f"'varying_terms', got {table!r}."
+            )
         frame = pandas.DataFrame(getattr(self, table), columns=list(HEADS[table]))
         return frame.set_index(HEADS[table][0])
 
