@@ -114,8 +114,10 @@ def test_without_an_intercept_the_log_scale_is_zero_in_the_units_of_y() -> None:
     model = sitewise.fit("y ~ x; scale ~ 0 + x + offset(w)", data)
     ((name, slope, error, *_),) = model.summary().varying_linear
     assert name == "x" and abs(slope - 0.4) < 3 * error
-    X = model._inputs({"x": [0.0, 0.0], "w": [0.0, 1.0]})[0]
-    np.testing.assert_allclose(model.estimator.predict_parameter(X)[0], [1.0, np.e], rtol=1e-6)
+    found = model.predict_parameter({"x": [0.0, 0.0], "w": [0.0, 1.0]})
+    np.testing.assert_allclose(found, 3 * [[1.0, np.e]], rtol=1e-6)
+    with pytest.raises(UserError, match="for a second formula"):
+        sitewise.fit("y ~ x", data).predict_parameter()
 
 
 def test_an_offset_beside_an_intercept_shifts_the_second_function() -> None:
@@ -123,8 +125,7 @@ def test_an_offset_beside_an_intercept_shifts_the_second_function() -> None:
     data = {"x": rng.normal(size=80), "w": rng.uniform(0, 2, 80)}
     data["y"] = data["x"] + np.exp(data["w"] - 2) * rng.normal(size=80)
     model = sitewise.fit("y ~ x; scale ~ offset(w)", data)
-    X = model._inputs({"x": [0.0, 0.0], "w": [0.0, 1.0]})[0]
-    scale = model.estimator.predict_parameter(X)[0]
+    scale = model.predict_parameter({"x": [0.0, 0.0], "w": [0.0, 1.0]})[0]
     np.testing.assert_allclose(scale[1] / scale[0], np.e, rtol=1e-8)
     assert abs(np.log(scale[0]) + 2) < 0.4
 
@@ -140,6 +141,19 @@ def test_excess_zeros_depend_on_a_column() -> None:
     slope, error = found.varying_linear[1][1:3]
     assert abs(slope - 1.5) < 3 * error < 1.5
     assert model.check(draws=50).statistics["zeros"][2] > 0.01
+
+
+def test_side_information_serves_both_functions() -> None:
+    rng = np.random.default_rng(8)
+    data = {"x": rng.normal(size=200), "n": rng.uniform(1, 3, 200)}
+    shape = np.exp(1 + data["x"])
+    data["y"] = rng.poisson(data["n"] * np.exp(0.5 * data["x"]) * rng.gamma(shape, 1 / shape))
+    model = sitewise.fit("y ~ x; shape ~ x", data, "negative_binomial", exposure="n")
+    found = model.summary()
+    assert found.varying == "log shape" and abs(found.linear[1][1] - 0.5) < 3 * found.linear[1][2]
+    new = {"x": [0.5, 0.5], "n": [1.0, 2.0]}
+    ratio = model.predict(new)
+    np.testing.assert_allclose(ratio[1] / ratio[0], 2.0, rtol=1e-9)
 
 
 def test_rows_with_missing_values_of_the_second_formula_are_left_out() -> None:

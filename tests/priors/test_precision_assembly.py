@@ -51,3 +51,13 @@ def test_a_few_large_groups_are_not_eliminated_first() -> None:
     with working_precision():
         gram = prior(parts.Map((0, 1), neighbours=6), parts.Series(2), parts.Levels(3)).gram(X)
     assert gram.assembly.analysis.first is None
+
+
+def test_maps_of_both_functions_are_dissected_together() -> None:
+    X = np.random.default_rng(0).uniform(size=(600, 2))
+    kept = [parts.Map((0, 1)), parts.Map((0, 1))]
+    one = assembly.Assembly(kept[:1], X).analysis.factor_entries
+    both = assembly.Assembly(kept, X, (0, 1)).analysis.factor_entries
+    assert both < 4.2 * one  # fronts of twice the size have four times the entries
+    apart = [parts.Map((0, 1)), parts.Map((0, 1), sphere=True)]  # other coordinates: by the graph
+    assert assembly.Assembly(apart, X, (0, 1)).analysis.factor_entries > both

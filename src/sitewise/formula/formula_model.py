@@ -208,6 +208,25 @@ class FormulaModel:
         low, high = self.estimator.predict_interval(X, interval, **side)
         return Prediction(mean, low, high, interval)
 
+    def predict_parameter(self, new: Any = None, level: float = 0.9) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Predict the parameter of the second formula, such as the scale of the noise in the units of the response.
+
+        Parameters
+        ----------
+        new : table, default=None
+            New rows with the columns of the formula; None for the training rows.
+        level : float, default=0.9
+            The level of the credible interval.
+
+        Returns
+        -------
+        median, low, high : array of shape (n_rows,)
+            The posterior median of the parameter, and the ends of its interval.
+        """
+        if self.design.formula.varying is None:
+            raise UserError("predict_parameter is for a second formula, as in 'y ~ s(x); scale ~ z'.")
+        return self.estimator.predict_parameter(self._inputs(new)[0], level)
+
     def _mean(self, X: np.ndarray, side: Mapping[str, np.ndarray]) -> np.ndarray:
         kind = kind_of(self.likelihood)
         if kind == "values":

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from sitewise.tables import Table
 
 Text = Annotated[
-    str, typer.Argument(metavar="FORMULA", help='Such as "y ~ x + s(z) + (1 | group)".', show_default=False)
+    str,
+    typer.Argument(
+        metavar="FORMULA", help='Such as "y ~ x + s(z) + (1 | group)", or "y ~ x; scale ~ z".', show_default=False
+    ),
 ]
 
 

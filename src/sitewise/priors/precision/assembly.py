@@ -45,6 +45,7 @@ class Assembly:
     """All parts at given training rows; does not depend on hyperparameters.
 
     of                 the number of the function per part; all 0 if there is one function
+    columns            kind and columns per part
     layouts, offsets   of the parts, and where their variables begin
     analysis           of the pattern of P
     A                  sparse loads of the rows, without dense columns, (functions · rows, variables)
@@ -57,6 +58,7 @@ class Assembly:
         self.functions = 1 + int(np.max(self.of))
         self.directions = directions(self.functions)
         self.shape = (self.rows,) if self.functions == 1 else (len(self.directions), self.rows)
+        self.columns = [(type(part), part.used) for part in parts]
         self.layouts: list[Layout] = [part.layout(part._active(X)) for part in parts]
         self.offsets = np.cumsum([0] + [layout.size for layout in self.layouts])
         self.variables = int(self.offsets[-1])
@@ -124,16 +126,17 @@ class Assembly:
         self.analysis = Analysis.of(whole, i, j, positions, border, multipliers, first=first)
 
     def _positions(self, each: list[tuple[Layout, int]], whole: int, i: np.ndarray, j: np.ndarray) -> np.ndarray | None:
-        """Return coordinates of all variables, if one kind of part has them and the others are next to it.
+        """Return coordinates of all variables, if parts of the same columns have them and the others are next to them.
 
         A variable without coordinates gets the mean of those of its neighbours in the graph.
         """
-        given = [(layout.positions, at) for layout, at in each if layout.positions is not None]
-        if not given or len({positions.shape[1] for positions, _ in given}) > 1 or len(given) > 1:
+        placed = [k for k, (layout, _) in enumerate(each) if layout.positions is not None]
+        given = [(np.asarray(each[k][0].positions), each[k][1]) for k in placed]
+        if len({(self.columns[k], positions.shape[1]) for k, (positions, _) in zip(placed, given, strict=True)}) != 1:
             return None
-        positions, at = given[0]
-        out = np.full((whole, positions.shape[1]), np.nan)
-        out[at : at + len(positions)] = positions
+        out = np.full((whole, given[0][0].shape[1]), np.nan)
+        for positions, at in given:
+            out[at : at + len(positions)] = positions
         for _ in range(2):
             missing = np.isnan(out[:, 0])
             if not missing.any():
