@@ -25,6 +25,7 @@ K is (L, n, n), b, means and α are (L, n), W and C are (n, L, L).  Arrays are N
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -42,7 +43,6 @@ from sitewise.numerics.dense.triangular import (
     lower_solve,
     lower_transposed_solve,
     plus_diagonal,
-    scaled_by,
     symmetric_product,
 )
 from sitewise.types import fixed, module
@@ -102,9 +102,20 @@ class Factors:
         both = self.sign * _sum(H @ one for H, one in zip(self.H, x, strict=True))
         return namespace(both).stack([both @ H for H in self.H])
 
+    def split(self, x: Array) -> list[Array]:
+        """Return the rows of x with positive and with negative signs, on NumPy arrays; positive signs come first."""
+        return np.split(x, [np.count_nonzero(self.sign > 0)])
+
     def R_own(self) -> list[Array]:
         """Return the blocks R_ll, each (n, n)."""
-        return [symmetric_product(H, self.signed(H)) for H in self.H]
+        if not is_host(self.T):
+            return [symmetric_product(H, self.signed(H)) for H in self.H]
+        found = []
+        for plus, minus in map(self.split, self.H):
+            found.append(plus.T @ plus)  # NumPy computes one triangle of this product
+            if len(minus):
+                found[-1] -= minus.T @ minus
+        return found
 
 
 def _sum(matrices: Iterable[Array]) -> Array:
@@ -137,12 +148,33 @@ class _Rotated(NamedTuple):
         """Return the vectors (l, n) of these coordinates."""
         return namespace(x).einsum("lan,an->ln", self.vectors, x)
 
-    def prior(self, K: Array, order: Array) -> Array:
-        """Return ŨᵀKŨ as a matrix of nL rows in the given order of the coordinates (a, n)."""
-        xp = namespace(K, order)
-        size, rows = self.sign.shape
-        row, U = xp.tile(xp.arange(rows), size)[order], (self.vectors * self.root).reshape(size, -1)[:, order]
-        return _sum(scaled_by(xp.take(xp.take(own, row, 0), row, 1), u) for own, u in zip(K, U, strict=True))
+    def prior(self, K: Array) -> Array:
+        """Return ŨᵀKŨ as a matrix of nL rows, in the order of the coordinates (a, n)."""
+        xp, U, places = namespace(K), self.vectors * self.root, range(len(self.root))
+        below = {
+            (a, c): _sum(_between(u[a], own, u[c]) for own, u in zip(K, U, strict=True))
+            for a in places
+            for c in places[: a + 1]
+        }
+        return xp.block([[below[a, c] if c <= a else below[c, a].T for c in places] for a in places])
+
+
+def _between(left: Array, A: Array, right: Array) -> Array:
+    """Return diag(left) A diag(right) as a new matrix."""
+    out = A * right
+    if is_host(out):
+        out *= left[:, None]
+        return out
+    return left[:, None] * out
+
+
+def _permuted(A: Array, order: Array, axes: tuple[int, ...]) -> Array:
+    """Return A with these axes in this order."""
+    if is_host(order) and np.all(order[1:] > order[:-1]):
+        return A  # without negative signs, as usual
+    for axis in axes:
+        A = namespace(A, order).take(A, order, axis)
+    return A
 
 
 def _rotated(W: Array, *, clipped: bool = False) -> _Rotated:
@@ -176,14 +208,14 @@ def condition_on_blocks(K: Array, b: Array, W: Array) -> tuple[Conditioned, Fact
     flat = rotated.sign.reshape(-1)
     order = xp.argsort(flat < 0, stable=True)
     sign = flat[order]
-    L, jitter = signed_cholesky(plus_diagonal(rotated.prior(K, order), sign), sign > 0)
+    L, jitter = signed_cholesky(plus_diagonal(_permuted(rotated.prior(K), order, (0, 1)), sign), sign > 0)
     right, rest = _right_side(rotated, K, b)
     back = xp.argsort(order)
     solved = lower_transposed_solve(L, sign * lower_solve(L, right.reshape(-1)[order]))[back].reshape(size, rows)
     alpha = rotated.back(rotated.root * solved) + rest
     mean = _prior_times(K, alpha)
     log_z = -xp.sum(xp.log(xp.diagonal(L))) + 0.5 * xp.sum(b * mean)
-    T = xp.take(lower_inverse(L), back, 1).reshape(-1, size, rows)
+    T = _permuted(lower_inverse(L), back, (1,)).reshape(-1, size, rows)
     factors = Factors(T, rotated.vectors * rotated.root, sign, alpha, K)
     return Conditioned(mean, _covariances_of_rows(factors, rotated), log_z, jitter), factors
 
@@ -201,8 +233,11 @@ def _covariances_of_rows(factors: Factors, rotated: _Rotated) -> Array:
 
     if not is_host(T):
         return from_prior(every)
-    signed = sign[:, None, None] * T
-    inverse = np.stack([[np.einsum("rn,rn->n", signed[:, a], T[:, c]) for c in range(size)] for a in range(size)])
+    plus, minus = factors.split(T)
+    inverse = np.empty((size, size, T.shape[-1]))
+    for a, c in itertools.combinations_with_replacement(range(size), 2):
+        inverse[a, c] = np.einsum("rn,rn->n", plus[:, a], plus[:, c]) - np.einsum("rn,rn->n", minus[:, a], minus[:, c])
+        inverse[c, a] = inverse[a, c]
     # s_a δ_ac − s_a s_c (M⁻¹)_ac is the covariance in units of 1/√|d|.
     scaled = np.eye(size)[:, :, None] * rotated.sign - rotated.sign[:, None] * rotated.sign[None] * inverse
     share = np.einsum("aan->an", scaled) * rotated.sign  # |d|·variance
@@ -219,7 +254,7 @@ def mean_on_blocks(K: Array, b: Array, W: Array) -> Conditioned:
     xp = namespace(K, b, W)
     rotated = _rotated(W, clipped=True)
     right, rest = _right_side(rotated, K, b)
-    B = plus_diagonal(rotated.prior(K, xp.arange(right.size)), 1.0)
+    B = plus_diagonal(rotated.prior(K), 1.0)
 
     def attempt(jitter: Array) -> tuple[Array, Array]:
         L = cholesky(plus_diagonal(xp.array(B), jitter * xp.diagonal(B)))

@@ -66,6 +66,8 @@ def signed_cholesky(M: Array, plus: Array) -> tuple[Array, Array]:
 
 def _by_blocks(M: Array, first: int) -> tuple[Array, Array]:
     """Compute L and the jitter where the number `first` of rows with positive sign is known."""
+    if first == len(M):
+        return jittered_cholesky(M)
     L, jitter = np.zeros_like(M), np.float64(0.0)
     if first:
         L[:first, :first], jitter = jittered_cholesky(M[:first, :first])
