@@ -18,7 +18,7 @@ import numpy as np
 
 from sitewise.learning.clock import Expected, evaluation_work
 from sitewise.learning.hessian import can_guess
-from sitewise.learning.objective import INPUTS
+from sitewise.learning.objective import INPUTS, is_stationary_pair
 from sitewise.learning.problem import Problem
 from sitewise.learning.subset import counted_rows
 from sitewise.model import Model
@@ -38,6 +38,8 @@ COARSE_LEAST_GAIN = 0.02  # nats per hyperparameter that a coarse stage leaves t
 SINGLE_STAGE_LEAST_GAIN, LEAST_GAIN_PER_ROW = 1e-3, 1e-5
 COARSE_TOL = 1e-4  # gradient per row; the optimum for all rows is farther away than this resolves
 STAGE_SITES_TOL = 1e-3  # residual of approximate sites, in units of the marginal
+# The same for two latent functions on sites at which the evidence is stationary: combined updates end at a tenth of it.
+STATIONARY_SITES_TOL = 1e-2
 ALL_ROWS_SITES_TOL = 1e-6  # residual of the sites of all rows, where a subset was used for learning
 ROUNDS_BEFORE_HESSIAN = 15
 INPUT_STAGE_ROUNDS = 100  # of the ascent in the inducing inputs, which need not end
@@ -160,7 +162,7 @@ def schedule_of(problem: Problem, rows: int, *, staged: bool) -> Schedule:
     main = Stage(rows=subset, least_gain=min(settings.least_gain, limit), tol=problem.reachable_tol)
     coupled = bool(stages and model.likelihood.functions and problem.on_host)  # many steps of inference per evaluation
     if (coupled or _approximates(problem, staged)) and settings.least_gain:
-        stages.append(dataclasses.replace(main, sites_tol=STAGE_SITES_TOL, hessian=not model.prior.dense))
+        stages.append(dataclasses.replace(main, sites_tol=_stage_sites_tol(problem), hessian=not model.prior.dense))
         main = dataclasses.replace(main, continues=True)
     stages.append(main)
     if settings.move_inputs:
@@ -187,6 +189,13 @@ def _approximates(problem: Problem, staged: bool) -> bool:
     return staged and not model.prior.dense
 
 
+def _stage_sites_tol(problem: Problem) -> float:
+    """Return the residual of approximate sites."""
+    pair, likelihood = problem.pair, problem.model.likelihood
+    stationary = bool(likelihood.functions) and is_stationary_pair(pair.inference, pair.evidence, likelihood)
+    return STATIONARY_SITES_TOL if stationary else STAGE_SITES_TOL
+
+
 def expected(schedule: Schedule, problem: Problem, rows: int) -> list[Expected]:
     """Return the typical number of evaluations of every stage, and the work of each; `rows` counts all rows."""
     found = []
@@ -211,7 +220,7 @@ def _coarse_stages(problem: Problem, rows: int) -> list[Stage]:
     fewer = max(MIN_COARSE_INPUTS, have // STAGE_FACTOR)
     inputs = None if have <= fewer or INPUTS in problem.trainable.names else fewer
     stage = Stage(
-        inputs=inputs, sites_tol=STAGE_SITES_TOL, tol=max(COARSE_TOL, problem.settings.tol),
+        inputs=inputs, sites_tol=_stage_sites_tol(problem), tol=max(COARSE_TOL, problem.settings.tol),
         least_gain=COARSE_LEAST_GAIN, hessian=True, coarse=True,
     )  # fmt: skip
     count = have if inputs is None else inputs
