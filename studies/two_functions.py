@@ -3,15 +3,20 @@
     python studies/two_functions.py results/two-functions
     python studies/two_functions.py results/two-functions --convergence
     python studies/two_functions.py results/two-functions --judge
+    python studies/two_functions.py results/two-functions --methods
 
 Noise: y = sin 2x + e^{−1 + 0.8 sin x} ε on 80 rows (varying scale), or the same with a constant scale of e^{−1}.
 Zeros: Poisson counts with log rate 1 + 0.7 sin 2x and P(excess zero) = σ(1.5 x − 1) on 80 rows (varying inflation).
 Each model is scored on 400 new rows.  Times are CPU seconds of a second fit, without compilation.  With `--convergence`
 the share of converged fits is counted over 200 other sets of 30 rows, half with varying and half with constant noise.
 
+With `--methods` the sites and evidences of `SITES_AND_EVIDENCES` are compared on ten sets per case and number of rows,
+scored on 1 000 new rows each: VI's sites and ELBO (`hybrid`), EP's evidence on VI's sites, and EP's evidence on EP's
+sites.  Student-t noise has four degrees of freedom.
+
 With `--judge` elliptical slice sampling (Murray, Adams & MacKay 2010) draws both functions at 40 rows from their exact
-posterior, at the hyperparameters of `JUDGED`: posterior means and standard deviations of VI and Laplace beside those of
-the draws, per function, averaged over the rows.
+posterior, at the hyperparameters of `JUDGED`: posterior means and standard deviations of VI, EP and Laplace beside
+those of the draws, per function, averaged over the rows.
 """
 
 from __future__ import annotations
@@ -25,13 +30,19 @@ from pathlib import Path
 import numpy as np
 from scipy.special import gammaln
 
-from sitewise import VI, Data, GPRegressor, Laplace, Model, kernels, likelihoods, posterior
+from sitewise import EP, VI, Data, GPRegressor, Laplace, Method, Model, kernels, likelihoods, posterior
 from sitewise.likelihoods import VaryingParameter
 
 ROWS, NEW_ROWS = 80, 400
 NOISE_SETS, ZERO_SETS = 20, 4
 CONVERGENCE_SETS, CONVERGENCE_ROWS = 200, 30
+METHOD_SETS, METHOD_ROWS, METHOD_NEW_ROWS, METHOD_SEED = 10, (40, 80), 1000, 100
 JUDGE_SETS, JUDGE_ROWS, JUDGE_DRAWS, JUDGE_WARMUP = 3, 40, 50_000, 5_000
+
+
+def heavy_noise(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    x = rng.uniform(-3, 3, rows)
+    return x[:, None], np.sin(2 * x) + np.exp(-1 + 0.8 * np.sin(x)) * rng.standard_t(4, size=rows)
 
 
 def noise(rng: np.random.Generator, rows: int, varies: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -98,6 +109,42 @@ def convergence(folder: Path) -> None:
     print(sum(row[2] for row in found), "of", len(found), "converged")
 
 
+SITES_AND_EVIDENCES = {
+    "VI, elbo": Method("vi"),
+    "VI, ep": Method("vi", evidence="ep"),
+    "EP, ep": Method("ep"),
+}
+
+
+def methods(folder: Path) -> None:
+    cases = {
+        "noise varies": CASES["noise varies"][:3],
+        "Student-t noise varies": ("student_t", "scale", heavy_noise),
+        "zeros vary": CASES["zeros vary"][:3],
+    }
+    with warnings.catch_warnings(), open(folder / "methods.csv", "w", newline="") as file:
+        warnings.simplefilter("ignore")
+        writer = csv.writer(file)
+        writer.writerow(["case", "rows", "seed", "method", "log_density", "coverage_90", "converged", "cpu_s"])
+        for case, (likelihood, parameter, draw) in cases.items():
+            for rows in METHOD_ROWS:
+                for seed in range(METHOD_SEED, METHOD_SEED + METHOD_SETS):
+                    rng = np.random.default_rng(seed)
+                    (X, y), new = draw(rng, rows), draw(rng, METHOD_NEW_ROWS)
+                    for name, method in SITES_AND_EVIDENCES.items():
+                        model = GPRegressor(likelihood=likelihood, varying=parameter, method=method, integrate=False)
+                        if seed == METHOD_SEED:
+                            model.fit(X, y)
+                        start = time.process_time()
+                        model.fit(X, y)
+                        seconds = time.process_time() - start
+                        numbers = [f"{number:.4f}" for number in scored(model, *new)]
+                        row = [case, rows, seed, name, *numbers, bool(model.converged_), f"{seconds:.3f}"]
+                        writer.writerow(row)
+                        file.flush()
+                        print(*row, flush=True)
+
+
 JUDGED = {
     "noise varies": ("gaussian", lambda: VaryingParameter(likelihoods.Gaussian(0.4), "scale")),
     "zeros vary": ("poisson", lambda: VaryingParameter(likelihoods.ZeroInflatedPoisson(inflation=0.3), "inflation")),
@@ -151,7 +198,7 @@ def judge(folder: Path) -> None:
             sd = exact.std(axis=0)
             # The difference of two chains shows the error of the draws.
             noise_of_draws = np.abs(chains[0].mean(axis=0) - chains[1].mean(axis=0)) / sd / 2
-            for method in (VI(), Laplace()):
+            for method in (VI(), EP(), Laplace()):
                 q_mean, q_cov = posterior(model, data, method.solve(model, data).sites).f(X)
                 q_sd = np.sqrt(np.diagonal(np.asarray(q_cov), axis1=1, axis2=2)).T.ravel()
                 gap, ratio = np.abs(np.asarray(q_mean).T.ravel() - exact.mean(axis=0)) / sd, q_sd / sd
@@ -167,5 +214,5 @@ def judge(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    chosen = convergence if "--convergence" in sys.argv else judge if "--judge" in sys.argv else main
-    chosen(Path(sys.argv[1]))
+    modes = {"--convergence": convergence, "--judge": judge, "--methods": methods}
+    modes.get(sys.argv[2] if len(sys.argv) > 2 else "", main)(Path(sys.argv[1]))

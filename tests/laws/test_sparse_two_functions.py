@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sitewise import VI, Data, Laplace, Model, evidence, kernels, likelihoods, means, posterior, value_and_grad
+from sitewise import EP, VI, Data, Laplace, Model, evidence, kernels, likelihoods, means, posterior, value_and_grad
 from sitewise.arrays.engine import traced
 from sitewise.likelihoods import VaryingParameter
 from sitewise.parameters import values, walk, with_values
@@ -30,7 +30,8 @@ def test_inducing_inputs_at_the_rows_give_the_full_prior():
     data = noisy(8)
     full, at_rows = Model.full(KERNELS, NOISE, MEANS), sparse(np.asarray(data.X), jitter=0.0)
     for method, reading in (
-        (VI(), evidence.elbo), (VI(), evidence.ep), (VI(), evidence.loo), (Laplace(), evidence.laplace),
+        (VI(), evidence.elbo), (VI(), evidence.ep), (VI(), evidence.loo), (EP(), evidence.ep),
+        (Laplace(), evidence.laplace),
     ):  # fmt: skip
         one, other = (float(reading(m, data, method.solve(m, data).sites)) for m in (full, at_rows))
         np.testing.assert_allclose(one, other, atol=1e-7, err_msg=reading.name)
@@ -48,8 +49,13 @@ def test_the_elbo_is_a_lower_bound_on_that_of_more_inputs():
 
 @pytest.mark.parametrize(
     "method, reading, gradient",
-    [(VI(), evidence.elbo, "fixed"), (VI(), evidence.ep, "implicit"), (Laplace(), evidence.laplace, "implicit")],
-    ids=["vi-elbo", "vi-ep", "laplace"],
+    [
+        (VI(), evidence.elbo, "fixed"),
+        (EP(), evidence.ep, "fixed"),
+        (VI(), evidence.ep, "implicit"),
+        (Laplace(), evidence.laplace, "implicit"),
+    ],
+    ids=["vi-elbo", "ep", "vi-ep", "laplace"],
 )
 def test_gradients_are_finite_differences(method, reading, gradient):
     data, model = noisy(8), sparse()

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sitewise import EP, Data, Model, kernels, likelihoods, means
+from sitewise import Model, kernels, likelihoods, means
 from sitewise.likelihoods import TwoFunctions, VaryingParameter
 from sitewise.numerics.dense.directions import along, variances_of_blocks
 from sitewise.parameters import values
@@ -77,6 +77,7 @@ class NoisyPair(TwoFunctions):
     shift: float = static(default=0.0)
     spread: float = static(default=1.0)
     summed: bool = static(default=False)
+    wide: float = static(default=1.0)
 
     functions = ("location", "log scale")
 
@@ -89,6 +90,10 @@ class NoisyPair(TwoFunctions):
 
     def expected_log_prob(self, y, mean, var):
         return super().expected_log_prob(y, mean, var) + self.shift
+
+    def tilted_moments(self, y, mean, var, power=1.0):
+        shift, cov = super().tilted_moments(y, mean, var, power)
+        return shift, self.wide * cov
 
     def cdf(self, y, f):
         return jax.scipy.stats.norm.cdf((y - f[0]) * jnp.exp(-f[1]))
@@ -113,6 +118,7 @@ def test_a_likelihood_of_ones_own_passes():
         ({"shift": 1e-3}, "expected_log_prob is"),
         ({"spread": 1.2}, "sample does not draw"),
         ({"summed": True}, "log_prob"),
+        ({"wide": 1.001}, "the covariance of tilted_moments is off"),
     ],
 )
 def test_planted_errors_are_found(planted, message):
@@ -144,5 +150,3 @@ def test_refusals():
         Model.full([kernels.RBF()] * 3, two)
     with pytest.raises(ValueError, match="list of means"):
         Model.full(kernels.RBF(), likelihoods.Gaussian(), [means.Zero(), None])
-    with pytest.raises(ValueError, match="use VI or Laplace"):
-        EP().solve(Model.full(kernels.RBF(), two), Data.of([[0.0], [1.0]], [0.1, 0.2]))

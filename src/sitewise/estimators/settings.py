@@ -51,8 +51,10 @@ def method_of(estimator: Any) -> Approximate | Sampling:
 def refuse_with_two_functions(estimator: Any) -> None:
     """Raise ValueError if a setting does not work with two latent functions per row."""
     method = Method.of(estimator.method)
-    if method.definition.samples or method.definition.learner is VEM or method.name == "ep":
-        raise ValueError(f"method={method.name!r} has no models of two functions; use 'hybrid', 'vi' or 'laplace'.")
+    if method.definition.samples or method.definition.learner is VEM:
+        raise ValueError(
+            f"method={method.name!r} has no models of two functions; use 'hybrid', 'ep', 'vi' or 'laplace'."
+        )
     if estimator.integrate not in ("auto", False):
         raise ValueError("integrate is for models with one latent function; leave it at 'auto' with varying.")
     if averages(estimator.kernel):

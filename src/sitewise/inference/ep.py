@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+import jax.numpy as jnp
 import numpy as np
 
 from sitewise.arrays.engine import Array, namespace
@@ -12,7 +13,9 @@ from sitewise.data import Data
 from sitewise.evidence import share
 from sitewise.inference.base import Inference
 from sitewise.inference.update import SiteUpdate
-from sitewise.likelihoods import Likelihood
+from sitewise.likelihoods import Likelihood, TwoFunctions
+from sitewise.numerics.dense.directions import along, precisions_of_blocks
+from sitewise.numerics.dense.small_matrices import apply, small_solve, times, transpose
 from sitewise.priors import Covariance, Marginals
 from sitewise.rows import Values
 from sitewise.sites import Sites, cavity_on_host
@@ -32,6 +35,13 @@ class EP(Inference):
     m + vℓ' and v + v²ℓ'' are the mean and variance of the tilted distribution; the cavity times the site is a
     Gaussian with these moments.  Where a precision is clipped the mean is still matched.  At a power other than 1 the
     name includes the power, as in "ep(0.5)".
+
+    With two latent functions per row the same holds with vectors and 2 × 2 matrices, and no block is clipped:
+
+        W = −(I + HV)⁻¹H / a,    b = (ℓ' + a·W(m + Vℓ')) / a,    H = ∇²ℓ
+
+    On a sparse prior the site acts on s ~ N(m, V), f has the covariance C = V + R, and N(m, C)·p^a has the mean m + Δ
+    and the covariance T.  With the gain G = VC⁻¹, ℓ' = C⁻¹Δ and V + VHV = GR + GTGᵀ.
 
     A softmax row is one site per class on h_c = f_c − s (`likelihoods.softmax`): its cavities are one-dimensional.
 
@@ -72,11 +82,8 @@ class EP(Inference):
         return cov.site_squared_times(x, weight)
 
     def propose(self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites) -> Sites:
-        if likelihood.functions:
-            raise ValueError(
-                "EP's sites are for one latent function per row or for classes; with two functions use VI or Laplace "
-                "(in an estimator: method 'hybrid', 'vi' or 'laplace')."
-            )
+        if isinstance(likelihood, TwoFunctions):
+            return self._blocks(likelihood, data, q, sites)
         a = share(data, self.power)
         cav = q.site_cavity(sites, a, data.weight)
         var = cav.f_var
@@ -87,6 +94,21 @@ class EP(Inference):
         prec = xp.maximum(curvature / shrink, a * self.min_prec)
         return Sites((slope + prec * (cav.mean + cav.var * slope)) / a, prec / a)
 
+    def _blocks(self, likelihood: TwoFunctions, data: Data, q: Marginals, sites: Sites) -> Sites:
+        """Return full precision blocks; see the formulas of two functions at the class."""
+        a = share(data, self.power)
+        cav = q.cavity(sites, a)
+        shift, tilted = likelihood.tilted_moments(data.y, cav.mean, cav.f_var, a)
+        gain = transpose(small_solve(cav.f_var, cav.var))
+        slope = small_solve(cav.f_var, shift[..., None])[..., 0]
+        lost = times(gain, times(cav.f_var - tilted, transpose(gain)))
+        kept = times(gain, cav.f_var - cav.var + times(tilted, transpose(gain)))
+        W = small_solve(kept, transpose(small_solve(cav.var, lost)))
+        prec = precisions_of_blocks(0.5 * (W + transpose(W)))
+        padding = jnp.zeros((len(prec) - slope.shape[-1], len(slope)), slope.dtype)
+        by_mean = jnp.concatenate([slope.T, padding])
+        return Sites((by_mean + prec * along((cav.mean + apply(gain, shift)).T)) / a, prec / a)
+
     def assess(
         self, likelihood: Likelihood, data: Data, q: Marginals, sites: Sites, with_slopes: bool
     ) -> tuple[Values, Values] | None:
@@ -95,8 +117,12 @@ class EP(Inference):
         ∂prec/∂m = −ℓ₃/D²,    ∂prec/∂v = (ℓ₂² − ∂ℓ₂/∂v)/D²
         ∂nat1 = (1 + prec·v) ∂ℓ₁ + ∂prec·(m + vℓ₁) + prec·(∂m + ℓ₁∂v)
         """
-        if likelihood.latents > 1:  # elementwise on NumPy arrays as well
-            return None if with_slopes else (tuple(self.propose(likelihood, data, q, sites).masked(data.mask)), ())
+        if likelihood.latents > 1:  # for classes elementwise on NumPy arrays as well
+            return (
+                None
+                if with_slopes or likelihood.functions
+                else (tuple(self.propose(likelihood, data, q, sites).masked(data.mask)), ())
+            )
         left = cavity_on_host(q.mean, q.var, sites) if self.power == 1 else None
         found = None if left is None else likelihood.log_expected_prob_slopes(data.y, left.mean, left.var + q.resid)
         if left is None or found is None:

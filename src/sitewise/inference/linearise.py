@@ -113,6 +113,11 @@ def _times(slope: Array, x: Array) -> Array:
     return slope * x if slope.ndim == x.ndim else namespace(slope, x).einsum("ion,in->on", slope, x)
 
 
+def _rescaled(slope: Array, unit: Array, unit_of_argument: Array) -> Array:
+    """Return a derivative for a result times `unit` and an argument times `unit_of_argument`."""
+    return slope * (unit / unit_of_argument if slope.ndim == unit.ndim else unit / unit_of_argument[:, None])
+
+
 def _transposed_times(slope: Array, x: Array) -> Array:
     """Return the transposed derivative times x."""
     return slope * x if slope.ndim == x.ndim else namespace(slope, x).einsum("ion,on->in", slope, x)
@@ -146,7 +151,10 @@ def linearise(method: SiteUpdate, data: Data, point: Point, cov: Covariance, by:
     if by_var is not None:
         var1, var2 = by_var[0] * sd, by_var[1] * var
     if by_nat1 is not None and by_prec is not None:
-        own = (by_nat1[0], by_prec[0] / sd), (by_nat1[1] * sd, by_prec[1])
+        own = (
+            (_rescaled(by_nat1[0], sd, sd), _rescaled(by_prec[0], sd, var)),
+            (_rescaled(by_nat1[1], var, sd), _rescaled(by_prec[1], var, var)),
+        )
 
     def unpack(x: Array) -> Sites:
         x1, x2 = _halves(x, sd.shape)
@@ -160,7 +168,8 @@ def linearise(method: SiteUpdate, data: Data, point: Point, cov: Covariance, by:
             minus_dv = method.change_of_var(cov, prec_scale * x2, w)
             nat1, prec = nat1 - _times(var1, minus_dv), prec - _times(var2, minus_dv)
         if by_nat1 is not None:
-            nat1, prec = nat1 + own[0][0] * x1 + own[0][1] * x2, prec + own[1][0] * x1 + own[1][1] * x2
+            nat1 = nat1 + _times(own[0][0], x1) + _times(own[0][1], x2)
+            prec = prec + _times(own[1][0], x1) + _times(own[1][1], x2)
         return _flat(nat1, prec)
 
     def transposed_times(x: Array) -> Array:
@@ -171,7 +180,8 @@ def linearise(method: SiteUpdate, data: Data, point: Point, cov: Covariance, by:
             by_v = _transposed_times(var1, x1) + _transposed_times(var2, x2)
             prec = prec - prec_scale * method.change_of_var(cov, by_v, w)
         if by_nat1 is not None:
-            nat1, prec = nat1 + own[0][0] * x1 + own[1][0] * x2, prec + own[0][1] * x1 + own[1][1] * x2
+            nat1 = nat1 + _transposed_times(own[0][0], x1) + _transposed_times(own[1][0], x2)
+            prec = prec + _transposed_times(own[0][1], x1) + _transposed_times(own[1][1], x2)
         return _flat(nat1, prec)
 
     return Linearised(times, transposed_times, unpack)

@@ -165,6 +165,9 @@ class VaryingParameter(TwoFunctions):
     def _log_of_first(self, y: Array, mean: Array, var: Array, second: Array, power: Power) -> Array:
         return self.at(second).log_expected_prob(y, mean, var, power)
 
+    def _tilted_of_first(self, y: Array, mean: Array, var: Array, second: Array, power: Power) -> tuple[Array, Array]:
+        return self.at(second).tilted_moments(y, mean, var, power)
+
     def expected_log_prob(self, y: Array, mean: Array, var: Array) -> Array:
         cov = blocks_of_variances(var)
         closed = self.base.expected_log_prob_of_both(self.parameter, y, mean[:2], cov)

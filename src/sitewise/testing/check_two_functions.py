@@ -140,6 +140,7 @@ def _expectations(at: _Case) -> Iterator[str]:
     lik = at.likelihood
     expected, tilted = jax.jit(lik.expected_log_prob), jax.jit(lik.log_expected_prob)
     half = jax.jit(lambda y, m, v: lik.log_expected_prob(y, m, v, 0.5))
+    moments = jax.jit(lik.tilted_moments)
     cdf = jax.jit(lik.expected_cdf)
     for number in range(len(_GAUSSIANS)):
         mean, cov = at.gaussian(number)
@@ -158,6 +159,7 @@ def _expectations(at: _Case) -> Iterator[str]:
                 found["expected_cdf"] = got, np.sum(np.exp(logs) * shares, axis=0)
             except NotImplementedError:
                 pass
+        yield from _moments(at, f, logs + values, mean, cov, moments(at.y, jnp.asarray(mean), jnp.asarray(cov)))
         for name, (got, want) in found.items():
             error = np.abs(np.asarray(got) - want) / np.maximum(1.0, np.abs(want))
             for i in np.flatnonzero(~(error <= _MAX_ERROR))[:1]:
@@ -165,6 +167,25 @@ def _expectations(at: _Case) -> Iterator[str]:
                     f"{name} is {float(got[i]):.10g} for {at.show(i)} under N({mean[i].tolist()}, {cov[i].tolist()}), "
                     f"but brute force gives {want[i]:.10g}."
                 )
+
+
+def _moments(
+    at: _Case, f: np.ndarray, logs: np.ndarray, mean: np.ndarray, cov: np.ndarray, found: tuple[Any, Any]
+) -> Iterator[str]:
+    """Compare tilted moments with those of the nodes f of these log weights, in standard deviations of the Gaussian."""
+    share = np.exp(logs - logsumexp(logs, axis=0))
+    want = np.sum(share * f, axis=1)
+    about = f - want[:, None]
+    sd = np.sqrt(np.diagonal(cov, axis1=1, axis2=2))
+    shift = (np.asarray(found[0]) - (want.T - mean)) / sd
+    block = (np.asarray(found[1]) - np.einsum("kn,akn,bkn->nab", share, about, about)) / sd[:, :, None] / sd[:, None]
+    for name, error in (("mean", shift), ("covariance", block)):
+        size = np.max(np.abs(error).reshape(len(error), -1), axis=1)
+        for i in np.flatnonzero(~(size <= _MAX_ERROR))[:1]:
+            yield (
+                f"the {name} of tilted_moments is off for {at.show(i)} under N({mean[i].tolist()}, {cov[i].tolist()}), "
+                f"by {size[i]:.1e} standard deviations."
+            )
 
 
 def _slopes(at: _Case) -> Iterator[str]:
