@@ -107,6 +107,15 @@ def test_the_second_function_has_its_own_columns():
     np.testing.assert_allclose(spread[0], spread[1])
     assert spread[2] > spread[0]
     assert model.kernel_[1].active_dims == (1,)
+    # Each function has a column of its own, and no interaction.
+    of_mean, of_scale = model.importance(), model.importance(function="log scale")
+    np.testing.assert_allclose([of_mean.total, of_mean.alone], [[1, 0], [1, 0]], atol=0.02)
+    np.testing.assert_allclose([of_scale.total, of_scale.alone], [[0, 1], [0, 1]], atol=0.02)
+    found = model.interaction(0, 1, points=3)
+    assert found.outputs == ("f", "log scale") and found.mean.shape == (3, 3, 2)
+    np.testing.assert_allclose(found.mean, 0.0, atol=1e-8)
+    with pytest.raises(ValueError, match="no function 'scale'; choose one of 'f', 'log scale'"):
+        model.importance(function="scale")
 
 
 @pytest.mark.parametrize(
@@ -114,8 +123,7 @@ def test_the_second_function_has_its_own_columns():
     [
         ({"varying": "shape"}, "choose 'scale'"),
         ({"varying": 3}, "names a parameter"),
-        ({"method": "ep"}, "use 'hybrid', 'vi' or 'laplace'"),
-        ({"method": "mcmc"}, "use 'hybrid', 'vi' or 'laplace'"),
+        ({"method": "mcmc"}, "use 'hybrid', 'ep', 'vi' or 'laplace'"),
         ({"structure": "markov"}, "needs a full or sparse GP"),
         ({"integrate": True}, "integrate is for models with one"),
         ({"kernel": "average"}, "give one kernel"),
@@ -132,7 +140,7 @@ def test_refusals_before_the_fit(settings, message):
 
 def test_refusals_after_the_fit(fitted):
     model, *_ = fitted
-    for name in ("importance", "lengthscales", "term_shares"):
+    for name in ("lengthscales", "term_shares"):
         with pytest.raises(ValueError, match=f"{name} is for models with one latent function"):
             getattr(model, name)()
     assert not hasattr(model, "feature_importances_")
@@ -140,6 +148,8 @@ def test_refusals_after_the_fit(fitted):
         model.effect(0, term=0)
     with pytest.raises(ValueError, match="varying='scale'"):
         GPRegressor(kernels.RBF(3.0)).fit(NEW, [0.1, 0.4, 0.8]).predict_parameter([[0.0]])
+    with pytest.raises(ValueError, match="this model has one; leave it out"):
+        GPRegressor(kernels.RBF(3.0)).fit(NEW, [0.1, 0.4, 0.8]).importance(function="f")
 
 
 @pytest.fixture(scope="module")
@@ -191,3 +201,10 @@ def test_columns_that_only_the_second_function_uses_are_used(sums):
         GPRegressor(structure=[parts.Levels(1)], varying=Varying("scale", structure=parts.Linear(0))).fit(X, y)
     with pytest.warns(UserWarning, match="No part uses column 0"):
         GPRegressor(structure=[parts.Levels(1)], varying=Varying("scale", structure=parts.Levels(1))).fit(X, y)
+
+
+def test_ep_learns_the_same_scale(fitted):
+    model, X, y = fitted
+    other = GPRegressor(varying="scale", method="ep").fit(X, y)
+    assert other.converged_
+    np.testing.assert_allclose(other.predict_parameter(NEW)[0], model.predict_parameter(NEW)[0], rtol=0.1)

@@ -23,7 +23,13 @@ class Explaining(Fitted):
     about the column of the table, with the names of its categories and in its units.
     """
 
-    def importance(self, X: Any = None, groups: Mapping[str, Sequence[str | int]] | None = None) -> Importance:
+    def importance(
+        self,
+        X: Any = None,
+        groups: Mapping[str, Sequence[str | int]] | None = None,
+        *,
+        function: str | None = None,
+    ) -> Importance:
         """Return the feature importance: the share of the variance of the fitted function per column, with errors.
 
         Works for every kernel.  `print` shows a table; `Importance` explains the shares (Sobol' indices) and their
@@ -35,6 +41,9 @@ class Explaining(Fitted):
             The rows over whose values the columns vary; None for the training rows.
         groups : dict, default=None
             Columns that vary together and count as one, such as {"place": ["longitude", "latitude"]}.
+        function : str, default=None
+            With `varying`, the function whose variance is shared: "f", or the second function, such as "log scale".
+            None means the first.
 
         Returns
         -------
@@ -48,7 +57,7 @@ class Explaining(Fitted):
         age      0.61  0.04    0.72  0.04
         income   0.24  0.03    0.35  0.04
         """
-        return importance(self, X, groups)
+        return importance(self, X, groups, function=function)
 
     @property
     def feature_importances_(self) -> np.ndarray:

@@ -28,6 +28,7 @@ from sitewise.explain.effects import Background, background
 from sitewise.explain.fitted_model import Fitted
 from sitewise.explain.responses import joint_draws
 from sitewise.explain.table_columns import Explained, explained
+from sitewise.likelihoods import Likelihood
 from sitewise.process.precision import working_precision
 
 LOG2_SAMPLES = 9  # points of a Sobol' sequence, twice
@@ -44,7 +45,8 @@ class Importance:
 
     The shares describe the fitted function, with the columns varied independently of each other over their values in
     the rows.  They are not causal effects, which need an experiment, nor a measure of predictive quality.  Of two
-    columns with the same information, one may get the whole share.  Shares of several classes are combined.
+    columns with the same information, one may get the whole share.  Shares of several classes are combined.  With two
+    latent functions per row (`varying`) the shares are those of one of them.
 
     Attributes
     ----------
@@ -79,7 +81,13 @@ class Importance:
         return "\n".join(line.rstrip() for line in lines)
 
 
-def importance(model: Any, X: Any = None, groups: Mapping[str, Sequence[str | int]] | None = None) -> Importance:
+def importance(
+    model: Any,
+    X: Any = None,
+    groups: Mapping[str, Sequence[str | int]] | None = None,
+    *,
+    function: str | None = None,
+) -> Importance:
     """Return the feature importance: the share of the variance of the fitted function per column of the table.
 
     A categorical column of a `TableEncoder` counts as one column.
@@ -88,7 +96,7 @@ def importance(model: Any, X: Any = None, groups: Mapping[str, Sequence[str | in
     ----------
     model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
         A fitted estimator, or a Pipeline that ends in one.
-    X, groups : as in GPRegressor.importance
+    X, groups, function : as in GPRegressor.importance
         With a Pipeline, the columns are those of the table.
 
     Returns
@@ -99,31 +107,47 @@ def importance(model: Any, X: Any = None, groups: Mapping[str, Sequence[str | in
     view = explained(model, "importance")
     names, parts = _grouped(view, groups or {})
     model = view.model
-    over = background(model, view.inputs(X), MAX_ROWS)
-    shares, halved = _of_the_mean(model, over, parts)
+    over, chosen = background(model, view.inputs(X), MAX_ROWS), _number_of_function(model, function)
+    shares, halved = _of_the_mean(model, over, parts, chosen)
     largest = np.argsort(-shares[1], kind="stable")[:MAX_SHARES_WITH_ERRORS]
     values = (len(largest) + 2) * model._latents[0].model.likelihood.latents
     fewer = max(int(np.log2(MAX_JOINT_VALUES / values)), 3) if values < MAX_JOINT_VALUES else 3
     with working_precision():
         tables = tables_of(over, parts, fewer, [parts[j] for j in largest])
-        draws = _shares(_joint_draws(model, tables), len(tables))
+        draws = _shares(_joint_draws(model, tables, chosen), len(tables))
     errors = np.full(shares.shape, np.nan)
     errors[:, largest] = np.hypot(np.std(draws, axis=1), halved[:, largest])
     return Importance(tuple(names), *shares, *errors)
 
 
 def total_shares(model: Any, X: Any = None) -> np.ndarray:
-    """Return the `total` share per column of the table, without errors."""
+    """Return the `total` share per column of the table, without errors; of two functions, that of the first."""
     view = explained(model, "importance")
     _, parts = _grouped(view, {})
-    return _of_the_mean(view.model, background(view.model, view.inputs(X), MAX_ROWS), parts)[0][1]
+    return _of_the_mean(view.model, background(view.model, view.inputs(X), MAX_ROWS), parts, 0)[0][1]
 
 
-def _of_the_mean(model: Fitted, over: Background, parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _number_of_function(model: Fitted, name: str | None) -> int:
+    """Return the number of a latent function, given its name; None means the first."""
+    known = model._latents[0].model.likelihood.functions
+    if name is None:
+        return 0
+    if name not in known:
+        raise ValueError(
+            f"There is no function {name!r}; choose one of {', '.join(map(repr, known))}, or leave it out."
+            if known
+            else "function names one of two latent functions, but this model has one; leave it out."
+        )
+    return known.index(name)
+
+
+def _of_the_mean(
+    model: Fitted, over: Background, parts: list[np.ndarray], chosen: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return `alone` and `total` of the posterior mean, (2, groups), and half of the difference of two row sets."""
     with working_precision():
         each = [
-            _shares(_posterior_mean(model, tables), len(tables))[:, 0]
+            _shares(_posterior_mean(model, tables, chosen), len(tables))[:, 0]
             for tables in (tables_of(over, parts, LOG2_SAMPLES, parts, seed) for seed in (0, 1))
         ]
     return (each[0] + each[1]) / 2, np.abs(each[0] - each[1]) / 2
@@ -182,8 +206,8 @@ def _shares(f: np.ndarray, tables: int) -> np.ndarray:
     return np.clip(found, 0.0, 1.0)
 
 
-def _posterior_mean(model: Fitted, tables: list[np.ndarray]) -> np.ndarray:
-    """Return the posterior mean of every latent function, shaped as one draw."""
+def _posterior_mean(model: Fitted, tables: list[np.ndarray], chosen: int) -> np.ndarray:
+    """Return the posterior mean of every latent function, shaped as one draw; `chosen` is one of two functions."""
     X, step = np.concatenate(tables), BLOCK_ROWS
     functions = []
     for latent in model._latents:
@@ -192,12 +216,13 @@ def _posterior_mean(model: Fitted, tables: list[np.ndarray]) -> np.ndarray:
             np.concatenate([np.asarray(q.latent.marginals(X[at : at + step])[0]) for at in range(0, len(X), step)])
             for q in qs
         ]
-        functions.append(_centred(np.average(each, axis=0, weights=weight).reshape(1, len(X), -1)))
+        mean = np.average(each, axis=0, weights=weight).reshape(1, len(X), -1)
+        functions.append(_compared(mean, latent.model.likelihood, chosen))
     return np.concatenate(functions, axis=2)
 
 
-def _joint_draws(model: Fitted, tables: list[np.ndarray]) -> np.ndarray:
-    """Draw every latent function jointly."""
+def _joint_draws(model: Fitted, tables: list[np.ndarray], chosen: int) -> np.ndarray:
+    """Draw every latent function jointly; `chosen` is one of two functions."""
     X, rng = np.concatenate(tables), np.random.default_rng(0)
     functions = []
     for latent in model._latents:
@@ -206,12 +231,18 @@ def _joint_draws(model: Fitted, tables: list[np.ndarray]) -> np.ndarray:
             qs = qs[:: max(1, len(qs) // 10)]
             weight = np.full(len(qs), 1 / len(qs))
         each = [
-            _centred(f.reshape(len(f), -1, len(X)).swapaxes(1, 2)) for _, f in joint_draws(qs, weight, X, rng, DRAWS)
+            _compared(f.reshape(len(f), -1, len(X)).swapaxes(1, 2), latent.model.likelihood, chosen)
+            for _, f in joint_draws(qs, weight, X, rng, DRAWS)
         ]
         functions.append(np.concatenate(each))
     return np.concatenate(functions, axis=2)
 
 
-def _centred(f: np.ndarray) -> np.ndarray:
-    """Subtract the mean over the functions of a softmax: a common shift changes no prediction."""
+def _compared(f: np.ndarray, likelihood: Likelihood, chosen: int) -> np.ndarray:
+    """Return the functions whose variance is shared: one of two, or all of a softmax minus their mean.
+
+    A common shift of the functions of a softmax changes no prediction.
+    """
+    if likelihood.functions:
+        return f[:, :, chosen : chosen + 1]
     return f if f.shape[2] == 1 else f - f.mean(axis=2, keepdims=True)

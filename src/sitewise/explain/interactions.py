@@ -33,9 +33,9 @@ class Interaction:
     grids : tuple of two arrays
         Values in the units of the table, or names of levels, per column.
     mean, sd : array of shape (n_first, n_second)
-        Means and standard deviations; with several classes, a third axis.
+        Means and standard deviations; with several classes or two latent functions, a third axis.
     outputs : tuple of str
-        The class per entry of the third axis.
+        The class, or the name of the function, per entry of the third axis.
     rows : int
         Number of rows averaged over.
     """
@@ -90,4 +90,5 @@ def interaction(
     with working_precision():
         found = latent_sums(view.model, blocks, np.concatenate([sign * over.share for sign in (1, -1, -1, 1)]))
     mean, sd = (np.squeeze(a.reshape(len(one), len(two), -1), axis=-1 if a.shape[1] == 1 else ()) for a in found)
-    return Interaction((pair[0].name, pair[1].name), numbers, (one, two), mean, sd, outputs_of(view.model), len(over.X))
+    outputs = view.model._latents[0].model.likelihood.functions or outputs_of(view.model)
+    return Interaction((pair[0].name, pair[1].name), numbers, (one, two), mean, sd, outputs, len(over.X))

@@ -19,7 +19,8 @@ from sitewise.tables.columns import Column, Group, Levels
 from sitewise.tables.table import Table
 
 DAY_SECONDS = 86_400.0
-# Explanations of a fitted formula with a second formula for a parameter of the likelihood.
+# Explanations of an estimator with two functions per row, and of a fitted formula with a second formula for a parameter of the likelihood.
+OF_TWO_FUNCTIONS = "effect", "importance", "interaction"
 OF_BOTH_FORMULAS = (
     "effect", "EffectDisplay", "term_effects", "TermsDisplay", "MapDisplay", "forecast", "ForecastDisplay",
 )  # fmt: skip
@@ -118,7 +119,7 @@ def explained(model: Any, what: str) -> Explained:
         return view
     estimator, before = parts_of(model, what)
     names = estimator._column_names()
-    _refuse_two_functions(estimator, what, ("effect",))
+    _refuse_two_functions(estimator, what, OF_TWO_FUNCTIONS)
     if before is None:
         return _with_levels(Explained(estimator, [TableColumn(name, (j,)) for j, name in enumerate(names)], names))
     try:
