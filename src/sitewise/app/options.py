@@ -126,6 +126,17 @@ Groups = Annotated[
         show_default=False,
     ),
 ]
+Varying = Annotated[
+    str | None,
+    typer.Option(
+        "--varying",
+        help="Parameter of the likelihood that depends on the columns through a second function, such as scale for "
+        "gaussian noise. "
+        + "; ".join(f"{name}: {', '.join(kind.varying)}" for name, kind in BY_NAME.items() if kind.varying)
+        + ".",
+        show_default=False,
+    ),
+]
 MaxRows = Annotated[
     int | None,
     typer.Option("--max-rows", min=10, help="Use at most this number of rows, chosen at random.", show_default=False),
@@ -157,6 +168,18 @@ Warmup = Annotated[int, typer.Option("--warmup", min=0, help="For mcmc: warm-up 
 Chains = Annotated[int, typer.Option("--chains", min=1, help="For mcmc: number of chains.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of folds, subsamples and starts.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
+
+
+def varying_parameter(parameter: str | None, likelihood: str) -> dict[str, str]:
+    """Return the setting of an estimator for a parameter that varies; raise UserError if the likelihood has none."""
+    if parameter is None:
+        return {}
+    known = BY_NAME[likelihood].varying
+    if parameter not in known:
+        able = ", ".join(name for name, kind in BY_NAME.items() if kind.varying)
+        instead = f"choose {' or '.join(known)}" if known else f"use --likelihood with one of {able}"
+        raise UserError(f"--varying {parameter}: {likelihood} has no such parameter; {instead}.")
+    return {"varying": parameter}
 
 
 def kernel_name(kernel: KernelName, groups: str | None, inducing: object, methods: Sequence[str]) -> str | None:

@@ -25,6 +25,12 @@ def files(folder):
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
 
 
+@pytest.mark.parametrize("command", ["fit", "compare"])
+def test_a_parameter_that_cannot_vary(run, table, tmp_path, command):
+    ask = command, table, "-t", "label", "-o", tmp_path / "out.x", "--varying"
+    fails(run(*ask, "scale"), "--varying scale: probit has no such parameter", "gaussian")
+
+
 ON_A_TABLE = ("fit", "compare", "surface")
 
 

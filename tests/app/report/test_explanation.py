@@ -6,6 +6,7 @@ import pytest
 from sitewise import GPClassifier, GPRegressor
 from sitewise.app.input.table_file import read_table
 from sitewise.app.input.targets import describe
+from sitewise.app.report.comparison_page import _varying
 from sitewise.app.report.explanation import explain
 
 RNG = np.random.default_rng(0)
@@ -38,6 +39,22 @@ def test_effects_have_the_units_of_the_table(tmp_path):
     lines = {line["at"]: np.array(line["mean"]) for line in found["together"]["lines"]}
     assert found["together"]["columns"] == ["age", "shop"]
     np.testing.assert_allclose(lines["b"] - lines["a"], 2.0, atol=0.3)
+
+
+def test_where_a_varying_scale_is_large(tmp_path):
+    scale = np.where(SHOP == "c", 2.0, 0.1)
+    model = GPRegressor(varying="scale")
+    found = _explained(tmp_path, SIGNAL + scale * RNG.normal(size=ROWS), "gaussian", model)
+    assert found["terms"] == []
+    shown = found["varying"]
+    assert shown["importance"][0]["column"] == "shop" and shown["importance"][0]["total"] > 0.8
+    effect = shown["effects"][0]
+    assert effect["x"] == ["a", "b", "c"] and effect["mean"][2] > 4 * effect["mean"][0]
+    assert all(low < mean < high for low, mean, high in zip(effect["low"], effect["mean"], effect["high"], strict=True))
+    assert all(SHOP[row["index"]] == "c" for row in shown["largest"])
+    rows = [{**row, "row": row["index"] + 2} for row in shown["largest"]]
+    (page,) = _varying({"varying": {**shown, "parameter": "scale", "largest": rows}})
+    assert "Where the scale is large" in page and f"<td>{rows[0]['row']}</td>" in page.replace(" class=left", "")
 
 
 def test_either_class_can_be_the_positive_one(tmp_path):

@@ -1,6 +1,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from sitewise.numerics.dense import gaussian_sites, triangular
 
@@ -28,6 +29,14 @@ def test_inverse_by_halves():
         150
     )  # two levels, halves of unequal size
     np.testing.assert_allclose(triangular.lower_inverse(jnp.asarray(L)) @ L, np.eye(150), atol=1e-11)
+
+
+@pytest.mark.parametrize("rows", [50, 150, 500])
+def test_inverse_on_numpy_arrays(rows):
+    L = np.tril(np.random.default_rng(1).normal(size=(rows, rows))) / rows + np.eye(rows)
+    kept, found = L.copy(), triangular.lower_inverse(L)
+    np.testing.assert_allclose(found @ L, np.eye(rows), atol=1e-12)
+    assert np.array_equal(L, kept) and not np.any(np.triu(found, 1))
 
 
 def test_pullback_is_autodiff():

@@ -76,6 +76,7 @@ def compare(
         bool, typer.Option(help="Compare with a linear model and boosted trees of scikit-learn.")
     ] = True,
     kernel: options.Kernel = options.DEFAULT_KERNEL,
+    varying: options.Varying = None,
     groups: options.Groups = None,
     inducing: options.Inducing = None,
     max_rows: options.MaxRows = None,
@@ -119,7 +120,8 @@ def compare(
         max_rows=max_rows, seed=seed, inducing=inducing, groups=groups,
     )  # fmt: skip
     own = side_columns.settings(loaded.table, loaded.encoding, order)
-    names = _distinct(names, loaded, inducing is not None)
+    own |= options.varying_parameter(varying, loaded.encoding.likelihood)
+    names = _distinct(names, loaded, exact=inducing is None and varying is None)
     chosen = _positive(positive, loaded)
     others = list(BASELINES) if baselines else []
     if baselines and task_of(loaded.encoding.likelihood, loaded.side) is None:
@@ -145,11 +147,14 @@ def compare(
         show(result)
 
 
-def _distinct(names: list[str], loaded: Loaded, sparse: bool) -> list[str]:
-    """Return the methods that give different results and that the likelihood allows."""
+def _distinct(names: list[str], loaded: Loaded, exact: bool) -> list[str]:
+    """Return the methods that give different results and that the likelihood allows.
+
+    `exact` says that a conjugate likelihood makes all approximations equal: a full GP of one latent function.
+    """
     kind = BY_NAME[loaded.encoding.likelihood]
     samples = [name for name in names if METHODS[name].samples]
-    if kind.conjugate and not sparse and len(names) - len(samples) > 1:
+    if kind.conjugate and exact and len(names) - len(samples) > 1:
         robust = " or ".join(name for name, other in BY_NAME.items() if other.robust)
         noted(
             f"with {kind.name} noise all approximations are exact and equal, so only one is run; --likelihood {robust} "
@@ -218,6 +223,10 @@ def run(loaded: Loaded, plan: Plan, journal: Journal, positive: str | None) -> d
         if is_predictable(found):
             with bar("effects of the columns", 1, pieces=False):
                 found |= explain(best, encoding, loaded.X, positive)
+                if found["varying"] is not None:
+                    found["varying"]["parameter"] = plan.settings["varying"]
+                    for row in found["varying"]["largest"]:
+                        row["row"] = int(loaded.table.lines[row.pop("index")])
     except KeyboardInterrupt:
         raise journal.interrupted(len(journal.pieces)) from None
     task = task_of(encoding.likelihood, loaded.side)

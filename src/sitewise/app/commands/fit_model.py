@@ -45,6 +45,7 @@ def fit(
     noise: side_columns.Noise = None,
     order: side_columns.Order = None,
     kernel: options.Kernel = options.DEFAULT_KERNEL,
+    varying: options.Varying = None,
     groups: options.Groups = None,
     inducing: options.Inducing = None,
     max_rows: options.MaxRows = None,
@@ -75,6 +76,7 @@ def fit(
         max_rows=max_rows, seed=seed, inducing=inducing, groups=groups,
     )  # fmt: skip
     own = side_columns.settings(loaded.table, loaded.encoding, order)
+    own |= options.varying_parameter(varying, loaded.encoding.likelihood)
     own_process()
     X = loaded.X
     model = estimator(

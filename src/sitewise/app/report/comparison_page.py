@@ -116,7 +116,30 @@ def _columns(result: Plain) -> list[str]:
         section("Effects: how the prediction changes with each column", *_effects(result)),
         *_together(result),
         *_terms(result),
+        *_varying(result),
     ]
+
+
+def _varying(result: Plain) -> list[str]:
+    """Return where the parameter that varies with x is large: along the columns, and in which rows."""
+    if not result.get("varying"):
+        return []
+    found, name = result["varying"], result["varying"]["parameter"]
+    effects = found["effects"]
+    span = (min(min(e["low"]) for e in effects), max(max(e["high"]) for e in effects))
+    shares = {row["column"]: row["total"] for row in found["importance"]}
+    drawn = [
+        figure(effect_charts.effect(e, name, span), title=f"{e['column']} (share {shares[e['column']]:.0%})")
+        for e in effects
+    ]
+    words = (
+        f"The {name} of the observations as one column is varied, averaged over {effects[0]['rows']} rows on the scale "
+        f"of its second latent function ({found['function']}). Shares are those of the variance of this function. "
+        "Bands are 90 % credible intervals. The table lists the rows with the largest values."
+    )
+    rows = [(str(r["row"]), value(r["median"]), f"{value(r['low'])} to {value(r['high'])}") for r in found["largest"]]
+    largest = table(("row", name, "90 % interval"), rows)
+    return [section(f"Where the {name} is large", panels(*drawn), paragraph(words, "soft small"), largest)]
 
 
 def _terms(result: Plain) -> list[str]:

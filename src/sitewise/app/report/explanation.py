@@ -1,5 +1,7 @@
 """Importance, effects and interactions of the table's columns in a fitted model, as plain data for a report.
 
+With a parameter that varies with x, the report also shows along which columns and in which rows it is large.
+
 An effect is the average prediction (see `sitewise.explain.effects`) as one column of the *table* varies: a number or a
 part of a date in its original units, or a categorical column over its categories, with all of its 0/1 features at once.
 """
@@ -15,7 +17,8 @@ from sitewise.estimators.base import GPBase
 from sitewise.explain.decomposition import predict_terms, term_shares
 from sitewise.explain.effects import average, background, outputs_of, points_of
 from sitewise.explain.fitted_model import Fitted
-from sitewise.explain.importance import importance
+from sitewise.explain.importance import Importance, importance
+from sitewise.explain.parameter_effects import parameter_along
 from sitewise.explain.table_columns import Explained, TableColumn, encoded_columns, frequent_levels
 from sitewise.methods import Method
 
@@ -23,6 +26,7 @@ MAX_EFFECTS = 6  # columns with an effect chart
 EFFECT_POINTS, EFFECT_ROWS = 15, 100  # points per chart, and rows over which the prediction is averaged
 MCMC_EFFECT_POINTS, MCMC_EFFECT_ROWS = 7, 30  # fewer, because every draw has an effect
 INTERACTION_QUANTILES = (0.1, 0.5, 0.9)  # of the second column, one line each
+MAX_VARYING_EFFECTS, MAX_VARYING_ROWS = 3, 5  # columns and rows of the parameter that varies
 MAX_INTERACTION_CATEGORIES = 5  # the most frequent categories of the second column, one line each
 INTERACTION_POINTS = 7  # along each line
 MAX_LEVELS = 20  # the most frequent categories or groups are drawn
@@ -42,19 +46,48 @@ def explain(model: GPBase, encoding: Encoding, X: np.ndarray, positive: str | No
     view = _view(model, encoding)
     found = importance(view)
     order = [view.columns[j] for j in found.order]
-    shares = [
+    return {
+        "importance": _shares(found),
+        "effects": [_effect(view, column, X, positive) for column in order[:MAX_EFFECTS]],
+        "terms": _terms(view),
+        "varying": _varying(view, X),
+        "together": _together(view, order[:2], X, positive) if len(order) > 1 else None,
+    }
+
+
+def _shares(found: Importance) -> list[dict[str, Any]]:
+    """Return the shares of all columns, largest first."""
+    return [
         {
             "column": found.names[j], "alone": float(found.alone[j]), "total": float(found.total[j]),
             "alone_error": _known(found.alone_error[j]), "total_error": _known(found.total_error[j]),
         }
         for j in found.order
     ]  # fmt: skip
-    return {
-        "importance": shares,
-        "effects": [_effect(view, column, X, positive) for column in order[:MAX_EFFECTS]],
-        "terms": _terms(view),
-        "together": _together(view, order[:2], X, positive) if len(order) > 1 else None,
-    }
+
+
+def _varying(view: Explained, X: np.ndarray) -> dict[str, Any] | None:
+    """Return shares, effects and the largest rows of the parameter that varies with x; None if no parameter varies."""
+    model: Any = view.model
+    functions = model._latents[0].model.likelihood.functions
+    if not functions:
+        return None
+    found = importance(view, function=functions[1])
+    over, effects = background(model, None, EFFECT_ROWS), []
+    for j in found.order[:MAX_VARYING_EFFECTS]:
+        column = view.columns[j]
+        values, codes = _points(view, column, EFFECT_POINTS, MAX_LEVELS)
+        each = zip(("mean", "low", "high"), parameter_along(model, column.places, codes, over), strict=True)
+        effects.append({
+            "column": column.name, "x": values.tolist(), "text": column.levels is not None, "rows": len(over.X),
+            "ticks": _deciles(column, X), **{name: one.tolist() for name, one in each},
+        })  # fmt: skip
+    median, low, high = model.predict_parameter(X)
+    largest = [
+        {"index": int(i), "median": float(median[i]), "low": float(low[i]), "high": float(high[i])}
+        for i in np.argsort(-median, kind="stable")[:MAX_VARYING_ROWS]
+    ]
+    return {"function": functions[1], "importance": _shares(found), "effects": effects, "largest": largest}
 
 
 def _view(model: GPBase, encoding: Encoding) -> Explained:
@@ -64,6 +97,8 @@ def _view(model: GPBase, encoding: Encoding) -> Explained:
 
 def _terms(view: Explained) -> list[dict[str, Any]]:
     """Return the shares of variance of the terms of an additive kernel, largest first; empty for other kernels."""
+    if view.model._latents[0].model.likelihood.functions:
+        return []
     if view.model._averages_kernels() or len(predict_terms(view, view.model._X[:1]).names) <= 2:
         return []
     found = term_shares(view)
