@@ -160,7 +160,8 @@ def summarise(out: Path) -> None:
     held = [np.mean([row[3] == "True" for row in sets]), *(np.mean([float(row[k]) for row in sets]) for k in (4, 5))]
     good = sum(row[6] == "True" for row in sets)
     print(
-        f"{len(sets)} sets, {good} converged: mean slope {np.mean(slope):.4f} ± {np.std(slope) / np.sqrt(len(slope)):.4f}"
+        f"{len(sets)} sets, {good} converged: mean slope {np.mean(slope):.4f} "
+        f"± {np.std(slope) / np.sqrt(len(slope)):.4f}"
     )
     for what, share in zip(("the slope", "the log scale per row", "f per row"), held, strict=True):
         print(f"coverage of {what}: {100 * share:.1f} %")

@@ -19,7 +19,7 @@ from sitewise.tables.columns import Column, Group, Levels
 from sitewise.tables.table import Table
 
 DAY_SECONDS = 86_400.0
-# Explanations of an estimator with two functions per row, and of a fitted formula with a second formula for a parameter of the likelihood.
+# Explanations of models with two functions per row, and of formulas with a second one for a parameter.
 OF_TWO_FUNCTIONS = "effect", "importance", "interaction"
 OF_BOTH_FORMULAS = (
     "effect", "EffectDisplay", "term_effects", "TermsDisplay", "MapDisplay", "forecast", "ForecastDisplay",
