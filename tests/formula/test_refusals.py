@@ -126,7 +126,7 @@ CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("n ~ x; scale ~ z", {"likelihood": "poisson"}, "can vary; leave scale ~ … out, or scale ~ … is for 'gaussian'"),
     ("t ~ x; scale ~ z", {"likelihood": "logit"}, "No parameter of the likelihood 'logit' can vary"),
     ("n ~ x; spread ~ z", {"likelihood": "ordinal"}, "use 'gaussian' with scale"),
-    ("y ~ x; scale ~ z", {"method": "ep"}, "use 'hybrid', 'vi' or 'laplace'"),
+    ("y ~ x; scale ~ z", {"method": "mcmc"}, "use 'hybrid', 'ep', 'vi' or 'laplace'"),
     ("y ~ x; scale ~ z", {"integrate": True}, "integrate is for models with one latent function"),
     (
         "y ~ x",
