@@ -14,7 +14,7 @@ import sitewise
 from sitewise import TermsDisplay, UserError
 from sitewise.app.commands import app
 from sitewise.app.report.formula_page import formula_report
-from sitewise.estimators import importance, term_effects
+from sitewise.estimators import importance, lengthscales, term_effects
 from sitewise.formula import FormulaModel
 
 ROWS = 150
@@ -175,8 +175,10 @@ def test_pictures_show_the_terms_of_both_functions(model: FormulaModel) -> None:
     display = TermsDisplay.from_estimator(model)
     assert [panel.get_xlabel() for panel in display.axes_][-1] == "effect on the log scale"
     assert "log scale: (1 | g)" in formula_report(model)
-    with pytest.raises(ValueError, match="importance is for models with one latent function"):
-        importance(model)
+    shares = importance(model, function="log scale")
+    assert shares.total[list(shares.names).index("x")] > 0.5
+    with pytest.raises(ValueError, match="lengthscales is for models with one latent function"):
+        lengthscales(model)
 
 
 def test_the_command_takes_a_second_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,20 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sitewise import VI, Data, Laplace, Model, evidence, kernels, likelihoods, means, parts, posterior, value_and_grad
+from sitewise import (
+    EP,
+    VI,
+    Data,
+    Laplace,
+    Model,
+    evidence,
+    kernels,
+    likelihoods,
+    means,
+    parts,
+    posterior,
+    value_and_grad,
+)
 from sitewise.arrays.engine import to_host, traced
 from sitewise.likelihoods import VaryingParameter
 from sitewise.numerics.dense import directions
@@ -71,9 +84,10 @@ def observed(kind: str, X: np.ndarray) -> np.ndarray:
         (VI(), evidence.elbo, "values"),
         (VI(), evidence.ep, "counts"),
         (VI(), evidence.loo, "values"),
+        (EP(), evidence.ep, "values"),
         (Laplace(), evidence.laplace, "values"),
     ],
-    ids=["vi-elbo", "vi-ep", "vi-loo", "laplace"],
+    ids=["vi-elbo", "vi-ep", "vi-loo", "ep", "laplace"],
 )
 def test_value_gradient_and_predictions_equal_dense_algebra(method, number, kind) -> None:
     X = table()

@@ -22,7 +22,7 @@ DAY_SECONDS = 86_400.0
 # Explanations of models with two functions per row, and of formulas with a second one for a parameter.
 OF_TWO_FUNCTIONS = "effect", "importance", "interaction"
 OF_BOTH_FORMULAS = (
-    "effect", "EffectDisplay", "term_effects", "TermsDisplay", "MapDisplay", "forecast", "ForecastDisplay",
+    *OF_TWO_FUNCTIONS, "EffectDisplay", "term_effects", "TermsDisplay", "MapDisplay", "forecast", "ForecastDisplay",
 )  # fmt: skip
 Convert = Callable[[np.ndarray], np.ndarray]
 
