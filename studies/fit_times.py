@@ -186,7 +186,24 @@ def write_page() -> None:
             mark = "" if line is None or line["converged"] else ", not converged"
             cells.append("" if line is None else f"{_number(line['seconds'][0])} ({line['log_loss']:.3f}{mark})")
         out.append(f"| {kind} | {aim} | {' | '.join(cells)} |")
-    PAGE.write_text("\n".join([*out, *_small_fits(), *_commands(), *_first_fits()]) + "\n")
+    PAGE.write_text("\n".join([*out, *_averages(), *_small_fits(), *_commands(), *_first_fits()]) + "\n")
+
+
+def _averages() -> list[str]:
+    """Return the table of average.jsonl, which `average_times.py` writes."""
+    out = [
+        "", "## Average of four kernels, the default", "",
+        "probit, 10 columns (`average_times.py`). The machine had two cores and was busy, so that the seconds by the "
+        "clock do not show what threads save. The column of runnable threads shows how many cores the fit would have "
+        "kept busy. Equal digests are predictions that are equal to the last digit. "
+        "\"blocks, threads\" is commit d052f4b with products of blocks and kernels in threads.",
+        "", "| rows | commit | threads | CPU s | seconds by the clock | load | runnable threads | digest |",
+        "|---|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for line in sorted(stored(OUT / "average.jsonl"), key=lambda line: line["rows"]):
+        names = ("rows", "label", "threads", "cpu_s", "clock_s", "load", "runnable", "digits")
+        out.append(f"| {' | '.join(str(line[name]) for name in names)} |")
+    return out
 
 
 def _small_fits() -> list[str]:
@@ -207,7 +224,7 @@ def _commands() -> list[str]:
     out = [
         "", "## Commands", "",
         "CPU seconds of processes with all imports, one BLAS thread (`command_times.py`). The machine had two cores "
-        "and a load of 8 to 16, which makes CPU seconds longer.",
+        "and a load of 8 to 18, which makes CPU seconds longer.",
         "", "| command | commit | CPU s | aim |", "|---|---|---|---|",
     ]  # fmt: skip
     for line in stored(OUT / "commands.jsonl"):
