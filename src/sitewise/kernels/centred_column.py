@@ -8,7 +8,7 @@ Both are polynomials times e^−x e^y, so that f(x − y) of two tables is a pro
 f and four for g.  For the other sign of d, f(−r) ≥ f(r) and g(−r) ≤ g(r) for every r ≥ 0: the Padé approximants
 (1 + r + r²/3)/(1 − r + r²/3) and (1 + r)/(1 − r) of e^2r lie below and above e^2r (the second one for r < 1).  The
 correlation is therefore the smaller of the two products f(x − y) and f(y − x), and its derivative the larger one of
-g(x − y) and g(y − x).  The products also contain m(x) m(x')/M.  This takes a quarter of the time of single entries.
+g(x − y) and g(y − x).  The products also contain m(x) m(x')/M.  This takes about a third of the time of single entries.
 """
 
 from __future__ import annotations
