@@ -119,3 +119,12 @@ def test_the_power_of_a_tweedie_variance_stays_between_poisson_and_gamma():
     for end in (-30.0, 30.0):
         power = trainable.constrained(np.full(len(trainable.labels), end))["likelihood.variance_power"]
         assert 1 < power < 2
+
+
+@pytest.mark.parametrize("likelihood", [likelihoods.BernoulliProbit(), likelihoods.BernoulliLogit()])
+def test_probabilities_at_numpy_numbers_need_no_program(likelihood, monkeypatch):
+    f = np.array([[-40.0, -3.0, 0.0], [0.5, 3.0, 40.0]])
+    with jax.enable_x64(True):
+        expected = np.asarray(likelihood.response_mean(f))
+    monkeypatch.setattr(type(likelihood), "response_mean", None)
+    np.testing.assert_allclose(likelihood.response_mean_values(f), expected, rtol=1e-12)

@@ -76,7 +76,7 @@ def _responses_of(likelihood: Likelihood, f: np.ndarray, rows: int, labels: np.n
         return np.asarray(likelihood.response_mean(both))[:, :, None]
     if likelihood.latents > 1:
         return np.swapaxes(special.softmax(f.reshape(len(f), -1, rows), axis=1), 1, 2)
-    return np.asarray(likelihood.response_mean(jnp.asarray(f)))[:, :, None]
+    return likelihood.response_mean_values(f)[:, :, None]
 
 
 def joint_draws(

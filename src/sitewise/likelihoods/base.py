@@ -48,11 +48,7 @@ Power = float | Array  # exponent of the likelihood: one for all rows, or one pe
 def derivatives(function: Callable[[Array], Array], x: Array) -> tuple[Array, Array]:
     """Return the first and second derivative of an elementwise function."""
     ones = jnp.ones_like(x)
-
-    def first(x: Array) -> Array:
-        return jax.jvp(function, (x,), (ones,))[1]
-
-    return jax.jvp(first, (x,), (ones,))
+    return jax.jvp(lambda x: jax.jvp(function, (x,), (ones,))[1], (x,), (ones,))
 
 
 # Nested quadrature: over f given s, over s, and a cheap inner rule to locate the mass of the outer integrand.
@@ -316,6 +312,10 @@ class Likelihood(Module):
     def response_mean(self, f: Array) -> Array:
         """Return E[y | f]."""
         raise NotImplementedError(f"{type(self).__name__} does not define response_mean(f).")
+
+    def response_mean_values(self, f: np.ndarray) -> np.ndarray:
+        """Return E[y | f] at NumPy numbers; override it if that needs no program per shape of f."""
+        return np.asarray(self.response_mean(jnp.asarray(f)))
 
     def response_var(self, f: Array) -> Array:
         """Return Var[y | f]."""

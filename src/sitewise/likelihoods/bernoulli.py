@@ -77,6 +77,9 @@ class BernoulliProbit(_Bernoulli):
             return super().log_expected_prob(y, mean, var, power)
         return log_cdf(_sign(y) * mean / jnp.sqrt(1 + var))
 
+    def response_mean_values(self, f: np.ndarray) -> np.ndarray:
+        return np.asarray(special.ndtr(f))
+
     def log_prob_slopes(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         sign = np.where(y > 0, 1.0, -1.0)
         found = log_cdf_slopes(sign * f)
@@ -120,6 +123,9 @@ class BernoulliLogit(_Bernoulli):
 
     def log_prob(self, y: Array, f: Array) -> Array:
         return -jax.nn.softplus(-_sign(y) * f)
+
+    def response_mean_values(self, f: np.ndarray) -> np.ndarray:
+        return np.asarray(special.expit(f))
 
     def log_expected_prob(self, y: Array, mean: Array, var: Array, power: Power = 1.0) -> Array:
         """Quadrature; for large v the closed form Φ(±m/√(v + π²/3)), whose error is O(v⁻²)."""
