@@ -224,7 +224,8 @@ def _commands() -> list[str]:
     out = [
         "", "## Commands", "",
         "CPU seconds of processes with all imports, one BLAS thread (`command_times.py`). The machine had two cores "
-        "and a load of 8 to 18, which makes CPU seconds longer.",
+        "and a load of 8 to 18, which makes CPU seconds longer. \"blocks, threads\" is commit d052f4b with products of "
+        "blocks, \"NumPy responses\" also evaluates class probabilities of draws without JAX.",
         "", "| command | commit | CPU s | aim |", "|---|---|---|---|",
     ]  # fmt: skip
     for line in stored(OUT / "commands.jsonl"):
