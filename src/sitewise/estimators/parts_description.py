@@ -40,41 +40,38 @@ def described_parts(pairs: Sequence[tuple[Any, Any]], columns: int) -> tuple[lis
 
 def _described(part: Any, layout: Any, columns: int) -> tuple[Kernel, np.ndarray, bool]:
     """Return the kernel and the points of the loads, and whether the part has one effect per group."""
-    points = np.zeros((layout.size, columns))
+    points, used = np.zeros((layout.size, columns)), [int(column) for column in part.used]
     if isinstance(part, parts.Constant):
         return ONE, points, False
     if isinstance(part, parts.Linear):
-        points[np.arange(layout.size), list(part.used)] = 1.0
-        return _column(*part.used), points, False
+        points[np.arange(layout.size), used] = 1.0
+        return _column(*used), points, False
     if isinstance(part, parts.Season):
         turns = np.arange(1, part.harmonics + 1)
         multiples, phases = np.concatenate([[0], turns, turns]), np.repeat([0, np.pi / 2], [len(turns) + 1, len(turns)])
         waves = {"kind": "Waves", "period": part.period, "multiples": multiples, "phases": phases}
-        return {**_column(*part.used), **waves}, points, False
+        return {**_column(*used), **waves}, points, False
     if isinstance(part, parts.Area):
-        points[:, part.used[0]] = np.arange(layout.size) % part.graph.areas
-        return _same(part.used[0]), points, True
+        points[:, used[0]] = np.arange(layout.size) % part.graph.areas
+        return _same(used[0]), points, True
     if isinstance(part, parts.Levels):
-        groups = list(part.columns)
+        groups, slope = (used, []) if part.slope is None else (used[:-1], used[-1:])
         points[:, groups] = layout.levels
-        factors = [_same(column) for column in groups]
-        if part.slope is not None:
-            points[:, part.slope] = 1.0
-            factors.append(_column(part.slope))
-        return _product(factors), points, True
+        points[:, slope] = 1.0
+        return _product([*map(_same, groups), *map(_column, slope)]), points, True
     if type(part) is parts.Spline:
-        if part.by is None:
-            return _cubic(part.used[0], part.knots, range(1, layout.size + 1)), points, False
-        points[:, part.by] = 1.0
-        return _product([_cubic(part.used[0], part.knots, range(layout.size)), _column(part.by)]), points, False
+        first, by = used[0], used[1:]
+        points[:, by] = 1.0
+        chosen = range(0 if by else 1, layout.size + (0 if by else 1))
+        return _product([_cubic(first, part.knots, chosen), *map(_column, by)]), points, False
     raise UserError(f"export cannot describe the part {type(part).__name__}; use model.save for this model.")
 
 
-def _column(*used: Any) -> Kernel:
+def _column(*used: int) -> Kernel:
     return {"kind": "Linear", "columns": list(used), "variance": 1.0}
 
 
-def _same(column: Any) -> Kernel:
+def _same(column: int) -> Kernel:
     return {"kind": "Index", "columns": [column], "kappa": 1.0}
 
 
@@ -82,7 +79,7 @@ def _product(factors: list[Kernel]) -> Kernel:
     return factors[0] if len(factors) == 1 else {"kind": "Product", "columns": None, "parts": factors}
 
 
-def _cubic(column: Any, knots: Sequence[float], chosen: Sequence[int]) -> Kernel:
+def _cubic(column: int, knots: Sequence[float], chosen: Sequence[int]) -> Kernel:
     """Return polynomials between the knots of 1, the standardised column and the curves of `parts.splines`.
 
     With values v and second derivatives c at the knots u, and d = x − u_i, the function in an interval of length h is
