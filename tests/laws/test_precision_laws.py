@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import OrderedDict
 
 import jax
 import numpy as np
@@ -24,6 +25,8 @@ from sitewise import (
     value_and_grad,
 )
 from sitewise.arrays.engine import to_host
+from sitewise.parts import chains
+from sitewise.priors.precision import assembly
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
@@ -54,7 +57,6 @@ def everything() -> list[parts.Part]:
 def table(rows: int = ROWS, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.normal(size=(rows, 2)), rng.integers(0, 3, rows), rng.integers(0, 7, rows)]).astype(float)
-    X[:, 1] = X[:, 1].round(1)  # a chain of three states loses digits where times are much closer than the lengthscale
     X[-2] = X[0]  # a repeated row
     X[-1, :2] = X[1, :2]  # a repeated place
     return X
@@ -123,8 +125,11 @@ def test_parts_have_their_own_posteriors() -> None:
             np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.parametrize("pairs", [0, chains.MAX_TREE_PAIRS])  # a chain of states, and a tree of times
 @pytest.mark.parametrize("kernel", [kernels.Matern12(0.7), kernels.Matern32(0.9, 1.3), kernels.Matern52(1.2, 0.8)])
-def test_series_equals_markov(kernel: kernels.Kernel) -> None:
+def test_series_equals_markov(kernel: kernels.Kernel, pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "MAX_TREE_PAIRS", pairs)
+    monkeypatch.setattr(assembly, "_kept", OrderedDict())
     rng = np.random.default_rng(5)
     X = np.column_stack([rng.uniform(0, 20, 60).round(0), rng.integers(0, 3, 60)])
     y = rng.poisson(np.exp(np.sin(X[:, 0]))).astype(float)
@@ -134,6 +139,30 @@ def test_series_equals_markov(kernel: kernels.Kernel) -> None:
     found, want = (value_and_grad(EP(), evidence.ep)(model, data) for model in (latent, chain))
     np.testing.assert_allclose(found[0], want[0], rtol=1e-8)
     np.testing.assert_allclose(jax.tree.leaves(found[1]), jax.tree.leaves(want[1]), rtol=1e-5, atol=1e-6)
+
+
+SUM = kernels.Matern52(0.3, 0.5) + kernels.Matern32(1.0, 0.8)
+CLOSE = {
+    "evenly": np.arange(100) * 0.01,
+    "very close": np.arange(100) * 1e-6,
+    "clusters": np.concatenate([np.linspace(0, 10, 40), 3 + 1e-7 * np.arange(20), 5 + np.linspace(0, 1, 30) ** 6]),
+}
+
+
+@pytest.mark.parametrize("kernel", [kernels.Matern52(1.0, 0.8), SUM])
+@pytest.mark.parametrize("name", CLOSE)
+def test_close_times_of_a_series_lose_no_digits(name: str, kernel: kernels.Kernel) -> None:
+    """Spacings from a hundredth to a ten-millionth of the lengthscale, also beside wide gaps, against a filter."""
+    time = np.random.default_rng(6).permutation(CLOSE[name])
+    y = np.random.default_rng(7).poisson(np.exp(np.sin(3 * time))).astype(float)
+    data, own = Data.of(time[:, None], y), likelihoods.Poisson()
+    latent, chain = Model.latent(parts.Series(0, kernel), own), Model.markov(kernel, own)
+    found, want = (value_and_grad(EP(tol=SITES_TOL), evidence.ep, has_aux=True)(m, data) for m in (latent, chain))
+    np.testing.assert_allclose(found[0][0], want[0][0], rtol=1e-10)
+    np.testing.assert_allclose(jax.tree.leaves(found[1]), jax.tree.leaves(want[1]), rtol=1e-8, atol=1e-8)
+    new = np.concatenate([time[:20], time[:20] + 3e-8, [-1.0, 20.0]])[:, None]
+    one, other = (posterior(m, data, out[0][1].sites).f(new) for m, out in ((latent, found), (chain, want)))
+    np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize(

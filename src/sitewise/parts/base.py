@@ -7,6 +7,7 @@ residual e of its own: a new level, or a place between others.
     Part.layout(A)                    variables, loads and pattern of the training rows; does not depend on θ
     Layout.precision(part)            the entries of Q on the pattern, and log|Q|
     Layout.pull(part, bar, log_det)   the derivative in θ, given the derivatives in these numbers
+    Layout.weights(part)              the loads of the training rows, and `pull_weights` their derivative, if `moving`
     Layout.loads(part, A)             w and the variance of e at new rows
     Layout.residuals(part, A)         the covariance matrix of e at new rows
 
@@ -46,7 +47,8 @@ class Layout(abc.ABC):
     """The variables of a part for given training rows.
 
     size         number of variables
-    index, weight   loads of the training rows, both (rows, k)
+    index, weight   loads of the training rows, both (rows, k); `weight` is replaced by `weights(part)` if `moving`
+    moving       whether the loads of the training rows depend on θ
     i, j         entries of Q, each pair once, the whole diagonal included
     positions    coordinates of the variables, (size, d), or None
     border       variables that are eliminated last, because many rows or variables touch them
@@ -55,6 +57,7 @@ class Layout(abc.ABC):
     """
 
     dense: ClassVar[bool] = False
+    moving: ClassVar[bool] = False
 
     size: int
     index: np.ndarray
@@ -72,6 +75,14 @@ class Layout(abc.ABC):
     @abc.abstractmethod
     def pull(self, part: Any, bar: np.ndarray, log_det: float) -> Any:
         """Return the cotangent of the part, given the cotangents of the entries and of log|Q|."""
+
+    def weights(self, part: Any) -> np.ndarray:
+        """Return the loads of the training rows."""
+        return self.weight
+
+    def pull_weights(self, part: Any, bar: np.ndarray) -> Any:
+        """Return the cotangent of the part, given that of `weights`; for layouts whose loads are `moving`."""
+        raise NotImplementedError(f"{type(self).__name__} must define pull_weights(part, bar).")
 
     @abc.abstractmethod
     def loads(self, part: Any, A: np.ndarray) -> Loads:
@@ -149,6 +160,10 @@ class Part(Kernel):
     @abc.abstractmethod
     def layout(self, A: np.ndarray) -> Layout:
         """Return variables, loads and pattern for training rows; A holds the active columns."""
+
+    def layout_with_fixed_loads(self, A: np.ndarray) -> Layout:
+        """Return a layout whose loads do not depend on θ, for products of parts and for two functions per row."""
+        return self.layout(A)
 
     def exact_for(self, rows: float) -> bool:
         """Return whether the precision is that of the kernel, for this number of rows."""

@@ -3,7 +3,8 @@
 x stacks the variables of all parts, and the multipliers of their constraints.  A row has f_i = μ_i + a_iᵀ x, and with
 sites of precisions w the posterior precision is P = Q + Aᵀ W A.  The pattern of P holds every pair of variables on
 which a row loads, so that the variances a_iᵀ P⁻¹ a_i need entries of P⁻¹ on this pattern only.  Variables on which all
-rows load (`Layout.dense`) are columns X of a dense matrix: their entries are the products AᵀWX and XᵀWX.
+rows load (`Layout.dense`) are columns X of a dense matrix: their entries are the products AᵀWX and XᵀWX.  With one
+function per row loads may depend on θ (`Layout.moving`); the pattern does not.
 
 With two functions per row, f and g, every part belongs to one of them, and A stacks the loads of f on those of g.  The
 sites act along f, g and f + g (`numerics.dense.directions`), so that a row has a block W_i of precisions, which couples
@@ -12,6 +13,7 @@ the variables of both functions.  Precisions, means and variances then have the 
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
@@ -42,13 +44,14 @@ def parts_of(kernel: Kernel) -> tuple[Any, ...]:
 
 
 class Assembly:
-    """All parts at given training rows; does not depend on hyperparameters.
+    """All parts at given training rows; only loads that are moving depend on hyperparameters.
 
     of                 the number of the function per part; all 0 if there is one function
     columns            kind and columns per part
     layouts, offsets   of the parts, and where their variables begin
     analysis           of the pattern of P
     A                  sparse loads of the rows, without dense columns, (functions · rows, variables)
+    index, weight      the same as (rows, loads), and `loads_of` the columns of each part
     X, dense           dense columns, (functions · rows, columns), and their variables
     """
 
@@ -59,7 +62,11 @@ class Assembly:
         self.directions = directions(self.functions)
         self.shape = (self.rows,) if self.functions == 1 else (len(self.directions), self.rows)
         self.columns = [(type(part), part.used) for part in parts]
-        self.layouts: list[Layout] = [part.layout(part._active(X)) for part in parts]
+        self.layouts: list[Layout] = [
+            part.layout(part._active(X)) if self.functions == 1 else part.layout_with_fixed_loads(part._active(X))
+            for part in parts
+        ]
+        self.moving = any(layout.moving for layout in self.layouts)
         self.offsets = np.cumsum([0] + [layout.size for layout in self.layouts])
         self.variables = int(self.offsets[-1])
         each = list(zip(self.layouts, self.offsets[:-1], strict=True))
@@ -69,6 +76,8 @@ class Assembly:
         of_column = self._per_column(dense=True)
         self.X = np.concatenate([X * (of_column == one) for one in range(self.functions)]) if self.functions > 1 else X
         self.index, self.weight = self._sparse_loads()
+        widths = [0 if layout.dense else layout.weight.shape[1] for layout in self.layouts]
+        self.loads_of = [slice(end - width, end) for end, width in zip(np.cumsum(widths), widths, strict=True)]
         of_load = self._per_column(dense=False)
         own = [of_load == one for one in range(self.functions)]
         each_A = [_loads_matrix(self.index[:, of], self.weight[:, of], self.variables) for of in own]
@@ -87,6 +96,19 @@ class Assembly:
         ]
         index = np.concatenate([np.empty((self.rows, 0), np.int64), *(index for index, _ in kept)], axis=1)
         return index, np.concatenate([np.empty((self.rows, 0)), *(weight for _, weight in kept)], axis=1)
+
+    def loaded(self, parts: Sequence[Part]) -> Assembly:
+        """Return the assembly with the loads at the hyperparameters of these parts."""
+        if not self.moving:
+            return self
+        out = copy.copy(self)
+        each = zip(self.layouts, parts, self.loads_of, strict=True)
+        out.weight = self.weight.copy()
+        for layout, part, own in each:
+            if layout.moving:
+                out.weight[:, own] = layout.weights(part)
+        out.A = _loads_matrix(out.index, out.weight, out.variables)
+        return out
 
     def _pattern(self, each: list[tuple[Layout, int]], of_load: np.ndarray) -> None:
         """Find the entries of P, and where the entries of Q, of AᵀWA, of AᵀWX and of XᵀWX are among them.
@@ -191,15 +213,28 @@ class Assembly:
         each = twice * self.weight[:, self.a] * self.weight[:, self.b]
         out = self.shared @ (each * entries[self.pairs].reshape(each.shape)).T
         if len(self.dense):
-            crossed = np.zeros((self.variables, len(self.dense)))
-            crossed[self.touched] = entries[self.crossed].reshape(len(self.touched), len(self.dense))
             square = np.zeros((len(self.dense), len(self.dense)))
             square[self.low] = entries[self.among]
             square = square + np.tril(square, -1).T
             shape, D = (self.functions, self.rows, -1), self.directions
-            left = (2 * (self.A @ crossed) + self.X @ square).reshape(shape)
+            left = (2 * (self.A @ self._crossed(entries)) + self.X @ square).reshape(shape)
             out += np.einsum("kl,km,lnd,mnd->kn", D, D, left, self.X.reshape(shape), optimize=True)
         return out.reshape(self.shape)
+
+    def _crossed(self, entries: np.ndarray) -> np.ndarray:
+        """Return the entries between the variables and the dense ones, (variables, dense)."""
+        out = np.zeros((self.variables, len(self.dense)))
+        out[self.touched] = entries[self.crossed].reshape(len(self.touched), len(self.dense))
+        return out
+
+    def products(self, entries: np.ndarray) -> np.ndarray:
+        """Return S a_i per row at the variables on which the row loads, (rows, loads), for one function per row."""
+        square = np.zeros((self.rows, *2 * self.weight.shape[1:]))
+        square[:, self.a, self.b] = square[:, self.b, self.a] = entries[self.pairs].reshape(self.rows, -1)
+        out = np.einsum("nkl,nl->nk", square, self.weight)
+        if len(self.dense):
+            out += np.einsum("nkd,nd->nk", self._crossed(entries)[self.index], self.X)
+        return out
 
     def floored(self, var: np.ndarray) -> np.ndarray:
         """Return the variances with those of every function raised to at least LEAST_VARIANCE."""

@@ -9,6 +9,10 @@ Derivatives, with r, v, l the cotangents of mean, var and log_z, u = Σ Aᵀ r a
 
     Q̄ = −½ l (Σ + m mᵀ) − ½ (u mᵀ + m uᵀ) − Σ M Σ,     l/2 for log|Q|,     (Σ_f ∘ Σ_f) x = a_iᵀ Σ (Aᵀ diag(x) A) Σ a_i
 
+Loads that depend on θ have the cotangents, at the variables on which row i loads, with f̃_i = a_iᵀ m and g_i = a_iᵀ u,
+
+    ā_i = ((2 v_i − l w_i) Σ − 2 w_i Σ M Σ) a_i + (l (b_i − w_i f̃_i) + r_i − w_i g_i) m + (b_i − w_i f̃_i) u
+
 Only entries on the pattern of P are needed, from `numerics.sparse.selected`.
 
 Two functions per row have three scalar sites, along f, g and f + g (`priors.precision.assembly`): the same formulas
@@ -50,13 +54,17 @@ class Solved(NamedTuple):
 
 @module
 class PrecisionGram(Gram[Marginals]):
-    """Entries of Q on the pattern of P, log|Q|, and the prior mean and variance per row; NumPy arrays."""
+    """Entries of Q on the pattern of P, log|Q|, and the prior mean and variance per row; NumPy arrays.
+
+    `loads` are those of the rows if they depend on hyperparameters, and None otherwise.
+    """
 
     assembly: Assembly = static()
     entries: Array = fixed()
     log_det: Array = fixed()
     mean: Array = fixed()
     prior_var: Array = fixed()
+    loads: Array | None = fixed(default=None)
 
     marginals: ClassVar[type[Marginals]] = Marginals
 
@@ -125,17 +133,27 @@ class PrecisionGram(Gram[Marginals]):
         i, j = at.analysis.i, at.analysis.j
         weight = float(np.asarray(by_q.log_z))
         bar = -0.5 * weight * (inverse + m[i] * m[j])
-        b_bar = weight * (q.mean - self.mean)
+        b_bar, u, moved = weight * (q.mean - self.mean), None, None
         if np.any(by_q.mean):
             u = factor.factor.solve(at.transposed_times(by_q.mean))
             bar -= 0.5 * (u[i] * m[j] + m[i] * u[j])
             b_bar = b_bar + at.times(u)
         if np.sum(np.abs(by_q.var) * q.var) > NEGLIGIBLE_SLOPE:
-            bar -= product_on_pattern(factor.factor, at.site_entries(by_q.var))
+            moved = product_on_pattern(factor.factor, at.site_entries(by_q.var))
+            bar -= moved
         b = sites.nat1 - sites.prec * self.mean
         mean_bar = by_q.mean + by_q.prior_mean + weight * b - sites.prec * b_bar
         zeros = np.zeros_like(self.prior_var)
-        return type(self)(at, at.twice * bar, np.asarray(0.5 * weight), mean_bar, zeros)
+        loads_bar = None
+        if self.loads is not None:
+            loads_bar = -weight * sites.prec[:, None] * at.products(inverse)
+            loads_bar += (weight * b - sites.prec * b_bar + by_q.mean)[:, None] * m[at.index]
+            if u is not None:
+                loads_bar += (b - sites.prec * (q.mean - self.mean))[:, None] * u[at.index]
+            if moved is not None:
+                by_var = 2 * by_q.var[:, None] * at.products(inverse)
+                loads_bar += by_var - 2 * sites.prec[:, None] * at.products(moved)
+        return type(self)(at, at.twice * bar, np.asarray(0.5 * weight), mean_bar, zeros, loads_bar)
 
 
 @module

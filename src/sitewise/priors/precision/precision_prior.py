@@ -103,17 +103,22 @@ class PrecisionPrior(Prior):
     def gram_with_pull(self, X: Array) -> tuple[Any, Callable[[Any], PrecisionPrior]]:
         if not is_host(X, *jax.tree.leaves(self)):
             return super().gram_with_pull(X)
-        at, parts = assembly_of(self.parts, X), self.parts
+        at, parts = assembly_of(self.parts, X).loaded(self.parts), self.parts
         found = [layout.precision(part) for layout, part in zip(at.layouts, parts, strict=True)]
         log_det = np.asarray(sum(each for _, each in found))
         prior_var = np.asarray(self.kernel.variances(X))
-        gram = PrecisionGram(at, at.prior_entries([values for values, _ in found]), log_det, self.mean.at(X), prior_var)
+        entries, loads = at.prior_entries([values for values, _ in found]), at.weight if at.moving else None
+        gram = PrecisionGram(at, entries, log_det, self.mean.at(X), prior_var, loads)
 
         def pull_entries(bar: PrecisionGram) -> PrecisionPrior:
             each = zip(at.layouts, parts, at.own, strict=True)
-            bars = tuple(layout.pull(part, bar.entries[own], float(bar.log_det)) for layout, part, own in each)
+            bars = [layout.pull(part, bar.entries[own], float(bar.log_det)) for layout, part, own in each]
+            for k, layout in enumerate(at.layouts):
+                if layout.moving and bar.loads is not None:
+                    more = layout.pull_weights(parts[k], bar.loads[:, at.loads_of[k]])
+                    bars[k] = jax.tree.map(np.add, bars[k], more)
             kernel: Any = self.kernel
-            return replace(self, kernel=replace(kernel, parts=bars), mean=self.mean.pull(X, bar.mean))
+            return replace(self, kernel=replace(kernel, parts=tuple(bars)), mean=self.mean.pull(X, bar.mean))
 
         return gram, pull_entries
 
