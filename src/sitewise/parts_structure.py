@@ -48,6 +48,7 @@ class Parts(Structure):
         """Return the sum with an intercept; a second function has no intercept besides its mean and parts."""
         own: Any = start.kernels if isinstance(start.kernels, list) else [start.kernel]
         _warn_of_unused([part for one in own for part in one.parts], start)
+        _warn_of_row_effects(own[0].parts, start)
         first, *second = [one.parts for one in own]
         has_intercept = any(isinstance(part, Constant) for part in first)
         if not has_intercept and isinstance(start.one_mean, means.Zero):
@@ -62,3 +63,20 @@ def _warn_of_unused(parts: Sequence[Part], start: Start) -> None:
     unused = [repr(start.names[k]) if len(start.names) else str(k) for k in range(columns) if k not in used]
     if unused:
         warnings.warn(f"No part uses column {', '.join(unused)}; add a part, or leave it out of X.", stacklevel=6)
+
+
+def _warn_of_row_effects(parts: Sequence[Part], start: Start) -> None:
+    """Warn of an effect per row that the likelihood does not identify."""
+    likelihood = getattr(start.likelihood, "base", start.likelihood)  # of a parameter with a function of its own
+    if not likelihood.absorbs_row_effects:
+        return
+    X, weight = np.asarray(start.data.X), np.asarray(start.data.weight)
+    for part in parts:
+        if part.is_effect_per_row(part._active(X), weight):
+            columns: Any = part.columns
+            named = ", ".join(repr(start.names[k] if len(start.names) else k) for k in columns)
+            warnings.warn(
+                f"{type(part).__name__}({named}) has as many levels as rows, and an effect per row is not identified "
+                f"beside {type(likelihood).__name__}; leave it out.",
+                stacklevel=2,
+            )

@@ -233,10 +233,21 @@ def test_columns_that_other_columns_determine_are_named():
         sitewise.fit("y ~ x + twice + same", table)
 
 
-def test_a_group_with_one_row_per_level_is_named_with_gaussian_noise():
-    table = {"id": np.arange(20), "y": np.random.default_rng(0).normal(size=20)}
-    with pytest.warns(match="The group id has one row per level"):
-        sitewise.fit("y ~ (1 | id)", table, integrate=False)
+@pytest.mark.parametrize(("formula", "likelihood"), [("y ~ (1 | id)", "gaussian"), ("won ~ x + (x | id)", "logit")])
+def test_a_group_with_one_row_per_level_is_named(formula, likelihood):
+    rng = np.random.default_rng(0)
+    table = {"id": np.arange(20), "y": rng.normal(size=20), "x": rng.normal(size=20)}
+    table["won"] = table["y"] > 0
+    with pytest.warns(match="The group id has one row per level, and an effect per row is not identified beside"):
+        sitewise.fit(formula, table, likelihood, integrate=False)
+
+
+def test_effects_per_row_of_counts_pass_without_a_warning():
+    rng = np.random.default_rng(0)
+    table = {"id": np.arange(40), "y": rng.poisson(np.exp(rng.normal(size=40)))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sitewise.fit("y ~ (1 | id)", table, "poisson", integrate=False)
 
 
 def test_a_spline_without_curvature_is_said_to_be_a_straight_line():

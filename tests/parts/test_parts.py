@@ -8,7 +8,19 @@ import jax
 import numpy as np
 import pytest
 
-from sitewise import EP, Data, Model, evidence, kernels, likelihoods, parts, value_and_grad
+from sitewise import (
+    EP,
+    Data,
+    GPClassifier,
+    GPRegressor,
+    Method,
+    Model,
+    evidence,
+    kernels,
+    likelihoods,
+    parts,
+    value_and_grad,
+)
 from sitewise.arrays.engine import to_host
 from sitewise.numerics.sparse.forms import quadratic_forms
 from sitewise.numerics.sparse.neighbours import coarse_to_fine, earlier_neighbours
@@ -181,6 +193,35 @@ def test_levels_of_a_column_of_numbers_are_doubted() -> None:
         warnings.simplefilter("error")
         structure.own_kernel(codes, [], 1.0)
         structure.own_kernel(np.arange(40.0)[:, None], [], 1.0)  # one effect per observation
+
+
+def row_effects(model: GPRegressor | GPClassifier, groups: int, y: np.ndarray) -> list[str]:
+    """The warnings of a fit with this many groups about effects per row."""
+    X = np.column_stack([np.linspace(0, 1, len(y)), np.arange(len(y)) % groups])
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        model.set_params(structure=[parts.Linear(0), parts.Levels(1)], method=Method("laplace", max_iter=1)).fit(X, y)
+    return [str(one.message) for one in found if "as many levels as rows" in str(one.message)]
+
+
+def test_effects_per_row_are_doubted_unless_the_observations_identify_them() -> None:
+    y = np.random.default_rng(0).poisson(3.0, 30).astype(float)
+    for model, target in ((GPRegressor(), y), (GPRegressor(likelihood="student_t"), y), (GPClassifier(), y > 2)):
+        (message,) = row_effects(model, 30, target)
+        assert message.startswith("Levels(1) has as many levels as rows")
+        assert not row_effects(model, 15, target)
+    assert not row_effects(GPRegressor(likelihood="poisson"), 30, y)  # overdispersed counts
+    assert not likelihoods.ZeroInflatedPoisson().absorbs_row_effects
+    assert not likelihoods.HeteroscedasticGaussian().absorbs_row_effects  # meta-analysis
+    assert likelihoods.NegativeBinomial().absorbs_row_effects
+    assert likelihoods.Switched([likelihoods.Poisson(), likelihoods.Gaussian()]).absorbs_row_effects
+
+
+def test_repeated_rows_identify_an_effect_per_distinct_row() -> None:
+    part, X = parts.Levels(0), np.arange(5.0)[:, None]
+    assert part.is_effect_per_row(X, np.ones(5))
+    assert not part.is_effect_per_row(X, np.full(5, 2.0))
+    assert not parts.Levels(0, slope=1).is_effect_per_row(np.column_stack([X, X]), np.ones(5))
 
 
 def test_rows_of_padding_do_not_change_a_map() -> None:

@@ -20,7 +20,6 @@ from sitewise.formula.formula_estimator import fitted_estimator, kind_of, parame
 from sitewise.formula.formula_model import FormulaModel
 from sitewise.formula.grammar import Name, names_in, parse_expression
 from sitewise.formula.linear_columns import dependent, ordered
-from sitewise.formula.part_terms import LevelColumn
 from sitewise.likelihoods import Likelihood
 from sitewise.methods import Method
 from sitewise.tables.table import Table, has_names, listed, table_of
@@ -136,7 +135,7 @@ def fit(
         warnings.simplefilter("always")
         estimator = fitted_estimator(X, y, parts, parameter, likelihood, side, weight, options)
     messages = tuple(dict.fromkeys(in_words(str(one.message), estimator) for one in caught))
-    messages = (*_dependence(design, X), *_single_rows(design, estimator), *messages)
+    messages = (*_dependence(design, X), *messages)
     for message in messages:
         warnings.warn(message, FitWarning, stacklevel=2)
     return FormulaModel(design, likelihood, estimator, texts, time.perf_counter() - start, (*notes, *messages))
@@ -190,20 +189,6 @@ def _dependence(design: Design, X: Any) -> list[str]:
         f"Linear combinations of the intercept and earlier columns: {listed(one, 5)}; leave these columns out, "
         "because the data do not determine their coefficients."
         for one in filter(None, found)
-    ]
-
-
-def _single_rows(design: Design, estimator: Any) -> list[str]:
-    """Return a warning for groups whose effects cannot be distinguished from Gaussian noise."""
-    rows = int(np.sum(estimator._weight > 0))
-    own = estimator._latents[0].model.likelihood
-    if not getattr(own, "base", own).conjugate:
-        return []
-    return [
-        f"The group {':'.join(column.names)} has one row per level, so that its standard deviation and the noise are "
-        "not determined separately; leave the group out."
-        for name, column in design.columns.items()
-        if isinstance(column, LevelColumn) and len(design.groups[name]) == rows
     ]
 
 

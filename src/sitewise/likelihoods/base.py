@@ -107,6 +107,11 @@ class Likelihood(Module):
     period: ClassVar[float | None] = None  # period of log p in f and y, for angles
     robust: ClassVar[bool] = False  # outliers have little influence
 
+    @property
+    def absorbs_row_effects(self) -> bool:
+        """Whether an effect per row is not identified: one class or rank has no scale, learned noise is such an effect."""
+        return self.support in ("classes", "ranks") or bool(jax.tree.leaves(self))
+
     def log_prob(self, y: Array, f: Array) -> Array:
         """Return log p(y | f), elementwise with broadcasting."""
         raise NotImplementedError(f"{type(self).__name__} must define log_prob(y, f).")
@@ -235,15 +240,11 @@ class Likelihood(Module):
         resid = jnp.maximum(resid, 1e-12 * var)
         centre, width = self._prob_landmarks(y)
         return log_expect_exp(
-            lambda s: power * self._smoothed(y, s, resid, inner),
-            mean,
-            var,
-            rule=_OUTER_RULE if self.quadrature is None else self.quadrature,
-            centre=centre,
+            lambda s: power * self._smoothed(y, s, resid, inner), mean, var,
+            rule=_OUTER_RULE if self.quadrature is None else self.quadrature, centre=centre,
             width=jnp.sqrt(width**2 + resid),
-            guide=lambda s: power * self._smoothed(y, s, resid, _GUIDE_RULE),
-            start=start,
-        )
+            guide=lambda s: power * self._smoothed(y, s, resid, _GUIDE_RULE), start=start,
+        )  # fmt: skip
 
     def _smoothed(self, y: Array, mean: Array, var: Array, rule: Rule) -> Array:
         """Return `expected_log_prob`, by its closed form or else by the given quadrature rule."""

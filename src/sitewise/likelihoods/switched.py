@@ -53,6 +53,10 @@ class Switched(Likelihood):
                 )
 
     @property
+    def absorbs_row_effects(self) -> bool:
+        return any(part.absorbs_row_effects for part in self.parts)
+
+    @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("y", "output", "side") if self._has_side() else ("y", "output")
 

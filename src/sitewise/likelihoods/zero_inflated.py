@@ -48,6 +48,10 @@ class ZeroInflated(Counts):
             raise ValueError(f"{type(self).__name__}: link must be 'log', got {self.link!r}.")
 
     @property
+    def absorbs_row_effects(self) -> bool:
+        return self.plain().absorbs_row_effects
+
+    @property
     def _log_inflation(self) -> Array:
         return jnp.log(self.inflation)
 

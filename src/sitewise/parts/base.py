@@ -157,6 +157,10 @@ class Part(Kernel):
         """Return a sentence that warns of a column unsuitable for this part; empty if there is no doubt."""
         return ""
 
+    def is_effect_per_row(self, A: np.ndarray, weight: np.ndarray) -> bool:
+        """Return whether the part has an independent effect per row; a weight above 1 stands for repeated rows."""
+        return False
+
     @abc.abstractmethod
     def layout(self, A: np.ndarray) -> Layout:
         """Return variables, loads and pattern for training rows; A holds the active columns."""

@@ -83,6 +83,9 @@ class Levels(Part):
             "for a column of numbers, or leave it out."
         )
 
+    def is_effect_per_row(self, A: np.ndarray, weight: np.ndarray) -> bool:
+        return self.slope is None and bool(np.all(weight <= 1)) and len(np.unique(A, axis=0)) == len(A)
+
     def layout(self, A: np.ndarray) -> Layout:
         return LevelsLayout(*self._split(A))
 

@@ -108,6 +108,9 @@ class VaryingCoefficients(Part):
         w = self.covariates(A)
         return ((w @ self.covariance()) * w).sum(axis=1)
 
+    def is_effect_per_row(self, A: np.ndarray, weight: np.ndarray) -> bool:
+        return self.intercept and bool(np.all(weight <= 1)) and len(np.unique(A[:, 0])) == len(A)
+
     def layout(self, A: np.ndarray) -> Layout:
         return VaryingLayout(self, A)
 
