@@ -25,6 +25,7 @@ from sitewise import (
     value_and_grad,
 )
 from sitewise.arrays.engine import to_host
+from sitewise.parameters import values, with_values
 from sitewise.parts import chains
 from sitewise.priors.precision import assembly
 from sitewise.process.precision import working_precision
@@ -108,6 +109,53 @@ def test_a_map_with_all_neighbours_equals_the_full_gp(kernel: kernels.Kernel) ->
     np.testing.assert_allclose(found[0], want[0], rtol=1e-9)
     for one, other in zip(jax.tree.leaves(found[1]), jax.tree.leaves(want[1]), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
+
+
+def separable() -> dict[str, parts.Part]:
+    places = parts.Map((0, 1), kernels.Matern32([0.8, 1.3], 0.7), neighbours=39)
+    time = parts.Series(2, kernels.Matern32(1.1, 0.9))
+    return {
+        "space and time": parts.Product((places, time)),
+        "independent trends": parts.Product(
+            (parts.Levels(3, variance=0.6), parts.Series(2, kernels.Matern52(1.0, 0.8)))
+        ),
+        "trends of neighbouring areas": parts.Product((parts.Area(3, GRAPH, share=0.6), time)),
+        "the area second": parts.Product(
+            (parts.Series(2, kernels.Matern12(0.8, 0.4)), parts.Area(3, GRAPH, model="icar"))
+        ),
+        "an effect that varies in space": parts.Product((places, parts.Linear(2, variance=0.3))),
+    }
+
+
+@pytest.mark.parametrize("name", separable())
+def test_a_product_of_parts_equals_the_product_of_their_covariances(name: str) -> None:
+    part, own, rng = separable()[name], likelihoods.Poisson(), np.random.default_rng(8)
+    X = np.column_stack([rng.normal(size=(40, 2)).round(1), 0.7 * rng.integers(0, 8, 40), rng.integers(0, 7, 40)])
+    X[:, :2] = X[rng.integers(0, 9, 40), :2]
+    data = Data.of(X, rng.poisson(np.exp(np.sin(X[:, 0]))).astype(float))
+    models = Model.latent([part, parts.Constant()], own), Model.full(kernels.Sum((part, parts.Constant())), own)
+    found, want = (value_and_grad(EP(tol=SITES_TOL), evidence.ep, has_aux=True)(m, data) for m in models)
+    np.testing.assert_allclose(found[0][0], want[0][0], rtol=1e-9)
+    for one, other in zip(jax.tree.leaves(found[1]), jax.tree.leaves(want[1]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
+    shift = np.repeat([[0, 0, 0, 0], [0.1, 0, 0, 0], [0, 0, 0.2, 0], [0.1, 0.2, 10, 0]], 3, axis=0)
+    new = X[:12] + shift
+    latent, full = (posterior(m, data, out[0][1].sites) for m, out in zip(models, (found, want), strict=True))
+    for one, other in zip((*latent.f(new), *latent.f_joint(new)), (*full.f(new), *full.f_joint(new)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
+
+
+def test_the_gradient_of_a_product_with_a_map_of_few_neighbours_equals_differences() -> None:
+    rng = np.random.default_rng(9)
+    X = np.column_stack([np.repeat(rng.uniform(0, 3, (10, 2)), 4, axis=0), np.tile(np.arange(4.0), 10)])
+    data = Data.of(X, rng.poisson(2.0, 40).astype(float))
+    places = parts.Map((0, 1), kernels.Matern52(0.8, 1.3), neighbours=3)
+    part = parts.Product((places, parts.Series(2, kernels.Matern32(1.5, 0.8))))
+    model, at = Model.latent(part, likelihoods.Poisson()), value_and_grad(EP(tol=1e-12), evidence.ep)
+    slopes = values(at(model, data)[1])
+    for path, value in values(model).items():
+        moved = [float(at(with_values(model, {path: value + sign * 1e-5}), data)[0]) for sign in (1, -1)]
+        np.testing.assert_allclose(slopes[path], (moved[0] - moved[1]) / 2e-5, rtol=1e-5, atol=1e-7)
 
 
 def test_parts_have_their_own_posteriors() -> None:

@@ -51,6 +51,10 @@ def test_earlier_neighbours_are_the_nearest(count: int) -> None:
         np.testing.assert_allclose(np.sort(distances[near]), want)
 
 
+TWO_AREAS = parts.Area(0, {0: [1], 1: []})
+MANY_PAIRS = np.random.default_rng(0).uniform(size=(3000, 3))
+
+
 def vecchia(prior: Model, X: np.ndarray, part: parts.Map) -> tuple[np.ndarray, np.ndarray]:
     """The dense covariance of places and their order, one conditional distribution after the other."""
     layout = part.layout(X)
@@ -174,6 +178,18 @@ def test_a_map_with_few_neighbours_says_where_it_is_computed() -> None:
         (lambda: parts.Series(0, kernels.RBF()).check(2), "not a Markov process"),
         (lambda: parts.Levels(()).check(2), "levels"),
         (lambda: parts.Linear(()).check(2), "linear effects"),
+        (lambda: parts.Map((0, 1)) * parts.Series(2), r"Write parts.Product\(\(a, b\)\)"),
+        (lambda: parts.Product((parts.Map((0, 1)), kernels.Matern32())), "a pair of parts"),
+        (lambda: parts.Product((parts.Map((0, 1)), parts.Series(2)), columns=3), "takes no columns"),
+        (
+            lambda: parts.Product((TWO_AREAS, TWO_AREAS)).layout(np.zeros((2, 2))),
+            "Area in one",
+        ),
+        (
+            lambda: parts.Product((parts.Map((0, 1)), parts.Series(2))).layout(MANY_PAIRS),
+            "more than 20,000,000; round places or times",
+        ),
+        (lambda: parts.Product((parts.Map(("east", 1)), parts.Series(2))).check(3), "'east'"),
         (lambda: parts.Area(0, {0: [1], 1: []}).check_rows(np.array([[2.0]])), "areas 0 to 1"),
         (lambda: parts.Map((0, 1), sphere=True).check_rows(np.array([[10.0, 100.0]])), "latitude"),
     ],

@@ -6,6 +6,7 @@ from sitewise.parts.calendar_seasons import seasons
 from sitewise.parts.chains import Series
 from sitewise.parts.grouped import Levels
 from sitewise.parts.places import Map
+from sitewise.parts.products import Product
 from sitewise.parts.regressors import Constant, Linear, Season
 from sitewise.parts.splines import Spline, SplineLevels, Tensor
 from sitewise.parts.varying_coefficients import VaryingCoefficients
@@ -18,6 +19,7 @@ __all__ = [
     "Linear",
     "Map",
     "Part",
+    "Product",
     "Season",
     "Series",
     "Spline",

@@ -116,6 +116,11 @@ class Part(Kernel):
     def __repr__(self) -> str:
         return super(Part, replace(self, active_dims=None)).__repr__()  # they repeat the columns
 
+    def __mul__(self, other: Kernel | float) -> Kernel:
+        if isinstance(other, Part):
+            raise ValueError("Write parts.Product((a, b)) for the product of two parts a and b.")
+        return super().__mul__(other)
+
     @property
     def used(self) -> tuple[int | str, ...]:
         """The columns that the part uses, in the order of its active columns."""
