@@ -46,6 +46,7 @@ CASES = {
         Case("logit-2000", "logit", 2_000, 2_000, 1.0),
         Case("logit-20000", "logit", 20_000, 20_000, 1.0),
         Case("poisson-2000", "poisson", 2_000, 2_000, 1.0),
+        Case("poisson-5000", "poisson", 5_000, 5_000, 1.0),
         Case("poisson-20000", "poisson", 20_000, 20_000, 1.0),
         Case("strong-logit-5000", "logit", 5_000, 2_500, 9.0),
         Case("strong-poisson-5000", "poisson", 5_000, 2_500, 4.0),

@@ -81,6 +81,11 @@ def test_the_page_of_terms_says_what_it_shows(model: GPRegressor) -> None:
     shown = TermsDisplay.from_estimator(model)
     assert [panel.get_title() for panel in shown.axes_] == ["x0 × x1", "x2", "x3", "hour"]
     assert "log of the mean" in shown.caption and "maps show the mean" in shown.caption
+    shown.figure_.canvas.draw()
+    box = shown.figure_._supxlabel.get_window_extent()  # four panels are two by two: the caption needs more lines
+    assert box.x0 >= 0 and box.x1 <= shown.figure_.bbox.width
+    (curve,) = (panel for panel in shown.axes_ if panel.get_title() == "hour")
+    assert len(curve.get_lines()[0].get_xdata()) >= 60
     with pytest.raises(ValueError, match="give one per term"):
         shown.plot(pyplot.subplots()[1])
 

@@ -31,6 +31,7 @@ from sitewise.process.precision import working_precision
 CENTRING_ROWS = 100  # training rows over which a term averages to zero
 BLOCK_VALUES = 200  # values whose moments are computed together
 MAX_CURVES = 6  # of a term with one function per series, the series with the most rows
+CURVE_POINTS = 60  # at least, so that a curve has no kinks
 MAP_POINTS = 40  # per axis
 
 
@@ -183,6 +184,8 @@ def _banded(moments: tuple[np.ndarray, np.ndarray], level: float) -> dict[str, A
 def _curve(view: Explained, term: TermView, level: float) -> TermEffect:
     (column,) = term.numbers
     values, codes, listed = points_of(view, column, None, [term.index])
+    if not listed and len(values) < CURVE_POINTS:
+        values, codes, listed = points_of(view, column, CURVE_POINTS, [term.index])
     if listed:  # a function of numbers is a curve also where the table has few values
         values = column.back(codes[:, 0])
     rows = typical_rows(view.model, len(codes))

@@ -102,15 +102,14 @@ class TermsDisplay:
             panel.set_title(one.name)
         self.axes_, self.figure_ = axes, axes[0].figure
         if given is None:
-            width = 54 * min(MAX_PANELS_PER_ROW, len(axes))
-            self.figure_.supxlabel(wrapped(self.caption, width), fontsize=8)
+            self.figure_.supxlabel(wrapped(self.caption, 54 * _panels_per_row(len(axes))), fontsize=8)
         return self
 
     def _panels(self) -> np.ndarray:
         from matplotlib import pyplot
 
         count = len(self.effects)
-        across = 2 if count == 4 else min(MAX_PANELS_PER_ROW, count)
+        across = _panels_per_row(count)
         down = -(-count // across)
         figure, axes = pyplot.subplots(
             down, across, figsize=(3.6 * across + 0.6, 3.0 * down + 0.6), squeeze=False, layout="constrained"
@@ -118,6 +117,10 @@ class TermsDisplay:
         for panel in axes.ravel()[count:]:
             figure.delaxes(panel)
         return axes.ravel()[:count]
+
+
+def _panels_per_row(count: int) -> int:
+    return 2 if count == 4 else min(MAX_PANELS_PER_ROW, count)
 
 
 def effect_label(model: Any) -> str:
