@@ -29,6 +29,8 @@ def smallest_cover(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     right_name, j = np.unique(ends, return_inverse=True)
     if not len(i):
         return np.empty(0, np.int64)
+    if len(left_name) > len(right_name):  # paths from unmatched vertices of the larger side take many times as long
+        left_name, i, right_name, j = right_name, j, left_name, i
     graph = sp.csr_matrix((np.ones(len(i), np.int8), (i, j)), (len(left_name), len(right_name)))
     mate = maximum_bipartite_matching(graph, perm_type="column")
     matched = mate >= 0
