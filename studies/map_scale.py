@@ -1,6 +1,7 @@
 """Measure one evaluation and whole fits of maps by the number of places, and sparse factors beside other libraries.
 
     python studies/map_scale.py evaluation --rows 100000
+    python studies/map_scale.py evaluation --rows 500 --times 20
     python studies/map_scale.py fit --rows 20000 --method hybrid
     python studies/map_scale.py groups InstEval.npz --method hybrid
     python studies/map_scale.py factor --rows 20000 --out matrix.npz
@@ -8,7 +9,8 @@
 
 Places are uniform on the unit square, with a Matérn-3/2 kernel of range 1/20 and 20 neighbours, the logit link, and as
 many new places as training places (at most 20 000).  `evaluation` measures neighbours and analysis, the entries of Q,
-conditioning (factor, mean, all variances), gradient, and prediction.  `groups` fits y ≥ 4 of lme4's InstEval (arrays
+conditioning (factor, mean, all variances), gradient, and prediction; with --times the map times a series (Matérn-½,
+lengthscale 5) at every place and time, with 8 neighbours.  `groups` fits y ≥ 4 of lme4's InstEval (arrays
 X of codes and y) by student, lecturer and department, with 60 000 rows for training.  `factor` stores the posterior
 precision of an evaluation, for other libraries.  One BLAS thread; seconds are CPU seconds of the process, compilation
 included.  Every call prints one line of JSON and appends it to the file of --results.
@@ -35,23 +37,27 @@ from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 RANGE, NEIGHBOURS, VARIANCE = 1 / 20, 20, 4.0
+TIMES_NEIGHBOURS = 8  # of a map that is multiplied by a series
 MAX_NEW = 20_000
 
 
-def _part(neighbours: int = NEIGHBOURS) -> parts.Map:
+def _part(neighbours: int = NEIGHBOURS) -> parts.Part:
     return parts.Map((0, 1), kernels.Matern32(np.sqrt(3) * RANGE, VARIANCE), neighbours=neighbours)
 
 
-def _conditioned(rows: int) -> tuple[Any, Any, np.ndarray, Sites]:
+def _conditioned(places: int, times: int = 0) -> tuple[Any, Any, np.ndarray, Sites]:
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(rows, 2))
-    prior = Model.latent([_part(), parts.Constant()], likelihoods.BernoulliLogit()).prior
-    return prior, rng, X, Sites(rng.normal(size=rows), rng.uniform(0.05, 0.25, rows))
+    X, part = rng.uniform(size=(places, 2)), _part()
+    if times:
+        X = np.column_stack([np.repeat(X, times, axis=0), np.tile(np.arange(float(times)), places)])
+        part = parts.Product((_part(TIMES_NEIGHBOURS), parts.Series(2, kernels.Matern12(5.0))))
+    prior = Model.latent([part, parts.Constant()], likelihoods.BernoulliLogit()).prior
+    return prior, rng, X, Sites(rng.normal(size=len(X)), rng.uniform(0.05, 0.25, len(X)))
 
 
 def evaluation(args: argparse.Namespace) -> dict[str, Any]:
-    prior, rng, X, sites = _conditioned(args.rows)
-    found: dict[str, Any] = {}
+    prior, rng, X, sites = _conditioned(args.rows, args.times)
+    found: dict[str, Any] = {"times": args.times} if args.times else {}
     begin = time.process_time()
 
     def took(name: str) -> None:
@@ -71,9 +77,11 @@ def evaluation(args: argparse.Namespace) -> dict[str, Any]:
         pull(gram.pull(sites, factor, q, by_q))
         took("gradient_s")
         new = rng.uniform(size=(min(MAX_NEW, args.rows), 2))
+        if args.times:
+            new = np.column_stack([new, rng.uniform(0, args.times, len(new))])
         prior.posterior_from(gram, factor, X, sites).marginals(new)
         took("predict_s")
-    entries = gram.assembly.analysis.factor_entries / args.rows
+    entries = gram.assembly.analysis.factor_entries / len(X)
     return {**found, "new_places": len(new), "factor_entries_per_row": entries}
 
 
@@ -149,6 +157,8 @@ def main() -> None:
             command.add_argument("--rows", type=int, default=20_000)
         if name == "factor":
             command.add_argument("--out", required=True)
+        if name == "evaluation":
+            command.add_argument("--times", type=int, default=0)
         command.add_argument("--method", default="hybrid")
         command.add_argument("--results", type=Path, default=None)
         command.set_defaults(run=run)
