@@ -26,13 +26,12 @@ PACKAGES = ("jax", "numpy", "scipy", "scikit-learn", "pandas", "optax", "threadp
 PREFACE = """# Versions: does the test suite pass on every supported version?
 
 {answer} Each combination has an environment of its own. "Oldest" is the lowest version that every requirement of
-pyproject.toml admits (`uv pip install --resolution lowest-direct`; Python 3.13 has no wheels of some of them), "newest"
-the newest version at the time. JAX 0.11 and NumPy 2.5 need Python 3.12. A run is `pytest -m "not slow"`, the selection
-of `make test`, in one process, on the tests of a group.
+pyproject.toml admits (`uv pip install --resolution lowest-direct`; some of them have no wheels for Python 3.13),
+"newest" the newest version at the time. JAX 0.11 and NumPy 2.5 need Python 3.12. A run is `pytest -m "not slow"`, the
+selection of `make test`, in one process, on the tests of a group.
 
     ENV/bin/python studies/versions.py newest
     python studies/versions.py --page
-
 """
 
 
@@ -61,7 +60,7 @@ def page() -> str:
     lines = (FOLDER / "runs.jsonl").read_text().splitlines()
     runs = {(r["python"], r["label"], tuple(r["paths"])): r for r in map(json.loads, lines)}
     failed = sum(r.get("failed", 0) + r.get("error", 0) + r.get("errors", 0) for r in runs.values())
-    answer = f"{len(runs)} runs, {failed} tests failed."
+    answer = f"{len(runs)} runs of a part of the suite, {failed} failures."
     groups = list(dict.fromkeys(paths for _, _, paths in runs if paths))
     head = ["Python", "versions", *PACKAGES, "passed", "failed", "skipped", "commit", "group"]
     rows = [head, ["---"] * len(head)]
