@@ -67,7 +67,7 @@ def render(rows: list[dict[str, Any]]) -> str:
             f"| {some['broken'] + some['failed']} |"
         )
     lines += ["", "| part | cases | broken or failed |", "|---|---|---|"]
-    for name in ("Map", "Levels", "Area", "Series", "Season", "Linear", "Constant"):
+    for name in ("Map", "Levels", "Area", "Series", "Season", "Linear", "Product", "Constant"):
         some = [row for row in rows if name in row.get("parts", ())]
         lines.append(f"| `{name}` | {len(some)} | {sum(row['status'] in KINDS[3:] for row in some)} |")
     words = Counter(row["words"] for row in rows if row["status"] in ("refused", "flagged"))

@@ -104,6 +104,10 @@ def some_parts(rng: np.random.Generator, X: np.ndarray) -> list[parts.Part]:
             return parts.Linear(6, variance=positive(4))
         return parts.Linear((6, 0), variance=[positive(), positive()])
 
-    makers = (place, place, group, group, area, trend, season, linear)
+    def product() -> parts.Part:
+        one = (place, group, area)[rng.integers(3)]()
+        return parts.Product((one, trend() if rng.random() < 0.7 else parts.Linear(6, variance=positive(4))))
+
+    makers = (place, place, group, group, area, trend, season, linear, product)
     chosen = [makers[k]() for k in rng.choice(len(makers), int(rng.integers(1, 5)), replace=False)]
     return [*chosen, parts.Constant()] if rng.random() < 0.8 else chosen

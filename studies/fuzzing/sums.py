@@ -119,6 +119,9 @@ def _algebra(case: Case, sites: Sites) -> dict[str, Any]:
 
 def covariance(part: Any, A: np.ndarray) -> np.ndarray:
     """The covariance of the rows by the definition of the part, without its precision."""
+    if isinstance(part, parts.Product):
+        one, other = (covariance(each, each._active(A)) for each in part.parts)
+        return one * other
     if not isinstance(part, parts.Map) or part.exact_for(len(A)):
         return np.asarray(part.pairs(A, A))
     layout: Any = part.layout(A)
