@@ -38,6 +38,8 @@ def test_as_many_fits_as_fit_into_the_budget_run_together(monkeypatch: pytest.Mo
     assert memory.full_fits(100_000) == 1  # refused by `require_full`
     monkeypatch.setenv("SITEWISE_MEMORY", "0.7")
     assert memory.full_fits(500, 2) == 12  # 7 matrices of 8 MB each
+    monkeypatch.setattr(memory, "budget", lambda: float("inf"))  # a system that does not tell its memory
+    assert memory.full_fits(2000) > 8
 
 
 def test_joint_classes_count_all_latent_values(monkeypatch: pytest.MonkeyPatch) -> None:

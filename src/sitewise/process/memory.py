@@ -16,6 +16,7 @@ from sitewise.errors import UserError
 # with 10 classes, from 256 to 512 rows).
 _MATRICES, _JOINT_MATRICES = 10, 7
 _BUDGET_SHARE = 0.9  # of the memory of the machine
+MAX_COUNTED_FITS = 1024.0  # also where the memory of the machine is not known
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -42,7 +43,7 @@ def budget() -> float:
 def full_fits(rows: int, latents: int = 1) -> int:
     """Return how many full GPs of this size may be learned at the same time, at least 1."""
     matrices = _MATRICES if latents == 1 else _JOINT_MATRICES
-    return int(max(1.0, budget() // (8.0 * matrices * (rows * latents) ** 2)))
+    return max(1, int(min(budget() / (8.0 * matrices * (rows * latents) ** 2), MAX_COUNTED_FITS)))
 
 
 def require_full(rows: int, latents: int = 1, matrices: int = _MATRICES, *, classes: bool = True) -> None:
