@@ -6,9 +6,9 @@ which a row loads, so that the variances a_iᵀ P⁻¹ a_i need entries of P⁻�
 rows load (`Layout.dense`) are columns X of a dense matrix: their entries are the products AᵀWX and XᵀWX.  With one
 function per row loads may depend on θ (`Layout.moving`); the pattern does not.
 
-With two functions per row, f and g, every part belongs to one of them, and A stacks the loads of f on those of g.  The
-sites act along f, g and f + g (`numerics.dense.directions`), so that a row has a block W_i of precisions, which couples
-the variables of both functions.  Precisions, means and variances then have the directions on their first axis, (3, n).
+With two functions per row, f and g, every part belongs to one of them, and A stacks the loads of f on the loads of g.
+The sites act along f, g and f + g (`numerics.dense.directions`): a row has a block W_i of precisions, which couples the
+variables of both functions.  Precisions, means and variances then have the directions on their first axis, (3, n).
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class Assembly:
         return out
 
     def floored(self, var: np.ndarray) -> np.ndarray:
-        """Return the variances with those of every function raised to at least LEAST_VARIANCE."""
+        """Return the variances along the directions; the variance of every function is raised to LEAST_VARIANCE."""
         each = var.reshape(len(self.directions), self.rows)
         short = np.maximum(LEAST_VARIANCE - each[: self.functions], 0.0)
         return (each + self.directions**2 @ short).reshape(self.shape)
@@ -297,9 +297,12 @@ def assembly_of(parts: Sequence[Part], X: np.ndarray, of: tuple[int, ...] = ()) 
     """
     form: Hashable = jax.tree.structure(tuple(parts))
     key = form, of, X.shape, hashlib.blake2b(np.ascontiguousarray(X, float).data).digest()
-    if key not in _kept:
-        _kept[key] = Assembly(parts, X, of)
-        while len(_kept) > MAX_KEPT:
-            _kept.popitem(last=False)
-    _kept.move_to_end(key)
-    return _kept[key]
+    found = _kept.get(key)
+    if found is None:
+        found = Assembly(parts, X, of)
+    # Not `move_to_end`: a fit in another thread may have removed the key.
+    _kept.pop(key, None)
+    _kept[key] = found
+    while len(_kept) > MAX_KEPT:
+        _kept.popitem(last=False)
+    return found
