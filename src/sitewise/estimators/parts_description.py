@@ -23,7 +23,7 @@ def described_parts(pairs: Sequence[tuple[Any, Any]], columns: int) -> tuple[lis
     """Return kernel and points per part, the covariance of the groups' effects, and a root of it on all variables.
 
     `pairs` are parts with their layouts, `columns` is the number of columns of X.  With the root P, the residual
-    variance of a row with the loads a is κ(x, x) − |P a|²: that of levels without training rows.
+    variance of a row with the loads a is κ(x, x) − |P a|², the variance of levels without training rows.
     """
     loads, effects, deviations = [], [], []
     for part, layout in pairs:

@@ -46,7 +46,7 @@ class Importance:
     The shares describe the fitted function, with the columns varied independently of each other over their values in
     the rows.  They are not causal effects, which need an experiment, nor a measure of predictive quality.  Of two
     columns with the same information, one may get the whole share.  Shares of several classes are combined.  With two
-    latent functions per row (`varying`) the shares are those of one of them.
+    latent functions per row (`varying`) the shares are of the variance of one function.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ def importance(
 
 
 def total_shares(model: Any, X: Any = None) -> np.ndarray:
-    """Return the `total` share per column of the table, without errors; of two functions, that of the first."""
+    """Return the `total` share per column of the table, without errors; with two functions, of the first function."""
     view = explained(model, "importance")
     _, parts = _grouped(view, {})
     return _of_the_mean(view.model, background(view.model, view.inputs(X), MAX_ROWS), parts, 0)[0][1]

@@ -1,7 +1,7 @@
 """The parameter that varies with x along one column: its geometric average over the rows, with a credible band.
 
 With the second latent function g and the link θ = θ(g), the average of g over the rows, with the column set to a value,
-is Gaussian, and θ maps its median and quantiles to those of the parameter: for a scale, the geometric average.
+is Gaussian, and θ maps its median and quantiles to the parameter: for a scale, to the geometric average.
 """
 
 from __future__ import annotations

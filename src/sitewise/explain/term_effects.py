@@ -109,7 +109,7 @@ def term_effects(model: Any, level: float = 0.9, *, map_points: int = MAP_POINTS
     ----------
     model : FormulaModel, GPClassifier, GPRegressor, GPOrdinal or Pipeline
         A fitted formula, a fitted estimator with one latent function, or a Pipeline that ends in one.  The terms of a
-        second formula follow those of the first.
+        second formula come last.
     level : float, default=0.9
         The level of the pointwise bands.
     map_points : int, default=40

@@ -56,7 +56,7 @@ def fit(
         The response, ~, and the terms: `x`, `a:b`, `a*b`, `log(x)`, `C(x)`; `s(x)`, `s(x, z)`, `s(x, by=g)`,
         `s(month, period=12)`, `te(x, z)`; `(1 | g)`, `(1 + x | g)`; `map(lon, lat)`, `area(district)`,
         `series(time, by=sensor, season='week')`; `offset(log(n))`.  A second formula, as in "y ~ s(x); scale ~ z" or
-        ["y ~ s(x)", "scale ~ z"], is that of a parameter of the likelihood that depends on columns, on its log or
+        ["y ~ s(x)", "scale ~ z"], describes a parameter of the likelihood that depends on columns, on its log or
         log-odds scale.  See docs/how-to/formula.md.
     data : data frame, dict of columns, list of dicts or structured array
         The table.

@@ -72,7 +72,7 @@ def fitted_estimator(
     weight: np.ndarray | None,
     options: Mapping[str, Any],
 ) -> Any:
-    """Return the fitted estimator of these inputs; `parts` are those of the latent function, or of both functions.
+    """Return the fitted estimator of these inputs; `parts` has one list of parts per latent function.
 
     `parameter` is the parameter of the likelihood that is the second function.
     """

@@ -102,7 +102,7 @@ def _inner(side: Node, operator: str) -> str:
 
 
 def text_of(formula: object) -> str:
-    """Return a formula as one text; a list holds the formula of the response and that of a parameter."""
+    """Return a formula as one text; a list holds the formula of the response and the formula of a parameter."""
     if isinstance(formula, list | tuple) and formula and all(isinstance(one, str) for one in formula):
         return "; ".join(formula)
     if not isinstance(formula, str):

@@ -81,7 +81,7 @@ class Layout(abc.ABC):
         return self.weight
 
     def pull_weights(self, part: Any, bar: np.ndarray) -> Any:
-        """Return the cotangent of the part, given that of `weights`; for layouts whose loads are `moving`."""
+        """Return the cotangent of the part, given the cotangent of `weights`; for layouts whose loads are `moving`."""
         raise NotImplementedError(f"{type(self).__name__} must define pull_weights(part, bar).")
 
     @abc.abstractmethod

@@ -132,7 +132,7 @@ class ProductLayout(Layout):
         self.positions = self._positions()
 
     def _pairs(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Return the numbers of all pairs of these variables, those of the first part on the outside."""
+        """Return the numbers of all pairs of these variables; the variable of the first part changes slowest."""
         return (np.asarray(one)[:, None] * self.layouts[1].size + np.asarray(other)).ravel()
 
     def _positions(self) -> np.ndarray | None:

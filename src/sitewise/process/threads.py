@@ -59,7 +59,7 @@ def all_of(
 
     `tell(*facts)` calls `report(k, *facts)` for the item at place k, in the thread of the caller, so that warnings and
     messages appear as if there were one thread.  After an error, in a function or in `report`, the other functions end
-    where they call `tell` for the next time.
+    at their next call of `tell`.
     """
     threads = min(allowed_threads(), most, len(items), _MAX_THREADS)
     if threads <= 1:

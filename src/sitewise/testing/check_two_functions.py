@@ -172,7 +172,7 @@ def _expectations(at: _Case) -> Iterator[str]:
 def _moments(
     at: _Case, f: np.ndarray, logs: np.ndarray, mean: np.ndarray, cov: np.ndarray, found: tuple[Any, Any]
 ) -> Iterator[str]:
-    """Compare tilted moments with those of the nodes f of these log weights, in standard deviations of the Gaussian."""
+    """Compare tilted moments with sums over nodes f of these log weights, in standard deviations of the Gaussian."""
     share = np.exp(logs - logsumexp(logs, axis=0))
     want = np.sum(share * f, axis=1)
     about = f - want[:, None]

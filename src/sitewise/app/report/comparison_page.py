@@ -134,7 +134,7 @@ def _varying(result: Plain) -> list[str]:
     ]
     words = (
         f"The {name} of the observations as one column is varied, averaged over {effects[0]['rows']} rows on the scale "
-        f"of its second latent function ({found['function']}). Shares are those of the variance of this function. "
+        f"of its second latent function ({found['function']}). Shares are of the variance of this function. "
         "Bands are 90 % credible intervals. The table lists the rows with the largest values."
     )
     rows = [(str(r["row"]), value(r["median"]), f"{value(r['low'])} to {value(r['high'])}") for r in found["largest"]]

@@ -4,8 +4,8 @@ LAPACK expects column-major order.  A lower triangular row-major matrix is there
 triangular column-major matrix in the same memory.
 
 SciPy holds Python's lock during a call, NumPy releases it during a matrix product.  Large matrices are therefore
-computed by NumPy's products of blocks, so that several threads can fit models at the same time; blocks take the time of
-LAPACK's routines, and for an inverse three quarters of that of recursive halving.
+computed by NumPy's products of blocks: several threads can then fit models at the same time.  Blocks take as long as
+LAPACK's routines, and an inverse by blocks takes three quarters of the time of recursive halving.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Solved(NamedTuple):
 class PrecisionGram(Gram[Marginals]):
     """Entries of Q on the pattern of P, log|Q|, and the prior mean and variance per row; NumPy arrays.
 
-    `loads` are those of the rows if they depend on hyperparameters, and None otherwise.
+    `loads` has the loads of the rows if they depend on hyperparameters; otherwise it is None.
     """
 
     assembly: Assembly = static()

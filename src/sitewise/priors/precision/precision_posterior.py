@@ -1,6 +1,6 @@
 """The posterior of sums of parts at new rows: f = μ + A x + e, with x ~ N(m, Σ) and the residuals e of new rows.
 
-Mean and covariance of weighted sums over rows, parts and functions are those of vectors of loads: aᵀm and aᵀΣa.
+A weighted sum over rows, parts and functions is a vector of loads a, with the mean aᵀm and the variance aᵀΣa.
 """
 
 from __future__ import annotations

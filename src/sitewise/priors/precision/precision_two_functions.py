@@ -1,8 +1,8 @@
 """The prior of likelihoods with two latent functions per row, each of which is a sum of parts with a sparse precision.
 
 f and g are independent a priori, x = (x_f, x_g) has the precision Q = diag(Q_f, Q_g), and the full 2 × 2 site of a row
-is three scalar sites along f, g and f + g (`numerics.dense.directions`).  Conditioning is therefore that of one
-function with three rows of loads per row of the data (`precision_gram`), at the cost of one factor of P = Q + AᵀWA.
+is three scalar sites along f, g and f + g (`numerics.dense.directions`).  One function with three rows of loads per
+row of the data is therefore conditioned (`precision_gram`), at the cost of one factor of P = Q + AᵀWA.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PrecisionTwoFunctionPrior(TwoFunctionPrior):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The parts of the first function, then those of the second."""
+        """The parts of the first function, then the parts of the second."""
         return tuple(part for one in self.functions for part in parts_of(one.kernel))
 
     @property
