@@ -90,7 +90,7 @@ PREFACE = """# Export: do exported models predict as the library does, how fast,
 
 The largest difference is {largest:.0e} without joint classes, and {joint:.0e} with them: the library's quadrature of
 softmax over several wide latent functions has an error of 3e-10 where their variances are 1, 1e-6 where they are 5 and
-1e-4 where they are 100; that of the predictor is below 1e-10 there. The slowest first prediction of a fresh process
+1e-4 where they are 100; the error of the predictor is below 1e-10. The slowest first prediction of a fresh process
 takes {slowest:.2f} CPU s, of which the import of NumPy takes {numpy:.2f}. Two classes, values and counts; 120 training
 rows; `python studies/export.py`, commit {commit}.
 
