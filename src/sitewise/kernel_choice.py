@@ -86,6 +86,8 @@ class Varying(Setting):
             raise ValueError(f"varying names a parameter of the likelihood, such as 'scale'; got {self.parameter!r}.")
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise ValueError(f"Varying takes a kernel of sitewise.kernels, such as Matern52(); got {self.kernel!r}.")
+        if self.structure is not None and not isinstance(self.structure, Part | list | tuple):
+            raise ValueError(f"The structure of Varying is a list of parts such as Linear(0); got {self.structure!r}.")
         if self.mean is not None and not isinstance(self.mean, Mean):
             raise ValueError(f"Varying takes a mean of sitewise.means, such as Constant(); got {self.mean!r}.")
         if self.kernel is not None and self.structure is not None:

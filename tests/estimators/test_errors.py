@@ -7,7 +7,18 @@ import pytest
 import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
-from sitewise import Full, GPClassifier, GPOrdinal, GPRegressor, Hyperparameters, Method, PerColumn, Sparse, kernels
+from sitewise import (
+    Full,
+    GPClassifier,
+    GPOrdinal,
+    GPRegressor,
+    Hyperparameters,
+    Method,
+    PerColumn,
+    Sparse,
+    Varying,
+    kernels,
+)
 
 BOTH = pytest.mark.parametrize("estimator", [GPClassifier(), GPRegressor()], ids=["classifier", "regressor"])
 
@@ -145,6 +156,7 @@ def test_settings(settings, words, X, labels, values):
         (lambda: Sparse(5, inputs="best"), "inputs must be one of 'kmeans', 'greedy', 'trained', or a table"),
         (lambda: Sparse(5, inputs=np.zeros((5, 3))), "says how many there are; leave m out"),
         (lambda: PerColumn("rbf"), "PerColumn takes a kernel of sitewise.kernels"),
+        (lambda: Varying("scale", structure=5), "The structure of Varying is a list of parts"),
     ],
 )
 def test_values_are_checked_when_they_are_made(made, words):
