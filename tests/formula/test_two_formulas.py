@@ -62,6 +62,7 @@ def test_terms_of_both_functions_add_up(model: FormulaModel) -> None:
         whole = model.posteriors_of(number).intercept()[0] + found.mean[:, columns].sum(axis=1)
         np.testing.assert_allclose(whole, both[:, number], rtol=1e-8)
     assert model.predict(terms=["scale:(1|g)", "(1|g)"]).names == ("scale: (1 | g)", "(1 | g)")
+    assert model.predict(terms="scale:intercept").names == ("scale: intercept",)
     with pytest.raises(UserError, match="'scale: linear'"):
         model.predict(terms="scale: s(x)")
 

@@ -378,9 +378,9 @@ def _canonical(name: str, before: tuple[str, ...]) -> str:
     `before` are the beginnings of the names of terms per function, such as "scale: ".
     """
     first = next((one for one in reversed(before) if name.startswith(one.strip())), "")
-    text = name.removeprefix(first.strip())
+    text = name.removeprefix(first.strip()).strip()
     try:
         special = terms_of(text, parse_expression(text)).special
     except UserError:
         return name
-    return f"{first}{special[0]}" if len(special) == 1 else name
+    return f"{first}{special[0] if len(special) == 1 else text}"
