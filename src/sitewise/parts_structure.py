@@ -76,7 +76,7 @@ def _warn_of_row_effects(parts: Sequence[Part], start: Start) -> None:
             columns: Any = part.columns
             named = ", ".join(repr(start.names[k] if len(start.names) else k) for k in columns)
             warnings.warn(
-                f"{type(part).__name__}({named}) has as many levels as rows, and an effect per row is not identified "
-                f"beside {type(likelihood).__name__}; leave it out.",
+                f"{type(part).__name__}({named}) has as many levels as rows, and the likelihood "
+                f"{type(likelihood).__name__} does not identify an effect per row; leave it out.",
                 stacklevel=2,
             )

@@ -13,7 +13,7 @@ from sitewise.parts import Spline
 
 AT_BOUND = " ended at a bound"
 LABEL = re.compile(r"(second\.)?kernel\.parts\.(\d+)\.([\w.]+)")
-ROW_EFFECTS = re.compile(r"\w+\('levels of (.+?)'.*\) has as many levels as rows, and an effect per row (.+?); .*")
+ROW_EFFECTS = re.compile(r"\w+\('levels of (.+?)'.*\) has as many levels as rows, and (.+?); .*")
 NEGLIGIBLE_VARIANCE = 1e-4  # in the units in which the estimator learns
 
 
@@ -44,6 +44,6 @@ def in_words(message: str, estimator: Any) -> str:
             why = "the curve is a straight line" if straight else "the data do not need this term"
             return f"{names[0].upper()}{names[1:]} {verb} estimated as zero; {why}."
     if group := ROW_EFFECTS.fullmatch(message):
-        return f"The group {group[1]} has one row per level, and an effect per row {group[2]}; leave the group out."
+        return f"The group {group[1]} has one row per level, and {group[2]}; leave the group out."
     found = LABEL.sub(described, message)
     return found[0].upper() + found[1:]

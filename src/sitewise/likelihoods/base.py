@@ -109,7 +109,7 @@ class Likelihood(Module):
 
     @property
     def absorbs_row_effects(self) -> bool:
-        """Whether an effect per row is not identified: a class or rank has no scale, learned noise is one."""
+        """Whether an effect per row is not identified: classes and ranks have no scale, learned noise absorbs it."""
         return self.support in ("classes", "ranks") or bool(jax.tree.leaves(self))
 
     def log_prob(self, y: Array, f: Array) -> Array:
