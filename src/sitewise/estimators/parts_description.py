@@ -25,7 +25,7 @@ def described_parts(pairs: Sequence[tuple[Any, Any]], columns: int) -> tuple[lis
     `pairs` are parts with their layouts, `columns` is the number of columns of X.  With the root P, the residual
     variance of a row with the loads a is κ(x, x) − |P a|², the variance of levels without training rows.
     """
-    loads, effects, deviations = [], [], []
+    loads, effects, roots = [], [], []
     for part, layout in pairs:
         kernel, points, is_group = _described(part, layout, columns)
         loads.append({"kernel": kernel, "Z": points})
@@ -34,8 +34,8 @@ def described_parts(pairs: Sequence[tuple[Any, Any]], columns: int) -> tuple[lis
         if isinstance(part, parts.Area):
             own[part.graph.areas :] = 0.0  # both variables of an area have the load 1
         effects.append({"kind": "Scaled", "columns": None, "variance": variance, "base": kernel if is_group else ONE})
-        deviations.append(own)
-    return loads, {"kind": "Sum", "columns": None, "parts": effects}, np.diag(np.concatenate(deviations))
+        roots.append(own)
+    return loads, {"kind": "Sum", "columns": None, "parts": effects}, np.diag(np.concatenate(roots))
 
 
 def _described(part: Any, layout: Any, columns: int) -> tuple[Kernel, np.ndarray, bool]:
