@@ -78,6 +78,10 @@ def test_predictions_average_over_both_functions(model: FormulaModel) -> None:
     one = sitewise.fit(BOTH[0], table())
     compared = sitewise.compare(one, model)
     assert compared.formulas[0] == model.formula and compared.loo_difference[1] < -3
+    # One learned from EP's evidence and the other from the ELBO: both are compared by EP's.
+    each = [fitted.estimator._evidences(("ep",))["ep"] for fitted in (model, one)]
+    np.testing.assert_allclose(compared.evidence, each)
+    assert abs(model.log_evidence - each[0]) > 1e-3
     assert model.check(draws=50).statistics["dispersion"][2] > 0.01
 
 

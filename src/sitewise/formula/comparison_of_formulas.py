@@ -9,7 +9,7 @@ import numpy as np
 from sitewise.errors import UserError
 from sitewise.formula.formula_model import FormulaModel
 from sitewise.formula.formula_summary import aligned
-from sitewise.formula.summarise import weighted_sum
+from sitewise.formula.summarise import log_evidence, weighted_sum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +21,8 @@ class FormulaComparison:
     formulas : tuple of str
         The formulas, the best first.
     loo, evidence : array of shape (n_models,)
-        The sum of the leave-one-out log densities, and the log evidence, in nats.
+        The sum of the leave-one-out log densities, and the log evidence, in nats.  This is the evidence from which the
+        hyperparameters were learned, or EP's evidence if the models were learned from different ones.
     loo_difference, loo_error : array of shape (n_models,)
         The difference to the best model, and its standard error over the rows.
     evidence_difference : array of shape (n_models,)
@@ -70,7 +71,9 @@ def compare(*models: FormulaModel) -> FormulaComparison:
     totals = densities @ weight
     order = np.argsort(-totals, kind="stable")
     gaps = [weighted_sum(one, weight) for one in densities[order] - densities[order[0]]]
-    evidence = np.array([model.log_evidence for model in models])[order]
+    learned = {model.estimator._learned_evidence() for model in models}
+    shared = learned.pop() if len(learned) == 1 else "ep"  # a bound and an estimate of log Z have no difference
+    evidence = np.array([log_evidence(model.estimator, shared) for model in models])[order]
     difference, error = np.array(gaps).T
     names = tuple(models[k].formula for k in order)
     return FormulaComparison(names, totals[order], evidence, difference, error, evidence - evidence[0])

@@ -60,10 +60,10 @@ def weighted_sum(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
     return total, float(np.sqrt(count * spread))
 
 
-def log_evidence(estimator: Any) -> float:
-    """Return the evidence from which the hyperparameters were learned, in the units of y."""
-    learned = estimator._learned_evidence()
-    return float(estimator._evidences((learned,))[learned])
+def log_evidence(estimator: Any, name: str | None = None) -> float:
+    """Return an evidence in the units of y; None is the one from which the hyperparameters were learned."""
+    asked = name or estimator._learned_evidence()
+    return float(estimator._evidences((asked,))[asked])
 
 
 def _terms(
