@@ -205,6 +205,9 @@ def test_levels_of_a_column_of_numbers_are_doubted() -> None:
     structure = Parts.of([parts.Levels(0)])
     with pytest.warns(UserWarning, match=r"Levels\(0\) has 40 levels in 40 rows"):
         structure.own_kernel(numbers, [], 1.0)
+    within = Parts.of([parts.Product((parts.Levels(0), parts.Linear(1)))])
+    with pytest.warns(UserWarning, match=r"Levels\(0\) has 40 levels in 40 rows"):
+        within.own_kernel(np.column_stack([numbers, numbers]), [], 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         structure.own_kernel(codes, [], 1.0)

@@ -83,6 +83,9 @@ class Product(Part):
         each = zip(self.parts, (variance, 1.0), strict=True)
         return replace(self, parts=tuple(part.started(part._active(A), own) for part, own in each))
 
+    def doubt(self, A: np.ndarray) -> str:
+        return next(filter(None, (part.doubt(part._active(A)) for part in self.parts)), "")
+
     def level_dims(self, columns: int) -> tuple[int, ...]:
         every = np.arange(columns)[None]
         dims = [part._active(every)[0][list(part.level_dims(part.seen(columns)))] for part in self.parts]
