@@ -214,5 +214,5 @@ def judge(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    modes = {"--convergence": convergence, "--judge": judge, "--methods": methods}
-    modes.get(sys.argv[2] if len(sys.argv) > 2 else "", main)(Path(sys.argv[1]))
+    modes = {"": main, "--convergence": convergence, "--judge": judge, "--methods": methods}
+    modes[sys.argv[2] if len(sys.argv) > 2 else ""](Path(sys.argv[1]))

@@ -59,9 +59,9 @@ def refuse_with_two_functions(estimator: Any) -> None:
         raise ValueError("integrate is for models with one latent function; leave it at 'auto' with varying.")
     if averages(estimator.kernel):
         raise ValueError("Kernels are averaged for one latent function only; give one kernel with varying.")
-    if estimator.groups is not None and getattr(estimator.varying, "kernel", None) is None:
-        raise ValueError("With groups, give the kernel of the second function: varying=Varying('scale', kernel).")
     structure, second = structure_of(estimator.structure), getattr(estimator.varying, "structure", None)
+    if estimator.groups is not None and second is None and getattr(estimator.varying, "kernel", None) is None:
+        raise ValueError("With groups, give the kernel of the second function: varying=Varying('scale', kernel).")
     if isinstance(structure, Parts):
         if second is None:
             raise ValueError(
