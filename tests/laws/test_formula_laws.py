@@ -27,21 +27,28 @@ def model() -> FormulaModel:
 
 
 def dense(model: FormulaModel, data: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Mean and covariance of (intercept, slope, effects of groups of new rows), by the formulas of a linear model."""
+    """Mean and covariance of (intercept, slope, effects of groups of new rows), by the formulas of a linear model.
+
+    The priors are independent for the column minus its mean; the intercept is the one at zero.
+    """
     levels, scale = sorted(set(data["g"])), np.std(data["y"])
     rest = [one for one in dict.fromkeys(new["g"]) if one not in levels]
     kernel = model.estimator.kernel_
     by_name = {part.name: part for part in kernel.parts}
     group_var = float(by_name["(1 | g)"].variance) * scale**2
     noise = float(model.estimator.likelihood_.scale) * scale
+    average = data["x"].mean()
     design = np.column_stack(
-        [np.ones(ROWS), data["x"], *((data["g"] == level).astype(float) for level in [*levels, *rest])]
+        [np.ones(ROWS), data["x"] - average, *((data["g"] == level).astype(float) for level in [*levels, *rest])]
     )
     prior = np.diag(
         [(10 * scale) ** 2, (10 * scale / np.std(data["x"])) ** 2, *[group_var] * (len(levels) + len(rest))]
     )
     covariance = np.linalg.inv(design.T @ design / noise**2 + np.linalg.inv(prior))
     mean = covariance @ design.T @ (data["y"] - data["y"].mean()) / noise**2
+    at_zero = np.eye(len(mean))
+    at_zero[0, 1] = -average
+    mean, covariance = at_zero @ mean, at_zero @ covariance @ at_zero.T
     rows = np.column_stack([
         np.ones(len(new["x"])), new["x"], *((new["g"] == level).astype(float) for level in [*levels, *rest])
     ])  # fmt: skip
@@ -105,7 +112,9 @@ def test_the_effective_number_of_parameters_is_a_trace(model: FormulaModel) -> N
     _, covariance, *_ = dense(model, data, {"x": np.zeros(1), "g": np.array(["a"])})
     design = np.column_stack([np.ones(ROWS), data["x"], *((data["g"] == g).astype(float) for g in "abcde")])
     noise = float(model.estimator.likelihood_.scale) * np.std(data["y"])
-    share = np.diag(covariance @ design.T @ design) / noise**2
+    centring = np.eye(len(covariance))
+    centring[0, 1] = data["x"].mean()  # the intercept at the mean of the column
+    share = np.diag(centring @ covariance @ design.T @ design @ np.linalg.inv(centring)) / noise**2
     found = model.posteriors.effective_parameters()
     want = {"intercept": share[0], "linear": share[1], "(1 | g)": share[2:].sum()}
     assert found.keys() == want.keys()
@@ -133,3 +142,36 @@ def test_leave_one_out_equals_refits_at_the_same_hyperparameters() -> None:
         want.append(-0.5 * np.log(2 * np.pi * var) - 0.5 * (y[i] - mean) ** 2 / var - np.log(scale))
     np.testing.assert_allclose(fitted.loo.log_density, want, rtol=1e-6)
     assert np.isclose(fitted.summary().loo, np.sum(want))
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "ordinal"])
+def test_estimates_do_not_depend_on_the_origin_of_a_column(likelihood: str) -> None:
+    rng = np.random.default_rng(3)
+    year = rng.integers(2000, 2021, 80).astype(float)
+    f = 0.1 * (year - 2010)
+    y = {
+        "gaussian": f + 0.4 * rng.normal(size=80),
+        "poisson": rng.poisson(np.exp(1 + 0.5 * f)).astype(float),
+        "ordinal": np.digitize(f + 0.4 * rng.normal(size=80), [-0.5, 0.5]),
+    }[likelihood]
+    data = {"year": year, "y": y}
+    far, near = (sitewise.fit(f"y ~ {x}", data, likelihood, integrate=False) for x in ("year", "I(year - 2010)"))
+    np.testing.assert_allclose(far.log_evidence, near.log_evidence, rtol=1e-7)
+    np.testing.assert_allclose(far.loo.log_density, near.loo.log_density, rtol=1e-5)
+    np.testing.assert_allclose(far.posteriors.coefficients(), near.posteriors.coefficients(), rtol=1e-5)
+    if likelihood == "ordinal":
+        return
+    (slope,), _ = near.posteriors.coefficients()
+    np.testing.assert_allclose(far.posteriors.intercept()[0], near.posteriors.intercept()[0] - 2010 * slope, rtol=1e-6)
+    whole = far.posteriors.intercept()[0] + far.predict(terms=True).mean.sum(axis=1)
+    np.testing.assert_allclose(whole, near.estimator.predict_latent(near.estimator._X), rtol=1e-5, atol=1e-6)
+
+
+def test_the_intercept_beside_a_smooth_term_of_the_same_column() -> None:
+    data = table()
+    data["z"] = np.random.default_rng(5).normal(5.0, 1.0, ROWS)
+    model = sitewise.fit("y ~ x + z + s(x)", data, integrate=False)
+    whole = model.posteriors.intercept()[0] + model.predict(terms=True).mean.sum(axis=1)
+    np.testing.assert_allclose(whole, model.estimator.predict_latent(model.estimator._X), rtol=1e-7)
+    apart = sitewise.fit("y ~ w + z + s(x)", {**data, "w": data["x"]}, integrate=False)
+    np.testing.assert_allclose(model.posteriors.intercept(), apart.posteriors.intercept(), rtol=1e-3)

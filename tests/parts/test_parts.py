@@ -214,6 +214,34 @@ def test_levels_of_a_column_of_numbers_are_doubted() -> None:
         structure.own_kernel(np.arange(40.0)[:, None], [], 1.0)  # one effect per observation
 
 
+def test_linear_effects_of_columns_far_from_zero_are_doubted() -> None:
+    year = np.linspace(2000.0, 2020.0, 30)[:, None]
+    with pytest.warns(UserWarning, match="the mean of column 0 is more than 10 standard deviations from zero"):
+        Parts.of([parts.Linear(0)]).own_kernel(year, [], 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Parts.of([parts.Linear(0, centre=2010)]).own_kernel(year, [], 1.0)
+        Parts.of([parts.Linear(0)]).own_kernel(year - 2000, [], 1.0)
+    with pytest.raises(ValueError, match="centre has 2 numbers but there are 3 columns"):
+        parts.Linear((0, 1, 2), centre=(1.0, 2.0)).check(3)
+
+
+def test_centred_linear_effects_equal_those_of_centred_columns() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(3.0, 1.0, (30, 2)), rng.normal(size=30)
+    given, moved = parts.Linear((0, 1), variance=2.0, centre=(3.0, -1.0)), parts.Linear((0, 1), variance=2.0)
+    likelihood = likelihoods.Gaussian(0.3)
+    one, other = (
+        Model.latent([given, parts.Constant()], likelihood),
+        Model.latent([moved, parts.Constant()], likelihood),
+    )
+    left, right = Data.of(X, y), Data.of(X - [3.0, -1.0], y)
+    found, want = (EP().solve(model, data) for model, data in ((one, left), (other, right)))
+    np.testing.assert_allclose(evidence.ep(one, left, found.sites), evidence.ep(other, right, want.sites), rtol=1e-10)
+    np.testing.assert_allclose(np.asarray(given.pairs(X, X)), np.asarray(moved.pairs(right.X, right.X)), rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(given.diag(X)), np.diag(np.asarray(given.pairs(X, X))), rtol=1e-12)
+
+
 def row_effects(model: GPRegressor | GPClassifier, groups: int, y: np.ndarray) -> list[str]:
     """The warnings of a fit with this many groups about effects per row."""
     X = np.column_stack([np.linspace(0, 1, len(y)), np.arange(len(y)) % groups])

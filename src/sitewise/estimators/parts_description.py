@@ -43,6 +43,8 @@ def _described(part: Any, layout: Any, columns: int) -> tuple[Kernel, np.ndarray
     points, used = np.zeros((layout.size, columns)), [int(column) for column in part.used]
     if isinstance(part, parts.Constant):
         return ONE, points, False
+    if isinstance(part, parts.Linear) and part.centre is not None:
+        raise UserError("export cannot describe Linear with centre; use model.save, or subtract the centre beforehand.")
     if isinstance(part, parts.Linear):
         points[np.arange(layout.size), used] = 1.0
         return _column(*used), points, False

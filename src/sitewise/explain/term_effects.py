@@ -5,7 +5,7 @@ The function is a sum of terms, f = μ + Σ_p f_p.  The effect of a term at the 
     F_p(v) = f_p(v) − Σ_r w_r f_p(x_r)
 
 with the training rows x_r of weight w_r: an intercept and the level of a term cannot be separated.  A linear term has
-coefficients, f_p(v) = βᵀv, which are not centred.  The posterior of F_p is Gaussian, with the exact moments of
+coefficients, f_p(v) − f_p(0) = βᵀv.  The posterior of F_p is Gaussian, with the exact moments of
 `LatentPosterior.sums`.
 """
 
@@ -248,7 +248,8 @@ def _coefficients(view: Explained, term: TermView, level: float) -> TermEffect:
     names = [view.features[place] for place in places]
     rows = np.zeros((len(places), view.model._X.shape[1]))
     rows[np.arange(len(places)), places] = 1.0
-    found = centred(view.model, rows, (term.index,), None, term.function)
+    zeros = Background(np.zeros_like(rows[:1]), np.ones(1))  # of columns with a centre, f_p(0) is not zero
+    found = centred(view.model, rows, (term.index,), zeros, term.function)
     return TermEffect(term.name, "coefficients", tuple(names), np.array(names, object), **_banded(found, level))
 
 
@@ -290,15 +291,17 @@ def centred(
     model: Fitted,
     rows: np.ndarray,
     chosen: tuple[int, ...] | None,
-    over: int | None = CENTRING_ROWS,
+    over: int | Background | None = CENTRING_ROWS,
     function: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation of a sum of terms at rows, minus its average over training rows.
 
-    `chosen` are the numbers of the terms, None for all of f; `over` is the number of training rows, None for no
-    centring; `function` is 1 for the second of two latent functions, which has no units.
+    `chosen` are the numbers of the terms, None for all of f; `over` is the number of training rows, or rows with their
+    shares, or None for no centring; `function` is 1 for the second of two latent functions, which has no units.
     """
-    level = background(model, None, over) if over is not None else Background(rows[:0], np.empty(0))
+    if isinstance(over, int):
+        over = background(model, None, over)
+    level = over or Background(rows[:0], np.empty(0))
     starts = range(0, len(rows), BLOCK_VALUES)
     blocks = [_block(model, rows[at : at + BLOCK_VALUES], level, chosen, function) for at in starts]
     mean, sd = (np.concatenate(part) for part in zip(*blocks, strict=True))

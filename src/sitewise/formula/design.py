@@ -115,7 +115,9 @@ class Design:
         if linear:
             spread = np.array([np.std(values) for values in linear.values()])
             variance = (PRIOR_SD / np.where(spread > 0, spread, 1.0)) ** 2
-            parts.append(Linear(tuple(linear), variance=variance, name=LINEAR))
+            # The prior of the intercept is for the average row: at zero it would shrink the slope of a year.
+            centre = [np.mean(values) if formula.intercept else 0.0 for values in linear.values()]
+            parts.append(Linear(tuple(linear), variance=variance, centre=centre, name=LINEAR))
             self.terms.append(FormulaTerm(before + LINEAR, LINEAR, tuple(linear), (0,), False, number))
         for special in formula.special:
             found = build(special, table, graphs)

@@ -1,8 +1,9 @@
 """Posteriors of coefficients and terms of a fitted formula, on the scale of the latent function in the units of y.
 
-All are linear in the parts of f, which are jointly Gaussian given the sites.  A coefficient is the linear part at a row
-with 1 in one column.  A smooth function is identified up to a constant, so that it is reported minus its average over
-the training rows, and the intercept plus these averages.  With several Gaussians (hyperparameters averaged over), means
+All are linear in the parts of f, which are jointly Gaussian given the sites.  The linear part is Σ b_j (x_j − c_j) with
+the means c of the columns, and Σ b_j x_j is reported.  A smooth function is identified up to a constant, so that it is
+reported minus its average over the training rows.  The intercept is f without groups at zeros of the linear columns,
+averaged over the smooth functions.  With several Gaussians (hyperparameters averaged over), means
 and variances are those of the mixture.
 """
 
@@ -60,12 +61,21 @@ class TermPosteriors:
     def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation of the coefficients of the linear columns."""
         term = next(one for one in self.terms if one.kind == LINEAR)
-        rows = np.zeros((len(term.columns), self.estimator.n_features_in_))
-        names = self.estimator._given_names()
-        rows[np.arange(len(rows)), [names.index(column) for column in term.columns]] = 1.0
         with working_precision():
-            found = [f.part(term.parts, means.Zero()).marginals(rows) for f in self.functions]
-        return self._mixed([(np.asarray(m), np.asarray(v)) for m, v in found])
+            each = [self._coefficients(f, term) for f in self.functions]
+        return self._mixed([(mean, np.diag(cov)) for mean, cov in each])
+
+    def _coefficients(self, f: Any, term: FormulaTerm) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and covariance of the coefficients b: the linear part is b_j where x − c is 1 in column j."""
+        rows = np.zeros((len(term.columns), self.estimator.n_features_in_))
+        rows[:, self._places(term)] = self.parts[term.parts[0]].centre + np.eye(len(rows))
+        mean, cov = f.part(term.parts, means.Zero()).joint(rows)
+        return np.asarray(mean), np.asarray(cov)
+
+    def _places(self, term: FormulaTerm) -> list[int]:
+        """Return the numbers of the columns of a term among the inputs."""
+        names = self.estimator._given_names()
+        return [names.index(column) for column in term.columns]
 
     def background(self) -> np.ndarray:
         """Return training rows over which smooth terms are averaged."""
@@ -75,15 +85,33 @@ class TermPosteriors:
         return X[np.random.default_rng(0).choice(len(X), MAX_CENTRE_ROWS, replace=False)]
 
     def intercept(self) -> tuple[float, float]:
-        """Return mean and standard deviation of the intercept at the average of the smooth terms."""
-        chosen = [part for term in self.terms if term.centred or term.kind == INTERCEPT for part in term.parts]
+        """Return moments of the intercept: f without groups, at zeros of linear columns, averaged over smooth terms."""
+        linear = [term for term in self.terms if term.kind == LINEAR]
+        chosen = tuple(part for term in self.terms if term.centred or term.kind == INTERCEPT for part in term.parts)
         X = self.background()
-        weight = np.full((1, 1, 1, len(X)), 1.0 / len(X))
         with working_precision():
-            found = [f.part(tuple(chosen), means.Zero()).sums(X[None], weight) for f in self.functions]
+            found = [self._average(f, chosen, linear, X) for f in self.functions]
             shift = np.average([float(np.asarray(f.mean.at(np.zeros_like(X[:1])))[0]) for f in self.functions])
-        mean, sd = self._mixed([(m[0, 0], v[0, 0]) for m, v in found])
+        mean, sd = self._mixed([(np.asarray(m), np.asarray(v)) for m, v in found])
         return float(mean) + self.level + self.scale * float(shift), float(sd)
+
+    def _average(
+        self, f: Any, chosen: tuple[int, ...], linear: list[FormulaTerm], X: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return moments of the average of the chosen parts over X, plus the linear part at zeros of its columns."""
+        places = [place for term in linear for place in self._places(term)]
+        used = {place for term in self.terms if term.centred for place in self._places(term)}
+        if not used.isdisjoint(places):  # the linear part and a smooth one are taken at different rows
+            mean, cov = f.parts_joint(np.concatenate([X, np.zeros_like(X[:1])]), [chosen, linear[0].parts])
+            weight = np.zeros(mean.shape)
+            weight[0, : len(X)], weight[1, -1] = 1.0 / len(X), 1.0
+            return np.sum(weight * mean), np.einsum("pn,pnqm,qm->", weight, cov, weight, optimize=True)
+        rows = X.copy()
+        rows[:, places] = 0.0
+        every = chosen + tuple(part for term in linear for part in term.parts)
+        weight = np.full((1, 1, 1, len(X)), 1.0 / len(X))
+        mean, var = f.part(every, means.Zero()).sums(rows[None], weight)
+        return mean[0, 0], var[0, 0]
 
     def effective_parameters(self) -> dict[str, float]:
         """Return the effective number of parameters per term."""
@@ -101,6 +129,10 @@ class TermPosteriors:
             mean, sd = self.intercept()
             return np.full(len(X), mean), np.full(len(X), sd)
         with working_precision():
+            if term.kind == LINEAR:
+                own = X[:, self._places(term)]
+                found = [self._coefficients(f, term) for f in self.functions]
+                return self._mixed([(own @ m, np.einsum("ni,ij,nj->n", own, C, own)) for m, C in found])
             parts = [f.part(term.parts, means.Zero()) for f in self.functions]
             each = [self._centred(part, X) if term.centred else _marginals(part, X) for part in parts]
         return self._mixed(each)

@@ -17,6 +17,7 @@ from sitewise.numerics.quadrature.special_functions import harmonic_shares
 from sitewise.parts.base import Layout, Loads, Part
 from sitewise.types import ArrayField, module, positive, replace, static
 
+MAX_MEAN = 10.0  # standard deviations of a column; beyond them Linear asks for a centre
 LEAST_SHARE = 1e-20  # of a harmonic's variance; below it the harmonic is zero to all digits
 
 
@@ -88,7 +89,7 @@ class Constant(Part):
 
 @module
 class Linear(Part):
-    """Linear effects (fixed effects, regression coefficients) with Gaussian priors.
+    """Linear effects (fixed effects, regression coefficients) with Gaussian priors: f(x) = Σ_j b_j (x_j − c_j).
 
     Parameters
     ----------
@@ -96,15 +97,43 @@ class Linear(Part):
         The columns.
     variance : float or array of shape (n_columns,), default=1.0
         The prior variance of the coefficients: one number for all columns, or one per column; learned.
+    centre : float or sequence of float, default=None
+        The numbers c_j, one for all columns or one per column; None is zero.  With the means of the columns, an
+        intercept is the function at a typical row, so that its prior does not shrink the slope of a column such as a
+        year, whose mean is far from zero.
     """
 
     variance: ArrayField = positive(default=1.0)
+    centre: Any = static(default=None)
+
+    def __post_init__(self) -> None:
+        if self.centre is not None:
+            numbers = np.ravel(np.asarray(self.centre, float))
+            if not np.all(np.isfinite(numbers)):
+                raise ValueError(f"Linear: centre must be finite numbers, got {self.centre!r}.")
+            object.__setattr__(self, "centre", tuple(numbers.tolist()))
+        super().__post_init__()
 
     def check(self, columns: int) -> None:
         if not self.columns:
             raise ValueError("Linear needs the columns that have linear effects, as in Linear((0, 1)).")
         super().check(columns)
         one_per_column(self, len(self.used), "variance")
+        if self.centre is not None and len(self.centre) not in (1, len(self.used)):
+            raise ValueError(
+                f"Linear: centre has {len(self.centre)} numbers but there are {len(self.used)} columns; give one "
+                "number, or one per column."
+            )
+
+    def doubt(self, A: np.ndarray) -> str:
+        far = np.abs(np.mean(A, axis=0)) > MAX_MEAN * np.std(A, axis=0)
+        if self.centre is not None or not np.any(far & (np.std(A, axis=0) > 0)):
+            return ""
+        name = self.used[int(np.argmax(far))]
+        return (
+            f"Linear: the mean of column {name!r} is more than {MAX_MEAN:.0f} standard deviations from zero, and the "
+            "prior of an intercept would shrink its slope; give centre=, such as the mean of the column."
+        )
 
     def linear_dims(self, columns: int) -> tuple[int, ...]:
         return tuple(range(columns))
@@ -113,13 +142,13 @@ class Linear(Part):
         return input_units(kernels.Linear(self.variance), ranges, path)
 
     def pairs(self, A: Array, B: Array) -> Array:
-        return (A * self.variance) @ B.T
+        return (self.columns_of(A) * self.variance) @ self.columns_of(B).T
 
     def diag(self, A: Array) -> Array:
-        return (A * A * self.variance).sum(axis=1)
+        return (self.columns_of(A) ** 2 * self.variance).sum(axis=1)
 
     def columns_of(self, A: Array) -> Array:
-        return A
+        return A if self.centre is None else A - namespace(A).asarray(self.centre, dtype=A.dtype)
 
     def variances_of(self, size: int) -> tuple[np.ndarray, Any]:
         def pull(bar: np.ndarray) -> Linear:
@@ -129,7 +158,7 @@ class Linear(Part):
         return np.broadcast_to(np.ravel(self.variance), (size,)), pull
 
     def layout(self, A: np.ndarray) -> Layout:
-        return DenseLayout(np.array(A, float))
+        return DenseLayout(np.array(self.columns_of(A), float))
 
 
 @module
