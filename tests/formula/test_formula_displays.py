@@ -63,6 +63,36 @@ def test_a_map_of_a_formula() -> None:
     np.testing.assert_allclose(shown.sd, found.sd[:, 0], rtol=1e-6)
 
 
+@pytest.mark.slow
+def test_a_map_of_the_second_formula_is_drawn_on_its_scale() -> None:
+    rng = np.random.default_rng(4)
+    table = {"x": rng.uniform(0, 1, 60), "z": rng.uniform(0, 1, 60)}
+    table["y"] = 3 * table["x"] + np.exp(2 * table["z"] - 1) * rng.normal(size=60)
+    model = sitewise.fit("y ~ x; scale ~ map(x, z)", table, method="laplace", integrate=False)
+    effects = term_effects(model, map_points=4)
+    for columns in (None, ("x", "z")):
+        shown = MapDisplay.from_estimator(model, columns, grid=4)
+        np.testing.assert_allclose(shown.mean, effects[-1].mean, atol=1e-9)
+        np.testing.assert_allclose(shown.sd, effects[-1].sd, rtol=1e-6)
+        assert shown.label == "effect on the log scale" and not shown.factor and np.ptp(shown.mean) > 0.1
+    assert TermsDisplay.from_estimator(model).caption.startswith("Effect on y and effect on the log scale per term")
+
+
+@pytest.mark.slow
+def test_a_map_of_columns_of_the_second_formula_is_of_its_whole_function() -> None:
+    rng = np.random.default_rng(5)
+    table = {"x": rng.uniform(0, 1, 60), "z": rng.uniform(0, 1, 60)}
+    table["y"] = np.exp(2 * table["z"]) * rng.normal(size=60)
+    model = sitewise.fit("y ~ 1; scale ~ x + z", table, method="laplace", integrate=False)
+    shown = MapDisplay.from_estimator(model, grid=3)
+    slopes = model.posteriors_of(1).coefficients()[0]
+    change = shown.mean[-1] - shown.mean[0]
+    assert change == pytest.approx(slopes @ (shown.places[-1] - shown.places[0]), rel=1e-6)
+    held = sitewise.fit("y ~ offset(x); scale ~ offset(z)", table, method="laplace", integrate=False)
+    with pytest.raises(ValueError, match="No term of the model depends on"):
+        MapDisplay.from_estimator(held, grid=3)
+
+
 @pytest.mark.parametrize(
     ("season", "words"),
     [("'month'", "must be one of"), ("'week'", "column of dates"), ("x", "or a number"), ("0.5", "too far")],

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from sitewise.checks import at_least
 from sitewise.explain.effect_display import given_axes, wrapped
 from sitewise.explain.table_columns import Explained, TableColumn, explained
-from sitewise.explain.term_effects import TermView, centred, map_grid, views
+from sitewise.explain.term_effects import TermView, centred, map_grid, views_of_all_functions
 from sitewise.explain.terms_display import MAX_TICKS, effect_label, gridded, multiplies
 
 if TYPE_CHECKING:
@@ -105,12 +105,15 @@ class MapDisplay:
         panels: Sequence[str] = PANELS,
         ax: Any = None,
     ) -> Self:
-        """Compute and draw the map of a fitted estimator, or of a Pipeline, with one latent function.
+        """Compute and draw the map of a fitted formula or estimator, or of a Pipeline.
+
+        A model with a second formula has a map of one latent function: of the first function with a term of these two
+        columns.  `TermsDisplay` draws the terms of both functions.
 
         Parameters
         ----------
-        model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
-            The fitted model.
+        model : FormulaModel, GPClassifier, GPRegressor, GPOrdinal or Pipeline
+            The fitted model: a formula, or an estimator with one latent function.
         columns : sequence of two str or int, default=None
             The two columns of the coordinates.  The map is the sum of all terms that depend on them only, or else the
             whole function, with all other columns held fixed at a typical row.  None means the first term of two
@@ -119,7 +122,7 @@ class MapDisplay:
             Places per axis, over the range of the training rows.
         above : float, default=None
             Threshold of the exceedance probability: an effect, or for counts and other models with a log link a factor,
-            such as 2 for twice the average.  None means the average.
+            such as 2 for twice the average.  None means the average.  In a map of the second formula it is an effect.
         panels : sequence of str, default=("mean", "sd", "exceedance")
             What to draw.
         ax : Axes or sequence of Axes, default=None
@@ -127,13 +130,16 @@ class MapDisplay:
         """
         at_least("grid", grid, 2)
         view = explained(model, cls.__name__)
-        first, second, chosen = _chosen(view, columns)
+        first, second, chosen, function = _chosen(view, columns)
         places, rows = map_grid(view, first, second, grid)
-        mean, sd = centred(view.model, rows, chosen)
+        mean, sd = centred(view.model, rows, chosen, function=function)
         seen = view.model._X[view.model._weight > 0]
         points = np.column_stack([c.back(seen[:, c.places[0]]) for c in (first, second)])
-        factor = multiplies(view.model._latents[0].model.likelihood.one_function())
+        likelihood = view.model._latents[0].model.likelihood
+        factor = not function and multiplies(likelihood.one_function())
         label = "factor of the mean" if factor else effect_label(model)
+        if function:
+            label = f"effect on the {likelihood.functions[function]}"
         names = (first.name, second.name)
         return cls(places, mean, sd, names, np.unique(points, axis=0), factor, above, label).plot(ax, panels)
 
@@ -209,9 +215,11 @@ def _label_factors(bar: Any, values: np.ndarray) -> None:
     bar.set_ticks(ticks, labels=[f"{t:.2g}" for t in ticks])
 
 
-def _chosen(view: Explained, columns: Sequence[Any] | None) -> tuple[TableColumn, TableColumn, tuple[int, ...] | None]:
-    """Return the two columns of the map, and the numbers of its terms; None for the whole function."""
-    each = views(view)
+def _chosen(
+    view: Explained, columns: Sequence[Any] | None
+) -> tuple[TableColumn, TableColumn, tuple[int, ...] | None, int]:
+    """Return the two columns of the map, the numbers of its terms (None for all), and the number of its function."""
+    each = views_of_all_functions(view)
     if columns is None:
         found = [one for one in each if len(one.numbers) == 2 and not one.linear]
         if found:
@@ -229,11 +237,16 @@ def _chosen(view: Explained, columns: Sequence[Any] | None) -> tuple[TableColumn
         first, second = (view.column(one) for one in columns)
     if first == second or any(column.levels is not None for column in (first, second)):
         raise ValueError(f"A map needs two different columns of numbers, got {first.name} and {second.name}.")
-    own = tuple(one.index for one in each if _within(one, {first.name, second.name}))
-    return first, second, own or None
+    pair = {first.name, second.name}
+    own = [one for one in each if _used(one) and _used(one) <= pair]
+    both = [one for one in own if {column.name for column in one.numbers} == pair]
+    touched = [one for one in each if _used(one) & pair]
+    if not touched:
+        raise ValueError(f"No term of the model depends on {first.name} or {second.name}; name two other columns.")
+    function = (both or own or touched)[0].function
+    return first, second, tuple(one.index for one in own if one.function == function) or None, function
 
 
-def _within(one: TermView, names: set[str]) -> bool:
-    """Return whether a term depends on these columns only, and on at least one of them."""
-    used = {column.name for column in (*one.numbers, *one.levels, *one.linear)}
-    return bool(used) and used <= names
+def _used(one: TermView) -> set[str]:
+    """Return the names of the columns of a term."""
+    return {column.name for column in (*one.numbers, *one.levels, *one.linear)}

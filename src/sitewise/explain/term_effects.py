@@ -123,12 +123,16 @@ def term_effects(model: Any, level: float = 0.9, *, map_points: int = MAP_POINTS
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
     view = explained(model, "term_effects")
-    functions = view.model._latents[0].model.likelihood.functions
-    each = [one for number in range(max(len(functions), 1)) for one in views(view, number)]
-    found = [_effect(view, one, level, map_points) for one in each if one.kind]
+    found = [_effect(view, one, level, map_points) for one in views_of_all_functions(view) if one.kind]
     if not found:
         raise ValueError("No term of this model has a picture: every term is constant or depends on three columns.")
     return found
+
+
+def views_of_all_functions(view: Explained) -> list[TermView]:
+    """Return the terms of the fitted function, or of both functions of a model with a second formula."""
+    functions = view.model._latents[0].model.likelihood.functions
+    return [one for number in range(max(len(functions), 1)) for one in views(view, number)]
 
 
 def views(view: Explained, function: int = 0) -> list[TermView]:

@@ -64,7 +64,8 @@ class TermsDisplay:
         self.effects, self.label = list(effects), label
         kinds = {one.kind for one in self.effects}
         band = f"{100 * self.effects[0].level:.0f} % of the posterior per value"
-        words = [f"{label[0].upper()}{label[1:]} per term; bands and bars: {band}"]
+        shown = " and ".join(dict.fromkeys(one.label or label for one in self.effects))
+        words = [f"{shown[0].upper()}{shown[1:]} per term; bands and bars: {band}"]
         if kinds - {"coefficients"}:
             words.append("terms average to zero over the training rows")
         if "map" in kinds:
