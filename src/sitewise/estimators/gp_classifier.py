@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from sitewise import means
+from sitewise.checks import at_least
 from sitewise.estimators.base import KernelChoice, RandomState
 from sitewise.estimators.class_predictions import ClassPredictions
 from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_targets
@@ -370,6 +371,7 @@ class GPClassifier(ClassPredictions):
         labels : array of shape (n_rows, n_samples)
             Entries of `classes_`.
         """
+        at_least("n_samples", n_samples, 1)
         X = self._new_rows(X)
         rng = check_random_state(random_state)
         drawn = [latent.draw(int(rng.randint(2**31 - 1)), X, n_samples) for latent in self._latents]

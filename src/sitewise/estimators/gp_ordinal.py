@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from sitewise import means
+from sitewise.checks import at_least
 from sitewise.estimators.base import KernelChoice, RandomState
 from sitewise.estimators.class_predictions import ClassPredictions
 from sitewise.estimators.intervals import Intervals
@@ -247,6 +248,7 @@ class GPOrdinal(Intervals, ClassPredictions):
         labels : array of shape (n_rows, n_samples)
             Entries of `classes_`.
         """
+        at_least("n_samples", n_samples, 1)
         X = self._new_rows(X)
         rng = check_random_state(random_state)
         (latent,) = self._latents

@@ -13,6 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from sitewise.checks import at_least
 from sitewise.estimators import side_information
 from sitewise.estimators.base import GPBase, RandomState
 from sitewise.estimators.intervals import Intervals
@@ -310,6 +311,7 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         y : array of shape (n_rows, n_samples)
             The draws.
         """
+        at_least("n_samples", n_samples, 1)
         rng = check_random_state(random_state)
         drawn = self._draw_functions(self._new_rows(X), n_samples, rng, side)
         return self.y_mean_ + self.y_scale_ * drawn.observe(int(rng.randint(2**31 - 1))).T

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sitewise.checks import at_least
 from sitewise.errors import UserError
 from sitewise.estimators.model_file import to_bytes
 from sitewise.explain.table_columns import Explained
@@ -367,6 +368,7 @@ class FormulaModel:
         responses : array of shape (draws, n_rows)
             One row per draw.
         """
+        at_least("draws", draws, 1)
         X, side = self._inputs(new)
         found = self.estimator.sample_y(X, draws, seed, **side)
         return np.asarray(found).T
