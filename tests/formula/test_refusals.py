@@ -123,7 +123,12 @@ FORMULAS = {
 }
 CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("y ~ x", {"likelihood": "normal"}, "likelihood must be one of"),
-    ("n ~ x; scale ~ z", {"likelihood": "poisson"}, "can vary; leave scale ~ … out, or scale ~ … is for 'gaussian'"),
+    ("n ~ x; scale ~ z", {"likelihood": "poisson"}, "out, or use a likelihood in which it can: 'gaussian', "),
+    (
+        "n ~ x; zero ~ z",
+        {"likelihood": "poisson"},
+        "zero ~ … out, or use a likelihood in which it can: 'zero_inflated_",
+    ),
     ("t ~ x; scale ~ z", {"likelihood": "logit"}, "No parameter of the likelihood 'logit' can vary"),
     ("n ~ x; spread ~ z", {"likelihood": "ordinal"}, "use 'gaussian' with scale"),
     ("y ~ x; scale ~ z", {"method": "mcmc"}, "use 'hybrid', 'ep', 'vi' or 'laplace'"),

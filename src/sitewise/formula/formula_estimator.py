@@ -58,7 +58,7 @@ def parameter_of(name: str, likelihood: str | Likelihood) -> str:
         offered = " or ".join(f"{one} ~ …" for one in varying)
         raise UserError(f"The likelihood {shown} has no parameter {name!r} that can vary; write {offered}.")
     takers = ", ".join(repr(one) for one, each in BY_NAME.items() if found in each.varying)
-    instead = f"{found} ~ … is for {takers}" if takers else "use 'gaussian' with scale ~ …, for example"
+    instead = f"use a likelihood in which it can: {takers}" if takers else "use 'gaussian' with scale ~ …, for example"
     raise UserError(f"No parameter of the likelihood {shown} can vary; leave {name} ~ … out, or {instead}.")
 
 
