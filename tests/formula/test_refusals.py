@@ -129,6 +129,7 @@ CALLS: list[tuple[str, dict[str, Any], str]] = [
         {"likelihood": "poisson"},
         "zero ~ … out, or use a likelihood in which it can: 'zero_inflated_",
     ),
+    ("y ~ x; scale ~ x", {"exposure": "z"}, "exposure is for .*, but the likelihood is 'gaussian'; leave it out"),
     ("t ~ x; scale ~ z", {"likelihood": "logit"}, "No parameter of the likelihood 'logit' can vary"),
     ("n ~ x; spread ~ z", {"likelihood": "ordinal"}, "use 'gaussian' with scale"),
     ("y ~ x; scale ~ z", {"method": "mcmc"}, "use 'hybrid', 'ep', 'vi' or 'laplace'"),

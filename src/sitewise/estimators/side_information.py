@@ -58,7 +58,8 @@ def read(likelihood: Likelihood, rows: int, given: Mapping[str, Any], fitting: b
     for name in given:
         if name not in likelihood.keywords:
             takers = " or ".join(repr(kind.name) for kind in BY_NAME.values() if name in kind.keywords)
-            what = likelihood.name or type(likelihood).__name__
+            one = likelihood.one_function()
+            what = one.name or type(one).__name__
             raise ValueError(f"{name} is for likelihood={takers}, but the likelihood is {what!r}; leave it out.")
     found = {name: _column(name, value, rows, fitting) for name, value in given.items()}
     if "lower" in found and "upper" in found and np.any(found["lower"] >= found["upper"]):
