@@ -159,6 +159,8 @@ def test_two_classes_and_ordered_labels(data: dict[str, Any]) -> None:
 def test_warnings_name_terms(model: FormulaModel) -> None:
     found = in_words("kernel.parts.1.variance ended at a bound: it rises.", model.estimator)
     assert found == "The variance of (1 + x | g) ended at a bound: it rises."
+    found = in_words("GPRegressor did not converge: it stopped. fit_report_ says more.", model.estimator)
+    assert found == "The model did not converge: it stopped. estimator.fit_report_ says more."
 
 
 def test_rows_of_weight_zero_do_not_count_and_rows_of_weight_two_count_twice():

@@ -19,6 +19,7 @@ NEGLIGIBLE_VARIANCE = 1e-4  # in the units in which the estimator learns
 
 def in_words(message: str, estimator: Any) -> str:
     """Return a warning with the names of terms; a variance at its lower bound is said to be zero."""
+    message = message.replace(type(estimator).__name__, "the model").replace("fit_report_", "estimator.fit_report_")
     model = estimator._latents[0].model
     values = {parameter.name: np.asarray(value) for parameter, value in walk(model)}
 
