@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sitewise import GPRegressor, Hyperparameters, Sparse, Varying, kernels, load, means, parts
+from sitewise import GPRegressor, Hyperparameters, Sparse, UserError, Varying, kernels, load, means, parts
+from sitewise.app.commands.certify import run
 
 ROWS = 40
 
@@ -143,7 +144,11 @@ def test_refusals_after_the_fit(fitted):
     for name in ("lengthscales", "term_shares"):
         with pytest.raises(ValueError, match=f"{name} is for models with one latent function"):
             getattr(model, name)()
-    assert not hasattr(model, "feature_importances_")
+    assert not hasattr(model, "feature_importances_") and not hasattr(model, "outliers_")
+    with pytest.raises(AttributeError, match="outliers_ is for one latent function and robust noise; fit without"):
+        _ = model.outliers_
+    with pytest.raises(UserError, match="two, because a parameter varies; fit it again without --varying"):
+        run(model, "m.sitewise", 0.002, 256, 0)
     with pytest.raises(ValueError, match="Terms of a kernel"):
         model.effect(0, term=0)
     with pytest.raises(ValueError, match="varying='scale'"):

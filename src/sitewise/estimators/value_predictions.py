@@ -363,10 +363,10 @@ class ValuePredictions(Intervals, RegressorMixin, GPBase):
         """Training rows that are very improbable given all other rows and the fitted robust noise; see `Outliers`."""
         check_is_fitted(self)
         if not self.likelihood_.robust:
-            raise AttributeError(  # so that hasattr is False
-                f"outliers_ is for robust noise, but this model has {type(self.likelihood_).__name__}; fit with "
-                f"one of {_ROBUST}."
-            )
+            needed = f"robust noise, but this model has {type(self.likelihood_).__name__}; fit with one of {_ROBUST}."
+            if self.likelihood_.functions:
+                needed = f"one latent function and robust noise; fit without varying=, with one of {_ROBUST}."
+            raise AttributeError(f"outliers_ is for {needed}")  # so that hasattr is False
         assert isinstance(self.sites_, Sites)
         return find_outliers(self.sites_.prec, self._weight, self.loo_)
 

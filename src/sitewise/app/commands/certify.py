@@ -88,6 +88,11 @@ def run(model: GPBase, name: str, se_per_row: float, max_steps: int, seed: int) 
 
     if not all(fitted.prior.exact for fitted, _ in model.models_):
         raise UserError("a certificate needs a full GP; fit the model again without --inducing.")
+    if any(fitted.likelihood.functions for fitted, _ in model.models_):
+        raise UserError(
+            "a certificate is for one latent function, but this model has two, because a parameter varies; fit it "
+            "again without --varying."
+        )
     if any(fitted.likelihood.latents > 1 for fitted, _ in model.models_):
         raise UserError(
             "a certificate is for one latent function at a time, but this model treats its classes jointly; fit it "
