@@ -146,6 +146,10 @@ def test_a_table_of_categories_needs_numpy_alone(tmp_path: Path) -> None:
         predictor.predict([{"x": 0.3}])
     with pytest.warns(UserWarning, match="'colour' has categories that the model does not know: {'pink'}"):
         predictor.predict([{"x": 0.3, "colour": "pink"}])
+    frame = pytest.importorskip("pandas").DataFrame(new, index=[7, 3])
+    np.testing.assert_array_equal(predictor.predict_proba(frame), predictor.predict_proba(new))
+    with pytest.raises(ValueError, match="no column 'colour'"):
+        predictor.predict(frame[["x"]])
 
 
 def test_scaled_columns(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
     from numpy_predictor import Predictor
     model = Predictor("model.npz")
-    model.predict([{"age": 31, "sex": "f"}])  # rows as dicts if the model has a table encoder, else numbers
+    model.predict([{"age": 31, "sex": "f"}])  # rows or a data frame with a table encoder, else numbers
 
 The model file holds arrays and one JSON text, no code.  Each latent function is a mixture of Gaussian processes with
 points Z.  With k = κ_c(Z, x), for latent functions c and e (one per class)
@@ -121,8 +121,8 @@ def _numbers(X: Any, columns: int) -> np.ndarray:
 
 
 def _encoded(columns: list[dict[str, Any]], rows: Any) -> np.ndarray:
-    """Return the numbers of a table: a list of dicts, or a dict of columns."""
-    out = []
+    """Return the numbers of a table: a list of dicts, a dict of columns, or a data frame."""
+    rows, out = {name: rows[name] for name in rows.columns} if hasattr(rows, "columns") else rows, []
     for c in columns:
         name, levels = c["name"], c.get("levels")
         if name not in (rows if isinstance(rows, dict) else next(iter(rows), {})):
