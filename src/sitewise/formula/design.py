@@ -11,7 +11,7 @@ import numpy as np
 from sitewise.errors import UserError
 from sitewise.formula.expansion import Formula
 from sitewise.formula.expressions import labels_of
-from sitewise.formula.grammar import Name
+from sitewise.formula.grammar import Name, names_in, parse_expression
 from sitewise.formula.linear_columns import Coding
 from sitewise.formula.part_terms import AreaColumn, Columns, LevelColumn, NumberColumn, ScaledColumn, build, codes
 from sitewise.parts import Constant, Graph, Linear, Part
@@ -87,6 +87,18 @@ class Design:
     def terms_of(self, function: int) -> list[FormulaTerm]:
         """Return the terms of a function."""
         return [term for term in self.terms if term.function == function]
+
+    def levels_by_column(self) -> dict[str, set[str]]:
+        """Return the levels of the categories, groups and areas per column of the table."""
+        found = {name: set(areas) for name, areas in self.areas.items()}
+        for text, levels in self.coding.levels.items():
+            for name in names_in(parse_expression(text)):
+                found.setdefault(name, set()).update(levels)
+        for key, column in self.columns.items():
+            if isinstance(column, LevelColumn):
+                for name, labels in zip(column.names, zip(*self.groups[key], strict=True), strict=True):
+                    found.setdefault(name, set()).update(labels)
+        return found
 
     def learn(
         self, table: Table, graphs: Mapping[str, Any], cut_points: bool = False

@@ -11,7 +11,7 @@ from sitewise.explain.table_columns import Explained, TableColumn, affine
 from sitewise.formula.design import Design
 from sitewise.formula.grammar import Name
 from sitewise.formula.part_terms import AreaColumn, LevelColumn, NumberColumn, ScaledColumn
-from sitewise.tables.table import table_of
+from sitewise.tables.table import Table, table_of
 
 
 class FormulaInputs:
@@ -21,7 +21,8 @@ class FormulaInputs:
         self.design = design
 
     def transform(self, new: Any) -> np.ndarray:
-        return np.asarray(self.design.inputs(table_of(new, "the new table")))
+        table = new if isinstance(new, Table) else table_of(new, "the new table")
+        return np.asarray(self.design.inputs(table))
 
 
 def explained_formula(

@@ -170,7 +170,9 @@ class FormulaModel:
         gone = [f"{name}={text!r}" for name, text in needed.items() if name not in found]
         if gone:
             name = gone[0].split("=")[0]
-            raise UserError(f"The model has {gone[0]}; give {name}=, or the future rows as new= with this column.")
+            raise UserError(
+                f"The model has {gone[0]}; add the column to the table of new rows, or in Python give {name}= or new=."
+            )
         return found
 
     # -- predictions -----------------------------------------------------------------------------------------

@@ -37,9 +37,15 @@ def certificate(
     """Compare the evidences of a saved model with log Z by annealed importance sampling; report which are reliable."""
     from sitewise.app.input.load_table import load_model
     from sitewise.app.report import certificate_report
+    from sitewise.formula import FormulaModel
 
     check_writable(out)
     found = load_model(model)
+    if isinstance(found, FormulaModel):
+        raise UserError(
+            f"{model} holds a formula, and `sitewise certificate` takes models of `sitewise fit`; fit the table with `sitewise "
+            "fit`, or compare formulas with sitewise.compare in Python."
+        )
     own_process()
     result = run(found, model.name, se_per_row, max_steps, seed)
     save(out, certificate_report(result).encode())

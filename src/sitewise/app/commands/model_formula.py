@@ -39,7 +39,8 @@ def model(
         float | None, typer.Option("--interval", help="Level of predictive intervals.", show_default=False)
     ] = None,
     keep: Annotated[
-        Path | None, typer.Option("--save", help="File of the model, for sitewise.load.", show_default=False)
+        Path | None,
+        typer.Option("--save", help="File of the model, for `sitewise predict` and sitewise.load.", show_default=False),
     ] = None,
     report: Annotated[
         Path | None, typer.Option("--report", help="HTML file: summary, terms and maps.", show_default=False)

@@ -53,36 +53,45 @@ def predict(
 ) -> None:
     """Predict every row of a table with a saved model.
 
-    If the table also has the target column, the predictions are scored.
+    If the table also has the target column, the predictions of a model of `sitewise fit` are scored.
 
     Example: sitewise predict model.sitewise new.csv --interval 0.9 --keep customer --out predictions.csv
     """
+    from sitewise.app.input.formula_rows import load_formula_rows
     from sitewise.app.input.load_table import load_model, load_new
     from sitewise.app.input.targets import Encoding
+    from sitewise.formula import FormulaModel
 
     if out is not None:
         check_writable(out)
     found = load_model(model)
-    encoding = Encoding.from_plain(found.table_)
-    table = load_new(data, encoding, missing=missing, decimal=decimal, dayfirst=dayfirst, context=context)
-    X = encoding.inputs(table)
+    encoding: Encoding | None = None
+    if isinstance(found, FormulaModel):
+        estimator, target = found.estimator, str(found.design.formula.response)
+        table, X, known = load_formula_rows(data, found, missing=missing or (), decimal=decimal, dayfirst=dayfirst)
+    else:
+        estimator, encoding = found, Encoding.from_plain(found.table_)
+        target = encoding.target
+        table = load_new(data, encoding, missing=missing, decimal=decimal, dayfirst=dayfirst, context=context)
+        X, known = encoding.inputs(table), side_columns.known(table, encoding.side)
     copied = side_columns.kept(table, table.named(keep or ()))
-    known = side_columns.known(table, encoding.side)
-    levels = interval_levels(found, interval, quantiles)
+    levels = interval_levels(estimator, interval, quantiles)
     own_process()
-    columns = predictions(found, X, known)
-    columns |= intervals(found, X, levels, known)
+    columns = predictions(estimator, X, known)
+    columns |= intervals(estimator, X, levels, known)
     twice = [name for name in copied if name in ("row", *columns)]
     if twice:
         raise UserError(f"--keep: the output already has a column {twice[0]!r}; rename the column of the table.")
-    scores = score(found, encoding, table, X)
+    scores = {} if encoding is None else score(estimator, encoding, table, X)
+    if encoding is None and target in table.columns:
+        note("the predictions are not scored, because the model is a formula; scores are for models of `sitewise fit`.")
     for name, value in scores.items():
         note(f"{name.replace('_', ' ')} on the rows of {table.name}: {value:.4f}.")
     columns = {"row": table.lines.tolist(), **copied, **columns}
     if out is not None:
         save(out, as_csv(columns).encode())
     if as_json:
-        print_json({"command": "predict", "target": encoding.target, "scores": scores, "predictions": columns})
+        print_json({"command": "predict", "target": target, "scores": scores, "predictions": columns})
     elif out is None:
         print(as_csv(columns), end="")
 

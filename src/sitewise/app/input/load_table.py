@@ -11,14 +11,13 @@ import numpy as np
 import typer
 from sklearn.pipeline import Pipeline
 
-from sitewise import estimators
+from sitewise import estimators, formula
 from sitewise.app.input import side_columns
 from sitewise.app.input.advice import command_line, spell
 from sitewise.app.input.table_file import read_table
 from sitewise.app.input.targets import AUTO_CLASSES, AUTO_VALUES, Encoding, describe
 from sitewise.app.process import note
 from sitewise.errors import UserError
-from sitewise.estimators import saving
 from sitewise.tables import Problem, Table, explain
 
 # With more rows the user has to choose a method: the time of an exact fit grows with the cube of the number of rows.
@@ -161,12 +160,14 @@ def load_new(
 
 
 def load_model(path: Path) -> Any:
-    """Load a model written by `sitewise fit`, or a pipeline with a `TableEncoder` saved from Python."""
+    """Load a model of `sitewise fit`, a formula of `sitewise model`, or a pipeline with a `TableEncoder`."""
     if not path.exists():
         raise UserError(f"there is no file {path}.")
     if path.is_dir():
-        raise UserError(f"{path} is a folder; give the file that `sitewise fit` wrote.")
-    found = saving.load(path)
+        raise UserError(f"{path} is a folder; give the file that `sitewise fit` or `sitewise model --save` wrote.")
+    found = formula.load(path)
+    if isinstance(found, formula.FormulaModel):
+        return found
     if isinstance(found, Pipeline) and isinstance(found[0], estimators.TableEncoder):
         encoder, found = found[0], found[-1]
         kind = AUTO_CLASSES if hasattr(found, "classes_") else AUTO_VALUES
