@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 from sitewise import Model, Sites, likelihoods, parts
+from sitewise.priors import Marginals
 from sitewise.priors.precision import assembly
 from sitewise.process.precision import working_precision
 
@@ -61,3 +63,16 @@ def test_maps_of_both_functions_are_dissected_together() -> None:
     assert both < 4.2 * one  # fronts of twice the size have four times the entries
     apart = [parts.Map((0, 1)), parts.Map((0, 1), sphere=True)]  # other coordinates: by the graph
     assert assembly.Assembly(apart, X, (0, 1)).analysis.factor_entries > both
+
+
+def test_without_a_factor_values_and_derivatives_are_nan() -> None:
+    X = np.linspace(0.0, 1.0, 6)[:, None]
+    with working_precision():
+        gram, pull = prior(parts.Series(0)).gram_with_pull(X)
+        sites = Sites(np.zeros(6), np.full(6, -1e3))
+        q, factor = gram.condition_with_factor(sites, None)
+        assert np.isnan(q.log_z)
+        zeros = np.zeros(6)
+        bar = gram.pull(sites, factor, q, Marginals(zeros, zeros, zeros, np.array(1.0), zeros, np.zeros(())))
+        assert all(np.all(np.isnan(leaf)) for leaf in (bar.entries, bar.mean, bar.log_det))
+        assert all(np.all(np.isnan(value)) for value in jax.tree.leaves(pull(bar).kernel))

@@ -129,6 +129,9 @@ class PrecisionGram(Gram[Marginals]):
 
     def pull(self, sites: Sites, factor: Solved, q: Marginals, by_q: Marginals) -> PrecisionGram:
         at, m, inverse = self.assembly, factor.m, factor.inverse
+        if not factor.factor.ok:  # the evidence is NaN, and a search tries other hyperparameters
+            nothing = (None if a is None else np.full_like(a, np.nan) for a in (self.mean, self.prior_var, self.loads))
+            return type(self)(at, np.full_like(self.entries, np.nan), np.array(np.nan), *nothing)
         assert inverse is not None
         i, j = at.analysis.i, at.analysis.j
         weight = float(np.asarray(by_q.log_z))
