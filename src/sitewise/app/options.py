@@ -60,9 +60,7 @@ DataFile = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet 
 ModelFile = Annotated[
     Path,
     typer.Argument(
-        metavar="MODEL",
-        help="File of `sitewise fit`, of `sitewise model --save`, or of sitewise.save with a TableEncoder.",
-        show_default=False,
+        metavar="MODEL", help="File of `sitewise fit`, or of sitewise.save with a TableEncoder.", show_default=False
     ),
 ]
 Target = Annotated[str, typer.Option("--target", "-t", help="Name of the column to predict.", show_default=False)]

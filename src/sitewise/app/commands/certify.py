@@ -43,8 +43,8 @@ def certificate(
     found = load_model(model)
     if isinstance(found, FormulaModel):
         raise UserError(
-            f"{model} holds a formula, and `sitewise certificate` takes models of `sitewise fit`; fit the table with `sitewise "
-            "fit`, or compare formulas with sitewise.compare in Python."
+            f"{model} holds a formula, and `sitewise certificate` takes models of `sitewise fit`; fit the table "
+            "with `sitewise fit`, or compare formulas with sitewise.compare in Python."
         )
     own_process()
     result = run(found, model.name, se_per_row, max_steps, seed)

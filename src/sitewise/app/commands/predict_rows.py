@@ -51,7 +51,7 @@ def predict(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Predict every row of a table with a saved model.
+    """Predict every row of a table with a model of `sitewise fit` or `sitewise model --save`.
 
     If the table also has the target column, the predictions of a model of `sitewise fit` are scored.
 
