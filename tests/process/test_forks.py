@@ -133,6 +133,35 @@ def test_a_process_that_was_forked_after_jax_started_is_told_so_at_every_door(tm
 
 
 @forks
+def test_a_fitted_model_sent_to_a_forked_process_raises_the_error_of_its_prediction(
+    tmp_path: Path, cache: Path
+) -> None:
+    run(
+        tmp_path,
+        cache,
+        """
+        import pickle
+        from sitewise import GPRegressor
+
+        X = np.random.default_rng(0).normal(size=(30, 2))
+        averaged = GPClassifier().fit(X, X[:, 0] > 0)
+        assert averaged.kernel_weights_
+        for model in (averaged, GPRegressor(kernel="shrunk", integrate=False).fit(X, X[:, 0])):
+            predict = getattr(model, "predict_proba", model.predict)
+            expected = predict(X)
+            with multiprocessing.get_context("fork").Pool(1) as pool:
+                try:
+                    pool.apply_async(predict, (X,)).get(30)
+                except UserError as problem:
+                    assert "spawn" in str(problem) and "forked" in str(problem), problem
+                else:
+                    raise AssertionError("not refused")
+            same(getattr(pickle.loads(pickle.dumps(model)), predict.__name__)(X), expected)
+        """,
+    )
+
+
+@forks
 def test_a_process_that_was_forked_before_it_imported_the_library_is_told_so(tmp_path: Path, cache: Path) -> None:
     script = tmp_path / "late.py"
     script.write_text(

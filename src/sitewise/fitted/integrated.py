@@ -13,7 +13,7 @@ from scipy import special
 
 from sitewise.data import Data
 from sitewise.fitted.function import HyperLaw
-from sitewise.fitted.latent import Latent, Result, same_form
+from sitewise.fitted.latent import Latent, Pickled, Result, same_form
 from sitewise.fitted.mixture import Functions, Mixture
 from sitewise.learning.integration import Integrated, Node
 from sitewise.parameters import Trainable
@@ -91,7 +91,7 @@ class IntegratedLatent(Latent):
         return IntegratedLatent.made(main, parts, self.weight), [result, *results]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, ((self.model, self.data, self.sites), self.parts, self.weight)
+        return _unpickled, (self.to_pickle(), self.parts, self.weight)
 
     def at(self, X: np.ndarray) -> Mixture:
         """Return the marginals of f at new rows, with one component per node."""
@@ -129,5 +129,5 @@ def _stacked(likelihoods: list[Any]) -> Any:
     return jax.tree.map(lambda *a: np.concatenate(a), *likelihoods)
 
 
-def _remade(main: tuple[Any, ...], parts: tuple[Latent, ...], weight: np.ndarray) -> IntegratedLatent:
-    return IntegratedLatent.made(Latent.of(*main), parts, weight)
+def _unpickled(own: Pickled, parts: tuple[Latent, ...], weight: np.ndarray) -> IntegratedLatent:
+    return IntegratedLatent.unpickled(own, parts=parts, weight=weight)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -64,9 +64,21 @@ def _left_rows(_: None, likelihood: Likelihood, data: Data, q: Marginals, sites:
 _traced_left_out = programs.jit(_left_out)
 
 
+class Pickled(NamedTuple):
+    """The content of the pickle of a latent function by Gaussian sites."""
+
+    model: Model
+    data: Data
+    sites: Sites
+
+
 @dataclasses.dataclass(frozen=True)
 class Latent(FittedFunction):
-    """A latent function by Gaussian sites; the posterior is computed from data and sites, again after unpickling."""
+    """A latent function by Gaussian sites; the posterior is computed from data and sites.
+
+    A pickle contains model, data and sites.  After unpickling the posterior is computed at the first use, so that
+    unpickling succeeds in a process where JAX cannot compute (`process.forks`) and the first use raises the error.
+    """
 
     has_sites: ClassVar[bool] = True
 
@@ -99,8 +111,31 @@ class Latent(FittedFunction):
     def _on_host(self) -> bool:
         return self.model.prior.host and on_host()
 
+    @classmethod
+    def unpickled(cls, own: Pickled, /, **more: Any) -> Self:
+        """Return the function of a pickle, for which nothing is computed yet; `more` are fields of a subclass."""
+        found = object.__new__(cls)
+        found.__dict__.update(more, _pickled=own)
+        return found
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """Compute the fields at the first use after unpickling.
+
+            Threads that come at once compute equal values, and each stores all fields in one step.
+            """
+            if name not in Pickled._fields and name != "posterior":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self.__dict__.update(vars(Latent.of(*self._pickled)))
+            return self.__dict__[name]
+
+    def to_pickle(self) -> Pickled:
+        """Return model, data and sites, without computing the posterior."""
+        return self.__dict__.get("_pickled") or Pickled(self.model, self.data, self.sites)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return Latent.of, (self.model, self.data, self.sites)
+        return Latent.unpickled, (self.to_pickle(),)
 
     def stored(self) -> dict[str, Any]:
         return {"prior": self.model.prior, "likelihood": self.model.likelihood, **self.sites._asdict()}
