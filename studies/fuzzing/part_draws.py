@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from sitewise import kernels, parts
@@ -66,7 +68,23 @@ def rows_of(rng: np.random.Generator) -> tuple[np.ndarray, list[str]]:
 
 
 def some_parts(rng: np.random.Generator, X: np.ndarray) -> list[parts.Part]:
-    """One to four parts with random hyperparameters, mostly with an intercept."""
+    """One to four parts with random hyperparameters, mostly with an intercept, and sometimes a product of two."""
+    place, group, area, trend, season, linear = _makers(rng, X)
+    makers = (place, place, group, group, area, trend, season, linear)
+    chosen = [makers[k]() for k in rng.choice(len(makers), int(rng.integers(1, 5)), replace=False)]
+    if rng.random() < 0.8:
+        chosen.append(parts.Constant())
+    more = rng.spawn(1)[0]  # cases without a product are those of earlier versions
+    if more.random() < 0.2:
+        place, group, area, trend, _, linear = _makers(more, X)
+        one, other = (place, group, area)[more.integers(3)](), (trend, linear)[more.integers(2)]()
+        if np.size(getattr(other, "variance", 0.0)) == 1:
+            chosen.append(parts.Product((one, other)))
+    return chosen
+
+
+def _makers(rng: np.random.Generator, X: np.ndarray) -> tuple[Callable[[], parts.Part], ...]:
+    """Functions that draw a map, groups, areas, a trend, a season and linear effects."""
 
     def positive(reach: float = 2.0) -> float:
         return float(np.exp(rng.uniform(-reach, reach)))
@@ -104,10 +122,4 @@ def some_parts(rng: np.random.Generator, X: np.ndarray) -> list[parts.Part]:
             return parts.Linear(6, variance=positive(4))
         return parts.Linear((6, 0), variance=[positive(), positive()])
 
-    def product() -> parts.Part:
-        one = (place, group, area)[rng.integers(3)]()
-        return parts.Product((one, trend() if rng.random() < 0.7 else parts.Linear(6, variance=positive(4))))
-
-    makers = (place, place, group, group, area, trend, season, linear, product)
-    chosen = [makers[k]() for k in rng.choice(len(makers), int(rng.integers(1, 5)), replace=False)]
-    return [*chosen, parts.Constant()] if rng.random() < 0.8 else chosen
+    return place, group, area, trend, season, linear

@@ -121,6 +121,7 @@ EVERY_OBJECT = [
     parts.Graph(3, ((0, 1), (1, 2))),
     parts.Area(2, parts.Graph(3, ((0, 1), (1, 2)))),
     parts.Series(0, kernels.Matern52(2.0), by=1),
+    parts.Product((parts.Map((0, 1), kernels.Matern32(0.3)), parts.Linear(2, centre=2010))),
     parts.Season(0, period=12.0, harmonics=3),
     parts.Linear((0, 1), 2.0),
     parts.Constant(),

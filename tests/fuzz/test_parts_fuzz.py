@@ -48,7 +48,7 @@ def test_cases_are_a_function_of_their_number():
     one, other = sums.drawn(77), sums.drawn(77)
     assert np.array_equal(one.data.X, other.data.X) and np.array_equal(one.data.y, other.data.y)
     kinds = {type(part).__name__ for c in map(sums.drawn, range(60)) for part in c.parts}
-    assert kinds == {"Map", "Levels", "Area", "Series", "Season", "Linear", "Constant"}
+    assert kinds == {"Map", "Levels", "Area", "Series", "Season", "Linear", "Product", "Constant"}
 
 
 def test_the_page_counts_rows():
