@@ -13,6 +13,7 @@ a digest of 200 predicted probabilities: equal digests are equal to the last dig
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -50,8 +51,12 @@ def fit(rows: int) -> None:
 
 def runnable(process: int) -> int:
     """Return the number of threads of a process that are running or ready to run."""
-    states = (Path(f"/proc/{process}/task/{thread}/stat") for thread in os.listdir(f"/proc/{process}/task"))
-    return sum(state.read_text().rpartition(")")[2].split()[0] == "R" for state in states)
+    count = 0
+    for thread in os.listdir(f"/proc/{process}/task"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            state = Path(f"/proc/{process}/task/{thread}/stat").read_text()
+            count += state.rpartition(")")[2].split()[0] == "R"
+    return count
 
 
 def measure(rows: int, threads: int, tree: Path) -> Line:
