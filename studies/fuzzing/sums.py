@@ -225,13 +225,14 @@ def _gradients(case: Case, method: Inference, row: dict[str, Any]) -> None:
 
     # Of the sites' tolerance, and of the factor: of nearly equal places or times the evidence has fewer digits.
     lost = 1e-8 * (1 + abs(float(value))) + _rounding(case, solution.sites)
+    noise = LOST_IN_DIFFERENCES * lost / STEPS[0] / (1 + abs(want))
+    row["gradient_noise"] = noise
     for first in STEPS:
         by_step = [(evidence_at(size) - evidence_at(-size)) / (2 * size) for size in (first, 2 * first)]
         difference = (4 * by_step[0] - by_step[1]) / 3
-        if not np.isfinite(difference):
+        if not np.isfinite(difference) and "gradient" not in row:
             return
         row["gradient"] = float(abs(difference - want) / (1 + abs(want)))
-        row["gradient_noise"] = noise = LOST_IN_DIFFERENCES * lost / first / (1 + abs(want))
         if row["gradient"] <= max(MEASURED_GRADIENT, noise):
             return
     need(False, f"the slope is {want!r}, by differences {difference!r}")

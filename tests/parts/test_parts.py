@@ -218,6 +218,8 @@ def test_linear_effects_of_columns_far_from_zero_are_doubted() -> None:
     year = np.linspace(2000.0, 2020.0, 30)[:, None]
     with pytest.warns(UserWarning, match="the mean of column 0 is more than 10 standard deviations from zero"):
         Parts.of([parts.Linear(0)]).own_kernel(year, [], 1.0)
+    with pytest.warns(UserWarning, match="the mean of column 1 is"):  # column 0 is constant
+        Parts.of([parts.Linear((0, 1))]).own_kernel(np.column_stack([np.ones(30), year]), [], 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Parts.of([parts.Linear(0, centre=2010)]).own_kernel(year, [], 1.0)

@@ -126,8 +126,9 @@ class Linear(Part):
             )
 
     def doubt(self, A: np.ndarray) -> str:
-        far = np.abs(np.mean(A, axis=0)) > MAX_MEAN * np.std(A, axis=0)
-        if self.centre is not None or not np.any(far & (np.std(A, axis=0) > 0)):
+        spread = np.std(A, axis=0)
+        far = (spread > 0) & (np.abs(np.mean(A, axis=0)) > MAX_MEAN * spread)
+        if self.centre is not None or not np.any(far):
             return ""
         name = self.used[int(np.argmax(far))]
         return (
