@@ -106,6 +106,7 @@ class Part(Kernel):
     columns: Columns = static(default=())
 
     local: ClassVar[bool] = False  # a row loads on variables next to each other, in space or time
+    further: ClassVar[str] = ""  # the field that holds columns besides `columns`, such as "by"; it may be None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _tuple(self.columns))
@@ -124,7 +125,11 @@ class Part(Kernel):
     @property
     def used(self) -> tuple[int | str, ...]:
         """The columns that the part uses, in the order of its active columns."""
-        return tuple(self.columns)  # type: ignore[arg-type]
+        return (*self.columns, *self._further_columns())  # type: ignore[misc]
+
+    def _further_columns(self) -> tuple[int | str, ...]:
+        more = getattr(self, self.further, None)
+        return () if more is None else _tuple(more)
 
     def check(self, columns: int) -> None:
         named = [c for c in self.used if isinstance(c, str)]
@@ -138,11 +143,10 @@ class Part(Kernel):
     def with_numbers(self, names: Sequence[str], columns: int) -> Self:
         """Return the part with numbers of columns in place of names."""
         found = numbered(self, self.columns, names, columns), numbered(self, self.used, names, columns)
-        return replace(self, columns=found[0], active_dims=found[1] or None, **self._numbered(names, columns))
-
-    def _numbered(self, names: Sequence[str], columns: int) -> dict[str, Any]:
-        """Return further fields that hold a column, with its number in place of its name."""
-        return {}
+        others: dict[str, Any] = {}
+        if more := numbered(self, self._further_columns(), names, columns):
+            others[self.further] = more if isinstance(getattr(self, self.further), tuple) else more[0]
+        return replace(self, columns=found[0], active_dims=found[1] or None, **others)
 
     def units(self, ranges: np.ndarray, path: str) -> Units:
         """Return the units of the parameters (`Prior.input_units`), given max − min of the active columns."""

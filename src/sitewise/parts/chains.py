@@ -7,8 +7,7 @@ per row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from sitewise.kernels.base import Kernel, Product, Scaled, Sum, check_parts
 from sitewise.kernels.state_space import check_form, states_of
 from sitewise.kernels.stationary import Matern12, Matern32, Matern52
 from sitewise.kernels.units import Units, input_units
-from sitewise.parts.base import Layout, Part, numbered, starting_kernel
+from sitewise.parts.base import Layout, Part, starting_kernel
 from sitewise.parts.chain_layout import ChainLayout
 from sitewise.parts.time_layout import HARMONICS
 from sitewise.parts.time_tree import MAX_TREE_PAIRS, TreeLayout, pairs_of_loads
@@ -44,6 +43,7 @@ class Series(Part):
     by: int | str | None = static(default=None)
 
     local: ClassVar[bool] = True
+    further: ClassVar[str] = "by"
 
     def __post_init__(self) -> None:
         if self.kernel is None:
@@ -51,16 +51,8 @@ class Series(Part):
         must_be(self.kernel, Kernel, "The kernel of a Series", "Matern32(), a kernel of sitewise.kernels")
         super().__post_init__()
 
-    @property
-    def used(self) -> tuple[int | str, ...]:
-        columns = super().used
-        return columns if self.by is None else (*columns, self.by)
-
-    def _numbered(self, names: Sequence[str], columns: int) -> dict[str, Any]:
-        return {} if self.by is None else {"by": numbered(self, self.by, names, columns)[0]}
-
     def check(self, columns: int) -> None:
-        if len(super().used) != 1:
+        if len(self.columns) != 1:  # type: ignore[arg-type]
             raise ValueError("Series needs one column of time, as in Series(0).")
         super().check(columns)
         check_parts(self, (self.kernel,), 1)

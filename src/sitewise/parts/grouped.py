@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from sitewise.arrays.engine import Array, namespace
 from sitewise.checks import one_number
-from sitewise.parts.base import Layout, Loads, Part, numbered
+from sitewise.parts.base import Layout, Loads, Part
 from sitewise.types import ArrayField, module, positive, replace, static
 
 # More levels per row are probably a column of numbers.  One code per row is an effect per observation (overdispersion).
@@ -37,16 +36,10 @@ class Levels(Part):
     slope: int | str | None = static(default=None)
     variance: ArrayField = positive(default=1.0)
 
-    @property
-    def used(self) -> tuple[int | str, ...]:
-        columns = super().used
-        return columns if self.slope is None else (*columns, self.slope)
-
-    def _numbered(self, names: Sequence[str], columns: int) -> dict[str, Any]:
-        return {} if self.slope is None else {"slope": numbered(self, self.slope, names, columns)[0]}
+    further: ClassVar[str] = "slope"
 
     def check(self, columns: int) -> None:
-        if not super().used:
+        if not self.columns:
             raise ValueError("Levels needs the column whose values are the levels, as in Levels(2).")
         super().check(columns)
         one_number(self, "variance")

@@ -13,15 +13,14 @@ for the curves along the first column, one for those along the second, and one f
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from sitewise.arrays.engine import Array, namespace
 from sitewise.checks import at_least, one_number
 from sitewise.numerics.dense.cubic_splines import SplineBasis
-from sitewise.parts.base import Layout, Loads, Part, numbered
+from sitewise.parts.base import Layout, Loads, Part
 from sitewise.parts.regressors import DenseLayout
 from sitewise.types import ArrayField, module, positive, replace, static
 
@@ -105,21 +104,15 @@ class Spline(_Smooth):
     variance: ArrayField = positive(default=1.0)
     slope_variance: ArrayField = positive(default=WIDE_VARIANCE, train=False)
 
+    further: ClassVar[str] = "by"
+
     def __post_init__(self) -> None:
         at_least("Spline: count", self.count, MIN_VALUES)
         object.__setattr__(self, "knots", tuple(map(float, self.knots)))
         super().__post_init__()
 
-    @property
-    def used(self) -> tuple[int | str, ...]:
-        columns = super().used
-        return columns if self.by is None else (*columns, self.by)
-
-    def _numbered(self, names: Sequence[str], columns: int) -> dict[str, Any]:
-        return {} if self.by is None else {"by": numbered(self, self.by, names, columns)[0]}
-
     def check(self, columns: int) -> None:
-        if len(super().used) != 1:
+        if len(self.columns) != 1:  # type: ignore[arg-type]
             raise ValueError("Spline needs one column, as in Spline(0).")
         if len(self.knots) < MIN_VALUES:
             raise ValueError("Spline needs its knots outside of an estimator, as in Spline(0, knots=(0, 1, 2, 3)).")

@@ -6,14 +6,13 @@ B = L diag(variance) Lᵀ, where L is lower triangular with ones on the diagonal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from sitewise.arrays.engine import Array, namespace
 from sitewise.numerics.dense.triangular import lower_inverse
-from sitewise.parts.base import Columns, Layout, Loads, Part, numbered
+from sitewise.parts.base import Columns, Layout, Loads, Part
 from sitewise.types import ArrayField, module, positive, real, replace, static
 
 
@@ -41,6 +40,8 @@ class VaryingCoefficients(Part):
     variance: ArrayField = positive(default=None)
     coupling: ArrayField = real(default=None)
 
+    further: ClassVar[str] = "slopes"
+
     def __post_init__(self) -> None:
         slopes: Any = self.slopes if isinstance(self.slopes, tuple | list) else (self.slopes,)
         object.__setattr__(self, "slopes", tuple(slopes))
@@ -56,13 +57,6 @@ class VaryingCoefficients(Part):
         """The number of coefficients per level."""
         return int(self.intercept) + len(self.slopes)  # type: ignore[arg-type]
 
-    @property
-    def used(self) -> tuple[int | str, ...]:
-        return (*super().used, *self.slopes)  # type: ignore[misc]
-
-    def _numbered(self, names: Sequence[str], columns: int) -> dict[str, Any]:
-        return {"slopes": numbered(self, self.slopes, names, columns)}
-
     def level_dims(self, columns: int) -> tuple[int, ...]:
         return (0,)
 
@@ -70,7 +64,7 @@ class VaryingCoefficients(Part):
         return () if self.intercept else tuple(range(1, columns))
 
     def check(self, columns: int) -> None:
-        if len(super().used) != 1 or self.count < 1:
+        if len(self.columns) != 1 or self.count < 1:  # type: ignore[arg-type]
             raise ValueError(
                 "VaryingCoefficients needs the columns of the levels and of the slopes, as in "
                 "VaryingCoefficients(2, slopes=(0, 1))."
