@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import argparse
 import base64
-import json
-import multiprocessing
+import functools
 import os
 import sys
 import time
 import warnings
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
@@ -28,6 +27,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from average_tables import KINDS, table
+from pooled import add, stored
 
 LABELS = 16.0
 CANDIDATES = (
@@ -125,7 +125,7 @@ def run(task: tuple, data: Path | None = None) -> dict:
     from sitewise.fitted.latent import Latent
     from sitewise.fitted.mixture import Mixture, repeated
     from sitewise.hyperparameters import Hyperparameters
-    from sitewise.learning.integration import integrate, laplace_evidence
+    from sitewise.learning.integration import integrate
     from sitewise.predict import posterior
 
     warnings.simplefilter("ignore")
@@ -161,7 +161,7 @@ def run(task: tuple, data: Path | None = None) -> dict:
         mixture = Mixture(repeated(fit.model.likelihood), left.mean[:, None], left.var[:, None])
         out["loo"] = packed(mixture.log_density(np.asarray(fit.data.y)))
         begun = time.process_time()
-        out["laplace"] = float(laplace_evidence(fit))
+        out["laplace"] = laplace_evidence(fit)
         out["cpu_curvature"] = time.process_time() - begun
         if len(X) <= STAR_ROWS:
             begun = time.process_time()
@@ -176,6 +176,17 @@ def run(task: tuple, data: Path | None = None) -> dict:
     except (ValueError, FloatingPointError, np.linalg.LinAlgError) as problem:
         out["problem"] = f"{type(problem).__name__}: {problem}"[:300]
     return out
+
+
+def laplace_evidence(fit: Any) -> float:
+    """Return the log of the integral over the hyperparameters by a Gaussian at the optimum."""
+    from sitewise.learning.integration import MAX_SD
+    from sitewise.numerics.dense.cholesky import eigen
+
+    curvature = fit.quick_curvature
+    free = np.flatnonzero(curvature.free)
+    values = np.maximum(eigen(-curvature.hessian[np.ix_(free, free)])[0], MAX_SD**-2)
+    return fit.objective + 0.5 * len(free) * np.log(2 * np.pi) - 0.5 * float(np.sum(np.log(values)))
 
 
 def tasks(sources: list[str], sets: list[str] | None, seeds: list[int], chosen: list[str]) -> list[tuple]:
@@ -198,10 +209,6 @@ def tasks(sources: list[str], sets: list[str] | None, seeds: list[int], chosen: 
     return [(*key, which) for _, key in found for which in chosen]
 
 
-def _run(task: tuple, data: Path | None) -> dict:
-    return run(task, data)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1)
@@ -214,29 +221,10 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=None)
     parser.add_argument("--rows", type=Path, default=Path("results/average/candidates.jsonl"))
     given = parser.parse_args()
-    begun = time.monotonic()
-    given.rows.parent.mkdir(parents=True, exist_ok=True)
-    lines = given.rows.read_text().splitlines() if given.rows.exists() else []
-    known = {tuple(json.loads(line)[k] for k in KEYS) for line in lines}
+    known = {tuple(row[k] for k in KEYS) for row in stored(given.rows)}
     todo = [t for t in tasks(given.sources, given.sets, given.seeds, given.candidates) if t not in known][: given.most]
     print(f"{len(todo)} fits to do, {len(known)} done", flush=True)
-    with (
-        ProcessPoolExecutor(given.jobs, mp_context=multiprocessing.get_context("spawn")) as pool,
-        given.rows.open("a") as file,
-    ):
-        running, waiting = set(), iter(todo)
-        while True:
-            while len(running) < given.jobs + 2 and time.monotonic() - begun < given.seconds:
-                task = next(waiting, None)
-                if task is None:
-                    break
-                running.add(pool.submit(_run, task, given.data))
-            if not running:
-                break
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                file.write(json.dumps(future.result()) + "\n")
-            file.flush()
+    add(given.rows, functools.partial(run, data=given.data), todo, given.jobs, given.seconds)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,9 @@ continue.
 from __future__ import annotations
 
 import argparse
-import json
-import multiprocessing
 import os
 import time
 import warnings
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -26,6 +23,8 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import numpy as np
 from scipy.special import logsumexp
+
+from pooled import add, stored
 
 ROOT = Path(__file__).resolve().parents[1] / "results" / "default-kernel"
 SEEDS = (42, 1, 2, 3)
@@ -158,33 +157,12 @@ def main() -> None:
         import default_kernel_table
 
         return default_kernel_table.write(given.rows, ROOT)
-    begun = time.monotonic()
-    given.rows.parent.mkdir(parents=True, exist_ok=True)
-    known = set()
-    if given.rows.exists():
-        for line in given.rows.read_text().splitlines():
-            row = json.loads(line)
-            known.add(tuple(row[k] for k in ("set", "seed", "fold", "method", "kernel", "integrated")))
+    known = {
+        tuple(row[k] for k in ("set", "seed", "fold", "method", "kernel", "integrated")) for row in stored(given.rows)
+    }
     todo = [t for t in tasks(given.seeds, given.sets or table1(), given.methods) if t not in known]
     print(f"{len(todo)} fits to do, {len(known)} done", flush=True)
-    with (
-        ProcessPoolExecutor(given.jobs, mp_context=multiprocessing.get_context("spawn")) as pool,
-        given.rows.open("a") as file,
-    ):
-        running = set()
-        waiting = iter(todo)
-        while True:
-            while len(running) < 2 * given.jobs and time.monotonic() - begun < given.seconds:
-                task = next(waiting, None)
-                if task is None:
-                    break
-                running.add(pool.submit(run, task))
-            if not running:
-                break
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                file.write(json.dumps(future.result()) + "\n")
-            file.flush()
+    add(given.rows, run, todo, given.jobs, given.seconds)
 
 
 if __name__ == "__main__":

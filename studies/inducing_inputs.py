@@ -41,7 +41,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one fit a core
 import numpy as np
 
 import pooled
-from pooled import Line
 from sitewise import Data, Model, inducing, kernels, likelihoods
 from sitewise.kernels.per_column import with_shrunk
 from sitewise.learning.nested import Nested
@@ -92,20 +91,6 @@ def run(task: Task, data: Path | None) -> dict[str, Any]:
         "evaluations": len(fit.trace),
         "cpu_seconds": round(seconds, 2),
     }
-
-
-def attempt(data: Path | None, task: Task) -> Line:
-    try:
-        return run(task, data)
-    except Exception as error:  # one failed fit must not end the study; the line says what happened
-        return {**task._asdict(), "error": repr(error)}
-
-
-def run_missing(tasks: list[Task], data: Path | None, jobs: int, seconds: float) -> None:
-    done = {Task(*(row[k] for k in Task._fields)) for row in pooled.stored(ROWS) if "error" not in row}
-    missing = [task for task in tasks if task not in done]
-    print(f"{len(tasks)} fits, {len(tasks) - len(missing)} of them in {ROWS} already.")
-    pooled.add(ROWS, functools.partial(attempt, data), missing, jobs, seconds)
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -183,7 +168,7 @@ def main() -> None:
             for kernel in given.kernels
             for choice in given.choices
         ]
-        run_missing(tasks, given.data, given.jobs, given.seconds)
+        pooled.add_missing(ROWS, functools.partial(run, data=given.data), tasks, given.jobs, given.seconds)
     (RESULTS / "README.md").write_text(table(pooled.stored(ROWS)))
 
 

@@ -32,6 +32,7 @@ for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np
 
+from maps_data import drawn
 from sitewise import GPClassifier, Method, Model, kernels, likelihoods, parts
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
@@ -88,15 +89,8 @@ def evaluation(args: argparse.Namespace) -> dict[str, Any]:
 def _simulated(rows: int, held: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(rows + held, 2))
-    part = _part(30)
-    with working_precision():
-        layout: Any = part.layout(X)
-        a, d = layout.conditionals(part)
-    x = np.zeros(layout.size)
-    for i, noise in enumerate(rng.normal(size=layout.size)):
-        near = layout.near[i] >= 0
-        x[i] = a[i, near] @ x[layout.near[i, near]] + np.sqrt(d[i]) * noise
-    return X, rng.uniform(size=len(X)) < 1 / (1 + np.exp(-x[layout.index[:, 0]]))
+    f = drawn(_part(30), X, rng)
+    return X, rng.uniform(size=len(X)) < 1 / (1 + np.exp(-f))
 
 
 def _fitted(structure: Any, method: str, X: np.ndarray, y: np.ndarray, rows: int) -> tuple[dict[str, Any], Any]:

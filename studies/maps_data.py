@@ -77,9 +77,14 @@ def latent(X: np.ndarray, lengthscale: float, variance: float, rng: np.random.Ge
         K = variance * (1 + r) * np.exp(-r) + 1e-9 * variance * np.eye(len(X))
         return cholesky(K, lower=True, overwrite_a=True) @ rng.normal(size=len(X))
     from sitewise import kernels, parts
+
+    return drawn(parts.Map((0, 1), kernels.Matern32(lengthscale, variance), neighbours=30), X, rng)
+
+
+def drawn(part: Any, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return one draw of the function of a map at the rows, place by place."""
     from sitewise.process.precision import working_precision
 
-    part = parts.Map((0, 1), kernels.Matern32(lengthscale, variance), neighbours=30)
     with working_precision():
         layout: Any = part.layout(X)
         a, d = layout.conditionals(part)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzing.many import main
+from fuzzing.many import by_method, main
 from fuzzing.series import check, drawn
 
 
@@ -50,16 +50,8 @@ def render(rows: list[dict[str, Any]]) -> str:
         f"- The last third of a series appended to the rest, {len(ahead)} cases: the posterior differs from "
         f"inference on all rows by {np.median(ahead):.1e} standard deviations (median), {ahead[-1]:.1e} at most.",
         "",
-        "| method | cases | converged | flagged | refused | broken or failed |",
-        "|---|---|---|---|---|---|",
+        *by_method(rows),
     ]
-    known = [row for row in rows if "method" in row]
-    for method in sorted({row["method"] for row in known}):
-        some = Counter(row["status"] for row in known if row["method"] == method)
-        lines.append(
-            f"| {method} | {some.total()} | {some['converged']} | {some['flagged']} | {some['refused']} "
-            f"| {some['broken'] + some['failed']} |"
-        )
     return "\n".join(lines) + "\n"
 
 

@@ -17,7 +17,7 @@ from collections import Counter
 from typing import Any
 
 from fuzzing import part_fits, sums
-from fuzzing.many import main
+from fuzzing.many import by_method, main
 
 KINDS = ("converged", "flagged", "refused", "broken", "failed")
 FIT_EVERY = 5
@@ -56,16 +56,8 @@ def render(rows: list[dict[str, Any]]) -> str:
         f"- Gradients, {len(slopes)} cases: they differ from differences by at most {max(slopes, default=0):.1e}, "
         "relative to 1 + the slope.",
         "",
-        "| method | cases | converged | flagged | refused | broken or failed |",
-        "|---|---|---|---|---|---|",
+        *by_method(rows),
     ]
-    known = [row for row in rows if "method" in row]
-    for method in sorted({row["method"] for row in known}):
-        some = Counter(row["status"] for row in known if row["method"] == method)
-        lines.append(
-            f"| {method} | {some.total()} | {some['converged']} | {some['flagged']} | {some['refused']} "
-            f"| {some['broken'] + some['failed']} |"
-        )
     lines += ["", "| part | cases | broken or failed |", "|---|---|---|"]
     for name in ("Map", "Levels", "Area", "Series", "Season", "Linear", "Product", "Constant"):
         some = [row for row in rows if name in row.get("parts", ())]

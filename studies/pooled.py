@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import multiprocessing
 import time
@@ -15,6 +16,21 @@ Line = dict[str, Any]
 
 def stored(path: Path) -> list[Line]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def attempt(fit: Callable[[Any], Line], task: Any) -> Line:
+    try:
+        return fit(task)
+    except Exception as error:  # one failed fit must not end the study; the line says what happened
+        return {**task._asdict(), "error": repr(error)}
+
+
+def add_missing(path: Path, fit: Callable[[Any], Line], tasks: list[Any], jobs: int, seconds: float) -> None:
+    """Append the fits of tasks (tuples with names) that the file lacks, or has with an error; as `add`."""
+    done = {tuple(row[k] for k in tasks[0]._fields) for row in stored(path) if "error" not in row}
+    missing = [task for task in tasks if task not in done]
+    print(f"{len(tasks)} fits, {len(tasks) - len(missing)} of them in {path} already.")
+    add(path, functools.partial(attempt, fit), missing, jobs, seconds)
 
 
 def add(path: Path, work: Callable[[Any], Line], todo: Iterable[Any], jobs: int, seconds: float) -> None:

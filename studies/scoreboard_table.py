@@ -15,7 +15,6 @@ from pooled import Line, stored
 OUT = Path(__file__).resolve().parents[1] / "results" / "scoreboard"
 PUBLISHED = OUT / "published-means.json"  # mean score per table and model, as published
 MIN_ROWS = 75  # training rows of a table that counts in the means
-OURS = {"isotropic", "shrunk", "average"}
 LABELS = {"isotropic": 'GPClassifier("isotropic")', "shrunk": 'GPClassifier("shrunk")',
           "average": 'GPClassifier("average")'}  # fmt: skip
 NAMES = {"tabfm": "TabFM", "tabicl": "TabICL", "tabpfn3": "TabPFN-3", "catboost": "CatBoost, tuned",

@@ -172,20 +172,6 @@ def by_estimator(task: Task, rows: protocols.Fold) -> tuple[dict[str, Any], Dens
     return found, model.log_predictive_density
 
 
-def attempt(data: Path | None, task: Task) -> Line:
-    try:
-        return run(task, data)
-    except Exception as error:  # one failed fit must not end the study; the line says what happened
-        return {**task._asdict(), "error": repr(error)}
-
-
-def run_missing(tasks: list[Task], data: Path | None, jobs: int, seconds: float) -> None:
-    done = {Task(*(row[k] for k in Task._fields)) for row in pooled.stored(ROWS) if "error" not in row}
-    missing = [task for task in tasks if task not in done]
-    print(f"{len(tasks)} fits, {len(tasks) - len(missing)} of them in {ROWS} already.")
-    pooled.add(ROWS, functools.partial(attempt, data), missing, jobs, seconds)
-
-
 def stored() -> list[dict[str, Any]]:
     """The fits of table 3, whose settings are the same."""
     found = []
@@ -274,7 +260,7 @@ def main() -> None:
             for method in given.methods
             for fold in given.folds
         ]
-        run_missing(tasks, given.data, given.jobs, given.seconds)
+        pooled.add_missing(ROWS, functools.partial(run, data=given.data), tasks, given.jobs, given.seconds)
     (RESULTS / "README.md").write_text(table(stored() + pooled.stored(ROWS)))
 
 

@@ -8,6 +8,7 @@ import json
 import time
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -34,6 +35,19 @@ def run(drawn: Callable[[int], Any], check: Callable[[Any], Row], seed: int) -> 
         row = {"seed": seed, "status": "failed", "words": f"{type(problem).__name__}: {problem}"[:300]}
         traceback.print_exc()
     return {**row, "seconds": time.process_time() - began}
+
+
+def by_method(rows: list[Row]) -> list[str]:
+    """Return the lines of the table of outcomes per method."""
+    lines = ["| method | cases | converged | flagged | refused | broken or failed |", "|---|---|---|---|---|---|"]
+    known = [row for row in rows if "method" in row]
+    for method in sorted({row["method"] for row in known}):
+        some = Counter(row["status"] for row in known if row["method"] == method)
+        lines.append(
+            f"| {method} | {some.total()} | {some['converged']} | {some['flagged']} | {some['refused']} "
+            f"| {some['broken'] + some['failed']} |"
+        )
+    return lines
 
 
 def main(

@@ -178,10 +178,6 @@ class _Walk(ast.NodeVisitor):
         self.generic_visit(node)
 
 
-def _text(node: ast.AST) -> bool:
-    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
-
-
 def _number(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool)
 

@@ -354,19 +354,6 @@ def _moved(place: tuple[int, ...], way: tuple[int, ...], times: int) -> tuple[in
     return tuple(i + times * j for i, j in zip(place, way, strict=True))
 
 
-def laplace_evidence(fit: Fit) -> float:
-    """log ∫ π by a Gaussian at the optimum alone; NaN where it is no maximum, or inference fails next to it.
-
-    The fit must have maximised the density of the vector (`jacobian`), or have flat priors.
-    """
-    _require_all_rows(fit)
-    curvature = fit.quick_curvature
-    free = np.flatnonzero(curvature.free)
-    values, _ = eigen(-curvature.hessian[np.ix_(free, free)])
-    values = np.maximum(values, MAX_SD**-2)
-    return fit.objective + 0.5 * len(free) * np.log(2 * np.pi) - 0.5 * float(np.sum(np.log(values)))
-
-
 def _require_all_rows(fit: Fit) -> None:
     if fit.learned_from is not None:
         raise ValueError(
