@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sitewise.formula.design import Design
-from sitewise.formula.expansion import Formula, Grouping
+from sitewise.formula.expansion import Formula, Grouping, columns_of
 from sitewise.formula.grammar import parse
 from sitewise.formula.linear_columns import Coding
 from sitewise.tables.table import table_of
@@ -76,3 +76,20 @@ def test_expressions_keep_the_means_of_the_training_rows() -> None:
     design.learn(table_of(TABLE), {})
     new = design.inputs(table_of({"x": [1.0], "z": [1.0]}))
     assert np.allclose(new, [(1 - TABLE["x"].mean()) / TABLE["x"].std(), 1 - TABLE["z"].mean()])
+
+
+def test_options_that_name_no_column_are_none_of_its_columns() -> None:
+    formula = Formula.of("y ~ map(a, b, sphere=True) + C(c, ref=low) + s(x, by=g, k=5)")
+    assert columns_of(formula) == ["y", "c", "a", "b", "x", "g"]
+
+
+def test_sums_of_comparisons_count() -> None:
+    table = table_of({"x": [1.0, 2.0, 3.0], "g": ["a", "b", "b"]}, "the table")
+    found = Coding().numbers(parse("y ~ I((x > 1) + (x > 2) - (g == 'b'))")[0][1].arguments[0], table)
+    assert found.tolist() == [0.0, 0.0, 1.0]
+
+
+def test_numbers_are_printed_with_all_their_digits() -> None:
+    assert [str(parse(f"y ~ I(x * {text})")[0][1]) for text in ("1234567.25", "0.1", "2")] == [
+        "I(x * 1234567.25)", "I(x * 0.1)", "I(x * 2)",
+    ]  # fmt: skip

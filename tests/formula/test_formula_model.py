@@ -267,8 +267,6 @@ def test_terms_are_found_however_their_names_are_spaced():
         assert model.predict(table, terms=text).mean.shape == (40, 1)
     with pytest.raises(sitewise.UserError, match="no term 'x'"):
         model.predict(table, terms="x")
-    with pytest.raises(sitewise.UserError, match=r"sitewise\.save"):
-        sitewise.export(model, "model.npz")
     with pytest.raises(sitewise.UserError, match="one value per row"):
         model.predict({"x": 1.0, "g": 2})
 
@@ -311,3 +309,21 @@ def test_the_effect_of_a_column_of_dates_is_drawn_over_dates():
     display = sitewise.TermsDisplay.from_estimator(model)
     assert display.axes_[0].lines[0].get_xdata().astype("datetime64[D]").min() >= day[0]
     pyplot.close("all")
+
+
+def test_a_map_on_the_sphere_has_its_neighbours_across_the_date_line():
+    rng = np.random.default_rng(8)
+    lon, lat = rng.uniform(175, 185, 60), rng.uniform(-5, 5, 60)
+    table = {"lon": (lon + 180) % 360 - 180, "lat": lat, "y": np.sin(lon) + 0.1 * rng.normal(size=60)}
+    model = sitewise.fit("y ~ map(lon, lat, sphere=True)", table)
+    west, east = model.predict({"lon": [180.0, -180.0], "lat": [0.0, 0.0]})
+    assert np.isclose(west, east, atol=1e-6) and abs(west - np.sin(180)) < 0.2
+
+
+def test_a_saved_formula_keeps_the_digits_of_its_numbers(tmp_path: Path):
+    rng = np.random.default_rng(9)
+    table = {"x": rng.uniform(1, 9, 50), "y": rng.normal(size=50)}
+    model = sitewise.fit("y ~ s(I(1000 * log(x / 1.2345678)))", table, integrate=False)
+    model.save(tmp_path / "model.sitewise")
+    again = sitewise.load(tmp_path / "model.sitewise")
+    np.testing.assert_array_equal(again.predict(table), model.predict(table))

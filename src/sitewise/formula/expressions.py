@@ -89,9 +89,9 @@ def _of_binary(node: Binary, table: Table, moments: Moments, fitting: bool) -> A
     if node.operator not in OPERATORS:
         raise UserError(f"{node} cannot be computed; expressions have + - * / ^ and comparisons.")
     if node.operator in ("==", "!=") and isinstance(node.right, Text) and isinstance(node.left, Name):
-        return OPERATORS[node.operator](labels_of(node.left, table), node.right.value)
+        return np.asarray(OPERATORS[node.operator](labels_of(node.left, table), node.right.value), float)
     sides = (_value(side, table, moments, fitting) for side in (node.left, node.right))
-    return OPERATORS[node.operator](*sides)
+    return np.asarray(OPERATORS[node.operator](*sides), float)  # sums of comparisons count, as in R
 
 
 def _centred(node: Call, inner: np.ndarray, moments: Moments, fitting: bool) -> np.ndarray:

@@ -43,7 +43,8 @@ class Number:
     value: float
 
     def __str__(self) -> str:
-        return f"{self.value:g}"
+        short = f"{self.value:g}"
+        return short if float(short) == self.value else repr(self.value)  # model files keep expressions as text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -257,7 +258,7 @@ def names_in(node: Node) -> list[str]:
     if isinstance(node, Binary):
         inner: tuple[Node, ...] = (node.left, node.right)
     elif isinstance(node, Call):
-        inner = (*node.arguments, *(value for _, value in node.options))
+        inner = (*node.arguments, *(value for name, value in node.options if name == "by"))  # others are no columns
     else:
         inner = (node.of,) if isinstance(node, Minus) else ()
     return list(dict.fromkeys(name for one in inner for name in names_in(one)))
