@@ -26,7 +26,7 @@ from sitewise.kernels.base import Kernel, check_parts
 from sitewise.kernels.stationary import Matern32
 from sitewise.kernels.units import Units, input_units
 from sitewise.numerics.dense.small_systems import conditionals, pull_conditionals
-from sitewise.numerics.sparse.neighbours import coarse_to_fine, earlier_neighbours
+from sitewise.numerics.sparse.neighbours import coarse_to_fine, earlier_neighbours, nearest
 from sitewise.numerics.sparse.pairs import distinct_pairs
 from sitewise.parts.base import Layout, Loads, Part, starting_kernel
 from sitewise.parts.neighbour_covariances import JITTER, covariances
@@ -188,7 +188,7 @@ class VecchiaLayout(Layout):
     def _new(self, part: Map, A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return neighbours, a and d of new places; a training place is its own neighbour, with d = 0."""
         at, count = np.asarray(part.at(A)), self.size if part.exact_for(self.size) else part.neighbours
-        near = self.tree.query(at, k=np.arange(1, count + 1))[1]
+        near = nearest(self.tree, at, count)
         found = []
         for rows in _pieces(len(A)):
             has = np.ones(near[rows].shape, bool)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 MAX_CELL_COLUMNS = 20  # coordinates that are halved
+TIED = 1e-12  # relative difference of squared distances that are equal up to rounding
 MAX_HALVINGS = 40  # of halvings of a cell; beyond them places are closer than rounding
 
 
@@ -60,4 +61,22 @@ def earlier_neighbours(places: np.ndarray, count: int) -> np.ndarray:
             found[left[enough]] = np.take_along_axis(near[enough], ranked, axis=1)
             left, asked = left[~enough], 2 * asked
         begin = end
+    return found
+
+
+def nearest(tree: cKDTree, at: np.ndarray, count: int) -> np.ndarray:
+    """Return the `count` places of the tree nearest to every point, the first of equally near places first.
+
+    The tree returns equally near places, as of a grid, in an order of its own; distances are computed again.
+    """
+    places = np.asarray(tree.data)
+    found, left, asked = np.empty((len(at), count), np.int64), np.arange(len(at)), min(2 * count + 8, tree.n)
+    while len(left):
+        near = np.sort(tree.query(at[left], k=np.arange(1, asked + 1))[1], axis=1)
+        away = sum((places[near, j] - at[left, j, None]) ** 2 for j in range(at.shape[1]))
+        ranked = np.argsort(away, axis=1, kind="stable")
+        found[left] = np.take_along_axis(near, ranked, axis=1)[:, :count]
+        sorted_ = np.take_along_axis(away, ranked, axis=1)
+        open_ = sorted_[:, -1] <= sorted_[:, count - 1] * (1 + TIED)  # further places may be as near
+        left, asked = left[open_ & (asked < tree.n)], min(2 * asked, tree.n)
     return found
