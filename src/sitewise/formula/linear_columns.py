@@ -41,10 +41,38 @@ class Coding:
         self, terms: Sequence[Product], intercept: bool, table: Table, fitting: bool = False
     ) -> dict[str, np.ndarray]:
         """Return the columns of the terms by their names."""
-        out: dict[str, np.ndarray] = {}
+        labels = {node: self._labels(node, table, fitting) for term in terms for node in term}
+
+        def values(node: Node, level: str | None) -> np.ndarray:
+            return self.numbers(node, table, fitting) if level is None else (labels[node] == level).astype(float)
+
+        return {
+            name: np.prod([np.ones(table.rows), *(values(*factor) for factor in factors)], axis=0)
+            for name, factors in self.products(terms, intercept).items()
+        }
+
+    def _labels(self, node: Node, table: Table, fitting: bool) -> np.ndarray | None:
+        """Return a column of categories, and learn its levels; None for numbers."""
+        if not (is_categorical(node, table) if fitting else str(node) in self.levels):
+            return None
+        assert isinstance(node, Name | Call)
+        labels = labels_of(node, table)
+        if fitting:
+            self.levels[str(node)] = _levels(node, labels, table)
+        new = dict.fromkeys(label for label in labels if label not in self.levels[str(node)])
+        if new:
+            raise UserError(
+                f"{node} has the level {listed(new, 3)}, which the fit did not have; a group (1 | {node}) predicts new "
+                "levels."
+            )
+        return labels
+
+    def products(self, terms: Sequence[Product], intercept: bool) -> dict[str, list[tuple[Node, str | None]]]:
+        """Return the factors of every column: an expression with None, or a category with a level."""
+        out: dict[str, list[tuple[Node, str | None]]] = {}
         spanned: set[tuple[frozenset[Node], frozenset[Node]]] = {(frozenset(), frozenset())} if intercept else set()
         for term in terms:
-            categories = [node for node in term if self._is_category(node, table, fitting)]
+            categories = [node for node in term if str(node) in self.levels]
             numeric = frozenset(term) - frozenset(categories)
             subsets = [
                 frozenset(chosen)
@@ -55,31 +83,16 @@ class Coding:
             spanned |= {(numeric, subset) for subset in subsets}
             for coded in _merged([dict.fromkeys(subset, False) for subset in subsets]):
                 used = [node for node in term if node in numeric or node in coded]
-                each = [self._factor(node, coded.get(node), table, fitting) for node in used]
-                for chosen in itertools.product(*each):
-                    name = ":".join(label for label, _ in chosen) or "1"
-                    out[name] = np.prod([np.ones(table.rows), *(values for _, values in chosen)], axis=0)
+                for factors in itertools.product(*(self._levels_of(node, coded.get(node)) for node in used)):
+                    name = ":".join(f"{node}" if level is None else f"{node}[{level}]" for node, level in factors)
+                    out[name or "1"] = list(factors)
         return out
 
-    def _factor(self, node: Node, whole: bool | None, table: Table, fitting: bool) -> list[tuple[str, np.ndarray]]:
+    def _levels_of(self, node: Node, whole: bool | None) -> list[tuple[Node, str | None]]:
         """Return the columns of a factor: all levels if `whole`, all but the first if not, numbers if None."""
         if whole is None:
-            return [(str(node), self.numbers(node, table, fitting))]
-        assert isinstance(node, Name | Call)
-        labels = labels_of(node, table)
-        if fitting:
-            self.levels[str(node)] = _levels(node, labels, table)
-        levels = self.levels[str(node)]
-        new = dict.fromkeys(label for label in labels if label not in levels)
-        if new:
-            raise UserError(
-                f"{node} has the level {listed(new, 3)}, which the fit did not have; a group (1 | {node}) predicts new "
-                "levels."
-            )
-        return [(f"{node}[{level}]", (labels == level).astype(float)) for level in levels[0 if whole else 1 :]]
-
-    def _is_category(self, node: Node, table: Table, fitting: bool) -> bool:
-        return is_categorical(node, table) if fitting else str(node) in self.levels
+            return [(node, None)]
+        return [(node, level) for level in self.levels[str(node)][0 if whole else 1 :]]
 
 
 def _merged(subsets: list[dict[Node, bool]]) -> list[dict[Node, bool]]:
