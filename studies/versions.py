@@ -1,22 +1,23 @@
 """Run the tests on one combination of versions; tabulate the runs in results/versions/README.md.
 
-    uv venv -p 3.13 ENV && uv pip install -p ENV/bin/python -e '.[dev]' [--resolution lowest-direct] ["pandas<3"]
-    ENV/bin/python studies/versions.py oldest         the selection of `make test`, one process, about 20 minutes
+    uv venv -p 3.13 ENV
+    uv pip install -p ENV/bin/python -e '.[dev]' -e papers/icml2023 [--resolution lowest-direct] ["pandas<3"]
+    ENV/bin/python studies/versions.py oldest         the selection of `make test`, one process, 15 to 20 CPU minutes
     ENV/bin/python studies/versions.py oldest tests/tables tests/estimators
     python studies/versions.py --page
 
-The first argument of a run names how the versions were chosen.  A run adds one line to results/versions/runs.jsonl.
-The page shows the last run of each combination.
+The first argument of a run names how the versions were chosen.  A run adds one line to results/versions/runs.jsonl for
+each folder of tests when the folder ends, so that a run that was stopped can continue with the other folders.  The page
+adds up the last run of each folder.
 """
 
 from __future__ import annotations
 
 import json
 import platform
-import re
 import subprocess
 import sys
-import time
+from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,55 +26,117 @@ FOLDER = ROOT / "results" / "versions"
 PACKAGES = ("jax", "numpy", "scipy", "scikit-learn", "pandas", "optax", "threadpoolctl", "typer", "matplotlib")
 PREFACE = """# Versions: does the test suite pass on every supported version?
 
-{answer} Each combination has an environment of its own. "Oldest" is the lowest version that every requirement of
-pyproject.toml admits (`uv pip install --resolution lowest-direct`; some of them have no wheels for Python 3.13),
-"newest" the newest version at the time. JAX 0.11 and NumPy 2.5 need Python 3.12. A run is `pytest -m "not slow"`, the
-selection of `make test`, in one process, on the tests of a group.
+{answer}
+
+Each combination has an environment of its own. "Oldest" is the lowest version that every requirement of pyproject.toml
+admits (`uv pip install --resolution lowest-direct`; on Python 3.13 the lowest versions that have wheels), "newest" the
+newest version at the time. JAX 0.11 and NumPy 2.5 need Python 3.12. A run is `pytest -m "not slow"`, the selection of
+`make test`, in one process.
 
     ENV/bin/python studies/versions.py newest
     python studies/versions.py --page
 """
 
 
+class Recorder:
+    """A plugin of pytest that writes the counts of each folder of tests when the last test of the folder has ended."""
+
+    def __init__(self, label: str) -> None:
+        commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+        self.head = {"label": label, "python": platform.python_version()}
+        self.tail = {"commit": commit.stdout.strip(), "versions": {name: version(name) for name in PACKAGES}}
+        self.left: Counter[str] = Counter()
+        self.counts: dict[str, Counter[str]] = {}
+        self.failures: dict[str, list[str]] = {}
+        self.reasons: dict[str, Counter[str]] = {}
+
+    def count(self, report) -> None:
+        """Count the outcome of a test, or of the collection of a file that failed or was skipped."""
+        folder = folder_of(report.nodeid)
+        counts = self.counts.setdefault(folder, Counter())
+        failures, reasons = self.failures.setdefault(folder, []), self.reasons.setdefault(folder, Counter())
+        if report.failed and report.nodeid not in failures:
+            failures.append(report.nodeid)
+        elif report.skipped:
+            counts["skipped"] += 1
+            reasons[report.longrepr[2].removeprefix("Skipped: ")] += 1
+        elif report.passed and report.when == "call":
+            counts["passed"] += 1
+
+    pytest_runtest_logreport = count
+
+    def pytest_collectreport(self, report) -> None:
+        if not report.passed:
+            self.count(report)
+
+    def pytest_collection_finish(self, session) -> None:
+        self.left = Counter(folder_of(item.nodeid) for item in session.items)
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        folder = folder_of(nodeid)
+        self.left[folder] -= 1
+        if self.left[folder] == 0:
+            failures, counts = self.failures[folder], self.counts[folder]
+            record = {
+                **self.head, "folder": folder, "passed": counts["passed"], "failed": len(failures),
+                "skipped": counts["skipped"], "failures": failures, "reasons": self.reasons[folder], **self.tail,
+            }  # fmt: skip
+            with (FOLDER / "runs.jsonl").open("a") as file:
+                file.write(json.dumps(record) + "\n")
+
+
+def folder_of(nodeid: str) -> str:
+    """Return the folder that a test counts to: tests/tables of tests/tables/test_a.py, tests of tests/test_b.py."""
+    return "/".join(nodeid.split("::")[0].split("/")[:-1][:2])
+
+
 def run(label: str, paths: list[str]) -> None:
     """Run the quick tests with this interpreter and keep their counts and the installed versions."""
-    started = time.time()
-    commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    command = [sys.executable, "-m", "pytest", "-m", "not slow", "-p", "no:cacheprovider", "-rfE", *paths]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    print(done.stdout[-20000:], done.stderr[-2000:], sep="\n")
-    summary = done.stdout.strip().splitlines()[-1]
-    counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", summary)}
-    failures = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-    record = {
-        "label": label, "python": platform.python_version(), "paths": paths, **counts, "failures": failures,
-        "minutes": round((time.time() - started) / 60, 1), "commit": commit.stdout.strip(),
-        "versions": {name: version(name) for name in PACKAGES},
-    }  # fmt: skip
+    import pytest
+
     FOLDER.mkdir(exist_ok=True)
-    with (FOLDER / "runs.jsonl").open("a") as file:
-        file.write(json.dumps(record) + "\n")
+    options = ["-m", "not slow", "-p", "no:cacheprovider", "--continue-on-collection-errors", "--rootdir", str(ROOT)]
+    sys.exit(pytest.main([*options, *(paths or ["tests", "papers/icml2023/tests"])], plugins=[Recorder(label)]))
 
 
 def page() -> str:
-    """Return the page of the last run of each combination and selection."""
+    """Return the page of the last run of each combination and folder."""
     lines = (FOLDER / "runs.jsonl").read_text().splitlines()
-    runs = {(r["python"], r["label"], tuple(r["paths"])): r for r in map(json.loads, lines)}
-    failed = sum(r.get("failed", 0) + r.get("error", 0) + r.get("errors", 0) for r in runs.values())
-    answer = f"{len(runs)} runs of a part of the suite, {failed} failures."
-    groups = list(dict.fromkeys(paths for _, _, paths in runs if paths))
-    head = ["Python", "versions", *PACKAGES, "passed", "failed", "skipped", "commit", "group"]
-    rows = [head, ["---"] * len(head)]
-    for (python, label, paths), r in sorted(runs.items()):
-        counts = [str(r.get(word, 0)) for word in ("passed", "failed", "skipped")]
-        group = str(groups.index(paths) + 1) if paths else "all"
-        rows.append([python, label, *r["versions"].values(), *counts, r["commit"], group])
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    table += "".join(f"\n\nGroup {k}: {', '.join(f'`{path}`' for path in each)}." for k, each in enumerate(groups, 1))
-    failures = [f"- Python {r['python']}, {r['label']}: `{name}`" for r in runs.values() for name in r["failures"]]
-    return "\n".join(
-        [PREFACE.format(answer=answer), table, "", *(["Failures:", "", *failures, ""] if failures else [])]
+    runs: dict[tuple[str, str], dict[str, dict]] = {}
+    for record in map(json.loads, lines):
+        runs.setdefault((record["python"], record["label"]), {})[record["folder"]] = record
+    tests: dict[str, int] = {}  # of each folder, as many as the fullest run of it has
+    for record in (record for found in runs.values() for record in found.values()):
+        tests[record["folder"]] = max(tests.get(record["folder"], 0), total(record))
+    head = ["Python", "versions", *PACKAGES, "passed", "failed", "skipped", "tests run", "commit"]
+    rows, missing, failures = [head, ["---"] * len(head)], [], []
+    reasons: Counter[str] = Counter()
+    for (python, label), found in sorted(runs.items()):
+        last = list(found.values())[-1]
+        counts = [str(sum(r[word] for r in found.values())) for word in ("passed", "failed", "skipped")]
+        commits = ", ".join(dict.fromkeys(r["commit"] for r in found.values()))
+        share = f"{100 * sum(map(total, found.values())) / sum(tests.values()):.0f} %"
+        rows.append([python, label, *last["versions"].values(), *counts, share, commits])
+        if absent := sorted(folder for folder in tests if folder not in found or total(found[folder]) < tests[folder]):
+            missing.append(f"- Python {python}, {label}: {', '.join(f'`{folder}`' for folder in absent)}")
+        failures += [f"- Python {python}, {label}: `{name}`" for r in found.values() for name in r["failures"]]
+        for record in found.values():
+            reasons.update(record["reasons"])
+    answer = (
+        f"All of `make test` was run on {len(runs) - len(missing)} of {len(runs)} combinations"
+        f"{', a part of it on the others' if missing else ''}: {len(failures)} failures."
     )
+    parts = [PREFACE.format(answer=answer), "\n".join(f"| {' | '.join(row)} |" for row in rows)]
+    for title, points in (("Not run, or run in part", missing), ("Failures", failures)):
+        if points:
+            parts.append(f"\n{title}:\n\n" + "\n".join(points))
+    skips = [f"- {reason} ({number})" for reason, number in sorted(reasons.items())]
+    parts.append("\nReasons of the skipped tests, with their numbers over all combinations:\n\n" + "\n".join(skips))
+    return "\n".join(parts) + "\n"
+
+
+def total(record: dict) -> int:
+    return record["passed"] + record["failed"] + record["skipped"]
 
 
 def main() -> None:
