@@ -1,6 +1,6 @@
 """Run the tests on one combination of versions; tabulate the runs in results/versions/README.md.
 
-    uv venv -p 3.13 ENV
+    uv venv --seed -p 3.13 ENV
     uv pip install -p ENV/bin/python -e '.[dev]' -e papers/icml2023 [--resolution lowest-direct] ["pandas<3"]
     ENV/bin/python studies/versions.py oldest         the selection of `make test`, one process, 15 to 20 CPU minutes
     ENV/bin/python studies/versions.py oldest tests/tables tests/estimators
@@ -14,6 +14,7 @@ adds up the last run of each folder.
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -45,6 +46,7 @@ class Recorder:
         commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True)
         self.head = {"label": label, "python": platform.python_version()}
         self.tail = {"commit": commit.stdout.strip(), "versions": {name: version(name) for name in PACKAGES}}
+        self.started: dict[str, float] = {}
         self.left: Counter[str] = Counter()
         self.counts: dict[str, Counter[str]] = {}
         self.failures: dict[str, list[str]] = {}
@@ -72,6 +74,9 @@ class Recorder:
     def pytest_collection_finish(self, session) -> None:
         self.left = Counter(folder_of(item.nodeid) for item in session.items)
 
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.started.setdefault(folder_of(nodeid), cpu_seconds())
+
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         folder = folder_of(nodeid)
         self.left[folder] -= 1
@@ -79,10 +84,16 @@ class Recorder:
             failures, counts = self.failures[folder], self.counts[folder]
             record = {
                 **self.head, "folder": folder, "passed": counts["passed"], "failed": len(failures),
-                "skipped": counts["skipped"], "failures": failures, "reasons": self.reasons[folder], **self.tail,
+                "skipped": counts["skipped"], "failures": failures, "reasons": self.reasons[folder],
+                "cpu_seconds": round(cpu_seconds() - self.started[folder]), **self.tail,
             }  # fmt: skip
             with (FOLDER / "runs.jsonl").open("a") as file:
                 file.write(json.dumps(record) + "\n")
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of the processes that it started."""
+    return sum(os.times()[:4])
 
 
 def folder_of(nodeid: str) -> str:
