@@ -71,7 +71,7 @@ def sizes(tree: Path) -> dict[str, str]:
         files = list((tree / folder).rglob(f"*{ending}"))
         lines = sum(len(path.read_text().splitlines()) for path in files)
         found[f"{name}: files / lines"] = f"{len(files)} / {lines:,}".replace(",", " ")
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests", "papers/icml2023/tests"]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "tests", "papers/icml2023/tests"]
     collected = subprocess.run(command, cwd=tree, env=environment(tree, ""), capture_output=True, text=True)
     found["number of tests"] = str(sum("::" in line for line in collected.stdout.splitlines()))
     return found
