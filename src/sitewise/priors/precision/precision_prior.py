@@ -7,6 +7,7 @@ the full GP with the same covariance function, which is the same prior unless a 
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -52,8 +53,53 @@ def units_of_parts(parts: Sequence[Part], ranges: np.ndarray, path: str) -> Unit
     return found
 
 
+class OfParts(Prior):
+    """Base class of the priors of sums of parts: sparse factors on NumPy arrays, the full GP in a traced program."""
+
+    staged: ClassVar[bool] = True
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The parts of the first function, then the parts of the second."""
+        each = self.kernels if isinstance(self.kernels, list) else [self.kernels]
+        return tuple(part for kernel in each for part in parts_of(kernel))
+
+    @property
+    def predicts_sites(self) -> bool:
+        """Whether variances of new rows are cheap compared with conditioning: not of crossed groups."""
+        return any(part.local for part in self.parts)
+
+    @abc.abstractmethod
+    def _dense(self) -> Prior:
+        """Return the full GP."""
+
+    def as_full(self, rows: float = np.inf) -> Prior:
+        """Return the full GP; this prior if a map has fewer neighbours than other rows."""
+        return self if not all(part.exact_for(rows) for part in self.parts) else self._dense()
+
+    def _traced(self, X: Array) -> Prior:
+        """Return the full GP for a traced program; ValueError if it would be another prior."""
+        if not all(part.exact_for(X.shape[0]) for part in self.parts):
+            raise ValueError(NOT_TRACED)
+        return self._dense()
+
+    def gram(self, X: Array) -> Any:
+        if not is_host(X, *jax.tree.leaves(self)):
+            return self._traced_gram(X)
+        return self.gram_with_pull(X)[0]
+
+    def _traced_gram(self, X: Array) -> Any:
+        return self._traced(X).gram(X)
+
+    def posterior(self, X: Array, sites: Sites) -> Any:
+        if not is_host(X, *sites, *jax.tree.leaves(self)):
+            return self._traced(X).posterior(X, sites)
+        gram = self.gram(X)
+        return self.posterior_from(gram, gram.condition_with_factor(sites, None)[1], X, sites)
+
+
 @module
-class PrecisionPrior(Prior):
+class PrecisionPrior(OfParts):
     """A sum of parts; `kernel` is the `Sum` of them."""
 
     kernel: Kernel = fixed()
@@ -61,17 +107,7 @@ class PrecisionPrior(Prior):
 
     structure: ClassVar[str] = "precision"
     about: ClassVar[str] = "The latent function is a sum of parts, computed by a sparse precision matrix."
-    staged: ClassVar[bool] = True
     host: ClassVar[bool] = True
-
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        return parts_of(self.kernel)
-
-    @property
-    def predicts_sites(self) -> bool:
-        """Whether variances of new rows are cheap compared with conditioning: not of crossed groups."""
-        return any(part.local for part in self.parts)
 
     def check(self, columns: int, latents: int) -> None:
         check_parts(self.kernel)
@@ -81,24 +117,12 @@ class PrecisionPrior(Prior):
     def input_units(self, ranges: np.ndarray) -> Units:
         return units_of_parts(self.parts, ranges, "kernel.parts")
 
-    def as_full(self, rows: float = np.inf) -> Prior:
-        """Return the full GP; this prior if a map has fewer neighbours than other rows."""
-        return self if not all(part.exact_for(rows) for part in self.parts) else self._dense()
-
     def _dense(self) -> FullPrior:
         return FullPrior(self.kernel, self.mean)
 
-    def _traced(self, X: Array) -> FullPrior:
-        """Return the full GP for a traced program; ValueError if it would be another prior."""
-        if not all(part.exact_for(X.shape[0]) for part in self.parts):
-            raise ValueError(NOT_TRACED)
-        return self._dense()
-
-    def gram(self, X: Array) -> Any:
-        if not is_host(X, *jax.tree.leaves(self)):
-            full = self._traced(X).gram(X)
-            return DenseGram(full.K, full.mean)
-        return self.gram_with_pull(X)[0]
+    def _traced_gram(self, X: Array) -> DenseGram:
+        full = super()._traced_gram(X)
+        return DenseGram(full.K, full.mean)
 
     def gram_with_pull(self, X: Array) -> tuple[Any, Callable[[Any], PrecisionPrior]]:
         if not is_host(X, *jax.tree.leaves(self)):
@@ -121,12 +145,6 @@ class PrecisionPrior(Prior):
             return replace(self, kernel=replace(kernel, parts=tuple(bars)), mean=self.mean.pull(X, bar.mean))
 
         return gram, pull_entries
-
-    def posterior(self, X: Array, sites: Sites) -> LatentPosterior:
-        if not is_host(X, *sites, *jax.tree.leaves(self)):
-            return self._traced(X).posterior(X, sites)
-        gram = self.gram(X)
-        return self.posterior_from(gram, gram.condition_with_factor(sites, None)[1], X, sites)
 
     def posterior_from(self, gram: Any, factor: Any, X: Array, sites: Sites) -> LatentPosterior:
         return PrecisionPosterior.of(self.kernel, self.mean, Held(gram.assembly, factor))

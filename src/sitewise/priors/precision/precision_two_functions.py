@@ -23,35 +23,26 @@ from sitewise.priors.posterior import LatentPosterior
 from sitewise.priors.precision.assembly import LEAST_VARIANCE, assembly_of, parts_of
 from sitewise.priors.precision.precision_gram import BlockPrecisionGram
 from sitewise.priors.precision.precision_posterior import Held, PrecisionPosterior, joint_of, sums_of
-from sitewise.priors.precision.precision_prior import NOT_TRACED, PrecisionPrior, check_parts, units_of_parts
+from sitewise.priors.precision.precision_prior import OfParts, PrecisionPrior, check_parts, units_of_parts
 from sitewise.priors.two_function_prior import FunctionPrior, TwoFunctionPrior
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, replace
 
 
 @module
-class PrecisionTwoFunctionPrior(TwoFunctionPrior):
+class PrecisionTwoFunctionPrior(OfParts, TwoFunctionPrior):
     """Two latent functions per row, each a sum of parts: `kernel` and `second.kernel` are the `Sum`s of them."""
 
     structure: ClassVar[str] = "precision two functions"
     about: ClassVar[str] = "Both latent functions are sums of parts, computed by a sparse precision matrix."
     dense: ClassVar[bool] = False
     informs: ClassVar[bool] = False
-    staged: ClassVar[bool] = True
+    host: ClassVar[bool] = True
 
     @property
     def each(self) -> list[PrecisionPrior]:
         """The prior of each function alone."""
         return [PrecisionPrior(one.kernel, one.mean) for one in self.functions]
-
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """The parts of the first function, then the parts of the second."""
-        return tuple(part for one in self.functions for part in parts_of(one.kernel))
-
-    @property
-    def predicts_sites(self) -> bool:
-        return any(one.predicts_sites for one in self.each)
 
     def one_function(self) -> PrecisionPrior:  # type: ignore[override]
         return self.each[0]
@@ -67,23 +58,8 @@ class PrecisionTwoFunctionPrior(TwoFunctionPrior):
         first, second = (parts_of(one.kernel) for one in self.functions)
         return units_of_parts(first, ranges, "kernel.parts") | units_of_parts(second, ranges, "second.kernel.parts")
 
-    def as_full(self, rows: float = np.inf) -> Prior:
-        """Return the full GP; this prior if a map has fewer neighbours than other rows."""
-        return self if not all(part.exact_for(rows) for part in self.parts) else self._dense()
-
     def _dense(self) -> TwoFunctionPrior:
         return TwoFunctionPrior(self.kernel, self.second, self.mean)
-
-    def _traced(self, X: Array) -> TwoFunctionPrior:
-        """Return the full GP for a traced program; ValueError if it would be another prior."""
-        if not all(part.exact_for(X.shape[0]) for part in self.parts):
-            raise ValueError(NOT_TRACED)
-        return self._dense()
-
-    def gram(self, X: Array) -> Any:
-        if not is_host(X, *jax.tree.leaves(self)):
-            return self._traced(X).gram(X)
-        return self.gram_with_pull(X)[0]
 
     def gram_with_pull(self, X: Any) -> tuple[Any, Callable[[Any], TwoFunctionPrior]]:
         if not is_host(X, *jax.tree.leaves(self)):
@@ -106,12 +82,6 @@ class PrecisionTwoFunctionPrior(TwoFunctionPrior):
             return replace(self, kernel=moved[0].kernel, mean=moved[0].mean, second=moved[1])
 
         return BlockPrecisionGram(at, entries, log_det, mean, prior_var), pull
-
-    def posterior(self, X: Array, sites: Sites) -> Any:
-        if not is_host(X, *sites, *jax.tree.leaves(self)):
-            return self._traced(X).posterior(X, sites)
-        gram = self.gram(X)
-        return self.posterior_from(gram, gram.condition_with_factor(sites, None)[1], X, sites)
 
     def posterior_from(self, gram: Any, factor: Any, X: Array, sites: Sites) -> Any:
         each = (
