@@ -56,8 +56,8 @@ class Clock:
     def seconds(self) -> float:
         return time.monotonic() - self.began
 
-    def left(self, wanted: float = 0.0) -> bool:
-        return self.seconds + wanted < self.limit
+    def left(self) -> bool:
+        return self.seconds < self.limit
 
     def say(self, words: str) -> None:
         print(f"[{self.seconds:7.1f} s] {words}", flush=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-Number = float | int | None
 LINEAR_HEAD = ("term", "estimate", "error", "low", "high")
 TERM_HEAD = ("term", "sd", "sd low", "sd high", "range", "range low", "range high", "share", "parameters")
 PARAMETER_HEAD = ("parameter", "value", "low", "high")

@@ -64,7 +64,7 @@ def read_table(
 def _csv(path: Path, missing: Sequence[str]) -> tuple[Table, str | None]:
     """Return the table, with strings in all columns, and the decimal mark that its separator suggests."""
     text, notes = _decode(path)
-    separator = _separator(path, text)
+    separator = _separator(text)
     try:
         records = _records(text, separator)
     except csv.Error as problem:
@@ -96,7 +96,7 @@ def _decode(path: Path) -> tuple[str, list[str]]:
     return text, notes
 
 
-def _separator(path: Path, text: str) -> str:
+def _separator(text: str) -> str:
     """Return the separator that splits most lines into the same number of fields; ties go to the most fields."""
     sample = text.splitlines()[: 2 * SEPARATOR_SAMPLE_LINES]
     lines = [line for line in sample if line.strip()][:SEPARATOR_SAMPLE_LINES]

@@ -42,7 +42,7 @@ def tilted_by_rate(mean: np.ndarray, var: np.ndarray) -> Tilted:
     """
     rise = wrightomega(mean + np.log(var))  # var · e^mode
     mode, slope = mean - rise, rise / var
-    low, high = _interval(mode, slope, var)
+    low, high = _interval(mode, var)
     centre = np.clip(np.maximum(mode, 0.0), low, high)
     width = 1 / np.sqrt(1 / var + np.maximum(slope, 1.0))
     place = NodeMap.of(centre, width, np.maximum(_SPACING / _INTERVAL_SDS * (mode - low), width), _BETA)
@@ -67,7 +67,7 @@ def tilted_by_rate(mean: np.ndarray, var: np.ndarray) -> Tilted:
     )
 
 
-def _interval(mode: np.ndarray, slope: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _interval(mode: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of the interval outside which the tilted density is negligible.
 
     Above the mode δ = log(1 + D/A + δ) at the depth D; repeated from above, it stays above its solution √(2D/A) ≥ δ.
