@@ -5,6 +5,7 @@ import gzip
 import importlib.util
 import json
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -75,13 +76,31 @@ def test_a_parquet_table_says_how_large_it_is_before_it_is_read(
         read_table(path)
 
 
-def test_the_audit_finds_what_is_not_pinned() -> None:
+@pytest.fixture
+def audit() -> ModuleType:
     spec = importlib.util.spec_from_file_location("audit", ROOT / ".ci" / "audit.py")
-    audit = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(audit)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_audit_finds_what_is_not_pinned(audit: ModuleType) -> None:
     pins = audit.pinned()
     assert len(pins) > 20 and all(pins.values())
     good = dict(list(pins.items())[:5])
     assert audit.strays({**good, "sitewise": "1"}, pins) == []
     name = next(iter(good))
     assert audit.strays({name: "0.0.1"}, pins) == [f"{name} 0.0.1 is installed, but constraints.txt has {pins[name]}"]
+
+
+def test_a_distribution_that_was_not_looked_up_does_not_count_as_safe(audit: ModuleType) -> None:
+    flaw = {"id": "PYSEC-1", "fix_versions": ["2.0"], "aliases": [], "description": ""}
+    report = {
+        "dependencies": [
+            {"name": "a", "version": "1.0", "vulns": [flaw]},
+            {"name": "b", "version": "1.0", "vulns": []},
+            {"name": "c", "skip_reason": "Dependency not found on PyPI and could not be audited: c (1.0)"},
+        ],
+        "fixes": [],
+    }
+    assert audit.findings(json.dumps(report)) == (["a 1.0: PYSEC-1, fixed in 2.0"], 2, 1)
