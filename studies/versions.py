@@ -106,7 +106,9 @@ def run(label: str, paths: list[str]) -> None:
     import pytest
 
     FOLDER.mkdir(exist_ok=True)
-    options = ["-m", "not slow", "-p", "no:cacheprovider", "--continue-on-collection-errors", "--rootdir", str(ROOT)]
+    os.chdir(ROOT)
+    sys.path[0] = str(ROOT)  # as of `python -m pytest`: processes that tests start import the tests from there
+    options = ["-m", "not slow", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
     sys.exit(pytest.main([*options, *(paths or ["tests", "papers/icml2023/tests"])], plugins=[Recorder(label)]))
 
 
