@@ -1,68 +1,58 @@
-"""Measure the calibration of class probabilities on held-out rows of 25 tables, from the fits of default_kernel.py.
+"""Measure the calibration of class probabilities on held-out rows of 25 tables, from the fits of scoreboard.py.
 
     python studies/probability_calibration.py       results/calibration/README.md, in seconds
 
-Probabilities of the first class are pooled over the 25 of 27 tables with at least 75 training rows, five folds and the
-seeds 1, 2 and 3; every row is predicted once per seed by a model that has not seen it.  The expected calibration error
+Probabilities of one class are pooled over the 25 of 27 tables with at least 75 training rows, five folds and the seeds
+1, 2 and 3; every row is predicted once per seed by a model that was not fitted to it.  The expected calibration error
 (ECE) is the mean difference of predicted and observed share over ten bins of equal width, weighted by their rows.  The
-ECE of perfectly calibrated predictions is not zero, because a bin has few rows: it is simulated by drawing labels with
-the predicted probabilities.  The fits are those of version 0.2.0.
+ECE of perfectly calibrated predictions is not zero, because a bin has few rows: it is simulated by drawing the labels
+of every bin with its mean predicted probability.
 """
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from scipy.special import logsumexp
-
-from default_kernel_table import AVERAGED, SMALL, Results
-from sitewise.metrics import expected_calibration_error, reliability
 
 ROOT = Path(__file__).resolve().parents[1] / "results"
-STORE = ROOT / "default-kernel"
+SMALL = ("trains", "balloons")  # sets with fewer than 75 training rows
 SEEDS = (1, 2, 3)  # settings were chosen with seed 42
-SIMULATIONS = 100
-MODELS = {"GPClassifier()": False, 'GPClassifier(kernel="average")': True}
+SIMULATIONS = 1000
+MODELS = {"average": "GPClassifier()", "shrunk": 'GPClassifier(kernel="shrunk")'}
 
 
-def predictions(stored: Results, name: str, average: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return predicted probabilities and labels of the held-out rows of one table, over folds and seeds."""
-    probability, label = [], []
-    for seed in SEEDS:
-        for fold in range(5):
-            kernels = [(kernel, True) for kernel in AVERAGED] if average else [("shrunk 0.25", False)]
-            fits = [stored.fits[name, seed, fold, "hybrid", *kernel] for kernel in kernels]
-            logs = 0.25 * np.array([fit.get("log_evidence", 0.0) for fit in fits])  # weights of kernel="average"
-            weight = np.exp(logs - logsumexp(logs))
-            probability.append(weight @ np.array([fit["probability"] for fit in fits]))
-            label.append(np.array(fits[0]["right"], float))
-    return np.concatenate(probability), np.concatenate(label)
+def bins_of(model: str) -> dict[str, np.ndarray]:
+    """Return, per table, the rows, predicted sums and observed sums per bin, over folds and seeds."""
+    found: dict[str, np.ndarray] = defaultdict(lambda: np.zeros((3, 10)))
+    for text in (ROOT / "scoreboard" / "paper.jsonl").read_text().splitlines():
+        line = json.loads(text)
+        if line["model"] == model and line["seed"] in SEEDS and line["table"] not in SMALL:
+            found[line["table"]] += np.array(line["bins"])
+    return dict(sorted(found.items()))
 
 
-def calibrated_error(probability: np.ndarray, rng: np.random.Generator) -> float:
-    """Return the mean ECE of labels that have the predicted probabilities."""
-    draws = (rng.uniform(size=len(probability)) < probability for _ in range(SIMULATIONS))
-    return float(np.mean([expected_calibration_error(probability, draw.astype(float)) for draw in draws]))
+def errors(bins: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
+    """Return the ECE, and the mean ECE of labels that have the predicted probabilities."""
+    rows, predicted, observed = bins
+    share = np.divide(predicted, rows, out=np.zeros(10), where=rows > 0)
+    drawn = rng.binomial(rows.astype(int), share, (SIMULATIONS, 10))
+    gaps = np.abs(np.vstack([observed, drawn]) - predicted).sum(axis=1) / rows.sum()
+    return float(gaps[0]), float(np.mean(gaps[1:]))
 
 
 def main() -> None:
-    stored = Results(STORE / "rows.jsonl", STORE / "rivals.jsonl")
-    sets = sorted({key[0] for key in stored.fits} - set(SMALL))
     rng = np.random.default_rng(0)
     summary, curves, tables = [], [], {}
-    for label, average in MODELS.items():
-        found = {name: predictions(stored, name, average) for name in sets}
-        every, labels = (np.concatenate(each) for each in zip(*found.values(), strict=True))
-        single = {name: (expected_calibration_error(p, y), calibrated_error(p, rng)) for name, (p, y) in found.items()}
-        mean, expected = np.mean(list(single.values()), axis=0)
-        summary.append(
-            f"| `{label}` | {expected_calibration_error(every, labels):.3f} | {calibrated_error(every, rng):.3f} | "
-            f"{mean:.3f} | {expected:.3f} |"
-        )
-        curve = reliability(every, labels)
-        curves.append([f"{a:.3f} | {b:.3f} | {n}" for a, b, n in zip(*curve.values(), strict=True)])
-        tables[label] = single
+    for model, label in MODELS.items():
+        found = bins_of(model)
+        pooled = np.sum(list(found.values()), axis=0)
+        tables[label] = {name: errors(bins, rng) for name, bins in found.items()}
+        each = (*errors(pooled, rng), *np.mean(list(tables[label].values()), axis=0))
+        summary.append(f"| `{label}` | " + " | ".join(f"{value:.3f}" for value in each) + " |")
+        curves.append([f"{p / n:.3f} | {y / n:.3f} | {n:.0f}" for n, p, y in pooled.T])
     text = [
         "# Calibration of class probabilities on 25 tables",
         "",
@@ -72,7 +62,7 @@ def main() -> None:
         "|---|---|---|---|---|",
         *summary,
         "",
-        "| predicted (default) | observed | rows | predicted (average) | observed | rows |",
+        "| predicted (default) | observed | rows | predicted (one shrunk kernel) | observed | rows |",
         "|---|---|---|---|---|---|",
         *(f"| {a} | {b} |" for a, b in zip(*curves, strict=True)),
         "",
@@ -82,12 +72,10 @@ def main() -> None:
         "|---|" + "---|" * len(tables),
         *(
             f"| {name} | " + " | ".join("{:.3f} ({:.3f})".format(*single[name]) for single in tables.values()) + " |"
-            for name in sets
+            for name in tables["GPClassifier()"]
         ),
     ]
-    folder = ROOT / "calibration"
-    folder.mkdir(exist_ok=True)
-    (folder / "README.md").write_text("\n".join(text) + "\n")
+    (ROOT / "calibration" / "README.md").write_text("\n".join(text) + "\n")
 
 
 if __name__ == "__main__":
