@@ -285,6 +285,17 @@ def test_residuals_of_a_correct_map_and_series_are_not_correlated():
         assert found[2] > 0.1, (name, found)
 
 
+def test_a_map_of_longitude_and_latitude_is_on_the_sphere(tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    lon, lat = rng.uniform(-20, 20, 60), rng.uniform(50, 70, 60)
+    table = {"lon": lon, "lat": lat, "y": np.sin(lon / 5) + 0.1 * rng.normal(size=60)}
+    model = sitewise.fit("y ~ map(lon, lat, sphere=True)", table, integrate=False)
+    assert model.summary().to_frame("terms")["range"].iloc[0] > 90  # km, not degrees
+    model.save(tmp_path / "map.sitewise")
+    again = sitewise.load(tmp_path / "map.sitewise")
+    np.testing.assert_array_equal(again.predict(table), model.predict(table))
+
+
 def test_forecasts_take_trials_from_the_future_rows():
     rng = np.random.default_rng(8)
     day = np.datetime64("2024-01-01") + np.arange(60).astype("timedelta64[D]")
