@@ -93,13 +93,21 @@ def test_the_comparison_with_catboost_is_the_stored_one() -> None:
     assert script["table"]() in (ROOT / "docs" / "tutorials" / "real-table.md").read_text()
 
 
+def titles(page: Path) -> list[str]:
+    """The anchors of the headings of a page, as GitHub and MyST write them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    found = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", one) for one in re.findall(r"^#+ +(.+?) *$", text, re.MULTILINE)]
+    return [re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in found]
+
+
 def test_links_between_pages_lead_somewhere() -> None:
-    wrong = [
-        f"{page.relative_to(ROOT)} → {target}"
-        for page in [*PAGES, *(ROOT / "results").rglob("README.md")]
-        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text())
-        if "://" not in target and not (page.parent / target).exists()
-    ]
+    wrong = []
+    for page in [*PAGES, ROOT / "CHANGELOG.md", *(ROOT / "results").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)\s]+)", page.read_text()):
+            name, _, anchor = target.partition("#")
+            path = page.parent / name if name else page
+            if "://" not in target and not (path.exists() and (not anchor or anchor in titles(path))):
+                wrong.append(f"{page.relative_to(ROOT)} → {target}")
     assert not wrong, wrong
 
 
