@@ -21,7 +21,7 @@ NAMED_KERNELS = {
     "additive": "a sum of effects of single columns and of pairs of columns",
     "main_effects": "a sum of effects of single columns",
     "laplacian": "exponential of the L1 distance, with shrunk lengthscales, for thresholds and rules",
-    "average": "four or five kernels, whose predictions are weighted by evidence^0.25",
+    "average": "three to five kernels, whose predictions are weighted by evidence^0.25",
 }
 
 

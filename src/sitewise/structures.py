@@ -26,9 +26,8 @@ from sitewise.structure_base import Start, Structure
 __all__ = ["Full", "Markov", "Series", "Sparse", "Structure"]
 
 MARKOV_ROWS = 2_000  # above this number of rows "auto" uses a Markov chain for a time series if possible
-# Largest number of rows for which "auto" uses the full GP of one latent function: about a minute on two cores.  Two
-# classes and 10 columns took 15 CPU seconds at 1 000 rows and 131 at 2 000 (results/time-estimates); the time grows
-# with the cube of the number of rows.
+# Largest number of rows for which "auto" uses the full GP of one latent function.  Two classes and 10 columns take 19
+# CPU seconds as an average of kernels (results/fit-times); the time grows with the cube of the number of rows.
 MAX_AUTO_FULL_ROWS = 2_000
 MAX_FULL_ROWS = 10_000  # above this number of rows a full GP takes hours on most machines
 TRAINED = "trained"
@@ -85,8 +84,8 @@ class Auto(Structure):
         if model.prior.inputs is None:
             return ""
         return (
-            f"A sparse GP with {len(np.asarray(model.prior.inputs))} inducing inputs is fitted, because a full GP of "
-            f"{rows} rows takes longer than a minute."
+            f"A sparse GP with {len(np.asarray(model.prior.inputs))} inducing inputs is fitted to the {rows} rows, "
+            "because the time of a full GP grows with the cube of the rows."
         )
 
     sentence = replaced_full

@@ -114,7 +114,7 @@ Kernel = Annotated[
         help="Covariance function. auto: average up to 2000 rows; with more rows, with --groups or --inducing, and for "
         "a single input one kernel: shrunk for 2 to 100 inputs, otherwise isotropic. "
         + "; ".join(f"{name}: {about}" for name, about in NAMED_KERNELS.items())
-        + ". shrunk takes about a fifth of the time of average.",
+        + ". shrunk takes a fifth to a half of the time of average.",
     ),
 ]
 Groups = Annotated[

@@ -23,7 +23,7 @@ class DefaultKernel(NamedTuple):
     def sentence(self) -> str:
         """The sentence of the fit report."""
         if not self.reason:
-            return "Default kernel: an average; kernel='shrunk' fits a single kernel in about a fifth of the time."
+            return "Default kernel: an average; kernel='shrunk' fits a single kernel in a fifth to a half of the time."
         return f"Default kernel: {self.name!r} instead of an average, because {self.reason}."
 
 
