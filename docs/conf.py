@@ -41,6 +41,7 @@ nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_output_stderr = "remove"  # that a program was compiled; tests/docs checks that no tutorial warns
 nb_merge_streams = True
+MAX_UNBROKEN = 10  # letters of code that stay on one line
 logging.getLogger("traitlets").setLevel(logging.WARNING)  # nbclient announces every page that it executes
 os.environ["MATPLOTLIBRC"] = str(Path(__file__).with_name("matplotlibrc"))
 # Compilation is most of the time of the pages.  Without LLVM's optimisation it takes half of the time; these programs
@@ -77,13 +78,16 @@ def add_title(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def break_names(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """Allow long names in code to be broken after a separator, on narrow screens."""
+    """Allow long code to be broken after a blank or a separator, on narrow screens; keep short code on one line."""
 
     def marked(code: re.Match[str]) -> str:
-        return re.sub(r"(?<=\w)([_.=(,/])(?=[\w&])", r"\1<wbr>", code.group())
+        if len(re.sub(r"<[^>]*>", "", code[2])) <= MAX_UNBROKEN:
+            return f'{code[1]} short">{code[2]}</code>'
+        words = re.sub(r"(?<=\w)([_.=(,/])(?=[\w&])(?![^<]*>)", r"\1<wbr>", code[2])
+        return f'{code[1]}">{words}</code>'
 
     if "body" in context:
-        context["body"] = re.sub(r'<span class="pre">[^<]*</span>', marked, context["body"])
+        context["body"] = re.sub(r'(<code class="[^"]*literal[^"]*)">(.*?)</code>', marked, context["body"])
 
 
 def redirect(app: Sphinx, problem: Exception | None) -> None:

@@ -63,8 +63,8 @@ class GPClassifier(ClassPredictions):
         Weights of the classes, or "balanced", as in scikit-learn.
     multi_class : str, default="auto"
         How three or more classes are treated: "joint" or "one_vs_rest".  "auto" means "joint" if this is possible
-        (method "hybrid", "ep", "vi" or "laplace", no mean and no likelihood object) and affordable (rows times classes
-        at most 3 000, and no inducing inputs, which take n·(classes·m)²).  `multi_class_` is the choice.
+        (method "hybrid", "ep", "vi" or "laplace"; no mean, no likelihood object, no parts) and affordable (rows times
+        classes at most 3 000, and no inducing inputs, which take n·(classes·m)²).  `multi_class_` is the choice.
     class_kernels : str, default="shared"
         For joint classes: "own" for one set of kernel parameters per class, or "shared".
     {random_state}

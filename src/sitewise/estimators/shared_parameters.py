@@ -15,24 +15,25 @@ T = TypeVar("T", bound=type)
 ENTRIES = {
     "kernel": """
 kernel : Kernel, PerColumn, list or str, default=None
-    The covariance function.  A kernel of `sitewise.kernels` is the starting point of learning, and
-    `PerColumn(kernel)` gives it one lengthscale per column.  None is "average" for full GPs of several columns up to
-    2 000 rows (times classes), and otherwise one Matérn 5/2 kernel: "shrunk" for 2 to 100 columns, or "isotropic".  It
-    is one kernel as well with `groups`, `hyperparameters`, `integrate`, `warm_start`, `varying` or class_kernels="own",
-    and "isotropic" with the methods "mcmc" and "hybrid-vem".  `fit_report_` says which.  Names:
+    The covariance function: a name, a kernel of `sitewise.kernels` from which learning starts, or
+    `PerColumn(kernel)`, which has one lengthscale per column.  None is "average" for full GPs of several columns up to
+    2 000 rows (times classes).  Otherwise None is one Matérn 5/2 kernel, "shrunk" for 2 to 100 columns and "isotropic"
+    for one or for more columns; so it is with `groups`, `hyperparameters`, `integrate`, `warm_start`, `varying` or
+    class_kernels="own".  With the methods "mcmc" and "hybrid-vem" None is "isotropic".  `fit_report_` names the kernel.
+    Names:
 
     - "isotropic": one lengthscale for all columns
-    - "shrunk": one lengthscale per column, drawn towards a common one (`kernels.Shrunk`)
+    - "shrunk": one lengthscale per column, shrunk towards a common lengthscale (`kernels.Shrunk`)
     - "ard": one free lengthscale per column
     - "additive": a sum of effects of single columns and of pairs (`kernels.Additive`), which `predict_terms`,
       `term_shares` and `effect` show; its hyperparameters have weak priors
-    - "main_effects": the same without pairs
+    - "main_effects": a sum of effects of single columns
     - "laplacian": the exponential of the L1 distance, with shrunk lengthscales, for thresholds and rules
       (`kernels.Laplacian`)
     - "average": fits a shrunk kernel, an additive kernel with pairs, and a shrunk, a Laplacian and (for wide tables) a
       linear kernel of normal scores of the columns (`kernels.NormalScores`), and weights their predictions by
-      evidence^0.25; best predictions at about five times the time of "shrunk".  A list of kernels is averaged in the
-      same way
+      evidence^0.25; the best predictions on average, in two to five times the time of "shrunk".  A list of kernels is
+      averaged in the same way
 """,
     "groups": """
 groups : str, int or list of them, default=None
