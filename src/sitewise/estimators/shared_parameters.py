@@ -121,9 +121,9 @@ converged_ : bool
 fit_report_ : str
     A description of the fit in plain words.
 evidence_ : dict
-    The evidences laplace, elbo, ep and loo at the fitted sites, in nats; of an average, those of `kernel_`.
+    The evidences laplace, elbo, ep and loo at the fitted sites, in nats; of an average, of its kernel `kernel_`.
 sites_ : Sites
-    The sites of the training rows; of an average, those of `kernel_`.
+    The sites of the training rows; of an average, of its kernel `kernel_`.
 loo_ : ClassLoo or ValueLoo
     Leave-one-out predictions of the training rows, without refits.
 influence_ : array of shape (n_rows,)

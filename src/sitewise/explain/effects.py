@@ -187,7 +187,7 @@ def effect(
     model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
         A fitted estimator, or a Pipeline that ends in one.
     feature, X, term, response, level, points, grid, rows : as in GPRegressor.effect
-        With a Pipeline, the columns are those of the table.
+        With a Pipeline, the columns are the columns of the table.
 
     Returns
     -------

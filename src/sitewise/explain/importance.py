@@ -97,7 +97,7 @@ def importance(
     model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
         A fitted estimator, or a Pipeline that ends in one.
     X, groups, function : as in GPRegressor.importance
-        With a Pipeline, the columns are those of the table.
+        With a Pipeline, the columns are the columns of the table.
 
     Returns
     -------

@@ -59,7 +59,7 @@ def interaction(
     model : GPClassifier, GPRegressor, GPOrdinal or Pipeline
         A fitted estimator, or a Pipeline that ends in one.
     first, second, X, points, rows : as in GPRegressor.interaction
-        With a Pipeline, the columns are those of the table.
+        With a Pipeline, the columns are the columns of the table.
 
     Returns
     -------

@@ -19,7 +19,7 @@ from sitewise.sites import Sites
 
 
 def initial_sites(likelihood: Likelihood, data: Data) -> Sites:
-    """Sites from the likelihood's landmark: the precision is 1/width², and the slope is that of log p there.
+    """Return sites from the likelihood's landmark: the precision is 1/width², and the slope is the slope of log p.
 
     VI under a wide prior needs precise sites to start from: q is narrow at first, where E_q[log p] is well behaved, and
     widens.  If it started from the prior, the means would overshoot and every step would have to be damped.
@@ -65,7 +65,7 @@ def start_of(method: SiteUpdate, model: Model, data: Data, sites: Sites | None =
 
 
 def padded_sites(likelihood: Likelihood, data: Data, sites: Sites | None) -> Sites:
-    """`sites` with zeros for the further rows of `data`; without sites, the likelihood's own start."""
+    """Pad `sites` with zeros for the further rows of `data`; without sites, return the likelihood's own start."""
     if sites is None:
         return first_sites(likelihood, data)
     rows = sites.nat1.shape[-1]
@@ -75,12 +75,12 @@ def padded_sites(likelihood: Likelihood, data: Data, sites: Sites | None) -> Sit
 
 
 def pad_rows(array: Array, rows: int) -> Array:
-    """`array` with zeros appended on its last axis, which is that of the rows."""
+    """Append zeros on the last axis of an array, the axis of the rows."""
     xp = namespace(array)
     return xp.pad(xp.asarray(array), [(0, 0)] * (array.ndim - 1) + [(0, rows - array.shape[-1])])
 
 
 def to_bucket(data: Data, sites: Sites) -> tuple[Data, Sites]:
-    """Both padded to the bucket of the data."""
+    """Pad data and sites to the bucket of the data."""
     filled = data.to_bucket()
     return filled, Sites(*(pad_rows(a, filled.rows) for a in sites))

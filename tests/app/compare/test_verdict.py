@@ -77,7 +77,7 @@ def test_a_tie_with_a_baseline_model_names_both(loss, p, why):
 
 
 def test_groups_that_are_held_out_are_named():
-    sentence = "Whole groups of 'region' were held out: the scores are those of predictions for new groups."
+    sentence = "Whole groups of 'region' were held out: the scores describe predictions for new groups."
     assert sentence in _words(_row("vi", -0.2, None), BASE, groups="region")
     assert sentence in _words(_row("vi", -0.2, None, gain=0.1), BASE, groups="region")
     assert "held out:" not in _words(_row("vi", -0.2, None), BASE)

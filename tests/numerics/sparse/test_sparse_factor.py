@@ -104,7 +104,7 @@ def test_factor_equals_dense_algebra(name: str) -> None:
 @pytest.mark.parametrize("name", PATTERNS)
 def test_quadratic_forms_equal_dense_algebra(name: str, many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors that end in the front of a block, or travel to the root; repeated, zero and missing entries."""
-    monkeypatch.setattr(forms, "MANY_VECTORS", 0.0 if many else np.inf)
+    monkeypatch.setattr(forms, "MIN_TREE_PASS_SHARE", 0.0 if many else np.inf)
     analysis, values, A = problem(name)
     rng = np.random.default_rng(3)
     near = rng.integers(0, len(A), 40)[:, None] + np.arange(4)

@@ -187,7 +187,7 @@ def _positive(asked: str | None, loaded: Loaded) -> str | None:
         why = f"the rarer class ({counts[chosen]} of {counts.sum()} rows)"
     noted(
         f"AUC, calibration, thresholds and effects refer to the class {name!r}, {why}; --positive "
-        f"{shlex.quote(str(classes[other]))} chooses the other.",
+        f"{shlex.quote(str(classes[other]))} chooses the other class.",
         loaded.notes,
     )
     return name

@@ -54,7 +54,7 @@ def verdict(result: Mapping[str, Any], folds: int, groups: str | None = None) ->
 
 
 def _held_out(groups: str) -> str:
-    return f"Whole groups of {groups!r} were held out: the scores are those of predictions for new groups."
+    return f"Whole groups of {groups!r} were held out: the scores describe predictions for new groups."
 
 
 def _is_worse(row: Row) -> bool:

@@ -19,7 +19,7 @@ from sitewise.numerics.sparse.factor import Factor
 from sitewise.numerics.sparse.fronts import inverse_front
 from sitewise.numerics.sparse.independent import Eliminated
 
-MANY_VECTORS = 0.02  # vectors per variable, above which a pass down the tree pays
+MIN_TREE_PASS_SHARE = 0.02  # vectors per variable, above which a pass down the tree pays
 MAX_SPARSE_SHARE = 0.1  # of numbers that are not zero, for a sparse product
 
 
@@ -38,7 +38,7 @@ def quadratic_forms(factor: Factor, index: np.ndarray, weight: np.ndarray) -> np
     place = np.where(weight != 0, place, -1)
     place = np.where(place < 0, place.max(axis=1, initial=0, keepdims=True), place)
     used = np.any(weight != 0, axis=1)
-    stops = count > MANY_VECTORS * analysis.size
+    stops = count > MIN_TREE_PASS_SHARE * analysis.size
     ended = _upwards(factor, place, weight, np.flatnonzero(used), stops, out)
     if ended:
         _downwards(factor, ended, out)
