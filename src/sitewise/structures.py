@@ -29,7 +29,7 @@ MARKOV_ROWS = 2_000  # above this number of rows "auto" uses a Markov chain for 
 # Largest number of rows for which "auto" uses the full GP of one latent function.  Two classes and 10 columns take 19
 # CPU seconds as an average of kernels (results/fit-times); the time grows with the cube of the number of rows.
 MAX_AUTO_FULL_ROWS = 2_000
-MAX_FULL_ROWS = 10_000  # above this number of rows a full GP takes hours on most machines
+MAX_FULL_ROWS = 10_000  # above this number of rows a full GP warns of its time and memory
 TRAINED = "trained"
 _INPUTS = (*SELECTIONS, TRAINED)
 
@@ -130,8 +130,8 @@ class Full(Structure):
         rows = start.data.rows
         if rows > MAX_FULL_ROWS:
             warnings.warn(
-                f"A full GP of {rows} rows takes hours and {8e-9 * rows**2:.0f} GB per matrix; structure=Sparse(500) "
-                "makes it sparse.",
+                f"A full GP of {rows} rows takes {8e-9 * rows**2:.0f} GB per matrix, and its time grows with the cube "
+                "of the rows; structure=Sparse(500) makes it sparse.",
                 UserWarning,
                 stacklevel=5,
             )

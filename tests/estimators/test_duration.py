@@ -23,7 +23,7 @@ def table(rows: int, columns: int = 2) -> tuple[np.ndarray, np.ndarray]:
 
 def test_the_default_of_many_rows_is_sparse_and_says_so():
     X, y = table(MAX_AUTO_FULL_ROWS + 1)
-    with pytest.warns(UserWarning, match=r"400 inducing inputs .* 2001 rows .* minute. structure=Full\(\) fits the"):
+    with pytest.warns(UserWarning, match=r"400 inducing inputs .* 2001 rows, .* cube .* structure=Full\(\) fits the"):
         model = GPClassifier(hyperparameters=FIXED, random_state=0).fit(X, y > 0)
     assert model.models_[0][0].prior.structure == "sparse"
     assert "A sparse GP with 400 inducing inputs is fitted" in model.fit_report_

@@ -58,7 +58,7 @@ FORMULAS = {
     "y ~ x & z": "backticks",
     "y ~ x | z | g": "cannot vary by group",
     # terms
-    "y ~ 2": "no term; 1 is the intercept",
+    "y ~ 2": "not a term; 1 is the intercept",
     "y ~ 'x'": "without quotes",
     "y ~ x > 1": r"write I\(x > 1\)",
     "y ~ x^2": r"write I\(x\^2\)",

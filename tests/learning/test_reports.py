@@ -1,4 +1,4 @@
-"""What a fit says about itself: the objective that it climbed, doubts, advice, and one line for the console."""
+"""What a fit says about itself: the objective that it maximised, doubts, advice, and one line for the console."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_the_report_names_what_was_climbed(rows):
         "ep(0.5) evidence of vi sites by its implicit gradient; held fixed: likelihood.df; "
         "MAP with priors on kernel.variance"
     )
-    assert f"Climbed: {fit.climbed}. It ended at {fit.objective:.4f} nats." in fit.report()
+    assert f"Maximised: {fit.climbed}. It ended at {fit.objective:.4f} nats." in fit.report()
     # The objective is that evidence on the returned sites, with the log prior.
     log_prior = float(prior["kernel.variance"].log_prob(fit.parameters["kernel.variance"]))
     here = float(evidence.power_ep(0.5)(fit.model, rows, fit.sites))

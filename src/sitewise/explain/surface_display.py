@@ -164,7 +164,7 @@ def _drawable(model: Fitted) -> FittedFunction:
         raise ValueError("A surface is of one kernel; fit with kernel='shrunk' instead of an average of kernels.")
     (latent,) = latents
     if not latent.has_sites:
-        raise ValueError("A surface is of an approximate evidence, which mcmc has not; fit with method='hybrid'.")
+        raise ValueError("A surface is of an approximate evidence, which mcmc does not have; fit with method='hybrid'.")
     prior = latent.model.prior
     if not prior.one_matrix:
         raise ValueError("A surface is of the full GP; fit with structure='full', on fewer rows.")

@@ -142,7 +142,7 @@ class _Sum:
         absent = [one for one in other.linear if not _among(one, self.linear)]
         absent += [one for one in other.special if one not in self.special]  # type: ignore[misc]
         if absent:
-            raise UserError(f"The formula takes away {text}, but there is no such term before the minus sign.")
+            raise UserError(f"The formula subtracts {text}, but has no such term before the minus sign.")
         linear = [one for one in self.linear if not _among(one, other.linear)]
         special = [one for one in self.special if one not in other.special]
         intercept = not other.intercept if other.intercept is not None else self.intercept
@@ -168,10 +168,10 @@ def _product(left: Product, right: Product) -> Product:
 def _expanded(node: Node) -> _Sum:
     if isinstance(node, Number):
         if node.value not in (0, 1):
-            raise UserError(f"The number {node} is no term; 1 is the intercept, 0 + or - 1 leaves it out.")
+            raise UserError(f"The number {node} is not a term; 1 is the intercept, 0 + or - 1 leaves it out.")
         return _Sum(bool(node.value))
     if isinstance(node, Text):
-        raise UserError(f"{node} in quotes is no term; write the name of a column without quotes or in backticks.")
+        raise UserError(f"{node} in quotes is not a term; write the name of a column without quotes or in backticks.")
     if isinstance(node, Minus):
         return _Sum().minus(_expanded(node.of), str(node.of))
     if isinstance(node, Call):
@@ -191,7 +191,7 @@ def _of_operator(node: Binary) -> _Sum:
     if node.operator == "^":
         return _power(node)
     if node.operator not in ("*", "/", ":"):
-        raise UserError(f"The comparison {node} is no term; write I({node}) for a column of 0 and 1.")
+        raise UserError(f"The comparison {node} is not a term; write I({node}) for a column of 0 and 1.")
     left, right = _factors(node.left, node), _factors(node.right, node)
     crossed = [_product(a, b) for a in left for b in right]
     if node.operator == ":":

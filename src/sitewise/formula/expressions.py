@@ -70,7 +70,7 @@ def _value(node: Node, table: Table, moments: Moments, fitting: bool) -> Any:
     if isinstance(node, Minus):
         return -_value(node.of, table, moments, fitting)
     if isinstance(node, Text):
-        raise UserError(f"{node} in quotes is no number; write the name of a column without quotes or in backticks.")
+        raise UserError(f"{node} in quotes is not a number; write the name of a column without quotes or in backticks.")
     if isinstance(node, Binary):
         return _of_binary(node, table, moments, fitting)
     if node.function not in KNOWN:

@@ -151,7 +151,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
         match = TOKEN.match(text, at)
         if match is None:
             rest = text[at:].strip()
-            raise UserError(f"{rest[:12]!r} in the formula {text!r} is no name, number or operator; {_hint(rest)}.")
+            raise UserError(f"{rest[:12]!r} in the formula {text!r} is not a name, number or operator; {_hint(rest)}.")
         kind, value = next((k, v) for k, v in match.groupdict().items() if v is not None)
         value = "^" if value == "**" else value
         found.append((kind, value))

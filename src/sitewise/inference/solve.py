@@ -36,7 +36,7 @@ _Kept = tuple[Model, Data, Sites]
 
 
 def solve(method: SiteUpdate, model: Model, data: Data, sites: Sites | None = None) -> Solution:
-    """Solve from `sites`, from the likelihood's own start, or by the method's fallbacks; return the first that converges."""
+    """Solve from `sites`, from the likelihood's own start, or by fallbacks; return the first that converges."""
     if model.prior.host and on_host(model, data, sites):
         with working_precision():
             return _solve_in_turn(method, *to_host((model, data, sites)))

@@ -152,7 +152,7 @@ def completed(
 
 
 def _gradient(objective: Objective, model: Model, data: Data, vector: np.ndarray, sites: Sites) -> np.ndarray:
-    """Return the exact gradient; NaN where inference does not settle, so that no wrong number is reported.
+    """Return the exact gradient; NaN where inference does not converge, so that no wrong number is reported.
 
     Where the evidence is stationary in the sites, the gradient with fixed sites is exact and needs no adjoint, whose
     programs take seconds to compile.  Sites at a limit are not stationary.

@@ -206,7 +206,7 @@ class Fit:
         """Describe the fit and, if it did not go well, the remedies; `caller` is "library" or "estimator"."""
         lines = [
             f"{self.method}: {self.reason} ({self.rounds} rounds).",
-            f"Climbed: {self.climbed}. It ended at {self.objective:.4f} nats.",
+            f"Maximised: {self.climbed}. It ended at {self.objective:.4f} nats.",
         ]
         if self.model.prior.about:
             lines.append(self.model.prior.about)

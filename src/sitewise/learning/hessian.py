@@ -88,7 +88,7 @@ def prior_curvature(objective: Objective, vector: np.ndarray) -> np.ndarray:
 
 
 def inverse_per_row(problem: Problem, vector: np.ndarray, sites: Sites) -> np.ndarray | None:
-    """Return the inverse of the negative Hessian per row; None where inference does not settle.
+    """Return the inverse of the negative Hessian per row; None where inference does not converge.
 
     An ascent learns the Hessian along its own path only, and creeps where that is wrong: along the lengthscales of
     columns that matter little, of which there are many.  A direction of upward curvature counts as one of downward

@@ -209,7 +209,7 @@ def integrate(
         minus_hessian = -curvature.hessian[np.ix_(free, free)]
         if not np.all(np.isfinite(minus_hessian)):
             raise ValueError(
-                "Inference does not settle next to the optimum, so that the hyperparameters cannot be integrated out "
+                "Inference does not converge next to the optimum, so that the hyperparameters cannot be integrated out "
                 "there; use a prior or bounds, or another method."
             )
         values, U = eigen(minus_hessian)
@@ -273,7 +273,7 @@ def _by_rule(
     gaussian = -0.5 * np.sum(z**2, axis=1)
     ratio = logs - gaussian
     if not np.isfinite(ratio).any():
-        raise ValueError("Inference settled at no node around the optimum; use a prior or bounds, or another method.")
+        raise ValueError("Inference converged at no node around the optimum; use a prior or bounds, or another method.")
     total = float(logsumexp(ratio, b=weight))
     share = weight * np.exp(ratio - total)
     mean_square = float(logsumexp(2 * ratio, b=weight))
@@ -334,7 +334,7 @@ def _on_lattice(
             bounds[ahead] = np.maximum(bounds.get(ahead, bound), bound)
             heapq.heappush(waiting, (-float(np.max(bound - best)), ahead))
     if not np.isfinite(best[0]):
-        raise ValueError("Inference settled at no node around the optimum; use a prior or bounds, or another method.")
+        raise ValueError("Inference converged at no node around the optimum; use a prior or bounds, or another method.")
     logs = np.array([point.log_density for point in found.values()])
     total = float(logsumexp(logs))
     share = np.exp(logs - total)

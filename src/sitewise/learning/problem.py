@@ -198,7 +198,7 @@ class Problem:
     def approximate_value(self, vector: np.ndarray, sites: Sites, tol: float) -> tuple[float, Solution]:
         """Return the objective without its gradient, on sites that solve inference to `tol`; on the host only.
 
-        The objective is −inf where inference does not settle.
+        The objective is −inf where inference does not converge.
         """
         inference = dataclasses.replace(self.pair.inference, tol=tol)
         model = self.model_at(vector)

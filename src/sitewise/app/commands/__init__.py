@@ -74,7 +74,9 @@ def _version(
 @ends_in_a_sentence
 def _reproduce() -> None:
     """Reproduce the tables and figures of the paper.  Needs the package sitewise-icml2023."""
-    raise UserError("the paper is a package of its own; run `pip install ./papers/icml2023` in a checkout of sitewise.")
+    raise UserError(
+        "the paper's experiments are a separate package; run `pip install ./papers/icml2023` in a checkout of sitewise."
+    )
 
 
 app = build()

@@ -81,7 +81,7 @@ class SparsePrior(Module, Prior):
             if np.all(X[:, column] % 1 == 0) and np.any(Z[:, column] % 1 != 0):
                 raise ValueError(
                     f"Column {column} holds levels, but an inducing input has the value "
-                    f"{Z[Z[:, column] % 1 != 0, column][0]:g} there, which is no level; choose rows of the "
+                    f"{Z[Z[:, column] % 1 != 0, column][0]:g} there, which is not a level; choose rows of the "
                     "table, as priors.inducing.select(X, 'greedy', count, kernel=kernel) does."
                 )
 
