@@ -242,7 +242,7 @@ their standard deviation, and standard errors by 1 %.
 with a learned range of about one degree, which follows local differences; its pointwise standard errors are twice as
 large. Both agree on the coefficient of the magnitude to 0.05 standard errors.
 
-R was called from the same machine, which was loaded by other work; seconds are CPU seconds. Those of sitewise are first
+R was called from the same machine, which was loaded by other work; seconds are CPU seconds. sitewise was timed in first
 fits in a fresh process with an empty store of compiled programs, without imports (`--seconds`). Gaussian, Poisson,
 binomial, logit and negative binomial likelihoods need almost no programs.
 """

@@ -288,7 +288,7 @@ has harmonics of the season, a linear trend and the regressors or groups.
 | series | rows + test rows | line | sitewise | seasonal mean | GLM | coverage: sitewise | seasonal mean | GLM | CPU s |
 |---|---|---|---|---|---|---|---|---|---|"""
 NOTES = """
-**Departures: one line beats the mean per hour of the week on all three airports, if the likelihood knows the limit of
+**Departures: one line beats the mean per hour of the week on all three airports, if the likelihood has the limit of
 slots.** Departures of an airport vary less than Poisson counts, because an hour has a limited number of slots. With
 `"binomial"` and the largest training count as the number of trials, the density is higher by 0.08, 0.10 and 0.01 nats
 per hour. With `"poisson"` it is lower than the density of the seasonal mean by 0.05 to 0.06: the trend learns the

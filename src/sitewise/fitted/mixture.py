@@ -193,7 +193,7 @@ class Mixture(NamedTuple):
         return self._read(_log_density, y)[0] if found is None else found
 
     def _log_density_on_host(self, y: np.ndarray) -> np.ndarray | None:
-        """Return `log_density` without a compiled program if the likelihood knows its integral on NumPy arrays.
+        """Return `log_density` without a compiled program if the likelihood has its integral on NumPy arrays.
 
         Variances that are zero up to rounding are left to the compiled program.
         """

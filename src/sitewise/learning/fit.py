@@ -184,7 +184,7 @@ class Fit:
             return all_evidences(self.model, self.data, self.sites, names)
 
     def doubt(self, caller: str = "library") -> str:
-        """Say why Laplace's Gaussian q should not be trusted here; empty if nothing speaks against it.
+        """Return why Laplace's Gaussian q is not reliable; empty if no problem is found.
 
         log Z − ELBO(q) = KL(q ‖ posterior) for any q.  With Laplace's evidence for log Z that should be a small part
         of a nat per row.  For well-separated classes and a wide prior the mode says little about the posterior: the

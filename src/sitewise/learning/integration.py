@@ -142,7 +142,7 @@ class Integrated:
 
     @property
     def problems(self) -> list[str]:
-        """Say why the integral should not be trusted; empty if nothing speaks against it."""
+        """Return why the integral is not reliable; empty if no problem is found."""
         found = []
         if self.design != "lattice" and self.effective < MIN_EFFECTIVE:
             found.append(

@@ -1,4 +1,4 @@
-"""Read a table of new rows for a fitted formula, with categories as the formula knows them."""
+"""Read a table of new rows for a fitted formula, with the categories of the formula."""
 
 from __future__ import annotations
 
