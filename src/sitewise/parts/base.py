@@ -135,8 +135,8 @@ class Part(Kernel):
         named = [c for c in self.used if isinstance(c, str)]
         if named:
             raise ValueError(
-                f"{type(self).__name__}: the column {named[0]!r} is given by its name, which only an estimator resolves; "
-                "give its number."
+                f"{type(self).__name__}: the column {named[0]!r} is given by its name, which only an estimator "
+                "resolves; give its number."
             )
         super().check(columns)
 
