@@ -152,12 +152,13 @@ class Shift(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """q(v) = N(coef, HᵀH) with S = HᵀH, the blocks of A − I, and the covariance of g per row."""
+    """q(v) = N(coef, HᵀH) with S = HᵀH, the blocks of A − I, u, and the covariance of g per row."""
 
     coef: Array  # (classes, m)
     H: Array
     S: Array
     gram: Array
+    u: Array
     shift: Shift
     cross: Array
 
@@ -182,7 +183,7 @@ def _inner(features: Features, sites: Sites) -> tuple[Features, Factor, Array, A
     H, half_log_det, jitter = cholesky.inverse_root(A + xp.eye(len(A), dtype=A.dtype))
     coef = (H.T @ (H @ u.ravel())).reshape(u.shape)
     log_z = -half_log_det + 0.5 * xp.sum(u * coef) + shift.constant
-    return features, Factor(coef, H, H, gram, shift, H), log_z, jitter
+    return features, Factor(coef, H, H, gram, u, shift, H), log_z, jitter
 
 
 def condition(features: Features, sites: Sites) -> tuple[Projected, Factor]:
