@@ -9,6 +9,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from sitewise import GPClassifier, GPRegressor
+from sitewise.process.precision import working_precision
+
+
+@pytest.fixture
+def double():
+    """The precision and threads of a fit."""
+    with working_precision():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ from sitewise.inference.start import first_sites, initial_sites
 from sitewise.learning.objective import _closed_slopes, evidence_slopes
 from sitewise.numerics.quadrature import GaussHermite
 from sitewise.priors import Marginals
-from sitewise.process.precision import working_precision
 from sitewise.rows import on_rows
 from sitewise.types import ArrayField, module, positive
 
@@ -27,10 +26,7 @@ def rows(count: int = 60, *, sd: float = 1.0) -> tuple[Data, Marginals, Sites]:
     return data, q, Sites(rng.normal(size=count), 0.8 * rng.uniform(size=count) / var)
 
 
-@pytest.fixture(autouse=True)
-def double():
-    with working_precision():
-        yield
+pytestmark = pytest.mark.usefixtures("double")
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)

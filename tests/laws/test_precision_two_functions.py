@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+import gradients
 from sitewise import (
     EP,
     VI,
@@ -24,12 +25,11 @@ from sitewise import (
 from sitewise.arrays.engine import to_host, traced
 from sitewise.likelihoods import VaryingParameter
 from sitewise.numerics.dense import directions
-from sitewise.parameters import values, walk, with_values
+from sitewise.parameters import values
 from sitewise.priors.precision.assembly import Assembly
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.testing import check_posterior
-from sitewise.testing.common import slopes_by_differences
 
 ROWS, SITES_TOL = 14, 1e-11
 GRAPH = {0: [1, 2], 1: [2], 2: [3], 3: [], 4: [5], 5: [], 6: []}
@@ -147,13 +147,7 @@ def test_gradients_are_finite_differences(method, number, gradient) -> None:
     second = [parts.Linear((0,), variance=0.3), parts.Levels(2, variance=0.2), parts.Constant(variance=1.0)]
     model = Model.latent([first, second], own, MEANS)
     both = value_and_grad(dataclasses.replace(method, tol=1e-10), number, gradient)
-    found = values(both(model, data)[1])
-    for parameter, value in walk(model):
-        if parameter.train:
-            want = slopes_by_differences(
-                lambda v, name=parameter.name: both(with_values(model, {name: v}), data)[0], np.asarray(value), 1e-4
-            )
-            np.testing.assert_allclose(found[parameter.name], want, rtol=1e-5, atol=1e-6, err_msg=parameter.name)
+    gradients.equals_differences(both, model, data)
 
 
 def test_a_constant_second_function_is_the_model_of_one_function() -> None:

@@ -13,13 +13,8 @@ from sitewise.inference.start import first_sites
 from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable
 from sitewise.priors.inducing import select
-from sitewise.process.precision import working_precision
 
-
-@pytest.fixture(autouse=True)
-def double():
-    with working_precision():
-        yield
+pytestmark = pytest.mark.usefixtures("double")
 
 
 RNG = np.random.default_rng(5)

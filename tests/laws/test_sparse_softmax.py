@@ -23,7 +23,6 @@ from sitewise.inference.start import first_sites
 from sitewise.learning.fit import all_evidences
 from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable
-from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 CLASSES = 3
@@ -43,11 +42,7 @@ FULL = Model.full(KERNEL, likelihoods.Softmax(CLASSES))
 SAME = Model.sparse(KERNEL, likelihoods.Softmax(CLASSES), X, jitter=0.0)
 SPARSE = Model.sparse(KERNEL, likelihoods.Softmax(CLASSES), X[:5], block=20, keep=0)
 
-
-@pytest.fixture(autouse=True)
-def double():
-    with working_precision():
-        yield
+pytestmark = pytest.mark.usefixtures("double")
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
+import gradients
 from sitewise import EP, VI, Data, Laplace, Model, evidence, kernels, likelihoods, means, posterior, value_and_grad
-from sitewise.arrays.engine import traced
 from sitewise.likelihoods import VaryingParameter
-from sitewise.parameters import values, walk, with_values
 from sitewise.testing import check_posterior
-from sitewise.testing.common import slopes_by_differences
 
 KERNELS = [kernels.RBF(0.8, 1.2), kernels.Matern52(1.5, 0.6)]
 MEANS = [means.Constant(0.1), means.Constant(-0.7)]
@@ -60,23 +58,13 @@ def test_the_elbo_is_a_lower_bound_on_that_of_more_inputs():
 def test_gradients_are_finite_differences(method, reading, gradient):
     data, model = noisy(8), sparse()
     both = value_and_grad(method, reading, gradient)
-    found = values(both(model, data)[1])
-    for parameter, value in walk(model):
-        want = slopes_by_differences(
-            lambda v, name=parameter.name: both(with_values(model, {name: v}), data)[0], np.asarray(value), 1e-4
-        )
-        np.testing.assert_allclose(found[parameter.name], want, rtol=1e-5, atol=1e-6, err_msg=parameter.name)
+    gradients.equals_differences(both, model, data, every=True)
 
 
 def test_both_engines_agree():
     data, model = noisy(8), sparse()
     both = value_and_grad(VI(), evidence.elbo, "implicit")
-    value, slopes = both(model, data)
-    with traced():
-        again, others = both(model, data)
-    np.testing.assert_allclose(value, again, atol=1e-9)
-    for name, slope in values(slopes).items():
-        np.testing.assert_allclose(slope, values(others)[name], atol=1e-6, err_msg=name)
+    gradients.engines_agree(both, model, data)
 
 
 def test_a_weight_is_a_number_of_copies():

@@ -7,11 +7,10 @@ import pytest
 from scipy import optimize
 from scipy.special import logsumexp
 
+import gradients
 from sitewise import EP, VI, Data, Laplace, Model, evidence, kernels, likelihoods, means, posterior, value_and_grad
-from sitewise.arrays.engine import traced
 from sitewise.likelihoods import VaryingParameter
 from sitewise.numerics.dense import block_sites, directions
-from sitewise.parameters import values, walk, with_values
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.testing import check_posterior
@@ -250,25 +249,14 @@ def test_ep_with_a_constant_scale_is_ep_of_one_function():
 def test_gradients_are_finite_differences(method, reading, gradient):
     data, model = noisy(8), gaussian_model()
     both = value_and_grad(method, reading, gradient)
-    found = values(both(model, data)[1])
-    for parameter, value in walk(model):
-        if parameter.train:
-            want = slopes_by_differences(
-                lambda v, name=parameter.name: both(with_values(model, {name: v}), data)[0], np.asarray(value), 1e-4
-            )
-            np.testing.assert_allclose(found[parameter.name], want, rtol=1e-5, atol=1e-6, err_msg=parameter.name)
+    gradients.equals_differences(both, model, data)
 
 
 @pytest.mark.parametrize("method, reading", [(VI(), evidence.elbo), (EP(), evidence.ep)], ids=["vi", "ep"])
 def test_both_engines_agree(method, reading):
     data, model = noisy(8), gaussian_model()
     both = value_and_grad(method, reading, "implicit")
-    value, slopes = both(model, data)
-    with traced():
-        again, others = both(model, data)
-    np.testing.assert_allclose(value, again, atol=1e-9)
-    for name, slope in values(slopes).items():
-        np.testing.assert_allclose(slope, values(others)[name], atol=1e-6, err_msg=name)
+    gradients.engines_agree(both, model, data)
 
 
 def test_a_weight_is_a_number_of_copies():

@@ -12,7 +12,6 @@ from sitewise.learning.checkpoint import Start
 from sitewise.learning.problem import Problem
 from sitewise.learning.schedule import Stage, schedule_of
 from sitewise.learning.search import Trace, search
-from sitewise.process.precision import working_precision
 from sitewise.types import replace
 
 RNG = np.random.default_rng(3)
@@ -23,11 +22,7 @@ DATA = Data.of(X, Y)
 MODEL = Model.sparse(kernels.Matern52(5.0), likelihoods.BernoulliProbit(), X[:12])
 LEARNER = Nested(EP(), evidence.ep, "auto", tol=1e-7)
 
-
-@pytest.fixture(autouse=True)
-def double():
-    with working_precision():
-        yield
+pytestmark = pytest.mark.usefixtures("double")
 
 
 @pytest.fixture(scope="module")

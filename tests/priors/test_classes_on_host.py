@@ -17,7 +17,6 @@ from sitewise.parameters import values
 from sitewise.priors import ClassPrior
 from sitewise.priors.base import DifferentiatedCovariance
 from sitewise.priors.classes import ClassGram, ClassMarginals
-from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 CLASSES = 3
@@ -47,10 +46,7 @@ class Case(NamedTuple):
     by_q: ClassMarginals
 
 
-@pytest.fixture(autouse=True)
-def double():
-    with working_precision():
-        yield
+pytestmark = pytest.mark.usefixtures("double")
 
 
 @functools.cache

@@ -10,16 +10,11 @@ import pytest
 from sitewise import kernels, means
 from sitewise.parameters import Trainable
 from sitewise.priors import FullPrior, Marginals, SparsePrior
-from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 ROWS = 10
 
-
-@pytest.fixture(autouse=True)
-def double():
-    with working_precision():
-        yield
+pytestmark = pytest.mark.usefixtures("double")
 
 
 def a_prior(structure):

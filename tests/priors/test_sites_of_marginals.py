@@ -5,7 +5,6 @@ import pytest
 
 from sitewise import kernels, priors
 from sitewise.arrays.engine import to_host
-from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
 RNG = np.random.default_rng(4)
@@ -16,11 +15,7 @@ PRIORS = {
     "sparse": priors.SparsePrior(kernels.Matern52(0.8, 1.3), X[:3] + 0.1),
 }
 
-
-@pytest.fixture(autouse=True)
-def double():
-    with working_precision():
-        yield
+pytestmark = pytest.mark.usefixtures("double")
 
 
 @pytest.mark.parametrize("name", PRIORS)

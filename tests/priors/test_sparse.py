@@ -19,11 +19,7 @@ from sitewise.priors.sparse.sparse_prior import SparsePosterior
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
-
-@pytest.fixture(autouse=True)
-def double():
-    with working_precision():
-        yield
+pytestmark = pytest.mark.usefixtures("double")
 
 
 RNG = np.random.default_rng(3)

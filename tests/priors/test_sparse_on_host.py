@@ -17,15 +17,10 @@ from sitewise.learning.objective import Objective, profile
 from sitewise.parameters import Trainable
 from sitewise.priors import FullPrior, Marginals, SparsePrior
 from sitewise.priors.inducing import select
-from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 from sitewise.types import module, replace
 
-
-@pytest.fixture(autouse=True)
-def double():
-    with working_precision():
-        yield
+pytestmark = pytest.mark.usefixtures("double")
 
 
 MEAN = means.Linear(slope=np.array([0.3, -0.2]), offset=0.4)
