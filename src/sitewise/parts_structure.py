@@ -40,9 +40,9 @@ class Parts(Structure):
 
     def own_kernel(self, X: np.ndarray, names: Sequence[str], variance: float) -> Kernel:
         each = [part.with_numbers(names, X.shape[1]) for part in self.parts]
-        for doubt in filter(None, (part.doubt(part._active(X)) for part in each)):
+        for doubt in filter(None, (part.doubt(part.active_columns(X)) for part in each)):
             warnings.warn(doubt, stacklevel=2)
-        return Sum(tuple(part.started(part._active(X), variance) for part in each))
+        return Sum(tuple(part.started(part.active_columns(X), variance) for part in each))
 
     def model(self, start: Start) -> Model:
         """Return the sum with an intercept; a second function has no intercept besides its mean and parts."""
@@ -72,7 +72,7 @@ def _warn_of_row_effects(parts: Sequence[Part], start: Start) -> None:
         return
     X, weight = np.asarray(start.data.X), np.asarray(start.data.weight)
     for part in parts:
-        if part.is_effect_per_row(part._active(X), weight):
+        if part.is_effect_per_row(part.active_columns(X), weight):
             columns: Any = part.columns
             named = ", ".join(repr(start.names[k] if len(start.names) else k) for k in columns)
             warnings.warn(

@@ -97,7 +97,7 @@ def _algebra(case: Case, sites: Sites) -> dict[str, Any]:
     weighted = sites.scaled(data.weight)
     gram = model.prior.gram(data.X)
     q, factor = gram.condition_with_factor(weighted, data.mask)
-    K = sum(covariance(part, part._active(data.X)) for part in model.prior.parts)
+    K = sum(covariance(part, part.active_columns(data.X)) for part in model.prior.parts)
     mu = np.broadcast_to(np.asarray(model.prior.mean.at(data.X)), data.rows)
     mean, var, log_z, lost = dense(K, mu, weighted)
     load = float(np.max(np.abs(weighted.prec) * np.diag(K), initial=0.0))
@@ -120,7 +120,7 @@ def _algebra(case: Case, sites: Sites) -> dict[str, Any]:
 def covariance(part: Any, A: np.ndarray) -> np.ndarray:
     """The covariance of the rows by the definition of the part, without its precision."""
     if isinstance(part, parts.Product):
-        one, other = (covariance(each, each._active(A)) for each in part.parts)
+        one, other = (covariance(each, each.active_columns(A)) for each in part.parts)
         return one * other
     if not isinstance(part, parts.Map) or part.exact_for(len(A)):
         return np.asarray(part.pairs(A, A))
@@ -179,7 +179,7 @@ def _dense_predictions(
     case: Case, model: Model, K: np.ndarray, mu: np.ndarray, sites: Sites, weighted: Sites, slack: float
 ) -> None:
     """Joint predictions of new rows, by the covariances of the parts."""
-    each = [(part, part._active(case.data.X), part._active(case.new)) for part in model.prior.parts]
+    each = [(part, part.active_columns(case.data.X), part.active_columns(case.new)) for part in model.prior.parts]
     cross = sum(np.asarray(part.pairs(new, old)) for part, old, new in each)
     own = sum(np.asarray(part.pairs(new, new)) for part, _, new in each)
     w = np.asarray(weighted.prec)

@@ -47,7 +47,7 @@ def starting_lengthscale(learner: Nested, model: Model, data: Data) -> tuple[Mod
     known, X = values(model), model.prior.kernel_columns(np.asarray(rows.X))
     kernel, path = model.prior.kernel, "kernel."
     if isinstance(kernel, NormalScores):
-        X, kernel, path = kernel.transform(kernel._active(X)), kernel.base, "kernel.base."
+        X, kernel, path = kernel.transform(kernel.active_columns(X)), kernel.base, "kernel.base."
     name = next((n for n in (f"{path}lengthscale", f"{path}base.lengthscale") if n in known), None)
     if name is None or known[name].ndim:
         return model, None

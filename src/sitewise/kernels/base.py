@@ -65,7 +65,7 @@ class Kernel(Module):
 
     def check_rows(self, X: np.ndarray) -> None:
         """Raise ValueError if the kernel cannot be used on these training rows; the default checks its parts."""
-        A = self._active(X)
+        A = self.active_columns(X)
         for part in inner(self):
             part.check_rows(A)
 
@@ -81,7 +81,7 @@ class Kernel(Module):
         """Return in which of the `columns` active columns the function is linear through the origin."""
         return ()
 
-    def _active(self, X: Array) -> Array:
+    def active_columns(self, X: Array) -> Array:
         """Return the active columns of X."""
         if self.active_dims is None:
             return X
@@ -96,8 +96,8 @@ class Kernel(Module):
             )
         if is_host(X, X if other is None else other, *jax.tree.leaves(self)):
             return self.matrix_with_pull(X, other)[0]
-        A = self._active(X)
-        return self.pairs(A, A if other is None else self._active(other))
+        A = self.active_columns(X)
+        return self.pairs(A, A if other is None else self.active_columns(other))
 
     def cross(self, X: Array, rows: Array) -> Array:
         """Return the covariances between the predicted quantity at the rows of X and f at the training rows.
@@ -109,8 +109,8 @@ class Kernel(Module):
 
     def matrix_with_pull(self, X: np.ndarray, other: np.ndarray | None = None) -> tuple[np.ndarray, Pull]:
         """Return `matrix` on NumPy arrays, and the function from its cotangent to the cotangent of the kernel."""
-        A = self._active(X)
-        return self.pairs_with_pull(A, A if other is None else self._active(other))
+        A = self.active_columns(X)
+        return self.pairs_with_pull(A, A if other is None else self.active_columns(other))
 
     def pairs_with_pull(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Pull]:
         """Return `pairs` on NumPy arrays, and its pullback.
@@ -123,7 +123,7 @@ class Kernel(Module):
         """Return the cotangent of `rows`, given the cotangent `bar` of κ(X, rows); NumPy arrays."""
         out = np.zeros(rows.shape)
         columns = slice(None) if self.active_dims is None else np.asarray(self.active_dims)
-        out[:, columns] = self.pairs_pull_rows(self._active(X), self._active(rows), bar)
+        out[:, columns] = self.pairs_pull_rows(self.active_columns(X), self.active_columns(rows), bar)
         return out
 
     def pairs_pull_rows(self, A: np.ndarray, B: np.ndarray, bar: np.ndarray) -> np.ndarray:
@@ -142,7 +142,7 @@ class Kernel(Module):
 
     def variances(self, X: Array) -> Array:
         """Return κ(x, x) of every row of X; all columns."""
-        found = self.diag(self._active(X))
+        found = self.diag(self.active_columns(X))
         return np.asarray(found) if is_host(X, *jax.tree.leaves(self)) else found
 
     def __add__(self, other: Kernel) -> Sum:

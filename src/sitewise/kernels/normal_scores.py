@@ -67,7 +67,7 @@ class NormalScores(Kernel):
             )
 
     def check_rows(self, X: np.ndarray) -> None:
-        self.base.check_rows(np.asarray(self.transform(self._active(X))))
+        self.base.check_rows(np.asarray(self.transform(self.active_columns(X))))
 
     def transform(self, A: Array) -> Array:
         """Return t of the active columns."""

@@ -47,7 +47,7 @@ class Pairwise(Kernel):
         return namespace(A).concatenate([A[:, :half], A[:, half:]])
 
     def check_rows(self, X: np.ndarray) -> None:
-        self.base.check_rows(self.both(self._active(X)))
+        self.base.check_rows(self.both(self.active_columns(X)))
 
     def pairs(self, A: Array, B: Array) -> Array:
         return _differences(_differences(self.base.matrix(self.both(A), self.both(B))).T).T
@@ -90,7 +90,7 @@ class Items(Kernel):
 
     def cross(self, X: Array, rows: Array) -> Array:
         """Return the covariances of f at the items X with the differences of f in the comparisons."""
-        return _differences(self.duels.base.matrix(X, Pairwise.both(self.duels._active(rows))).T).T
+        return _differences(self.duels.base.matrix(X, Pairwise.both(self.duels.active_columns(rows))).T).T
 
     def diag(self, A: Array) -> Array:
         return self.duels.base.variances(A)

@@ -50,7 +50,7 @@ class Slopes(Kernel):
         one_number(self, "sharpness")
 
     def check_rows(self, X: np.ndarray) -> None:
-        A = self._active(X)
+        A = self.active_columns(X)
         odd = A[~np.isin(A[:, -1], np.arange(A.shape[1])), -1]
         if len(odd):
             raise ValueError(

@@ -193,7 +193,7 @@ class Area(Part):
 
     def check_rows(self, X: np.ndarray) -> None:
         super().check_rows(X)
-        A = self._active(X)
+        A = self.active_columns(X)
         old = self.found(A)[1]
         if known(X) and not np.all(old):
             raise ValueError(

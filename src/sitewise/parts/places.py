@@ -81,7 +81,7 @@ class Map(Part):
         check_parts(self, (self.kernel,), 3 if self.sphere else len(self.used))
 
     def check_rows(self, X: np.ndarray) -> None:
-        A = self._active(X)
+        A = self.active_columns(X)
         if self.sphere and np.any(np.abs(A[:, 1]) > 90):
             raise ValueError(
                 "Map: sphere=True takes longitude first and latitude second, in degrees; a latitude is beyond 90."

@@ -76,19 +76,19 @@ class Product(Part):
     def units(self, ranges: np.ndarray, path: str) -> Units:
         found: Units = {}
         for k, part in enumerate(self.parts):
-            found |= part.units(part._active(ranges[None])[0], f"{path}.parts.{k}")
+            found |= part.units(part.active_columns(ranges[None])[0], f"{path}.parts.{k}")
         return found
 
     def started(self, A: np.ndarray, variance: float) -> Product:
         each = zip(self.parts, (variance, 1.0), strict=True)
-        return replace(self, parts=tuple(part.started(part._active(A), own) for part, own in each))
+        return replace(self, parts=tuple(part.started(part.active_columns(A), own) for part, own in each))
 
     def doubt(self, A: np.ndarray) -> str:
-        return next(filter(None, (part.doubt(part._active(A)) for part in self.parts)), "")
+        return next(filter(None, (part.doubt(part.active_columns(A)) for part in self.parts)), "")
 
     def level_dims(self, columns: int) -> tuple[int, ...]:
         every = np.arange(columns)[None]
-        dims = [part._active(every)[0][list(part.level_dims(part.seen(columns)))] for part in self.parts]
+        dims = [part.active_columns(every)[0][list(part.level_dims(part.seen(columns)))] for part in self.parts]
         return tuple(int(dim) for dim in np.concatenate(dims))
 
     def exact_for(self, rows: float) -> bool:
@@ -108,7 +108,7 @@ class ProductLayout(Layout):
     """Pairs of variables: number i n₂ + i′ for the variables i and i′ of the two parts."""
 
     def __init__(self, part: Product, A: np.ndarray) -> None:
-        one, other = self.layouts = [each.layout_with_fixed_loads(each._active(A)) for each in part.parts]
+        one, other = self.layouts = [each.layout_with_fixed_loads(each.active_columns(A)) for each in part.parts]
         if len(one.sums) and len(other.sums):
             raise ValueError("Product: the effects of both parts sum to zero; use Area in one of them.")
         self.size = one.size * other.size
@@ -175,7 +175,7 @@ class ProductLayout(Layout):
 
     def loads(self, part: Product, A: np.ndarray) -> Loads:
         one, other = (
-            layout.loads(each, each._active(A)) for layout, each in zip(self.layouts, part.parts, strict=True)
+            layout.loads(each, each.active_columns(A)) for layout, each in zip(self.layouts, part.parts, strict=True)
         )
         index = one.variable[:, :, None] * self.layouts[1].size + other.variable[:, None, :]
         var, other_var = (np.asarray(each.variances(A)) for each in part.parts)
@@ -183,7 +183,10 @@ class ProductLayout(Layout):
         return Loads(index.reshape(len(A), -1), _products(one.weight, other.weight), residual)
 
     def residuals(self, part: Product, A: np.ndarray) -> np.ndarray:
-        R, S = (layout.residuals(each, each._active(A)) for layout, each in zip(self.layouts, part.parts, strict=True))
+        R, S = (
+            layout.residuals(each, each.active_columns(A))
+            for layout, each in zip(self.layouts, part.parts, strict=True)
+        )
         K, L = (np.asarray(each.matrix(A)) for each in part.parts)
         return R * L + (K - R) * S
 

@@ -63,7 +63,9 @@ class Assembly:
         self.shape = (self.rows,) if self.functions == 1 else (len(self.directions), self.rows)
         self.columns = [(type(part), part.used) for part in parts]
         self.layouts: list[Layout] = [
-            part.layout(part._active(X)) if self.functions == 1 else part.layout_with_fixed_loads(part._active(X))
+            part.layout(part.active_columns(X))
+            if self.functions == 1
+            else part.layout_with_fixed_loads(part.active_columns(X))
             for part in parts
         ]
         self.moving = any(layout.moving for layout in self.layouts)

@@ -69,7 +69,7 @@ class PrecisionPosterior(LatentPosterior):
         index, weight = [np.empty((len(X_new), 0), np.int64)], [np.empty((len(X_new), 0))]
         residual = np.zeros(len(X_new))
         for k in self.chosen:
-            found = held.layouts[k].loads(parts[k], parts[k]._active(X_new))
+            found = held.layouts[k].loads(parts[k], parts[k].active_columns(X_new))
             index.append(found.variable + held.offsets[k])
             weight.append(found.weight)
             residual += found.residual
@@ -86,7 +86,7 @@ class PrecisionPosterior(LatentPosterior):
         """Return the covariance matrix of e."""
         out = np.zeros((len(X_new), len(X_new)))
         for k in self.chosen:
-            out += self.held.layouts[k].residuals(self.parts[k], self.parts[k]._active(X_new))
+            out += self.held.layouts[k].residuals(self.parts[k], self.parts[k].active_columns(X_new))
         return out
 
     def marginals(self, X_new: Array) -> tuple[Array, Array]:

@@ -49,7 +49,7 @@ def units_of_parts(parts: Sequence[Part], ranges: np.ndarray, path: str) -> Unit
     """Return the units of the parameters of all parts (`Prior.input_units`); `path` names the tuple of parts."""
     found: Units = {}
     for k, part in enumerate(parts):
-        found |= part.units(part._active(ranges[None])[0], f"{path}.{k}")
+        found |= part.units(part.active_columns(ranges[None])[0], f"{path}.{k}")
     return found
 
 
