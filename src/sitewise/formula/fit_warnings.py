@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sitewise.estimators.fitted_estimator import FittedEstimator
 from sitewise.formula.term_posteriors import parts_of_function
 from sitewise.parameters import walk
 from sitewise.parts import Spline
@@ -17,7 +18,7 @@ ROW_EFFECTS = re.compile(r"\w+\('levels of (.+?)'.*\) has as many levels as rows
 NEGLIGIBLE_VARIANCE = 1e-4  # in the units in which the estimator learns
 
 
-def in_words(message: str, estimator: Any) -> str:
+def in_words(message: str, estimator: FittedEstimator) -> str:
     """Return a warning with the names of terms; a variance at its lower bound is said to be zero."""
     message = message.replace(type(estimator).__name__, "the model").replace("fit_report_", "estimator.fit_report_")
     model = estimator._latents[0].model

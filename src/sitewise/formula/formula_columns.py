@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sitewise.estimators.fitted_estimator import FittedEstimator
 from sitewise.explain.table_columns import Explained, TableColumn, affine
 from sitewise.formula.design import Design
 from sitewise.formula.grammar import Name
@@ -26,7 +27,7 @@ class FormulaInputs:
 
 
 def explained_formula(
-    design: Design, estimator: Any, side: Callable[[Any, dict[str, Any]], dict[str, Any]] | None = None
+    design: Design, estimator: FittedEstimator, side: Callable[[Any, dict[str, Any]], dict[str, Any]] | None = None
 ) -> Explained:
     """Return the estimator of a fitted formula with the columns of its inputs."""
     names = estimator._given_names()

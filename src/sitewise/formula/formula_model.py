@@ -12,6 +12,7 @@ import numpy as np
 
 from sitewise.checks import at_least
 from sitewise.errors import UserError
+from sitewise.estimators.fitted_estimator import FittedEstimator
 from sitewise.estimators.model_file import to_bytes
 from sitewise.explain.table_columns import Explained
 from sitewise.formula.design import INTERCEPT, Design, FormulaTerm
@@ -114,7 +115,7 @@ class FormulaModel:
         self,
         design: Design,
         likelihood: str | Likelihood,
-        estimator: Any,
+        estimator: FittedEstimator,
         side: Mapping[str, str],
         seconds: float = 0.0,
         messages: Sequence[str] = (),

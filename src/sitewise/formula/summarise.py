@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sitewise.estimators.fitted_estimator import FittedEstimator
 from sitewise.explain.hyper_intervals import derived_interval, hyper_intervals, hyper_law
 from sitewise.fitted.function import HyperLaw
 from sitewise.formula.design import INTERCEPT, LINEAR, Design, FormulaTerm
@@ -23,7 +24,7 @@ Triples = dict[str, tuple[float, ...]]  # "sd" or "range" → value and ends of 
 
 
 def summary_of(
-    estimator: Any, design: Design, likelihood: str, level: float, seconds: float, messages: tuple[str, ...]
+    estimator: FittedEstimator, design: Design, likelihood: str, level: float, seconds: float, messages: tuple[str, ...]
 ) -> Summary:
     """Return the summary of a fitted formula."""
     functions = [TermPosteriors(estimator, design, k) for k in range(len(design.formula.functions))]
@@ -60,7 +61,7 @@ def weighted_sum(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
     return total, float(np.sqrt(count * spread))
 
 
-def log_evidence(estimator: Any, name: str | None = None) -> float:
+def log_evidence(estimator: FittedEstimator, name: str | None = None) -> float:
     """Return an evidence in the units of y; None is the one from which the hyperparameters were learned."""
     asked = name or estimator._learned_evidence()
     return float(estimator._evidences((asked,))[asked])
@@ -135,7 +136,7 @@ def _hyperparameters(
             yield f"{label} structured share", {"sd": (float(values[own["share"]]), float(low), float(high))}
 
 
-def _slope_unit(part: Any, estimator: Any, design: Design) -> float:
+def _slope_unit(part: Any, estimator: FittedEstimator, design: Design) -> float:
     """Return the factor from the standard deviation of slopes of a scaled column to the units of the column."""
     slope = getattr(part, "slope", None)
     if slope is None:
@@ -193,7 +194,7 @@ def _varying(
             yield f"{label} correlation of {names[j]}, {names[i]}", {"sd": found}
 
 
-def _likelihood(estimator: Any, values: Values, ends: Intervals) -> Iterator[tuple[Any, ...]]:
+def _likelihood(estimator: FittedEstimator, values: Values, ends: Intervals) -> Iterator[tuple[Any, ...]]:
     own = estimator._latents[0].model.likelihood
     for name, value in values.items():
         if not name.startswith("likelihood."):

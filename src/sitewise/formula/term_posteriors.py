@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from sitewise import means
+from sitewise.estimators.fitted_estimator import FittedEstimator
 from sitewise.formula.design import INTERCEPT, LINEAR, Design, FormulaTerm
 from sitewise.model import Model
 from sitewise.process.precision import working_precision
@@ -32,7 +33,7 @@ def parts_of_function(model: Model, function: int) -> tuple[Any, ...]:
 class TermPosteriors:
     """Moments of the terms of one latent function of a fitted formula; the second is a parameter of the likelihood."""
 
-    def __init__(self, estimator: Any, design: Design, function: int = 0) -> None:
+    def __init__(self, estimator: FittedEstimator, design: Design, function: int = 0) -> None:
         self.estimator, self.design, self.function = estimator, design, function
         self.terms = design.terms_of(function)
         self.level, self.scale = estimator._y_units()
@@ -41,7 +42,7 @@ class TermPosteriors:
         (latent,) = estimator._latents
         qs, self.weight = latent.posteriors()
         several = bool(latent.model.likelihood.functions)
-        self.functions = [q.latent.function(function) if several else q.latent for q in qs]
+        self.functions: list[Any] = [q.latent.function(function) if several else q.latent for q in qs]
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -115,7 +116,7 @@ class TermPosteriors:
 
     def effective_parameters(self) -> dict[str, float]:
         """Return the effective number of parameters per term."""
-        (latent,) = self.estimator._latents
+        latent: Any = self.estimator._latents[0]  # with sites: sums of parts are not sampled
         sites = latent.sites.scaled(latent.data.weight)
         sets, prec = [term.parts for term in self.terms], np.asarray(sites.prec)
         with working_precision():
