@@ -22,7 +22,6 @@ from sitewise.estimators.changing_rows import ChangingRows
 from sitewise.estimators.default_kernel import DefaultKernel, default_kernel
 from sitewise.estimators.duration import announced
 from sitewise.estimators.exporting import export
-from sitewise.estimators.fitted_estimator import KernelChoice, RandomState
 from sitewise.estimators.group_offsets import beside_groups, group_columns, with_groups
 from sitewise.estimators.model_file import to_bytes
 from sitewise.estimators.settings import method_of
@@ -35,8 +34,6 @@ from sitewise.process import files
 from sitewise.process.progress import Report, shown
 from sitewise.sites import Sites
 from sitewise.structures import Start, structure_of
-
-__all__ = ["GPBase", "KernelChoice", "RandomState"]
 
 PARTS, GROUPS = "parts", "groups"  # names of candidates without a kernel of columns
 

@@ -14,8 +14,8 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from sitewise import means
 from sitewise.checks import at_least
-from sitewise.estimators.base import KernelChoice, RandomState
 from sitewise.estimators.class_predictions import ClassPredictions
+from sitewise.estimators.fitted_estimator import KernelChoice, RandomState
 from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_targets
 from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.side_information import Side

@@ -15,8 +15,8 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from sitewise import means
 from sitewise.data import Data
 from sitewise.estimators import side_information
-from sitewise.estimators.base import KernelChoice, RandomState
 from sitewise.estimators.distinct_rows import merge
+from sitewise.estimators.fitted_estimator import KernelChoice, RandomState
 from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_labels, refuse_missing_targets, refuse_tables
 from sitewise.estimators.settings import refuse_with_two_functions
 from sitewise.estimators.shared_parameters import documented

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from sitewise.checks import at_least
 from sitewise.estimators import side_information
-from sitewise.estimators.base import GPBase, RandomState
+from sitewise.estimators.base import GPBase
+from sitewise.estimators.fitted_estimator import RandomState
 from sitewise.estimators.intervals import Intervals
 from sitewise.estimators.side_information import Side
 from sitewise.explain.outliers import Outliers, find_outliers

@@ -12,7 +12,8 @@ from sitewise.data import Data
 from sitewise.inference import Inference
 from sitewise.inference.solve import Solved, solve, solve_with_posterior
 from sitewise.inference.start import start_of
-from sitewise.learning.fit import Fit, SearchEnd, climbed
+from sitewise.learning.curvature import SearchEnd
+from sitewise.learning.fit import Fit, climbed
 from sitewise.learning.problem import Problem
 from sitewise.learning.schedule import Schedule, Stage, StageEnd
 from sitewise.learning.search import Best, Trace, inferred

@@ -7,9 +7,9 @@ problems of a table.
 
 from sitewise.tables.describe import describe
 from sitewise.tables.problems import Problem, TableError, explain
-from sitewise.tables.reading import Reading, understand
+from sitewise.tables.reading import understand
 from sitewise.tables.recipe import Recipe
-from sitewise.tables.table import Table, listed, table_of
+from sitewise.tables.table import Reading, Table, listed, table_of
 
 __all__ = [
     "Problem",
