@@ -43,6 +43,22 @@ def test_the_path_is_that_of_the_algorithm_as_written(monkeypatch):
     )  # 41 as written; the first rounds, with their long ways, are walked in short pieces
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("batched", [False, True])
+def test_rounds_with_one_lengthscale_per_feature_are_those_of_the_algorithm_as_written(batched, monkeypatch):
+    monkeypatch.setattr(vem_batches, "on_accelerator", lambda: batched)
+    monkeypatch.setattr(batch_algebra, "LEAF", 16)
+    model, data = binary(30, 5)
+    kernel = kernels.Matern52(lengthscale=np.ones(data.X.shape[1]))
+    model = Model.full(kernel, model.likelihood, jitter=1e-6)
+    learner = VEM(max_rounds=25)
+    (ours,), written = vem_batches.fit_many(learner, model, [data]), learner.fit(model, data)
+    assert ours.reason == written.reason == CAP and ours.rounds == written.rounds
+    np.testing.assert_allclose(path(ours), path(written), rtol=1e-8)
+    np.testing.assert_allclose(ours.sites.prec, written.sites.prec, rtol=1e-7)
+    np.testing.assert_allclose(ours.parameters["kernel.lengthscale"], written.parameters["kernel.lengthscale"], rtol=1e-8)
+
+
 def test_a_walk_that_is_not_corrected_misses_the_path(monkeypatch):
     """That the correction is needed: with a tolerance that lets every first walk pass, the path is another one."""
     model, data = binary(30, 5)

@@ -13,6 +13,10 @@ repeated.  If its end moves by more than `MAX_END_SHIFT`, the walk is divided in
 which are the steps of `VEM.step`.  The error of a walk is that of its correction, about a tenth of the shift: ℓ
 differed by 1e-5 to 1e-4 of itself along whole paths.  The fixed points are the same.
 
+With one lengthscale per feature the pieces of the M-step would be one or two steps long: Adam divides the slope of each
+lengthscale by its own size, so that extrapolated slopes are too inaccurate.  Rounds are computed as written there
+(`whole_round`).
+
 Parts are trained together, each at its own pace (`vem_batches`): one turn of the loop computes exact values once per
 part, at the end of the piece that this part is walking, and decides whether the part has ended.  The prior must be
 full, because Σ is needed as a matrix.
@@ -262,7 +266,7 @@ def turn(learner: VEM, model: Model, data: Data, d2: jax.Array | None, part: Par
     after = _where(goes_on, end, state)
     H, rounds, learning = bent.learned(), part.rounds + ended, new.info.learning
     stop = jnp.where(ended, _stop(learner, learning, part.best, learner.settled(after, part.before), rounds), RUNNING)
-    unwanted = (stop != RUNNING) & (stop != STOPS.index(CAP)) & ((rounds > 1) | (stop == STOPS.index(NOT_FINITE)))
+    unwanted = _unwanted(stop, rounds)
     named = learner.climbs(model).trainable.constrained(after.vector)
     following = Part(
         state=_where(unwanted, part.before, after),
@@ -282,6 +286,45 @@ def turn(learner: VEM, model: Model, data: Data, d2: jax.Array | None, part: Par
     return jax.tree.map(lambda a, b: a.astype(b.dtype), following, part), Report(ended, new.info, named)
 
 
+def whole_round(
+    learner: VEM, model: Model, data: Data, d2: jax.Array | None, part: Part
+) -> tuple[Part, Report]:
+    """Compute a round as written (`VEM.step`), with an exact q for every natural and every Adam step."""
+    state, problem = part.state, learner.climbs(model)
+    method = problem.inference.stepping(model.likelihood)
+    at = problem.trainable.from_vector(model, state.vector)
+    gram = at.prior.gram(data.X) if d2 is None else batch_algebra.gram_with_pull(at.prior, data.X, d2)[0]
+
+    def natural_step(sites: Sites, _: None) -> tuple[Sites, None]:
+        scaled = sites.scaled(data.weight)
+        q = gram.condition(scaled) if d2 is None else batch_algebra.condition(gram, scaled)[0]
+        target = method.propose(at.likelihood, data, q, sites)
+        mixed = [(1 - learner.rate) * a + learner.rate * b for a, b in zip(sites, target, strict=True)]
+        return Sites(*mixed).masked(data.mask), None
+
+    sites, _ = lax.scan(natural_step, state.sites, None, length=learner.e_steps)
+    adam = learner.adam()
+
+    def adam_step(now: tuple[jax.Array, Any], _: None) -> tuple[tuple[jax.Array, Any], None]:
+        vector, optimiser = now
+        change, optimiser = adam.update(-exact(learner, model, data, d2, vector, sites).slope, optimiser)
+        return (vector + change, optimiser), None
+
+    (vector, optimiser), _ = lax.scan(adam_step, (state.vector, state.optimiser), None, length=learner.m_steps)
+    info = exact(learner, model, data, d2, vector, sites).info
+    after, rounds = State(sites, vector, optimiser), part.rounds + 1
+    stop = _stop(learner, info.learning, part.best, learner.settled(after, part.before), rounds)
+    kept = _where(_unwanted(stop, rounds), part.before, after)
+    following = part._replace(state=kept, before=after, best=info.learning, rounds=rounds, stop=stop)
+    named = problem.trainable.constrained(vector)
+    return jax.tree.map(lambda a, b: a.astype(b.dtype), following, part), Report(jnp.asarray(True), info, named)
+
+
+def _unwanted(stop: jax.Array, rounds: jax.Array) -> jax.Array:
+    """Return whether the state before the last round is kept, as `sitewise.learning.vem.Run.keeps` decides."""
+    return (stop != RUNNING) & (stop != STOPS.index(CAP)) & ((rounds > 1) | (stop == STOPS.index(NOT_FINITE)))
+
+
 def _stop(learner: VEM, learning: jax.Array, best: jax.Array, settled: jax.Array, rounds: jax.Array) -> jax.Array:
     """Return whether and why a part ends after a round, as `sitewise.learning.vem.Run.keeps` decides."""
     fell = learner.stop_on_fall & (learning < best)
@@ -289,14 +332,17 @@ def _stop(learner: VEM, learning: jax.Array, best: jax.Array, settled: jax.Array
     return jnp.select(list(reasons.values()), [STOPS.index(why) for why in reasons], RUNNING)
 
 
-@functools.partial(programs.jit, static_argnums=(0, 1, 2))
-def turns(learner: VEM, number: int, batched: bool, models: Model, data: Data, parts: Part) -> tuple[Part, Report]:
-    """Compute this number of turns of the parts that are running, in one program: in a batch on an accelerator, else
-    one part after the other (see `many_fits`).  The results of the turns are stacked."""
+@functools.partial(programs.jit, static_argnums=(0, 1, 2, 3))
+def turns(
+    learner: VEM, number: int, whole: bool, batched: bool, models: Model, data: Data, parts: Part
+) -> tuple[Part, Report]:
+    """Compute this number of turns, or of whole rounds, of the parts that are running, in one program: in a batch on an
+    accelerator, else one part after the other (see `many_fits`).  The results of the turns are stacked."""
+    compute = whole_round if whole else turn
 
     def one(model: Model, data: Data, d2: jax.Array | None, part: Part) -> tuple[Part, Report]:
         def go() -> tuple[Part, Report]:
-            return turn(learner, model, data, d2, part)
+            return compute(learner, model, data, d2, part)
 
         def wait() -> tuple[Part, Report]:
             return part, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(go)[1])

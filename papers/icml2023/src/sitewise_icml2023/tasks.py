@@ -126,8 +126,7 @@ def raw_row(task: Task, rows: protocols.Fold, found: dict[str, Any], wall: float
 SIZES = (128, 256, 512, 1024)  # sets whose rows fit below one of these are trained together
 # Algorithm 1 computes for minutes what it compiles in seconds, so that padding costs more than programs do.
 CLOSE_SIZES = (128, 256, 416, 512, 640, 832)
-# With one lengthscale per feature there are few fits of many turns; a turn of few fits takes as long as one of many.
-ARD_SIZES = (256, 640, 832)
+ARD_SIZES = (256, 384, 512, 576, 640, 832)
 _COLUMNS = 64  # of the tables of such sets, with columns of zeros
 
 

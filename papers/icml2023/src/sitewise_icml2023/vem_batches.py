@@ -1,7 +1,7 @@
 """Train many parts by the fast Algorithm 1 (`fast_vem`), in few launches, without waiting for the slowest part.
 
-A program has a number of places.  A launch computes `TURNS` turns of every place that has a running part; parts decide
-themselves when they have ended.  After each launch, parts that have ended leave as fits, and waiting parts take their
+A program has a number of places.  A launch computes `TURNS` turns (`ROUNDS` whole rounds with one lengthscale per
+feature) of every place that has a running part; parts decide themselves when they have ended.  After each launch, parts that have ended leave as fits, and waiting parts take their
 places.  The state of a running part after its last whole round is small (`Saved`): a run that was killed continues from
 there.
 """
@@ -28,7 +28,7 @@ from sitewise.process.precision import working_precision
 from sitewise_icml2023.fast_vem import EMPTY, FRESH, RUNNING, STOPS, Part, Report, exact, turns
 from sitewise_icml2023.many_fits import one_model_per_part, stack
 
-TURNS = 16  # per launch
+TURNS, ROUNDS = 16, 2  # per launch
 PARTS_AT_ONCE = 256
 SHRINK_TO = 4  # a batch shrinks when a quarter of its places is running; every further size costs a compilation
 _batches: list[Batch] = []  # that are trained now, by several threads; they share the device
@@ -80,6 +80,8 @@ class Batch:
     ) -> None:
         size = bucket(max(part.rows for part in parts))
         self.learner, self.batched = learner, on_accelerator()
+        kernel: Any = models[0].prior.kernel
+        self.whole = np.ndim(getattr(kernel, "lengthscale", 0.0)) > 0
         with on_cpu():
             self.runs = [Run(learner, model, part, size, None) for model, part in zip(models, parts, strict=True)]
         self.resumed = dict(resumed or {})
@@ -118,7 +120,10 @@ class Batch:
     def launch(self) -> list[int]:
         """Compute some turns; return the numbers of the parts that have ended, whose places others have taken."""
         began, busy = time.perf_counter(), [number for number in self.places if number is not None]
-        self.state, reports = turns(self.learner, TURNS, self.batched, self.models, self.data, self.state)
+        number = ROUNDS if self.whole else TURNS
+        self.state, reports = turns(
+            self.learner, number, self.whole, self.batched, self.models, self.data, self.state
+        )
         told: Report = jax.tree.map(np.asarray, reports)
         stops = np.asarray(self.state.stop)
         for each in busy:
