@@ -93,6 +93,20 @@ def test_missing_targets_are_named_by_row(estimator, gap, X):
         estimator.fit(X, y)
 
 
+@BOTH
+def test_missing_inputs_are_named_by_column(estimator, X, labels, values, classifier):
+    pandas = pytest.importorskip("pandas")
+    gaps = X.copy()
+    gaps[[3, 7], 1] = np.nan
+    y, table = target(estimator, labels, values), pandas.DataFrame(gaps, columns=["a", "b", "c"])
+    words = rf"in 2 of {len(X)} rows; use make_pipeline\(TableEncoder\(impute=True\), {type(estimator).__name__}\(\)\)"
+    for given, column in ((gaps, "1"), (gaps.astype(object), "1"), (table, "'b'"), (table.astype("Float64"), "'b'")):
+        with pytest.raises(ValueError, match=f"X contains NaN or None in column {column}, {words}"):
+            estimator.fit(given, y)
+    with pytest.raises(ValueError, match="X contains NaN or None in column 1, "):
+        classifier.predict(gaps)
+
+
 def test_object_arrays_of_numbers_are_numbers(X, labels, classifier):
     model = GPClassifier(integrate=False).fit(X.astype(object), labels.astype(object))
     assert np.array_equal(model.predict_proba(X), classifier.predict_proba(X))

@@ -16,7 +16,7 @@ from sitewise import means
 from sitewise.checks import at_least
 from sitewise.estimators.class_predictions import ClassPredictions
 from sitewise.estimators.fitted_estimator import KernelChoice, RandomState
-from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_targets
+from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_inputs, refuse_missing_targets
 from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.side_information import Side
 from sitewise.fitted.mixture import Mixture
@@ -169,6 +169,7 @@ class GPClassifier(ClassPredictions):
         array(['up', 'down'], dtype='<U4')
         """
         refuse_dates_and_strings(X, type(self).__name__)
+        refuse_missing_inputs(X, type(self).__name__)
         refuse_missing_targets(y)
         self._keep_names(X)
         X, y = validate_data(self, X, y, dtype=WORKING_DTYPE)

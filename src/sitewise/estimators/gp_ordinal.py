@@ -16,7 +16,7 @@ from sitewise.checks import at_least
 from sitewise.estimators.class_predictions import ClassPredictions
 from sitewise.estimators.fitted_estimator import KernelChoice, RandomState
 from sitewise.estimators.intervals import Intervals
-from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_targets
+from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_inputs, refuse_missing_targets
 from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.side_information import Side
 from sitewise.fitted.mixture import Mixture
@@ -139,6 +139,7 @@ class GPOrdinal(Intervals, ClassPredictions):
         array(['low', 'high'], dtype='<U4')
         """
         refuse_dates_and_strings(X, type(self).__name__)
+        refuse_missing_inputs(X, type(self).__name__)
         refuse_missing_targets(y)
         self._keep_names(X)
         X, y = validate_data(self, X, y, dtype=WORKING_DTYPE, ensure_min_samples=2)

@@ -17,7 +17,13 @@ from sitewise.data import Data
 from sitewise.estimators import side_information
 from sitewise.estimators.distinct_rows import merge
 from sitewise.estimators.fitted_estimator import KernelChoice, RandomState
-from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_labels, refuse_missing_targets, refuse_tables
+from sitewise.estimators.refusals import (
+    refuse_dates_and_strings,
+    refuse_labels,
+    refuse_missing_inputs,
+    refuse_missing_targets,
+    refuse_tables,
+)
 from sitewise.estimators.settings import refuse_with_two_functions
 from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.value_predictions import ValuePredictions
@@ -208,6 +214,7 @@ class GPRegressor(ValuePredictions):
         True
         """
         refuse_dates_and_strings(X, type(self).__name__)
+        refuse_missing_inputs(X, type(self).__name__)
         refuse_tables(y)
         refuse_missing_targets(y)
         refuse_labels(y)

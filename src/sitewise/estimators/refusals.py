@@ -1,4 +1,4 @@
-"""Refuse categories, strings and dates in X, and missing targets, labels or several columns in y, with advice."""
+"""Refuse categories, strings, dates and missing values in X, and missing, labelled or several y, with advice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 _NUMERIC_KINDS = "biufcM"
-_MAX_SHOWN_ROWS = 5  # in an error message
+_MAX_SHOWN_ROWS = 5  # in an error message; also of columns
 _MISSING_AS_STRING = ("nan", "NaN", "<NA>", "NaT")  # as astype(str) writes a missing value
 
 
@@ -31,6 +31,25 @@ def refuse_dates_and_strings(X: Any, estimator: str) -> None:
         raise ValueError(
             f"X holds strings such as {strings[0]!r}; use make_pipeline(TableEncoder(), {estimator}()), which encodes "
             "categories, dates and units."
+        )
+
+
+def refuse_missing_inputs(X: Any, estimator: str) -> None:
+    """Raise ValueError if X contains NaN, None or pandas' NA, and name the columns."""
+    if hasattr(X, "isna"):
+        absent = np.asarray(X.isna())
+    elif isinstance(X, np.ndarray) and X.dtype.kind in "fO" and X.size:
+        absent = np.isnan(X) if X.dtype.kind == "f" else np.vectorize(_is_missing, [bool])(X)
+    else:  # scikit-learn refuses missing values in other tables
+        return
+    if absent.ndim == 2 and absent.any():
+        names = [str(name) for name in getattr(X, "columns", range(absent.shape[1]))]
+        columns = [repr(names[k]) if hasattr(X, "columns") else names[k] for k in np.flatnonzero(absent.any(axis=0))]
+        more = f" and {len(columns) - _MAX_SHOWN_ROWS} more" if len(columns) > _MAX_SHOWN_ROWS else ""
+        rows = f"{np.sum(absent.any(axis=1))} of {len(absent)} rows"
+        raise ValueError(
+            f"Input X contains NaN or None in column {', '.join(columns[:_MAX_SHOWN_ROWS])}{more}, in {rows}; use "
+            f"make_pipeline(TableEncoder(impute=True), {estimator}()), or leave these rows out."
         )
 
 
