@@ -208,7 +208,7 @@ def _sds(a: dict[str, Any]) -> dict[str, float]:
     return found
 
 
-PAGE_HEAD = """# Agreement with R: ten public tables by formulas beside mgcv, lme4 and glmmTMB
+PAGE_HEAD = """# Agreement with R: ten public tables by formulas compared with mgcv, lme4 and glmmTMB
 
 `python studies/agreement.py` (its head has the commands); numbers of both sides in tables.json.
 

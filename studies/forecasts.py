@@ -278,7 +278,7 @@ def _share(scores: dict[str, float]) -> str:
     return f"{100 * scores['inside']:.0f} / {100 * scores['pit']:.0f}" if "inside" in scores else "–"
 
 
-HEAD = """# Forecasts of count and binary series: one line each, beside seasonal means and GLMs
+HEAD = """# Forecasts of count and binary series: one line each, compared with seasonal means and GLMs
 
 `python studies/forecasts.py` (its head has the commands); numbers in forecasts.json. Density: mean log predictive
 density per test row in nats, higher is better. Coverage: % of test rows inside the 90 % intervals / % of randomised PIT

@@ -37,7 +37,7 @@ def write_page(small: Path | None = None) -> None:
         PUBLISHED.write_text(json.dumps(means, indent=0, sort_keys=True) + "\n")
     paper, tables = stored(OUT / "paper.jsonl"), stored(OUT / "small.jsonl")
     out = [
-        "# Scoreboard: the classifier beside trees, forests and foundation models",
+        "# Scoreboard: the classifier compared with trees, forests and foundation models",
         "",
         "`python studies/scoreboard.py`, which describes tables, models and seconds. Log density is the mean test log "
         "density per row (higher is better), average precision that of the published scores. GPs, CatBoost, forest and "
@@ -173,7 +173,7 @@ def _small(lines: list[Line], published: dict[str, dict[str, float]]) -> list[st
     missing = sorted(set(published) - set(names))
     out = [
         "", f"## {len(names)} small tables with published scores", "",
-        "Weighted average precision of four folds; mean and mean rank beside the published models (their scores, cited "
+        "Weighted average precision of four folds; mean and mean rank among the published models (their scores, cited "
         "from SmallDataBenchmarks). Log density and seconds are of this run." +
         (f" Not run: {', '.join(missing)}." if missing else ""), "",
         "| | average precision | mean rank | log density | CPU s per fit |", "|---|---|---|---|---|",
