@@ -4,6 +4,7 @@ The source directory is the repository, so that links from the pages to results/
 work on the site.
 """
 
+import html
 import inspect
 import logging
 import os
@@ -41,7 +42,7 @@ nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_output_stderr = "remove"  # that a program was compiled; tests/docs checks that no tutorial warns
 nb_merge_streams = True
-MAX_UNBROKEN = 10  # letters of code that stay on one line
+MAX_UNBROKEN = 13  # letters of code that stay on one line
 logging.getLogger("traitlets").setLevel(logging.WARNING)  # nbclient announces every page that it executes
 os.environ["MATPLOTLIBRC"] = str(Path(__file__).with_name("matplotlibrc"))
 # Compilation is most of the time of the pages.  Without LLVM's optimisation it takes half of the time; these programs
@@ -81,7 +82,7 @@ def break_names(app: Sphinx, pagename: str, template: str, context: dict[str, An
     """Allow long code to be broken after a blank or a separator, on narrow screens; keep short code on one line."""
 
     def marked(code: re.Match[str]) -> str:
-        if len(re.sub(r"<[^>]*>", "", code[2])) <= MAX_UNBROKEN:
+        if len(html.unescape(re.sub(r"<[^>]*>", "", code[2]))) <= MAX_UNBROKEN:
             return f'{code[1]} short">{code[2]}</code>'
         words = re.sub(r"(?<=\w)([_.=(,/])(?=[\w&])(?![^<]*>)", r"\1<wbr>", code[2])
         return f'{code[1]}">{words}</code>'
