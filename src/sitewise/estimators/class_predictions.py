@@ -1,4 +1,4 @@
-"""Predictions of GPClassifier and GPOrdinal: class probabilities, their logarithms, log scores, leave-one-out."""
+"""Predictions of GPClassifier and GPOrdinal: class probabilities, log scores, draws of labels, leave-one-out."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state
 
+from sitewise.checks import at_least
 from sitewise.estimators.base import GPBase
+from sitewise.estimators.fitted_estimator import RandomState
 from sitewise.fitted.loo import ClassLoo
-from sitewise.fitted.mixture import Mixture
+from sitewise.fitted.mixture import Functions, Mixture
 
 
 class ClassPredictions(ClassifierMixin, GPBase):
@@ -74,6 +77,33 @@ class ClassPredictions(ClassifierMixin, GPBase):
         if len(codes) != len(logs):
             raise ValueError(f"X has {len(logs)} rows but y has {len(codes)}; give one y per row.")
         return logs[np.arange(len(codes)), codes]
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> np.ndarray:
+        """Draw labels jointly for all rows.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            New rows, with the same columns as in fit.
+        n_samples : int, default=1
+            The number of draws.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws.
+
+        Returns
+        -------
+        labels : array of shape (n_rows, n_samples)
+            Entries of `classes_`.
+        """
+        at_least("n_samples", n_samples, 1)
+        X = self._new_rows(X)
+        rng = check_random_state(random_state)
+        drawn = [latent.draw(int(rng.randint(2**31 - 1)), X, n_samples) for latent in self._latents]
+        return self.classes_[self._drawn_codes(drawn, rng).T]
+
+    def _drawn_codes(self, drawn: list[Functions], rng: np.random.RandomState) -> np.ndarray:
+        """Return numbers of classes, one row per draw, given draws of the latent functions."""
+        return drawn[0].observe(int(rng.randint(2**31 - 1))).astype(int)
 
     @property
     def loo_(self) -> ClassLoo:

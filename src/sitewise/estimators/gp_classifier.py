@@ -8,18 +8,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from sitewise import means
-from sitewise.checks import at_least
 from sitewise.estimators.class_predictions import ClassPredictions
 from sitewise.estimators.fitted_estimator import KernelChoice, RandomState
 from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_inputs, refuse_missing_targets
 from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.side_information import Side
-from sitewise.fitted.mixture import Mixture
+from sitewise.fitted.mixture import Functions, Mixture
 from sitewise.hyperparameters import Hyperparameters
 from sitewise.kernels import Kernel
 from sitewise.learning.nested import Nested
@@ -355,33 +353,13 @@ class GPClassifier(ClassPredictions):
         """
         return float(super().score(X, y, sample_weight))
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> np.ndarray:
-        """Draw labels jointly for all rows.
-
-        Parameters
-        ----------
-        X : array of shape (n_rows, n_columns)
-            New rows, with the same columns as in fit.
-        n_samples : int, default=1
-            The number of draws.
-        random_state : int, RandomState or None, default=None
-            Seed of the draws.
-
-        Returns
-        -------
-        labels : array of shape (n_rows, n_samples)
-            Entries of `classes_`.
-        """
-        at_least("n_samples", n_samples, 1)
-        X = self._new_rows(X)
-        rng = check_random_state(random_state)
-        drawn = [latent.draw(int(rng.randint(2**31 - 1)), X, n_samples) for latent in self._latents]
+    def _drawn_codes(self, drawn: list[Functions], rng: np.random.RandomState) -> np.ndarray:
         if self._joint:
-            return self.classes_[drawn[0].observe(int(rng.randint(2**31 - 1))).astype(int).T]
-        terms = np.stack([[one.log_prob(sign).ravel() for sign in _SIGNS] for one in drawn])
-        cumulative = np.cumsum(np.exp(_shares(terms)), axis=1)
+            return super()._drawn_codes(drawn, rng)
+        terms = np.stack([[one.log_prob(sign) for sign in _SIGNS] for one in drawn])
+        cumulative = np.cumsum(np.exp(_shares(terms.reshape(*terms.shape[:2], -1))), axis=1)
         codes = np.sum(rng.uniform(size=(len(cumulative), 1)) > cumulative[:, :-1], axis=1)
-        return self.classes_[codes.reshape(n_samples, len(X)).T]
+        return codes.reshape(terms.shape[2:])
 
 
 def _shares(terms: np.ndarray) -> np.ndarray:

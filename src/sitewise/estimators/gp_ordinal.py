@@ -8,11 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from sitewise import means
-from sitewise.checks import at_least
 from sitewise.estimators.class_predictions import ClassPredictions
 from sitewise.estimators.fitted_estimator import KernelChoice, RandomState
 from sitewise.estimators.intervals import Intervals
@@ -231,30 +229,6 @@ class GPOrdinal(Intervals, ClassPredictions):
             raise ValueError(f"Ordered labels have no side information; leave {next(iter(given))} out.")
         (q,) = self._at(X)
         return self.classes_[q.quantiles(levels).astype(int)]
-
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> np.ndarray:
-        """Draw labels jointly for all rows.
-
-        Parameters
-        ----------
-        X : array of shape (n_rows, n_columns)
-            New rows, with the same columns as in fit.
-        n_samples : int, default=1
-            The number of draws.
-        random_state : int, RandomState or None, default=None
-            Seed of the draws.
-
-        Returns
-        -------
-        labels : array of shape (n_rows, n_samples)
-            Entries of `classes_`.
-        """
-        at_least("n_samples", n_samples, 1)
-        X = self._new_rows(X)
-        rng = check_random_state(random_state)
-        (latent,) = self._latents
-        drawn = latent.draw(int(rng.randint(2**31 - 1)), X, n_samples)
-        return self.classes_[drawn.observe(int(rng.randint(2**31 - 1))).astype(int).T]
 
 
 def _in_order(y: np.ndarray, order: Sequence[Any] | None) -> np.ndarray:
