@@ -105,6 +105,23 @@ def test_sampled_means_of_one_seed_are_moved_to_ten(tmp_path):
     assert found["trains"].verdict == NOT_RUN
 
 
+@pytest.mark.parametrize("met_by", ["mcmc-narrow", "mcmc", ""])
+def test_narrow_limits_explain_a_cell_of_mcmc_that_wide_ones_miss(met_by, tmp_path):
+    cell = paper.printed("table1", "loglik")["trains"]["mcmc"]
+    with open(tmp_path / "results.jsonl", "w") as file:
+        for method in ("mcmc", "mcmc-narrow"):
+            sd = cell.sd if method == met_by else 2 * cell.sd
+            for number, value in enumerate(spread(cell.mean, sd, 50)):
+                key = dict(zip(KEY, ("trains", "published", SEEDS[number // 5], number % 5, method), strict=True))
+                file.write(json.dumps({**key, "test_loglik": value, "rhat": 1.0, "ess": 900}) + "\n")
+    found = [
+        i for i in tables.cells(Stored(tmp_path), "table1", "loglik") if (i.line, i.column[:4]) == ("trains", "mcmc")
+    ]
+    wanted = {"mcmc-narrow": (ERRATUM, ERRATUM), "mcmc": (MET, MET), "": (MET, MISSED)}
+    assert tuple(item.verdict for item in found) == wanted[met_by]
+    assert {item.erratum for item in found} == ({tables.NARROW} if met_by == "mcmc-narrow" else {""})
+
+
 def chances(folder, ends):
     """The cells of VI on acute-inflammation (−1.668 ± 2.754 is printed) where every fold may end at each of these."""
     with open(folder / tables.REPEATS, "w") as file:

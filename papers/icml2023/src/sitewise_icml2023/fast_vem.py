@@ -286,9 +286,7 @@ def turn(learner: VEM, model: Model, data: Data, d2: jax.Array | None, part: Par
     return jax.tree.map(lambda a, b: a.astype(b.dtype), following, part), Report(ended, new.info, named)
 
 
-def whole_round(
-    learner: VEM, model: Model, data: Data, d2: jax.Array | None, part: Part
-) -> tuple[Part, Report]:
+def whole_round(learner: VEM, model: Model, data: Data, d2: jax.Array | None, part: Part) -> tuple[Part, Report]:
     """Compute a round as written (`VEM.step`), with an exact q for every natural and every Adam step."""
     state, problem = part.state, learner.climbs(model)
     method = problem.inference.stepping(model.likelihood)

@@ -1,9 +1,9 @@
 """Train many parts by the fast Algorithm 1 (`fast_vem`), in few launches, without waiting for the slowest part.
 
-A program has a number of places.  A launch computes `TURNS` turns (`ROUNDS` whole rounds with one lengthscale per
-feature) of every place that has a running part; parts decide themselves when they have ended.  After each launch, parts that have ended leave as fits, and waiting parts take their
-places.  The state of a running part after its last whole round is small (`Saved`): a run that was killed continues from
-there.
+A program has a number of places.  A launch computes `TURNS` turns, or with one lengthscale per feature `ROUNDS` whole
+rounds, of every place that has a running part; parts decide themselves when they have ended.  After each launch, parts
+that have ended leave as fits, and waiting parts take their places.  The state of a running part after its last whole
+round is small (`Saved`): a run that was killed continues from there.
 """
 
 from __future__ import annotations
@@ -121,9 +121,7 @@ class Batch:
         """Compute some turns; return the numbers of the parts that have ended, whose places others have taken."""
         began, busy = time.perf_counter(), [number for number in self.places if number is not None]
         number = ROUNDS if self.whole else TURNS
-        self.state, reports = turns(
-            self.learner, number, self.whole, self.batched, self.models, self.data, self.state
-        )
+        self.state, reports = turns(self.learner, number, self.whole, self.batched, self.models, self.data, self.state)
         told: Report = jax.tree.map(np.asarray, reports)
         stops = np.asarray(self.state.stop)
         for each in busy:

@@ -29,6 +29,7 @@ FROZEN = "E1"
 CHANCE = "E8"
 STOPPED = "E9"
 DENSE = "E10"
+NARROW = "E11"
 AS_SEARCHED = "laplace-softplus"  # with one lengthscale the maximum, unless the search ended early
 REPEATS = "ard-repeats.jsonl"
 LEAST_REPEATS = 5
@@ -124,7 +125,8 @@ def cells(stored: Stored, table: str, metric: str) -> list[Item]:
             if method in STANDS_FOR[table]:
                 ours = column(stored, table, name, method, tables.METRICS[metric])
                 if ours is None and len(seeds) > 1:
-                    out += _from_one_seed(stored, metric, name, method, cell)
+                    items = _from_one_seed(stored, metric, name, method, cell)
+                    out += _with_narrow_priors(stored, metric, name, cell, items) if method == "mcmc" else items
                 else:
                     items = cell_items(table, metric, name, method, cell, FOLDS * len(seeds), ours)
                     other = _stand_in(stored, table, name, method)
@@ -133,6 +135,8 @@ def cells(stored: Stored, table: str, metric: str) -> list[Item]:
                         items = [dataclasses.replace(item, why=WHY_IF_RUN[table, method]) for item in items]
                     if (table, method) == ("table3", "hybrid-vem") and not other:
                         items = [dataclasses.replace(item, erratum=DENSE) for item in items]
+                    if method == "mcmc":
+                        items = _with_narrow_priors(stored, metric, name, cell, items)
                     if method == "laplace" and any(item.verdict == MISSED for item in items):
                         items = _as_searched(stored, table, metric, name, cell, items)
                     if table == "table-ard" and any(item.verdict == MISSED for item in items):
@@ -151,6 +155,16 @@ def _as_searched(
         return items
     again = cell_items(table, metric, name, "laplace", cell, len(ours), ours)
     again = [dataclasses.replace(item, erratum=STOPPED) for item in again]
+    return items if any(item.verdict == MISSED for item in again) else again
+
+
+def _with_narrow_priors(stored: Stored, metric: str, name: str, cell: paper.Printed, items: list[Item]) -> list[Item]:
+    """A cell of MCMC that is missed with wide limits of the flat priors: with narrow limits, if these meet it."""
+    ours = stored.values(name, "mcmc-narrow", tables.METRICS[metric], SEEDS)
+    if ours is None or all(item.verdict != MISSED for item in items):
+        return items
+    again = cell_items("table1", metric, name, "mcmc", cell, len(ours), ours)
+    again = [dataclasses.replace(item, erratum=NARROW) for item in again]
     return items if any(item.verdict == MISSED for item in again) else again
 
 
