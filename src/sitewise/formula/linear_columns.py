@@ -44,7 +44,7 @@ class Coding:
         labels = {node: self._labels(node, table, fitting) for term in terms for node in term}
 
         def values(node: Node, level: str | None) -> np.ndarray:
-            return self.numbers(node, table, fitting) if level is None else (labels[node] == level).astype(float)
+            return self.numbers(node, table, fitting) if level is None else np.asarray(labels[node] == level, float)
 
         return {
             name: np.prod([np.ones(table.rows), *(values(*factor) for factor in factors)], axis=0)

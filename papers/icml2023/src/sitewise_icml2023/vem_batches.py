@@ -120,8 +120,8 @@ class Batch:
     def launch(self) -> list[int]:
         """Compute some turns; return the numbers of the parts that have ended, whose places others have taken."""
         began, busy = time.perf_counter(), [number for number in self.places if number is not None]
-        number = ROUNDS if self.whole else TURNS
-        self.state, reports = turns(self.learner, number, self.whole, self.batched, self.models, self.data, self.state)
+        count = ROUNDS if self.whole else TURNS
+        self.state, reports = turns(self.learner, count, self.whole, self.batched, self.models, self.data, self.state)
         told: Report = jax.tree.map(np.asarray, reports)
         stops = np.asarray(self.state.stop)
         for each in busy:
