@@ -126,6 +126,22 @@ def test_the_effective_number_of_parameters_is_a_trace(model: FormulaModel) -> N
     np.testing.assert_allclose(by_rows, [want["linear"], want["(1 | g)"], want["intercept"]], rtol=1e-6)
 
 
+@pytest.mark.parametrize("origin", [0.0, 2000.0])
+def test_a_share_is_the_expected_variance_over_the_rows(origin: float) -> None:
+    """E Σ (f_i − f̄)² / n = trace of (posterior second moment, rows centred) / n, wherever the column has its zero."""
+    data = table()
+    data["x"] = data["x"] + origin
+    fitted = sitewise.fit("y ~ x + (1 | g)", data, integrate=False)
+    mean, covariance, *_ = dense(fitted, data, {"x": np.zeros(1), "g": np.array(["a"])})
+    second = covariance + np.outer(mean, mean)
+    groups = np.column_stack([(data["g"] == g).astype(float) for g in "abcde"])
+    centred = groups - groups.mean(axis=0)
+    spread = [np.var(data["x"]) * second[1, 1], np.trace(centred @ second[2:, 2:] @ centred.T) / ROWS]
+    summary = fitted.summary().terms
+    assert [row[0] for row in summary] == ["(1 | g)"]
+    np.testing.assert_allclose(summary[0][-2], spread[1] / sum(spread), rtol=1e-6)
+
+
 def test_leave_one_out_equals_refits_at_the_same_hyperparameters() -> None:
     data = {name: values[:12] for name, values in table().items()}
     fitted = sitewise.fit("y ~ x + (1 | g)", data, integrate=False)

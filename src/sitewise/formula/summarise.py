@@ -94,12 +94,7 @@ def _linear(posteriors: TermPosteriors, level: float) -> Iterator[tuple[Any, ...
 
 def _shares(posteriors: TermPosteriors) -> dict[str, float]:
     """Return the share of every term in the sum of the variances over the rows, by the posterior mean of a variance."""
-    X = posteriors.background()
-    found = {}
-    for term in posteriors.terms:
-        if term.kind != INTERCEPT:
-            mean, sd = posteriors.term(term, X)
-            found[term.name] = float(np.var(mean) + np.mean(sd**2) * (1 - 1 / len(X)))
+    found = {term.name: posteriors.spread(term) for term in posteriors.terms if term.kind != INTERCEPT}
     total = sum(found.values()) or 1.0
     return {name: value / total for name, value in found.items()}
 

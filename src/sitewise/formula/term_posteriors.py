@@ -131,12 +131,31 @@ class TermPosteriors:
             return np.full(len(X), mean), np.full(len(X), sd)
         with working_precision():
             if term.kind == LINEAR:
-                own = X[:, self._places(term)]
-                found = [self._coefficients(f, term) for f in self.functions]
-                return self._mixed([(own @ m, np.einsum("ni,ij,nj->n", own, C, own)) for m, C in found])
+                return self._mixed(self._linear(term, X[:, self._places(term)]))
             parts = [f.part(term.parts, means.Zero()) for f in self.functions]
             each = [self._centred(part, X) if term.centred else _marginals(part, X) for part in parts]
         return self._mixed(each)
+
+    def spread(self, term: FormulaTerm) -> float:
+        """Return the posterior mean of the variance of a term over the training rows: E Σ_i (f_i − f̄)² / n.
+
+        Every term is taken minus its average: the variance of a level that is common to all rows, such as a slope times
+        the distance of a column from zero, is none of it.
+        """
+        X = self.background()
+        with working_precision():
+            if term.kind == LINEAR:
+                own = X[:, self._places(term)]
+                each = self._linear(term, own - own.mean(axis=0))
+            else:
+                each = [self._centred(f.part(term.parts, means.Zero()), X) for f in self.functions]
+        mean, sd = self._mixed(each)
+        return float(np.mean(mean**2 + sd**2))
+
+    def _linear(self, term: FormulaTerm, own: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return moments of Σ b_j x_j at rows x of the linear columns, per function."""
+        found = [self._coefficients(f, term) for f in self.functions]
+        return [(own @ m, np.einsum("ni,ij,nj->n", own, C, own)) for m, C in found]
 
     def _centred(self, part: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return moments of f_p(x) minus its average over the background."""
