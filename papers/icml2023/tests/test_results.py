@@ -31,9 +31,7 @@ TABLES = {
 def test_tables_are_those_of_the_store(rows, name, protocol, metric):
     kind, methods, sets, seeds = TABLES[name]
     built = tables.build(rows, kind, metric, protocol, methods, sets, seeds, name)
-    stem = FOLDER / f"{name}-{protocol}-{metric}"
-    for suffix, render in ((".md", tables.markdown), (".tex", tables.latex), (".csv", tables.as_csv)):
-        assert stem.with_name(stem.name + suffix).read_text() == render(built)
+    assert (FOLDER / f"{name}-{protocol}-{metric}.md").read_text() == tables.markdown(built)
 
 
 @pytest.mark.parametrize("protocol", ["published", "clean"])

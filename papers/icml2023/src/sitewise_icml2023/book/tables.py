@@ -59,8 +59,6 @@ STANDS_FOR: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 WHY = {
-    ("table1-seed42", "breast-cancer-wisc-diag", "hybrid-vem"): "cut",
-    ("table-ep-init", "breast-cancer-wisc-diag", "hybrid-vem"): "cut",
     ("table-ep-init", "", "ep@from-hybrid"): "start",
     ("table3", "", "laplace"): "all rows",
     ("table3", "", "ep"): "all rows",
