@@ -105,21 +105,26 @@ def test_sampled_means_of_one_seed_are_moved_to_ten(tmp_path):
     assert found["trains"].verdict == NOT_RUN
 
 
-@pytest.mark.parametrize("met_by", ["mcmc-narrow", "mcmc", ""])
+@pytest.mark.parametrize("met_by", ["narrow", "wide", ""])
 def test_narrow_limits_explain_a_cell_of_mcmc_that_wide_ones_miss(met_by, tmp_path):
     cell = paper.printed("table1", "loglik")["trains"]["mcmc"]
-    with open(tmp_path / "results.jsonl", "w") as file:
-        for method in ("mcmc", "mcmc-narrow"):
-            sd = cell.sd if method == met_by else 2 * cell.sd
-            for number, value in enumerate(spread(cell.mean, sd, 50)):
-                key = dict(zip(KEY, ("trains", "published", SEEDS[number // 5], number % 5, method), strict=True))
-                file.write(json.dumps({**key, "test_loglik": value, "rhat": 1.0, "ess": 900}) + "\n")
-    found = [
-        i for i in tables.cells(Stored(tmp_path), "table1", "loglik") if (i.line, i.column[:4]) == ("trains", "mcmc")
-    ]
-    wanted = {"mcmc-narrow": (ERRATUM, ERRATUM), "mcmc": (MET, MET), "": (MET, MISSED)}
+    keys = [(seed, fold) for seed in SEEDS for fold in range(5)]
+    values = {w: spread(cell.mean, cell.sd if w == met_by else 2 * cell.sd, 50) for w in ("wide", "narrow")}
+    with open(tmp_path / "results.jsonl", "w") as rows, open(tmp_path / tables.FLAT_PRIORS, "w") as grids:
+        for (seed, fold), wide, narrow in zip(keys, values["wide"], values["narrow"], strict=True):
+            key = dict(zip(KEY, ("trains", "published", seed, fold, "mcmc"), strict=True))
+            rows.write(json.dumps({**key, "test_loglik": wide, "rhat": 1.0, "ess": 900}) + "\n")
+            low, high = tables.NARROW_LIMITS
+            boxes = [
+                {"low": low, "high": high, "test_loglik": narrow},
+                {"low": -1, "high": 2, "test_loglik": cell.mean},
+            ]
+            grids.write(json.dumps({"set": "trains", "seed": seed, "fold": fold, "boxes": boxes}) + "\n")
+    items = tables.cells(Stored(tmp_path), "table1", "loglik")
+    found = [item for item in items if item.line == "trains" and item.column.startswith("mcmc")]
+    wanted = {"narrow": (ERRATUM, ERRATUM), "wide": (MET, MET), "": (MET, MISSED)}
     assert tuple(item.verdict for item in found) == wanted[met_by]
-    assert {item.erratum for item in found} == ({tables.NARROW} if met_by == "mcmc-narrow" else {""})
+    assert {item.erratum for item in found} == ({tables.NARROW} if met_by == "narrow" else {""})
 
 
 def chances(folder, ends):

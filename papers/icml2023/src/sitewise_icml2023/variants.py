@@ -10,7 +10,7 @@ laplace-softplus    Laplace's method as computed and searched for the printed ta
 ep-frozen           EP as in the printed tables, with sites held fixed during learning (`frozen`)
 vi-joint            VI as in the printed tables: q and the hyperparameters in one search (`joint`)
 dense-ep, dense-elbo    Algorithm 1 and VI as in the printed sparse table, with one dense site (`dense_sites`)
-mcmc, mcmc-narrow   hyperparameters sampled, with flat priors within wide or narrow limits (`sampled`)
+mcmc                hyperparameters sampled (`sampled`)
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EXTRA = {"hybrid-ep": 1.0, "hybrid-0.5": 0.5}
 KNOWN = (*(name for name, method in METHODS.items() if not method.samples), *EXTRA)
 # Computed as for the printed tables, on full models of two classes, without a learner of the library.
 FROZEN, SEARCHED, JOINT = "ep-frozen", "laplace-softplus", "vi-joint"
-SAMPLED = ("mcmc", "mcmc-narrow")
+SAMPLED = "mcmc"
 DENSE = ("dense-ep", "dense-elbo")  # with inducing inputs only
 ALGORITHM_1 = "hybrid-vem"
 # Beyond these bounds sparse evidences are flat; without them a search does not end.
@@ -60,7 +60,7 @@ class Method:
 def parse(text: str) -> Method:
     """Return the method of a name such as vi@m500."""
     name, *modifiers = text.split("@")
-    every = (*KNOWN, FROZEN, SEARCHED, JOINT, *SAMPLED, *DENSE)
+    every = (*KNOWN, FROZEN, SEARCHED, JOINT, SAMPLED, *DENSE)
     if name not in every:
         raise UserError(f"Unknown method {name!r}; choose one of {', '.join(every)}.")
     method = Method(name)

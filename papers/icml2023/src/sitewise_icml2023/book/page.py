@@ -32,8 +32,8 @@ WHY = {
     "stock ep": "EP converged on every fold here; the printed standard deviation of 0.242, three times that of the "
     "other methods, suggests that it did not there",
     "robust": "made by another program, with optimisers and stopping rules that are not recorded",
-    "chains": "another program's chains, under flat priors of log ℓ and log σ² whose limits are not printed (ours: 1e-5 "
-    "to 1e6; narrower ones: E11)",
+    "chains": "another program's chains, under flat priors of log ℓ and log σ² whose limits are not printed (ours: "
+    "1e-5 to 1e6; narrower limits: E11)",
     "bold": "marks of a t-test at p = 0.05, which depend on single folds",
     "conflict": "rounding decides whether a run converges or its objective falls",
 }

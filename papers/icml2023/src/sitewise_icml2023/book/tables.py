@@ -32,6 +32,8 @@ DENSE = "E10"
 NARROW = "E11"
 AS_SEARCHED = "laplace-softplus"  # with one lengthscale the maximum, unless the search ended early
 REPEATS = "ard-repeats.jsonl"
+FLAT_PRIORS = "flat-priors.jsonl"
+NARROW_LIMITS = (-2, 4)  # decades: limits of ℓ and σ² that follow from public folds of trains and balloons
 LEAST_REPEATS = 5
 LEAST_SHARE = 0.05  # of the tables that chance may give, for a cell to be explained by chance
 # The methods that stand for a printed column, the first that was run, and the erratum under which they do.
@@ -158,12 +160,25 @@ def _as_searched(
 
 def _with_narrow_priors(stored: Stored, metric: str, name: str, cell: paper.Printed, items: list[Item]) -> list[Item]:
     """A cell of MCMC that is missed with wide limits of the flat priors: with narrow limits, if these meet it."""
-    ours = stored.values(name, "mcmc-narrow", tables.METRICS[metric], SEEDS)
+    ours = by_quadrature(stored, name, tables.METRICS[metric], NARROW_LIMITS)
     if ours is None or all(item.verdict != MISSED for item in items):
         return items
     again = cell_items("table1", metric, name, "mcmc", cell, len(ours), ours)
     again = [dataclasses.replace(item, erratum=NARROW) for item in again]
     return items if any(item.verdict == MISSED for item in again) else again
+
+
+def by_quadrature(stored: Stored, name: str, key: str, limits: tuple[int, int]) -> np.ndarray | None:
+    """Return our folds averaged over a grid of θ within these limits; None if one of ten seeds is missing."""
+    found = {
+        (row["seed"], row["fold"]): box[key]
+        for row in stored.lines(FLAT_PRIORS)
+        if row["set"] == name
+        for box in row["boxes"]
+        if (box["low"], box["high"]) == limits
+    }
+    keys = [(seed, fold) for seed in SEEDS for fold in range(FOLDS)]
+    return np.array([found[k] for k in keys]) if all(k in found for k in keys) else None
 
 
 def repeats(stored: Stored, name: str, search: str, key: str) -> list[np.ndarray]:
