@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sitewise.estimators.candidates import MAX_COLUMNS
+from sitewise.estimators.fitted_estimator import FittedEstimator
 from sitewise.learning.nested import Nested
 from sitewise.likelihoods import Likelihood
 from sitewise.methods import Method
@@ -28,7 +29,7 @@ class DefaultKernel(NamedTuple):
 
 
 def default_kernel(
-    estimator: Any, likelihood: Likelihood, rows: int, columns: int, functions: int = 1
+    estimator: FittedEstimator, likelihood: Likelihood, rows: int, columns: int, functions: int = 1
 ) -> DefaultKernel:
     """Return the kernel that kernel=None stands for.
 

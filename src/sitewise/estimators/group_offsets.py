@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from sitewise.estimators.candidates import Candidate
+from sitewise.estimators.fitted_estimator import FittedEstimator
 from sitewise.explain.fitted_model import number_of
 from sitewise.kernels import Constant, Index, Kernel
 from sitewise.types import replace
 
 
-def group_columns(model: Any) -> list[int]:
+def group_columns(model: FittedEstimator) -> list[int]:
     """Return the numbers of the columns in `groups`: one name or number, or a list of them."""
     given = model.groups
     if given is None:
@@ -20,7 +20,7 @@ def group_columns(model: Any) -> list[int]:
     return [_group_column(model, one) for one in each]
 
 
-def _group_column(model: Any, group: Any) -> int:
+def _group_column(model: FittedEstimator, group: str | int) -> int:
     """Return the number of one column in `groups`; the error says how a column in a Pipeline keeps its name."""
     names = model._column_names()
     if isinstance(group, str) and not model._given_names():

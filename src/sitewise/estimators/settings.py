@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from sitewise.estimators.fitted_estimator import FittedEstimator
 from sitewise.estimators.training import Approximate, Sampling
 from sitewise.hyperparameters import Hyperparameters
 from sitewise.kernel_choice import averages
@@ -18,7 +19,7 @@ from sitewise.structures import Sparse, structure_of
 LEAST_GAIN = 0.05  # nats per hyperparameter after a coarse stage; see `Nested`
 
 
-def method_of(estimator: Any) -> Approximate | Sampling:
+def method_of(estimator: FittedEstimator) -> Approximate | Sampling:
     """Return how the estimator learns; raise ValueError if its parameters contradict each other."""
     method, structure = Method.of(estimator.method), structure_of(estimator.structure)
     hyperparameters = Hyperparameters.of(estimator.hyperparameters)
