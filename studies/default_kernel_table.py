@@ -114,7 +114,8 @@ def write(rows: Path, folder: Path) -> None:
     lines += [f"- {' '.join(map(str, key))}: {why}" for key, why in results.problems] or ["None."]
     (folder / "README.md").write_text("\n".join(lines) + "\n")
     (folder / "means.csv").write_text("\n".join(means) + "\n")
-    _keep(rows)
+    if rows.exists():  # else the compressed copy was read, and stays
+        _keep(rows)
 
 
 def _keep(rows: Path) -> None:

@@ -243,7 +243,8 @@ def _times_table(found: Any) -> list[str]:
 
 def _cold_table(found: Any) -> list[str]:
     out = [
-        "First fit of a process with all imports, CPU seconds, least of three:",
+        "First fit of a process with all imports, CPU seconds; before: least of three, after: one process each, in "
+        "other minutes:",
         "",
         "| | before | after |",
         "|---|---|---|",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -36,3 +37,13 @@ def test_decision_notes_are_half_a_page() -> None:
     notes = (RESULTS.parent / "docs" / "decisions").glob("*.md")
     long = {note.name: len(note.read_text().splitlines()) for note in notes}
     assert {name: lines for name, lines in long.items() if lines > 36} == {}
+
+
+def test_the_page_of_default_kernels_keeps_the_compressed_rows(tmp_path: Path) -> None:
+    from default_kernel_table import write
+
+    stored = [RESULTS / "default-kernel" / name for name in ("rows.jsonl.gz", "rivals.jsonl.gz")]
+    for file in stored:
+        shutil.copy(file, tmp_path)
+    write(tmp_path / "rows.jsonl", tmp_path)
+    assert [(tmp_path / file.name).read_bytes() for file in stored] == [file.read_bytes() for file in stored]
