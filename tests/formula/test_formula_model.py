@@ -11,6 +11,7 @@ import pytest
 
 import sitewise
 from sitewise import UserError
+from sitewise.estimators.training import FitWarning
 from sitewise.fitted.loo import ValueLoo
 from sitewise.formula import FormulaModel
 from sitewise.formula.fit_warnings import in_words
@@ -338,3 +339,14 @@ def test_a_saved_formula_keeps_the_digits_of_its_numbers(tmp_path: Path):
     model.save(tmp_path / "model.sitewise")
     again = sitewise.load(tmp_path / "model.sitewise")
     np.testing.assert_array_equal(again.predict(table), model.predict(table))
+
+
+def test_a_category_with_one_level_per_row_warns() -> None:
+    """Dates or numbers that are strings became one coefficient per row without a word."""
+    rows = 12
+    table = {"y": np.random.default_rng(0).normal(size=rows), "id": [f"row {k}" for k in range(rows)]}
+    table["day"] = [f"2024-01-{k + 1:02d}" for k in range(rows)]
+    with pytest.warns(FitWarning, match=r"id is a category with a different level in every row, .*; leave it out\."):
+        sitewise.fit("y ~ id", table, integrate=False)
+    with pytest.warns(FitWarning, match="day is a category .* convert the strings to dates"):
+        sitewise.fit("y ~ day", table, integrate=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from typing import Any
 
@@ -25,6 +26,9 @@ TABLE: dict[str, Any] = {
     "one": np.array(["u"] * ROWS),
     "gone": np.where(np.arange(ROWS) == 3, np.nan, 1.0),
     "id": np.array([f"row {k}" for k in range(ROWS)]),
+    "span": [datetime.timedelta(hours=k) for k in range(ROWS)],
+    "day": [f"2024-01-{k + 1:02d}" for k in range(ROWS)],
+    "written": [f"{k / 7:.3f}" for k in range(ROWS)],
 }
 FORMULAS = {
     # grammar
@@ -97,7 +101,13 @@ FORMULAS = {
     "y ~ C(g, ref='e')": "there is no level 'e'",
     "y ~ C(g, base='a')": "only ref=",
     "y ~ C(x, z)": "name of one column",
-    "g ~ x": "holds categories",
+    "g ~ x": "response g holds categories .* use likelihood='logit' for two classes",
+    "written ~ x": "response written holds categories .* convert the strings to numbers",
+    "y ~ span": "column 'span' holds timedelta.*; convert it",
+    "y ~ s(span)": "column 'span' holds timedelta.*; convert it",
+    "y ~ s(day)": "convert the strings to dates, as pandas.to_datetime does",
+    "y ~ series(written)": "convert the strings to numbers, as pandas.to_numeric does",
+    "y ~ log(written)": "convert the strings to numbers, as pandas.to_numeric does",
     # smooth terms
     "y ~ s()": "names no column",
     "y ~ s(x, z, n)": "3 columns",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 
 from sitewise.errors import UserError
 from sitewise.formula.grammar import Binary, Call, Minus, Name, Node, Number, Text
+from sitewise.tables.cells import parse_number
+from sitewise.tables.dates import ORDERS, parse_date
 from sitewise.tables.table import Table, listed
 
 FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -31,7 +33,10 @@ def is_categorical(node: Node, table: Table) -> bool:
     """Return whether the expression is a column of categories, by its type or by C()."""
     if isinstance(node, Call) and node.function in CATEGORICAL:
         return True
-    return isinstance(node, Name) and table.column(node.text).dtype.kind == "O"
+    if not isinstance(node, Name):
+        return False
+    refuse_problems(table, node.text)
+    return table.column(node.text).dtype.kind == "O"
 
 
 def is_boolean(node: Node, table: Table) -> bool:
@@ -104,6 +109,7 @@ def _centred(node: Call, inner: np.ndarray, moments: Moments, fitting: bool) -> 
 def column_numbers(table: Table, name: str) -> np.ndarray:
     """Return a column of numbers or dates; UserError for categories and missing values."""
     values = table.column(name)
+    refuse_problems(table, name)
     refuse_missing(table, name)
     if values.dtype.kind == "M":
         return (values - np.datetime64(0, "s")) / DAY
@@ -111,11 +117,21 @@ def column_numbers(table: Table, name: str) -> np.ndarray:
         seen = dict.fromkeys(values.tolist())
         if set(seen) <= {"True", "False"}:
             return (values == "True").astype(float)
+        instead = f"a category can be a term of its own, or a group, as in (1 | {Name(name)})"
         raise UserError(
-            f"The column {name!r} holds categories ({listed(seen, 3)}), where numbers are needed; use it as a term of "
-            f"its own, or as a group, as in (1 | {Name(name)})."
+            f"The column {name!r} holds categories ({listed(seen, 3)}), where numbers are needed; "
+            f"{conversion(seen) or instead}."
         )
     return values
+
+
+def conversion(texts: Collection[str]) -> str:
+    """Return how to convert strings that are all numbers or all dates; empty for other strings."""
+    if all(any(parse_date(text, order) for order in ORDERS) for text in texts):
+        return "convert the strings to dates, as pandas.to_datetime does"
+    if all(parse_number(text, ".") is not None for text in texts):
+        return "convert the strings to numbers, as pandas.to_numeric does"
+    return ""
 
 
 def labels_of(node: Name | Call, table: Table) -> np.ndarray:
@@ -131,6 +147,13 @@ def _column_of(node: Name | Call) -> str:
     if len(node.arguments) != 1 or not isinstance(node.arguments[0], Name):
         raise UserError(f"{node} takes the name of one column, as in C(x).")
     return node.arguments[0].text
+
+
+def refuse_problems(table: Table, name: str) -> None:
+    """Raise UserError if it is open how the column is read, such as numbers beside other strings or durations."""
+    for problem in table.problems:
+        if name in problem.columns:
+            raise UserError(f"{problem.what.removesuffix(', or')}.")
 
 
 def refuse_missing(table: Table, name: str) -> None:

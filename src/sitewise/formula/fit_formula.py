@@ -14,7 +14,7 @@ from sitewise.errors import UserError
 from sitewise.estimators.training import FitWarning
 from sitewise.formula.design import Design
 from sitewise.formula.expansion import Formula, columns_of
-from sitewise.formula.expressions import labels_of
+from sitewise.formula.expressions import conversion, is_boolean, is_categorical, labels_of
 from sitewise.formula.fit_warnings import in_words
 from sitewise.formula.formula_estimator import fitted_estimator, kind_of, parameter_of
 from sitewise.formula.formula_model import FormulaModel
@@ -135,7 +135,7 @@ def fit(
         warnings.simplefilter("always")
         estimator = fitted_estimator(X, y, parts, parameter, likelihood, side, weight, options)
     messages = tuple(dict.fromkeys(in_words(str(one.message), estimator) for one in caught))
-    messages = (*_dependence(design, X), *messages)
+    messages = (*_dependence(design, X), *_saturation(design, table.rows), *messages)
     for message in messages:
         warnings.warn(message, FitWarning, stacklevel=2)
     return FormulaModel(design, likelihood, estimator, texts, time.perf_counter() - start, (*notes, *messages))
@@ -192,6 +192,16 @@ def _dependence(design: Design, X: Any) -> list[str]:
     ]
 
 
+def _saturation(design: Design, rows: int) -> list[str]:
+    """Return warnings of categories with one coefficient per row, such as dates that are strings."""
+    return [
+        f"{name} is a category with a different level in every row, and its coefficients can reproduce every response; "
+        f"{conversion(levels) or 'leave it out'}."
+        for name, levels in design.coding.levels.items()
+        if len(levels) == rows
+    ]
+
+
 def _order_of_labels(design: Design, table: Table) -> list[str]:
     node = design.formula.response
     assert isinstance(node, Name)
@@ -207,6 +217,13 @@ def _response(design: Design, table: Table, kind: str) -> np.ndarray:
     """Return the response: numbers, or labels as in the table."""
     node = design.formula.response
     if kind == "values":
+        if is_categorical(node, table) and not is_boolean(node, table):
+            labels = dict.fromkeys(labels_of(node, table))
+            instead = "use likelihood='logit' for two classes, or 'ordinal' for ordered labels"
+            raise UserError(
+                f"The response {node} holds categories ({listed(labels, 3)}), where numbers are needed; "
+                f"{conversion(labels) or instead}."
+            )
         return design.coding.numbers(node, table, fitting=True)
     if not isinstance(node, Name):
         raise UserError(f"The response {node} must be the name of a column of labels.")

@@ -9,7 +9,7 @@ import numpy as np
 
 from sitewise.errors import UserError
 from sitewise.formula.expansion import Grouping, Special
-from sitewise.formula.expressions import is_boolean, is_categorical, numbers_of
+from sitewise.formula.expressions import conversion, is_boolean, is_categorical, labels_of, numbers_of
 from sitewise.formula.grammar import Call, Name, Node, Number, Text, names_in
 from sitewise.parts import (
     Area,
@@ -103,7 +103,10 @@ def _expressions(term: Call, least: int, most: int) -> list[Node]:
 def _numbers(nodes: list[Node], table: Table, term: Call) -> tuple[Columns, tuple[str, ...]]:
     for node in nodes:
         if is_categorical(node, table):
-            raise UserError(f"{term} needs numbers, but {node} holds categories; write (1 | {node}) for a group.")
+            hint = conversion(dict.fromkeys(labels_of(node, table))) if isinstance(node, Name) else ""
+            raise UserError(
+                f"{term} needs numbers, but {node} holds categories; {hint or f'write (1 | {node}) for a group'}."
+            )
     names = tuple(map(str, nodes))
     if len(set(names)) < len(names):
         raise UserError(f"{term} names the column {names[0]} twice.")

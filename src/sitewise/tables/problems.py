@@ -74,7 +74,7 @@ def explain(
     `offered` names the available settings; other ways to solve a problem are not listed.
     """
     if offered is not None:
-        problems = [_restricted(problem, offered) for problem in problems]
+        problems = [restricted(problem, offered) for problem in problems]
     if len(problems) == 1:
         lines = [problems[0].sentence(spell)]
     else:
@@ -90,7 +90,7 @@ def explain(
     return TableError("\n".join(lines))
 
 
-def _restricted(problem: Problem, offered: Collection[str]) -> Problem:
+def restricted(problem: Problem, offered: Collection[str]) -> Problem:
     """Return the problem with only those ways whose settings are offered."""
     ways = tuple(way for way in problem.ways if set(way[0]) <= set(offered))
     return dataclasses.replace(problem, ways=ways, recommended=problem.recommended and ways[:1] == problem.ways[:1])

@@ -199,6 +199,7 @@ def understand(
         problems.append(Problem(
             f"{_columns(open_marks)} numbers such as {example!r}, whose comma may group thousands or mark decimals",
             (({"decimal": "."}, "if it groups thousands"), ({"decimal": ","}, "if it marks decimals")),
+            tuple(open_marks),
         ))  # fmt: skip
     if open_orders:
         example = next(
@@ -209,6 +210,7 @@ def understand(
         problems.append(Problem(
             f"{_columns(open_orders)} dates such as {example!r}, in which the day or the month may come first",
             (({"dayfirst": True}, "if the day comes first"), ({"dayfirst": False}, "if the month comes first")),
+            tuple(open_orders),
         ))  # fmt: skip
     commas = [n for n in found if n in readings and readings[n].decimal == "," and "," in "".join(found[n].texts)]
     notes = [*table.notes, *(f"column {name!r} {why} and is categorical." for name, why in labels.items())]

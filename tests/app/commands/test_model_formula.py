@@ -67,3 +67,39 @@ def test_errors_are_one_sentence(shell, table, formula, words, sentence):
     found = shell(table, formula, *words)
     assert found.exit_code == 1
     assert sentence in found.stderr and len(found.stderr.strip().splitlines()) == 1
+
+
+@pytest.fixture
+def open_questions(tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "open.csv"
+    rows = [f"{1 + k % 12:02d}/{1 + 5 * k % 12:02d}/2024,{rng.uniform():.4f},{rng.normal():.4f}" for k in range(40)]
+    rows[7] = rows[7].split(",")[0] + ",n.d.,0.5"
+    path.write_text("when,x,y\n" + "\n".join(rows))
+    return path
+
+
+def test_open_questions_on_columns_of_the_formula_stop_the_command(shell, open_questions, tmp_path):
+    """One unreadable cell made a column of numbers 38 categories, and day and month were guessed."""
+    mixed = shell(open_questions, "y ~ x")
+    assert mixed.exit_code == 1
+    assert "holds numbers, but also 'n.d.' (row 8): say --missing n.d. --drop-missing" in mixed.stderr
+    dates = shell(open_questions, "y ~ s(when)")
+    assert dates.exit_code == 1 and "--dayfirst" in dates.stderr and "--monthfirst" in dates.stderr
+    answered = shell(open_questions, "y ~ x + s(when)", "--missing", "n.d.", "--drop-missing", "--dayfirst")
+    assert answered.exit_code == 0, answered.stderr
+    assert "1 of 40 rows have missing values" in answered.stdout
+    assert shell(open_questions, "y ~ 1").exit_code == 0  # a column that is not used raises no question
+    as_group = shell(open_questions, "y ~ (1 | x)")  # levels are strings as they are
+    assert as_group.exit_code == 0, as_group.stderr
+
+
+def test_open_questions_on_new_rows_stop_the_prediction(shell, open_questions, tmp_path):
+    new = tmp_path / "new.csv"
+    new.write_text("when,x\n03/04/2024,1.0\n05/06/2024,2.0\n")
+    words = ["--missing", "n.d.", "--drop-missing", "--dayfirst"]
+    saved = tmp_path / "dates.sitewise"
+    assert shell(open_questions, "y ~ s(when)", *words, "--save", saved).exit_code == 0
+    found = CliRunner().invoke(app, ["predict", str(saved), str(new)])
+    assert found.exit_code == 1 and "--dayfirst" in found.stderr
+    assert CliRunner().invoke(app, ["predict", str(saved), str(new), "--dayfirst"]).exit_code == 0

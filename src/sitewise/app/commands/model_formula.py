@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sitewise.formula import FormulaModel
     from sitewise.tables import Table
 
+OFFERED = "missing", "drop_missing", "categorical", "decimal", "dayfirst"  # options that solve problems of a table
 Text = Annotated[
     str,
     typer.Argument(
@@ -67,6 +68,7 @@ def model(
 
     Example: sitewise model claims.csv "claims ~ age + s(income) + (1 | region)" --likelihood poisson
     """
+    from sitewise.app.input.formula_rows import read_formula_table
     from sitewise.formula import fit
 
     for path in (out, keep, report):
@@ -75,8 +77,8 @@ def model(
     reading = {
         "categorical": categorical or (), "missing": missing or (), "decimal": decimal, "dayfirst": dayfirst,
     }  # fmt: skip
-    table = _read(data, reading)
-    other = None if new is None else _read(new, reading)
+    table = read_formula_table(data, OFFERED, **reading)
+    other = None if new is None else read_formula_table(new, OFFERED, **reading)
     own_process()
     found = fit(
         formula, table, likelihood, weights=weights, exposure=exposure, trials=trials, event=event, lower=lower,
@@ -107,15 +109,6 @@ def model(
             print(as_csv(columns), end="")
         else:
             save(out, as_csv(columns).encode())
-
-
-def _read(path: Path, reading: dict[str, Any]) -> Table:
-    from sitewise.app.input.table_file import read_table
-
-    table = read_table(path, **reading)
-    for sentence in table.notes:
-        note(sentence)
-    return table
 
 
 def _predictions(model: FormulaModel, table: Table, interval: float | None) -> dict[str, list[Any]]:

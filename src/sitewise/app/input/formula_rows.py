@@ -1,16 +1,20 @@
-"""Read a table of new rows for a fitted formula, with the categories of the formula."""
+"""Read tables for formulas: training rows, and new rows with the categories of a fitted formula."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sitewise.app.input.advice import spell
 from sitewise.app.input.table_file import read_table
 from sitewise.app.process import note
 from sitewise.formula import FormulaModel
 from sitewise.tables import Table
+from sitewise.tables.problems import Problem, restricted
 
 
 class FormulaRows(NamedTuple):
@@ -21,14 +25,38 @@ class FormulaRows(NamedTuple):
     side: dict[str, np.ndarray]
 
 
+def read_formula_table(path: Path, offered: Sequence[str], **reading: Any) -> Table:
+    """Read a table for a formula and print notes; `reading` are settings of `read_table`.
+
+    A problem of a column stops the command only if the formula uses the column: `fit` and `predict` raise its sentence.
+    `offered` names the options of the command that can solve a problem.
+    """
+    table = read_table(path, **reading)
+    for sentence in table.notes:
+        note(sentence)
+    return dataclasses.replace(table, problems=tuple(_spelled(problem, offered) for problem in table.problems))
+
+
+def _spelled(problem: Problem, offered: Sequence[str]) -> Problem:
+    """Return the problem as a sentence with the options of a command on formulas, which drops rows and never imputes."""
+    ways = []
+    for settings, words in problem.ways:
+        if "impute" in settings:
+            settings = {"missing": settings["missing"], "drop_missing": True}
+            words = "if that means a missing value, to leave these rows out"
+        ways.append((settings, words))
+    chosen = restricted(dataclasses.replace(problem, ways=tuple(ways)), offered)
+    return Problem(chosen.sentence(spell).removesuffix("."), columns=problem.columns)
+
+
 def load_formula_rows(path: Path, model: FormulaModel, **reading: Any) -> FormulaRows:
     """Read new rows for a fitted formula, and print notes; `reading` are settings of `read_table`.
 
     Columns whose levels are codes such as 01 or 1.0 are read as strings, because as numbers both would be 1.
     """
-    table = read_table(path, categorical=_columns_of_codes(model), **reading)
-    for sentence in table.notes:
-        note(sentence)
+    table = read_formula_table(
+        path, ("missing", "decimal", "dayfirst"), categorical=_columns_of_codes(model), **reading
+    )
     view = model.explained()
     assert view.side is not None
     return FormulaRows(table, view.inputs(table), view.side(table, {}))
