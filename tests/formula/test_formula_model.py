@@ -11,9 +11,10 @@ import pytest
 
 import sitewise
 from sitewise import UserError
+from sitewise.estimators import duration
 from sitewise.estimators.training import FitWarning
 from sitewise.fitted.loo import ValueLoo
-from sitewise.formula import FormulaModel
+from sitewise.formula import FormulaModel, fit_formula
 from sitewise.formula.fit_warnings import in_words
 from sitewise.formula.predictive_checks import check_of
 
@@ -350,3 +351,33 @@ def test_a_category_with_one_level_per_row_warns() -> None:
         sitewise.fit("y ~ id", table, integrate=False)
     with pytest.warns(FitWarning, match="day is a category .* convert the strings to dates"):
         sitewise.fit("y ~ day", table, integrate=False)
+
+
+def test_a_long_fit_is_announced_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The announcement came after the fit, and stood among the warnings of its summary."""
+    monkeypatch.setattr(duration, "ANNOUNCED_SECONDS", 0.0)
+    monkeypatch.setattr(duration, "MIN_ELAPSED_SECONDS", 0.0)
+    running = [False]
+    fitted = fit_formula.fitted_estimator
+
+    def watched(*args: Any) -> Any:
+        running[0] = True
+        try:
+            return fitted(*args)
+        finally:
+            running[0] = False
+
+    monkeypatch.setattr(fit_formula, "fitted_estimator", watched)
+    rng = np.random.default_rng(0)
+    table = {"x": rng.uniform(size=30), "y": rng.poisson(2.0, 30)}
+    while_running = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", lambda m, category, *_: while_running.append((category, *running)))
+        model = sitewise.fit("y ~ s(x)", table, "poisson", integrate=False)
+    assert (duration.LongFitWarning, True) in while_running
+    assert not any("takes about" in one for one in model.warnings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        monkeypatch.setattr(warnings, "showwarning", lambda m, category, *_: pytest.fail(str(m)))
+        sitewise.fit("y ~ s(x)", table, "poisson", integrate=False)

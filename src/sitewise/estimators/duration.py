@@ -14,6 +14,7 @@ from pathlib import Path
 from sitewise.estimators.training import FitWarning
 from sitewise.process.progress import Report
 
+LONG_FIT = "This fit takes about"
 ANNOUNCED_SECONDS = 60.0  # an estimate above this is announced
 MIN_ELAPSED_SECONDS = 1.0  # from a shorter time no estimate is made
 
@@ -24,7 +25,7 @@ class LongFitWarning(FitWarning):
     """A fit that is expected to take more than a minute; `seconds` is the estimate."""
 
     def __init__(self, seconds: float, advice: str = "") -> None:
-        super().__init__(f"This fit takes about {in_words(seconds)}.", advice)
+        super().__init__(f"{LONG_FIT} {in_words(seconds)}.", advice)
         self.seconds = seconds
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sitewise.errors import UserError
+from sitewise.estimators.duration import LONG_FIT, LongFitWarning
 from sitewise.estimators.training import FitWarning
 from sitewise.formula.design import Design
 from sitewise.formula.expansion import Formula, columns_of
@@ -131,14 +133,31 @@ def fit(
     }
     if kind == "labels" and y.dtype.kind not in "biuf":
         options["order"] = _order_of_labels(design, table)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with _collected_warnings() as caught:
         estimator = fitted_estimator(X, y, parts, parameter, likelihood, side, weight, options)
-    messages = tuple(dict.fromkeys(in_words(str(one.message), estimator) for one in caught))
+    messages = tuple(dict.fromkeys(in_words(one, estimator) for one in caught))
     messages = (*_dependence(design, X), *_saturation(design, table.rows), *messages)
     for message in messages:
         warnings.warn(message, FitWarning, stacklevel=2)
     return FormulaModel(design, likelihood, estimator, texts, time.perf_counter() - start, (*notes, *messages))
+
+
+@contextlib.contextmanager
+def _collected_warnings() -> Iterator[list[str]]:
+    """Collect the warnings of a fit, which are given in the words of the formula; announce a long fit at once."""
+    caught: list[str] = []
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", message=f"(?!{LONG_FIT})")  # for a long fit the caller's filters hold
+        show = warnings.showwarning
+
+        def collect(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, LongFitWarning):
+                show(message, category, *where, **more)
+            else:
+                caught.append(str(message))
+
+        warnings.showwarning = collect
+        yield caught
 
 
 def _table(data: Any) -> Table:
