@@ -75,7 +75,7 @@ def test_checks_of_scikit_learn():
 @pytest.mark.parametrize(
     ("order", "y", "words"),
     [
-        (None, ["a", "b", "c"], "Labels that are strings need an order; give order="),
+        (None, ["a", "b", "c"], "Labels that are strings need an order; give order= with the labels .'a', 'b', 'c'."),
         (["a", "b", "a"], ["a", "b", "c"], "every label once"),
         (["a", "b", "d"], ["a", "b", "c"], "y holds 'c', which is not one of the labels 'a', 'b', 'd'"),
         (["a", "b", "c", "d"], ["a", "b", "c"], "No row has the label 'd'"),
@@ -86,6 +86,20 @@ def test_checks_of_scikit_learn():
 def test_labels_that_are_in_no_order(order, y, words):
     with pytest.raises(ValueError, match=words):
         GPOrdinal(order=order).fit(np.arange(3.0 * len(y))[:, None], np.array(y * 3))
+
+
+@pytest.mark.parametrize("series", [False, True])
+def test_an_ordered_category_gives_the_order(series, X, codes):
+    """Its order was ignored, and an alphabetical one was proposed."""
+    pandas = pytest.importorskip("pandas")
+    names = np.array(["low", "mid", "high"])[codes]
+    y = pandas.Categorical(names, categories=["none", "low", "mid", "high"], ordered=True)
+    model = GPOrdinal(method="laplace").fit(X, pandas.Series(y) if series else y)
+    want = GPOrdinal(order=["low", "mid", "high"], method="laplace").fit(X, names)
+    assert model.classes_.tolist() == ["low", "mid", "high"]
+    assert np.array_equal(model.predict_proba(X), want.predict_proba(X))
+    with pytest.raises(ValueError, match="from the lowest to the highest, or y as an ordered category"):
+        GPOrdinal().fit(X, pandas.Categorical(names))
 
 
 def test_numbers_with_gaps_are_sent_to_it(X, codes):

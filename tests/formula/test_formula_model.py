@@ -342,6 +342,20 @@ def test_a_saved_formula_keeps_the_digits_of_its_numbers(tmp_path: Path):
     np.testing.assert_array_equal(again.predict(table), model.predict(table))
 
 
+def test_an_unordered_category_is_no_ordinal_response() -> None:
+    """`astype("category")` sorts labels by the alphabet: high < low < mid was fitted without a word."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=40)
+    code = np.digitize(x, [-0.5, 0.5])
+    frame = pandas.DataFrame({"x": x, "y": pandas.Categorical(np.array(["low", "mid", "high"])[code])})
+    with pytest.raises(UserError, match="ordered=True"):
+        sitewise.fit("y ~ x", frame, "ordinal")
+    numbers = pandas.DataFrame({"x": x, "y": pandas.Categorical(9 + code)})  # numbers have an order
+    model = sitewise.fit("y ~ x", numbers, "ordinal", integrate=False)
+    assert [str(label) for label in model.estimator.classes_] == ["9", "10", "11"]
+
+
 def test_a_category_with_one_level_per_row_warns() -> None:
     """Dates or numbers that are strings became one coefficient per row without a word."""
     rows = 12

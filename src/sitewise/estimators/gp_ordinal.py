@@ -25,6 +25,7 @@ from sitewise.parts import Part
 from sitewise.process.precision import WORKING_DTYPE
 from sitewise.process.progress import Report
 from sitewise.structures import Structure
+from sitewise.tables.table import ranked_categories
 
 MAX_LABELS = 50
 
@@ -41,7 +42,8 @@ class GPOrdinal(Intervals, ClassPredictions):
     ----------
     {kernel}
     order : sequence, default=None
-        The labels from the lowest to the highest, as in ["low", "mid", "high"]; None sorts numbers by their size.
+        The labels from the lowest to the highest, as in ["low", "mid", "high"]; None sorts numbers by their size and
+        takes the order of an ordered category of pandas.
     {groups}
     mean : Mean, default=None
         A mean of `sitewise.means`; None is zero.
@@ -118,7 +120,7 @@ class GPOrdinal(Intervals, ClassPredictions):
         X : array of shape (n_rows, n_columns)
             Numbers; scale columns of very different sizes first.
         y : array of shape (n_rows,)
-            Labels: numbers with any spacing, or strings whose order is given by `order`.
+            Labels: numbers with any spacing, an ordered category of pandas, or strings whose order is given by `order`.
         sample_weight : array of shape (n_rows,), default=None
             Weight per row, by default 1; weight 2 is equivalent to duplicating the row.
 
@@ -139,9 +141,15 @@ class GPOrdinal(Intervals, ClassPredictions):
         refuse_dates_and_strings(X, type(self).__name__)
         refuse_missing_inputs(X, type(self).__name__)
         refuse_missing_targets(y)
+        ranked = ranked_categories(y)
         self._keep_names(X)
         X, y = validate_data(self, X, y, dtype=WORKING_DTYPE, ensure_min_samples=2)
-        self.classes_ = _in_order(column_or_1d(y), self.order)
+        y = column_or_1d(y)
+        if self.order is None and ranked is not None:
+            present = set(y.tolist())
+            self.classes_ = _in_order(y, [label for label in ranked if label in present])
+        else:
+            self.classes_ = _in_order(y, self.order)
         self._X, self._y, self._weight = np.array(X), self._check_y(y), self._weights(sample_weight, X)
         seen = np.bincount(self._y[self._weight > 0], minlength=len(self.classes_))
         if np.any(seen == 0):
@@ -237,7 +245,10 @@ def _in_order(y: np.ndarray, order: Sequence[Any] | None) -> np.ndarray:
         labels = np.unique(y)
         if labels.dtype.kind not in "biuf":
             shown = ", ".join(repr(str(label)) for label in labels[:5])
-            raise ValueError(f"Labels that are strings need an order; give order=[{shown}], lowest first.")
+            raise ValueError(
+                f"Labels that are strings need an order; give order= with the labels ({shown}) from the lowest to the "
+                "highest, or y as an ordered category of pandas."
+            )
     else:
         labels = np.asarray(order)
         if labels.ndim != 1 or len(np.unique(labels)) != len(labels):

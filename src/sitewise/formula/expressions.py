@@ -129,9 +129,12 @@ def conversion(texts: Collection[str]) -> str:
     """Return how to convert strings that are all numbers or all dates; empty for other strings."""
     if all(any(parse_date(text, order) for order in ORDERS) for text in texts):
         return "convert the strings to dates, as pandas.to_datetime does"
-    if all(parse_number(text, ".") is not None for text in texts):
-        return "convert the strings to numbers, as pandas.to_numeric does"
-    return ""
+    return "convert the strings to numbers, as pandas.to_numeric does" if are_numbers(texts) else ""
+
+
+def are_numbers(texts: Collection[str]) -> bool:
+    """Whether all strings are numbers."""
+    return all(parse_number(text, ".") is not None for text in texts)
 
 
 def labels_of(node: Name | Call, table: Table) -> np.ndarray:

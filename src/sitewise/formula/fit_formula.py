@@ -16,7 +16,7 @@ from sitewise.estimators.duration import LONG_FIT, LongFitWarning
 from sitewise.estimators.training import FitWarning
 from sitewise.formula.design import Design
 from sitewise.formula.expansion import Formula, columns_of
-from sitewise.formula.expressions import conversion, is_boolean, is_categorical, labels_of
+from sitewise.formula.expressions import are_numbers, conversion, is_boolean, is_categorical, labels_of
 from sitewise.formula.fit_warnings import in_words
 from sitewise.formula.formula_estimator import fitted_estimator, kind_of, parameter_of
 from sitewise.formula.formula_model import FormulaModel
@@ -224,12 +224,13 @@ def _saturation(design: Design, rows: int) -> list[str]:
 def _order_of_labels(design: Design, table: Table) -> list[str]:
     node = design.formula.response
     assert isinstance(node, Name)
-    if node.text not in table.orders:
+    labels = table.text(node.text)
+    if node.text not in table.ranked and not are_numbers(dict.fromkeys(labels)):
         raise UserError(
             f"The response {node} holds strings without an order; make it an ordered category, as in "
-            "pandas.Categorical(values, categories=[lowest, …, highest]), or a column of numbers."
+            "pandas.Categorical(values, categories=[lowest, …, highest], ordered=True), or a column of numbers."
         )
-    return ordered(node, table.text(node.text), table)
+    return ordered(node, labels, table)
 
 
 def _response(design: Design, table: Table, kind: str) -> np.ndarray:

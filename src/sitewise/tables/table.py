@@ -39,7 +39,8 @@ class Table:
     `lines` are the row numbers in the file, counted from 1 without the header.  `readings` describe how strings were
     parsed as numbers or dates.  `problems` are questions that only the user can answer.  `categorical` names columns of
     strings that are categorical by their type or by the user's choice.  `orders` has the categories of a column in the
-    order that its type declares.
+    order in which its type lists them, and `ranked` names the columns whose type says that this is an order from the
+    lowest to the highest.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Table:
     problems: tuple[Problem, ...] = ()
     categorical: frozenset[str] = frozenset()
     orders: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    ranked: frozenset[str] = frozenset()
 
     @property
     def rows(self) -> int:
@@ -130,13 +132,15 @@ def table_of(X: Any, name: str = "X", missing: Sequence[str] = ()) -> Table:
     if len(lengths) > 1:
         raise UserError(f"the columns of {name} differ in length; give one value per row in every column.")
     absent = MISSING | {m.strip().lower() for m in missing}
-    found, problems, categorical, orders = {}, [], set(), {}
+    found, problems, categorical, orders, ranked = {}, [], set(), {}, set()
     for label, values in columns.items():
         if _is_categorical(values):
             found[str(label)] = _labels(values, absent)
             categorical.add(str(label))
             if (declared := _declared(values)) is not None:
                 orders[str(label)] = tuple(dict.fromkeys(_labels(declared, absent)))
+            if ranked_categories(values) is not None:
+                ranked.add(str(label))
             continue
         found[str(label)], other = _typed(values, absent)
         if other is not None:
@@ -145,7 +149,10 @@ def table_of(X: Any, name: str = "X", missing: Sequence[str] = ()) -> Table:
                 (({"drop": [str(label)]}, "to leave the column out"),), (str(label),),
             ))  # fmt: skip
     lines = np.arange(1, max(lengths, default=0) + 1)
-    return Table(name, found, lines, problems=tuple(problems), categorical=frozenset(categorical), orders=orders)
+    return Table(
+        name, found, lines, problems=tuple(problems), categorical=frozenset(categorical), orders=orders,
+        ranked=frozenset(ranked),
+    )  # fmt: skip
 
 
 def refuse_duplicates(names: Iterable[Any], where: str) -> None:
@@ -205,6 +212,11 @@ def _declared(values: Any) -> Any:
     """Return the categories of a column in their order, as pandas declares them; None if its type does not."""
     found = getattr(getattr(values, "cat", values), "categories", None)
     return None if found is None or callable(found) else found
+
+
+def ranked_categories(values: Any) -> Any:
+    """Return the categories of an ordered pandas column, the lowest first; None for other columns."""
+    return _declared(values) if getattr(getattr(values, "cat", values), "ordered", False) is True else None
 
 
 def _labels(values: Any, absent: frozenset[str]) -> np.ndarray:
