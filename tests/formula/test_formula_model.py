@@ -395,3 +395,13 @@ def test_a_long_fit_is_announced_while_it_runs(monkeypatch: pytest.MonkeyPatch) 
         warnings.simplefilter("ignore")
         monkeypatch.setattr(warnings, "showwarning", lambda m, category, *_: pytest.fail(str(m)))
         sitewise.fit("y ~ s(x)", table, "poisson", integrate=False)
+
+
+def test_the_summary_names_the_class_of_the_probability_and_the_order_of_labels() -> None:
+    x = np.random.default_rng(0).normal(size=40)
+    table = {"x": x, "use": np.where(x > 0.3, "yes", "no"), "size": np.digitize(x, [-0.5, 0.5]) + 1, "z": x**2}
+    found = sitewise.fit("use ~ z", table, "logit", integrate=False).summary()
+    assert found.outcome == "P(use = yes)" and "logit, hybrid; P(use = yes)\n" in str(found)
+    ordinal = sitewise.fit("size ~ z", table, "ordinal", integrate=False).summary()
+    assert ordinal.outcome == "1 < 2 < 3"
+    assert sitewise.fit("x ~ z", table, integrate=False).summary().outcome == ""

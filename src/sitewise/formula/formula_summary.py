@@ -26,6 +26,8 @@ class Summary:
     ----------
     formula, likelihood, method : str
         What was fitted.
+    outcome : str
+        The class whose probability is modelled, such as "P(use = Y)", or the order of the labels; empty for numbers.
     rows : int
         The number of training rows.
     groups : dict
@@ -58,6 +60,7 @@ class Summary:
     formula: str
     likelihood: str
     method: str
+    outcome: str
     rows: int
     groups: dict[str, int]
     level: float
@@ -78,7 +81,7 @@ class Summary:
         groups = ", ".join(f"{name} {count}" for name, count in self.groups.items())
         return [
             ("formula", self.formula),
-            ("likelihood", f"{self.likelihood}, {self.method}"),
+            ("likelihood", f"{self.likelihood}, {self.method}" + (f"; {self.outcome}" if self.outcome else "")),
             ("rows", f"{self.rows}" + (f"; levels: {groups}" if groups else "")),
             ("evidence", f"{self.evidence:.2f} nats"),
             ("leave-one-out", f"{self.loo:.2f} ± {self.loo_error:.2f} nats"),

@@ -44,13 +44,19 @@ def summary_of(
     }
     return Summary(
         formula=design.formula.text, likelihood=likelihood, method=Method.of(estimator.method).name,
-        rows=int(np.sum(estimator._weight > 0)), groups=groups,
+        outcome=_outcome(estimator, design), rows=int(np.sum(estimator._weight > 0)), groups=groups,
         level=level, linear=linear[0], terms=terms[0], varying=words[1] if len(functions) > 1 else "",
         varying_linear=linear[1] if len(functions) > 1 else [], varying_terms=terms[1] if len(functions) > 1 else [],
         parameters=list(_likelihood(estimator, values, ends)), evidence=log_evidence(estimator),
         loo=loo, loo_error=loo_error,
         effective=float(sum(sum(one.values()) for one in used)), seconds=seconds, warnings=messages,
     )  # fmt: skip
+
+
+def _outcome(estimator: Any, design: Design) -> str:
+    """Return the class whose probability the formula describes, or the labels from the lowest to the highest."""
+    classes = [f"{one:g}" if isinstance(one, float) else str(one) for one in getattr(estimator, "classes_", ())]
+    return f"P({design.formula.response} = {classes[1]})" if len(classes) == 2 else " < ".join(classes)
 
 
 def weighted_sum(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
