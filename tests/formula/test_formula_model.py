@@ -405,3 +405,13 @@ def test_the_summary_names_the_class_of_the_probability_and_the_order_of_labels(
     ordinal = sitewise.fit("size ~ z", table, "ordinal", integrate=False).summary()
     assert ordinal.outcome == "1 < 2 < 3"
     assert sitewise.fit("x ~ z", table, integrate=False).summary().outcome == ""
+
+
+def test_a_comparison_of_likelihoods_names_them(data: dict[str, Any]) -> None:
+    counts = sitewise.fit("y ~ x", data, "poisson", integrate=False)
+    spread = sitewise.fit("y ~ x", data, "negative_binomial", integrate=False)
+    found = sitewise.compare(counts, spread)
+    assert set(found.likelihoods) == {"poisson", "negative_binomial"}
+    assert "y ~ x, poisson " in str(found) and "y ~ x, negative_binomial " in str(found)
+    same = sitewise.compare(counts, sitewise.fit("y ~ 1", data, "poisson", integrate=False))
+    assert "poisson" not in str(same)

@@ -20,6 +20,8 @@ class FormulaComparison:
     ----------
     formulas : tuple of str
         The formulas, the best first.
+    likelihoods : tuple of str
+        The likelihood of each; `print` shows them if they differ.
     loo, evidence : array of shape (n_models,)
         The sum of the leave-one-out log densities, and the log evidence, in nats.  This is the evidence from which the
         hyperparameters were learned, or EP's evidence if the models were learned from different ones.
@@ -30,6 +32,7 @@ class FormulaComparison:
     """
 
     formulas: tuple[str, ...]
+    likelihoods: tuple[str, ...]
     loo: np.ndarray
     evidence: np.ndarray
     loo_difference: np.ndarray
@@ -39,7 +42,10 @@ class FormulaComparison:
     def __str__(self) -> str:
         head = ("formula", "loo", "difference", "error", "evidence", "difference")
         numbers = (self.loo, self.loo_difference, self.loo_error, self.evidence, self.evidence_difference)
-        rows = [(name, *map(float, each)) for name, *each in zip(self.formulas, *numbers, strict=True)]
+        names = list(self.formulas)
+        if len(set(self.likelihoods)) > 1:
+            names = [f"{name}, {likelihood}" for name, likelihood in zip(names, self.likelihoods, strict=True)]
+        rows = [(name, *map(float, each)) for name, *each in zip(names, *numbers, strict=True)]
         return "\n".join(aligned(head, rows, "{:.2f}"))
 
     __repr__ = __str__
@@ -75,5 +81,5 @@ def compare(*models: FormulaModel) -> FormulaComparison:
     shared = learned.pop() if len(learned) == 1 else "ep"  # a bound and an estimate of log Z have no difference
     evidence = np.array([log_evidence(model.estimator, shared) for model in models])[order]
     difference, error = np.array(gaps).T
-    names = tuple(models[k].formula for k in order)
-    return FormulaComparison(names, totals[order], evidence, difference, error, evidence - evidence[0])
+    names, likelihoods = (tuple(getattr(models[k], of) for k in order) for of in ("formula", "likelihood_name"))
+    return FormulaComparison(names, likelihoods, totals[order], evidence, difference, error, evidence - evidence[0])

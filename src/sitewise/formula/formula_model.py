@@ -157,6 +157,11 @@ class FormulaModel:
                 side[name] = self.design.coding.numbers(node, table)
         return np.asarray(self.design.inputs(table)), side
 
+    @property
+    def likelihood_name(self) -> str:
+        """The likelihood as it was named, or the name of its class."""
+        return self.likelihood if isinstance(self.likelihood, str) else type(self.likelihood).__name__
+
     def explained(self) -> Explained:
         """Return the estimator with the columns of its inputs, for displays and forecasts."""
         return explained_formula(self.design, self.estimator, self._future_side)
@@ -301,8 +306,7 @@ class FormulaModel:
         """
         if not 0 < level < 1:
             raise UserError(f"level must lie between 0 and 1, got {level!r}.")
-        name = self.likelihood if isinstance(self.likelihood, str) else type(self.likelihood).__name__
-        return summary_of(self.estimator, self.design, name, level, self.seconds, self.warnings)
+        return summary_of(self.estimator, self.design, self.likelihood_name, level, self.seconds, self.warnings)
 
     @property
     def loo(self) -> Any:
