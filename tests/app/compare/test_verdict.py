@@ -145,6 +145,9 @@ def test_the_most_probable_of_several_classes_may_be_improbable():
         (lambda p: -0.15 + 0 * p, 0.95, "too low"),
         (lambda p: 0.3 * (0.5 - p), 0.8, "too narrow"),
         (lambda p: -0.3 * (0.5 - p), 0.97, "too wide"),
+        # The ends may fit although the middle does not: 90 % intervals with 91 % of the values said nothing on that.
+        (lambda p: -0.1 * np.sin(2 * np.pi * p), 0.89, "too wide (the 50 % intervals contain 70 % of the values)"),
+        (lambda p: 0.1 * np.sin(2 * np.pi * p), 0.91, "too narrow (the 50 % intervals contain 30 % of the values)"),
     ],
 )
 def test_calibration_of_values_in_words(gap, coverage, words):

@@ -203,7 +203,10 @@ def _calibration(curve: Mapping[str, list[float]], row: Row, positive: str | Non
             how = "too low" if np.all(o >= p) else "too high"
     else:
         what, agrees = "intervals and quantiles", np.max(np.abs(o - p)) * np.sqrt(n[0]) <= KOLMOGOROV_95
-        how = "too wide" if row["coverage"] > 0.9 else "too narrow"
+        level, inside = ((c[::-1] - c)[: len(c) // 2] for c in (p, o))  # of central intervals
+        k = np.argmax(np.abs(inside - level))
+        how = "too wide" if inside[k] > level[k] else "too narrow"
+        how += f" (the {100 * level[k]:.0f} % intervals contain {100 * inside[k]:.0f} % of the values)"
         if abs(np.mean(o - p)) > 0.5 * np.max(np.abs(o - p)):
             how = "too high" if np.mean(o - p) > 0 else "too low"
     if agrees:
