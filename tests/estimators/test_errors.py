@@ -250,3 +250,15 @@ def test_missing_labels_that_became_strings_are_refused(estimator, X):
 def test_a_constant_target_is_warned_of(X):
     with pytest.warns(UserWarning, match="All values of y are equal to 3: neither the noise nor the effect"):
         GPRegressor(hyperparameters=Hyperparameters(fixed="*")).fit(X[:30], np.full(30, 3.0))
+
+
+def test_dates_and_durations_are_no_numbers():
+    """As nanoseconds they were fitted without a word."""
+    pandas = pytest.importorskip("pandas")
+    days = pandas.Series(pandas.date_range("2024-01-01", periods=20))
+    X = np.arange(20.0)[:, None]
+    for y in (days, days.to_numpy(), days.dt.tz_localize("Europe/Berlin"), days - days.min()):
+        with pytest.raises(ValueError, match="y holds dates or durations, but GPRegressor needs numbers"):
+            GPRegressor().fit(X, y)
+    with pytest.raises(ValueError, match="X holds durations; give numbers"):
+        GPRegressor().fit(pandas.DataFrame({"d": days - days.min(), "x": X[:, 0]}), X[:, 0])

@@ -43,6 +43,7 @@ FORMULAS = {
     "y ~ x; shape ~ z": "no parameter 'shape' that can vary; write scale ~ …",
     "y": "one ~",
     "y ~": "terms are missing",
+    "y ~ 0": "formula has no term; add a column, or write y ~ 1",
     "~ x": "response is missing",
     "y ~ x ~ z": "one ~",
     "y ~ x +": r"missing after '\+'",

@@ -12,13 +12,15 @@ _MISSING_AS_STRING = ("nan", "NaN", "<NA>", "NaT")  # as astype(str) writes a mi
 
 
 def refuse_dates_and_strings(X: Any, estimator: str) -> None:
-    """Raise ValueError if X contains dates, which scikit-learn would convert to nanoseconds, categories or strings."""
+    """Raise ValueError if X contains dates or durations, which would become nanoseconds, categories or strings."""
     found: Any = getattr(X, "dtypes", getattr(X, "dtype", None))  # per column, or of the whole array
     kinds = [getattr(kind, "kind", "O") for kind in (found if hasattr(found, "__iter__") else [found])]
     if "M" in kinds:
         raise ValueError(
             "X holds dates; give numbers, such as the days since the first: (d - d.min()).dt.days, or use TableEncoder."
         )
+    if "m" in kinds:
+        raise ValueError("X holds durations; give numbers, such as the days: d.dt.days.")
     if categories := [str(kind) for kind in np.atleast_1d(np.asarray(found, object)) if str(kind) == "category"]:
         raise ValueError(
             f"X holds {len(categories)} columns of type category, which would become numbers; use "
@@ -89,7 +91,12 @@ def _is_missing(value: Any) -> bool:
 
 
 def refuse_labels(y: Any) -> None:
-    """Raise ValueError if y contains strings that are no numbers, such as "3+"."""
+    """Raise ValueError if y contains dates, durations, or strings that are no numbers, such as "3+"."""
+    if getattr(getattr(y, "dtype", None), "kind", "") in ("M", "m"):
+        raise ValueError(
+            "y holds dates or durations, but GPRegressor needs numbers, such as the days since the first date: "
+            "(d - d.min()).dt.days."
+        )
     if isinstance(dtype := getattr(y, "dtype", None), np.dtype) and dtype.kind in _NUMERIC_KINDS:
         return
     labels = [value for value in np.ravel(np.asarray(y, object)) if isinstance(value, str) and not _is_number(value)]

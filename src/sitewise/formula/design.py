@@ -144,7 +144,9 @@ class Design:
         if not parts and number:
             raise UserError(f"The formula has no term of {formula.response}; write {formula.response} ~ 1.")
         if not parts:
-            raise UserError("The formula has no term besides the cut points of the labels; add a column.")
+            if cut_points:
+                raise UserError("The formula has no term besides the cut points of the labels; add a column.")
+            raise UserError(f"The formula has no term; add a column, or write {formula.response} ~ 1.")
         return parts
 
     def inputs(self, table: Table) -> NamedArray:

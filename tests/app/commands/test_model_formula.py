@@ -103,3 +103,9 @@ def test_open_questions_on_new_rows_stop_the_prediction(shell, open_questions, t
     found = CliRunner().invoke(app, ["predict", str(saved), str(new)])
     assert found.exit_code == 1 and "--dayfirst" in found.stderr
     assert CliRunner().invoke(app, ["predict", str(saved), str(new), "--dayfirst"]).exit_code == 0
+
+
+@pytest.mark.parametrize("words", [("--out", "p.csv"), ("--interval", "0.9")])
+def test_options_of_predictions_need_a_table_to_predict(shell, table, words):
+    found = shell(table, "y ~ x", *words)
+    assert found.exit_code == 1 and "add --predict TABLE" in found.stderr

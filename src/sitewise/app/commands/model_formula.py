@@ -10,6 +10,7 @@ import typer
 from sitewise.app import options
 from sitewise.app.input import side_columns
 from sitewise.app.process import check_writable, ends_in_a_sentence, note, own_process, print_json, save
+from sitewise.errors import UserError
 from sitewise.methods import DEFAULT
 
 if TYPE_CHECKING:
@@ -71,6 +72,11 @@ def model(
     from sitewise.app.input.formula_rows import read_formula_table
     from sitewise.formula import fit
 
+    if new is None and (out is not None or interval is not None):
+        raise UserError(
+            "--out and --interval are for predictions: add --predict TABLE, or leave them out; --save writes the model, "
+            "and --report a page with the summary."
+        )
     for path in (out, keep, report):
         if path is not None:
             check_writable(path)
