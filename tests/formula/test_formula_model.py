@@ -415,3 +415,19 @@ def test_a_comparison_of_likelihoods_names_them(data: dict[str, Any]) -> None:
     assert "y ~ x, poisson " in str(found) and "y ~ x, negative_binomial " in str(found)
     same = sitewise.compare(counts, sitewise.fit("y ~ 1", data, "poisson", integrate=False))
     assert "poisson" not in str(same)
+
+
+@pytest.mark.parametrize("spell", [lambda g: f"{g}.0", lambda g: f"0{g}"])
+def test_a_group_in_another_format_is_no_new_level_in_silence(spell: Any) -> None:
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 4, 40)
+    table = {"g": group.astype(str), "y": group + rng.normal(size=40)}
+    model = sitewise.fit("y ~ (1 | g)", table, integrate=False)
+    with pytest.warns(UserWarning, match="predicted as a new level, although the fit has"):
+        model.predict({"g": [spell(g) for g in group]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict({"g": ["7", "new"]})
+    fixed = sitewise.fit("y ~ C(g)", table, integrate=False)
+    with pytest.raises(UserError, match=r"levels that the fit did not have \('7'\); a group \(1 \| g\) predicts"):
+        fixed.predict({"g": ["7"]})

@@ -61,8 +61,9 @@ class Coding:
             self.levels[str(node)] = _levels(node, labels, table)
         new = dict.fromkeys(label for label in labels if label not in self.levels[str(node)])
         if new:
+            column = node if isinstance(node, Name) else node.arguments[0]
             raise UserError(
-                f"{node} has the level {listed(new, 3)}, which the fit did not have; a group (1 | {node}) predicts new "
+                f"{node} has levels that the fit did not have ({listed(new, 3)}); a group (1 | {column}) predicts new "
                 "levels."
             )
         return labels

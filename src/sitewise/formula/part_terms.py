@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -283,4 +284,25 @@ def codes(labels: list[tuple[str, ...]], known: list[tuple[str, ...]]) -> np.nda
     number = {level: k for k, level in enumerate(known)}
     new: dict[tuple[str, ...], int] = {}
     out = [number[one] if one in number else new.setdefault(one, -1 - len(new)) for one in labels]
+    _warn_of_spellings(list(new), known)
     return np.array(out, float)
+
+
+def _warn_of_spellings(new: list[tuple[str, ...]], known: list[tuple[str, ...]]) -> None:
+    """Warn of new levels that differ from a known one only in the format of a number or in capital letters."""
+    alike = {tuple(map(_plain, level)): level for level in known} if new else {}
+    for level in new:
+        if (same := alike.get(tuple(map(_plain, level)))) is not None:
+            warnings.warn(
+                f"The level {':'.join(level)!r} of a group is predicted as a new level, although the fit has "
+                f"{':'.join(same)!r}; write both alike if they are the same.",
+                stacklevel=2,
+            )
+            return
+
+
+def _plain(label: str) -> str:
+    try:
+        return f"{float(label):.12g}"
+    except ValueError:
+        return label.casefold()
