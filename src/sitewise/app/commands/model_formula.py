@@ -74,8 +74,8 @@ def model(
 
     if new is None and (out is not None or interval is not None):
         raise UserError(
-            "--out and --interval are for predictions: add --predict TABLE, or leave them out; --save writes the model, "
-            "and --report a page with the summary."
+            "--out and --interval are for predictions: add --predict TABLE, or leave them out; --save writes the "
+            "model, and --report a page with the summary."
         )
     for path in (out, keep, report):
         if path is not None:

@@ -38,7 +38,7 @@ def read_formula_table(path: Path, offered: Sequence[str], **reading: Any) -> Ta
 
 
 def _spelled(problem: Problem, offered: Sequence[str]) -> Problem:
-    """Return the problem as a sentence with the options of a command on formulas, which drops rows and never imputes."""
+    """Return the problem as a sentence with options of commands on formulas, which leave rows out and never impute."""
     ways = []
     for settings, words in problem.ways:
         if "impute" in settings:
