@@ -237,12 +237,12 @@ def _response(design: Design, table: Table, kind: str) -> np.ndarray:
     """Return the response: numbers, or labels as in the table."""
     node = design.formula.response
     if kind == "values":
-        if is_categorical(node, table) and not is_boolean(node, table):
-            labels = dict.fromkeys(labels_of(node, table))
+        if isinstance(node, Name) and is_categorical(node, table) and not is_boolean(node, table):
+            seen = dict.fromkeys(labels_of(node, table))
             instead = "use likelihood='logit' for two classes, or 'ordinal' for ordered labels"
             raise UserError(
-                f"The response {node} holds categories ({listed(labels, 3)}), where numbers are needed; "
-                f"{conversion(labels) or instead}."
+                f"The response {node} holds categories ({listed(seen, 3)}), where numbers are needed; "
+                f"{conversion(seen) or instead}."
             )
         return design.coding.numbers(node, table, fitting=True)
     if not isinstance(node, Name):
