@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from sitewise_icml2023 import contrast, paper, store, suites, tables
+from sitewise_icml2023 import contrast, paper, store, suites, tables, tasks, together
 from sitewise_icml2023.protocols import SEEDS
 from sitewise_icml2023.registry import suite
 
@@ -32,6 +33,17 @@ def test_tables_are_those_of_the_store(rows, name, protocol, metric):
     kind, methods, sets, seeds = TABLES[name]
     built = tables.build(rows, kind, metric, protocol, methods, sets, seeds, name)
     assert (FOLDER / f"{name}-{protocol}-{metric}.md").read_text() == tables.markdown(built)
+
+
+def test_unfinished_fits_are_where_a_run_looks_for_them(rows):
+    """One file per group of tasks, without fits that have ended; with other groups nothing would be continued."""
+    stored = {tuple(row[k] for k in tasks.KEY) for row in rows}
+    for file in (FOLDER / "unfinished").glob("*.npz"):
+        with np.load(file) as arrays:
+            keys = {tuple(name.split("/")[:-1]) for name in arrays}
+        todo = [tasks.Task(name, protocol, int(seed), int(fold), method) for name, protocol, seed, fold, method in keys]
+        assert todo and {together.file_of(task) for task in todo} == {file.name}
+        assert not any(task.key in stored for task in todo)
 
 
 @pytest.mark.parametrize("protocol", ["published", "clean"])

@@ -109,14 +109,18 @@ def _streamed(
         kept.path.unlink(missing_ok=True)
 
 
+def file_of(task: Task) -> str:
+    """Return the name of the file with the unfinished fits of the group of a task; it changes with the group."""
+    return hashlib.sha256(repr(tasks.group(task)).encode()).hexdigest()[:12] + ".npz"
+
+
 class Unfinished:
     """The file with the unfinished fits of a group: arrays, without padding."""
 
     def __init__(
         self, folder: Path, group: Sequence[Task], learner: VEM, models: Sequence[Model], data: Sequence[Data]
     ) -> None:
-        name = hashlib.sha256(repr(tasks.group(group[0])).encode()).hexdigest()[:12]
-        self.path, self.group, self.data = folder / f"{name}.npz", group, data
+        self.path, self.group, self.data = folder / file_of(group[0]), group, data
         self.size = bucket(max(part.rows for part in data))
         with working_precision():
             self.like = vem_batches.start_of(learner, models[0], data[0].to_bucket(self.size))
