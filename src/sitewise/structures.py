@@ -26,7 +26,7 @@ from sitewise.structure_base import Start, Structure
 __all__ = ["Full", "Markov", "Series", "Sparse", "Structure"]
 
 MARKOV_ROWS = 2_000  # above this number of rows "auto" uses a Markov chain for a time series if possible
-# Largest number of rows for which "auto" uses the full GP of one latent function.  Two classes and 10 columns take 19
+# Largest number of rows for which "auto" uses the full GP of one latent function.  Two classes and 10 columns take 18
 # CPU seconds as an average of kernels (results/fit-times); the time grows with the cube of the number of rows.
 MAX_AUTO_FULL_ROWS = 2_000
 MAX_FULL_ROWS = 10_000  # above this number of rows a full GP warns of its time and memory
