@@ -354,6 +354,8 @@ def test_an_unordered_category_is_no_ordinal_response() -> None:
     numbers = pandas.DataFrame({"x": x, "y": pandas.Categorical(9 + code)})  # numbers have an order
     model = sitewise.fit("y ~ x", numbers, "ordinal", integrate=False)
     assert [str(label) for label in model.estimator.classes_] == ["9", "10", "11"]
+    listed = pandas.DataFrame({"x": x, "y": pandas.Categorical(9 + code, categories=[10, 9, 11])})
+    assert sitewise.fit("y ~ x", listed, "ordinal", integrate=False).summary().outcome == "9 < 10 < 11"
 
 
 def test_a_category_with_one_level_per_row_warns() -> None:

@@ -24,6 +24,7 @@ from sitewise.formula.grammar import Name, names_in, parse_expression
 from sitewise.formula.linear_columns import dependent, ordered
 from sitewise.likelihoods import Likelihood
 from sitewise.methods import Method
+from sitewise.tables.cells import parse_number
 from sitewise.tables.table import Table, has_names, listed, table_of
 
 MIN_ROWS = 3
@@ -222,15 +223,18 @@ def _saturation(design: Design, rows: int) -> list[str]:
 
 
 def _order_of_labels(design: Design, table: Table) -> list[str]:
+    """Return the labels from the lowest to the highest: in the order of an ordered category, or by their numbers."""
     node = design.formula.response
     assert isinstance(node, Name)
     labels = table.text(node.text)
-    if node.text not in table.ranked and not are_numbers(dict.fromkeys(labels)):
+    if node.text in table.ranked:
+        return ordered(node, labels, table)
+    if not are_numbers(present := dict.fromkeys(labels)):
         raise UserError(
             f"The response {node} holds strings without an order; make it an ordered category, as in "
             "pandas.Categorical(values, categories=[lowest, …, highest], ordered=True), or a column of numbers."
         )
-    return ordered(node, labels, table)
+    return sorted(present, key=lambda label: parse_number(label, ".") or 0.0)
 
 
 def _response(design: Design, table: Table, kind: str) -> np.ndarray:
