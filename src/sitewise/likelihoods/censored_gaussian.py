@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 
 from sitewise.likelihoods.base import Likelihood, Power, is_one
 from sitewise.likelihoods.gaussian import Gaussian
+from sitewise.likelihoods.landmarks import limit_landmarks, middle_landmark
 from sitewise.numerics.quadrature.gaussian_cdf import log_interval
 from sitewise.numerics.quadrature.gaussian_rules import Landmark, Rule
 from sitewise.types import ArrayField, module, positive
@@ -55,17 +56,10 @@ class CensoredGaussian(Likelihood):
         return jnp.where(seen, Gaussian(self.scale).log_prob(value, f), between)
 
     def landmark(self, y: Array) -> tuple[Array, Array]:
-        low, high = y[..., 0], y[..., 1]
-        low, high = jnp.where(jnp.isinf(low), high, low), jnp.where(jnp.isinf(high), low, high)
-        return 0.5 * (low + high), self.scale + 0.25 * (high - low)
+        return middle_landmark(y[..., 0], y[..., 1], self.scale)
 
     def _prob_landmarks(self, y: Array) -> tuple[Array, Array]:
-        """Both finite limits, where p falls on the scale of the noise; a missing limit gets an infinite width."""
-        low, high = y[..., 0], y[..., 1]
-        below, above = jnp.isinf(low), jnp.isinf(high)
-        centre = jnp.stack([jnp.where(below, high, low), jnp.where(above, low, high)])
-        width = jnp.broadcast_to(jnp.asarray(self.scale, centre.dtype), low.shape)
-        return centre, jnp.stack([width, jnp.where(below | above, jnp.inf, width)])
+        return limit_landmarks(y[..., 0], y[..., 1], self.scale)
 
     def _log_prob_landmarks(self, y: Array) -> tuple[Array, Array]:
         return self._prob_landmarks(y)

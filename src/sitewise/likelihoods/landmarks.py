@@ -1,8 +1,9 @@
-"""Search for the landmarks of a likelihood that defines only `log_prob`: the points of the f axis where log p bends.
+"""Landmarks of a likelihood, the points of the f axis where log p bends: by a search, or for values between limits.
 
-The first landmark is the mode of log p − log(1 + f²/100) on a grid of |f| ≤ 10⁴.  Its width is the smaller of two
-widths: from the curvature, and the distance at which log p has fallen by half a nat (the edge of a plateau has no
-curvature).  The second landmark is the highest other mode outside the first landmark, or else the steepest edge of p.
+`find_landmarks` searches for likelihoods that define only `log_prob`.  The first landmark is the mode of log p − log(1
++ f²/100) on a grid of |f| ≤ 10⁴.  Its width is the smaller of two widths: from the curvature, and the distance at which
+log p has fallen by half a nat (the edge of a plateau has no curvature).  The second landmark is the highest other mode
+outside the first landmark, or else the steepest edge of p.
 """
 
 from __future__ import annotations
@@ -54,6 +55,20 @@ def find_landmarks(log_prob: Callable[[Array], Array], like: Array) -> tuple[Arr
     second = jnp.where(bimodal, other, 0.5 * (left + right))
     second_width = jnp.where(bimodal, other_width, cliff)
     return lax.stop_gradient((jnp.stack([centre, second]), jnp.stack([width, second_width])))
+
+
+def middle_landmark(low: Array, high: Array, scale: Array | float) -> tuple[Array, Array]:
+    """Return the landmark of log p for a value between two limits with noise of this scale; a limit may be infinite."""
+    low, high = jnp.where(jnp.isinf(low), high, low), jnp.where(jnp.isinf(high), low, high)
+    return 0.5 * (low + high), scale + 0.25 * (high - low)
+
+
+def limit_landmarks(low: Array, high: Array, scale: Array | float) -> tuple[Array, Array]:
+    """Return both finite limits, where p falls on the scale of the noise; an infinite limit gets an infinite width."""
+    below, above = jnp.isinf(low), jnp.isinf(high)
+    centre = jnp.stack([jnp.where(below, high, low), jnp.where(above, low, high)])
+    width = jnp.broadcast_to(jnp.asarray(scale, centre.dtype), low.shape)
+    return centre, jnp.stack([width, jnp.where(below | above, jnp.inf, width)])
 
 
 def _take(values: Array, index: Array) -> Array:

@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 from scipy import special
 
 from sitewise.likelihoods.base import Likelihood, Power, is_one
+from sitewise.likelihoods.landmarks import limit_landmarks, middle_landmark
 from sitewise.numerics.quadrature.gaussian_cdf import log_interval
 from sitewise.numerics.quadrature.gaussian_rules import Landmark, Rule
 from sitewise.types import ArrayField, module, positive, real
@@ -86,17 +87,10 @@ class Ordinal(Likelihood):
 
     def landmark(self, y: Array) -> tuple[Array, Array]:
         """The middle of the class, or its only cut point; log p bends at both ends on the scale of the noise."""
-        low, high = self._ends(y)
-        low, high = jnp.where(jnp.isinf(low), high, low), jnp.where(jnp.isinf(high), low, high)
-        return 0.5 * (low + high), 1 + 0.25 * (high - low)
+        return middle_landmark(*self._ends(y), 1.0)
 
     def _prob_landmarks(self, y: Array) -> tuple[Array, Array]:
-        """Both finite cut points, where p falls on the scale of the noise; a missing one gets an infinite width."""
-        low, high = self._ends(y)
-        below, above = jnp.isinf(low), jnp.isinf(high)
-        centre = jnp.stack([jnp.where(below, high, low), jnp.where(above, low, high)])
-        width = jnp.broadcast_to(jnp.asarray(1.0, centre.dtype), low.shape)
-        return centre, jnp.stack([width, jnp.where(below | above, jnp.inf, width)])
+        return limit_landmarks(*self._ends(y), 1.0)
 
     def _log_prob_landmarks(self, y: Array) -> tuple[Array, Array]:
         return self._prob_landmarks(y)
