@@ -1,4 +1,4 @@
-"""Predictions averaged over a grid of θ: EP of a stack of kernel matrices is that of the library."""
+"""Predictions averaged over a grid of θ: EP of a stack of kernel matrices equals EP of the library."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ ENTRIES = {
 kernel : Kernel, PerColumn, list or str, default=None
     The covariance function: a name, a kernel of `sitewise.kernels` from which learning starts, or
     `PerColumn(kernel)`, which has one lengthscale per column.  None is "average" for full GPs of several columns up to
-    2 000 rows (times classes).  Otherwise None is one Matérn 5/2 kernel, "shrunk" for 2 to 100 columns and "isotropic"
-    for one or for more columns; so it is with `groups`, `hyperparameters`, `integrate`, `warm_start`, `varying` or
-    class_kernels="own".  With the methods "mcmc" and "hybrid-vem" None is "isotropic".  `fit_report_` names the kernel.
+    2 000 rows (times classes).  For larger tables, and with `groups`, `hyperparameters`, `integrate`, `warm_start`,
+    `varying` or class_kernels="own", None is one Matérn 5/2 kernel: "shrunk" for 2 to 100 columns, "isotropic" for one
+    or for more columns.  With the methods "mcmc" and "hybrid-vem" None is "isotropic".  `fit_report_` names the kernel.
     Names:
 
     - "isotropic": one lengthscale for all columns

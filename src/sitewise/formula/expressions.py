@@ -133,7 +133,7 @@ def conversion(texts: Collection[str]) -> str:
 
 
 def are_numbers(texts: Collection[str]) -> bool:
-    """Whether all strings are numbers."""
+    """Return whether all strings are numbers."""
     return all(parse_number(text, ".") is not None for text in texts)
 
 
@@ -153,7 +153,7 @@ def _column_of(node: Name | Call) -> str:
 
 
 def refuse_problems(table: Table, name: str) -> None:
-    """Raise UserError if it is open how the column is read, such as numbers beside other strings or durations."""
+    """Raise UserError if the reading of the column is open, such as durations, or numbers mixed with other strings."""
     for problem in table.problems:
         if name in problem.columns:
             raise UserError(f"{problem.what.removesuffix(', or')}.")
