@@ -61,7 +61,8 @@ class Recorder:
             failures.append(report.nodeid)
         elif report.skipped:
             counts["skipped"] += 1
-            reasons[report.longrepr[2].removeprefix("Skipped: ")] += 1
+            expected = getattr(report, "wasxfail", None)  # the reason of a test that is expected to fail, and did
+            reasons[f"expected to fail: {expected}" if expected else report.longrepr[2].removeprefix("Skipped: ")] += 1
         elif report.passed and report.when == "call":
             counts["passed"] += 1
 
