@@ -42,6 +42,7 @@ MAX_LINES = 400
 LONGER = {"sitewise.priors.sparse.features"}  # one computation with its pullback
 APPLICATION = {"app", "__main__"}
 FACTORISE = {"numerics", "testing"}  # `testing` computes the same numbers in another way, to compare
+COPIED = "sitewise.estimators.numpy_predictor"  # predicts without the library
 FACTORISING = {
     "cholesky", "cho_factor", "ldl", "lu", "lu_factor", "qr", "schur", "svd", "svdvals", "eig", "eigh", "eigvals",
     "eigvalsh", "inv", "pinv", "solve", "lstsq", "det", "slogdet",
@@ -137,7 +138,7 @@ def test_only_numerics_factorises_matrices() -> None:
     wrong = [
         f"{name}, {found}"
         for name, path in modules().items()
-        if part(name) not in FACTORISE
+        if part(name) not in FACTORISE and name != COPIED
         for found in factorisations(ast.parse(path.read_text()))
     ]
     assert not wrong, "\n".join(wrong)

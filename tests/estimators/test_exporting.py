@@ -16,6 +16,7 @@ import sitewise
 from sitewise import GPClassifier, GPOrdinal, GPRegressor, Sparse, TableEncoder, UserError, kernels, means, parts
 from sitewise.estimators import numpy_predictor
 from sitewise.estimators.numpy_predictor import Predictor, _softmax
+from sitewise.priors.markov import markov_prior
 from sitewise.priors.precision import precision_posterior
 
 RNG = np.random.default_rng(3)
@@ -98,18 +99,27 @@ SUMS: list[list[Any]] = [
     [parts.Constant(), parts.Spline(0), parts.Levels(1), parts.Area(2, graph=RING)],
     [parts.Constant(), parts.Spline(0, by=3), parts.Levels(1, slope=3), parts.Levels((1, 2))],
     [parts.Season(0, period=1.7), parts.Linear((0, 3)), parts.Area(2, graph=RING, model="icar")],
+    [parts.Linear((0, 3), centre=(0.5, -2.0)), parts.SplineLevels(0, by=1), parts.Levels(2)],
+    [parts.VaryingCoefficients(1, slopes=(0, 3)), parts.VaryingCoefficients(2, slopes=(0, 3), intercept=False)],
+    [parts.Tensor((0, 3), count=4), parts.Levels(2)],
+    [parts.Map((1, 2), neighbours=3), parts.Spline(0)],  # places on a grid: equally near neighbours
+    [parts.Map((1, 2), kernels.Matern52(), neighbours=20), parts.Linear(0)],
+    [parts.Map((0, 3), neighbours=4, sphere=True), parts.Levels(1)],
+    [parts.Series(0), parts.Levels(1)],
+    [parts.Series(0, kernels.Matern12() + kernels.Matern52(), by=1), parts.Series(3), parts.Map((1, 2), neighbours=3)],
 ]
 
 
 @pytest.mark.parametrize("structure", SUMS)
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "probit"])
 def test_sums_of_parts(likelihood: str, structure: list[Any], tmp_path: Path) -> None:
-    """New rows have levels and areas without training rows, and lie beyond the knots."""
+    """New rows have levels, areas, places and series without training rows, and lie beyond the knots and times."""
     rng = np.random.default_rng(5)
     draw = lambda n, levels: np.column_stack(  # noqa: E731
         [rng.normal(size=n), rng.integers(0, levels, n), rng.integers(0, levels, n), rng.normal(size=n)]
     )
     rows, new = draw(50, 4), draw(9, 6) * [1.5, 1, 1, 1]
+    new = np.concatenate([new, rows[:3]])
     f = np.sin(rows[:, 0]) + 0.3 * rows[:, 1]
     if likelihood == "probit":
         model: Any = GPClassifier(structure=structure).fit(rows, f + rng.normal(size=50) > 0.4)
@@ -118,6 +128,24 @@ def test_sums_of_parts(likelihood: str, structure: list[Any], tmp_path: Path) ->
         y = f + 0.3 * rng.normal(size=50) if likelihood == "gaussian" else rng.poisson(np.exp(f))
         model = GPRegressor(structure=structure, likelihood=likelihood).fit(rows, y)
         found, own = (one.predict(new, return_std=True) for one in (exported(model, tmp_path), model))
+    np.testing.assert_allclose(found, own, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GPRegressor(structure="markov", kernel=kernels.Matern32(), **FAST),
+        GPRegressor(structure=sitewise.Series(1), kernel=kernels.Matern52(), mean=means.Linear(np.zeros(1)), **FAST),
+        GPRegressor(structure=sitewise.Series(1), kernel=kernels.Matern12(), likelihood="poisson", **FAST),
+    ],
+)
+def test_markov_chains(model: Any, tmp_path: Path) -> None:
+    """New rows are between and beyond the times, and of a new series."""
+    several = model.structure != "markov"
+    rows = np.column_stack([np.repeat(np.arange(20.0), 2), np.tile([0, 1], 20)])[:, : 1 + several]
+    new = np.column_stack([[-1.0, 3.0, 3.4, 25.0, 7.0], [0, 1, 1, 0, 2]])[:, : 1 + several]
+    model.fit(rows, COUNTS if model.likelihood == "poisson" else VALUES)
+    found, own = (one.predict(new, return_std=True) for one in (exported(model, tmp_path), model))
     np.testing.assert_allclose(found, own, rtol=1e-10)
 
 
@@ -146,14 +174,28 @@ def test_a_table_of_categories_needs_numpy_alone(tmp_path: Path) -> None:
         predictor.predict([{"x": 0.3}])
     with pytest.warns(UserWarning, match="'colour' has categories that the model does not know: {'pink'}"):
         predictor.predict([{"x": 0.3, "colour": "pink"}])
+    columns = {"x": np.array([0.3, -1.0]), "colour": np.array(["red", "blue"])}
+    np.testing.assert_array_equal(predictor.predict_proba(columns), predictor.predict_proba(new))
     frame = pytest.importorskip("pandas").DataFrame(new, index=[7, 3])
     np.testing.assert_array_equal(predictor.predict_proba(frame), predictor.predict_proba(new))
     with pytest.raises(ValueError, match="no column 'colour'"):
         predictor.predict(frame[["x"]])
 
 
-def test_scaled_columns(tmp_path: Path) -> None:
-    model = make_pipeline(StandardScaler(), GPClassifier(kernel=kernels.RBF(), **FAST)).fit(X, LABELS)
+def test_missing_cells_and_categories_that_are_numbers(tmp_path: Path) -> None:
+    rows = [{"x": float(x), "code": code} for x, code in zip(X[:, 0], THREE, strict=True)]
+    rows += [{"x": None, "code": 1.0}, {"x": "n/a", "code": None}, {"code": 2.0}]
+    encoder = TableEncoder(impute=True, categorical=["code"])
+    labels = [*LABELS, "yes", "no", "yes"]
+    model = make_pipeline(encoder, GPClassifier(kernel=kernels.RBF(), **FAST)).fit(rows, labels)
+    new = [{"x": 0.3, "code": 2.0}, {"x": float("nan"), "code": 1}, {"x": "NULL", "code": " 0 "}, {"x": 1, "code": "?"}]
+    found = exported(model, tmp_path).predict_proba(new)
+    np.testing.assert_allclose(found, model.predict_proba(new), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("choice", [{}, {"with_mean": False}, {"with_std": False}])
+def test_scaled_columns(choice: dict[str, bool], tmp_path: Path) -> None:
+    model = make_pipeline(StandardScaler(**choice), GPClassifier(kernel=kernels.Linear(), **FAST)).fit(X + 1, LABELS)
     found = exported(model, tmp_path).predict_proba(NEW)
     np.testing.assert_allclose(found, model.predict_proba(NEW), rtol=0, atol=1e-10)
     with pytest.raises(ValueError, match="3 columns"):
@@ -163,10 +205,9 @@ def test_scaled_columns(tmp_path: Path) -> None:
 REFUSED: list[tuple[Any, Any, str]] = [
     (GPOrdinal(**FAST), THREE, "likelihood"),
     (GPClassifier(kernel=kernels.Cosine(), **FAST), LABELS, "kernel Cosine"),
-    (GPRegressor(structure="markov", kernel=kernels.Matern32(), **FAST), VALUES, "not a sum over points"),
     (GPRegressor(kernel=kernels.RBF(), varying="scale", **FAST), VALUES, "varying parameter"),
-    (GPRegressor(structure=[parts.Map(0)]), VALUES, "the part Map"),
-    (GPRegressor(structure=[parts.Series(0)]), VALUES, "the part Series"),
+    (GPRegressor(structure=[parts.Product((parts.Map(0), parts.Linear(0)))]), VALUES, "the part Product"),
+    (GPRegressor(structure=[parts.Map(0, kernels.Cosine())]), VALUES, "kernel Cosine"),
 ]
 
 
@@ -182,6 +223,17 @@ def test_a_sum_of_too_many_variables_is_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(precision_posterior, "MAX_EXPORTED_VARIABLES", 10)
     model = GPRegressor(structure=[parts.Spline(0)]).fit(X, VALUES)
     with pytest.raises(UserError, match="at most 10 variables, and there are 20"):
+        model.export(tmp_path / "model.npz")
+
+
+def test_too_many_rows_of_series_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision_posterior, "MAX_EXPORTED_VARIABLES", 40)
+    monkeypatch.setattr(markov_prior, "MAX_EXPORTED_ROWS", 39)
+    model = GPRegressor(structure=[parts.Series(0)]).fit(X, VALUES)
+    with pytest.raises(UserError, match="at most 40 variables, and there are 41"):
+        model.export(tmp_path / "model.npz")
+    model = GPRegressor(structure="markov", kernel=kernels.Matern32(), **FAST).fit(X[:, :1], VALUES)
+    with pytest.raises(UserError, match="at most 39 rows, and there are 40"):
         model.export(tmp_path / "model.npz")
 
 

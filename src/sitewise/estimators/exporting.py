@@ -6,6 +6,7 @@ import inspect
 import io
 import json
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,42 +18,85 @@ from sklearn.utils.validation import check_is_fitted
 from sitewise import means
 from sitewise.errors import UserError
 from sitewise.estimators import numpy_predictor
-from sitewise.estimators.kernel_description import described
+from sitewise.estimators.kernel_description import described, total
 from sitewise.estimators.parts_description import described_parts
 from sitewise.likelihoods import Likelihood, Softmax
 from sitewise.predict import Posterior
 from sitewise.process import files
 from sitewise.process.precision import working_precision
+from sitewise.tables.columns import Levels, Number
+from sitewise.tables.recipe import Recipe
+from sitewise.tables.table import MISSING
 
-FORMAT = 1
+FORMAT = 2
 PROBES = np.array([-1.7, -0.4, 0.0, 0.9, 2.2])  # values of f at which the form of a likelihood is recognised
+
+Tree = Any  # an expression: the number of a column (int), a constant, or a list of a function and expressions
 
 
 def export(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model for predictions with NumPy alone.
-
-    Two files are written: the model, and `numpy_predictor.py` in the same folder, whose `Predictor(path)` predicts
-    class probabilities, or mean and standard deviation of values and counts, as this library does.
-
-    Parameters
-    ----------
-    model : GPClassifier, GPRegressor or Pipeline
-        The fitted model, or a pipeline of TableEncoder or StandardScaler and a model.
-    path : str or path
-        The model file, such as "model.npz".
-    """
+    """Write a fitted estimator or pipeline for predictions with NumPy alone; see `formula.saved_models.export`."""
     if not hasattr(model, "fit"):
-        raise UserError("export takes a GPClassifier, GPRegressor or Pipeline; write other models by sitewise.save.")
+        raise UserError(
+            "export takes a fitted formula, GPClassifier, GPRegressor or Pipeline; write other models by sitewise.save."
+        )
     check_is_fitted(model)
-    arrays: dict[str, np.ndarray] = {}
     *steps, estimator = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
-    plain = {"format": FORMAT, "steps": [_step(step) for step in steps], **_estimator(estimator)}
+    write(path, [_step(step) for step in steps], estimator)
+
+
+def write(
+    path: str | os.PathLike[str], steps: list[dict[str, Any]], estimator: Any, *, predicts_class: bool = True
+) -> None:
+    """Write the steps from a table to the inputs of an estimator, the estimator, and the predictor.
+
+    Without `predicts_class`, `predict` of a classifier returns the probability of the second class.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    found = _estimator(estimator)
+    found["predicts_class"] = predicts_class and found["classes"] is not None
+    width = int(estimator.n_features_in_)
+    plain = {"format": FORMAT, "steps": steps or [step([], list(range(width)), width)], **found}
     arrays["model"] = np.array(json.dumps(_without_arrays(plain, arrays)))
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # type: ignore[arg-type] # no array is named allow_pickle
     path = Path(path)
     files.write_whole(path, buffer.getvalue())
     files.write_whole(path.parent / "numpy_predictor.py", inspect.getsource(numpy_predictor).encode())
+
+
+def step(columns: list[dict[str, Any]], trees: list[Tree], width: int = 0) -> dict[str, Any]:
+    """Return a step: expressions of the columns of a table, or of an array with `width` columns."""
+    return {"inputs": columns, "trees": trees, "width": len(columns) or width}
+
+
+def numbers(name: str, fill: float | None = None, missing: Iterable[str] = (), dates: bool = False) -> dict[str, Any]:
+    """Return how a column of numbers is read, or of dates as days since 1970."""
+    more = {"type": "datetime64[s]", "unit": 86400.0} if dates else {"type": "float64", "unit": 1.0}
+    return {"names": [name], "levels": None, "fill": fill, "missing": _codes(missing, dates), **more}
+
+
+def categories(
+    names: Sequence[str],
+    levels: Sequence[Sequence[str]],
+    unseen: float | None,
+    checked: bool,
+    fill: str | None = None,
+    missing: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Return how columns of categories are read: the number of the combination, and `unseen` for other ones.
+
+    With `checked`, other combinations cause a warning, or an error if `unseen` is None.
+    """
+    return {
+        "names": list(names), "levels": np.array([list(level) for level in levels], str), "unseen": unseen,
+        "checked": checked, "fill": fill, "missing": _codes(missing, False),
+    }  # fmt: skip
+
+
+def _codes(missing: Iterable[str], dates: bool) -> list[str]:
+    """Return the texts that stand for a missing value, in small letters."""
+    return sorted({*MISSING, "<na>", *(["nat"] if dates else []), *(code.strip().lower() for code in missing)})
 
 
 def _without_arrays(value: Any, arrays: dict[str, np.ndarray]) -> Any:
@@ -68,19 +112,42 @@ def _without_arrays(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     return [_without_arrays(one, arrays) for one in value] if isinstance(value, list | tuple) else value
 
 
-def _step(step: Any) -> dict[str, Any]:
-    """Return an encoder or a scaler as plain values."""
-    if hasattr(step, "recipe_"):
-        columns = step.recipe_.to_plain()["columns"]
-        if odd := [c["name"] for c in columns if c["kind"] not in ("number", "levels") or c.get("unit")]:
-            raise UserError(
-                f"export cannot encode the columns {', '.join(map(repr, odd))}: it takes plain numbers and categories; "
-                "encode dates, groups and numbers with units yourself, or use sitewise.save."
+def _step(given: Any) -> dict[str, Any]:
+    """Return an encoder or a scaler as a step."""
+    if hasattr(given, "recipe_"):
+        return _encoder(given.recipe_)
+    if type(given).__name__ == "StandardScaler":
+        width = int(given.n_features_in_)
+        centre = given.mean_ if given.with_mean else np.zeros(width)
+        scale = given.scale_ if given.with_std else np.ones(width)
+        return step([], [_scaled(j, centre[j], scale[j]) for j in range(width)], width)
+    raise UserError(f"export cannot hold {type(given).__name__}; it holds TableEncoder and StandardScaler.")
+
+
+def _encoder(recipe: Recipe) -> dict[str, Any]:
+    """Return the encoding of a table: standardised numbers, and 0 and 1 per category; an unseen one is between two."""
+    if odd := [c.name for c in recipe.columns if not isinstance(c, Number | Levels) or c.reading.unit]:
+        raise UserError(
+            f"export cannot encode the columns {', '.join(map(repr, odd))}: it takes plain numbers and categories; "
+            "encode dates, groups and numbers with units yourself, or use sitewise.save."
+        )
+    columns, trees = list[dict[str, Any]](), list[Tree]()
+    for c in recipe.columns:
+        at = len(columns)
+        if isinstance(c, Number):
+            columns.append(numbers(c.name, c.fill, recipe.missing))
+            trees.append(_scaled(at, c.centre, c.scale))
+        elif isinstance(c, Levels):
+            two = len(c.levels) == 2
+            columns.append(
+                categories([c.name], [[one] for one in c.levels], 0.5 if two else -1.0, True, c.fill, recipe.missing)
             )
-        return {"columns": columns}
-    if type(step).__name__ == "StandardScaler":
-        return {name[:-1]: np.asarray(getattr(step, name)) for name in ("mean_", "scale_")}
-    raise UserError(f"export cannot hold {type(step).__name__}; it holds TableEncoder and StandardScaler.")
+            trees += [at] if two else [["equal", at, float(k)] for k in range(len(c.levels))]
+    return step(columns, trees)
+
+
+def _scaled(column: int, centre: float, scale: float) -> Tree:
+    return ["divide", ["add", column, -float(centre)], float(scale)]
 
 
 def _estimator(estimator: Any) -> dict[str, Any]:
@@ -88,7 +155,8 @@ def _estimator(estimator: Any) -> dict[str, Any]:
     if not hasattr(estimator, "_latents"):
         raise UserError(f"export cannot hold {type(estimator).__name__}; it holds GPClassifier and GPRegressor.")
     if estimator._side:
-        raise UserError(f"export holds no models with {', '.join(estimator._side)}; use model.save.")
+        hint = "write offset(log(…)) in a formula, or " if "exposure" in estimator._side else ""
+        raise UserError(f"export holds no models with {', '.join(estimator._side)}; {hint}use model.save.")
     functions, links = [], set()
     for latent in estimator._latents:
         if not latent.has_sites:
@@ -104,7 +172,7 @@ def _estimator(estimator: Any) -> dict[str, Any]:
     if classes is not None and classes.dtype.kind == "O":
         classes = classes.astype(str)
     return {
-        "link": link, "functions": functions, "classes": classes, "n_columns": int(estimator.n_features_in_),
+        "link": link, "functions": functions, "classes": classes,
         "y_mean": float(getattr(estimator, "y_mean_", 0.0)), "y_scale": float(getattr(estimator, "y_scale_", 1.0)),
     }  # fmt: skip
 
@@ -125,13 +193,19 @@ def _component(posterior: Posterior, columns: int) -> tuple[str, dict[str, Any]]
     else:
         raise UserError(f"export does not support the mean {type(found.mean).__name__}; use model.save.")
     arrays = {name: np.asarray(getattr(found, name), float) for name in ("alpha", "P", "sign", "Q")}
+    kernels = [described(kernel, columns) for kernel in found.kernels]
+    loads = [[{"kernel": kernel, "Z": found.Z}] for kernel in kernels]
     if found.parts:
-        each, kernel, root = described_parts(found.parts, columns)
-        kernels, loads = [kernel], [each]
-        arrays |= {"P": root[None], "sign": np.ones(len(root))}
-    else:
-        kernels = [described(kernel) for kernel in found.kernels]
-        loads = [[{"kernel": kernel, "Z": found.Z}] for kernel in kernels]
+        of_parts = described_parts(found.parts, columns)
+        kernels = [total([of_parts.kernel, *kernels])]
+        loads = [[*of_parts.loads, *(load for each in loads for load in each)]]
+        variables, points = of_parts.order, len(found.Z) * bool(found.kernels)
+        order = np.concatenate([variables, len(variables) + np.arange(points)])
+        P = np.zeros((len(of_parts.root) + len(arrays["sign"]), len(order)))
+        P[: len(of_parts.root), : len(variables)] = of_parts.root[:, variables]
+        P[len(of_parts.root) :, len(variables) :] = arrays["P"][0]
+        sign = np.concatenate([np.ones(len(of_parts.root)), arrays["sign"]])
+        arrays = {"alpha": arrays["alpha"][:, order], "P": P[None], "sign": sign, "Q": arrays["Q"][:, :, order]}
     return link, {
         "kernels": kernels, "loads": loads, "constant": constant, "slope": np.array(slope), "response": response,
         **arrays,

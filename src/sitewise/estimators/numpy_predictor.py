@@ -1,15 +1,14 @@
 """Predict with an exported model of sitewise, with NumPy alone: `model.export` copies this file next to the model.
 
     from numpy_predictor import Predictor
-    model = Predictor("model.npz")
-    model.predict([{"age": 31, "sex": "f"}])  # rows or a data frame with a table encoder, else numbers
+    Predictor("model.npz").predict([{"age": 31, "sex": "f"}])  # of a formula or with a table encoder; else numbers
 
 The model file holds arrays and one JSON text, no code.  Each latent function is a mixture of Gaussian processes with
 points Z.  With k = κ_c(Z, x), for latent functions c and e (one per class)
 
     E f_c(x) = μ(x) + α_cᵀ k,     cov(f_c, f_e) = [c = e] (κ_c(x, x) − Σ_i sign_i (P_c k)_i²) + (Q_c k)ᵀ Q_e k
 
-For a sum of parts, k has the loads of x on each part's variables, and κ is the covariance of the groups' effects.
+For a sum of parts, k has the loads of x on each part's variables, and κ is the covariance of groups, maps and series.
 """
 
 from __future__ import annotations
@@ -23,6 +22,9 @@ from typing import Any
 import numpy as np
 
 BLOCK_ROWS = 512  # rows predicted at a time
+NAMES = "abs add cos divide equal exp expm1 floor interp less less_equal log log1p multiply power sin sqrt tanh"
+FUNCTIONS = {name: getattr(np, name) for name in NAMES.split()}
+COMBINED: Any = {"Sum": sum, "Product": math.prod, "Pairs": lambda k: (sum(k) ** 2 - sum(one**2 for one in k)) / 2}
 SHAPES: dict[str, Callable[[Any], Any]] = {  # correlation as a function of the scaled squared distance
     "RBF": lambda d2: np.exp(-0.5 * d2),
     "Matern12": lambda d2: np.exp(-np.sqrt(d2)),
@@ -31,34 +33,34 @@ SHAPES: dict[str, Callable[[Any], Any]] = {  # correlation as a function of the 
 }
 
 
+def _value(tree: Any, columns: Any) -> Any:
+    """Return an expression: the number of a column (int), a constant, or a list of a function and expressions."""
+    if isinstance(tree, list):
+        return np.asarray(FUNCTIONS[tree[0]](*(_value(one, columns) for one in tree[1:])), float)
+    return columns[tree] if isinstance(tree, int) else tree
+
+
+def _table(trees: list[Any], columns: Any) -> np.ndarray:
+    return np.array([np.full(len(columns[0]), _value(tree, columns)) for tree in trees]).T
+
+
 def covariance(kernel: dict[str, Any], A: np.ndarray, B: np.ndarray) -> Any:
-    """Return the matrix κ(a_i, b_j) of a kernel, given as nested dicts."""
+    """Return the matrix κ(a_i, b_j) of a kernel, given as nested dicts; or of functions of a_i, one per b_j."""
     kind, columns = kernel["kind"], kernel["columns"]
-    A, B = (A, B) if columns is None else (A[:, columns], B[:, columns])
-    if kind in ("Sum", "Product"):
-        parts = [covariance(part, A, B) for part in kernel["parts"]]
-        return sum(parts) if kind == "Sum" else math.prod(parts)
-    if kind == "Scaled":
-        return kernel["variance"] * covariance(kernel["base"], A, B)
-    if kind == "NormalScores":
-        pairs = list(zip(kernel["knots"].T, kernel["scores"].T, strict=True))
-        A, B = (np.stack([np.interp(x, *pair) for x, pair in zip(X.T, pairs, strict=True)], axis=1) for X in (A, B))
-        return covariance(kernel["base"], A, B)
-    if kind == "Constant":
-        return np.full((len(A), len(B)), kernel["variance"])
-    if kind == "Linear":
-        return (A * kernel["variance"]) @ B.T
-    if kind == "Index":
-        return kernel["kappa"] * np.equal.outer(A[:, 0], B[:, 0])
-    if kind == "Additive":
-        effects = [_main_effect(kernel, A[:, [j]], B[:, [j]], j) for j in range(A.shape[1])]
-        total = sum(effects)
-        return kernel["offset"] + total + 0.5 * kernel["interaction"] * (total**2 - sum(one**2 for one in effects))
-    if kind == "Waves":  # functions of A, as many as B has points
-        return np.cos(2 * np.pi * (A / kernel["period"] % 1) * kernel["multiples"] - kernel["phases"])
-    if kind == "Cubic":  # piecewise polynomials of A, as many as B has points
+    A, B = (X if columns is None else _table(columns, X.T) for X in (A, B))
+    if kind in COMBINED:
+        return COMBINED[kind]([covariance(part, A, B) for part in kernel["parts"]])
+    if kind == "Equal":
+        return (A[:, None] == B).all(axis=2)
+    if kind == "Features":  # inner products of functions
+        return _loads(kernel["loads"], A) @ kernel["covariance"] @ _loads(kernel["loads"], B).T
+    if kind == "Columns":  # functions of A
+        return A
+    if kind == "Cubic":  # functions of A: piecewise polynomials
         i = np.searchsorted(kernel["knots"], A[:, 0])
         return sum(kernel["coefficients"][p, i] * (A - kernel["origin"][i, None]) ** p for p in range(4))
+    if kind == "Nearest":
+        return np.stack([_weights(kernel, a, B) for a in A])
     A, B = A / kernel["lengthscale"], B / kernel["lengthscale"]
     apart = (np.subtract.outer(a, b) for a, b in zip(A.T, B.T, strict=True))
     if kind == "Laplacian":
@@ -66,21 +68,25 @@ def covariance(kernel: dict[str, Any], A: np.ndarray, B: np.ndarray) -> Any:
     return kernel["variance"] * SHAPES[kind](sum(d**2 for d in apart))
 
 
-def _main_effect(kernel: dict[str, Any], a: np.ndarray, b: np.ndarray, j: int) -> Any:
-    """Return the covariance of the effect of column j, which has mean zero over the nodes of the column."""
-    nodes, weight = kernel["nodes"][:, [j]], kernel["weight"][:, j]
-    one = {"kind": kernel["shape"], "columns": None, "lengthscale": kernel["lengthscale"][j], "variance": 1.0}
-    means = np.outer(covariance(one, a, nodes) @ weight, covariance(one, b, nodes) @ weight)
-    return kernel["variance"][j] * (covariance(one, a, b) - means / (weight @ covariance(one, nodes, nodes) @ weight))
+def _weights(kernel: dict[str, Any], a: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return the weights K⁻¹k of the points nearest to a, from whose values the value at a is predicted."""
+    near, out = np.argsort(np.sum((B - a) ** 2, axis=1), kind="stable")[: kernel["count"]], np.zeros(len(B))
+    K, k = (covariance(kernel["base"], B[near], X) for X in (B[near], a[None]))
+    out[near] = np.linalg.solve(K, k)[:, 0]
+    return out
+
+
+def _loads(parts: list[dict[str, Any]], X: np.ndarray) -> np.ndarray:
+    return np.concatenate([covariance(part["kernel"], X, part["Z"]) for part in parts], axis=1)
 
 
 def _moments(one: dict[str, Any], X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return mean (rows, functions) and covariance (rows, functions, functions) of one Gaussian component."""
     means, own, shared = [], [], []
     for c, alpha in enumerate(one["alpha"]):
-        kernel, loads = (one[name][c % len(one[name])] for name in ("kernels", "loads"))
-        k = np.concatenate([covariance(load["kernel"], X, load["Z"]) for load in loads], axis=1)
-        prior = np.array([covariance(kernel, x[None], x[None])[0, 0] for x in X])
+        kernel, parts = (one[name][c % len(one[name])] for name in ("kernels", "loads"))
+        k = _loads(parts, X)
+        prior = np.concatenate([np.diagonal(covariance(kernel, x, x)) for x in np.array_split(X, 1 + len(X) // 16)])
         explained = (k @ one["P"][c % len(one["P"])].T) ** 2 @ one["sign"]
         means.append(k @ alpha + one["constant"] + X @ one["slope"])
         own.append(np.maximum(prior - explained, np.finfo(float).eps * prior))
@@ -113,33 +119,31 @@ def _softmax(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
     return out / out.sum(axis=1, keepdims=True)
 
 
-def _numbers(X: Any, columns: int) -> np.ndarray:
-    X = np.asarray(X, float)
-    if X.ndim != 2 or X.shape[1] != columns or not np.all(np.isfinite(X)):
-        raise ValueError(f"Give a table of {columns} columns of finite numbers; got the shape {X.shape}.")
-    return X
+def _text(v: Any) -> str:
+    """Return the name of a category; equal numbers have equal names."""
+    return format(v, ".12g" if v % 1 else ".0f") if isinstance(v, float | np.floating) else str(v).strip()
 
 
-def _encoded(columns: list[dict[str, Any]], rows: Any) -> np.ndarray:
-    """Return the numbers of a table: a list of dicts, a dict of columns, or a data frame."""
-    rows, out = {name: rows[name] for name in rows.columns} if hasattr(rows, "columns") else rows, []
-    for c in columns:
-        name, levels = c["name"], c.get("levels")
-        if name not in (rows if isinstance(rows, dict) else next(iter(rows), {})):
+def _read(c: dict[str, Any], rows: Any) -> np.ndarray:
+    """Return a column as numbers; rows are a list of dicts, a dict of columns, or a data frame."""
+    named, found = isinstance(rows, dict) or hasattr(rows, "columns"), []
+    for name in c["names"]:
+        if not (name in rows if named else any(name in row for row in rows)):
             raise ValueError(f"The rows have no column {name!r}.")
-        values = list(rows[name]) if isinstance(rows, dict) else [row[name] for row in rows]
-        absent = [v is None or v == "" or v != v for v in values]
-        if any(absent) and c["fill"] is None:
-            raise ValueError(f"Column {name!r} has a missing value in row {absent.index(True)}; fill it.")
-        values = [c["fill"] if gone else v for v, gone in zip(values, absent, strict=True)]
-        if levels is None:
-            out.append((np.array([float(v) for v in values]) - c["centre"]) / c["scale"])
-        else:  # an unseen category has the same distance to all known categories
-            if odd := {str(v) for v in values} - set(levels):
-                warnings.warn(f"Column {name!r} has categories that the model does not know: {odd}.", stacklevel=3)
-            unseen, own = (0.5, levels[1:]) if len(levels) == 2 else (0.0, levels)
-            out += [np.array([float(str(v) == one) if str(v) in levels else unseen for v in values]) for one in own]
-    return np.stack(out, axis=1)
+        cells = list(rows[name]) if named else [row.get(name) for row in rows]
+        found.append([c["fill"] if v is None or _text(v).lower() in c["missing"] else v for v in cells])
+        if any(v is None for v in found[-1]):
+            raise ValueError(f"Column {name!r} has a missing value in row {found[-1].index(None)}; fill it.")
+    if c["levels"] is None:
+        return np.array(found[0], c["type"]).astype(float) / c["unit"]
+    number = {tuple(level): k for k, level in enumerate(c["levels"].tolist())}
+    labels = [tuple(map(_text, row)) for row in zip(*found, strict=True)]
+    if c["checked"] and (odd := {":".join(label) for label in labels} - {":".join(level) for level in number}):
+        message = f"Column {':'.join(c['names'])!r} has categories that the model does not know: {odd}."
+        if c["unseen"] is None:
+            raise ValueError(message)
+        warnings.warn(message, stacklevel=5)
+    return np.array([number.get(label, c["unseen"]) for label in labels], float)
 
 
 class Predictor:
@@ -151,49 +155,46 @@ class Predictor:
         self._model = json.loads(str(arrays["model"]), object_hook=lambda d: arrays[d["array"]] if "array" in d else d)
         self.classes_ = self._model["classes"]
 
-    def _functions(self, X: Any) -> Iterator[list[tuple[float, dict[str, Any], np.ndarray, np.ndarray]]]:
-        """Yield per latent function: weight, description, mean and covariance of its components."""
+    def _responses(self, X: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield E[y] and E[y²] per latent function; for joint classes the probabilities, twice."""
         for step in self._model["steps"]:
-            if "columns" in step:
-                X = _encoded(step["columns"], X)
-            else:
-                X = (_numbers(X, len(step["mean"])) - step["mean"]) / step["scale"]
-        X = _numbers(X, self._model["n_columns"])
+            columns = [_read(c, X) for c in step["inputs"]] or np.asarray(X, float).T
+            fits = np.ndim(columns) == 2 and len(columns) == step["width"]
+            if not fits or not np.all(np.isfinite(X := _table(step["trees"], columns))):
+                raise ValueError(f"Give a table of {step['width']} columns of finite numbers.")
         for function in self._model["functions"]:
-            found = []
-            for weight, one in zip(function["weight"], function["components"], strict=True):
-                blocks = [_moments(one, X[at : at + BLOCK_ROWS]) for at in range(0, len(X), BLOCK_ROWS)]
-                found.append((weight, one, *(np.concatenate(b) for b in zip(*blocks, strict=True))))
-            yield found
+            parts = zip(function["weight"], function["components"], strict=True)
+            blocks = [X[at : at + BLOCK_ROWS] for at in range(0, len(X), BLOCK_ROWS)]
+            yield sum(w * np.concatenate([self._response(one, rows) for rows in blocks], axis=1) for w, one in parts)
+
+    def _response(self, one: dict[str, Any], X: np.ndarray) -> np.ndarray:
+        """Return E[y] and E[y²] of one component."""
+        mean, cov = _moments(one, X)
+        link, y, m, V = self._model["link"], one["response"], mean[:, 0], cov[:, 0, 0]
+        if link == "identity":  # Var[y | f] = noise
+            return np.stack([m, V + m**2 + y["noise"]])
+        if link == "log":  # E[y | f] = a e^f, Var[y | f] = b e^f + d e^{2f}
+            first, second = np.exp(m + V / 2), np.exp(2 * m + 2 * V)
+            return np.stack([y["a"] * first, y["b"] * first + (y["d"] + y["a"] ** 2) * second])
+        if link == "softmax":
+            p = _softmax(mean, cov)
+        elif link == "logit":
+            p = _expect(lambda f: 0.5 * (1 + np.tanh(0.5 * f)), m, V)
+        else:
+            p = np.array([0.5 * math.erfc(-z) for z in m / np.sqrt(2 + 2 * V)])
+        return np.stack([p, p])
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return class probabilities, one column per entry of `classes_`."""
-        each = []
-        for found in self._functions(X):
-            if self._model["link"] == "softmax":
-                return np.sum([w * _softmax(m, V) for w, _, m, V in found], axis=0)
-            each.append(sum(w * self._success(m[:, 0], V[:, 0, 0]) for w, _, m, V in found))
-        p = np.stack([1 - each[0], each[0]] if len(each) == 1 else each, axis=1)
+        each = [mean for mean, _ in self._responses(X)]
+        p = each[0] if each[0].ndim == 2 else np.stack([1 - each[0], *each] if len(each) == 1 else each, axis=1)
         return p / p.sum(axis=1, keepdims=True)
 
-    def _success(self, mean: np.ndarray, var: np.ndarray) -> Any:
-        if self._model["link"] == "logit":
-            return _expect(lambda f: 0.5 * (1 + np.tanh(0.5 * f)), mean, var)
-        return np.array([0.5 * math.erfc(-z) for z in mean / np.sqrt(2 + 2 * var)])
-
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return the most probable class per row; for values and counts E[y], and its standard deviation if asked."""
-        if self.classes_ is not None:
+        """Return the most probable class; for numbers and formulas E[y], if asked with its standard deviation."""
+        if self._model["predicts_class"]:
             return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
-        (found,) = self._functions(X)
-        mean, square = np.zeros((2, 1))
-        for w, one, (m, V) in ((w, one["response"], (M[:, 0], C[:, 0, 0])) for w, one, M, C in found):
-            if self._model["link"] == "identity":  # Var[y | f] = noise
-                first, second = m, V + m**2 + one["noise"]
-            else:  # E[y | f] = a e^f, Var[y | f] = b e^f + d e^{2f}
-                first, rest = one["a"] * np.exp(m + V / 2), one["b"] * np.exp(m + V / 2)
-                second = rest + (one["d"] + one["a"] ** 2) * np.exp(2 * m + 2 * V)
-            mean, square = mean + w * first, square + w * second
+        ((mean, square),) = self._responses(X)
         centre, scale = self._model["y_mean"], self._model["y_scale"]
         std = scale * np.sqrt(np.maximum(square - mean**2, 0))
         return (centre + scale * mean, std) if return_std else centre + scale * mean

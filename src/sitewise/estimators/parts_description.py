@@ -1,87 +1,180 @@
 """Describe a sum of parts for predictions without the library: kernels whose values at points are the loads of a row.
 
-A part's variables x have the loads a(x'), with one load per point z: a level g has the point z = g and the load
-[x' = g], a column has a point with 1 in this column and the load x'_j, a spline has the basis function φ_k(x').
+A part's variables x ~ N(0, C) have the loads a(x'), with one load per point z.  A level g has the point z = g and the
+load [x' = g], a place has the weight that it has as a neighbour of x', a spline has the basis function φ_k(x').  Parts
+with a residual e at new rows have a kernel κ, and Var[e] = κ(x', x') − aᵀ C a.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sitewise import parts
 from sitewise.errors import UserError
+from sitewise.estimators.kernel_description import (
+    Described,
+    described,
+    equal,
+    features,
+    functions,
+    product,
+    scaled,
+    total,
+    within,
+)
+from sitewise.numerics.dense.cholesky import semidefinite_root
 from sitewise.numerics.dense.cubic_splines import SplineBasis
+from sitewise.parts.neighbour_covariances import JITTER
+from sitewise.parts.places import EARTH_RADIUS
 
-Kernel = dict[str, Any]
-ONE: Kernel = {"kind": "Constant", "columns": None, "variance": 1.0}
+ONE = functions([1.0])
+NONE = scaled(0.0, equal(None))
+DEGREE = float(np.pi / 180)
 
 
-def described_parts(pairs: Sequence[tuple[Any, Any]], columns: int) -> tuple[list[dict[str, Any]], Kernel, np.ndarray]:
-    """Return kernel and points per part, the covariance of the groups' effects, and a root of it on all variables.
+class DescribedPart(NamedTuple):
+    """The loads of a part, its kernel κ, and a root P of C: Var[e] = κ(x, x) − |P a|².
 
-    `pairs` are parts with their layouts, `columns` is the number of columns of X.  With the root P, the residual
-    variance of a row with the loads a is κ(x, x) − |P a|², the variance of levels without training rows.
+    order  the number of the variable per load
     """
-    loads, effects, roots = [], [], []
-    for part, layout in pairs:
-        kernel, points, is_group = _described(part, layout, columns)
-        loads.append({"kernel": kernel, "Z": points})
-        variance = float(np.ravel(part.variance)[0]) if is_group else 0.0
-        own = np.full(layout.size, np.sqrt(variance))
-        if isinstance(part, parts.Area):
-            own[part.graph.areas :] = 0.0  # both variables of an area have the load 1
-        effects.append({"kind": "Scaled", "columns": None, "variance": variance, "base": kernel if is_group else ONE})
-        roots.append(own)
-    return loads, {"kind": "Sum", "columns": None, "parts": effects}, np.diag(np.concatenate(roots))
+
+    loads: list[dict[str, Any]]
+    order: np.ndarray
+    kernel: Described = NONE
+    root: np.ndarray | None = None
 
 
-def _described(part: Any, layout: Any, columns: int) -> tuple[Kernel, np.ndarray, bool]:
-    """Return the kernel and the points of the loads, and whether the part has one effect per group."""
-    points, used = np.zeros((layout.size, columns)), [int(column) for column in part.used]
+class DescribedSum(NamedTuple):
+    """The same for a sum of parts."""
+
+    loads: list[dict[str, Any]]
+    order: np.ndarray
+    kernel: Described
+    root: np.ndarray
+
+
+def described_parts(pairs: Sequence[tuple[Any, Any]], width: int) -> DescribedSum:
+    """Return the description of a sum of parts with their layouts; `width` is the number of columns of X."""
+    found = [_described(part, layout, width) for part, layout in pairs]
+    ends = np.cumsum([layout.size for _, layout in pairs])
+    size = int(ends[-1]) if len(ends) else 0
+    roots = [np.empty((0, size))]
+    for one, end in zip(found, ends, strict=True):
+        if one.root is not None:
+            whole = np.zeros((len(one.root), size))
+            whole[:, end - len(one.order) : end] = one.root
+            roots.append(whole)
+    order = [one.order + end - len(one.order) for one, end in zip(found, ends, strict=True)]
+    return DescribedSum(
+        [load for one in found for load in one.loads], np.concatenate([np.empty(0, int), *order]),
+        total([one.kernel for one in found] or [NONE]), np.concatenate(roots),
+    )  # fmt: skip
+
+
+def _described(part: Any, layout: Any, width: int) -> DescribedPart:
+    used = [int(column) for column in part.used]
     if isinstance(part, parts.Constant):
-        return ONE, points, False
-    if isinstance(part, parts.Linear) and part.centre is not None:
-        raise UserError("export cannot describe Linear with centre; use model.save, or subtract the centre beforehand.")
+        return _functions(ONE, layout, width)
     if isinstance(part, parts.Linear):
-        points[np.arange(layout.size), used] = 1.0
-        return _column(*used), points, False
+        centre = np.broadcast_to(0.0 if part.centre is None else part.centre, len(used)).tolist()
+        return _functions(functions([["add", j, -c] for j, c in zip(used, centre, strict=True)]), layout, width)
     if isinstance(part, parts.Season):
-        turns = np.arange(1, part.harmonics + 1)
-        multiples, phases = np.concatenate([[0], turns, turns]), np.repeat([0, np.pi / 2], [len(turns) + 1, len(turns)])
-        waves = {"kind": "Waves", "period": part.period, "multiples": multiples, "phases": phases}
-        return {**_column(*used), **waves}, points, False
-    if isinstance(part, parts.Area):
-        points[:, used[0]] = np.arange(layout.size) % part.graph.areas
-        return _same(used[0]), points, True
+        return _functions(functions(_waves(used[0], part)), layout, width)
+    if isinstance(part, parts.Tensor):
+        along = zip(*_tensor_pairs(*(len(knots) for knots in part.knots)), strict=True)
+        each = [_cubic(*one) for one in zip(used, part.knots, along, strict=True)]
+        return _functions(product(each), layout, width)
+    if isinstance(part, parts.SplineLevels):
+        curves = [_cubic(used[0], part.knots, [k]) for k in range(1, len(part.knots))]
+        variances = part.variances_of(len(curves))[0]
+        return _of_levels(layout.levels[:, None], used[1:], curves, np.diag(variances), width)
+    if isinstance(part, parts.VaryingCoefficients):
+        slopes = [functions([column]) for column in used[1:]]
+        covariates = [ONE, *slopes] if part.intercept else slopes
+        return _of_levels(layout.levels[:, None], used[:1], covariates, np.asarray(part.covariance()), width)
     if isinstance(part, parts.Levels):
-        groups, slope = (used, []) if part.slope is None else (used[:-1], used[-1:])
-        points[:, groups] = layout.levels
-        points[:, slope] = 1.0
-        return _product([*map(_same, groups), *map(_column, slope)]), points, True
+        groups, slope = (used, ONE) if part.slope is None else (used[:-1], functions(used[-1:]))
+        return _of_levels(layout.levels, groups, [slope], np.reshape(part.variance, (1, 1)), width)
+    if isinstance(part, parts.Area):
+        return _of_areas(part, layout, used, width)
+    if isinstance(part, parts.Map):
+        return _of_places(part, layout, used, width)
     if type(part) is parts.Spline:
-        first, by = used[0], used[1:]
-        points[:, by] = 1.0
+        by = [functions([column]) for column in used[1:]]
         chosen = range(0 if by else 1, layout.size + (0 if by else 1))
-        return _product([_cubic(first, part.knots, chosen), *map(_column, by)]), points, False
+        return _functions(product([_cubic(used[0], part.knots, chosen), *by]), layout, width)
     raise UserError(f"export cannot describe the part {type(part).__name__}; use model.save for this model.")
 
 
-def _column(*used: int) -> Kernel:
-    return {"kind": "Linear", "columns": list(used), "variance": 1.0}
+def _functions(kernel: Described, layout: Any, width: int) -> DescribedPart:
+    """Return the description of a part without residuals, whose loads are functions of a row."""
+    return DescribedPart([{"kernel": kernel, "Z": np.zeros((layout.size, width))}], np.arange(layout.size))
 
 
-def _same(column: int) -> Kernel:
-    return {"kind": "Index", "columns": [column], "kappa": 1.0}
+def _points(values: np.ndarray, columns: list[int], width: int) -> np.ndarray:
+    out = np.zeros((len(values), width))
+    out[:, columns] = values
+    return out
 
 
-def _product(factors: list[Kernel]) -> Kernel:
-    return factors[0] if len(factors) == 1 else {"kind": "Product", "columns": None, "parts": factors}
+def _of_levels(
+    levels: np.ndarray, columns: list[int], each: list[Described], covariance: np.ndarray, width: int
+) -> DescribedPart:
+    """Return the description of functions whose coefficients have this covariance, independently per level.
+
+    The variables have the levels first, the loads have the functions first.
+    """
+    points, count = _points(levels, columns, width), len(each)
+    loads = [{"kernel": product([equal(columns), one]), "Z": points} for one in each]
+    kernel = product([equal(columns), features(each, covariance, width)])
+    root = np.kron(np.eye(len(levels)), semidefinite_root(covariance).T)
+    return DescribedPart(loads, np.arange(len(levels) * count).reshape(-1, count).T.ravel(), kernel, root)
 
 
-def _cubic(column: int, knots: Sequence[float], chosen: Sequence[int]) -> Kernel:
+def _of_areas(part: Any, layout: Any, used: list[int], width: int) -> DescribedPart:
+    """Return the description of areas; both variables of an area have the load 1, C counts the first one."""
+    areas, variance = part.graph.areas, float(np.reshape(part.variance, ()))
+    points = _points(np.arange(layout.size)[:, None] % areas, used, width)
+    root = np.sqrt(variance) * np.eye(areas, layout.size)
+    loads = [{"kernel": equal(used), "Z": points}]
+    return DescribedPart(loads, np.arange(layout.size), scaled(variance, equal(used)), root)
+
+
+def _of_places(part: Any, layout: Any, used: list[int], width: int) -> DescribedPart:
+    """Return the description of a map: weights of the neighbours of a place; κ has a nugget."""
+    at: list[Any] = list(range(len(used)))
+    if part.sphere:
+        east, north = (["multiply", DEGREE, j] for j in at)
+        unit = [["multiply", ["cos", north], [f, east]] for f in ("cos", "sin")] + [["sin", north]]
+        at = [["multiply", EARTH_RADIUS, one] for one in unit]
+    nugget = total([ONE, scaled(JITTER, equal(None))])
+    kernel = product([nugget, described(part.kernel, len(at))])
+    count = layout.size if part.exact_for(layout.size) else part.neighbours
+    near = {"kind": "Nearest", "columns": None, "count": count, "base": kernel}
+    loads = [{"kernel": within(used, within(at, near)), "Z": _points(layout.distinct, used, width)}]
+    root = semidefinite_root(np.asarray(part.pairs(layout.distinct, layout.distinct))).T
+    return DescribedPart(loads, np.arange(layout.size), within(used, within(at, kernel)), root)
+
+
+def _waves(column: int, part: Any) -> list[Any]:
+    """Return the functions of a season: 1, the cosines and the sines."""
+    turns = ["divide", column, part.period]
+    share = ["add", turns, ["multiply", -1.0, ["floor", turns]]]
+    angles = [["multiply", float(2 * np.pi * j), share] for j in range(1, part.harmonics + 1)]
+    return [1.0, *(["cos", angle] for angle in angles), *(["sin", angle] for angle in angles)]
+
+
+def _tensor_pairs(first: int, second: int) -> list[tuple[int, int]]:
+    """Return the functions of both columns per variable: 0 is 1, 1 is the column, 2 … are the curves."""
+    f, s = range(2, first), range(2, second)
+    pairs = [(1, 0), (0, 1), (1, 1), *((k, 0) for k in f), *((k, 1) for k in f)]
+    return [*pairs, *((0, k) for k in s), *((1, k) for k in s), *((j, k) for j in f for k in s)]
+
+
+def _cubic(column: int, knots: Sequence[float], chosen: Sequence[int]) -> Described:
     """Return polynomials between the knots of 1, the standardised column and the curves of `parts.splines`.
 
     With values v and second derivatives c at the knots u, and d = x − u_i, the function in an interval of length h is

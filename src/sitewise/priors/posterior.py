@@ -51,9 +51,9 @@ class Expansion(NamedTuple):
         E f_c(x) = μ(x) + α_cᵀ k_c
         cov(f_c(x), f_e(x)) = [c = e] (κ_c(x, x) − Σ_i sign_i (P_c k_c)_i²) + (Q_c k_c)ᵀ Q_e k_e
 
-    `kernels` and `P` have one entry per function, or one for all.  For a sum of parts, `parts` has every part with its
-    layout, k are the loads of x on their variables, κ(x, x) is the residual variance, and there are no kernels and
-    points.
+    `kernels` and `P` have one entry per function, or one for all.  For a sum of parts, `parts` has parts with their
+    layouts, and k are the loads of x on their variables, followed by the covariances κ(Z, x) of the other parts if
+    there are kernels.  The residual variance of the parts is added to the variance, and P belongs to the points Z.
     """
 
     kernels: tuple[Kernel, ...]

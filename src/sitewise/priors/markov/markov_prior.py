@@ -23,15 +23,17 @@ from sitewise.kernels.state_space import check_form, form, shortest, states_of, 
 from sitewise.numerics.markov import chain_draws, chain_products, chain_tail, filtering
 from sitewise.numerics.markov.filtering import Smoothed
 from sitewise.numerics.markov.recursions import vector_forward
+from sitewise.parts import chains
 from sitewise.priors.base import Factor, Prior, one_latent
 from sitewise.priors.full import FullPrior
 from sitewise.priors.kernel_sums import not_negative
 from sitewise.priors.markov.markov_gram import MarkovGram, unsorted
-from sitewise.priors.posterior import LatentPosterior, Tail
+from sitewise.priors.posterior import Expansion, LatentPosterior, Tail
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, replace, static
 
 MAX_ROWS_AT_ONCE, BLOCK_ROWS = 2048, 4096  # longer chains are made in blocks
+MAX_EXPORTED_ROWS = 2000  # an export holds a matrix of them
 MAX_TRUNCATION_ERROR = 0.01  # variance share of the omitted harmonics of a periodic kernel
 
 
@@ -269,6 +271,22 @@ class MarkovPosterior(LatentPosterior):
             var[s, g] = weight[s, g] @ np.asarray(chain_products.product(generators, longer))[places[g]]
             longer[places[g]] = 0.0
         return np.einsum("sgr,gr->sg", weight, values.reshape(X.shape[:2])), not_negative(var)
+
+    def expansion(self) -> Expansion:
+        """Return the posterior of the full GP with the same covariance function."""
+        if len(self.X) > MAX_EXPORTED_ROWS:
+            raise ValueError(
+                f"export holds Markov chains of at most {MAX_EXPORTED_ROWS} rows, and there are {len(self.X)}; use "
+                "model.save."
+            )
+        name = self.prior.series
+        kernel = self.kernel if name is None else chains.Series(1 - name, kernel=self.kernel, by=name)
+        mean = self.mean
+        if isinstance(mean, means.Linear) and name is not None:  # of the column of times
+            slope = np.zeros(2)
+            slope[1 - name] = np.reshape(mean.slope, ())
+            mean = replace(mean, slope=slope)
+        return FullPrior(kernel, mean).posterior(self.X, self.sites).expansion()
 
     def appends(self, X: np.ndarray) -> bool:
         """Return whether these rows come after all rows of a single series, on NumPy arrays."""

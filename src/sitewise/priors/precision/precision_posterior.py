@@ -12,24 +12,30 @@ import numpy as np
 
 from sitewise import means
 from sitewise.arrays.engine import Array
-from sitewise.kernels import Kernel
+from sitewise.kernels import Kernel, Sum
 from sitewise.numerics.dense.cholesky import semidefinite_root
 from sitewise.numerics.sparse.forms import quadratic_forms
+from sitewise.parts.chains import Series
+from sitewise.priors.full import FullPrior
 from sitewise.priors.kernel_sums import mean_sums, not_negative
 from sitewise.priors.posterior import Expansion, LatentPosterior
 from sitewise.priors.precision.assembly import Assembly, parts_of
 from sitewise.priors.precision.precision_gram import Solved
+from sitewise.sites import Sites
 from sitewise.types import fixed, module, replace, static
 
-MAX_EXPORTED_VARIABLES = 2000  # an export holds a matrix of their posterior covariances
+MAX_EXPORTED_VARIABLES = 2000  # and rows of series: an export holds a matrix of their posterior covariances
 
 
 class Held:
-    """The factor of a posterior, and the layouts of the parts of one function; no arrays of a tree."""
+    """The factor of a posterior, and the layouts of the parts of one function; no arrays of a tree.
 
-    def __init__(self, assembly: Assembly, solved: Solved, function: int = 0) -> None:
+    given  training rows and sites
+    """
+
+    def __init__(self, assembly: Assembly, solved: Solved, given: tuple[np.ndarray, Sites], function: int = 0) -> None:
         places = np.flatnonzero(assembly.of == function)
-        self.assembly, self.solved = assembly, solved
+        self.assembly, self.solved, self.given = assembly, solved, given
         self.layouts = [assembly.layouts[k] for k in places]
         self.offsets = assembly.offsets[places]
         self.own = [assembly.own[k] for k in places]
@@ -103,18 +109,39 @@ class PrecisionPosterior(LatentPosterior):
         return joint_of([self.part(chosen, means.Zero()) for chosen in parts], np.asarray(X_new))
 
     def expansion(self) -> Expansion:
-        """Return the loads' posterior N(m, Σ), f = μ + aᵀx + e: Q is a root of Σ."""
-        at, solved = self.held.assembly, self.held.solved
-        size = at.variables
+        """Return f = μ + aᵀu + g with the variables u of all parts but series, and g the sum of the series.
+
+        Given the sites (w, n) and u, g is a Gaussian process with R = (K_g + W⁻¹)⁻¹.  With a root of the posterior
+        covariances of u, uu = Qᵀ Q, and the loads A of the rows, its covariances with u are −Qᵀ Q AᵀR k:
+
+            α = (m_u, n − w f),     Q (I, −AᵀR),     R = PᵀSP
+        """
+        (X, sites), solved = self.held.given, self.held.solved
+        each = list(zip(self.parts, self.held.layouts, self.held.offsets, strict=True))
+        series = tuple(part for part, _, _ in each if isinstance(part, Series))
+        others = [(part, layout, offset) for part, layout, offset in each if not isinstance(part, Series)]
+        own = [offset + np.arange(layout.size) for _, layout, offset in others]
+        u = np.concatenate([np.empty(0, np.int64), *own])
+        size = len(u) + len(X) * bool(series)
         if size > MAX_EXPORTED_VARIABLES:
             raise ValueError(
                 f"export holds sums of parts of at most {MAX_EXPORTED_VARIABLES} variables, and there are {size}; use "
                 "model.save."
             )
-        cov = solved.factor.solve(np.eye(at.analysis.size, size))[:size]
-        root, none = semidefinite_root(0.5 * (cov + cov.T)).T, np.empty((0, 0))
-        parts = tuple(zip(self.parts, at.layouts, strict=True))
-        return Expansion((), self.mean, none, solved.m[None, :size], none[None], np.empty(0), root[None], parts)
+        unit = np.zeros((self.held.assembly.analysis.size, len(u)))
+        unit[u, np.arange(len(u))] = 1.0
+        cov = solved.factor.solve(unit)[u]
+        root, pairs = semidefinite_root(0.5 * (cov + cov.T)).T, tuple((part, layout) for part, layout, _ in others)
+        if not series:
+            none = np.empty((0, 0))
+            return Expansion((), self.mean, none, solved.m[None, u], none[None], np.empty(0), root[None], pairs)
+        kernel = Sum(series)
+        g = FullPrior(kernel).posterior(X, sites).expansion()
+        alpha = np.concatenate([solved.m[u], sites.nat1 - sites.prec * self.marginals(X)[0]])
+        A = self.columns(X)[u]
+        cross = -((A @ g.P[0].T) * g.sign) @ g.P[0]
+        Q = root @ np.concatenate([np.eye(len(u)), cross], axis=1)
+        return Expansion((kernel,), self.mean, X, alpha[None], g.P, g.sign, Q[None], pairs)
 
     def effective_parameters(self, X: np.ndarray, prec: np.ndarray, parts: Sequence[tuple[int, ...]]) -> np.ndarray:
         """Return tr(Σ AᵀWA) over the variables of each set: their number minus their constraints and tr(Σ Q)."""

@@ -147,4 +147,4 @@ class PrecisionPrior(OfParts):
         return gram, pull_entries
 
     def posterior_from(self, gram: Any, factor: Any, X: Array, sites: Sites) -> LatentPosterior:
-        return PrecisionPosterior.of(self.kernel, self.mean, Held(gram.assembly, factor))
+        return PrecisionPosterior.of(self.kernel, self.mean, Held(gram.assembly, factor, (X, sites)))

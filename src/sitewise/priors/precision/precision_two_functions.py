@@ -85,7 +85,7 @@ class PrecisionTwoFunctionPrior(OfParts, TwoFunctionPrior):
 
     def posterior_from(self, gram: Any, factor: Any, X: Array, sites: Sites) -> Any:
         each = (
-            PrecisionPosterior.of(one.kernel, one.mean, Held(gram.assembly, factor, k))
+            PrecisionPosterior.of(one.kernel, one.mean, Held(gram.assembly, factor, (X, sites), k))
             for k, one in enumerate(self.functions)
         )
         return PrecisionTwoFunctionPosterior(tuple(each))
