@@ -51,10 +51,9 @@ if _typing.TYPE_CHECKING:
         SurfaceDisplay,
         TableEncoder,
         TermsDisplay,
-        export,
         forecast,
     )
-    from sitewise.formula import FormulaModel, compare, fit, load, save
+    from sitewise.formula import FormulaModel, compare, export, fit, load, save
 
 __version__ = "0.3.0.dev0"
 
@@ -124,8 +123,8 @@ __all__ = [
 _MODULES = ("estimators", "formula", "mcmc", "testing")
 _DISPLAYS = ("EffectDisplay", "ForecastDisplay", "MapDisplay", "ReliabilityDisplay", "SurfaceDisplay", "TermsDisplay")
 _ESTIMATORS = ("GPClassifier", "GPOrdinal", "GPRegressor", "TableEncoder")
-_HOME = dict.fromkeys((*_ESTIMATORS, *_DISPLAYS, "export", "forecast"), "estimators")
-_HOME |= dict.fromkeys(("FormulaModel", "compare", "fit", "load", "save"), "formula")
+_HOME = dict.fromkeys((*_ESTIMATORS, *_DISPLAYS, "forecast"), "estimators")
+_HOME |= dict.fromkeys(("FormulaModel", "compare", "export", "fit", "load", "save"), "formula")
 
 
 def __getattr__(name: str) -> _typing.Any:

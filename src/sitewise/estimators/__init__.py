@@ -1,7 +1,6 @@
 """scikit-learn estimators: GPClassifier, GPRegressor and GPOrdinal, with diagnostics and model files without code."""
 
 from sitewise.estimators.encoder import TableEncoder
-from sitewise.estimators.exporting import export
 from sitewise.estimators.gp_classifier import GPClassifier
 from sitewise.estimators.gp_ordinal import GPOrdinal
 from sitewise.estimators.gp_regressor import GPRegressor
@@ -50,7 +49,6 @@ __all__ = [
     "calibration",
     "decide",
     "effect",
-    "export",
     "forecast",
     "gridded_points",
     "importance",

@@ -192,7 +192,7 @@ class GPBase(ChangingRows):
 
         See Also
         --------
-        sitewise.export : does the same for pipelines.
+        sitewise.export : does the same for pipelines and formulas.
         """
         export(self, path)
 

@@ -6,7 +6,7 @@ from sitewise.formula.fit_formula import fit
 from sitewise.formula.formula_model import FormulaModel, Prediction, TermPredictions
 from sitewise.formula.formula_summary import Summary
 from sitewise.formula.predictive_checks import Check
-from sitewise.formula.saved_models import load, save
+from sitewise.formula.saved_models import export, load, save
 
 __all__ = [
     "Check",
@@ -17,6 +17,7 @@ __all__ = [
     "Summary",
     "TermPredictions",
     "compare",
+    "export",
     "fit",
     "load",
     "save",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sitewise.errors import UserError
-from sitewise.formula.expansion import Formula
+from sitewise.formula.expansion import Formula, columns_of
 from sitewise.formula.expressions import labels_of
 from sitewise.formula.grammar import Name, names_in, parse_expression
 from sitewise.formula.linear_columns import Coding
@@ -59,7 +59,7 @@ class Design:
 
     groups        levels per column of levels
     areas         names of the areas of a graph, per column
-    dates         columns of numbers that are dates in the table
+    dates         columns that are dates in the table
     """
 
     formula: Formula
@@ -110,8 +110,7 @@ class Design:
         graphs = {name: self._graph(name, graph) for name, graph in graphs.items()}
         linear = self._linear(table, fitting=True)
         parts = [self._parts(number, own, table, graphs, cut_points) for number, own in enumerate(linear)]
-        nodes = [one.node for one in self.columns.values() if isinstance(one, NumberColumn)]
-        self.dates = [node.text for node in nodes if isinstance(node, Name) and table.dates(node.text) is not None]
+        self.dates = [name for name in columns_of(self.formula) if table.dates(name) is not None]
         return self._inputs(table, linear, fitting=True), parts
 
     def _linear(self, table: Table, fitting: bool) -> list[dict[str, np.ndarray]]:

@@ -17,6 +17,7 @@ from sitewise.formula.grammar import (
     Text,
     names_in,
     parse,
+    parse_expression,
     text_of,
 )
 
@@ -105,6 +106,20 @@ def columns_of(formula: Formula) -> list[str]:
 def terms_of(text: str, right: Node) -> Formula:
     """Return the terms of a right side alone, for a parameter that varies."""
     return _formula(text, Number(0.0), right)
+
+
+def canonical_name(name: str, before: tuple[str, ...]) -> str:
+    """Return the name of a smooth or group term that is written otherwise, as "(1|g)" for "(1 | g)".
+
+    `before` are the beginnings of the names of terms per function, such as "scale: ".
+    """
+    first = next((one for one in reversed(before) if name.startswith(one.strip())), "")
+    text = name.removeprefix(first.strip()).strip()
+    try:
+        special = terms_of(text, parse_expression(text)).special
+    except UserError:
+        return name
+    return f"{first}{special[0] if len(special) == 1 else text}"
 
 
 def _formula(text: str, response: Node, right: Node) -> Formula:

@@ -12,11 +12,13 @@ import numpy as np
 
 from sitewise.checks import at_least
 from sitewise.errors import UserError
+from sitewise.estimators.exporting import write
 from sitewise.estimators.fitted_estimator import FittedEstimator
 from sitewise.estimators.model_file import to_bytes
 from sitewise.explain.table_columns import Explained
 from sitewise.formula.design import INTERCEPT, Design, FormulaTerm
-from sitewise.formula.expansion import terms_of
+from sitewise.formula.expansion import canonical_name
+from sitewise.formula.exported_inputs import exported_inputs
 from sitewise.formula.formula_columns import explained_formula
 from sitewise.formula.formula_estimator import kind_of
 from sitewise.formula.formula_file import StoredFormula
@@ -256,7 +258,7 @@ class FormulaModel:
             return [term for term in self.terms if term.kind != INTERCEPT]
         wanted = [terms] if isinstance(terms, str) else list(terms)  # type: ignore[arg-type]
         known = {term.name: term for term in self.terms}
-        wanted = [name if name in known else _canonical(str(name), self.design.before) for name in wanted]
+        wanted = [name if name in known else canonical_name(str(name), self.design.before) for name in wanted]
         odd = [name for name in wanted if name not in known]
         if odd:
             raise UserError(f"There is no term {odd[0]!r}; the terms are {', '.join(map(repr, known))}.")
@@ -283,6 +285,16 @@ class FormulaModel:
             "likelihood": self.likelihood, "side": self._side, "seconds": self.seconds, "messages": list(self.warnings),
         }  # fmt: skip
         files.write_whole(Path(path), to_bytes(StoredFormula.of(self.design, self.estimator, more)))
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted formula for predictions with NumPy alone, and `numpy_predictor.py` in the same folder.
+
+        Parameters
+        ----------
+        path : str or path
+            The model file, such as "model.npz".
+        """
+        write(path, [exported_inputs(self.design)], self.estimator, predicts_class=False)
 
     @staticmethod
     def of_file(stored: StoredFormula) -> FormulaModel:
@@ -379,17 +391,3 @@ class FormulaModel:
         X, side = self._inputs(new)
         found = self.estimator.sample_y(X, draws, seed, **side)
         return np.asarray(found).T
-
-
-def _canonical(name: str, before: tuple[str, ...]) -> str:
-    """Return the name of a smooth or group term that is written otherwise, as "(1|g)" for "(1 | g)".
-
-    `before` are the beginnings of the names of terms per function, such as "scale: ".
-    """
-    first = next((one for one in reversed(before) if name.startswith(one.strip())), "")
-    text = name.removeprefix(first.strip()).strip()
-    try:
-        special = terms_of(text, parse_expression(text)).special
-    except UserError:
-        return name
-    return f"{first}{special[0] if len(special) == 1 else text}"

@@ -1,11 +1,11 @@
-"""Save and load every kind of model: fitted formulas, estimators and pipelines."""
+"""Save, load and export every kind of model: fitted formulas, estimators and pipelines."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-from sitewise.estimators import model_file, saving
+from sitewise.estimators import exporting, model_file, saving
 from sitewise.formula.formula_file import StoredFormula
 from sitewise.formula.formula_model import FormulaModel
 
@@ -26,6 +26,25 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         model.save(path)
     else:
         saving.save(model, path)
+
+
+def export(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model for predictions with NumPy alone.
+
+    Two files are written: the model, and `numpy_predictor.py` in the same folder, whose `Predictor(path)` predicts
+    class probabilities, or mean and standard deviation of values and counts, as this library does.
+
+    Parameters
+    ----------
+    model : FormulaModel, GPClassifier, GPRegressor or Pipeline
+        The fitted model, or a pipeline of TableEncoder or StandardScaler and a model.
+    path : str or path
+        The model file, such as "model.npz".
+    """
+    if isinstance(model, FormulaModel):
+        model.export(path)
+    else:
+        exporting.export(model, path)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
