@@ -1,10 +1,10 @@
-"""Export twenty models: equality with the library, seconds of a first prediction in a fresh process, size of the file.
+"""Export 32 models: equality with the library, seconds of a first prediction in a fresh process, size of the file.
 
     python studies/export.py        results/export/README.md, in about a minute on an idle machine
 
 Every model is fitted to 120 simulated rows of four columns, or of a table with categories, and predicts 50 new rows.
-The difference is the largest one between predicted probabilities, or between means and standard deviations, relative to
-the largest mean.  The seconds are the CPU time of a new Python process that imports NumPy and the predictor, reads the
+Two larger models have 1 000 rows: a map and a series.  The difference is the largest one between predicted
+probabilities, or between means and standard deviations, relative to the largest mean.  The seconds are the CPU time of a new Python process that imports NumPy and the predictor, reads the
 file and predicts one row; the import of NumPy alone is the last line.
 """
 
@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import sitewise
-from sitewise import GPClassifier, GPRegressor, Sparse, TableEncoder, kernels, parts
+from sitewise import FormulaModel, GPClassifier, GPRegressor, Sparse, TableEncoder, kernels, parts
 from sitewise.estimators.numpy_predictor import Predictor
 
 PAGE = Path(__file__).resolve().parents[1] / "results" / "export" / "README.md"
@@ -48,8 +48,21 @@ FRUIT = np.array(["apple", "pear", "plum", "fig", "nut"])
 ONE: dict[str, Any] = {"kernel": kernels.RBF(), "integrate": False}
 
 
+LARGE = RNG.uniform(0, 10, (1000, 2))
+LARGE_VALUES = np.sin(LARGE[:, 0]) * np.cos(LARGE[:, 1]) + 0.2 * RNG.normal(size=1000)
+
+
 def table(X: np.ndarray) -> list[dict[str, Any]]:
     return [{"x": float(x), "fruit": str(FRUIT[int(code)])} for x, code in X[:, :2]]
+
+
+def long_table(X: np.ndarray) -> list[dict[str, Any]]:
+    """Return the columns of formulas; the new rows have groups without training rows."""
+    names = [*FRUIT, "new"]
+    return [
+        {"x": float(x), "z": float(z), "fruit": str(FRUIT[int(a)]), "group": names[int(a + b) % 6], "code": int(b)}
+        for x, a, b, z in X
+    ]
 
 
 def sums(**more: Any) -> dict[str, Any]:
@@ -81,6 +94,22 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "values, TableEncoder": (make_pipeline(TableEncoder(), GPRegressor(**ONE)), VALUES),
     "counts, Poisson, sum of parts": (GPRegressor(**sums(likelihood="poisson")), COUNTS),
     "counts, negative binomial": (GPRegressor(likelihood="negative_binomial", **ONE), COUNTS),
+    "values, Markov chain": (GPRegressor(structure="markov", kernel=kernels.Matern32(), integrate=False), VALUES),
+    "values, map and random slopes": (
+        GPRegressor(structure=[parts.Map((0, 3), neighbours=8), parts.VaryingCoefficients(1, slopes=(0, 3))]), VALUES,
+    ),
+    "values, map of 1 000 places": (GPRegressor(structure=[parts.Map((0, 1))]), LARGE_VALUES),
+    "values, series of 1 000 rows": (GPRegressor(structure=[parts.Series(0)]), LARGE_VALUES),
+    "values, y ~ x*fruit + (1 | group)": ("y ~ x*fruit + (1 | group)", VALUES),
+    "values, y ~ s(x) + log(x^2 + 1) + (1 + z | group)": ("y ~ s(x) + log(x^2 + 1) + (1 + z | group)", VALUES),
+    "values, y ~ s(x, by=fruit) + te(x, z) + s(code, period=5)": (
+        "y ~ s(x, by=fruit) + te(x, z) + s(code, period=5)", VALUES,
+    ),
+    "values, y ~ map(x, z) + fruit": ("y ~ map(x, z) + fruit", VALUES),
+    "values, y ~ series(x, by=fruit) + z": ("y ~ series(x, by=fruit) + z", VALUES),
+    "counts, y ~ s(x) + (1 | group) + offset(z)": ("y ~ s(x) + (1 | group) + offset(z)", COUNTS),
+    "two classes, y ~ x + s(z) + (1 | group)": ("y ~ x + s(z) + (1 | group)", YES),
+    "two classes, y ~ fruit + map(x, z)": ("y ~ fruit + map(x, z)", YES),
 }  # fmt: skip
 PROGRAM = """import json, sys, time
 from numpy_predictor import Predictor
@@ -91,8 +120,9 @@ PREFACE = """# Export: do exported models predict as the library does, how fast,
 The largest difference is {largest:.0e} without joint classes, and {joint:.0e} with them: the library's quadrature of
 softmax over several wide latent functions has an error of 3e-10 where their variances are 1, 1e-6 where they are 5 and
 1e-4 where they are 100; the error of the predictor is below 1e-10. The slowest first prediction of a fresh process
-takes {slowest:.2f} CPU s, of which the import of NumPy takes {numpy:.2f}. Two classes, values and counts; 120 training
-rows; `python studies/export.py`, commit {commit}.
+takes {slowest:.2f} CPU s, of which the import of NumPy takes {numpy:.2f}. Two classes, values and counts; estimators,
+pipelines and formulas; 120 training rows except where the name of the model says 1 000; `python studies/export.py`,
+commit {commit}.
 
 | model | difference | CPU s | kB |
 |---|---|---|---|
@@ -106,18 +136,30 @@ def seconds(folder: Path, program: str, row: Any) -> float:
     return min(float(run.stdout) for run in runs)
 
 
+def fitted(model: Any, y: np.ndarray) -> tuple[Any, Any]:
+    """Return the fitted model, and new rows for it."""
+    if isinstance(model, str):
+        likelihood = "logit" if y.dtype == bool else "poisson" if y.dtype.kind == "i" else "gaussian"
+        columns = {name: [row[name] for row in long_table(X)] for name in long_table(X)[0]}
+        return sitewise.fit(model, {**columns, "y": y}, likelihood), long_table(NEW)
+    if hasattr(model, "steps") and isinstance(model.steps[0][1], TableEncoder):
+        return model.fit(table(X), y), table(NEW)
+    if len(y) == len(LARGE):
+        return model.fit(LARGE, y), NEW[:, [0, 3]]
+    width = 1 if getattr(model, "structure", None) == "markov" else X.shape[1]
+    return model.fit(X[:, :width], y), NEW[:, :width]
+
+
 def measured(model: Any, y: np.ndarray) -> tuple[float, float, float]:
     """Return the largest difference, CPU seconds of the first prediction, and the size in kB."""
-    of_table = hasattr(model, "steps") and isinstance(model.steps[0][1], TableEncoder)
-    old, new = (table(X), table(NEW)) if of_table else (X, NEW)
-    model.fit(old, y)
+    model, new = fitted(model, y)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.npz"
         sitewise.export(model, file)
         method = "predict_proba" if hasattr(model, "classes_") else "predict"
-        more = {} if method == "predict_proba" else {"return_std": True}
+        more = {} if method == "predict_proba" or isinstance(model, FormulaModel) else {"return_std": True}
         found, own = (np.asarray(getattr(one, method)(new, **more)) for one in (Predictor(file), model))
-        row = new[:1] if of_table else new[:1].tolist()
+        row = new[:1] if isinstance(new, list) else new[:1].tolist()
         took = seconds(Path(folder), PROGRAM.format(method=method), row)
         return float(np.max(np.abs(found - own)) / np.max(np.abs(own))), took, file.stat().st_size / 1000
 
