@@ -79,6 +79,17 @@ def test_predictions(formula: str, likelihood: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(found.predict(new, return_std=True)[1], std, rtol=1e-10)
 
 
+@pytest.mark.parametrize("terms", ["s(x) + (1 | group)", "map(lon, lat)", "series(hour)"])
+def test_columns_in_large_and_small_units(terms: str, tmp_path: Path) -> None:
+    """Posterior covariances of the coefficients differ by 28 orders of magnitude."""
+    table, new = (
+        {**each, "income": np.array(each["z"]) * 1e6, "share": np.array(each["x"]) * 1e-8} for each in (OLD, NEW)
+    )
+    model = sitewise.fit(f"y ~ income + share + {terms}", table, integrate=False)
+    std = model.estimator.predict(np.asarray(model.design.inputs(model._table(new))), return_std=True)[1]
+    np.testing.assert_allclose(exported(model, tmp_path).predict(new, return_std=True)[1], std, rtol=1e-10)
+
+
 def test_averages_over_hyperparameters(tmp_path: Path) -> None:
     model = sitewise.fit("y ~ s(x) + (1 | group)", OLD, integrate=True)
     np.testing.assert_allclose(exported(model, tmp_path).predict(NEW), model.predict(NEW), rtol=1e-10)

@@ -19,8 +19,9 @@ from sitewise import means
 from sitewise.errors import UserError
 from sitewise.estimators import numpy_predictor
 from sitewise.estimators.kernel_description import described, total
-from sitewise.estimators.parts_description import described_parts
+from sitewise.estimators.parts_description import DescribedSum, described_parts
 from sitewise.likelihoods import Likelihood, Softmax
+from sitewise.numerics.dense.cholesky import difference_of_roots
 from sitewise.predict import Posterior
 from sitewise.process import files
 from sitewise.process.precision import working_precision
@@ -199,17 +200,27 @@ def _component(posterior: Posterior, columns: int) -> tuple[str, dict[str, Any]]
         of_parts = described_parts(found.parts, columns)
         kernels = [total([of_parts.kernel, *kernels])]
         loads = [[*of_parts.loads, *(load for each in loads for load in each)]]
-        variables, points = of_parts.order, len(found.Z) * bool(found.kernels)
-        order = np.concatenate([variables, len(variables) + np.arange(points)])
-        P = np.zeros((len(of_parts.root) + len(arrays["sign"]), len(order)))
-        P[: len(of_parts.root), : len(variables)] = of_parts.root[:, variables]
-        P[len(of_parts.root) :, len(variables) :] = arrays["P"][0]
-        sign = np.concatenate([np.ones(len(of_parts.root)), arrays["sign"]])
-        arrays = {"alpha": arrays["alpha"][:, order], "P": P[None], "sign": sign, "Q": arrays["Q"][:, :, order]}
+        arrays = _with_parts(arrays, of_parts)
     return link, {
         "kernels": kernels, "loads": loads, "constant": constant, "slope": np.array(slope), "response": response,
         **arrays,
     }  # fmt: skip
+
+
+def _with_parts(arrays: dict[str, np.ndarray], of_parts: DescribedSum) -> dict[str, np.ndarray]:
+    """Return the arrays with the variables of parts in the order of their loads, and the roots of their residuals.
+
+    Without further points, the posterior covariances are part of P: one matrix in place of two.
+    """
+    variables, root = of_parts.order, of_parts.root[:, of_parts.order]
+    order = np.concatenate([variables, np.arange(len(variables), arrays["alpha"].shape[1])])
+    alpha, Q = arrays["alpha"][:, order], arrays["Q"][:, :, order]
+    if not arrays["sign"].size:
+        P, sign = difference_of_roots(root, Q[0])
+        return {"alpha": alpha, "P": P[None], "sign": sign, "Q": np.empty((1, 0, len(variables)))}
+    P = np.zeros((len(root) + len(arrays["sign"]), alpha.shape[1]))
+    P[: len(root), : len(variables)], P[len(root) :, len(variables) :] = root, arrays["P"][0]
+    return {"alpha": alpha, "P": P[None], "sign": np.concatenate([np.ones(len(root)), arrays["sign"]]), "Q": Q}
 
 
 def _link(likelihood: Likelihood) -> tuple[str, dict[str, float]]:

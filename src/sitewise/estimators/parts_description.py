@@ -25,7 +25,7 @@ from sitewise.estimators.kernel_description import (
     total,
     within,
 )
-from sitewise.numerics.dense.cholesky import semidefinite_root
+from sitewise.numerics.dense.cholesky import covariance_root
 from sitewise.numerics.dense.cubic_splines import SplineBasis
 from sitewise.parts.neighbour_covariances import JITTER
 from sitewise.parts.places import EARTH_RADIUS
@@ -130,7 +130,7 @@ def _of_levels(
     points, count = _points(levels, columns, width), len(each)
     loads = [{"kernel": product([equal(columns), one]), "Z": points} for one in each]
     kernel = product([equal(columns), features(each, covariance, width)])
-    root = np.kron(np.eye(len(levels)), semidefinite_root(covariance).T)
+    root = np.kron(np.eye(len(levels)), covariance_root(covariance).T)
     return DescribedPart(loads, np.arange(len(levels) * count).reshape(-1, count).T.ravel(), kernel, root)
 
 
@@ -155,7 +155,7 @@ def _of_places(part: Any, layout: Any, used: list[int], width: int) -> Described
     count = layout.size if part.exact_for(layout.size) else part.neighbours
     near = {"kind": "Nearest", "columns": None, "count": count, "base": kernel}
     loads = [{"kernel": within(used, within(at, near)), "Z": _points(layout.distinct, used, width)}]
-    root = semidefinite_root(np.asarray(part.pairs(layout.distinct, layout.distinct))).T
+    root = covariance_root(np.asarray(part.pairs(layout.distinct, layout.distinct))).T
     return DescribedPart(loads, np.arange(layout.size), within(used, within(at, kernel)), root)
 
 

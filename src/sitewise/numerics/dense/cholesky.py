@@ -126,3 +126,23 @@ def semidefinite_root(a: Array) -> Array:
     xp = namespace(a)
     values, vectors = eigen(a)
     return vectors * xp.sqrt(xp.maximum(values, 0.0))
+
+
+def difference_of_roots(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return R and signs s with Rᵀ diag(s) R = aᵀa − bᵀb, without rows that rounding errors exceed.
+
+    Eigenvalues are those of the matrix in units of the columns, so that columns of any size keep their digits.
+    """
+    unit = np.sqrt(np.sum(a * a, axis=0) + np.sum(b * b, axis=0))
+    unit = np.where(unit > 0, unit, 1.0)
+    a, b = a / unit, b / unit
+    values, vectors = eigen(a.T @ a - b.T @ b)
+    kept = np.abs(values) > np.finfo(float).eps * np.max(np.abs(values), initial=0.0)
+    return np.sqrt(np.abs(values[kept]))[:, None] * vectors.T[kept] * unit, np.sign(values[kept])
+
+
+def covariance_root(a: np.ndarray) -> np.ndarray:
+    """Return `semidefinite_root` of a covariance matrix, computed from its correlations: in any units of its rows."""
+    sd = np.sqrt(np.maximum(np.diagonal(a), 0.0))
+    unit = np.where(sd > 0, sd, 1.0)
+    return np.asarray(unit[:, None] * semidefinite_root(a / np.outer(unit, unit)))

@@ -33,7 +33,7 @@ from sitewise.sites import Sites
 from sitewise.types import fixed, module, replace, static
 
 MAX_ROWS_AT_ONCE, BLOCK_ROWS = 2048, 4096  # longer chains are made in blocks
-MAX_EXPORTED_ROWS = 2000  # an export holds a matrix of them
+MAX_EXPORTED_ROWS = 3000  # an export holds a matrix of them
 MAX_TRUNCATION_ERROR = 0.01  # variance share of the omitted harmonics of a periodic kernel
 
 

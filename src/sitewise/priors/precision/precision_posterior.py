@@ -13,7 +13,7 @@ import numpy as np
 from sitewise import means
 from sitewise.arrays.engine import Array
 from sitewise.kernels import Kernel, Sum
-from sitewise.numerics.dense.cholesky import semidefinite_root
+from sitewise.numerics.dense.cholesky import covariance_root
 from sitewise.numerics.sparse.forms import quadratic_forms
 from sitewise.parts.chains import Series
 from sitewise.priors.full import FullPrior
@@ -24,7 +24,7 @@ from sitewise.priors.precision.precision_gram import Solved
 from sitewise.sites import Sites
 from sitewise.types import fixed, module, replace, static
 
-MAX_EXPORTED_VARIABLES = 2000  # and rows of series: an export holds a matrix of their posterior covariances
+MAX_EXPORTED_VARIABLES = 3000  # and rows of series: an export holds a matrix of their posterior covariances
 
 
 class Held:
@@ -131,7 +131,7 @@ class PrecisionPosterior(LatentPosterior):
         unit = np.zeros((self.held.assembly.analysis.size, len(u)))
         unit[u, np.arange(len(u))] = 1.0
         cov = solved.factor.solve(unit)[u]
-        root, pairs = semidefinite_root(0.5 * (cov + cov.T)).T, tuple((part, layout) for part, layout, _ in others)
+        root, pairs = covariance_root(0.5 * (cov + cov.T)).T, tuple((part, layout) for part, layout, _ in others)
         if not series:
             none = np.empty((0, 0))
             return Expansion((), self.mean, none, solved.m[None, u], none[None], np.empty(0), root[None], pairs)
