@@ -3,9 +3,10 @@
     python studies/export.py        results/export/README.md, in about a minute on an idle machine
 
 Every model is fitted to 120 simulated rows of four columns, or of a table with categories, and predicts 50 new rows.
-Two larger models have 1 000 rows: a map and a series.  The difference is the largest one between predicted
-probabilities, or between means and standard deviations, relative to the largest mean.  The seconds are the CPU time of a new Python process that imports NumPy and the predictor, reads the
-file and predicts one row; the import of NumPy alone is the last line.
+Two larger models, a map and a series, are fitted to 1 000 rows.  The difference is the largest one between predicted
+probabilities, or between means and standard deviations, relative to the largest mean.  The seconds are the CPU time of
+a new Python process that imports NumPy and the predictor, reads the file and predicts one row; the import of NumPy
+alone is the last line.
 """
 
 from __future__ import annotations
@@ -168,7 +169,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     found = {name: measured(*each) for name, each in MODELS.items()}
     numpy = seconds(PAGE.parent, "import time, numpy; print(time.process_time())", None)
-    lines = [f"| {name} | {d:.0e} | {took:.2f} | {size:.0f} |" for name, (d, took, size) in found.items()]
+    shown = {name.replace("|", "\\|"): each for name, each in found.items()}
+    lines = [f"| {name} | {d:.0e} | {took:.2f} | {size:.0f} |" for name, (d, took, size) in shown.items()]
     joint = {name for name in found if "joint" in name}
     commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=PAGE.parent, capture_output=True, text=True)
     preface = PREFACE.format(
