@@ -34,8 +34,12 @@ def ask(port: int, rows: Any) -> tuple[int, Any]:
 
 @pytest.mark.slow
 def test_the_blocks_of_the_page(tmp_path: Path) -> None:
-    fit, predict, serve = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    subprocess.run([sys.executable, "-c", fit], cwd=tmp_path, check=True)
+    fit, predict, formula, serve = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    compare = """
+from numpy_predictor import Predictor
+new = [{"age": 31, "sex": "f"}, {"age": 40, "sex": "new"}]
+np.testing.assert_allclose(Predictor("formula.npz").predict(new), model.predict(new), rtol=1e-10)"""
+    subprocess.run([sys.executable, "-c", fit + formula + compare], cwd=tmp_path, check=True)
     shown = subprocess.run([sys.executable, "-c", predict], cwd=tmp_path, check=True, capture_output=True, text=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
