@@ -90,6 +90,14 @@ def test_columns_in_large_and_small_units(terms: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(exported(model, tmp_path).predict(new, return_std=True)[1], std, rtol=1e-10)
 
 
+def test_standard_deviations_far_below_the_mean(tmp_path: Path) -> None:
+    """Standard deviations do not depend on an offset; the library's own have an error of 3e-6 with it."""
+    table = {"x": OLD["x"], "y": (1e6 * np.array(OLD["x"]) + np.array(OLD["z"])).tolist()}
+    model = sitewise.fit("y ~ 0 + x + offset(1000000*x)", table, integrate=False)
+    std = model.estimator.predict(np.column_stack([NEW["x"], np.zeros(25)]), return_std=True)[1]
+    np.testing.assert_allclose(exported(model, tmp_path).predict(NEW, return_std=True)[1], std, rtol=1e-10)
+
+
 def test_averages_over_hyperparameters(tmp_path: Path) -> None:
     model = sitewise.fit("y ~ s(x) + (1 | group)", OLD, integrate=True)
     np.testing.assert_allclose(exported(model, tmp_path).predict(NEW), model.predict(NEW), rtol=1e-10)

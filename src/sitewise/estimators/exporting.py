@@ -159,23 +159,24 @@ def _estimator(estimator: Any) -> dict[str, Any]:
         hint = "write offset(log(…)) in a formula, or " if "exposure" in estimator._side else ""
         raise UserError(f"export holds no models with {', '.join(estimator._side)}; {hint}use model.save.")
     functions, links = [], set()
+    units = {"centre": float(getattr(estimator, "y_mean_", 0.0)), "scale": float(getattr(estimator, "y_scale_", 1.0))}
     for latent in estimator._latents:
         if not latent.has_sites:
             raise UserError("export holds Gaussian approximations, not draws of method='mcmc'; use model.save.")
         posteriors, weight = latent.posteriors()
         found = [_component(one, int(estimator.n_features_in_)) for one in posteriors]
         links |= {link for link, _ in found}
-        functions.append({"weight": [float(w) for w in weight], "components": [one for _, one in found]})
+        for link, one in found:
+            one["response"] |= units if link == "identity" else {}
+        functions.append(([float(w) for w in weight], [one for _, one in found]))
     (link,) = links
     classes = getattr(estimator, "classes_", None)
-    if (classes is not None) != (link in ("probit", "logit", "softmax")):
+    in_units = link == "identity" or units == {"centre": 0.0, "scale": 1.0}
+    if (classes is not None) != (link in ("probit", "logit", "softmax")) or not in_units:
         raise UserError(f"export does not support the likelihood of {type(estimator).__name__}; use model.save.")
     if classes is not None and classes.dtype.kind == "O":
         classes = classes.astype(str)
-    return {
-        "link": link, "functions": functions, "classes": classes,
-        "y_mean": float(getattr(estimator, "y_mean_", 0.0)), "y_scale": float(getattr(estimator, "y_scale_", 1.0)),
-    }  # fmt: skip
+    return {"link": link, "functions": functions, "classes": classes}
 
 
 def _component(posterior: Posterior, columns: int) -> tuple[str, dict[str, Any]]:

@@ -156,33 +156,34 @@ class Predictor:
         self.classes_ = self._model["classes"]
 
     def _responses(self, X: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield E[y] and E[y²] per latent function; for joint classes the probabilities, twice."""
+        """Yield E[y] and Var[y] per latent function; for joint classes with one column per class."""
         for step in self._model["steps"]:
             columns = [_read(c, X) for c in step["inputs"]] or np.asarray(X, float).T
             fits = np.ndim(columns) == 2 and len(columns) == step["width"]
             if not fits or not np.all(np.isfinite(X := _table(step["trees"], columns))):
                 raise ValueError(f"Give a table of {step['width']} columns of finite numbers.")
-        for function in self._model["functions"]:
-            parts = zip(function["weight"], function["components"], strict=True)
-            blocks = [X[at : at + BLOCK_ROWS] for at in range(0, len(X), BLOCK_ROWS)]
-            yield sum(w * np.concatenate([self._response(one, rows) for rows in blocks], axis=1) for w, one in parts)
+        blocks = np.array_split(X, 1 + len(X) // BLOCK_ROWS)
+        for weight, components in self._model["functions"]:
+            each = np.array([np.hstack([self._response(one, rows) for rows in blocks]) for one in components])
+            mean = np.tensordot(weight, each[:, 0], 1)
+            yield mean, np.tensordot(weight, each[:, 1] + (each[:, 0] - mean) ** 2, 1)
 
     def _response(self, one: dict[str, Any], X: np.ndarray) -> np.ndarray:
-        """Return E[y] and E[y²] of one component."""
+        """Return E[y] and Var[y] of one component."""
         mean, cov = _moments(one, X)
         link, y, m, V = self._model["link"], one["response"], mean[:, 0], cov[:, 0, 0]
-        if link == "identity":  # Var[y | f] = noise
-            return np.stack([m, V + m**2 + y["noise"]])
+        if link == "identity":  # E[y | f] = centre + scale f, Var[y | f] = scale² noise
+            return np.stack([y["centre"] + y["scale"] * m, y["scale"] ** 2 * (V + y["noise"])])
         if link == "log":  # E[y | f] = a e^f, Var[y | f] = b e^f + d e^{2f}
-            first, second = np.exp(m + V / 2), np.exp(2 * m + 2 * V)
-            return np.stack([y["a"] * first, y["b"] * first + (y["d"] + y["a"] ** 2) * second])
+            rate = np.exp(m + V / 2)
+            return np.stack([y["a"] * rate, y["b"] * rate + rate**2 * (y["d"] * np.exp(V) + y["a"] ** 2 * np.expm1(V))])
         if link == "softmax":
             p = _softmax(mean, cov)
         elif link == "logit":
             p = _expect(lambda f: 0.5 * (1 + np.tanh(0.5 * f)), m, V)
         else:
             p = np.array([0.5 * math.erfc(-z) for z in m / np.sqrt(2 + 2 * V)])
-        return np.stack([p, p])
+        return np.stack([p, p - p**2])
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return class probabilities, one column per entry of `classes_`."""
@@ -194,7 +195,5 @@ class Predictor:
         """Return the most probable class; for numbers and formulas E[y], if asked with its standard deviation."""
         if self._model["predicts_class"]:
             return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
-        ((mean, square),) = self._responses(X)
-        centre, scale = self._model["y_mean"], self._model["y_scale"]
-        std = scale * np.sqrt(np.maximum(square - mean**2, 0))
-        return (centre + scale * mean, std) if return_std else centre + scale * mean
+        ((mean, var),) = self._responses(X)
+        return (mean, np.sqrt(var)) if return_std else mean
