@@ -269,8 +269,6 @@ def test_terms_are_found_however_their_names_are_spaced():
         assert model.predict(table, terms=text).mean.shape == (40, 1)
     with pytest.raises(sitewise.UserError, match="no term 'x'"):
         model.predict(table, terms="x")
-    with pytest.raises(sitewise.UserError, match=r"write other models by sitewise\.save"):
-        sitewise.export(model, "model.npz")
     with pytest.raises(sitewise.UserError, match="one value per row"):
         model.predict({"x": 1.0, "g": 2})
 
