@@ -53,3 +53,21 @@ def test_no_step_exceeds_the_cap_and_failures_are_backed_away_from():
 def test_the_cap_on_rounds_is_reported():
     end = maximise(_rosenbrock, np.array([-1.2, 1.0]), WIDE, tol=1e-8, max_rounds=3)
     assert not end.converged and "cap on rounds" in end.reason
+
+
+@pytest.mark.parametrize(
+    ("bias", "least_gain", "converged"), [(0.01, 1e-4, True), (0.01, 0.0, False), (0.5, 1e-4, False)]
+)
+def test_a_biased_gradient_is_judged_by_the_gain_that_it_promises(bias, least_gain, converged):
+    """Sites of finite accuracy bias the gradient: here the best point promises bias²/2 that no step gains."""
+
+    def function(x):
+        distance = x - np.array([1.0, 2.0])
+        return -0.5 * distance @ distance, -distance + np.array([bias, 0.0]) * (np.max(np.abs(distance)) < 0.1 * bias)
+
+    end = maximise(function, np.array([-1.0, 0.5]), WIDE, tol=1e-8, max_rounds=100, least_gain=least_gain)
+    np.testing.assert_allclose(end.x, [1.0, 2.0], atol=0.2 * bias)
+    assert end.converged is converged
+    assert end.reason == (
+        "converged to the precision of the objective" if converged else "stopped: no step improves the evidence"
+    )

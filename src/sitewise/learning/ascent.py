@@ -52,6 +52,9 @@ def climb(
     negative Hessian, or None; it is called after the first evaluation.  With a guess the ascent also stops when the
     last step gained no more than `least_gain` and the quadratic model ½ gᵀH⁻¹g expects no more of the next step.  Where
     a guess may be too steep, ½ |g|² / `least_curvature` must be as small, the gain along a direction of that curvature.
+    Where no step improves the value, the ascent has converged to the precision of the objective if the gradient is
+    small, or if the last quasi-Newton step promised no more than `least_gain`: sites of finite accuracy move the value
+    and the gradient.
     """
     low, high = limits[:, 0], limits[:, 1]
     x = np.clip(start, low, high)
@@ -61,7 +64,7 @@ def climb(
     def result(converged: bool, reason: str, rounds: int) -> Ascent:
         return Ascent(x, value, converged, reason, rounds, inverse, trusted)
 
-    trusted, gained = inverse is not None, np.inf
+    trusted, gained, promised = inverse is not None, np.inf, np.inf
     for rounds in range(max_rounds):
         free = free_of(x, slope, limits)
         steepest = np.max(np.abs(slope[free]), initial=0.0)
@@ -70,6 +73,7 @@ def climb(
         direction = np.zeros_like(x)
         if inverse is not None:
             direction[free] = inverse[np.ix_(free, free)] @ slope[free]
+            promised = 0.5 * direction @ slope if direction @ slope > 0 else np.inf
             expected = max(0.5 * direction @ slope, 0.5 * slope[free] @ slope[free] / least_curvature)
             if trusted and gained <= least_gain and direction @ slope > 0 and expected <= least_gain:
                 return result(True, NO_GAIN, rounds)
@@ -89,7 +93,7 @@ def climb(
             if step * np.max(np.abs(direction)) < 1e-8:
                 if inverse is not None:  # the plain gradient is tried once more
                     break
-                flat = steepest < 1e-3
+                flat = bool(steepest < 1e-3 or promised <= least_gain)
                 reason = (
                     "converged to the precision of the objective" if flat else "stopped: no step improves the evidence"
                 )
