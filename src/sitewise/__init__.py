@@ -55,7 +55,7 @@ if _typing.TYPE_CHECKING:
     )
     from sitewise.formula import FormulaModel, compare, export, fit, load, save
 
-__version__ = "0.3.0.dev0"
+__version__ = "0.3.0"
 
 __all__ = [
     "EP",
