@@ -202,6 +202,12 @@ def test_scaled_columns(choice: dict[str, bool], tmp_path: Path) -> None:
         Predictor(tmp_path / "model.npz").predict_proba(NEW[:, :2])
 
 
+def test_pickled_objects_are_not_loaded(tmp_path: Path) -> None:
+    np.savez(tmp_path / "model.npz", model=np.array([Path()], dtype=object))
+    with pytest.raises(ValueError, match="allow_pickle"):
+        Predictor(tmp_path / "model.npz")
+
+
 REFUSED: list[tuple[Any, Any, str]] = [
     (GPOrdinal(**FAST), THREE, "likelihood"),
     (GPClassifier(kernel=kernels.Cosine(), **FAST), LABELS, "kernel Cosine"),
