@@ -82,3 +82,11 @@ def known(value: Any) -> bool:
     if isinstance(value, jax.core.Tracer):
         return False
     return not isinstance(value, jax.Array) or value.is_fully_addressable
+
+
+def undefined_method(likelihood: Any, method: str) -> NotImplementedError:
+    """Return the error of a prediction of y that needs a method without a default."""
+    return NotImplementedError(
+        f"{type(likelihood).__name__} does not define {method}, which this prediction of y needs: add it to the class, "
+        "or predict the latent function (predict_latent)."
+    )

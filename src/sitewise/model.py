@@ -36,8 +36,7 @@ SPARSE_JITTER = 1e-9  # as a share of the mean variance of the inducing variable
 
 @module
 class Model:
-    """A Gaussian process prior over latent functions with a likelihood; use `Model.full`, `sparse`,
-    `markov` or `latent`.
+    """A Gaussian process prior with a likelihood; make it by `Model.full`, `sparse`, `markov` or `latent`.
 
     Parameters
     ----------

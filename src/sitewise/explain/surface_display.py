@@ -159,15 +159,15 @@ def _drawable(model: Fitted) -> FittedFunction:
     """Return the latent function; raise ValueError if its evidence has no two axes."""
     latents = model._latents
     if len(latents) > 1 or latents[0].model.likelihood.latents > 1:
-        raise ValueError("A surface is of one latent function; fit two classes, such as one class against the rest.")
+        raise ValueError("A surface shows one latent function; fit two classes, such as one class against the rest.")
     if model._averages_kernels():
-        raise ValueError("A surface is of one kernel; fit with kernel='shrunk' instead of an average of kernels.")
+        raise ValueError("A surface shows one kernel; fit with kernel='shrunk' instead of an average of kernels.")
     (latent,) = latents
     if not latent.has_sites:
-        raise ValueError("A surface is of an approximate evidence, which mcmc does not have; fit with method='hybrid'.")
+        raise ValueError("A surface shows an approximate evidence, which mcmc does not have; fit with method='hybrid'.")
     prior = latent.model.prior
     if not prior.one_matrix:
-        raise ValueError("A surface is of the full GP; fit with structure='full', on fewer rows.")
+        raise ValueError("A surface needs a full GP; fit with structure='full', on fewer rows.")
     if not isinstance(prior.mean, Zero | Constant):
         raise ValueError("A surface has no axis for the mean; fit with mean=means.Constant() or without mean.")
     kernel = _stationary(prior.kernel)

@@ -179,7 +179,8 @@ class FormulaModel:
         if gone:
             name = gone[0].split("=")[0]
             raise UserError(
-                f"The model has {gone[0]}; add the column to the table of new rows, or in Python give {name}= or new=."
+                f"The model was fitted with {gone[0]}; add its column to the table of new rows, or in Python give "
+                f"{name}= or new=."
             )
         return found
 
@@ -346,7 +347,7 @@ class FormulaModel:
             `print` shows it as text.
         """
         if kind_of(self.likelihood) != "values":
-            raise UserError("check is for responses that are numbers; for labels see sitewise.ReliabilityDisplay.")
+            raise UserError("check() needs a response of numbers; for labels use sitewise.ReliabilityDisplay.")
         own = self.estimator._latents[0].model.likelihood
         return check_of(
             self.estimator._y, self.simulate(None, draws, seed), self.loo, bool(own.discrete()),

@@ -129,11 +129,13 @@ class VEM:
         return VEM(**{**settings, **changes})
 
     def adam(self) -> Any:
+        """Return the optimiser of the M-step."""
         import optax  # half a second to import, and used only here
 
         return optax.adam(self.learning_rate, b1=0.9, b2=0.999, eps=1e-7)
 
     def trainable(self, model: Model) -> Trainable:
+        """Return the hyperparameters that are learned, as a vector."""
         return Trainable.of(model, self.fixed, self.train, self.transform, self.tied)
 
     def climbs(self, model: Model) -> Objective:
@@ -147,13 +149,13 @@ class VEM:
         return dataclasses.replace(self, **{name: getattr(VEM, name) for name in unused})
 
     def init(self, model: Model, data: Data) -> State:
-        """Published start: nat1 = 0, prec = 1e-6 on the rows that count."""
+        """Return the published start: nat1 = 0, and prec = `initial_prec` on the rows that are not padding."""
         vector = self.trainable(model).to_vector(model)
         sites = Sites(jnp.zeros(data.rows, data.X.dtype), jnp.where(data.mask, self.initial_prec, 0.0))
         return State(sites, vector, self.adam().init(vector))
 
     def step(self, model: Model, data: Data, state: State) -> tuple[State, Info]:
-        """One round.  It is a pure function: it may be jitted, and vmapped over folds."""
+        """Return the state after one round; a pure function, which may be jitted, and vmapped over folds."""
         import optax
 
         problem = self.climbs(model)
@@ -187,11 +189,12 @@ class VEM:
         return State(sites, vector, optimiser), Info(learning, *both)
 
     def settled(self, new: State, old: State) -> jax.Array:
-        """np.allclose of all variables with those of the round before."""
+        """Return whether all variables are close to the variables of the previous round (np.allclose)."""
         pairs = zip(jax.tree.leaves((new.sites, new.vector)), jax.tree.leaves((old.sites, old.vector)), strict=True)
         return jnp.all(jnp.stack([jnp.allclose(a, b) for a, b in pairs]))
 
     def final_inference(self, model: Model) -> Inference:
+        """Return the method that finds the sites of the result."""
         return self.inference
 
     def fit(self, model: Model, data: Data, *, seed: int = 0, callback: Callback | None = None) -> Fit:

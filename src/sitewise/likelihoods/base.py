@@ -28,7 +28,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from sitewise.checks import numbers_of, one_number, outline
+from sitewise.checks import numbers_of, one_number, outline, undefined_method
 from sitewise.likelihoods.landmarks import find_landmarks
 from sitewise.numerics.quadrature.gaussian_rules import (
     GaussHermite,
@@ -299,20 +299,18 @@ class Likelihood(Module):
             return self
         what = self.name or type(self).__name__
         if not self.keywords:
-            raise ValueError(
-                f"{what} needs the columns {', '.join(self.columns)} in y; use Model and Data, as in the README."
-            )
+            raise ValueError(f"{what} needs the columns {', '.join(self.columns)} in y; use Model and Data.of(X, y).")
         raise ValueError(f"{what} needs {' or '.join(self.keywords)}, as in fit(X, y, {self.keywords[-1]}=…).")
 
     def row(self, value: Array) -> Array:
         """Return the row of y for an observed value and default side information; without columns, the value itself."""
         if len(self.columns) == 1:
             return value
-        raise NotImplementedError(f"{type(self).__name__} does not define row(value).")
+        raise undefined_method(self, "row(value)")
 
     def response_mean(self, f: Array) -> Array:
         """Return E[y | f]."""
-        raise NotImplementedError(f"{type(self).__name__} does not define response_mean(f).")
+        raise undefined_method(self, "response_mean(f)")
 
     def response_mean_values(self, f: np.ndarray) -> np.ndarray:
         """Return E[y | f] at NumPy numbers; override it if that needs no program per shape of f."""
@@ -320,11 +318,11 @@ class Likelihood(Module):
 
     def response_var(self, f: Array) -> Array:
         """Return Var[y | f]."""
-        raise NotImplementedError(f"{type(self).__name__} does not define response_var(f).")
+        raise undefined_method(self, "response_var(f)")
 
     def cdf(self, y: Array, f: Array) -> Array:
         """Return P(Y ≤ y | f)."""
-        raise NotImplementedError(f"{type(self).__name__} does not define cdf(y, f).")
+        raise undefined_method(self, "cdf(y, f)")
 
     def expected_cdf(self, y: Array, mean: Array, var: Array) -> Array:
         """Return E_{N(mean, var)}[P(Y ≤ y | f)].
@@ -338,7 +336,7 @@ class Likelihood(Module):
 
     def sample(self, key: Array, f: Array) -> Array:
         """Draw y given f."""
-        raise NotImplementedError(f"{type(self).__name__} does not define sample(key, f).")
+        raise undefined_method(self, "sample(key, f)")
 
     def check(self, y: ArrayLike) -> None:
         """Raise ValueError if y has the wrong columns or is outside the support.  Overrides call `super().check(y)`."""

@@ -111,7 +111,7 @@ class Binomial(Likelihood):
         return jnp.stack([value, side], axis=-1)
 
     def level(self, y: np.ndarray, weight: np.ndarray) -> float:
-        """The f whose probability is the overall share of successes, with half a success and half a failure added."""
+        """Return the f of the overall share of successes, with half a success and half a failure added."""
         successes, trials = np.sum(weight * y[..., 0]) + 0.5, np.sum(weight * y[..., 1]) + 1.0
         p = float(successes / trials)
         return float(np.log(p) - np.log1p(-p)) if self.link == "logit" else float(special.ndtri(p))

@@ -163,7 +163,7 @@ class VonMises(Likelihood):
         return power * (self._log_height() - lost) + _log_expected_shape(y, mean, var, power * kappa)
 
     def level(self, y: np.ndarray, weight: np.ndarray) -> float:
-        """The mean direction."""
+        """Return the mean direction of the angles."""
         return float(np.arctan2(np.sum(weight * np.sin(y)), np.sum(weight * np.cos(y))))
 
     @staticmethod

@@ -21,7 +21,7 @@ from sitewise.process.precision import working_precision
 SELECTIONS = ("kmeans", "greedy")
 SECONDS = 15.0  # of a fit with Sparse("auto"), on two CPU cores
 WORK_PER_SECOND = 2e9 / SECONDS  # n·m² per second, for one latent function
-FULL_WORK_PER_SECOND = 1e9 / SECONDS  # n³ per second of a full GP: 15 CPU seconds at 1 000 rows, 131 at 2 000
+FULL_WORK_PER_SECOND = 1e9 / SECONDS  # n³ per second assumed of a full GP: the time limit is reached at 1 000 rows
 MIN_ROWS_PER_INPUT = 5  # with fewer rows per inducing input a sparse GP takes about as long as a full GP
 LEARNING_ROWS = 20_000  # size of the subset used for learning hyperparameters in limited time
 MIN_COUNT, MIN_COUNT_OF_CLASSES, MIN_COUNT_WITH_SUBSET, MAX_COUNT = 100, 50, 250, 2_000
