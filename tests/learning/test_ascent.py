@@ -71,3 +71,18 @@ def test_a_biased_gradient_is_judged_by_the_gain_that_it_promises(bias, least_ga
     assert end.reason == (
         "converged to the precision of the objective" if converged else "stopped: no step improves the evidence"
     )
+
+
+def test_a_promise_at_an_earlier_point_does_not_count():
+    """A step of the plain gradient left that point; beyond 0.5 inference fails, and the slope is still steep."""
+
+    def function(x):
+        slope = np.array([1.0 + 2.0 * x[0], 0.0])
+        if x[0] > 0.5:
+            return np.nan, slope
+        return (-1.0 if 0 < x[0] < 1e-3 else x[0] + x[0] ** 2), slope
+
+    guess = 1e-6 * np.eye(2)
+    end = maximise(function, np.zeros(2), WIDE, tol=1e-8, max_rounds=100, least_gain=1e-4, guess=lambda: guess)
+    assert end.x[0] == 0.5 and not end.converged
+    assert end.reason == "stopped: no step improves the evidence"

@@ -53,8 +53,8 @@ def climb(
     last step gained no more than `least_gain` and the quadratic model ½ gᵀH⁻¹g expects no more of the next step.  Where
     a guess may be too steep, ½ |g|² / `least_curvature` must be as small, the gain along a direction of that curvature.
     Where no step improves the value, the ascent has converged to the precision of the objective if the gradient is
-    small, or if the last quasi-Newton step promised no more than `least_gain`: sites of finite accuracy move the value
-    and the gradient.
+    small, or if the quasi-Newton step from the same point promised no more than `least_gain`: sites of finite accuracy
+    move the value and the gradient.
     """
     low, high = limits[:, 0], limits[:, 1]
     x = np.clip(start, low, high)
@@ -106,7 +106,7 @@ def climb(
             continue
         moved_by, bent_by = moved - x, slope - new_slope
         small = new_value - value <= 1e-13 * (1 + abs(value)) and steepest < 1e-4
-        gained = new_value - value
+        gained, promised = new_value - value, np.inf
         x, value, slope = moved, new_value, new_slope
         if small:
             return result(True, "converged to the precision of the objective", rounds + 1)
