@@ -191,3 +191,21 @@ def test_the_intercept_beside_a_smooth_term_of_the_same_column() -> None:
     np.testing.assert_allclose(whole, model.estimator.predict_latent(model.estimator._X), rtol=1e-7)
     apart = sitewise.fit("y ~ w + z + s(x)", {**data, "w": data["x"]}, integrate=False)
     np.testing.assert_allclose(model.posteriors.intercept(), apart.posteriors.intercept(), rtol=1e-3)
+
+
+@pytest.mark.parametrize("right", ["0 + x", "0 + g + x", "0 + x + offset(w)"])
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_without_an_intercept_estimates_are_least_squares_in_any_unit(right: str, unit: float) -> None:
+    """y was neither centred nor scaled, and the prior shrank the coefficients of large responses to zero."""
+    data = table()
+    data["w"] = np.random.default_rng(1).normal(10.0, 2.0, ROWS)
+    found = sitewise.fit(f"y ~ {right}", {**data, "y": unit * data["y"], "w": unit * data["w"]}, integrate=False)
+    y = data["y"] - (data["w"] if "offset" in right else 0.0)
+    groups = [(data["g"] == g).astype(float) for g in "abcde"] if "g" in right else []
+    design = np.column_stack([*groups, data["x"]])
+    want = np.linalg.lstsq(design, y, rcond=None)[0]
+    residual = y - design @ want
+    assert found.design.coefficients[-1] == "x"
+    np.testing.assert_allclose(found.posteriors.coefficients()[0] / unit, want, rtol=2e-3, atol=2e-3)
+    scale = found.summary().parameters[0][1] / unit
+    np.testing.assert_allclose(scale, np.sqrt(np.sum(residual**2) / (ROWS - len(want))), rtol=2e-2)

@@ -72,7 +72,8 @@ class GPRegressor(ValuePredictions):
         A mean of `sitewise.means`; None means zero, or a learned constant if y is not f plus noise.
     normalize_y : bool or str, default="auto"
         Whether to learn on (y − mean)/(standard deviation) of the training targets; "auto" does so for Gaussian and
-        robust noise.  Angles are taken relative to their mean direction, and not scaled.  Predictions, densities and
+        robust noise.  "scale" learns on y/(root mean square of y) where "auto" would normalise: for a function without
+        an intercept.  Angles are taken relative to their mean direction, and not scaled.  Predictions, densities and
         evidences are always in the units of y; kernel, likelihood, mean, priors and bounds, given and fitted, refer to
         the normalised target.
     {method}
@@ -285,13 +286,14 @@ class GPRegressor(ValuePredictions):
             )
         if self.normalize_y is False or not (likelihood.location_scale or angles):
             return 0.0, 1.0
-        if self.normalize_y not in (True, "auto"):
-            raise ValueError(f"normalize_y must be True, False or 'auto', got {self.normalize_y!r}.")
+        if self.normalize_y not in (True, "auto", "scale"):
+            raise ValueError(f"normalize_y must be True, False, 'auto' or 'scale', got {self.normalize_y!r}.")
+        centred = self.normalize_y != "scale"
         # From the distinct rows: weights and duplicated rows give exactly the same units.
         data = merge(self._X, self._y, self._weight).data
         if angles:
-            return likelihood.level(data.y, data.weight) or 0.0, 1.0
-        centre = float(np.average(data.y, weights=data.weight))
+            return (likelihood.level(data.y, data.weight) or 0.0) if centred else 0.0, 1.0
+        centre = float(np.average(data.y, weights=data.weight)) if centred else 0.0
         with np.errstate(over="ignore"):
             spread = float(np.sqrt(np.average((data.y - centre) ** 2, weights=data.weight)))
         if not np.isfinite(spread):

@@ -99,7 +99,7 @@ def fitted_estimator(
         if kind == "labels":
             _refuse_side(side, likelihood)
             return GPOrdinal(**given).fit(X, y, sample_weight=weight)
-        model = GPRegressor(likelihood=likelihood, normalize_y="auto" if intercept else False, **given)
+        model = GPRegressor(likelihood=likelihood, normalize_y="auto" if intercept else "scale", **given)
         return model.fit(X, y, sample_weight=weight, **side)
 
 
@@ -154,12 +154,12 @@ def _units(
     """Return the constant that is added to f, and the scale of y, both in the units in which the estimator learns."""
     own = _likelihood_of(likelihood, y, weight)
     weight = np.ones(len(y)) if weight is None else weight
-    if not centre:
-        return 0.0, 1.0
     if own.location_scale:
-        middle = np.average(y, weights=weight)
+        middle = np.average(y, weights=weight) if centre else 0.0
         spread = float(np.sqrt(np.average((y - middle) ** 2, weights=weight)))
         return 0.0, spread if spread > 1e-12 * abs(middle) else 1.0
+    if not centre:
+        return 0.0, 1.0
     read = side_information.read(own, len(y), side, fitting=True)
     own, targets = own.with_keywords(read), side_information.table(y, read)
     own.check(targets)
