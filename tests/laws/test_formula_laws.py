@@ -209,3 +209,22 @@ def test_without_an_intercept_estimates_are_least_squares_in_any_unit(right: str
     np.testing.assert_allclose(found.posteriors.coefficients()[0] / unit, want, rtol=2e-3, atol=2e-3)
     scale = found.summary().parameters[0][1] / unit
     np.testing.assert_allclose(scale, np.sqrt(np.sum(residual**2) / (ROWS - len(want))), rtol=2e-2)
+
+
+@pytest.mark.parametrize("unit", [1e-5, 1e5])
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+def test_a_varying_coefficient_does_not_depend_on_the_unit_of_its_column(likelihood: str, unit: float) -> None:
+    """The function that multiplies a column has priors in units of f; the column was taken in its own unit."""
+    data, rng = table(4), np.random.default_rng(4)
+    data["z"] = rng.uniform(0.5, 2.0, ROWS)
+    f = data["z"] * np.sin(0.5 * data["x"])
+    data["y"] = f + 0.2 * rng.normal(size=ROWS) if likelihood == "gaussian" else rng.poisson(np.exp(f)).astype(float)
+    found, other = (
+        sitewise.fit("y ~ s(x, by=z)", {**data, "z": scale * data["z"]}, likelihood, integrate=False)
+        for scale in (1.0, unit)
+    )
+    np.testing.assert_allclose(other.predict(), found.predict(), rtol=1e-6)
+    np.testing.assert_allclose(other.log_evidence, found.log_evidence, rtol=1e-8)
+    (row,), (same,) = found.summary().terms, other.summary().terms
+    np.testing.assert_allclose(np.array(same[1:4]) * unit, row[1:4], rtol=1e-4)
+    assert found.design.columns["z of s(x, by=z)"].about_zero

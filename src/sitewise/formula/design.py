@@ -174,7 +174,9 @@ class Design:
     def _scaled(self, name: str, column: ScaledColumn, table: Table, fitting: bool) -> np.ndarray:
         values = self.coding.numbers(column.node, table, fitting)
         if fitting:
-            spread = float(np.std(values))
+            spread = float(np.sqrt(np.mean(values**2)) if column.about_zero else np.std(values))
+            if spread == 0 and column.about_zero:
+                raise UserError(f"{column.node} is zero in all rows, and cannot multiply a function; leave it out.")
             if spread == 0:
                 raise UserError(f"{column.node} is constant, so that its slopes cannot vary by group; leave it out.")
             self.coding.moments[name] = float(np.mean(values)) * column.centred, spread

@@ -49,7 +49,7 @@ def _plain(column: Column) -> list[Any]:
     if isinstance(column, NumberColumn):
         return ["number", str(column.node)]
     if isinstance(column, ScaledColumn):
-        return ["scaled", str(column.node), column.centred]
+        return ["scaled", str(column.node), column.centred, column.about_zero]
     return ["levels", *column.names] if isinstance(column, LevelColumn) else ["area", column.name]
 
 
@@ -58,5 +58,5 @@ def _column(plain: list[Any]) -> Column:
     if kind == "number":
         return NumberColumn(parse_expression(rest[0]))
     if kind == "scaled":
-        return ScaledColumn(parse_expression(rest[0]), bool(rest[1]))
+        return ScaledColumn(parse_expression(rest[0]), bool(rest[1]), about_zero=len(rest) > 2 and bool(rest[2]))
     return LevelColumn(tuple(rest)) if kind == "levels" else AreaColumn(rest[0])

@@ -43,10 +43,14 @@ class NumberColumn(NamedTuple):
 
 
 class ScaledColumn(NamedTuple):
-    """A column of numbers divided by its standard deviation, after its mean is subtracted if `centred`."""
+    """A column of numbers divided by its standard deviation, after its mean is subtracted if `centred`.
+
+    It is divided by its root mean square if `about_zero`.
+    """
 
     node: Node
     centred: bool
+    about_zero: bool = False
 
 
 class LevelColumn(NamedTuple):
@@ -136,7 +140,9 @@ def _by(term: Call, table: Table) -> tuple[str, Columns, bool] | None:
         raise UserError(f"{term}: by= must be the name of a column.")
     if is_categorical(node, table):
         return (*_levels((node.text,)), True)
-    return str(node), {str(node): NumberColumn(node)}, False
+    # The priors of a function that multiplies the column are in units of f: the column has to have no unit.
+    name = f"{node} of {term}"
+    return name, {name: ScaledColumn(node, centred=False, about_zero=True)}, False
 
 
 def _levels(names: tuple[str, ...]) -> tuple[str, Columns]:
@@ -167,7 +173,7 @@ def _smooth(term: Call, table: Table, graphs: Mapping[str, Any]) -> Built:
     if by is None:
         return Built("spline", (Spline(name, **given),), columns, True)
     column, more, levels = by
-    if column == name:
+    if not levels and str(dict(term.options)["by"]) == name:
         raise UserError(f"{term}: by= must be another column than {name}.")
     kind: Any = SplineLevels if levels else Spline
     return Built("splines" if levels else "spline", (kind(name, by=column, **given),), {**columns, **more}, levels)

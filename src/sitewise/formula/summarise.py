@@ -16,7 +16,7 @@ from sitewise.formula.part_terms import LevelColumn, ScaledColumn
 from sitewise.formula.term_posteriors import TermPosteriors, parts_of_function
 from sitewise.methods import Method
 from sitewise.parameters import walk
-from sitewise.parts import VaryingCoefficients
+from sitewise.parts import Spline, VaryingCoefficients
 
 Values = dict[str, np.ndarray]
 Intervals = dict[str, tuple[np.ndarray, np.ndarray]]
@@ -138,11 +138,11 @@ def _hyperparameters(
 
 
 def _slope_unit(part: Any, estimator: FittedEstimator, design: Design) -> float:
-    """Return the factor from the standard deviation of slopes of a scaled column to the units of the column."""
-    slope = getattr(part, "slope", None)
-    if slope is None:
+    """Return the factor from the standard deviation of what multiplies a scaled column to the units of the column."""
+    factor: Any = part.by if type(part) is Spline else getattr(part, "slope", None)
+    if factor is None:
         return 1.0
-    return 1.0 / design.coding.moments[estimator._given_names()[slope]][1]
+    return 1.0 / design.coding.moments[estimator._given_names()[factor]][1]
 
 
 def _label(term: str, short: str, k: int, count: int) -> str:
