@@ -433,3 +433,26 @@ def test_a_group_in_another_format_is_no_new_level_in_silence(spell: Any) -> Non
     fixed = sitewise.fit("y ~ C(g)", table, integrate=False)
     with pytest.raises(UserError, match=r"levels that the fit did not have \('7'\); a group \(1 \| g\) predicts"):
         fixed.predict({"g": ["7"]})
+
+
+@pytest.mark.parametrize("right", ["x + g", "scale(x)", "(1 + x | g)"])
+def test_means_and_standard_deviations_of_columns_are_those_of_weighted_rows(right: str) -> None:
+    """Priors of coefficients used all rows alike, so that a row of weight 0 with an outlier shrank a slope to zero."""
+    rng = np.random.default_rng(12)
+    table = {"x": rng.normal(size=40), "z": rng.uniform(1, 2, 40), "g": np.array(list("abcd"))[np.arange(40) % 4]}
+    table["y"] = 2 * table["x"] + 0.3 * rng.normal(size=40)
+    weight = np.r_[np.zeros(3), np.full(7, 2.0), np.ones(30)]
+    copies = {name: np.repeat(values, weight.astype(int)) for name, values in table.items()}
+    for name in ("x", "z", "y"):
+        table[name][:3] *= 1e4
+    found = sitewise.fit(f"y ~ {right}", table, weights=weight, integrate=False)
+    wanted = sitewise.fit(f"y ~ {right}", copies, integrate=False)
+    np.testing.assert_allclose(found.predict(copies), wanted.predict(copies), rtol=1e-6)
+    np.testing.assert_allclose(found.log_evidence, wanted.log_evidence, rtol=1e-9)
+    for one, other in zip(
+        (*found.summary().linear, *found.summary().terms), (*wanted.summary().linear, *wanted.summary().terms),
+        strict=True,
+    ):  # fmt: skip
+        assert one[0] == other[0]
+        numbers = np.array([[np.nan if value is None else value for value in row[1:]] for row in (one, other)])
+        np.testing.assert_allclose(*numbers, rtol=1e-5, atol=1e-8)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sitewise.errors import UserError
 from sitewise.formula.expansion import Formula, columns_of
-from sitewise.formula.expressions import labels_of
+from sitewise.formula.expressions import labels_of, moments_of
 from sitewise.formula.grammar import Name, names_in, parse_expression
 from sitewise.formula.linear_columns import Coding
 from sitewise.formula.part_terms import AreaColumn, Columns, LevelColumn, NumberColumn, ScaledColumn, build, codes
@@ -124,10 +124,10 @@ class Design:
         formula, parts = self.formula.functions[number], list[Part]()
         before = self.before[number]
         if linear:
-            spread = np.array([np.std(values) for values in linear.values()])
+            mean, spread = np.transpose([moments_of(values, self.coding.weight) for values in linear.values()])
             variance = (PRIOR_SD / np.where(spread > 0, spread, 1.0)) ** 2
             # The prior of the intercept is for the average row: at zero it would shrink the slope of a year.
-            centre = [np.mean(values) if formula.intercept else 0.0 for values in linear.values()]
+            centre = mean if formula.intercept else np.zeros(len(mean))
             parts.append(Linear(tuple(linear), variance=variance, centre=centre, name=LINEAR))
             self.terms.append(FormulaTerm(before + LINEAR, LINEAR, tuple(linear), (0,), False, number))
         for special in formula.special:
@@ -174,12 +174,14 @@ class Design:
     def _scaled(self, name: str, column: ScaledColumn, table: Table, fitting: bool) -> np.ndarray:
         values = self.coding.numbers(column.node, table, fitting)
         if fitting:
-            spread = float(np.sqrt(np.mean(values**2)) if column.about_zero else np.std(values))
+            mean, spread = moments_of(values, self.coding.weight)
+            if column.about_zero:
+                spread = float(np.hypot(mean, spread))
             if spread == 0 and column.about_zero:
                 raise UserError(f"{column.node} is zero in all rows, and cannot multiply a function; leave it out.")
             if spread == 0:
                 raise UserError(f"{column.node} is constant, so that its slopes cannot vary by group; leave it out.")
-            self.coding.moments[name] = float(np.mean(values)) * column.centred, spread
+            self.coding.moments[name] = mean * column.centred, spread
         mean, spread = self.coding.moments[name]
         return (values - mean) / spread
 

@@ -44,14 +44,23 @@ def is_boolean(node: Node, table: Table) -> bool:
     return isinstance(node, Name) and set(table.column(node.text).tolist()) <= {"True", "False", None}
 
 
-def numbers_of(node: Node, table: Table, moments: Moments, fitting: bool = False) -> np.ndarray:
+def moments_of(values: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
+    """Return mean and standard deviation of training rows; a row of weight 2 is two rows."""
+    values = values if weight is None else np.broadcast_to(values, weight.shape)
+    mean = np.average(values, weights=weight)
+    return float(mean), float(np.sqrt(np.average((values - mean) ** 2, weights=weight)))
+
+
+def numbers_of(
+    node: Node, table: Table, moments: Moments, fitting: bool = False, weight: np.ndarray | None = None
+) -> np.ndarray:
     """Return the values of an expression per row.
 
-    Means and standard deviations of scale() and center() are kept in `moments` when `fitting`.  A date is its number of
-    days since 1970.
+    Means and standard deviations of scale() and center(), of rows with these weights, are kept in `moments` when
+    `fitting`.  A date is its number of days since 1970.
     """
     with np.errstate(all="ignore"):
-        values = _value(node, table, moments, fitting)
+        values = _value(node, table, moments, fitting, weight)
     values = np.broadcast_to(np.asarray(values, float), (table.rows,))
     odd = np.flatnonzero(~np.isfinite(values))
     if len(odd):
@@ -67,41 +76,42 @@ def _of_column(node: Node) -> str:
     return f" of the column {node.text!r}" if isinstance(node, Name) else ""
 
 
-def _value(node: Node, table: Table, moments: Moments, fitting: bool) -> Any:
+def _value(node: Node, table: Table, moments: Moments, fitting: bool, weight: np.ndarray | None) -> Any:
     if isinstance(node, Number):
         return node.value
     if isinstance(node, Name):
         return column_numbers(table, node.text)
     if isinstance(node, Minus):
-        return -_value(node.of, table, moments, fitting)
+        return -_value(node.of, table, moments, fitting, weight)
     if isinstance(node, Text):
         raise UserError(f"{node} in quotes is not a number; write the name of a column without quotes or in backticks.")
     if isinstance(node, Binary):
-        return _of_binary(node, table, moments, fitting)
+        return _of_binary(node, table, moments, fitting, weight)
     if node.function not in KNOWN:
         raise UserError(f"There is no function {node.function}() in formulas; there are {', '.join(KNOWN)}.")
     if len(node.arguments) != 1 or (node.options and node.function not in CATEGORICAL):
         raise UserError(f"{node} takes one column or expression, as in {node.function}(x).")
     if node.function in CATEGORICAL:
         raise UserError(f"{node} is a category, where a number is needed; write the column without {node.function}().")
-    inner = np.asarray(_value(node.arguments[0], table, moments, fitting), float)
+    inner = np.asarray(_value(node.arguments[0], table, moments, fitting, weight), float)
     if node.function in CENTRED:
-        return _centred(node, inner, moments, fitting)
+        return _centred(node, inner, moments, fitting, weight)
     return FUNCTIONS[node.function](inner)
 
 
-def _of_binary(node: Binary, table: Table, moments: Moments, fitting: bool) -> Any:
+def _of_binary(node: Binary, table: Table, moments: Moments, fitting: bool, weight: np.ndarray | None) -> Any:
     if node.operator not in OPERATORS:
         raise UserError(f"{node} cannot be computed; expressions have + - * / ^ and comparisons.")
     if node.operator in ("==", "!=") and isinstance(node.right, Text) and isinstance(node.left, Name):
         return np.asarray(OPERATORS[node.operator](labels_of(node.left, table), node.right.value), float)
-    sides = (_value(side, table, moments, fitting) for side in (node.left, node.right))
+    sides = (_value(side, table, moments, fitting, weight) for side in (node.left, node.right))
     return np.asarray(OPERATORS[node.operator](*sides), float)  # sums of comparisons count, as in R
 
 
-def _centred(node: Call, inner: np.ndarray, moments: Moments, fitting: bool) -> np.ndarray:
+def _centred(node: Call, inner: np.ndarray, moments: Moments, fitting: bool, weight: np.ndarray | None) -> np.ndarray:
     if fitting:
-        moments[str(node)] = float(np.mean(inner)), float(np.std(inner)) or 1.0
+        mean, spread = moments_of(inner, weight)
+        moments[str(node)] = mean, spread or 1.0
     mean, spread = moments[str(node)]
     return (inner - mean) / (spread if node.function == "scale" else 1.0)
 

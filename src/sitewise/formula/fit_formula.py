@@ -117,6 +117,9 @@ def fit(
     kept, notes = _complete(table, design.formula, (weights, *given.values()), missing)
     given = {name: _cut(value, kept) for name, value in given.items()}
     table, weights = table.take(np.flatnonzero(kept)), _cut(weights, kept)
+    weight = None if weights is None else _column(design, table, "weights", weights)
+    if weight is not None and np.all(weight >= 0) and np.any(weight > 0):
+        design.coding.weight = weight
     y = _response(design, table, kind)
     X, parts = design.learn(table, graphs or {}, cut_points=kind == "labels")
     side, texts = {}, {}
@@ -125,7 +128,7 @@ def fit(
             side[name] = _column(design, table, name, value)
             if isinstance(value, str):
                 texts[name] = value
-    weight = None if weights is None else _column(design, table, "weights", weights)
+    design.coding.weight = None
     options: dict[str, Any] = {
         "method": method,
         "integrate": integrate,

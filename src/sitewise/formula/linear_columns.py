@@ -29,13 +29,15 @@ class Coding:
 
     levels   categories per expression, the reference first
     moments  mean and standard deviation of scale() and center()
+    weight   weights of the training rows while these are learned; None for equal weights
     """
 
     levels: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     moments: Moments = dataclasses.field(default_factory=dict)
+    weight: np.ndarray | None = None
 
     def numbers(self, node: Node, table: Table, fitting: bool = False) -> np.ndarray:
-        return numbers_of(node, table, self.moments, fitting)
+        return numbers_of(node, table, self.moments, fitting, self.weight)
 
     def columns(
         self, terms: Sequence[Product], intercept: bool, table: Table, fitting: bool = False
