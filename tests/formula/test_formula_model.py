@@ -435,7 +435,7 @@ def test_a_group_in_another_format_is_no_new_level_in_silence(spell: Any) -> Non
         fixed.predict({"g": ["7"]})
 
 
-@pytest.mark.parametrize("right", ["x + g", "scale(x)", "(1 + x | g)"])
+@pytest.mark.parametrize("right", ["x + g", "scale(x)", "(1 + x | g)", "s(x, by=z) + s(z)"])
 def test_means_and_standard_deviations_of_columns_are_those_of_weighted_rows(right: str) -> None:
     """Priors of coefficients used all rows alike, so that a row of weight 0 with an outlier shrank a slope to zero."""
     rng = np.random.default_rng(12)

@@ -78,26 +78,27 @@ class TermPosteriors:
         names = self.estimator._given_names()
         return [names.index(column) for column in term.columns]
 
-    def background(self) -> np.ndarray:
-        """Return training rows over which smooth terms are averaged."""
-        X = self.estimator._X[self.estimator._weight > 0]
-        if len(X) <= MAX_CENTRE_ROWS:
-            return X
-        return X[np.random.default_rng(0).choice(len(X), MAX_CENTRE_ROWS, replace=False)]
+    def background(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return training rows over which smooth terms are averaged, and their shares in the average."""
+        weight = self.estimator._weight
+        rows = np.flatnonzero(weight > 0)
+        if len(rows) > MAX_CENTRE_ROWS:
+            rows = rows[np.random.default_rng(0).choice(len(rows), MAX_CENTRE_ROWS, replace=False)]
+        return self.estimator._X[rows], weight[rows] / np.sum(weight[rows])
 
     def intercept(self) -> tuple[float, float]:
         """Return moments of the intercept: f without groups, at zeros of linear columns, averaged over smooth terms."""
         linear = [term for term in self.terms if term.kind == LINEAR]
         chosen = tuple(part for term in self.terms if term.centred or term.kind == INTERCEPT for part in term.parts)
-        X = self.background()
+        X, share = self.background()
         with working_precision():
-            found = [self._average(f, chosen, linear, X) for f in self.functions]
+            found = [self._average(f, chosen, linear, X, share) for f in self.functions]
             shift = np.average([float(np.asarray(f.mean.at(np.zeros_like(X[:1])))[0]) for f in self.functions])
         mean, sd = self._mixed([(np.asarray(m), np.asarray(v)) for m, v in found])
         return float(mean) + self.level + self.scale * float(shift), float(sd)
 
     def _average(
-        self, f: Any, chosen: tuple[int, ...], linear: list[FormulaTerm], X: np.ndarray
+        self, f: Any, chosen: tuple[int, ...], linear: list[FormulaTerm], X: np.ndarray, share: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return moments of the average of the chosen parts over X, plus the linear part at zeros of its columns."""
         places = [place for term in linear for place in self._places(term)]
@@ -105,13 +106,12 @@ class TermPosteriors:
         if not used.isdisjoint(places):  # the linear part and a smooth one are taken at different rows
             mean, cov = f.parts_joint(np.concatenate([X, np.zeros_like(X[:1])]), [chosen, linear[0].parts])
             weight = np.zeros(mean.shape)
-            weight[0, : len(X)], weight[1, -1] = 1.0 / len(X), 1.0
+            weight[0, : len(X)], weight[1, -1] = share, 1.0
             return np.sum(weight * mean), np.einsum("pn,pnqm,qm->", weight, cov, weight, optimize=True)
         rows = X.copy()
         rows[:, places] = 0.0
         every = chosen + tuple(part for term in linear for part in term.parts)
-        weight = np.full((1, 1, 1, len(X)), 1.0 / len(X))
-        mean, var = f.part(every, means.Zero()).sums(rows[None], weight)
+        mean, var = f.part(every, means.Zero()).sums(rows[None], share[None, None, None])
         return mean[0, 0], var[0, 0]
 
     def effective_parameters(self) -> dict[str, float]:
@@ -142,15 +142,15 @@ class TermPosteriors:
         Every term is taken minus its average: the variance of a level that is common to all rows, such as a slope times
         the distance of a column from zero, is none of it.
         """
-        X = self.background()
+        X, share = self.background()
         with working_precision():
             if term.kind == LINEAR:
                 own = X[:, self._places(term)]
-                each = self._linear(term, own - own.mean(axis=0))
+                each = self._linear(term, own - share @ own)
             else:
                 each = [self._centred(f.part(term.parts, means.Zero()), X) for f in self.functions]
         mean, sd = self._mixed(each)
-        return float(np.mean(mean**2 + sd**2))
+        return float(share @ (mean**2 + sd**2))
 
     def _linear(self, term: FormulaTerm, own: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return moments of Σ b_j x_j at rows x of the linear columns, per function."""
@@ -159,12 +159,12 @@ class TermPosteriors:
 
     def _centred(self, part: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return moments of f_p(x) minus its average over the background."""
-        rows = self.background()
+        rows, share = self.background()
         distinct, place = np.unique(X, axis=0, return_inverse=True)
         found = []
         for at in range(0, len(distinct), BLOCK_ROWS):
             block = distinct[at : at + BLOCK_ROWS]
-            weight = np.concatenate([np.eye(len(block)), np.full((len(block), len(rows)), -1.0 / len(rows))], axis=1)
+            weight = np.concatenate([np.eye(len(block)), np.tile(-share, (len(block), 1))], axis=1)
             mean, var = part.sums(np.concatenate([block, rows])[None], weight[:, None, None, :])
             found.append((mean[:, 0], var[:, 0]))
         mean, var = (np.concatenate(column) for column in zip(*found, strict=True))
