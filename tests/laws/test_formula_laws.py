@@ -228,3 +228,45 @@ def test_a_varying_coefficient_does_not_depend_on_the_unit_of_its_column(likelih
     (row,), (same,) = found.summary().terms, other.summary().terms
     np.testing.assert_allclose(np.array(same[1:4]) * unit, row[1:4], rtol=1e-4)
     assert found.design.columns["z of s(x, by=z)"].about_zero
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+@pytest.mark.parametrize(
+    ("right", "near"),
+    [
+        ("year * g", "t * C(g, ref='c')"),
+        ("year + I(year^2)", "t + I(t^2)"),
+        ("year * x", "I(10 - t) * I(100 * x + 1e4)"),
+    ],
+)
+def test_products_and_powers_do_not_depend_on_origins_units_and_reference_levels(
+    right: str, near: str, likelihood: str
+) -> None:
+    """Independent priors of year and year:g shrank the differences of slopes: year:g varies mostly with g."""
+    rng = np.random.default_rng(6)
+    t, x = rng.integers(-10, 11, 90).astype(float), rng.normal(size=90)
+    g = np.array(list("abc"))[rng.integers(0, 3, 90)]
+    f = 0.1 * t * (g == "b") + 0.02 * t**2 + 0.1 * t * x
+    y = f + 0.5 * rng.normal(size=90) if likelihood == "gaussian" else rng.poisson(np.exp(0.5 * f)).astype(float)
+    data = {"t": t, "year": t + 2010, "x": x, "g": g, "y": y}
+    far, close = (sitewise.fit(f"y ~ {one}", data, likelihood, integrate=False) for one in (right, near))
+    np.testing.assert_allclose(far.log_evidence, close.log_evidence, rtol=1e-8)
+    np.testing.assert_allclose(far.loo.log_density, close.loo.log_density, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(far.predict(), close.predict(), rtol=1e-6, atol=1e-8)
+    assert np.isclose(far.summary().effective, close.summary().effective)
+    if likelihood == "gaussian":
+        inputs = [t, x, t * x] if "x" in right else [t, t**2] if "^" in right else []
+        inputs = inputs or [t, g == "b", g == "c", t * (g == "b"), t * (g == "c")]
+        design = np.column_stack([np.ones(90), *inputs]).astype(float)
+        want = np.linalg.lstsq(design, y, rcond=None)[0]
+        np.testing.assert_allclose(far.posteriors.coefficients()[0][-1], want[-1], rtol=5e-3)
+
+
+def test_the_prior_of_uncorrelated_columns_is_independent() -> None:
+    """10 standard deviations of y per standard deviation of a column."""
+    t = np.arange(40.0)
+    data = {"a": 1e3 * np.cos(2 * np.pi * t / 40), "b": np.sin(2 * np.pi * t / 40) + 7, "y": t % 7}
+    kernel = sitewise.fit("y ~ a + b", data, integrate=False).estimator.kernel_
+    rows = np.array([[1.0, 7.0], [0.0, 8.0]])  # the means are 0 and 7
+    found = np.asarray(kernel.parts[0].matrix(rows, rows))
+    np.testing.assert_allclose(found, np.diag([100 / np.var(data["a"]), 100 / np.var(data["b"])]), atol=1e-10)

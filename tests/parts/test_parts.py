@@ -13,6 +13,7 @@ from sitewise import (
     Data,
     GPClassifier,
     GPRegressor,
+    Hyperparameters,
     Method,
     Model,
     evidence,
@@ -242,6 +243,25 @@ def test_centred_linear_effects_equal_those_of_centred_columns() -> None:
     np.testing.assert_allclose(evidence.ep(one, left, found.sites), evidence.ep(other, right, want.sites), rtol=1e-10)
     np.testing.assert_allclose(np.asarray(given.pairs(X, X)), np.asarray(moved.pairs(right.X, right.X)), rtol=1e-12)
     np.testing.assert_allclose(np.asarray(given.diag(X)), np.diag(np.asarray(given.pairs(X, X))), rtol=1e-12)
+
+
+def test_whitened_linear_effects_have_the_covariance_of_the_matrix() -> None:
+    rng = np.random.default_rng(0)
+    X, W, variance = rng.normal(size=(8, 3)), rng.normal(size=(3, 3)), np.array([1.0, 2.0, 3.0])
+    part = parts.Linear((0, 1, 2), variance=variance, centre=0.5, whitening=W)
+    covariance = (X - 0.5) @ (W * variance) @ W.T @ (X - 0.5).T
+    np.testing.assert_allclose(part.matrix(X), covariance)
+    np.testing.assert_allclose(part.variances(X), np.diagonal(covariance))
+    y = rng.normal(size=8)
+    model = GPRegressor(
+        structure=[part], normalize_y=False, integrate=False,
+        hyperparameters=Hyperparameters(fixed="*"), likelihood=likelihoods.Gaussian(0.3),
+    ).fit(X, y)  # fmt: skip
+    kernel = np.asarray(model.kernel_.matrix(X))
+    want = kernel @ np.linalg.solve(kernel + 0.09 * np.eye(8), y)
+    np.testing.assert_allclose(model.predict(X), want, atol=1e-9)
+    with pytest.raises(ValueError, match=r"whitening has the shape \(2, 2\) but there are 3 columns"):
+        parts.Linear((0, 1, 2), whitening=np.eye(2)).check(3)
 
 
 def row_effects(model: GPRegressor | GPClassifier, groups: int, y: np.ndarray) -> list[str]:

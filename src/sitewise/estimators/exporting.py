@@ -209,13 +209,15 @@ def _component(posterior: Posterior, columns: int) -> tuple[str, dict[str, Any]]
 
 
 def _with_parts(arrays: dict[str, np.ndarray], of_parts: DescribedSum) -> dict[str, np.ndarray]:
-    """Return the arrays with the variables of parts in the order of their loads, and the roots of their residuals.
+    """Return the arrays for the variables of parts in the order of their loads, and the roots of their residuals.
 
     Without further points, the posterior covariances are part of P: one matrix in place of two.
     """
     variables, root = of_parts.order, of_parts.root[:, of_parts.order]
     order = np.concatenate([variables, np.arange(len(variables), arrays["alpha"].shape[1])])
     alpha, Q = arrays["alpha"][:, order], arrays["Q"][:, :, order]
+    for where, W in of_parts.whitened:
+        alpha[..., where], Q[..., where] = alpha[..., where] @ W.T, Q[..., where] @ W.T
     if not arrays["sign"].size:
         P, sign = difference_of_roots(root, Q[0])
         return {"alpha": alpha, "P": P[None], "sign": sign, "Q": np.empty((1, 0, len(variables)))}

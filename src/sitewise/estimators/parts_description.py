@@ -38,22 +38,25 @@ DEGREE = float(np.pi / 180)
 class DescribedPart(NamedTuple):
     """The loads of a part, its kernel κ, and a root P of C: Var[e] = κ(x, x) − |P a|².
 
-    order  the number of the variable per load
+    order      the number of the variable per load
+    whitening  the matrix W if the loads are Wᵀ a with the functions a of a row that `loads` describes
     """
 
     loads: list[dict[str, Any]]
     order: np.ndarray
     kernel: Described = NONE
     root: np.ndarray | None = None
+    whitening: np.ndarray | None = None
 
 
 class DescribedSum(NamedTuple):
-    """The same for a sum of parts."""
+    """The same for a sum of parts; `whitened` has the loads of parts with a matrix W, and the matrix."""
 
     loads: list[dict[str, Any]]
     order: np.ndarray
     kernel: Described
     root: np.ndarray
+    whitened: list[tuple[slice, np.ndarray]]
 
 
 def described_parts(pairs: Sequence[tuple[Any, Any]], width: int) -> DescribedSum:
@@ -71,6 +74,10 @@ def described_parts(pairs: Sequence[tuple[Any, Any]], width: int) -> DescribedSu
     return DescribedSum(
         [load for one in found for load in one.loads], np.concatenate([np.empty(0, int), *order]),
         total([one.kernel for one in found] or [NONE]), np.concatenate(roots),
+        [
+            (slice(end - len(one.order), end), one.whitening)
+            for one, end in zip(found, ends, strict=True) if one.whitening is not None
+        ],
     )  # fmt: skip
 
 
@@ -80,7 +87,9 @@ def _described(part: Any, layout: Any, width: int) -> DescribedPart:
         return _functions(ONE, layout, width)
     if isinstance(part, parts.Linear):
         centre = np.broadcast_to(0.0 if part.centre is None else part.centre, len(used)).tolist()
-        return _functions(functions([["add", j, -c] for j, c in zip(used, centre, strict=True)]), layout, width)
+        moved = functions([["add", j, -c] for j, c in zip(used, centre, strict=True)])
+        whitening = None if part.whitening is None else np.array(part.whitening)
+        return _functions(moved, layout, width)._replace(whitening=whitening)
     if isinstance(part, parts.Season):
         return _functions(functions(_waves(used[0], part)), layout, width)
     if isinstance(part, parts.Tensor):

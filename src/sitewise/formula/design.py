@@ -14,11 +14,12 @@ from sitewise.formula.expressions import labels_of, moments_of
 from sitewise.formula.grammar import Name, names_in, parse_expression
 from sitewise.formula.linear_columns import Coding
 from sitewise.formula.part_terms import AreaColumn, Columns, LevelColumn, NumberColumn, ScaledColumn, build, codes
+from sitewise.numerics.dense.whitening import whitening
 from sitewise.parts import Constant, Graph, Linear, Part
 from sitewise.tables.named_array import NamedArray
 from sitewise.tables.table import Table, listed
 
-PRIOR_SD = 10.0  # of a coefficient, per standard deviation of its column; of the intercept
+PRIOR_SD = 10.0  # of the coefficients of whitened columns, and of the intercept
 LINEAR, INTERCEPT = "linear", "intercept"
 OFFSETS = "offset", "offset of the second function"  # columns of inputs, per function
 
@@ -124,11 +125,12 @@ class Design:
         formula, parts = self.formula.functions[number], list[Part]()
         before = self.before[number]
         if linear:
-            mean, spread = np.transpose([moments_of(values, self.coding.weight) for values in linear.values()])
-            variance = (PRIOR_SD / np.where(spread > 0, spread, 1.0)) ** 2
-            # The prior of the intercept is for the average row: at zero it would shrink the slope of a year.
-            centre = mean if formula.intercept else np.zeros(len(mean))
-            parts.append(Linear(tuple(linear), variance=variance, centre=centre, name=LINEAR))
+            values, weight = np.column_stack(list(linear.values())), self.coding.weight
+            # The prior of the intercept is for the average row: at zero it would shrink the slope of a year.  With the
+            # covariance of whitened columns the prior does not shrink products and powers of such columns either.
+            centre = np.average(values, axis=0, weights=weight) * formula.intercept
+            whitened = whitening(values, centre, weight)
+            parts.append(Linear(tuple(linear), variance=PRIOR_SD**2, centre=centre, whitening=whitened, name=LINEAR))
             self.terms.append(FormulaTerm(before + LINEAR, LINEAR, tuple(linear), (0,), False, number))
         for special in formula.special:
             found = build(special, table, graphs)

@@ -101,12 +101,19 @@ class Linear(Part):
         The numbers c_j, one for all columns or one per column; None is zero.  With the means of the columns, an
         intercept is the function at a typical row, so that its prior does not shrink the slope of a column such as a
         year, whose mean is far from zero.
+    whitening : array of shape (n_columns, n_columns), default=None
+        A matrix W: f(x) = Σ_k b_k z_k with z = Wᵀ (x − c), and `variance` is that of the b_k.  The coefficients of the
+        columns have the covariance W diag(variance) Wᵀ.  None is the identity.  With uncorrelated z of variance 1 the
+        prior does not depend on the units, origins and correlations of the columns.
     """
 
     variance: ArrayField = positive(default=1.0)
     centre: Any = static(default=None)
+    whitening: Any = static(default=None)
 
     def __post_init__(self) -> None:
+        if self.whitening is not None:
+            object.__setattr__(self, "whitening", tuple(map(tuple, np.asarray(self.whitening, float).tolist())))
         if self.centre is not None:
             numbers = np.ravel(np.asarray(self.centre, float))
             if not np.all(np.isfinite(numbers)):
@@ -124,6 +131,11 @@ class Linear(Part):
                 f"Linear: centre has {len(self.centre)} numbers but there are {len(self.used)} columns; give one "
                 "number, or one per column."
             )
+        if self.whitening is not None and np.shape(self.whitening) != 2 * (len(self.used),):
+            raise ValueError(
+                f"Linear: whitening has the shape {np.shape(self.whitening)} but there are {len(self.used)} columns; "
+                "give a square matrix with one row per column."
+            )
 
     def doubt(self, A: np.ndarray) -> str:
         spread = np.std(A, axis=0)
@@ -140,7 +152,7 @@ class Linear(Part):
         return tuple(range(columns))
 
     def units(self, ranges: np.ndarray, path: str) -> Units:
-        return input_units(kernels.Linear(self.variance), ranges, path)
+        return {} if self.whitening is not None else input_units(kernels.Linear(self.variance), ranges, path)
 
     def pairs(self, A: Array, B: Array) -> Array:
         return (self.columns_of(A) * self.variance) @ self.columns_of(B).T
@@ -149,7 +161,9 @@ class Linear(Part):
         return (self.columns_of(A) ** 2 * self.variance).sum(axis=1)
 
     def columns_of(self, A: Array) -> Array:
-        return A if self.centre is None else A - namespace(A).asarray(self.centre, dtype=A.dtype)
+        xp = namespace(A)
+        moved = A if self.centre is None else A - xp.asarray(self.centre, dtype=A.dtype)
+        return moved if self.whitening is None else moved @ xp.asarray(self.whitening, dtype=A.dtype)
 
     def variances_of(self, size: int) -> tuple[np.ndarray, Any]:
         def pull(bar: np.ndarray) -> Linear:
