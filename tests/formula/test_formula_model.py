@@ -456,3 +456,15 @@ def test_means_and_standard_deviations_of_columns_are_those_of_weighted_rows(rig
         assert one[0] == other[0]
         numbers = np.array([[np.nan if value is None else value for value in row[1:]] for row in (one, other)])
         np.testing.assert_allclose(*numbers, rtol=1e-5, atol=1e-8)
+
+
+def test_groups_with_identifiers_of_19_digits_remain_different() -> None:
+    rng = np.random.default_rng(0)
+    group, effect = np.arange(40) % 4, np.array([-3.0, -1.0, 1.0, 3.0])
+    ids = 1234567890123456000 + 7 * group
+    model = sitewise.fit("y ~ (1 | id)", {"id": ids, "y": effect[group] + 0.1 * rng.normal(size=40)}, integrate=False)
+    assert model.summary().groups == {"id": 4}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = model.predict({"id": [*map(str, ids[:4]), ids[0] + 1]})
+    np.testing.assert_allclose(found[:4] - found[4], effect, atol=0.3)

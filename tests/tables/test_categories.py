@@ -139,6 +139,27 @@ def test_long_numbers_remain_different_categories():
     assert len(features({"ean": codes, "x": X}, categorical="ean")) == 4
 
 
+LONG = [1234567890123456000 + 7 * (k % 3) for k in range(ROWS)]  # equal as floats
+
+
+@pytest.mark.parametrize("option", ["categorical", "groups"])
+@pytest.mark.parametrize("kind", ["int64", "Int64", "object", "category", "list"])
+def test_identifiers_with_19_digits_remain_different(option, kind):
+    pandas = pytest.importorskip("pandas")
+    ids = LONG if kind == "list" else pandas.Series(LONG).astype(kind)
+    encoder = TableEncoder(**{option: "id"}).fit({"id": ids, "x": X})
+    assert [c.levels for c in encoder.recipe_.columns if c.name == "id"] == [tuple(map(str, LONG[:3]))]
+    again = encoder.transform({"id": list(map(str, LONG[:3])), "x": X[:3]})
+    np.testing.assert_array_equal(again, encoder.transform({"id": LONG[:3], "x": X[:3]}))
+
+
+def test_a_column_of_large_numbers_remains_numeric():
+    table = table_of({"ns": LONG, "x": X})
+    assert table.numbers("ns") is not None
+    assert table.take(np.array([1, 4])).text("ns").tolist() == [str(LONG[1]), str(LONG[4])]
+    assert table_of({"big": [1e20, -0.0, 2.0**60, 0.1 + 0.2]}).text("big").tolist() == ["1e+20", "0", str(2**60), "0.3"]
+
+
 def test_duplicate_names_are_refused():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(np.ones((4, 3)), columns=["a", "b", "a"])

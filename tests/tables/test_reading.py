@@ -151,3 +151,9 @@ def test_settings_that_are_not_available_are_not_suggested():
 def test_times_and_dates_without_readings_are_parsed():
     table = Table("t", {"at": np.array(["14:30"], object), "day": np.array([20240101.0])}, np.array([1]))
     assert [v.dtype.kind for v in understand(table).columns.values()] == ["f", "M"]
+
+
+def test_numbers_with_19_digits_remain_numbers_and_different_strings():
+    table = read("id", ["1234567890123456001", "1234567890123456002", "007", None])
+    assert table.numbers("id") is not None
+    assert table.text("id").tolist() == ["1234567890123456001", "1234567890123456002", "7", None]

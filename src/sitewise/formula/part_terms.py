@@ -309,6 +309,8 @@ def _warn_of_spellings(new: list[tuple[str, ...]], known: list[tuple[str, ...]])
 
 def _plain(label: str) -> str:
     try:
+        if label.isdecimal():
+            return str(int(label))
         return f"{float(label):.12g}"
     except ValueError:
         return label.casefold()

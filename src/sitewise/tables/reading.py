@@ -22,7 +22,7 @@ import numpy as np
 from sitewise.tables.cells import CLOCK, is_money, is_unambiguous_time, parse_cell, parse_number
 from sitewise.tables.dates import ORDERS, eight_digits, has_ambiguous_year, parse_date
 from sitewise.tables.problems import Problem
-from sitewise.tables.table import Reading, Table, listed
+from sitewise.tables.table import Reading, Table, exceed_floats, listed
 
 T = TypeVar("T")
 MAX_CATEGORIES = 30  # per column
@@ -154,7 +154,7 @@ def understand(
     marks = _Marks(clear, {n: r.decimal for n, r in (known or {}).items() if r.decimal}, likely)
     asked_order = None if dayfirst is None else ORDERS[0] if dayfirst else ORDERS[1]
     columns, readings, problems = dict(table.columns), dict(table.readings), list(table.problems)
-    open_marks, open_orders, labels = [], [], {}
+    open_marks, open_orders, labels, digits = [], [], {}, dict(table.digits)
     for name, texts in found.items():
         before = (known or {}).get(name)
         why = _why_labels(name, texts, typed) if known is None else ""
@@ -174,6 +174,8 @@ def understand(
                 values = texts.numbers[mark]
                 columns[name] = np.array([np.nan if c is None else values[c][0] for c in texts.cells], float)
                 readings[name] = reading
+                if exceed_floats(columns[name]) and all(map(_WHOLE_NUMBER.fullmatch, texts.texts)):
+                    digits[name] = np.array([None if c is None else str(int(c)) for c in texts.cells], object)
             elif reading is not None and known is None and texts.has_many_levels():
                 problems.append(reading)
         elif texts.dates:
@@ -220,7 +222,7 @@ def understand(
         notes.append(f"the eight digits of each number in {listed(compact)} were read as a date: year, month, day.")
     return dataclasses.replace(
         table, columns=columns, readings=readings, notes=tuple(notes), problems=tuple(problems),
-        categorical=table.categorical.union(labels),
+        categorical=table.categorical.union(labels), digits=digits,
     )  # fmt: skip
 
 

@@ -17,6 +17,8 @@ from sitewise.tables.problems import Problem
 
 # "none" is no code of a missing value: it is a category in columns such as "alcohol" or "injury".
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "?"})
+MIN_INEXACT = 2.0**53  # from here on, floats do not hold every whole number
+MAX_WHOLE = 2.0**64  # below it, whole numbers are written without an exponent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +42,8 @@ class Table:
     parsed as numbers or dates.  `problems` are questions that only the user can answer.  `categorical` names columns of
     strings that are categorical by their type or by the user's choice.  `orders` has the categories of a column in the
     order in which its type lists them, and `ranked` names the columns whose type says that this is an order from the
-    lowest to the highest.
+    lowest to the highest.  `digits` has the cells of columns of numbers from 2⁵³ on as strings, because different whole
+    numbers, such as identifiers with 19 digits, may be equal as floats.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Table:
     categorical: frozenset[str] = frozenset()
     orders: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     ranked: frozenset[str] = frozenset()
+    digits: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -78,6 +82,8 @@ class Table:
         values = self.column(name)
         if values.dtype.kind == "O":
             return values
+        if values.dtype.kind == "f" and name in self.digits:
+            return self.digits[name]
         shown = map(_number_text, values) if values.dtype.kind == "f" else np.datetime_as_string(values)
         absent = self.missing(name)
         return np.array([None if gone else str(v) for v, gone in zip(shown, absent, strict=True)], object)
@@ -91,8 +97,8 @@ class Table:
 
     def take(self, index: np.ndarray) -> Table:
         """Return the table with only these rows."""
-        cut = {name: values[index] for name, values in self.columns.items()}
-        return dataclasses.replace(self, columns=cut, lines=self.lines[index])
+        cut, digits = ({name: one[index] for name, one in each.items()} for each in (self.columns, self.digits))
+        return dataclasses.replace(self, columns=cut, lines=self.lines[index], digits=digits)
 
     def named(self, given: Sequence[str]) -> list[str]:
         """Return the column names in `given`, where one item may list several, separated by commas."""
@@ -132,7 +138,7 @@ def table_of(X: Any, name: str = "X", missing: Sequence[str] = ()) -> Table:
     if len(lengths) > 1:
         raise UserError(f"the columns of {name} differ in length; give one value per row in every column.")
     absent = MISSING | {m.strip().lower() for m in missing}
-    found, problems, categorical, orders, ranked = {}, [], set(), {}, set()
+    found, problems, categorical, orders, ranked, digits = {}, [], set(), {}, set(), {}
     for label, values in columns.items():
         if _is_categorical(values):
             found[str(label)] = _labels(values, absent)
@@ -143,6 +149,8 @@ def table_of(X: Any, name: str = "X", missing: Sequence[str] = ()) -> Table:
                 ranked.add(str(label))
             continue
         found[str(label)], other = _typed(values, absent)
+        if exceed_floats(found[str(label)]):
+            digits[str(label)] = _labels(values, absent)
         if other is not None:
             problems.append(Problem(
                 f"column {str(label)!r} holds {other}, but a table holds numbers, dates and text; convert it, or",
@@ -151,7 +159,7 @@ def table_of(X: Any, name: str = "X", missing: Sequence[str] = ()) -> Table:
     lines = np.arange(1, max(lengths, default=0) + 1)
     return Table(
         name, found, lines, problems=tuple(problems), categorical=frozenset(categorical), orders=orders,
-        ranked=frozenset(ranked),
+        ranked=frozenset(ranked), digits=digits,
     )  # fmt: skip
 
 
@@ -221,15 +229,24 @@ def ranked_categories(values: Any) -> Any:
 
 def _labels(values: Any, absent: frozenset[str]) -> np.ndarray:
     """Return a column of categories as strings; None is missing."""
-    cells = [_cell(v, absent) for v in (values.tolist() if hasattr(values, "tolist") else values)]
-    made = np.empty(len(cells), object)
-    made[:] = [c if c is None else _number_text(c) if isinstance(c, float) else str(c) for c in cells]
+    given = values.tolist() if hasattr(values, "tolist") else list(values)
+    made = np.empty(len(given), object)
+    made[:] = [
+        str(int(v)) if isinstance(v, numbers.Integral) and not isinstance(v, bool)
+        else c if (c := _cell(v, absent)) is None else _number_text(c) if isinstance(c, float) else str(c)
+        for v in given
+    ]  # fmt: skip
     return made
 
 
+def exceed_floats(values: np.ndarray) -> bool:
+    """Whether a column has numbers from 2⁵³ on: different whole numbers may be equal as floats."""
+    return values.dtype.kind == "f" and bool(np.any(np.abs(values) >= MIN_INEXACT))
+
+
 def _number_text(value: float) -> str:
-    """Return a number as a string; different whole numbers below 2⁵³ have different strings."""
-    return str(int(value)) if abs(value) < 2**53 and value == int(value) else f"{value:.12g}"
+    """Return a number as a string; different whole numbers below 2⁶⁴ have different strings."""
+    return str(int(value)) if abs(value) < MAX_WHOLE and value == int(value) else f"{value:.12g}"
 
 
 def _typed(values: Any, absent: frozenset[str]) -> tuple[np.ndarray, str | None]:
@@ -246,9 +263,7 @@ def _typed(values: Any, absent: frozenset[str]) -> tuple[np.ndarray, str | None]
     if present and all(isinstance(c, datetime.datetime) for c in present):
         return np.array(cells, "datetime64[s]"), None  # None becomes NaT
     other = next((type(c).__name__ for c in present if not isinstance(c, float | str | datetime.datetime)), None)
-    made = np.empty(len(cells), object)
-    made[:] = [_number_text(c) if isinstance(c, float) else c if c is None else str(c) for c in cells]
-    return made, other
+    return _labels(values, absent), other
 
 
 def _cell(value: Any, absent: frozenset[str]) -> Any:
