@@ -208,6 +208,20 @@ def test_pickled_objects_are_not_loaded(tmp_path: Path) -> None:
         Predictor(tmp_path / "model.npz")
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_columns_with_names_are_read_by_name_and_arrays_by_position(scaled: bool, tmp_path: Path) -> None:
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=["a", "b", "c"])
+    model: Any = GPRegressor(kernel=kernels.RBF(), **FAST)
+    model = (make_pipeline(StandardScaler(), model) if scaled else model).fit(frame, VALUES)
+    found, new = exported(model, tmp_path), frame[:5]
+    expected = model.predict(new)
+    swapped = new[["c", "a", "b"]].assign(d=1.0)
+    for rows in (swapped, swapped.to_dict("list"), swapped.to_dict("records"), new.to_numpy(), new.to_numpy().tolist()):
+        np.testing.assert_allclose(found.predict(rows), expected, rtol=1e-10)
+    with pytest.raises(ValueError, match="no column 'b'"):
+        found.predict(new[["a", "c"]])
+
+
 REFUSED: list[tuple[Any, Any, str]] = [
     (GPOrdinal(**FAST), THREE, "likelihood"),
     (GPClassifier(kernel=kernels.Cosine(), **FAST), LABELS, "kernel Cosine"),

@@ -166,3 +166,31 @@ def test_what_cannot_be_exported_is_refused(
     with pytest.raises(UserError, match=words):
         model.export(tmp_path / "model.npz")
     assert not list(tmp_path.iterdir())
+
+
+def test_dates_are_clock_times_and_time_zones_are_ignored(tmp_path: Path) -> None:
+    model = sitewise.fit("y ~ day + series(hour)", OLD, integrate=False)
+    found, day = exported(model, tmp_path), NEW["day"]
+    expected = model.predict(NEW)
+    zone = datetime.timezone(datetime.timedelta(hours=-5, minutes=-30))
+    spelled = [
+        [d.isoformat() for d in day], [f"{d:%Y-%m-%d %H:%M:%S}.250Z" for d in day],
+        [d.replace(tzinfo=zone) for d in day], [d.replace(tzinfo=zone).isoformat() for d in day],
+        [f"{d:%Y-%m-%dT%H:%M:%S}+0200" for d in day],
+        np.array(day, "datetime64[s]").astype(float) / 86400, np.array(day, "datetime64[us]"),
+    ]  # fmt: skip
+    for one in spelled:
+        np.testing.assert_allclose(found.predict({**NEW, "day": one}), expected, rtol=1e-8)
+    with pytest.raises(ValueError, match="05-2024"):
+        found.predict({**NEW, "day": ["01-05-2024"] * len(day)})
+
+
+def test_numbers_as_levels_are_named_as_in_the_library(tmp_path: Path) -> None:
+    """Negative zeros, numbers from 2⁵³ on, and identifiers that are equal as floats."""
+    codes = [-0.0, 1.0, 2.0**60, 1e20, 1 / 3, 1234567890123456000, 1234567890123456007]
+    rows = [{"code": codes[k % len(codes)], "y": float(k % len(codes)) + 0.1 * np.sin(k)} for k in range(70)]
+    model = sitewise.fit("y ~ (1 | code)", rows, integrate=False)
+    found = exported(model, tmp_path)
+    assert model.summary().groups == {"code": len(codes)}
+    for new in (rows, [{"code": 0}, {"code": 1}, {"code": "1234567890123456000"}]):
+        np.testing.assert_allclose(found.predict(new), model.predict(new), rtol=1e-10)

@@ -56,8 +56,8 @@ def write(
     arrays: dict[str, np.ndarray] = {}
     found = _estimator(estimator)
     found["predicts_class"] = predicts_class and found["classes"] is not None
-    width = int(estimator.n_features_in_)
-    plain = {"format": FORMAT, "steps": steps or [step([], list(range(width)), width)], **found}
+    steps = steps or [_of_arrays(estimator, list(range(estimator.n_features_in_)))]
+    plain = {"format": FORMAT, "steps": steps, **found}
     arrays["model"] = np.array(json.dumps(_without_arrays(plain, arrays)))
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # type: ignore[arg-type] # no array is named allow_pickle
@@ -66,9 +66,16 @@ def write(
     files.write_whole(path.parent / "numpy_predictor.py", inspect.getsource(numpy_predictor).encode())
 
 
-def step(columns: list[dict[str, Any]], trees: list[Tree], width: int = 0) -> dict[str, Any]:
-    """Return a step: expressions of the columns of a table, or of an array with `width` columns."""
-    return {"inputs": columns, "trees": trees, "width": len(columns) or width}
+def step(columns: list[dict[str, Any]], trees: list[Tree], by_position: int = 0) -> dict[str, Any]:
+    """Return a step: expressions of the columns of a table, or of an array with `by_position` columns."""
+    width = by_position or len(columns)
+    return {"inputs": columns, "trees": trees, "width": width, "by_position": bool(by_position)}
+
+
+def _of_arrays(trained: Any, trees: list[Tree]) -> dict[str, Any]:
+    """Return a step that reads columns by position, or, if they had names in training, by name from a table."""
+    names = [str(name) for name in getattr(trained, "feature_names_in_", [])]
+    return step([numbers(name) for name in names], trees, int(trained.n_features_in_))
 
 
 def numbers(name: str, fill: float | None = None, missing: Iterable[str] = (), dates: bool = False) -> dict[str, Any]:
@@ -121,7 +128,7 @@ def _step(given: Any) -> dict[str, Any]:
         width = int(given.n_features_in_)
         centre = given.mean_ if given.with_mean else np.zeros(width)
         scale = given.scale_ if given.with_std else np.ones(width)
-        return step([], [_scaled(j, centre[j], scale[j]) for j in range(width)], width)
+        return _of_arrays(given, [_scaled(j, centre[j], scale[j]) for j in range(width)])
     raise UserError(f"export cannot hold {type(given).__name__}; it holds TableEncoder and StandardScaler.")
 
 

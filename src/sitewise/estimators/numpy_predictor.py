@@ -15,21 +15,24 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-BLOCK_ROWS = 512  # rows predicted at a time
+BLOCK_ROWS, EPSILON = 512, np.finfo(float).eps  # rows predicted at a time; the smallest share of a variance
 NAMES = "abs add cos divide equal exp expm1 floor interp less less_equal log log1p multiply power sin sqrt tanh"
 FUNCTIONS = {name: getattr(np, name) for name in NAMES.split()}
+SUB = re.compile(r"(:[\d.]+) ?(Z|[+-][\d:]+)$").sub  # replaces the end of a time and its time zone
 COMBINED: Any = {"Sum": sum, "Product": math.prod, "Pairs": lambda k: (sum(k) ** 2 - sum(one**2 for one in k)) / 2}
 SHAPES: dict[str, Callable[[Any], Any]] = {  # correlation as a function of the scaled squared distance
     "RBF": lambda d2: np.exp(-0.5 * d2),
     "Matern12": lambda d2: np.exp(-np.sqrt(d2)),
     "Matern32": lambda d2: (1 + np.sqrt(3 * d2)) * np.exp(-np.sqrt(3 * d2)),
     "Matern52": lambda d2: (1 + np.sqrt(5 * d2) + 5 / 3 * d2) * np.exp(-np.sqrt(5 * d2)),
+    "Laplacian": lambda d: np.exp(-d),  # of the sum of absolute differences
 }
 
 
@@ -63,9 +66,7 @@ def covariance(kernel: dict[str, Any], A: np.ndarray, B: np.ndarray) -> Any:
         return np.stack([_weights(kernel, a, B) for a in A])
     A, B = A / kernel["lengthscale"], B / kernel["lengthscale"]
     apart = (np.subtract.outer(a, b) for a, b in zip(A.T, B.T, strict=True))
-    if kind == "Laplacian":
-        return kernel["variance"] * np.exp(-sum(np.abs(d) for d in apart))
-    return kernel["variance"] * SHAPES[kind](sum(d**2 for d in apart))
+    return kernel["variance"] * SHAPES[kind](sum(map(np.abs if kind == "Laplacian" else np.square, apart)))
 
 
 def _weights(kernel: dict[str, Any], a: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -87,9 +88,8 @@ def _moments(one: dict[str, Any], X: np.ndarray) -> tuple[np.ndarray, np.ndarray
         kernel, parts = (one[name][c % len(one[name])] for name in ("kernels", "loads"))
         k = _loads(parts, X)
         prior = np.concatenate([np.diagonal(covariance(kernel, x, x)) for x in np.array_split(X, 1 + len(X) // 16)])
-        explained = (k @ one["P"][c % len(one["P"])].T) ** 2 @ one["sign"]
         means.append(k @ alpha + one["constant"] + X @ one["slope"])
-        own.append(np.maximum(prior - explained, np.finfo(float).eps * prior))
+        own.append(np.maximum(prior - (k @ one["P"][c % len(one["P"])].T) ** 2 @ one["sign"], EPSILON * prior))
         shared.append(k @ one["Q"][c].T)
     G = np.stack(shared, axis=1)
     return np.stack(means, axis=1), np.stack(own, axis=1)[:, :, None] * np.eye(len(own)) + G @ np.swapaxes(G, 1, 2)
@@ -112,28 +112,29 @@ def _softmax(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
     out = np.empty(mean.shape)
     for i, (m, v) in enumerate(zip(mean, np.maximum(d, 1e-6 * total / classes), strict=True)):
         s = np.arange(np.max(m - 9 * np.sqrt(v)) - 5, np.max(m + 9 * np.sqrt(v)) + 40, 0.3)
-        at, var = m[:, None] - s, np.broadcast_to(v[:, None], (classes, len(s)))
-        F = _expect(lambda f: np.exp(-np.exp(f)), at, var)
-        slope = _expect(lambda f: np.exp(f - np.exp(f)), at, var)
+        F = _expect(lambda f: np.exp(-np.exp(f)), m[:, None] - s, v[:, None])
+        slope = _expect(lambda f: np.exp(f - np.exp(f)), m[:, None] - s, v[:, None])
         out[i] = [np.sum(slope[k] * np.prod(np.delete(F, k, axis=0), axis=0)) for k in range(classes)]
     return out / out.sum(axis=1, keepdims=True)
 
 
 def _text(v: Any) -> str:
     """Return the name of a category; equal numbers have equal names."""
-    return format(v, ".12g" if v % 1 else ".0f") if isinstance(v, float | np.floating) else str(v).strip()
+    whole = isinstance(v, float | np.floating) and v % 1 == 0 and abs(v) < 2.0**64
+    return str(int(v)) if whole else f"{v:.12g}" if isinstance(v, float | np.floating) else str(v).strip()
 
 
 def _read(c: dict[str, Any], rows: Any) -> np.ndarray:
-    """Return a column as numbers; rows are a list of dicts, a dict of columns, or a data frame."""
-    named, found = isinstance(rows, dict) or hasattr(rows, "columns"), []
+    """Return a column of a dict of columns, or of a data frame, as numbers."""
+    found = list[Any]()
     for name in c["names"]:
-        if not (name in rows if named else any(name in row for row in rows)):
+        if name not in rows:
             raise ValueError(f"The rows have no column {name!r}.")
-        cells = list(rows[name]) if named else [row.get(name) for row in rows]
-        found.append([c["fill"] if v is None or _text(v).lower() in c["missing"] else v for v in cells])
+        found.append([c["fill"] if v is None or _text(v).lower() in c["missing"] else v for v in rows[name]])
         if any(v is None for v in found[-1]):
             raise ValueError(f"Column {name!r} has a missing value in row {found[-1].index(None)}; fill it.")
+    if c["levels"] is None and c["unit"] != 1:  # dates, by the clock time without the time zone; numbers are days
+        found[0] = [int(v * 86400) if isinstance(v, int | float | np.number) else SUB(r"\1", str(v)) for v in found[0]]
     if c["levels"] is None:
         return np.array(found[0], c["type"]).astype(float) / c["unit"]
     number = {tuple(level): k for k, level in enumerate(c["levels"].tolist())}
@@ -157,10 +158,12 @@ class Predictor:
 
     def _responses(self, X: Any) -> Iterator[tuple[Any, Any]]:
         """Yield E[y] and Var[y] per latent function; for joint classes with one column per class."""
+        if isinstance(next(iter(X), None), dict):  # rows as dicts
+            X = {name: [row.get(name) for row in X] for name in dict.fromkeys(name for row in X for name in dict(row))}
         for step in self._model["steps"]:
-            columns = [_read(c, X) for c in step["inputs"]] or np.asarray(X, float).T
-            fits = np.ndim(columns) == 2 and len(columns) == step["width"]
-            if not fits or not np.all(np.isfinite(X := _table(step["trees"], columns))):
+            by_name = isinstance(X, dict) or hasattr(X, "columns") or not step.get("by_position")
+            columns = [_read(c, X) for c in step["inputs"] if by_name] or np.asarray(X, float).T
+            if np.shape(columns)[:-1] != (step["width"],) or not np.isfinite(X := _table(step["trees"], columns)).all():
                 raise ValueError(f"Give a table of {step['width']} columns of finite numbers.")
         blocks = np.array_split(X, 1 + len(X) // BLOCK_ROWS)
         for weight, components in self._model["functions"]:
@@ -177,12 +180,10 @@ class Predictor:
         if link == "log":  # E[y | f] = a e^f, Var[y | f] = b e^f + d e^{2f}
             rate = np.exp(m + V / 2)
             return np.stack([y["a"] * rate, y["b"] * rate + rate**2 * (y["d"] * np.exp(V) + y["a"] ** 2 * np.expm1(V))])
-        if link == "softmax":
-            p = _softmax(mean, cov)
-        elif link == "logit":
-            p = _expect(lambda f: 0.5 * (1 + np.tanh(0.5 * f)), m, V)
-        else:
+        if link == "probit":
             p = np.array([0.5 * math.erfc(-z) for z in m / np.sqrt(2 + 2 * V)])
+        else:
+            p = _softmax(mean, cov) if link == "softmax" else _expect(lambda f: 0.5 * (1 + np.tanh(0.5 * f)), m, V)
         return np.stack([p, p - p**2])
 
     def predict_proba(self, X: Any) -> np.ndarray:
