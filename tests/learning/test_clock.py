@@ -42,6 +42,15 @@ def test_one_stage_is_expected_to_take_a_typical_number_of_evaluations(now):
     assert found == sorted(found) and found[-1] <= 0.99  # more evaluations than expected
 
 
+def test_compilations_of_the_first_evaluation_and_of_the_hessian_are_not_repeated(now):
+    ticking = Clock([Expected(32, 1.0)])
+    ticking.begin(0)
+    for seconds in (3.0, 3.1, 7.0):
+        now.seconds = seconds
+        ticking.evaluated()
+    assert ticking.share == pytest.approx(7 / (7 + 29 * 0.1))
+
+
 def test_a_clock_without_stages_knows_nothing(now):
     ticking = Clock()
     ticking.begin(0)

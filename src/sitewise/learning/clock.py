@@ -23,6 +23,7 @@ from sitewise.model import Model
 
 FULL_OFFSET_ROWS, FULL_OFFSET = 1_000, 1.5e8  # N₀ and W₀
 SPARSE_OFFSET = 40_000  # M₀
+COMPILING = 2  # evaluations of a stage that may compile programs
 MIN_EVALUATIONS = 3  # before the time is estimated, if the first stage is the longest
 
 
@@ -84,11 +85,12 @@ class Clock:
         self._share = max(self._share, min(passed / max(passed + left, 1e-9), 0.99))
 
     def _speed(self) -> float:
-        """Return the seconds per unit of work in this stage, from the median of its evaluations.
+        """Return the seconds per unit of work in this stage: the median without the longest evaluations.
 
-        The first evaluations may have compiled programs, and a Hessian may have been computed between two others.
+        The first evaluation and the first Hessian, which is computed between two others, compile programs.
         """
-        return float(np.median(np.diff(self._marks))) / self._stages[self._stage].work
+        seconds = np.sort(np.diff(self._marks))
+        return float(np.median(seconds[: max(len(seconds) - COMPILING, 1)])) / self._stages[self._stage].work
 
     def _seconds_left(self) -> float:
         if len(self._marks) < 2:
