@@ -200,3 +200,11 @@ def test_a_table_is_refused_in_one_sentence(data: Any, match: str) -> None:
 
 def test_at_least_sixty_formulas_are_refused() -> None:
     assert len(FORMULAS) + len(CALLS) >= 60
+
+
+@pytest.mark.parametrize("term", ["g", "C(g)", "factor(g, ref='3')", "`g`"])
+def test_the_advice_for_too_many_levels_is_a_formula(term: str) -> None:
+    table = {"g": [f"{k}" for k in range(300)] * 2, "y": np.arange(600) % 7.0}
+    with pytest.raises(UserError, match="too many for one coefficient per level; write") as caught:
+        sitewise.fit(f"y ~ {term}", table)
+    assert "write (1 | g) for a group" in str(caught.value)

@@ -131,8 +131,9 @@ def _levels(node: Name | Call, labels: np.ndarray, table: Table) -> list[str]:
     if len(levels) < 2:
         raise UserError(f"{node} has the same level {levels[0]!r} in all rows; leave it out.")
     if len(levels) > MAX_LINEAR_LEVELS:
+        name = node if isinstance(node, Name) else node.arguments[0]
         raise UserError(
-            f"{node} has {len(levels)} levels, too many for one coefficient per level; write (1 | {node}) for a group."
+            f"{node} has {len(levels)} levels, too many for one coefficient per level; write (1 | {name}) for a group."
         )
     options = dict(node.options) if isinstance(node, Call) else {}
     first = options.pop("ref", None)
