@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import sitewise
 from sitewise import ForecastDisplay, GPClassifier, GPRegressor, Hyperparameters, forecast, kernels
 from sitewise.parts import Levels, Linear, Season, Series, seasons
 
@@ -115,3 +116,31 @@ def test_the_picture_shows_the_last_rows_and_all_levels(model: GPRegressor) -> N
     np.testing.assert_allclose(shown.axes_[1].get_lines()[1].get_ydata(), shown.forecast.mean[4:])
     assert "50 % and 90 %" in shown.caption
     pyplot.close("all")
+
+
+@pytest.mark.parametrize(
+    ("dates", "following"),
+    [
+        (["2023-11-01", "2023-12-01", "2024-01-01"], ["2024-02-01", "2024-03-01", "2024-04-01"]),
+        (["2023-10-31", "2023-11-30", "2023-12-31"], ["2024-01-31", "2024-02-29", "2024-03-31"]),
+        (["2023-04-15T12", "2023-07-15T12", "2023-10-15T12"], ["2024-01-15T12", "2024-04-15T12", "2024-07-15T12"]),
+        (["2022-01-01", "2023-01-01", "2024-01-01"], ["2025-01-01", "2026-01-01", "2027-01-01"]),
+        (["2024-01-05", "2024-01-12", "2024-01-19"], ["2024-01-26", "2024-02-02", "2024-02-09"]),
+        (["2023-10-30", "2023-11-29", "2023-12-29"], ["2024-01-28", "2024-02-27", "2024-03-28"]),
+    ],
+)
+def test_dates_are_continued_by_calendar_months_or_by_their_spacing(dates: list[str], following: list[str]) -> None:
+    table = {"day": np.array(dates, "datetime64[s]"), "y": np.array([1.0, 3.0, 2.0])}
+    model = sitewise.fit("y ~ series(day)", table, integrate=False)
+    np.testing.assert_array_equal(forecast(model, 3).time, np.array(following, "datetime64[s]"))
+
+
+def test_every_series_of_months_is_continued_from_its_own_end() -> None:
+    table = {
+        "day": np.array(["2024-01-01", "2024-02-01", "2024-03-01", "2024-01-31", "2024-02-29"], "datetime64[s]"),
+        "shop": list("aaabb"), "y": np.arange(5.0),
+    }  # fmt: skip
+    model = sitewise.fit("y ~ series(day, by=shop)", table, integrate=False)
+    assert forecast(model, 2).time.astype("datetime64[D]").astype(str).tolist() == [
+        "2024-04-01", "2024-05-01", "2024-03-31", "2024-04-30",
+    ]  # fmt: skip

@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from sitewise.checks import at_least
 from sitewise.explain.table_columns import Explained, TableColumn, explained
 from sitewise.explain.term_effects import views
-from sitewise.parts.calendar_seasons import spacing
+from sitewise.parts.calendar_seasons import following_months, spacing
 
 LEVELS = (0.5, 0.9)
 
@@ -94,6 +94,7 @@ def forecast(
         A fitted model of a time series: a column of time, and perhaps columns that name series or groups.
     horizon : int, default=None
         The number of steps after the last training time of each series; a step is the median spacing of the times.
+        Dates on the same day of every month, or on its last day, are continued by calendar months.
     times : array of shape (n_times,), default=None
         The times, in place of `horizon`; the same for each series.
     new : table, default=None
@@ -183,8 +184,13 @@ def _rows(view: Explained, column: TableColumn, horizon: int | None, times: Any)
     else:
         assert horizon is not None
         at_least("horizon", horizon, 1)
-        step = spacing(X[:, place], name)
-        future = [np.max(X[name == k, place]) + step * np.arange(1, horizon + 1) for k in range(len(levels))]
+        dates = column.shown(column.back(X[:, place]))
+        months = following_months(dates, name, horizon) if column.dates else None
+        if months is not None:
+            future = [column.forth(column.numbered(one)) for one in months]
+        else:
+            step = spacing(X[:, place], name)
+            future = [np.max(X[name == k, place]) + step * np.arange(1, horizon + 1) for k in range(len(levels))]
     out = np.empty((sum(map(len, future)), X.shape[1]))
     out[:, place] = np.concatenate(future)
     out[:, labels] = np.repeat(levels, [len(one) for one in future], axis=0)
