@@ -109,3 +109,24 @@ def test_open_questions_on_new_rows_stop_the_prediction(shell, open_questions, t
 def test_options_of_predictions_need_a_table_to_predict(shell, table, words):
     found = shell(table, "y ~ x", *words)
     assert found.exit_code == 1 and "add --predict TABLE" in found.stderr
+
+
+def test_rows_to_predict_with_missing_values_are_left_out_with_a_note(shell, open_questions, tmp_path):
+    new = tmp_path / "new.csv"
+    new.write_text("when,x,y\n,1.0,\n03/04/2024,,2.0\n04/04/2024,2.0,\n")
+    words = ["--missing", "n.d.", "--dayfirst", "--predict", new]
+    found = shell(open_questions, "y ~ x", *words, "--drop-missing")
+    assert found.exit_code == 0, found.stderr
+    assert "1 of 3 rows of new.csv have missing values in 'x' and are left out" in found.stderr
+    assert [line.split(",")[0] for line in found.stdout.splitlines()] == ["row", "1", "3"]
+    new.write_text("when,x,y\n03/04/2024,,2.0\n")
+    assert (
+        "All rows of new.csv have missing values in 'x'"
+        in shell(open_questions, "y ~ x", *words, "--drop-missing").stderr
+    )
+
+
+def test_an_impossible_interval_is_refused_before_the_fit(shell, table, monkeypatch):
+    monkeypatch.setattr("sitewise.formula.fit", None)
+    found = shell(table, "y ~ x", "--predict", table, "--interval", "90")
+    assert found.exit_code == 1 and "--interval must lie between 0 and 1" in found.stderr

@@ -69,7 +69,7 @@ def model(
 
     Example: sitewise model claims.csv "claims ~ age + s(income) + (1 | region)" --likelihood poisson
     """
-    from sitewise.app.input.formula_rows import read_formula_table
+    from sitewise.app.input.formula_rows import complete_rows, read_formula_table
     from sitewise.formula import fit
 
     if new is None and (out is not None or interval is not None):
@@ -77,6 +77,8 @@ def model(
             "--out and --interval are for predictions: add --predict TABLE, or leave them out; --save writes the "
             "model, and --report a page with the summary."
         )
+    if interval is not None and not 0 < interval < 1:
+        raise UserError(f"--interval must lie between 0 and 1, as in --interval 0.9; got {interval:g}.")
     for path in (out, keep, report):
         if path is not None:
             check_writable(path)
@@ -98,6 +100,8 @@ def model(
         from sitewise.app.report.formula_page import formula_report
 
         save(report, formula_report(found, data.name).encode())
+    if other is not None and drop:
+        other = complete_rows(other, found.design.formula, (exposure, trials, noise))
     columns = {} if other is None else _predictions(found, other, interval)
     if as_json:
         print_json({"command": "model", "summary": summary.to_dict(), "predictions": columns})

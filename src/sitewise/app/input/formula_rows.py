@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,9 +12,13 @@ import numpy as np
 from sitewise.app.input.advice import spell
 from sitewise.app.input.table_file import read_table
 from sitewise.app.process import note
+from sitewise.errors import UserError
 from sitewise.formula import FormulaModel
+from sitewise.formula.expansion import Formula, columns_of
+from sitewise.formula.grammar import Number, names_in, parse_expression
 from sitewise.tables import Table
 from sitewise.tables.problems import Problem, restricted
+from sitewise.tables.table import listed
 
 
 class FormulaRows(NamedTuple):
@@ -35,6 +39,23 @@ def read_formula_table(path: Path, offered: Sequence[str], **reading: Any) -> Ta
     for sentence in table.notes:
         note(sentence)
     return dataclasses.replace(table, problems=tuple(_spelled(problem, offered) for problem in table.problems))
+
+
+def complete_rows(table: Table, formula: Formula, side: Iterable[str | None]) -> Table:
+    """Return the rows without missing values in the columns that predictions need, and print how many are left out.
+
+    `side` are the columns or expressions of side information.
+    """
+    wanted = columns_of(dataclasses.replace(formula, response=Number(0.0)))
+    wanted += [name for text in side if text for name in names_in(parse_expression(text))]
+    names = [name for name in dict.fromkeys(wanted) if name in table.columns and np.any(table.missing(name))]
+    kept = ~np.any([np.zeros(table.rows, bool), *(table.missing(name) for name in names)], axis=0)
+    if not np.any(kept):
+        raise UserError(f"All rows of {table.name} have missing values in {listed(names)}; fill them.")
+    if names:
+        gone = table.rows - np.sum(kept)
+        note(f"{gone} of {table.rows} rows of {table.name} have missing values in {listed(names)} and are left out.")
+    return table.take(np.flatnonzero(kept))
 
 
 def _spelled(problem: Problem, offered: Sequence[str]) -> Problem:
