@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -223,12 +224,19 @@ def test_columns_with_names_are_read_by_name_and_arrays_by_position(scaled: bool
 
 
 REFUSED: list[tuple[Any, Any, str]] = [
+    (GPRegressor(likelihood="beta", **FAST), 1 / (1 + np.exp(-SCORE)), "the likelihood 'beta'"),
     (GPOrdinal(**FAST), THREE, "likelihood"),
     (GPClassifier(kernel=kernels.Cosine(), **FAST), LABELS, "kernel Cosine"),
     (GPRegressor(kernel=kernels.RBF(), varying="scale", **FAST), VALUES, "varying parameter"),
     (GPRegressor(structure=[parts.Product((parts.Map(0), parts.Linear(0)))]), VALUES, "the part Product"),
     (GPRegressor(structure=[parts.Map(0, kernels.Cosine())]), VALUES, "kernel Cosine"),
 ]
+
+
+def test_a_search_is_refused_with_the_attribute_to_export(tmp_path: Path) -> None:
+    search = GridSearchCV(GPClassifier(kernel=kernels.RBF(), **FAST), {"likelihood": ["probit"]}, cv=2).fit(X, LABELS)
+    with pytest.raises(UserError, match=r"GridSearchCV; it holds .*; pass its best_estimator_\.$"):
+        sitewise.export(search, tmp_path / "model.npz")
 
 
 @pytest.mark.parametrize(("model", "y", "words"), REFUSED)

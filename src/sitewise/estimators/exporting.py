@@ -161,7 +161,8 @@ def _scaled(column: int, centre: float, scale: float) -> Tree:
 def _estimator(estimator: Any) -> dict[str, Any]:
     """Return the latent functions of an estimator and what turns them into predictions."""
     if not hasattr(estimator, "_latents"):
-        raise UserError(f"export cannot hold {type(estimator).__name__}; it holds GPClassifier and GPRegressor.")
+        hint = "; pass its best_estimator_" if hasattr(estimator, "best_estimator_") else ""
+        raise UserError(f"export cannot hold {type(estimator).__name__}; it holds GPClassifier and GPRegressor{hint}.")
     if estimator._side:
         hint = "write offset(log(…)) in a formula, or " if "exposure" in estimator._side else ""
         raise UserError(f"export holds no models with {', '.join(estimator._side)}; {hint}use model.save.")
@@ -180,7 +181,7 @@ def _estimator(estimator: Any) -> dict[str, Any]:
     classes = getattr(estimator, "classes_", None)
     in_units = link == "identity" or units == {"centre": 0.0, "scale": 1.0}
     if (classes is not None) != (link in ("probit", "logit", "softmax")) or not in_units:
-        raise UserError(f"export does not support the likelihood of {type(estimator).__name__}; use model.save.")
+        raise UserError(f"export does not support the likelihood {estimator.likelihood!r}; use model.save.")
     if classes is not None and classes.dtype.kind == "O":
         classes = classes.astype(str)
     return {"link": link, "functions": functions, "classes": classes}
