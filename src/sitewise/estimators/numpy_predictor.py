@@ -120,7 +120,7 @@ def _softmax(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
 
 def _text(v: Any) -> str:
     """Return the name of a category; equal numbers have equal names."""
-    whole = isinstance(v, float | np.floating) and v % 1 == 0 and abs(v) < 2.0**64
+    whole = isinstance(v, float | np.floating) and v % 1 == 0 and -(2.0**64) < v < 2.0**64
     return str(int(v)) if whole else f"{v:.12g}" if isinstance(v, float | np.floating) else str(v).strip()
 
 
