@@ -8,8 +8,8 @@
 
 The tables are public tables of R packages and are not stored here.  Both sides have the same terms.  Differences that
 are expected: R maximises a restricted likelihood (REML) or Laplace's approximation of the likelihood in the standard
-deviations, and coefficients have flat priors; sitewise has EP's evidence, priors of standard deviation 10 per standard
-deviation of a column, and smooth functions by other bases with other penalties.
+deviations, and coefficients have flat priors; sitewise has EP's evidence, a wide joint prior of the coefficients (10²
+S⁻¹ with the covariance S of the columns), and smooth functions by other bases with other penalties.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def _table(one: dict[str, Any]) -> list[str]:
 
 def _sds(a: dict[str, Any]) -> dict[str, float]:
     """Return standard deviations of groups and noise, and shapes, from the stored kernel and likelihood."""
-    groups = re.findall(r"Levels\(name='([^']*)'[^)]*?variance=([\d.e+-]+)\)", a["kernel"])
+    groups = re.findall(r"Levels\(name='([^']*)', columns=[^a-z]*(?:slope=\d+, )?variance=([\d.e+-]+)\)", a["kernel"])
     found = {name: a["scale"] * float(variance) ** 0.5 for name, variance in groups}
     for word, unit in (("scale", a["scale"]), ("shape", 1.0)):
         if value := re.search(rf"\b{word}=([\d.e+-]+)", a["noise"]):
@@ -220,10 +220,10 @@ the largest difference in standard errors of R, and the range of the ratios of s
 |---|---|---|---|---|---|---|"""
 NOTES = """
 **Gaussian responses agree to the digits that the priors allow.** sleepstudy has the same estimates and standard
-errors as REML, because the evidence of sitewise integrates over the coefficients, as REML does. The prior of a
-coefficient (standard deviation 10 per standard deviation of its column) changes the fourth digit. In Exam the standard
-deviation of the slopes is 2.4 % smaller: the search ended where the REML criterion of lme4 is 0.014 nats below its
-maximum.
+errors as REML, because the evidence of sitewise integrates over the coefficients, as REML does. The prior of the
+coefficients (covariance 10² S⁻¹ with the covariance S of the columns) changes the fourth digit. In Exam the standard
+deviations of groups are within 1 % of those of REML. Below, standard deviations of slopes are per standard deviation of
+the column by sitewise, and per unit by R.
 
 **Labels and counts: sitewise has larger standard deviations of groups and standard errors.** cbpp, grouseticks and epil
 have 1 to 7 % larger standard deviations of groups. lme4 maximises Laplace's approximation over coefficients and
