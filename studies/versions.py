@@ -123,7 +123,7 @@ def page() -> str:
     for record in (record for found in runs.values() for record in found.values()):
         tests[record["folder"]] = max(tests.get(record["folder"], 0), total(record))
     head = ["Python", "versions", *PACKAGES, "passed", "failed", "skipped", "tests run", "commit"]
-    rows, missing, failures = [head, ["---"] * len(head)], [], []
+    rows, missing, fewer, failures = [head, ["---"] * len(head)], [], [], []
     reasons: Counter[str] = Counter()
     for (python, label), found in sorted(runs.items()):
         last = list(found.values())[-1]
@@ -131,8 +131,10 @@ def page() -> str:
         commits = ", ".join(dict.fromkeys(r["commit"] for r in found.values()))
         share = f"{100 * sum(map(total, found.values())) / sum(tests.values()):.0f} %"
         rows.append([python, label, *last["versions"].values(), *counts, share, commits])
-        if absent := sorted(folder for folder in tests if folder not in found or total(found[folder]) < tests[folder]):
-            missing.append(f"- Python {python}, {label}: {', '.join(f'`{folder}`' for folder in absent)}")
+        less = sorted(folder for folder, record in found.items() if total(record) < tests[folder])
+        for folders, points in ((sorted(set(tests) - set(found)), missing), (less, fewer)):
+            if folders:
+                points.append(f"- Python {python}, {label}: {', '.join(f'`{folder}`' for folder in folders)}")
         failures += [f"- Python {python}, {label}: `{name}`" for r in found.values() for name in r["failures"]]
         for record in found.values():
             reasons.update(record["reasons"])
@@ -141,7 +143,8 @@ def page() -> str:
         f"{', a part of it on the others' if missing else ''}: {len(failures)} failures."
     )
     parts = [PREFACE.format(answer=answer), "\n".join(f"| {' | '.join(row)} |" for row in rows)]
-    for title, points in (("Not run, or run in part", missing), ("Failures", failures)):
+    of_fewer = "Fewer tests than on another combination: scikit-learn has other checks, or the commit is an earlier one"
+    for title, points in (("Not run", missing), (of_fewer, fewer), ("Failures", failures)):
         if points:
             parts.append(f"\n{title}:\n\n" + "\n".join(points))
     skips = [f"- {reason} ({number})" for reason, number in sorted(reasons.items())]
