@@ -104,7 +104,7 @@ def waits(tree: Path, cache: str) -> dict[str, Callable[[], str]]:
         "the same in the next process": [sys.executable, "-c", FIRST_FIT],
         "`sitewise --help`": [*shell, "--help"],
         "`sitewise compare`, 500 rows": compare,
-        "`sitewise demo`": [*shell, "demo", "--out", "demo.html"],
+        "`sitewise demo`": [*shell, "demo", "--out", "demo.png"],
     }
     found: dict[str, Callable[[], str]] = {
         f"{name}, CPU s / s": functools.partial(wait, command, tree, cache) for name, command in commands.items()
