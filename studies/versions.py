@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "results" / "versions"
-PACKAGES = ("jax", "numpy", "scipy", "scikit-learn", "pandas", "optax", "threadpoolctl", "typer", "matplotlib")
+PACKAGES = ("jax", "numpy", "scipy", "scikit-learn", "pandas", "threadpoolctl", "typer", "matplotlib")
 PREFACE = """# Versions: does the test suite pass on every supported version?
 
 {answer}

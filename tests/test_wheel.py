@@ -52,7 +52,7 @@ def test_the_library_needs_numbers_only_and_the_application_its_extra(library: d
     lines = described(library, "METADATA").splitlines()
     needed = [line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist")]
     plain = {re.split("[<>]", line)[0] for line in needed if "extra ==" not in line}
-    assert plain == {"jax", "numpy", "scipy", "scikit-learn", "optax", "threadpoolctl"}
+    assert plain == {"jax", "numpy", "scipy", "scikit-learn", "threadpoolctl"}
     app = {line.split(">")[0] for line in needed if line.endswith('extra == "app"')}
     assert app == {"typer", "rich", "matplotlib"}
     assert "sitewise = sitewise.app:main" in described(library, "entry_points.txt")

@@ -10,7 +10,8 @@ import pytest
 from cases import problem
 from sitewise import VEM, Data, Laplace, Model, evidence, kernels, likelihoods, resolve
 from sitewise.arrays import programs
-from sitewise.learning.vem import CAP, FELL, NOT_FINITE, SETTLED
+from sitewise.arrays.engine import traced
+from sitewise.learning.vem import CAP, FELL, NOT_FINITE, SETTLED, Adam
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +47,52 @@ def test_the_cap_is_reported_and_the_trace_kept(small):
 
 
 def test_learners_whose_rounds_are_the_same_share_a_program(small):
-    VEM(learning_rate=0.3, max_rounds=2).fit(*small)
-    before = set(programs._memory.cache_keys())
-    VEM(learning_rate=0.3, max_rounds=1, stop_on_fall=False, name="other").fit(*small)
+    with traced():
+        VEM(learning_rate=0.3, max_rounds=2).fit(*small)
+        before = set(programs._memory.cache_keys())
+        VEM(learning_rate=0.3, max_rounds=1, stop_on_fall=False, name="other").fit(*small)
     assert set(programs._memory.cache_keys()) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", ["full", "per feature", "sparse", "weighted"])
+def test_the_host_engine_follows_the_path_of_the_compiled_program(small, prior):
+    model, data = small
+    if prior == "per feature":
+        model = Model.full(kernels.Matern52(lengthscale=np.ones(data.X.shape[1])), model.likelihood, jitter=1e-6)
+    elif prior == "sparse":
+        model = Model.sparse(kernels.Matern52(), model.likelihood, np.asarray(data.X)[:7])
+    elif prior == "weighted":
+        data = Data.of(data.X, data.y, weight=np.linspace(0.2, 2.0, data.rows))
+    learner = VEM(max_rounds=4)
+    on_host = learner.fit(model, data)
+    with traced():
+        compiled = learner.fit(model, data)
+    assert on_host.rounds == compiled.rounds == 4
+    for ours, theirs in zip(on_host.trace, compiled.trace, strict=True):
+        for name in theirs:
+            np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-8, err_msg=name)
+    np.testing.assert_allclose(on_host.sites.prec, compiled.sites.prec, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "likelihood", [likelihoods.Softmax(3), likelihoods.VaryingParameter(likelihoods.Gaussian(), "scale")]
+)
+def test_several_latent_functions_are_refused(small, likelihood):
+    data = Data.of(small[1].X, np.arange(small[1].rows) % 3.0)
+    with pytest.raises(ValueError, match="Algorithm 1 is for one latent function per row"):
+        VEM().fit(Model.full(kernels.RBF(), likelihood), data)
+
+
+def test_the_steps_of_adam_are_those_of_optax():
+    optax = pytest.importorskip("optax")
+    rng = np.random.default_rng(0)
+    peer = optax.adam(0.01, b1=0.9, b2=0.999, eps=1e-7)
+    state, ours = peer.init(jnp.zeros(3)), Adam.start(np.zeros(3))
+    for slope in rng.normal(size=(30, 3)) * [1.0, 1e-6, 1e3]:
+        change, state = peer.update(jnp.asarray(-slope), state)
+        ours = ours.after(slope)
+        np.testing.assert_allclose(0.01 * ours.direction(), change, rtol=1e-5)
 
 
 def test_published_start_and_settings(small):
@@ -71,7 +114,7 @@ def test_one_adam_state_lives_through_all_m_steps(small):
     learner = dataclasses.replace(VEM(), m_steps=3)
     state, _ = learner.step(model, padded, learner.init(model, padded))
     state, _ = learner.step(model, padded, state)
-    counts = [int(x) for x in jax.tree.leaves(state.optimiser) if jnp.issubdtype(x.dtype, jnp.integer)]
+    counts = [int(x) for x in jax.tree.leaves(state.adam) if jnp.issubdtype(x.dtype, jnp.integer)]
     assert counts == [6]
 
 

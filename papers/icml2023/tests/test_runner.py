@@ -196,12 +196,16 @@ def test_a_method_starts_from_stored_hyperparameters(paper_data):
 
 
 @pytest.mark.slow
-def test_unfinished_fits_of_algorithm_1_go_on(paper_data, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("method", "trainer", "begun"),
+    [("hybrid-vem", vem_batches.Batch, 2), ("hybrid-vem@ard", vem_batches.OneByOne, 1)],
+)
+def test_unfinished_fits_of_algorithm_1_go_on(paper_data, tmp_path, monkeypatch, method, trainer, begun):
     """A run that is killed while fits are running: the next one continues them, to the same rows."""
     learner = variants.learner
     monkeypatch.setattr(variants, "learner", lambda *a: dataclasses.replace(learner(*a), max_rounds=20))
     monkeypatch.setattr(together, "SAVE_EVERY", 0.0)
-    todo = [Task(name, "published", 42, 0, "hybrid-vem", paper_data) for name in ("trains", "balloons")]
+    todo = [Task(name, "published", 42, 0, method, paper_data) for name in ("trains", "balloons")]
     whole = {task: row["theta"] for task, row in together.run_together(todo, tmp_path / "whole")}
     began = []
 
@@ -211,18 +215,18 @@ def test_unfinished_fits_of_algorithm_1_go_on(paper_data, tmp_path, monkeypatch)
             raise KeyboardInterrupt
         return launch(batch)
 
-    launch = vem_batches.Batch.launch
-    monkeypatch.setattr(vem_batches.Batch, "launch", killed)
+    launch = trainer.launch
+    monkeypatch.setattr(trainer, "launch", killed)
     with pytest.raises(KeyboardInterrupt):
         list(together.run_together(todo, tmp_path / "half"))
     assert list((tmp_path / "half").iterdir())
-    monkeypatch.setattr(vem_batches.Batch, "launch", launch)
+    monkeypatch.setattr(trainer, "launch", launch)
     resumed = {}
-    start = vem_batches.Batch.__init__
-    monkeypatch.setattr(vem_batches.Batch, "__init__", lambda *a: resumed.update(a[5]) or start(*a))
+    start = trainer.__init__
+    monkeypatch.setattr(trainer, "__init__", lambda *a: resumed.update(a[-1]) or start(*a))
     for task, row in together.run_together(todo, tmp_path / "half"):
         assert row["rounds"] == 20
         for name, value in whole[task].items():
             assert row["theta"][name] == pytest.approx(value, rel=1e-4)
-    assert len(resumed) == 2 and all(saved.rounds > 0 for saved in resumed.values())
+    assert len(resumed) == begun and all(saved.rounds > 0 for saved in resumed.values())
     assert not list((tmp_path / "half").iterdir())

@@ -44,7 +44,7 @@ from sitewise.inference.update import Point
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.parameters import Trainable
-from sitewise.priors import LatentPosterior, Marginals
+from sitewise.priors import Gram, LatentPosterior, Marginals, Prior
 from sitewise.process.precision import working_precision
 from sitewise.rows import Values, on_rows
 from sitewise.sites import Sites
@@ -155,10 +155,7 @@ def with_slopes(
     the inducing inputs of a sparse prior are among the numbers of the model.
     """
     likelihood = at.likelihood
-    if inputs:  # which only a sparse prior has
-        gram, pull_gram = at.prior.gram_with_pull(data.X, inputs=True)  # type: ignore[call-arg]
-    else:
-        gram, pull_gram = at.prior.gram_with_pull(data.X)
+    gram, pull_gram = _gram_with_pull(at.prior, data.X, inputs)
     if at.prior.exact and likelihood.conjugate:
         sites = first_sites(likelihood, data)
     reached = iterate(method, likelihood, gram, data, sites)
@@ -208,6 +205,27 @@ def with_slopes(
     if at.prior.dense:  # keep one matrix of the factor instead of all
         posterior = functools.partial(lambda made: made, posterior())
     return value, bar, reached.solution, posterior
+
+
+def _gram_with_pull(prior: Prior, X: Array, inputs: bool) -> tuple[Gram, Callable[[Gram], Prior]]:
+    """Return the gram and its pullback; with `inputs`, which only a sparse prior has, also to the inducing inputs."""
+    return prior.gram_with_pull(X, inputs=True) if inputs else prior.gram_with_pull(X)  # type: ignore[call-arg]
+
+
+def slope_at_sites(objective: Objective, model: Model, data: Data, vector: Array, sites: Sites) -> Array:
+    """Return ∂evidence/∂θ at any sites λ, which are held fixed: the slope that the paper's M-step follows."""
+    trainable, evidence = objective.trainable, objective.evidence
+    at = trainable.from_vector(model, vector)
+    gram, pull_gram = _gram_with_pull(at.prior, data.X, INPUTS in trainable.names)
+    weighted = sites.scaled(data.weight)
+    q, factor = gram.condition_with_factor(weighted, data.mask)
+    rows, (_, *by_likelihood) = on_rows(
+        evidence_slopes, (evidence, None), at.likelihood, data, q, sites,
+        piece=evidence.piece, closed=functools.partial(_closed_slopes, evidence, None),
+    )  # fmt: skip
+    by_q = type(q).of_rows(rows[2 : 2 + len(q.rows())], float(evidence.with_log_z))
+    by_likelihood = jax.tree.unflatten(jax.tree.structure(at.likelihood), by_likelihood)
+    return trainable.pull(vector, Model(pull_gram(gram.pull(weighted, factor, q, by_q)), by_likelihood))
 
 
 def _first_order(weights: Sites, point: Point, data: Data, tol: float) -> Array:

@@ -11,47 +11,73 @@ next (the E/M conflict of the paper's section 5.5).  `Nested` has no such confli
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from sitewise import evidence as ev
 from sitewise.arrays import programs
+from sitewise.arrays.engine import Array, is_host, namespace, on_host, repeat, to_host
 from sitewise.data import Data, bucket
 from sitewise.evidence import Evidence
 from sitewise.inference import VI, Inference, Point, Solution, Stats
 from sitewise.inference.loop import evaluate
 from sitewise.learning.fit import Fit, climbed
-from sitewise.learning.objective import Objective
+from sitewise.learning.objective import Objective, pulls_on_host, slope_at_sites
 from sitewise.learning.search import Callback
-from sitewise.likelihoods import Likelihood
 from sitewise.model import Model, check
 from sitewise.parameters import Groups, Trainable
-from sitewise.priors import Marginals
 from sitewise.process import memory
 from sitewise.process.precision import WORKING_DTYPE, working_precision
 from sitewise.sites import Sites
 from sitewise.types import Outcome
+
+_DECAYS = 0.9, 0.999  # of Adam's moments
+_ADAM_EPS = 1e-7
+
+
+class Adam(NamedTuple):
+    """The moments of Adam (Kingma & Ba 2015, Algorithm 1) after `steps` slopes g of the objective."""
+
+    steps: Array
+    mean: Array
+    square: Array
+
+    @staticmethod
+    def start(vector: Array) -> Adam:
+        xp = namespace(vector)
+        return Adam(xp.asarray(0), xp.zeros_like(vector), xp.zeros_like(vector))
+
+    def after(self, slope: Array) -> Adam:
+        """Return the moments after one more slope: m ← β₁ m + (1−β₁) g,  s ← β₂ s + (1−β₂) g²."""
+        first, second = _DECAYS
+        mean, square = first * self.mean + (1 - first) * slope, second * self.square + (1 - second) * slope**2
+        return Adam(self.steps + 1, mean, square)
+
+    def direction(self) -> Array:
+        """Return m̂/(√ŝ + ε), where m̂ = m/(1 − β₁ᵗ) and ŝ = s/(1 − β₂ᵗ): an ascent step per learning rate."""
+        mean, square = (
+            moment / (1 - decay**self.steps) for moment, decay in zip((self.mean, self.square), _DECAYS, strict=True)
+        )
+        return mean / (namespace(square).sqrt(square) + _ADAM_EPS)
 
 
 class State(NamedTuple):
     """λ, unconstrained θ, and Adam's moments, which are kept through all M-steps."""
 
     sites: Sites
-    vector: jax.Array
-    optimiser: Any
+    vector: Array
+    adam: Adam
 
 
 class Info(NamedTuple):
     """The evidences after the round's M-step, at (λ, θ) of the new state."""
 
-    learning: jax.Array
-    elbo: jax.Array
-    ep: jax.Array
+    learning: Array
+    elbo: Array
+    ep: Array
 
 
 SETTLED = "converged: all variables settled"
@@ -128,12 +154,6 @@ class VEM:
         }
         return VEM(**{**settings, **changes})
 
-    def adam(self) -> Any:
-        """Return the optimiser of the M-step."""
-        import optax  # half a second to import, and used only here
-
-        return optax.adam(self.learning_rate, b1=0.9, b2=0.999, eps=1e-7)
-
     def trainable(self, model: Model) -> Trainable:
         """Return the hyperparameters that are learned, as a vector."""
         return Trainable.of(model, self.fixed, self.train, self.transform, self.tied)
@@ -151,44 +171,36 @@ class VEM:
     def init(self, model: Model, data: Data) -> State:
         """Return the published start: nat1 = 0, and prec = `initial_prec` on the rows that are not padding."""
         vector = self.trainable(model).to_vector(model)
-        sites = Sites(jnp.zeros(data.rows, data.X.dtype), jnp.where(data.mask, self.initial_prec, 0.0))
-        return State(sites, vector, self.adam().init(vector))
+        xp = namespace(data.X)
+        sites = Sites(xp.zeros(data.rows, data.X.dtype), xp.where(data.mask, self.initial_prec, 0.0))
+        return State(sites, vector, Adam.start(vector))
 
     def step(self, model: Model, data: Data, state: State) -> tuple[State, Info]:
-        """Return the state after one round; a pure function, which may be jitted, and vmapped over folds."""
-        import optax
-
+        """Return the state after one round, of either kind of arrays; JAX may jit it, and vmap it over folds."""
         problem = self.climbs(model)
-        trainable, method = problem.trainable, problem.inference.stepping(model.likelihood)
-
-        def objective(vector: jax.Array, sites: Sites) -> tuple[Likelihood, Marginals, jax.Array]:
-            at = trainable.from_vector(model, vector)
-            q = at.prior.gram(data.X).condition(sites.scaled(data.weight))
-            return at.likelihood, q, problem.evidence.read(at.likelihood, data, q, sites)
-
-        at = trainable.from_vector(model, state.vector)
+        method = problem.inference.stepping(model.likelihood)
+        at = problem.trainable.from_vector(model, state.vector)
         gram = at.prior.gram(data.X)
 
-        def natural_step(sites: Sites, _: None) -> tuple[Sites, None]:
-            q = gram.condition(sites.scaled(data.weight))
-            target = method.propose(at.likelihood, data, q, sites)
+        def natural_step(sites: Sites) -> Sites:
+            target = evaluate(method, at.likelihood, gram, data, sites).target
             mixed = [(1 - self.rate) * old + self.rate * new for old, new in zip(sites, target, strict=True)]
-            return Sites(*mixed).masked(data.mask), None
+            return Sites(*mixed).masked(data.mask)
 
-        sites, _ = lax.scan(natural_step, state.sites, None, length=self.e_steps)
+        sites = repeat(self.e_steps, natural_step, state.sites)
 
-        def adam_step(carry: tuple[jax.Array, Any], _: None) -> tuple[tuple[jax.Array, Any], None]:
-            vector, optimiser = carry
-            slope = jax.grad(lambda v: -objective(v, sites)[2])(vector)
-            change, optimiser = self.adam().update(slope, optimiser)
-            return (optax.apply_updates(vector, change), optimiser), None
+        def adam_step(now: tuple[Array, Adam]) -> tuple[Array, Adam]:
+            vector, adam = now
+            adam = adam.after(slope_at_sites(problem, model, data, vector, sites))
+            return vector + self.learning_rate * adam.direction(), adam
 
-        (vector, optimiser), _ = lax.scan(adam_step, (state.vector, state.optimiser), None, length=self.m_steps)
-        likelihood, q, learning = objective(vector, sites)
-        both = (e.read(likelihood, data, q, sites) for e in (ev.elbo, ev.ep))
-        return State(sites, vector, optimiser), Info(learning, *both)
+        vector, adam = repeat(self.m_steps, adam_step, (state.vector, state.adam))
+        at = problem.trainable.from_vector(model, vector)
+        q = at.prior.gram(data.X).condition(sites.scaled(data.weight))
+        found = (e.on_marginals(at.likelihood, data, q, sites) for e in (problem.evidence, ev.elbo, ev.ep))
+        return State(sites, vector, adam), Info(*found)
 
-    def settled(self, new: State, old: State) -> jax.Array:
+    def settled(self, new: State, old: State) -> Array:
         """Return whether all variables are close to the variables of the previous round (np.allclose)."""
         pairs = zip(jax.tree.leaves((new.sites, new.vector)), jax.tree.leaves((old.sites, old.vector)), strict=True)
         return jnp.all(jnp.stack([jnp.allclose(a, b) for a, b in pairs]))
@@ -200,12 +212,15 @@ class VEM:
     def fit(self, model: Model, data: Data, *, seed: int = 0, callback: Callback | None = None) -> Fit:
         """Train; `Learner` describes the callback.  Nothing is random: the seed has no effect."""
         check(model, data)
+        if model.likelihood.latents > 1:
+            raise ValueError(
+                f"Algorithm 1 is for one latent function per row, {type(model.likelihood).__name__} has "
+                f"{model.likelihood.latents}; use Nested, or resolve('hybrid')."
+            )
         with working_precision():
-            run = Run(self, model, data, bucket(data.rows), callback)
+            run = Run(self, model, data, callback=callback)
             while run.running:
-                new, *found = _round(self.of_a_round(), model, run.data, run.state)
-                if run.keeps(*found):
-                    run.state = new
+                run.step()
             return self.finish(run)
 
     def finish(self, run: Run) -> Fit:
@@ -213,7 +228,8 @@ class VEM:
         padded, state, trace, reason = run.data, run.state, run.trace, run.reason
         problem = self.climbs(run.model)
         trained = jax.tree.map(np.asarray, problem.trainable.from_vector(run.model, state.vector))
-        point = _evaluate(self.inference, trained, padded, state.sites)
+        compute = _evaluate if is_host(padded.X) else _compiled_evaluate
+        point = compute(self.inference, trained, padded, state.sites)
         ok = float(point.residual) <= max(_RESIDUAL, self.inference.tolerance(WORKING_DTYPE))
         stats = Stats(
             jnp.asarray(len(trace) * self.e_steps),
@@ -250,14 +266,22 @@ _MATRICES = 16  # of size n × n in memory at the same time: a round compiles to
 
 
 class Run:
-    """One training: the iterate that would be returned, the trace, and why it ended (CAP while it continues)."""
+    """One training: the iterate that would be returned, the trace, and why it ended (CAP while it continues).
 
-    def __init__(self, learner: VEM, model: Model, data: Data, size: int, callback: Callback | None) -> None:
+    With `size` the data are padded to this number of rows, for a program that the caller compiles.  Without it, rounds
+    are computed by the host engine where the prior has one, and else in a compiled program.
+    """
+
+    def __init__(
+        self, learner: VEM, model: Model, data: Data, size: int | None = None, callback: Callback | None = None
+    ) -> None:
         if model.prior.dense:
-            memory.require_full(size, model.likelihood.latents, _MATRICES)
-        self.learner, self.model, self.given, self.callback = learner, model, data, callback
-        self.data = data.to_bucket(size)
-        self.state = learner.init(model, self.data)
+            memory.require_full(size or bucket(data.rows), model.likelihood.latents, _MATRICES)
+        self.learner, self.given, self.callback = learner, data, callback
+        self.model, self.data = model, data.to_bucket(size)
+        if size is None and on_host(model, data) and pulls_on_host(model, learner.trainable(model).names):
+            self.model, self.data = to_host((model, data))
+        self.state = learner.init(self.model, self.data)
         self.trace: list[dict[str, Any]] = []
         self.reason, self.best = CAP, -np.inf
 
@@ -265,7 +289,14 @@ class Run:
     def running(self) -> bool:
         return self.reason == CAP and len(self.trace) < self.learner.max_rounds
 
-    def keeps(self, info: Info, named: dict[str, jax.Array], settled: jax.Array) -> bool:
+    def step(self) -> None:
+        """Compute a round, and keep its state unless it ends the run."""
+        compute = one_round if is_host(self.data.X) else _compiled_round
+        new, *found = compute(self.learner.of_a_round(), self.model, self.data, self.state)
+        if self.keeps(*found):
+            self.state = new
+
+    def keeps(self, info: Info, named: dict[str, Array], settled: Array) -> bool:
         """Record a round; return whether the state after it replaces the previous one."""
         numbers = {k: float(v) for k, v in info._asdict().items()}
         learning = numbers["learning"]
@@ -284,7 +315,7 @@ class Run:
         return self.reason == CAP or (len(self.trace) == 1 and self.reason != NOT_FINITE)
 
 
-Round = tuple[State, Info, dict[str, jax.Array], jax.Array]  # the new state, evidences, θ by name, whether it settled
+Round = tuple[State, Info, dict[str, Array], Array]  # the new state, evidences, θ by name, whether it settled
 
 
 def one_round(learner: VEM, model: Model, data: Data, state: State) -> Round:
@@ -293,10 +324,12 @@ def one_round(learner: VEM, model: Model, data: Data, state: State) -> Round:
     return new, info, learner.trainable(model).constrained(new.vector), learner.settled(new, state)
 
 
-_round = programs.jit(one_round, static_argnums=0)
+_compiled_round = programs.jit(one_round, static_argnums=0)
 
 
-@functools.partial(programs.jit, static_argnums=0)
 def _evaluate(method: Inference, model: Model, data: Data, sites: Sites) -> Point:
     method = method.stepping(model.likelihood)
     return evaluate(method, model.likelihood, model.prior.gram(data.X), data, sites)
+
+
+_compiled_evaluate = programs.jit(_evaluate, static_argnums=0)

@@ -25,6 +25,7 @@ from scipy.cluster.vq import kmeans2
 from scipy.special import log_ndtr
 
 from sitewise import kernels
+from sitewise.learning.vem import Adam
 from sitewise.numerics.quadrature.gaussian_cdf import log_cdf
 from sitewise.process.precision import working_precision
 from sitewise_icml2023.batch_algebra import inverse_factor, unit_distances
@@ -56,7 +57,7 @@ class State(NamedTuple):
     nat1: Any
     prec: Any
     vector: Any
-    optimiser: Any
+    adam: Adam
 
 
 class Prior(NamedTuple):
@@ -79,12 +80,6 @@ class Posterior(NamedTuple):
     trace: jax.Array
     row_mean: jax.Array
     row_var: jax.Array
-
-
-def _adam() -> Any:
-    import optax
-
-    return optax.adam(LEARNING_RATE, b1=0.9, b2=0.999, eps=1e-7)
 
 
 def inducing_inputs(X: np.ndarray, number: int) -> np.ndarray:
@@ -173,14 +168,15 @@ def _round(which: str, rows: Rows, state: State) -> tuple[State, jax.Array]:
         return ((1 - RATE) * nat1 + RATE * slope, prec), None
 
     (nat1, prec), _ = lax.scan(natural, (state.nat1, state.prec), None, length=STEPS)
-    slope = jax.grad(lambda vector: -evidence(which, vector, d2, rows, nat1, prec))
+    slope = jax.grad(lambda vector: evidence(which, vector, d2, rows, nat1, prec))
 
-    def adam(now: tuple[jax.Array, Any], _: None) -> tuple[tuple[jax.Array, Any], None]:
-        change, optimiser = _adam().update(slope(now[0]), now[1])
-        return (now[0] + change, optimiser), None
+    def adam_step(now: tuple[jax.Array, Adam], _: None) -> tuple[tuple[jax.Array, Adam], None]:
+        vector, adam = now
+        adam = adam.after(slope(vector))
+        return (vector + LEARNING_RATE * adam.direction(), adam), None
 
-    (vector, optimiser), _ = lax.scan(adam, (state.vector, state.optimiser), None, length=STEPS)
-    return State(nat1, prec, vector, optimiser), evidence(which, vector, d2, rows, nat1, prec)
+    (vector, adam), _ = lax.scan(adam_step, (state.vector, state.adam), None, length=STEPS)
+    return State(nat1, prec, vector, adam), evidence(which, vector, d2, rows, nat1, prec)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -217,7 +213,7 @@ def rows_of(which: str, number: int, folds: Sequence[Fold], max_rounds: int = RO
             ))  # fmt: skip
             m = len(each[-1].Z)
             vector = np.full(2, first)
-            states.append(State(np.zeros(m), 1e-20 * np.eye(m), vector, jax.tree.map(np.asarray, _adam().init(vector))))
+            states.append(State(np.zeros(m), 1e-20 * np.eye(m), vector, Adam.start(vector)))
         stacked, state = stack(each), stack(states)
         values = [[float(_start_value(which, rows, one))] for rows, one in zip(each, states, strict=True)]
         running, reasons, kept = dict.fromkeys(range(len(folds))), [""] * len(folds), list(states)

@@ -35,7 +35,7 @@ from jax import lax
 from sitewise import evidence as ev
 from sitewise.arrays import programs
 from sitewise.data import Data
-from sitewise.learning.vem import CAP, FELL, NOT_FINITE, SETTLED, VEM, Info, State
+from sitewise.learning.vem import CAP, FELL, NOT_FINITE, SETTLED, VEM, Adam, Info, State
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.priors import Marginals
@@ -205,16 +205,15 @@ def _walk_sites(
     return _walked(step, Walk(first, q.mean, q.var), steps, learner.e_steps, batched)
 
 
-def _walk_vector(learner: VEM, state: State, bent: Bent, steps: jax.Array, batched: bool) -> tuple[jax.Array, Any]:
+def _walk_vector(learner: VEM, state: State, bent: Bent, steps: jax.Array, batched: bool) -> tuple[jax.Array, Adam]:
     """Take Adam steps from the vector of the state."""
-    adam = learner.adam()
 
-    def step(now: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
-        vector, optimiser = now
-        change, optimiser = adam.update(-bent.at(vector), optimiser)
-        return vector + change, optimiser
+    def step(now: tuple[jax.Array, Adam]) -> tuple[jax.Array, Adam]:
+        vector, adam = now
+        adam = adam.after(bent.at(vector))
+        return vector + learner.learning_rate * adam.direction(), adam
 
-    return _walked(step, (state.vector, state.optimiser), steps, learner.m_steps, batched)
+    return _walked(step, (state.vector, state.adam), steps, learner.m_steps, batched)
 
 
 def _walked(step: Callable[[T], T], start: T, steps: jax.Array, most: int, batched: bool) -> T:
@@ -245,12 +244,12 @@ def turn(learner: VEM, model: Model, data: Data, d2: jax.Array | None, part: Par
     again = _walk_sites(learner, model, data, part, path, e_steps, batched)
     off = jnp.abs(again.mean - walk.mean) / jnp.sqrt(new.q.var), jnp.abs(again.sites.prec - sites.prec) * new.q.var
     bent = bent.corrected(vector, new.slope)
-    moved, optimiser = _walk_vector(learner, state, bent, m_steps, batched)
+    moved, adam = _walk_vector(learner, state, bent, m_steps, batched)
 
     by_sites = jnp.max(jnp.where(data.mask, jnp.maximum(*off), 0.0))
     shift = jnp.where(phase == _E, by_sites, jnp.max(jnp.abs(moved - vector), initial=0.0))
     shift = jnp.where(waiting, part.turn, jnp.where(phase == FRESH, 0.0, shift))
-    end = _where(waiting, part.end, State(again.sites, moved, optimiser))
+    end = _where(waiting, part.end, State(again.sites, moved, adam))
     most, negligible = (limit * learner.learning_rate for limit in (MAX_END_SHIFT, NEGLIGIBLE_END_SHIFT))
     too_far = ~waiting & ~(shift <= most) & (steps > 1)  # also if the walk led to NaN
     waits = ~waiting & ~too_far & (shift > negligible) & (steps > 1)
@@ -286,31 +285,29 @@ def turn(learner: VEM, model: Model, data: Data, d2: jax.Array | None, part: Par
     return jax.tree.map(lambda a, b: a.astype(b.dtype), following, part), Report(ended, new.info, named)
 
 
-def whole_round(learner: VEM, model: Model, data: Data, d2: jax.Array | None, part: Part) -> tuple[Part, Report]:
-    """Compute a round as written (`VEM.step`), with an exact q for every natural and every Adam step."""
+def whole_round(learner: VEM, model: Model, data: Data, d2: jax.Array, part: Part) -> tuple[Part, Report]:
+    """Compute a round as written (`VEM.step`) by the algebra of a batch, with an exact q for every step."""
     state, problem = part.state, learner.climbs(model)
     method = problem.inference.stepping(model.likelihood)
     at = problem.trainable.from_vector(model, state.vector)
-    gram = at.prior.gram(data.X) if d2 is None else batch_algebra.gram_with_pull(at.prior, data.X, d2)[0]
+    gram = batch_algebra.gram_with_pull(at.prior, data.X, d2)[0]
 
     def natural_step(sites: Sites, _: None) -> tuple[Sites, None]:
-        scaled = sites.scaled(data.weight)
-        q = gram.condition(scaled) if d2 is None else batch_algebra.condition(gram, scaled)[0]
+        q = batch_algebra.condition(gram, sites.scaled(data.weight))[0]
         target = method.propose(at.likelihood, data, q, sites)
         mixed = [(1 - learner.rate) * a + learner.rate * b for a, b in zip(sites, target, strict=True)]
         return Sites(*mixed).masked(data.mask), None
 
     sites, _ = lax.scan(natural_step, state.sites, None, length=learner.e_steps)
-    adam = learner.adam()
 
-    def adam_step(now: tuple[jax.Array, Any], _: None) -> tuple[tuple[jax.Array, Any], None]:
-        vector, optimiser = now
-        change, optimiser = adam.update(-exact(learner, model, data, d2, vector, sites).slope, optimiser)
-        return (vector + change, optimiser), None
+    def adam_step(now: tuple[jax.Array, Adam], _: None) -> tuple[tuple[jax.Array, Adam], None]:
+        vector, adam = now
+        adam = adam.after(exact(learner, model, data, d2, vector, sites).slope)
+        return (vector + learner.learning_rate * adam.direction(), adam), None
 
-    (vector, optimiser), _ = lax.scan(adam_step, (state.vector, state.optimiser), None, length=learner.m_steps)
+    (vector, adam), _ = lax.scan(adam_step, (state.vector, state.adam), None, length=learner.m_steps)
     info = exact(learner, model, data, d2, vector, sites).info
-    after, rounds = State(sites, vector, optimiser), part.rounds + 1
+    after, rounds = State(sites, vector, adam), part.rounds + 1
     stop = _stop(learner, info.learning, part.best, learner.settled(after, part.before), rounds)
     kept = _where(_unwanted(stop, rounds), part.before, after)
     following = part._replace(state=kept, before=after, best=info.learning, rounds=rounds, stop=stop)
@@ -338,7 +335,7 @@ def turns(
     accelerator, else one part after the other (see `many_fits`).  The results of the turns are stacked."""
     compute = whole_round if whole else turn
 
-    def one(model: Model, data: Data, d2: jax.Array | None, part: Part) -> tuple[Part, Report]:
+    def one(model: Model, data: Data, d2: Any, part: Part) -> tuple[Part, Report]:
         def go() -> tuple[Part, Report]:
             return compute(learner, model, data, d2, part)
 

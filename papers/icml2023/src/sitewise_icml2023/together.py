@@ -90,7 +90,7 @@ def _streamed(
     kept = None if folder is None else Unfinished(folder, group, learner, models, data)
     pending: dict[Future[Row], Task] = {}
 
-    def row(number: int, batch: vem_batches.Batch) -> Row:
+    def row(number: int, batch: vem_batches.Batch | vem_batches.OneByOne) -> Row:
         task, one = group[number], loaded[number]
         fit = _narrowed(batch.fit(number), one[1])
         return {**tasks.row_of(task, *one, fit, batch.seconds[number], batch.seconds[number]), "together": len(group)}
@@ -126,7 +126,7 @@ class Unfinished:
             self.like = vem_batches.start_of(learner, models[0], data[0].to_bucket(self.size))
         self.saved_at = time.monotonic()
 
-    def save(self, batch: vem_batches.Batch) -> None:
+    def save(self, batch: vem_batches.Batch | vem_batches.OneByOne) -> None:
         """Save the running fits if the last time was long ago."""
         if time.monotonic() - self.saved_at < SAVE_EVERY:
             return

@@ -1,5 +1,8 @@
 """Train many parts by the fast Algorithm 1 (`fast_vem`), in few launches, without waiting for the slowest part.
 
+On a CPU, parts with one lengthscale per feature are trained one after the other by `VEM` itself (`OneByOne`), whose
+host engine computes a round as written in less time than a compiled program.  Else a `Batch` trains them.
+
 A program has a number of places.  A launch computes `TURNS` turns, or with one lengthscale per feature `ROUNDS` whole
 rounds, of every place that has a running part; parts decide themselves when they have ended.  After each launch, parts
 that have ended leave as fits, and waiting parts take their places.  The state of a running part after its last whole
@@ -25,10 +28,12 @@ from sitewise.model import Model
 from sitewise.priors import FullPrior
 from sitewise.process.device import on_accelerator, on_cpu
 from sitewise.process.precision import working_precision
+from sitewise.sites import Sites
 from sitewise_icml2023.fast_vem import EMPTY, FRESH, RUNNING, STOPS, Part, Report, exact, turns
 from sitewise_icml2023.many_fits import one_model_per_part, stack
 
-TURNS, ROUNDS = 16, 2  # per launch
+TURNS, ROUNDS = 16, 2  # per launch of a program
+HOST_ROUNDS = 10  # per launch of `OneByOne`
 PARTS_AT_ONCE = 256
 SHRINK_TO = 4  # a batch shrinks when a quarter of its places is running; every further size costs a compilation
 _batches: list[Batch] = []  # that are trained now, by several threads; they share the device
@@ -67,6 +72,61 @@ def _fresh(found: Any, saved: Saved) -> Part:
     )  # fmt: skip
 
 
+def _per_feature(model: Model) -> bool:
+    """Return whether the kernel has one lengthscale per feature."""
+    kernel: Any = model.prior.kernel
+    return np.ndim(getattr(kernel, "lengthscale", 0.0)) > 0
+
+
+class OneByOne:
+    """Parts that are trained one after the other by the host engine, with the interface of `Batch`."""
+
+    def __init__(self, learner: VEM, models: Sequence[Model], parts: Sequence[Data], resumed: Resumed | None) -> None:
+        self.learner = learner
+        self.runs = [Run(learner, model, part) for model, part in zip(models, parts, strict=True)]
+        self.seconds = dict.fromkeys(range(len(parts)), 0.0)
+        for number, saved in (resumed or {}).items():
+            run = self.runs[number]
+            sites = Sites(*(leaf[: run.given.rows] for leaf in saved.state.sites))
+            run.state, run.best = saved.state._replace(sites=sites), float(saved.best)
+            run.trace = _unknown_rounds(saved)
+
+    @property
+    def running(self) -> bool:
+        return any(run.running for run in self.runs)
+
+    def launch(self) -> list[int]:
+        """Compute some rounds of the first part that has not ended; return its number if it has ended."""
+        number = next(number for number, run in enumerate(self.runs) if run.running)
+        began, run = time.perf_counter(), self.runs[number]
+        for _ in range(HOST_ROUNDS):
+            if run.running:
+                run.step()
+        self.seconds[number] += time.perf_counter() - began
+        return [] if run.running else [number]
+
+    def fit(self, number: int) -> Fit:
+        """Return the fit of a part that has ended."""
+        with working_precision():
+            return self.learner.finish(self.runs[number])
+
+    def saved(self) -> dict[int, Saved]:
+        """Return the parts that were begun and have not ended, as they were after their last round."""
+        out = {}
+        for number, run in enumerate(self.runs):
+            if run.running and run.trace:
+                start = start_of(self.learner, run.model, run.data)
+                out[number] = start._replace(
+                    state=run.state, best=np.float64(run.best), rounds=np.asarray(len(run.trace))
+                )
+        return out
+
+
+def _unknown_rounds(saved: Saved | None) -> list[dict[str, Any]]:
+    """Return the trace of the rounds before a part was resumed, of which only the last objective is known."""
+    return [] if saved is None else [{"learning": float(saved.best)}] * int(saved.rounds)
+
+
 @programs.jit
 def _put(tree: Any, index: jax.Array, one: Any) -> Any:
     return jax.tree.map(lambda all_, new: all_.at[index].set(new), tree, one)
@@ -80,8 +140,7 @@ class Batch:
     ) -> None:
         size = bucket(max(part.rows for part in parts))
         self.learner, self.batched = learner, on_accelerator()
-        kernel: Any = models[0].prior.kernel
-        self.whole = np.ndim(getattr(kernel, "lengthscale", 0.0)) > 0
+        self.whole = _per_feature(models[0])
         with on_cpu():
             self.runs = [Run(learner, model, part, size, None) for model, part in zip(models, parts, strict=True)]
         self.resumed = dict(resumed or {})
@@ -153,9 +212,7 @@ class Batch:
     def _take_out(self, place: int, number: int, stop: int) -> None:
         run = self.runs[number]
         run.reason = STOPS[stop] or run.reason
-        # Rounds before the part was resumed have no entries.
-        saved = self.resumed.get(number)
-        run.trace = [{"learning": float(saved.best)}] * int(saved.rounds) if saved is not None else []
+        run.trace = _unknown_rounds(self.resumed.get(number))
         for info, named in self.entries.pop(number):
             for i in range(len(info.learning)):
                 numbers = {k: float(v[i]) for k, v in info._asdict().items()}
@@ -190,8 +247,8 @@ def train(
     parts: Sequence[Data],
     at_once: int = PARTS_AT_ONCE,
     resumed: Resumed | None = None,
-) -> Iterator[tuple[Batch, list[int]]]:
-    """Yield, after each launch, the batch and the numbers of the parts that have ended; `Batch.fit` makes their fits.
+) -> Iterator[tuple[Batch | OneByOne, list[int]]]:
+    """Yield, after each launch, the batch and the numbers of the parts that have ended; its `fit` makes their fits.
 
     Parameters
     ----------
@@ -215,6 +272,11 @@ def train(
     if not each:
         return
     with working_precision():
+        if _per_feature(each[0]) and not on_accelerator():
+            single = OneByOne(learner, each, parts, resumed)
+            while single.running:
+                yield single, single.launch()
+            return
         batch = Batch(learner, each, parts, at_once, resumed)
         _batches.append(batch)
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from sitewise.app import options
 from sitewise.app.process import ends_in_a_sentence, print_json
 
-LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "optax", "threadpoolctl", "pandas", "matplotlib")
+LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "threadpoolctl", "pandas", "matplotlib")
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
