@@ -21,7 +21,7 @@ from sitewise.learning.problem import Pair
 from sitewise.learning.vem import VEM
 from sitewise.setting import Setting
 
-_SAMPLING = {"draws": 1, "warmup": 0, "chains": 1, "thin": 1}  # the least value of each
+_SAMPLING = {"draws": 1, "warmup": 0, "chains": 1, "thin": 1, "min_ess": 1}  # the least value of each
 _PARTS = ("inference", "evidence", "gradient", "power")
 
 
@@ -170,6 +170,9 @@ class Method(Setting):
         For "mcmc": the number of chains.  None means 4.
     thin : int, default=None
         For "mcmc": the number of moves per draw.  None means 1.
+    min_ess : int, default=None
+        For "mcmc": continue the chains, `draws` draws at a time, until every hyperparameter has this many effective
+        draws in all chains together and an R-hat of at most 1.05, with at most 5 000 draws per chain.  None draws once.
 
     Examples
     --------
@@ -198,12 +201,13 @@ class Method(Setting):
     warmup: int | None = None
     chains: int | None = None
     thin: int | None = None
+    min_ess: int | None = None
 
     def __post_init__(self) -> None:
         definition = self.definition
         foreign = [name for name in self.changed() if name not in ("name", *definition.settings)]
         if foreign:
-            instead = "draws, warmup, chains and thin are for Method('mcmc')" if foreign[0] in _SAMPLING else ""
+            instead = f"{', '.join(_SAMPLING)} are for Method('mcmc')" if foreign[0] in _SAMPLING else ""
             instead = instead or ("leave it out" if definition.samples else "use 'hybrid', or leave it out")
             raise ValueError(f"{self.name} has no setting {', '.join(foreign)}; {instead}.")
         if self.max_iter is not None:

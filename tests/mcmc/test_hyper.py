@@ -87,6 +87,32 @@ def test_probit_is_that_of_brute_force():
     assert samples.probability(new)[0] == pytest.approx(np.sum(ones) / np.sum(density), abs=0.01)
 
 
+def test_chains_are_continued_until_enough_draws_are_effective(regression):
+    X, y, model, prior, _ = regression
+    settings = {
+        "priors": {"kernel.variance": prior}, "fixed": ("kernel.lengthscale", "likelihood.scale"),
+        "warmup": 2, "draws": 15, "seed": 3,
+    }  # fmt: skip
+    once = sample(model, Data.of(X, y), **settings)
+    steps = []
+    longer = sample(
+        model, Data.of(X, y), min_ess=120, callback=lambda done, total: steps.append(done <= total), **settings
+    )
+    draws = longer.vectors.shape[1]
+    assert draws > 15 and draws % 15 == 0 and all(steps)
+    np.testing.assert_array_equal(longer.vectors[:, :15], once.vectors)
+    np.testing.assert_array_equal(longer.z[:, :15], once.z)
+    found = longer.diagnostics()["kernel.variance"]
+    assert found["bulk_ess"] >= 120 and found["rhat"] <= 1.05
+    shorter = dataclasses.replace(longer, vectors=longer.vectors[:, :-15]).diagnostics()["kernel.variance"]
+    assert shorter["bulk_ess"] < 120 or shorter["rhat"] > 1.05
+    with pytest.warns(UserWarning, match=r"After 30 draws per chain .* \(min_ess=1e\+06\)"):
+        few = sample(model, Data.of(X, y), min_ess=1e6, max_draws=44, **settings)
+    assert few.vectors.shape[1] == 30
+    with pytest.raises(ValueError, match="min_ess must be a positive number"):
+        sample(model, Data.of(X, y), min_ess=0, **settings)
+
+
 def test_predictions(regression):
     """Close to exact regression at the posterior mean of the variance, which is well determined here."""
     X, y, _, _, samples = regression

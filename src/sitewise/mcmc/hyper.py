@@ -11,7 +11,10 @@ parameters without a prior are log-uniform within their bounds, as in the paper.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import warnings
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -32,6 +35,7 @@ from sitewise.parameters import Groups, Trainable
 from sitewise.process.precision import working_precision
 from sitewise.sites import Sites
 
+_MAX_RHAT = 1.05  # above which chains are continued if effective draws are asked for
 _UNKNOWN_SD = 2.0  # initial standard deviation of unconstrained parameters without curvature at the mode
 
 
@@ -48,6 +52,8 @@ def sample(
     warmup: int = 25,
     draws: int = 250,
     thin: int = 1,
+    min_ess: float | None = None,
+    max_draws: int = 5000,
     seed: int = 0,
     callback: Callable[[int, int], None] | None = None,
 ) -> HyperSamples:
@@ -82,10 +88,15 @@ def sample(
         Draws per chain.
     thin : int, default=1
         Moves per draw.
+    min_ess : float, default=None
+        Continue the chains, `draws` draws at a time, until the bulk of every hyperparameter has this many effective
+        draws in all chains together and an R-hat of at most 1.05.  None draws once.
+    max_draws : int, default=5000
+        Draws per chain after which no chain is continued.
     seed : int, default=0
         Seed of the chains.
     callback : function, default=None
-        Called with the finished and the total number of steps.
+        Called with the finished and the total number of steps; the total grows if the chains are continued.
 
     Returns
     -------
@@ -93,8 +104,11 @@ def sample(
         The draws, with diagnostics and predictions.
     """
     check(model, data)
-    for name, value, low in (("chains", chains, 1), ("warmup", warmup, 0), ("draws", draws, 1), ("thin", thin, 1)):
-        at_least(name, value, low)
+    counts = Counts(chains, warmup, draws, thin, min_ess, max_draws)
+    for name, low in (("chains", 1), ("warmup", 0), ("draws", 1), ("thin", 1), ("max_draws", 1)):
+        at_least(name, getattr(counts, name), low)
+    if min_ess is not None and not 0 < min_ess < np.inf:
+        raise ValueError(f"min_ess must be a positive number or None, got {min_ess!r}.")
     full = dataclasses.replace(model, prior=model.prior.as_full(data.rows))
     if not full.prior.one_matrix:
         raise TypeError("mcmc needs a full GP: its samples are of the latent value of every row.")
@@ -109,23 +123,45 @@ def sample(
             bounds=bounds or {}, priors=priors or {},
         )  # fmt: skip
         with same_rows(rows.X):
-            return _sample(target, learner, chains, warmup, draws, thin, seed, callback)
+            return _sample(target, learner, counts, seed, callback)
+
+
+class Counts(NamedTuple):
+    """Numbers of chains and draws, and the effective draws at which chains end: the arguments of `sample`."""
+
+    chains: int
+    warmup: int
+    draws: int
+    thin: int
+    min_ess: float | None
+    max_draws: int
+
+    def suffice(self, samples: HyperSamples) -> bool:
+        """Return whether the chains end here; warn if they end before `min_ess` is reached."""
+        if self.min_ess is None:
+            return True
+        found = samples.diagnostics().values()
+        if all(d["rhat"] <= _MAX_RHAT and d["bulk_ess"] >= self.min_ess for d in found):
+            return True
+        made = samples.vectors.shape[1]
+        if made + self.draws <= self.max_draws:
+            return False
+        least, worst = min(d["bulk_ess"] for d in found), max(d["rhat"] for d in found)
+        warnings.warn(
+            f"After {made} draws per chain there are {least:.0f} effective draws (min_ess={self.min_ess:g}) and R-hat "
+            f"is {worst:.3f}; give vague hyperparameters a prior, or raise max_draws={self.max_draws}.",
+            UserWarning,
+            stacklevel=4,
+        )
+        return True
 
 
 def _sample(
-    target: Marginal,
-    learner: Nested,
-    chains: int,
-    warmup: int,
-    draws: int,
-    thin: int,
-    seed: int,
-    callback: Callable[[int, int], None] | None,
+    target: Marginal, learner: Nested, counts: Counts, seed: int, callback: Callable[[int, int], None] | None
 ) -> HyperSamples:
-    size = target.trainable.size
+    size, (chains, warmup, draws, thin, *_) = target.trainable.size, counts
     rng, key = np.random.default_rng(seed), jax.random.key(seed)
-    proposals = thin * (warmup + draws)
-    before = emulator.most_nodes(size)
+    before, proposals = emulator.most_nodes(size), thin * (warmup + draws)
 
     def progress(done: int) -> None:
         if callback is not None:
@@ -141,7 +177,7 @@ def _sample(
     ]
     kept: list[tuple[list[np.ndarray], list[np.ndarray]]] = []
     accepted = np.zeros(chains)
-    for step in range(proposals):
+    for step in itertools.count():
         new, log_ratio = spline.propose(rng, np.array([one.vector for one in now]))
         for c in range(chains):
             other = target.estimate(jax.random.fold_in(key_run, step * chains + c), spline, schedule, new[c])
@@ -151,16 +187,21 @@ def _sample(
         if (step + 1) % thin == 0 and step >= thin * warmup:
             kept.append(([one.vector for one in now], [one.pick(rng) for one in now]))
         progress(before + step + 1)
-    vectors, z = (np.moveaxis(np.array([k[i] for k in kept]), 0, 1) for i in range(2))
-    return HyperSamples(
-        model=target.model,
-        data=target.padded,
-        trainable=target.trainable,
-        vectors=vectors.reshape(chains, draws, size),
-        z=z,
-        limits=target.limits,
-        accepted=accepted / proposals,
-    )
+        if step + 1 == proposals:
+            vectors, z = (np.moveaxis(np.array([k[i] for k in kept]), 0, 1) for i in range(2))
+            samples = HyperSamples(
+                model=target.model,
+                data=target.padded,
+                trainable=target.trainable,
+                vectors=vectors.reshape(chains, len(kept), size),
+                z=z,
+                limits=target.limits,
+                accepted=accepted / proposals,
+            )
+            if counts.suffice(samples):
+                break
+            proposals += thin * draws
+    return samples
 
 
 def _learn_spline(
