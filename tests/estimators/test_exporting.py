@@ -175,6 +175,9 @@ def test_a_table_of_categories_needs_numpy_alone(tmp_path: Path) -> None:
         predictor.predict([{"x": 0.3}])
     with pytest.warns(UserWarning, match="'colour' has categories that the model does not know: {'pink'}"):
         predictor.predict([{"x": 0.3, "colour": "pink"}])
+    np.testing.assert_array_equal(
+        predictor.predict_proba(new[0]), predictor.predict_proba(new[:1])
+    )  # one row as a dict
     columns = {"x": np.array([0.3, -1.0]), "colour": np.array(["red", "blue"])}
     np.testing.assert_array_equal(predictor.predict_proba(columns), predictor.predict_proba(new))
     frame = pytest.importorskip("pandas").DataFrame(new, index=[7, 3])

@@ -97,10 +97,9 @@ def _moments(one: dict[str, Any], X: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 def _expect(function: Callable[[np.ndarray], Any], mean: Any, var: Any) -> Any:
     """Return E[function(f)], f ~ N(mean, var), by the trapezoidal rule, for functions smooth on a scale of 1."""
-    sd = np.sqrt(var)
-    z = np.linspace(-9, 9, 2 * math.ceil(9 * max(1.4, float(np.max(sd)) / 0.3)) + 1)
+    z = np.linspace(-9, 9, 2 * math.ceil(9 * max(1.4, math.sqrt(np.max(var)) / 0.3)) + 1)
     weight = np.exp(-0.5 * z**2)
-    return function(mean[..., None] + sd[..., None] * z) @ (weight / weight.sum())
+    return function(mean[..., None] + np.sqrt(var)[..., None] * z) @ (weight / weight.sum())
 
 
 def _softmax(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
@@ -158,6 +157,7 @@ class Predictor:
 
     def _responses(self, X: Any) -> Iterator[tuple[Any, Any]]:
         """Yield E[y] and Var[y] per latent function; for joint classes with one column per class."""
+        X = [X] if isinstance(X, dict) and not any(map(np.ndim, X.values())) else X  # one row as a dict
         if isinstance(next(iter(X), None), dict):  # rows as dicts
             X = {name: [row.get(name) for row in X] for name in dict.fromkeys(name for row in X for name in dict(row))}
         for step in self._model["steps"]:
