@@ -163,6 +163,7 @@ Inducing = Annotated[
         show_default=False,
     ),
 ]
+DropMissing = Annotated[bool, typer.Option("--drop-missing", help="For formulas: leave out rows with missing values.")]
 Draws = Annotated[int, typer.Option("--draws", min=1, help="For mcmc: draws per chain.")]
 Warmup = Annotated[int, typer.Option("--warmup", min=0, help="For mcmc: warm-up draws per chain, which are dropped.")]
 Chains = Annotated[int, typer.Option("--chains", min=1, help="For mcmc: number of chains.")]

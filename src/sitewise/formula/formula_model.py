@@ -168,12 +168,17 @@ class FormulaModel:
         """Return the estimator with the columns of its inputs, for displays and forecasts."""
         return explained_formula(self.design, self.estimator, self._future_side)
 
+    @property
+    def predicted_side(self) -> dict[str, str]:
+        """The expressions of side information that predictions use, by keyword."""
+        return {name: text for name, text in self._side.items() if name in PREDICTED_SIDE}
+
     def _future_side(self, new: Any, given: dict[str, Any]) -> dict[str, Any]:
         """Return the given side information with that of future rows; UserError if trials or exposure are missing.
 
         A forecast per trial beside observed numbers of successes would be misread.
         """
-        needed = {name: text for name, text in self._side.items() if name in PREDICTED_SIDE}
+        needed = self.predicted_side
         found = {**({} if new is None else self._inputs(new)[1]), **given}
         gone = [f"{name}={text!r}" for name, text in needed.items() if name not in found]
         if gone:

@@ -126,6 +126,20 @@ def test_rows_to_predict_with_missing_values_are_left_out_with_a_note(shell, ope
     )
 
 
+def test_predict_leaves_out_rows_with_missing_values_of_the_formula_alone(shell, open_questions, tmp_path):
+    saved, new = tmp_path / "model.sitewise", tmp_path / "new.csv"
+    words = ["--missing", "n.d.", "--dayfirst"]
+    assert shell(open_questions, "y ~ x", *words, "--drop-missing", "--save", saved).exit_code == 0
+    new.write_text("when,x\n,1.0\n03/04/2024,n.d.\n04/04/2024,2.0\n")
+    command = ["predict", str(saved), str(new), *words]
+    refused = CliRunner().invoke(app, command)
+    assert refused.exit_code == 1 and "--drop-missing" in CliRunner().invoke(app, [*command[:3], "--dayfirst"]).stderr
+    found = CliRunner().invoke(app, [*command, "--drop-missing"])
+    assert found.exit_code == 0, found.stderr
+    assert "1 of 3 rows of new.csv have missing values in 'x' and are left out" in found.stderr
+    assert [line.split(",")[0] for line in found.stdout.splitlines()] == ["row", "1", "3"]
+
+
 def test_an_impossible_interval_is_refused_before_the_fit(shell, table, monkeypatch):
     monkeypatch.setattr("sitewise.formula.fit", None)
     found = shell(table, "y ~ x", "--predict", table, "--interval", "90")

@@ -57,7 +57,7 @@ def model(
     noise: side_columns.Noise = None,
     categorical: options.Categorical = None,
     missing: options.Missing = None,
-    drop: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")] = False,
+    drop: options.DropMissing = False,
     decimal: options.Decimal = None,
     dayfirst: options.DayFirst = None,
     method: options.MethodName = options.MethodNames(DEFAULT),

@@ -35,6 +35,7 @@ def predict(
     data: options.DataFile,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file; stdout if not given.")] = None,
     missing: options.Missing = None,
+    drop: options.DropMissing = False,
     decimal: options.Decimal = None,
     dayfirst: options.DayFirst = None,
     interval: Annotated[
@@ -68,7 +69,14 @@ def predict(
     encoding: Encoding | None = None
     if isinstance(found, FormulaModel):
         estimator, target = found.estimator, str(found.design.formula.response)
-        table, X, known = load_formula_rows(data, found, missing=missing or (), decimal=decimal, dayfirst=dayfirst)
+        table, X, known = load_formula_rows(
+            data, found, drop=drop, missing=missing or (), decimal=decimal, dayfirst=dayfirst
+        )
+    elif drop:
+        raise UserError(
+            "--drop-missing is for models of `sitewise model`; a model of `sitewise fit` treats missing values as in "
+            "its training table."
+        )
     else:
         estimator, encoding = found, Encoding.from_plain(found.table_)
         target = encoding.target

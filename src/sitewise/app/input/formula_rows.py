@@ -70,14 +70,17 @@ def _spelled(problem: Problem, offered: Sequence[str]) -> Problem:
     return Problem(chosen.sentence(spell).removesuffix("."), columns=problem.columns)
 
 
-def load_formula_rows(path: Path, model: FormulaModel, **reading: Any) -> FormulaRows:
+def load_formula_rows(path: Path, model: FormulaModel, *, drop: bool = False, **reading: Any) -> FormulaRows:
     """Read new rows for a fitted formula, and print notes; `reading` are settings of `read_table`.
 
-    Columns whose levels are codes such as 01 or 1.0 are read as strings, because as numbers both would be 1.
+    Columns whose levels are codes such as 01 or 1.0 are read as strings, because as numbers both would be 1.  With
+    `drop`, rows with missing values are left out.
     """
     table = read_formula_table(
-        path, ("missing", "decimal", "dayfirst"), categorical=_columns_of_codes(model), **reading
+        path, ("missing", "drop_missing", "decimal", "dayfirst"), categorical=_columns_of_codes(model), **reading
     )
+    if drop:
+        table = complete_rows(table, model.design.formula, model.predicted_side.values())
     view = model.explained()
     assert view.side is not None
     return FormulaRows(table, view.inputs(table), view.side(table, {}))
