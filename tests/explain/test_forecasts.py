@@ -144,3 +144,37 @@ def test_every_series_of_months_is_continued_from_its_own_end() -> None:
     assert forecast(model, 2).time.astype("datetime64[D]").astype(str).tolist() == [
         "2024-04-01", "2024-05-01", "2024-03-31", "2024-04-30",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("days", ["Mon Tue Wed Thu Fri", "Mon Wed Fri", "Sat Sun", "Tue Wed Thu Fri Sat Sun"])
+def test_days_of_the_week_without_rows_are_left_out(days: str) -> None:
+    """Two shops, one of which ends earlier; a holiday is missing."""
+    every = np.arange("2024-01-01", "2024-03-15", dtype="datetime64[D]")
+    open_on = np.busday_offset(every, 0, "forward", days) == every
+    kept = np.flatnonzero(open_on & (every != np.datetime64("2024-01-15")))
+    when = np.concatenate([every[kept], every[kept[:-8]]]).astype("datetime64[s]") + np.timedelta64(9, "h")
+    shop = np.repeat(["a", "b"], [len(kept), len(kept) - 8])
+    model = sitewise.fit(
+        "y ~ series(day, by=shop)", {"day": when, "shop": shop, "y": np.sin(np.arange(len(when)))}, integrate=False
+    )
+    found = forecast(model, 6)
+    for name, last in (("a", every[kept[-1]]), ("b", every[kept[-9]])):
+        expected = np.busday_offset(last, np.arange(1, 7), weekmask=days).astype("datetime64[s]") + np.timedelta64(
+            9, "h"
+        )
+        np.testing.assert_array_equal(found.time[np.array(found.series) == name], expected)
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        np.arange("2024-01-01", "2024-01-06", dtype="datetime64[D]"),  # Monday to Friday of one week
+        np.array(["2024-01-01", "2024-01-02", "2024-02-01", "2024-02-02", "2024-03-04"], "datetime64[D]"),  # with gaps
+        np.datetime64("2024-01-01T08") + np.timedelta64(18, "h") * np.arange(30),  # several times of day
+    ],
+)
+def test_other_dates_are_continued_by_their_spacing(dates: np.ndarray) -> None:
+    when = dates.astype("datetime64[s]")
+    table = {"day": when, "y": np.sin(np.arange(len(when)))}
+    found = forecast(sitewise.fit("y ~ series(day)", table, integrate=False), 3)
+    np.testing.assert_array_equal(found.time, when[-1] + np.median(np.diff(when)) * np.arange(1, 4))

@@ -19,7 +19,8 @@ from scipy.special import ndtri
 from sitewise.checks import at_least
 from sitewise.explain.table_columns import Explained, TableColumn, explained
 from sitewise.explain.term_effects import views
-from sitewise.parts.calendar_seasons import following_months, spacing
+from sitewise.parts.calendar_dates import following_dates
+from sitewise.parts.calendar_seasons import spacing
 
 LEVELS = (0.5, 0.9)
 
@@ -94,7 +95,8 @@ def forecast(
         A fitted model of a time series: a column of time, and perhaps columns that name series or groups.
     horizon : int, default=None
         The number of steps after the last training time of each series; a step is the median spacing of the times.
-        Dates on the same day of every month, or on its last day, are continued by calendar months.
+        Dates on the same day of every month, or on its last day, are continued by calendar months; daily dates that
+        leave out some days of the week, such as weekends, are continued without these days.
     times : array of shape (n_times,), default=None
         The times, in place of `horizon`; the same for each series.
     new : table, default=None
@@ -185,9 +187,9 @@ def _rows(view: Explained, column: TableColumn, horizon: int | None, times: Any)
         assert horizon is not None
         at_least("horizon", horizon, 1)
         dates = column.shown(column.back(X[:, place]))
-        months = following_months(dates, name, horizon) if column.dates else None
-        if months is not None:
-            future = [column.forth(column.numbered(one)) for one in months]
+        found = following_dates(dates, name, horizon) if column.dates else None
+        if found is not None:
+            future = [column.forth(column.numbered(one)) for one in found]
         else:
             step = spacing(X[:, place], name)
             future = [np.max(X[name == k, place]) + step * np.arange(1, horizon + 1) for k in range(len(levels))]

@@ -11,8 +11,6 @@ from sitewise.parts.regressors import Season
 
 DAYS = {"day": 1.0, "week": 7.0, "year": 365.2425}  # periods by name, in days
 MIN_POINTS_PER_PERIOD = 3  # a shorter season cannot be seen at this spacing
-DAY = np.timedelta64(1, "D")
-DAYS_OF_EVERY_MONTH = 28
 MAX_HARMONICS = 84  # an hourly profile of a week
 
 
@@ -33,31 +31,6 @@ def spacing(times: Any, series: Any = None) -> float:
     if not len(each):
         raise ValueError("A series needs at least two distinct times.")
     return float(np.median(each))
-
-
-def following_months(dates: np.ndarray, series: np.ndarray, count: int) -> list[np.ndarray] | None:
-    """Return the next `count` dates of every series of months, quarters or years; None if the dates are others.
-
-    All dates of such a series are on the same day of the month, or on its last day, at the same time of day.
-    """
-    month = dates.astype("datetime64[M]")
-    after, before = dates - month.astype(dates.dtype), (month + 1).astype(dates.dtype) - dates
-    steps, ends = [np.empty(0)], []
-    for name in np.unique(series):
-        one = series == name
-        last = np.argmax(dates[one])
-        steps.append(np.diff(np.unique(month[one].astype(int))))
-        if np.all(before[one] == before[one][0]) and before[one][0] <= DAY:
-            ends.append((month[one][last] + 1, -before[one][0]))
-        elif np.all(after[one] == after[one][0]) and after[one][0] < DAYS_OF_EVERY_MONTH * DAY:
-            ends.append((month[one][last], after[one][0]))
-        else:
-            return None
-    each = np.concatenate(steps)
-    if not len(each) or np.median(each) % 1:
-        return None
-    ahead = int(np.median(each)) * np.arange(1, count + 1)
-    return [(at + ahead).astype(dates.dtype) + shift for at, shift in ends]
 
 
 def seasons(
