@@ -65,7 +65,7 @@ def test_probit_is_that_of_brute_force():
     y = np.array([-1.0, -1.0, 1.0, -1.0, 1.0, 1.0])
     priors = {"kernel.lengthscale": LogNormal(0.0, 0.7), "kernel.variance": LogNormal(1.0, 1.0)}
     model = Model.full(kernels.Matern32(), likelihoods.BernoulliProbit())
-    samples = sample(model, Data.of(X, y), priors=priors, warmup=5, draws=150)
+    samples = sample(model, Data.of(X, y), priors=priors, warmup=5, draws=800)
     rows, signs = np.concatenate([X, new]), np.append(y, 1.0)
     log_ell, log_var = np.meshgrid(np.linspace(-2.1, 2.1, 11), np.linspace(-2.0, 4.0, 11))
     density, ones = [], []
@@ -84,7 +84,7 @@ def test_probit_is_that_of_brute_force():
         found = samples.diagnostics()[label]
         assert abs(found["mean"] - mean) < 4 * sd / np.sqrt(found["bulk_ess"]), label
         assert abs(found["sd"] / sd - 1) < 0.15, label
-    assert samples.probability(new)[0] == pytest.approx(np.sum(ones) / np.sum(density), abs=0.01)
+    assert samples.probability(new, draws=3200)[0] == pytest.approx(np.sum(ones) / np.sum(density), abs=0.01)
 
 
 def test_chains_are_continued_until_enough_draws_are_effective(regression):
@@ -204,7 +204,7 @@ def test_temperatures_are_as_many_as_each_part_needs(monkeypatch):
         monkeypatch.setattr(marginal, "_anneal", lambda *given: used.append(given[-1]) or anneal(*given))
         for at in (0, 12):
             target.estimate(jax.random.key(1), flat, schedule, pilots[at])
-        assert used == [1, schedule.steps[12]]
+        assert used == [schedule.steps[12]]  # one step is importance sampling, without a program
 
 
 @pytest.mark.parametrize("version", ["0.20.0", "1.0.0"])

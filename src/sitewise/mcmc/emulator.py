@@ -19,14 +19,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import RBFInterpolator
 from scipy.spatial.distance import cdist
 
+from sitewise.numerics.dense.scattered_data import CubicSpline, cubic_spline, local_linear_shares
 from sitewise.numerics.dense.small_matrices import principal_axes
 from sitewise.sites import Sites
 
 _COMPRESSION_DEPTH = 5.0  # nats below the best node from which on depths are compressed: see `_compressed`
 _MAX_DEPTH = 1e6  # nats below the best node
+_SMOOTHING = 1e-6  # of the spline: nodes may nearly coincide
 _MAX_EXCESS = 1.0  # nats above the best node that the spline may predict
 _COLD_WALKERS, _HOT_WALKERS = 64, 32
 _HOT_TEMPERATURE = 2.0
@@ -36,22 +37,27 @@ _TARGET_ERROR = 0.15  # nats, the error of the spline at new nodes at which lear
 _SHORT_WALK_ERROR = 0.5  # nats, the error of the spline above which half of the proposals are shorter walks
 _STEP_SCALES = (0.1, 3.0)  # range of the lengths of steps, in standard deviations
 _INITIAL_SD_RANGE = (0.02, 4.0)  # of the standard deviations along the initial axes
+_LEAST_NEAR, _NEAR_PER_PARAMETER = 12, 3  # nodes whose sites are interpolated
+_NEAR_DISTANCE2 = 0.05  # squared distance, in standard deviations, below which all nodes count alike
 _MAX_DIMENSIONS = 4  # number of parameters up to which longer walks and many more nodes improve the spline
 _BOX_NODES = {1: 8, 2: 5, 3: 3}  # by the number of parameters: nodes per parameter over the whole box
 
 Evaluate = Callable[[np.ndarray, Sites | None], tuple[float, Sites]]  # log p(θ) Z(θ) and sites, from a start
 
 
+_MAX_COMPRESSED = _COMPRESSION_DEPTH * np.log1p(_MAX_DEPTH / _COMPRESSION_DEPTH)
+
+
 def _compressed(depth: np.ndarray) -> np.ndarray:
     """Return c log(1 + depth/c), the values of the spline; deep valleys then cause no oscillation between nodes."""
     c = _COMPRESSION_DEPTH
-    return c * np.log1p(np.clip(depth, 0.0, _MAX_DEPTH) / c)
+    return c * np.log1p(np.minimum(np.maximum(depth, 0.0), _MAX_DEPTH) / c)
 
 
 def _decompressed(compressed: np.ndarray) -> np.ndarray:
     """Return the depth below the best node, the inverse of `_compressed`."""
     c = _COMPRESSION_DEPTH
-    return c * np.expm1(np.minimum(compressed, _compressed(np.array(_MAX_DEPTH))) / c)
+    return c * np.expm1(np.minimum(compressed, _MAX_COMPRESSED) / c)
 
 
 class Node(NamedTuple):
@@ -83,32 +89,52 @@ class Emulator:
         return np.array([node.vector for node in self.nodes])
 
     @functools.cached_property
-    def _spline(self) -> Callable[[np.ndarray], np.ndarray]:
+    def _spline(self) -> CubicSpline:
+        """Spline through what the nodes add to `_base`."""
         x = self.standard(self.vectors)
         values = _compressed(self.best - np.array([node.value for node in self.nodes]))
-        if len(x) <= x.shape[1]:
-            return lambda x: np.zeros(len(x))
-        return RBFInterpolator(x, values - self._base(x), kernel="cubic", degree=1, smoothing=1e-6)
+        return cubic_spline(x, values - self._base(x), _SMOOTHING)
 
     def _base(self, x: np.ndarray) -> np.ndarray:
         """Compressed depth of a Gaussian; the spline adds little if the posterior of θ is nearly Gaussian."""
-        return _compressed(0.5 * np.sum(x**2, axis=1))
+        return _compressed(0.5 * (x * x).sum(axis=1))
+
+    @functools.cached_property
+    def _to_standard(self) -> np.ndarray:
+        return self.axes / np.sum(self.axes**2, axis=0)
 
     def standard(self, vectors: np.ndarray) -> np.ndarray:
         """Return the coordinates x of each row; the axes are orthogonal."""
-        return (vectors - self.centre) @ (self.axes / np.sum(self.axes**2, axis=0))
+        return (vectors - self.centre) @ self._to_standard
 
     def log_density(self, vectors: np.ndarray) -> np.ndarray:
         """Return log s at the rows of `vectors`; −∞ outside the limits."""
         x = self.standard(vectors)
-        compressed = self._base(x) + self._spline(x)
-        inside = np.all((vectors >= self.limits[:, 0]) & (vectors <= self.limits[:, 1]), axis=1)
+        compressed = self._base(x) + self._spline.at(x)
+        inside = ((vectors >= self.limits[:, 0]) & (vectors <= self.limits[:, 1])).all(axis=1)
         return np.where(inside, self.best - np.maximum(_decompressed(compressed), -_MAX_EXCESS), -np.inf)
 
     def nearest(self, vector: np.ndarray) -> Node:
         """Return the node nearest to `vector`."""
         away = self.standard(self.vectors) - self.standard(vector[None])
         return self.nodes[int(np.argmin(np.sum(away**2, axis=1)))]
+
+    @functools.cached_property
+    def _site_table(self) -> np.ndarray:
+        """Sites of the nodes: (nodes, 2, rows)."""
+        return np.array([np.stack([*node.sites]) for node in self.nodes])
+
+    def sites_at(self, vector: np.ndarray) -> Sites:
+        """Return approximate sites: a linear fit to the sites of the nearest nodes, within the range of these sites."""
+        away = self.standard(self.vectors) - self.standard(vector[None])
+        d2 = np.sum(away**2, axis=1)
+        size = max(_LEAST_NEAR, _NEAR_PER_PARAMETER * (len(vector) + 1))
+        near = np.argsort(d2)[:size]
+        found = self._site_table[near]
+        if len(near) < size:
+            return Sites(*found[0])
+        share = local_linear_shares(away[near], _NEAR_DISTANCE2)
+        return Sites(*np.clip(np.tensordot(share, found, 1), found.min(axis=0), found.max(axis=0)))
 
     def length(self) -> int:
         """Return the number of steps after which a walk is independent of its start."""

@@ -17,6 +17,7 @@ import functools
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
@@ -30,7 +31,7 @@ from sitewise.hyperpriors import HyperPrior
 from sitewise.inference import EP, VI, Inference, Solution
 from sitewise.inference.loop import iterate
 from sitewise.inference.start import first_sites
-from sitewise.mcmc import ais
+from sitewise.mcmc import ais, importance_sampling
 from sitewise.mcmc.emulator import Emulator
 from sitewise.mcmc.reference import Target, reference
 from sitewise.model import Model
@@ -42,7 +43,6 @@ from sitewise.sites import Sites
 _APPROXIMATE_EP = EP(tol=1e-4, max_steps=20)
 _APPROXIMATE_VI = VI(tol=1e-3, max_steps=30)
 _ANNEALED = ais.Annealing(chains=16, reverse=False)
-_ONE_STEP = ais.Annealing(chains=16, reverse=False, rowwise=False)  # importance weights of draws from q, without moves
 PILOTS = 16  # number of θ at which temperatures are set; any other θ takes the temperatures of the nearest pilot
 _FIRST_STEPS = 4
 _MAX_STEPS = 512
@@ -70,10 +70,6 @@ class Schedule(NamedTuple):
     vectors: np.ndarray
     knots: np.ndarray
     steps: np.ndarray
-
-
-def _settings(steps: int) -> ais.Annealing:
-    return _ANNEALED if steps > 1 else _ONE_STEP
 
 
 @functools.partial(programs.jit, static_argnums=0)
@@ -140,26 +136,50 @@ class Marginal:
         value = float(read(model, self.data, sites)) + self.log_prior(vector)
         return value if np.isfinite(value) else -np.inf, sites
 
-    def _for_programs(self, vector: np.ndarray, start: Sites | None) -> tuple[Model, Data, Sites]:
-        model = self.at(vector)
+    def _approximate_sites(self, emulator: Emulator, model: Model, vector: np.ndarray) -> Sites:
+        """Return the exact sites of a Gaussian likelihood, else interpolated sites of the nodes.
+
+        The sites are a function of θ, as `Marginal.estimate` needs, and cost no factorisation.
+        """
+        return first_sites(model.likelihood, self.data) if model.likelihood.conjugate else emulator.sites_at(vector)
+
+    def _for_programs(self, model: Model, sites: Sites) -> tuple[Model, Data, Sites]:
         missing = self.padded.rows - self.data.rows
-        return model, self.padded, Sites(*(np.pad(a, (0, missing)) for a in self.sites(model, start)[0]))
+        return model, self.padded, Sites(*(np.pad(a, (0, missing)) for a in sites))
+
+    def _run(
+        self, key: jax.Array, model: Model, sites: Sites, knots: np.ndarray, steps: int
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return log Z_q, log weights and whitened latent values of all chains; one step is importance sampling."""
+        if steps > 1:
+            found = _anneal(_ANNEALED, *self._for_programs(model, sites), key, knots, steps)
+            log_z, log_w, z = (np.asarray(a) for a in found)
+        else:
+            rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+            drawn = importance_sampling.draw(rng, model, self.data, sites, _ANNEALED.chains)
+            log_z, log_w = np.asarray(drawn.log_z), drawn.log_w
+            z = np.pad(drawn.z, ((0, 0), (0, self.padded.rows - self.data.rows)))
+        return float(log_z), np.where(np.isfinite(log_w), log_w, -np.inf), z
 
     def temperatures(self, key: jax.Array, emulator: Emulator, vectors: np.ndarray) -> Schedule:
         """Return the temperatures at each row θ of `vectors`, with enough steps for an ESS of `_MIN_ESS`."""
-        given = [self._for_programs(vector, emulator.nearest(vector).sites) for vector in vectors]
+        models = [self.at(vector) for vector in vectors]
+        given = [(m, self._approximate_sites(emulator, m, v)) for m, v in zip(models, vectors, strict=True)]
         keys = jax.random.split(key, len(given))
         knots = np.linspace(0.0, np.ones(len(given)), ais.KNOTS).T  # irrelevant for one step
         steps = np.ones(len(given), int)
 
         def effective(i: int) -> float:
             own = jax.random.fold_in(keys[i], steps[i])
-            return float(ais.effective(_anneal(_settings(steps[i]), *given[i], own, knots[i], steps[i])[1]))
+            return float(ais.effective(jnp.asarray(self._run(own, *given[i], knots[i], steps[i])[1])))
 
         short = [i for i in range(len(given)) if not effective(i) > _MIN_ESS]
         if short:
             knots = np.array(
-                [_pilot(_ANNEALED, *parts, k, _ANNEALED.pilot) for parts, k in zip(given, keys, strict=True)]
+                [
+                    _pilot(_ANNEALED, *self._for_programs(*parts), k, _ANNEALED.pilot)
+                    for parts, k in zip(given, keys, strict=True)
+                ]
             )
             steps[short] = _FIRST_STEPS
         while short := [i for i in short if steps[i] < _MAX_STEPS and not effective(i) > _MIN_ESS]:
@@ -169,12 +189,11 @@ class Marginal:
         return Schedule(vectors, knots, np.maximum(steps, np.median(steps[near], axis=1).astype(int)))
 
     def estimate(self, key: jax.Array, emulator: Emulator, schedule: Schedule, vector: np.ndarray) -> Weighed:
-        """Estimate log p̂ at θ; the sites are a function of θ, because they start from the sites of the nearest node."""
-        parts = self._for_programs(vector, emulator.nearest(vector).sites)
+        """Estimate log p̂ at θ."""
         x = emulator.standard(vector[None]) - emulator.standard(schedule.vectors)
         nearest = int(np.argmin(np.sum(x**2, axis=1)))
-        knots, steps = schedule.knots[nearest], schedule.steps[nearest]
-        log_z, log_w, z = (np.asarray(a) for a in _anneal(_settings(steps), *parts, key, knots, steps))
-        log_w = np.where(np.isfinite(log_w), log_w, -np.inf)
-        value = self.log_prior(vector) + float(log_z) + float(logsumexp(log_w)) - np.log(len(log_w))
+        model = self.at(vector)
+        sites = self._approximate_sites(emulator, model, vector)
+        log_z, log_w, z = self._run(key, model, sites, schedule.knots[nearest], schedule.steps[nearest])
+        value = self.log_prior(vector) + log_z + float(logsumexp(log_w)) - np.log(len(log_w))
         return Weighed(vector, value if np.isfinite(value) else -np.inf, log_w, z)

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from sitewise.arrays.engine import Array, namespace
 from sitewise.data import Data
 from sitewise.likelihoods import Likelihood
 from sitewise.model import Model
 from sitewise.numerics.dense import cholesky, triangular, whitened_sites
+from sitewise.numerics.dense.triangular import plus_diagonal
 from sitewise.sites import Sites, log_site
 
 _MIN_LOG_DENSITY = -1e30  # lower limit of a term of r, which keeps tempered terms finite (Poisson, far from y)
@@ -38,8 +40,8 @@ class Reference(NamedTuple):
     jitter: jax.Array
 
 
-def prior_root(model: Model, data: Data) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return the prior mean, A with A Aᵀ = K + jitter, and the jitter.
+def prior_root(model: Model, data: Data) -> tuple[Array, Array, Array]:
+    """Return the prior mean, A with A Aᵀ = K + jitter, and the jitter; for either kind of arrays.
 
     Rows of weight 0 are made independent of all other rows and have no influence.
     """
@@ -47,29 +49,49 @@ def prior_root(model: Model, data: Data) -> tuple[jax.Array, jax.Array, jax.Arra
     if not prior.one_matrix:
         raise TypeError("mcmc needs a full GP, because it samples the latent value of every row; use Model.full.")
     gram: Any = prior.gram(data.X)
+    xp = namespace(gram.K, data.weight)
     both = data.mask[:, None] & data.mask[None, :]
-    variance = jnp.sum(jnp.where(data.mask, jnp.diagonal(gram.K), 0.0)) / jnp.sum(data.mask)
-    K = jnp.where(both, gram.K, 0.0) + jnp.diag(jnp.where(data.mask, 0.0, variance))
+    variance = xp.sum(xp.where(data.mask, xp.diagonal(gram.K), 0.0)) / xp.sum(data.mask)
+    K = plus_diagonal(xp.where(both, gram.K, 0.0), xp.where(data.mask, 0.0, variance))
     # Always with jitter: A is inverted, and the chains move along its columns.
     A, share = cholesky.jittered_cholesky(K, 1)
     return gram.mean, A, share * variance
 
 
-def reference(model: Model, data: Data, sites: Sites) -> Reference:
-    """Return q = prior × sites; sites that are not finite are replaced by zero.
+def usable(data: Data, sites: Sites) -> Sites:
+    """Return the sites, with zero for rows of weight 0, and for sites that are not finite or of negative precision.
 
-    So are sites of negative precision (Laplace's method at an outlier), as their powers times the prior may not be
-    Gaussian densities.
+    Laplace's method has negative precisions at outliers; their powers times the prior may not be Gaussian densities.
     """
-    good = data.mask & jnp.isfinite(sites.nat1) & jnp.isfinite(sites.prec) & (sites.prec >= 0)
-    sites = Sites(jnp.where(good, sites.nat1, 0.0), jnp.where(good, sites.prec, 0.0))
-    mu, A, jitter = prior_root(model, data)
+    xp = namespace(data.weight, *sites)
+    good = data.mask & xp.isfinite(sites.nat1) & xp.isfinite(sites.prec) & (sites.prec >= 0)
+    return Sites(xp.where(good, sites.nat1, 0.0), xp.where(good, sites.prec, 0.0))
+
+
+def whitened(data: Data, sites: Sites, mu: Array, A: Array) -> tuple[whitened_sites.Whitened, Array]:
+    """Return q in the coordinates z of f = μ + A z, and log Z_q."""
     all_copies = sites.scaled(data.weight)
     white = whitened_sites.whitened_sites(A, all_copies.nat1 - all_copies.prec * mu, all_copies.prec)
-    shift = jnp.sum(mu * (all_copies.nat1 - 0.5 * all_copies.prec * mu))
+    shift = namespace(mu, *sites).sum(mu * (all_copies.nat1 - 0.5 * all_copies.prec * mu))
+    return white, shift + white.log_z
+
+
+def reference(model: Model, data: Data, sites: Sites) -> Reference:
+    """Return q = prior × sites, with the sites that are `usable`."""
+    sites = usable(data, sites)
+    mu, A, jitter = prior_root(model, data)
+    white, log_z = whitened(data, sites, mu, A)
     root = triangular.lower_solve(white.L, A.T).T
-    split = whitened_sites.independent_part(A, all_copies.prec)
-    return Reference(mu + A @ white.z_mean, root, shift + white.log_z, sites, mu, A, split, jitter)
+    split = whitened_sites.independent_part(A, sites.scaled(data.weight).prec)
+    return Reference(mu + A @ white.z_mean, root, log_z, sites, mu, A, split, jitter)
+
+
+def terms(log_prob: Array, weight: Array, sites: Sites, f: Array) -> Array:
+    """Return w_i [log p_i(f) − log t_i(f)], one per row and column of f, for either kind of arrays."""
+    xp = namespace(log_prob, weight)
+    columns, weight = Sites(sites.nat1[:, None], sites.prec[:, None]), weight[:, None]
+    found = xp.where(weight > 0, weight * (log_prob - log_site(columns, f)), 0.0)
+    return xp.where(found > _MIN_LOG_DENSITY, found, _MIN_LOG_DENSITY)
 
 
 class Target(NamedTuple):
@@ -81,11 +103,7 @@ class Target(NamedTuple):
 
     def rows(self, f: jax.Array) -> jax.Array:
         """Return the terms of r, one per row and column of f."""
-        data, sites = self.data, self.ref.sites
-        columns = Sites(sites.nat1[:, None], sites.prec[:, None])
-        terms = self.likelihood.log_prob(data.y[:, None], f) - log_site(columns, f)
-        terms = jnp.where(data.mask[:, None], data.weight[:, None] * terms, 0.0)
-        return jnp.where(terms > _MIN_LOG_DENSITY, terms, _MIN_LOG_DENSITY)
+        return terms(self.likelihood.log_prob(self.data.y[:, None], f), self.data.weight, self.ref.sites, f)
 
     def residual(self, f: jax.Array) -> jax.Array:
         """Return r(f) per column of f."""

@@ -7,32 +7,38 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.scipy.linalg import solve_triangular
 
+from sitewise.arrays.engine import Array, namespace
 from sitewise.numerics.dense.cholesky import cholesky, jittered_cholesky, safe_root
-from sitewise.numerics.dense.triangular import lower_gram, lower_inverse
+from sitewise.numerics.dense.triangular import (
+    lower_gram,
+    lower_inverse,
+    lower_solve,
+    lower_transposed_solve,
+    plus_diagonal,
+)
 
 
 class Whitened(NamedTuple):
     """N(0, A Aᵀ) times Gaussian sites in the coordinates z of g = A z: z ~ N(z_mean, M⁻¹), M = L Lᵀ."""
 
-    z_mean: jax.Array
-    L: jax.Array
-    log_z: jax.Array
+    z_mean: Array
+    L: Array
+    log_z: Array
 
 
-def whitened_sites(A: jax.Array, b: jax.Array, w: jax.Array) -> Whitened:
+def whitened_sites(A: Array, b: Array, w: Array) -> Whitened:
     """Condition z ~ N(0, I) on sites of g = A z, for a lower triangular A.
 
         M = I + AᵀWA,  z_mean = M⁻¹Aᵀb,  log_z = −½ log|M| + ½ bᵀA z_mean
 
     This is as well conditioned as `gaussian_sites`, and A is never inverted: g = A(z_mean + L⁻ᵀu), u ~ N(0, I).
     """
-    G = safe_root(w)[:, None] * A
-    L, _ = jittered_cholesky(lower_gram(G) + jnp.eye(A.shape[0], dtype=A.dtype))
-    pulled = solve_triangular(L, A.T @ b, lower=True)
-    log_z = -jnp.sum(jnp.log(jnp.diagonal(L))) + 0.5 * pulled @ pulled
-    return Whitened(solve_triangular(L, pulled, lower=True, trans=1), L, log_z)
+    xp = namespace(A, b, w)
+    L, _ = jittered_cholesky(plus_diagonal(lower_gram(safe_root(w)[:, None] * A), 1.0))
+    pulled = lower_solve(L, A.T @ b)
+    log_z = -xp.sum(xp.log(xp.diagonal(L))) + 0.5 * pulled @ pulled
+    return Whitened(lower_transposed_solve(L, pulled), L, log_z)
 
 
 class Split(NamedTuple):
