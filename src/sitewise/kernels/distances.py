@@ -23,6 +23,7 @@ _MAX_COORDINATE = {8: 1e150, 4: 1e17}
 # If the largest squared norm, in lengthscales, exceeds this number, or this multiple of the median, subtracting norms
 # leaves too few digits for the other rows; per bytes of a number.
 _MAX_NORM_RATIO = {8: 1e6, 4: 1e3}
+_MIN_WIDTH_RATIO = 1e-6  # of the squared widths of columns in one product
 
 
 def squared_distances(A: Array, B: Array) -> Array:
@@ -40,7 +41,25 @@ def squared_distances(A: Array, B: Array) -> Array:
     A = xp.clip(A, -_MAX_COORDINATE[size], _MAX_COORDINATE[size])
     B = A if same else xp.clip(B, -_MAX_COORDINATE[size], _MAX_COORDINATE[size])
     centre, uneven = _centre(B, 1.0)
-    return cond(uneven, lambda: _by_column(A, B), lambda: _by_product(A - centre, B - centre))
+    by_column = _by_width if is_host(A, B) else _by_column
+    return cond(uneven, lambda: by_column(A, B), lambda: _by_product(A - centre, B - centre))
+
+
+def _by_width(A: Array, B: Array) -> Array:
+    """Return the sum of the distances in groups of columns of similar width, each by one product where it is accurate.
+
+    With one lengthscale per column, columns that the function hardly depends on are narrow.
+    """
+    width = np.max((B - middle(B)) ** 2, axis=0)
+    left, total = np.ones(B.shape[1], bool), np.zeros((A.shape[0], B.shape[0]))
+    while left.any():
+        # Columns that are constant in B have no width; with the first group no column remains without a group.
+        group = left & ((width >= _MIN_WIDTH_RATIO * np.max(width[left])) | (width == 0))
+        left &= ~group
+        own_A, own_B = A[:, group], B[:, group]
+        centre, uneven = _centre(own_B, 1.0)
+        total += _by_column(own_A, own_B) if uneven else _by_product(own_A - centre, own_B - centre)
+    return total
 
 
 def _centre(B: Array, unit: Array | float) -> tuple[Array, Array]:
