@@ -92,3 +92,13 @@ def test_the_elbo_of_classes_is_reported_on_sites_of_vi_only():
     ep, vi = (resolve(name, fixed=("*",)).fit(model, Data.of(X, y.astype(float))) for name in ("hybrid", "vi"))
     assert "elbo" not in ep.evidences and "ELBO" not in ep.report()
     assert "elbo" in vi.evidences and "EP evidence minus ELBO" in vi.report()
+
+
+@pytest.mark.parametrize(("count", "few"), [(12, True), (60, False)])
+def test_the_report_says_that_inducing_inputs_are_too_few(count, few):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(150, 2))
+    data = Data.of(X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=150))
+    model = Model.sparse(kernels.Matern52(), likelihoods.Gaussian(0.3), X[:count])
+    report = resolve("hybrid").fit(model, data).report()
+    assert (f"{count} inducing inputs are too few" in report and f"Sparse({2 * count})" in report) == few

@@ -18,7 +18,7 @@ def test_every_known_name_has_a_learner(name: str) -> None:
 
 def test_modifiers() -> None:
     assert variants.parse("vi@ard@m500") == variants.Method("vi", ard=True, inducing=500)
-    alone = ("ep-frozen", "mcmc", "laplace-softplus", "vi-joint", "vi@ard")
+    alone = ("ep-frozen", "mcmc", "mcmc-narrow", "laplace-softplus", "vi-joint", "vi@ard")
     assert not any(variants.shares_programs(name) for name in alone)
     assert variants.parse("ep@from-hybrid") == variants.Method("ep", start="hybrid")
     for text, message in (

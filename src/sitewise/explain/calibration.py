@@ -122,6 +122,8 @@ def decide(probability: ArrayLike, cost: ArrayLike) -> np.ndarray:
     probability, cost = np.asarray(probability, float), np.asarray(cost, float)
     if cost.ndim != 2 or probability.ndim != 2 or cost.shape[1] != probability.shape[1]:
         raise ValueError("cost needs one row per decision and one column per class of the probabilities.")
+    if not (np.all(probability >= 0) and np.allclose(probability.sum(axis=1), 1, atol=1e-6)):
+        raise ValueError("Each row of probability must hold numbers from 0 to 1 that add up to 1, one per class.")
     return np.argmin(probability @ cost.T, axis=1)
 
 

@@ -148,8 +148,13 @@ def time_column(view: Explained, time: str | int | None = None) -> TableColumn:
     for term in views(view):
         if term.kind == "curve" and term.in_time:
             return term.numbers[0]
-    if len(numbers) == 1:
+    if len(numbers) == 1 and (numbers[0].dates or view.side is None):
         return numbers[0]
+    if len(numbers) == 1:
+        name = numbers[0].name
+        raise ValueError(
+            f"The formula has no series or season, so that {name} may not be a time; give time={name!r} to continue it."
+        )
     raise ValueError(f"The column of time is ambiguous; give time= with one of {', '.join(c.name for c in numbers)}.")
 
 

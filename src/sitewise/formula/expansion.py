@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Iterable
 
 from sitewise.errors import UserError
 from sitewise.formula.grammar import (
@@ -84,13 +85,24 @@ class Formula:
         if isinstance(response, Number | Text):
             raise UserError(f"The response must be a column, got {response}.")
         found = _formula(text, response, right)
+        _refuse_response_on_the_right(found, names_in(response))
         if not rest:
             return found
         ((parameter, terms),) = rest
         if not isinstance(parameter, Name):
             raise UserError(f"The second formula varies a parameter, as in {TWO_EXAMPLE!r}; got {parameter} before ~.")
         varying = _formula(text, response, terms)
+        _refuse_response_on_the_right(varying, names_in(response))
         return dataclasses.replace(found, varying=dataclasses.replace(varying, response=parameter))
+
+
+def _refuse_response_on_the_right(formula: Formula, response: Iterable[str]) -> None:
+    used = columns_of(dataclasses.replace(formula, response=Number(0.0)))
+    for name in response:
+        if name in used:
+            raise UserError(
+                f"The response {name} is also a term of the formula {formula.text!r}; leave it out on the right."
+            )
 
 
 def columns_of(formula: Formula) -> list[str]:
@@ -132,9 +144,6 @@ def _formula(text: str, response: Node, right: Node) -> Formula:
                 raise UserError(f"{one} must hold one column or expression, as in offset(log(exposure)).")
             offsets.append(one.arguments[0])
     linear = sorted(found.linear, key=len)
-    twice = {str(response)} & {str(factor) for term in linear for factor in term}
-    if twice:
-        raise UserError(f"The response {response} is also a term of the formula {text!r}; leave it out on the right.")
     return Formula(text, response, found.intercept is not False, tuple(linear), tuple(special), tuple(offsets))
 
 

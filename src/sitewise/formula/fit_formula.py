@@ -118,7 +118,9 @@ def fit(
     given = {name: _cut(value, kept) for name, value in given.items()}
     table, weights = table.take(np.flatnonzero(kept)), _cut(weights, kept)
     weight = None if weights is None else _column(design, table, "weights", weights)
-    if weight is not None and np.all(weight >= 0) and np.any(weight > 0):
+    if weight is not None and np.all(weight >= 0):
+        table, weight, given, left_out = _of_positive_weight(table, weight, given)
+        notes += left_out
         design.coding.weight = weight
     y = _response(design, table, kind)
     X, parts = design.learn(table, graphs or {}, cut_points=kind == "labels")
@@ -192,6 +194,20 @@ def _complete(table: Table, formula: Formula, side: Any, missing: str) -> tuple[
     if np.sum(kept) < MIN_ROWS:
         raise UserError(f"Only {np.sum(kept)} rows have no missing values in {shown}; a fit needs {MIN_ROWS}.")
     return kept, [f"{gone} of {table.rows} rows have missing values in {shown} and are left out."]
+
+
+def _of_positive_weight(
+    table: Table, weight: np.ndarray, given: dict[str, Given]
+) -> tuple[Table, np.ndarray, dict[str, Given], list[str]]:
+    """Return the rows of positive weight, with a note: the other rows must not provide levels or a reference level."""
+    positive = weight > 0
+    if np.sum(positive) < MIN_ROWS:
+        raise UserError(f"{np.sum(positive)} rows have a positive weight; a fit needs at least {MIN_ROWS}.")
+    if np.all(positive):
+        return table, weight, given, []
+    given = {name: _cut(value, positive) for name, value in given.items()}
+    note = f"{np.sum(~positive)} of {table.rows} rows have weight 0 and are left out."
+    return table.take(np.flatnonzero(positive)), weight[positive], given, [note]
 
 
 def _cut(value: Given, kept: np.ndarray) -> Given:

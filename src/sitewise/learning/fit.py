@@ -27,6 +27,7 @@ from sitewise.sites import Sites
 
 MAX_REPORTED_INTERVALS = 12  # trained numbers; each interval costs two evaluations of the objective
 INTERVAL_LEVEL = 0.9
+FEW_INPUTS_GAP = 0.1  # nats per row between EP evidence and the bound `tight` of a sparse GP
 WIDE_GAP = 0.05  # nats per row between EP evidence and ELBO on VI's sites
 LAPLACE_GAP = 1.0  # nats per row between Laplace's evidence and the ELBO on Laplace's sites; see `Fit.doubt`
 _SLOPES = {
@@ -240,6 +241,13 @@ class Fit:
             return []
         gap = (self.evidences["ep"] - self.evidences["elbo"]) / self.weight
         lines = [f"EP evidence minus ELBO: {gap:.4f} per row."]
+        below = (self.evidences["ep"] - self.evidences.get("tight", np.inf)) / self.weight
+        if below > FEW_INPUTS_GAP and self.model.likelihood.latents == 1:
+            count = len(np.asarray(self.model.prior.inputs))
+            lines.append(
+                f"  {count} inducing inputs are too few for this kernel: the bound `tight` is {below:.2f} nats per row "
+                f"below the EP evidence. Use more, as in Sparse({2 * count}), or the full GP."
+            )
         if self.inference != "vi":
             lines.append(
                 f"  (On {self.inference} sites the ELBO is not at its maximum; on VI sites the gap is a diagnostic.)"

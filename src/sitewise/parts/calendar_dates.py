@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 DAY = np.timedelta64(1, "D")
-DAYS_OF_EVERY_MONTH = 28
+LAST_DAY = 30  # of a month of 31 days, from 0
 FIRST_MONDAY = np.datetime64("1970-01-05", "D")
 MIN_DAYS = 14  # from the first to the last date: weekdays without a date are then missing more than once
 MIN_COVERAGE = 0.8  # share of the dates on these weekdays that are in the table; holidays are missing
@@ -20,26 +20,42 @@ def following_dates(dates: np.ndarray, series: np.ndarray, count: int) -> list[n
 def following_months(dates: np.ndarray, series: np.ndarray, count: int) -> list[np.ndarray] | None:
     """Return the next `count` dates of every series of months, quarters or years; None if the dates are others.
 
-    All dates of such a series are on the same day of the month, or on its last day, at the same time of day.
+    All dates of such a series are on the last day of their month, or on the same day, such as the 30th, or where the
+    month is shorter on its last day; all at the same time of day.
     """
     month = dates.astype("datetime64[M]")
-    after, before = dates - month.astype(dates.dtype), (month + 1).astype(dates.dtype) - dates
-    steps, ends = [np.empty(0)], []
-    for name in np.unique(series):
-        one = series == name
-        last = np.argmax(dates[one])
-        steps.append(np.diff(np.unique(month[one].astype(int))))
-        if np.all(before[one] == before[one][0]) and before[one][0] <= DAY:
-            ends.append((month[one][last] + 1, -before[one][0]))
-        elif np.all(after[one] == after[one][0]) and after[one][0] < DAYS_OF_EVERY_MONTH * DAY:
-            ends.append((month[one][last], after[one][0]))
-        else:
-            return None
-    each = np.concatenate(steps)
+    steps = [np.diff(np.unique(month[series == name].astype(int))) for name in np.unique(series)]
+    each = np.concatenate([np.empty(0), *steps])
     if not len(each) or np.median(each) % 1:
         return None
-    ahead = int(np.median(each)) * np.arange(1, count + 1)
-    return [(at + ahead).astype(dates.dtype) + shift for at, shift in ends]
+    out = []
+    for name in np.unique(series):
+        own = dates[series == name]
+        days = _days_of_month(own)
+        if days is None:
+            return None
+        ahead = month[series == name].max() + int(np.median(each)) * np.arange(1, count + 1)
+        day, clock = days
+        out.append(ahead.astype(dates.dtype) + np.minimum(day, _length(ahead) - 1) * DAY + clock)
+    return out
+
+
+def _days_of_month(dates: np.ndarray) -> tuple[int, np.timedelta64] | None:
+    """Return the day of every month, from 0, with 30 for its last day, and the time of day; None if they differ."""
+    month = dates.astype("datetime64[M]")
+    start, length = month.astype(dates.dtype), _length(month)
+    day = (dates - start) // DAY
+    clock = dates - start - day * DAY
+    if np.any(clock != clock[0]):
+        return None
+    if np.all(day == length - 1):
+        return LAST_DAY, clock[0]
+    return (int(day.max()), clock[0]) if np.all(day == np.minimum(day.max(), length - 1)) else None
+
+
+def _length(month: np.ndarray) -> np.ndarray:
+    """Return the number of days of months."""
+    return ((month + 1).astype("datetime64[D]") - month.astype("datetime64[D]")).astype(int)
 
 
 def following_weekdays(dates: np.ndarray, series: np.ndarray, count: int) -> list[np.ndarray] | None:

@@ -30,6 +30,7 @@ _MARKS = (".", ",")
 MAX_UNITS = 3  # a column of numbers with more units holds categories, such as "3 eggs"
 MAX_MISSING_CODES = 5  # non-numbers in a column of numbers that are offered as codes for a missing value
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
+_DIGITS = re.compile(r"\d+")
 # Labels of classes of numbers: 3+, 5 or more, <5, ≥ 65, under 18, 10-20, 10 to 20.
 _CLASS_OF_NUMBERS = re.compile(
     r"\d[\d.,]*\s*(\+|plus|(or|and) (more|over|above|less|under|below))|([<>≤≥]=?|under|over|above|below)\s*\d[\d.,]*"
@@ -176,6 +177,8 @@ def understand(
                 readings[name] = reading
                 if exceed_floats(columns[name]) and all(map(_WHOLE_NUMBER.fullmatch, texts.texts)):
                     digits[name] = np.array([None if c is None else str(int(c)) for c in texts.cells], object)
+                elif _spelled_twice(texts.texts):
+                    digits[name] = np.array(texts.cells, object)
             elif reading is not None and known is None and texts.has_many_levels():
                 problems.append(reading)
         elif texts.dates:
@@ -224,6 +227,12 @@ def understand(
         table, columns=columns, readings=readings, notes=tuple(notes), problems=tuple(problems),
         categorical=table.categorical.union(labels), digits=digits,
     )  # fmt: skip
+
+
+def _spelled_twice(texts: Collection[str]) -> bool:
+    """Return whether codes such as 01 and 1 are different strings and the same number."""
+    codes = set(texts)
+    return all(map(_DIGITS.fullmatch, codes)) and len({int(c) for c in codes}) < len(codes)
 
 
 def _eight_digits(name: str, values: np.ndarray, texts: _Strings | None, before: Reading | None) -> np.ndarray | None:

@@ -144,3 +144,19 @@ def test_an_impossible_interval_is_refused_before_the_fit(shell, table, monkeypa
     monkeypatch.setattr("sitewise.formula.fit", None)
     found = shell(table, "y ~ x", "--predict", table, "--interval", "90")
     assert found.exit_code == 1 and "--interval must lie between 0 and 1" in found.stderr
+
+
+@pytest.mark.parametrize("formula", ["y ~ (1 | zip)", "y ~ C(zip)", "y ~ (1 | zip) + (1 | other)"])
+def test_codes_that_are_one_number_are_different_levels(shell, tmp_path, formula):
+    rng = np.random.default_rng(3)
+    codes, path = rng.choice(["01", "1", "02", "10"], 80), tmp_path / "codes.csv"
+    level = {"01": 0.0, "1": 3.0, "02": 1.0, "10": 2.0}
+    rows = [f"{code},{k % 3},{level[code] + 0.1 * rng.normal():.4f}" for k, code in enumerate(codes)]
+    path.write_text("zip,other,y\n" + "\n".join(rows))
+    saved, new = tmp_path / "codes.sitewise", tmp_path / "new.csv"
+    new.write_text("zip,other\n01,0\n1,0\n02,0\n10,0\n")
+    assert shell(path, formula, "--save", saved).exit_code == 0
+    found = CliRunner().invoke(app, ["predict", str(saved), str(new)])
+    assert found.exit_code == 0, found.output
+    means = [float(line.split(",")[1]) for line in found.stdout.splitlines()[1:]]
+    np.testing.assert_allclose(means, [0.0, 3.0, 1.0, 2.0], atol=0.2)

@@ -106,11 +106,11 @@ def run(task: Task) -> dict[str, Any]:
     if method.learner in variants.DENSE:
         (found,) = dense_sites.rows_of(method.learner, method.inducing, [rows])
         return raw_row(task, rows, found, time.perf_counter() - wall, time.process_time() - cpu)
-    if method.learner in (*PRINTED, variants.SAMPLED):
+    if method.learner in (*PRINTED, variants.SAMPLED, variants.NARROW):
         if method.learner in PRINTED and record.kind != "classification":
             raise UserError(f"{method.learner} is for sets of two classes; {task.set} is of another kind.")
         model = variants.start(method, record.kind, record.name, Data.of(rows.X, rows.y), dict(task.theta))
-        sample = functools.partial(sampled.row, kind=record.kind)
+        sample = functools.partial(sampled.row, kind=record.kind, narrow=method.learner == variants.NARROW)
         found = PRINTED.get(method.learner, sample)(model, fold=rows)
         return raw_row(task, rows, found, time.perf_counter() - wall, time.process_time() - cpu)
     fit = variants.fit(task.method, record.kind, record.name, rows.X, rows.y, dict(task.theta))

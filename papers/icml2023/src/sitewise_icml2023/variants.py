@@ -35,7 +35,7 @@ EXTRA = {"hybrid-ep": 1.0, "hybrid-0.5": 0.5}
 KNOWN = (*(name for name, method in METHODS.items() if not method.samples), *EXTRA)
 # Computed as for the printed tables, on full models of two classes, without a learner of the library.
 FROZEN, SEARCHED, JOINT = "ep-frozen", "laplace-softplus", "vi-joint"
-SAMPLED = "mcmc"
+SAMPLED, NARROW = "mcmc", "mcmc-narrow"  # the second with narrow limits of the flat priors
 DENSE = ("dense-ep", "dense-elbo")  # with inducing inputs only
 ALGORITHM_1 = "hybrid-vem"
 # Beyond these bounds sparse evidences are flat; without them a search does not end.
@@ -60,7 +60,7 @@ class Method:
 def parse(text: str) -> Method:
     """Return the method of a name such as vi@m500."""
     name, *modifiers = text.split("@")
-    every = (*KNOWN, FROZEN, SEARCHED, JOINT, SAMPLED, *DENSE)
+    every = (*KNOWN, FROZEN, SEARCHED, JOINT, SAMPLED, NARROW, *DENSE)
     if name not in every:
         raise UserError(f"Unknown method {name!r}; choose one of {', '.join(every)}.")
     method = Method(name)

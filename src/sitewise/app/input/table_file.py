@@ -93,7 +93,7 @@ def _decode(path: Path) -> tuple[str, list[str]]:
         raise UserError(f"{path} is not a text table; give a CSV or Parquet file.")
     if not text.strip():
         raise UserError(f"{path} is empty.")
-    return text, notes
+    return text.replace("\r\n", "\n").replace("\r", "\n"), notes  # also the line ends of old Macs
 
 
 def _separator(text: str) -> str:

@@ -15,6 +15,7 @@ from sitewise_icml2023.book.items import Item
 from sitewise_icml2023.book.stored import Row, Stored
 from sitewise_icml2023.protocols import FOLDS, SEEDS
 from sitewise_icml2023.registry import suite
+from sitewise_icml2023.sampled import NARROW_LIMITS
 from sitewise_icml2023.sources import DataError
 
 HALF = "E7"
@@ -207,20 +208,20 @@ def _dense(stored: Stored, data: Path | None) -> str:
 
 def _narrow(stored: Stored, data: Path | None) -> str:
     """Report how closely the public folds are followed with wide and with narrow limits of the flat priors."""
-    low, high = (f"1e{decade}" for decade in cells.NARROW_LIMITS)
+    low, high = (f"1e{decade}" for decade in NARROW_LIMITS)
     text = (
         "The limits of the flat priors of log ℓ and log σ² are not printed, and there is no posterior without limits: "
         "the evidence tends to 2⁻ⁿ as σ² → 0. They matter where few rows, or classes that a GP separates, do not "
         f"determine θ. MCMC here takes 1e-5 and 1e6. {low} and {high} were chosen on public folds of trains and "
-        "balloons, and are used for cells that MCMC misses: averages over a grid of θ, with the weights of EP's "
-        "evidence ([limits](flat-priors.md), `flat_priors.py`)."
+        "balloons, and are used for cells that MCMC misses: chains within these limits (`mcmc-narrow`), or averages "
+        "over a grid of θ with the weights of EP's evidence ([limits](flat-priors.md), `flat_priors.py`)."
     )
     public, told = _public(data), []
     for name in public:
         theirs = [paper.published_fold(public, name, "mcmc", "test_loglik", s, f) for s in SEEDS for f in range(FOLDS)]
         both = (
             stored.values(name, "mcmc", "test_loglik", SEEDS),
-            cells.by_quadrature(stored, name, "test_loglik", cells.NARROW_LIMITS),
+            cells.with_narrow_limits(stored, name, "test_loglik"),
         )
         if both[0] is not None and both[1] is not None:
             told.append(f"{name} {_rms(both[0] - theirs):.4f} → {_rms(both[1] - theirs):.4f}")

@@ -10,7 +10,7 @@ from sitewise_icml2023.book import errata, figures, tables, text
 from sitewise_icml2023.book.items import ERRATUM, MET, MISSED, NOT_RUN, VERDICTS, Item, counts
 from sitewise_icml2023.book.stored import Row, Stored
 from sitewise_icml2023.registry import suite
-from sitewise_icml2023.sampled import DRAWS, ESS, RHAT
+from sitewise_icml2023.sampled import ESS, RHAT
 from sitewise_icml2023.suites import ROBUST
 
 WHY = {
@@ -161,7 +161,7 @@ def _diagnostics(stored: Stored) -> list[str]:
     ]
     for name, mine in by.items():
         if mine:
-            again = sum(len(r["attempts"]) > 1 if "attempts" in r else r.get("draws", 0) > DRAWS for r in mine)
+            again = sum(len(r.get("attempts", ())) > 1 or r.get("continued", False) for r in mine)
             worst, least = max(r["rhat"] for r in mine), min(r["ess"] for r in mine)
             out.append(f"| {name} | {len(mine)} | {flagged(mine)} | {again} | {worst:.3f} | {least:.0f} |")
     return [*out, ""]

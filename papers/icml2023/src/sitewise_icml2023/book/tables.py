@@ -12,11 +12,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sitewise_icml2023 import paper, tables
+from sitewise_icml2023 import paper, tables, variants
 from sitewise_icml2023.book.items import MISSED, Item
 from sitewise_icml2023.book.stored import Row, Stored
 from sitewise_icml2023.protocols import FOLDS, SEEDS
 from sitewise_icml2023.registry import get
+from sitewise_icml2023.sampled import NARROW_LIMITS
 
 TITLES = {
     "table1": "Table 1 and its accuracies, ten seeds", "table1-seed42": "Single-seed tables of the appendix",
@@ -33,7 +34,6 @@ NARROW = "E11"
 AS_SEARCHED = "laplace-softplus"  # with one lengthscale the maximum, unless the search ended early
 REPEATS = "ard-repeats.jsonl"
 FLAT_PRIORS = "flat-priors.jsonl"
-NARROW_LIMITS = (-2, 4)  # decades: limits of ℓ and σ² that follow from public folds of trains and balloons
 LEAST_REPEATS = 5
 LEAST_SHARE = 0.05  # of the tables that chance may give, for a cell to be explained by chance
 # The methods that stand for a printed column, the first that was run, and the erratum under which they do.
@@ -160,12 +160,18 @@ def _as_searched(
 
 def _with_narrow_priors(stored: Stored, metric: str, name: str, cell: paper.Printed, items: list[Item]) -> list[Item]:
     """A cell of MCMC that is missed with wide limits of the flat priors: with narrow limits, if these meet it."""
-    ours = by_quadrature(stored, name, tables.METRICS[metric], NARROW_LIMITS)
+    ours = with_narrow_limits(stored, name, tables.METRICS[metric])
     if ours is None or all(item.verdict != MISSED for item in items):
         return items
     again = cell_items("table1", metric, name, "mcmc", cell, len(ours), ours)
     again = [dataclasses.replace(item, erratum=NARROW) for item in again]
     return items if any(item.verdict == MISSED for item in again) else again
+
+
+def with_narrow_limits(stored: Stored, name: str, key: str) -> np.ndarray | None:
+    """Return our folds under narrow limits of the flat priors: of chains, or where there are none by quadrature."""
+    chains = stored.values(name, variants.NARROW, key, SEEDS)
+    return by_quadrature(stored, name, key, NARROW_LIMITS) if chains is None else chains
 
 
 def by_quadrature(stored: Stored, name: str, key: str, limits: tuple[int, int]) -> np.ndarray | None:
