@@ -26,6 +26,14 @@ def test_narrow_columns_keep_their_digits(widths, monkeypatch):
     squared_distances(X, X)
 
 
+def test_most_rows_equal_in_the_wide_columns(monkeypatch):
+    """Binary columns: the median distance from the origin is that of narrow columns."""
+    rng = np.random.default_rng(0)
+    X = (rng.uniform(size=(80, 6)) < 0.2) * [2.0, 1e-3, 1e-3, 3e-3, 0.0, 1e-2]
+    monkeypatch.setattr(distances, "_by_column", None)
+    np.testing.assert_allclose(squared_distances(X, X), exact(X, X), rtol=1e-8, atol=1e-15)
+
+
 def test_a_far_row_still_takes_differences_column_by_column():
     X = np.array([[0.0, 0.0], [1e-3, 0.0], [1e9, 0.0], [0.0, 1e-5]])
     np.testing.assert_allclose(squared_distances(X, X), exact(X, X), rtol=1e-9)
