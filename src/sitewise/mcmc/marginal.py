@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import jax
@@ -65,11 +66,15 @@ class Weighed(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """Temperatures at the pilots θ (`vectors`): number of steps and their spacing (`knots`)."""
+    """Temperatures at the pilots θ (`vectors`): number of steps and their spacing (`knots`).
+
+    `by_ep` is whether EP is run at θ, where interpolated sites do not suffice.
+    """
 
     vectors: np.ndarray
     knots: np.ndarray
     steps: np.ndarray
+    by_ep: np.ndarray
 
 
 @functools.partial(programs.jit, static_argnums=0)
@@ -136,12 +141,15 @@ class Marginal:
         value = float(read(model, self.data, sites)) + self.log_prior(vector)
         return value if np.isfinite(value) else -np.inf, sites
 
-    def _approximate_sites(self, emulator: Emulator, model: Model, vector: np.ndarray) -> Sites:
-        """Return the exact sites of a Gaussian likelihood, else interpolated sites of the nodes.
+    def _sites_for(self, emulator: Emulator, model: Model, vector: np.ndarray, by_ep: bool) -> Sites:
+        """Return the exact sites of a Gaussian likelihood, else interpolated sites of the nodes, or EP's sites.
 
-        The sites are a function of θ, as `Marginal.estimate` needs, and cost no factorisation.
+        Both are a function of θ, as `estimate` needs.  Interpolated sites cost no factorisation.
         """
-        return first_sites(model.likelihood, self.data) if model.likelihood.conjugate else emulator.sites_at(vector)
+        if model.likelihood.conjugate:
+            return first_sites(model.likelihood, self.data)
+        sites = emulator.sites_at(vector)
+        return self.sites(model, sites)[0] if by_ep else sites
 
     def _for_programs(self, model: Model, sites: Sites) -> tuple[Model, Data, Sites]:
         missing = self.padded.rows - self.data.rows
@@ -164,16 +172,22 @@ class Marginal:
     def temperatures(self, key: jax.Array, emulator: Emulator, vectors: np.ndarray) -> Schedule:
         """Return the temperatures at each row θ of `vectors`, with enough steps for an ESS of `_MIN_ESS`."""
         models = [self.at(vector) for vector in vectors]
-        given = [(m, self._approximate_sites(emulator, m, v)) for m, v in zip(models, vectors, strict=True)]
+        given = [(m, self._sites_for(emulator, m, v, False)) for m, v in zip(models, vectors, strict=True)]
         keys = jax.random.split(key, len(given))
         knots = np.linspace(0.0, np.ones(len(given)), ais.KNOTS).T  # irrelevant for one step
-        steps = np.ones(len(given), int)
+        steps, by_ep = np.ones(len(given), int), np.zeros(len(given), bool)
 
         def effective(i: int) -> float:
             own = jax.random.fold_in(keys[i], steps[i])
             return float(ais.effective(jnp.asarray(self._run(own, *given[i], knots[i], steps[i])[1])))
 
-        short = [i for i in range(len(given)) if not effective(i) > _MIN_ESS]
+        def insufficient(among: Iterable[int]) -> list[int]:
+            return [i for i in among if steps[i] < _MAX_STEPS and not effective(i) > _MIN_ESS]
+
+        for i in (short := insufficient(range(len(given)))):
+            by_ep[i] = True
+            given[i] = models[i], self._sites_for(emulator, models[i], vectors[i], True)
+        short = insufficient(short)
         if short:
             knots = np.array(
                 [
@@ -182,18 +196,19 @@ class Marginal:
                 ]
             )
             steps[short] = _FIRST_STEPS
-        while short := [i for i in short if steps[i] < _MAX_STEPS and not effective(i) > _MIN_ESS]:
+        while short := insufficient(short):
             steps[short] += steps[short] // 2
         x = emulator.standard(vectors)
         near = np.argsort(cdist(x, x), axis=1)[:, 1 : 1 + _NEIGHBOURS]
-        return Schedule(vectors, knots, np.maximum(steps, np.median(steps[near], axis=1).astype(int)))
+        steps = np.maximum(steps, np.median(steps[near], axis=1).astype(int))
+        return Schedule(vectors, knots, steps, by_ep | (steps > 1))
 
     def estimate(self, key: jax.Array, emulator: Emulator, schedule: Schedule, vector: np.ndarray) -> Weighed:
         """Estimate log p̂ at θ."""
         x = emulator.standard(vector[None]) - emulator.standard(schedule.vectors)
         nearest = int(np.argmin(np.sum(x**2, axis=1)))
         model = self.at(vector)
-        sites = self._approximate_sites(emulator, model, vector)
+        sites = self._sites_for(emulator, model, vector, bool(schedule.by_ep[nearest]))
         log_z, log_w, z = self._run(key, model, sites, schedule.knots[nearest], schedule.steps[nearest])
         value = self.log_prior(vector) + log_z + float(logsumexp(log_w)) - np.log(len(log_w))
         return Weighed(vector, value if np.isfinite(value) else -np.inf, log_w, z)
