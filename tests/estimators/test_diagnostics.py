@@ -105,6 +105,8 @@ def test_decisions_are_the_cheapest(classifier, X):
     assert np.array_equal(decide(probability, cost) == 1, probability[:, 1] > 1 / 6)
     with pytest.raises(ValueError, match="one column per class"):
         decide(probability, [[0, 1, 2]])
+    with pytest.raises(ValueError, match="add up to 1"):
+        decide(np.array([[0.5, 0.6]]), np.ones((2, 2)))
 
 
 def test_plots_return_axes(classifier, regressor, X, labels):

@@ -226,3 +226,15 @@ def test_a_target_that_is_a_sum_of_columns_is_warned_of():
     one, other = RNG.normal(size=(2, 50))
     with pytest.warns(UserWarning, match="a linear combination of the columns 'one', 'other'|'other', 'one'"):
         TableEncoder().fit({"one": one, "other": other, "x": RNG.normal(size=50)}, one + 2 * other)
+
+
+@pytest.mark.parametrize("spelled", [("TRUE", "FALSE"), ("true", "false"), (1, 0), (True, False)])
+def test_booleans_that_are_spelled_otherwise_are_those_of_training(spelled):
+    rng = np.random.default_rng(0)
+    flag = rng.uniform(size=40) < 0.5
+    rows = [{"flag": bool(f), "x": float(x)} for f, x in zip(flag, rng.normal(size=40), strict=True)]
+    encoder = TableEncoder().fit(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = encoder.transform([{**row, "flag": spelled[not row["flag"]]} for row in rows])
+    np.testing.assert_array_equal(found, encoder.transform(rows))

@@ -262,3 +262,13 @@ def test_dates_and_durations_are_no_numbers():
             GPRegressor().fit(X, y)
     with pytest.raises(ValueError, match="X holds durations; give numbers"):
         GPRegressor().fit(pandas.DataFrame({"d": days - days.min(), "x": X[:, 0]}), X[:, 0])
+
+
+def test_frames_without_columns_or_with_columns_of_one_name_are_refused():
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=["a", "b", "a"])
+    for kind in (GPClassifier, GPRegressor):
+        with pytest.raises(ValueError, match=r"several columns of X are named 'a'; give every column its own name"):
+            kind().fit(X, np.arange(20) % 2)
+        with pytest.raises(ValueError, match="X has no columns; give at least one"):
+            kind().fit(X.iloc[:, :0], np.arange(20) % 2)

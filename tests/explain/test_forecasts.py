@@ -180,3 +180,11 @@ def test_other_dates_are_continued_by_their_spacing(dates: np.ndarray) -> None:
     table = {"day": when, "y": np.sin(np.arange(len(when)))}
     found = forecast(sitewise.fit("y ~ series(day)", table, integrate=False), 3)
     np.testing.assert_array_equal(found.time, when[-1] + np.median(np.diff(when)) * np.arange(1, 4))
+
+
+def test_a_column_that_may_not_be_a_time_is_not_continued_unasked() -> None:
+    rng = np.random.default_rng(0)
+    model = sitewise.fit("y ~ z + (1 | g)", {"z": rng.normal(size=30), "g": list("abc") * 10, "y": rng.normal(size=30)})
+    with pytest.raises(ValueError, match="z may not be a time; give time='z'"):
+        forecast(model, 2)
+    assert len(forecast(model, 2, time="z").mean) == 6

@@ -215,3 +215,8 @@ def test_the_advice_for_too_many_levels_is_a_formula(term: str) -> None:
     with pytest.raises(UserError, match="too many for one coefficient per level; write") as caught:
         sitewise.fit(f"y ~ {term}", table)
     assert "write (1 | g) for a group" in str(caught.value)
+
+
+def test_formulas_have_no_mcmc():
+    with pytest.raises(UserError, match="Formulas have no mcmc"):
+        sitewise.fit("y ~ x", TABLE, method="mcmc")

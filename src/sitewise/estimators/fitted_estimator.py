@@ -15,7 +15,7 @@ from sitewise.data import Data, check_size
 from sitewise.estimators.distinct_rows import Merged, merge
 from sitewise.estimators.estimator_parameters import EstimatorParameters
 from sitewise.estimators.explaining import Explaining
-from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_inputs
+from sitewise.estimators.refusals import refuse_missing_inputs, refuse_unusable_columns
 from sitewise.estimators.side_information import Side
 from sitewise.fitted.latent import Latent
 from sitewise.fitted.mixture import Mixture
@@ -120,7 +120,7 @@ class FittedEstimator(Explaining, EstimatorParameters):
     def _new_rows(self, X: Any) -> np.ndarray:
         """Check inputs given by the user."""
         check_is_fitted(self)
-        refuse_dates_and_strings(X, type(self).__name__)
+        refuse_unusable_columns(X, type(self).__name__)
         refuse_missing_inputs(X, type(self).__name__)
         X = validate_data(self, X, dtype=WORKING_DTYPE, reset=False)
         check_size(X)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from sitewise import means
 from sitewise.estimators.class_predictions import ClassPredictions
 from sitewise.estimators.fitted_estimator import KernelChoice, RandomState
-from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_inputs, refuse_missing_targets
+from sitewise.estimators.refusals import refuse_missing_inputs, refuse_missing_targets, refuse_unusable_columns
 from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.side_information import Side
 from sitewise.fitted.mixture import Functions, Mixture
@@ -166,7 +166,7 @@ class GPClassifier(ClassPredictions):
         >>> GPClassifier().fit(X, np.where(np.sin(X[:, 0]) > 0, "up", "down")).predict([[1.5], [4.5]])
         array(['up', 'down'], dtype='<U4')
         """
-        refuse_dates_and_strings(X, type(self).__name__)
+        refuse_unusable_columns(X, type(self).__name__)
         refuse_missing_inputs(X, type(self).__name__)
         refuse_missing_targets(y)
         self._keep_names(X)

@@ -14,7 +14,7 @@ from sitewise import means
 from sitewise.estimators.class_predictions import ClassPredictions
 from sitewise.estimators.fitted_estimator import KernelChoice, RandomState
 from sitewise.estimators.intervals import Intervals
-from sitewise.estimators.refusals import refuse_dates_and_strings, refuse_missing_inputs, refuse_missing_targets
+from sitewise.estimators.refusals import refuse_missing_inputs, refuse_missing_targets, refuse_unusable_columns
 from sitewise.estimators.shared_parameters import documented
 from sitewise.estimators.side_information import Side
 from sitewise.fitted.mixture import Mixture
@@ -138,7 +138,7 @@ class GPOrdinal(Intervals, ClassPredictions):
         >>> model.predict([[0.2], [2.8]])
         array(['low', 'high'], dtype='<U4')
         """
-        refuse_dates_and_strings(X, type(self).__name__)
+        refuse_unusable_columns(X, type(self).__name__)
         refuse_missing_inputs(X, type(self).__name__)
         refuse_missing_targets(y)
         ranked = ranked_categories(y)

@@ -18,11 +18,11 @@ from sitewise.estimators import side_information
 from sitewise.estimators.distinct_rows import merge
 from sitewise.estimators.fitted_estimator import KernelChoice, RandomState
 from sitewise.estimators.refusals import (
-    refuse_dates_and_strings,
     refuse_labels,
     refuse_missing_inputs,
     refuse_missing_targets,
     refuse_tables,
+    refuse_unusable_columns,
 )
 from sitewise.estimators.settings import refuse_with_two_functions
 from sitewise.estimators.shared_parameters import documented
@@ -214,7 +214,7 @@ class GPRegressor(ValuePredictions):
         >>> bool(np.isclose(a_year[0], 12 * a_month[0]))
         True
         """
-        refuse_dates_and_strings(X, type(self).__name__)
+        refuse_unusable_columns(X, type(self).__name__)
         refuse_missing_inputs(X, type(self).__name__)
         refuse_tables(y)
         refuse_missing_targets(y)

@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from sitewise.tables.table import refuse_duplicates
+
 _NUMERIC_KINDS = "biufcM"
 _MAX_SHOWN_ROWS = 5  # in an error message; also of columns
 _MISSING_AS_STRING = ("nan", "NaN", "<NA>", "NaT")  # as astype(str) writes a missing value
 
 
-def refuse_dates_and_strings(X: Any, estimator: str) -> None:
-    """Raise ValueError if X contains dates or durations, which would become nanoseconds, categories or strings."""
+def refuse_unusable_columns(X: Any, estimator: str) -> None:
+    """Raise ValueError if X has no columns or columns of one name, or contains dates, durations or strings."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        refuse_duplicates(X.columns, "X")
+        if len(X.columns) == 0:
+            raise ValueError("X has no columns; give at least one.")
     found: Any = getattr(X, "dtypes", getattr(X, "dtype", None))  # per column, or of the whole array
     kinds = [getattr(kind, "kind", "O") for kind in (found if hasattr(found, "__iter__") else [found])]
     if "M" in kinds:

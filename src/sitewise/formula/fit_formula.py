@@ -106,6 +106,8 @@ def fit(
     GPRegressor : the same models by parts, for scikit-learn.
     """
     start = time.perf_counter()
+    if Method.of(method).definition.samples:
+        raise UserError("Formulas have no mcmc; use 'hybrid', 'ep', 'vi' or 'laplace'.")
     design, kind = Design(Formula.of(formula)), kind_of(likelihood)
     varying = design.formula.varying
     parameter = None if varying is None else parameter_of(str(varying.response), likelihood)

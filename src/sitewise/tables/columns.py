@@ -167,8 +167,17 @@ class Levels(Column):
         common = str(texts[np.argmax(counts)]) if len(texts) else self.levels[0]
         return dataclasses.replace(self, fill=common if impute else None)
 
+    def labels(self, table: Table) -> np.ndarray:
+        """Return the categories as strings; booleans that are written otherwise, as TRUE or 1, as in training."""
+        texts = table.text(self.name)
+        spelled = {level.casefold(): level for level in self.levels}
+        if spelled.keys() != {"false", "true"}:
+            return texts
+        spelled |= {"0": spelled["false"], "1": spelled["true"]}
+        return np.array([None if t is None else spelled.get(str(t).casefold(), t) for t in texts], object)
+
     def apply(self, table: Table) -> np.ndarray:
-        texts = np.where(table.missing(self.name), np.asarray(self.fill, object), table.text(self.name))
+        texts = np.where(table.missing(self.name), np.asarray(self.fill, object), self.labels(table))
         features = np.stack([(texts == level).astype(float) for level in self._encoded_levels])
         if len(self.levels) == 2:
             features[:, ~np.isin(texts.astype(str), self.levels)] = 0.5

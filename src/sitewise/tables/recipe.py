@@ -60,7 +60,7 @@ class Recipe:
         for column in self.columns:
             if not isinstance(column, Levels | Group if groups else Levels):
                 continue
-            texts = table.text(column.name)
+            texts = column.labels(table) if isinstance(column, Levels) else table.text(column.name)
             rows = [i for i, v in enumerate(texts) if v is not None and v not in column.levels]
             if rows:
                 new = dict.fromkeys(texts[i] for i in rows)

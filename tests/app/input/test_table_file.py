@@ -139,3 +139,10 @@ def test_parquet(tmp_path):
     assert list(table.text("b")) == ["x", None] and list(table.text("c")) == ["True", "False"]
     with pytest.raises(UserError, match="not a Parquet file"):
         read(tmp_path, b"no parquet", "u.parquet")
+
+
+def test_line_ends_of_old_macs(tmp_path):
+    path = tmp_path / "mac.csv"
+    path.write_bytes(b'x,name\r1.5,a\r2.5,"b ""c"""\r')
+    table = read_table(path)
+    assert table.columns["x"].tolist() == [1.5, 2.5] and table.text("name").tolist() == ["a", 'b "c"']
