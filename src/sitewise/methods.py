@@ -207,7 +207,11 @@ class Method(Setting):
         definition = self.definition
         foreign = [name for name in self.changed() if name not in ("name", *definition.settings)]
         if foreign:
-            instead = f"{', '.join(_SAMPLING)} are for Method('mcmc')" if foreign[0] in _SAMPLING else ""
+            instead = (
+                f"{', '.join(list(_SAMPLING)[:-1])} and {list(_SAMPLING)[-1]} are for Method('mcmc')"
+                if foreign[0] in _SAMPLING
+                else ""
+            )
             instead = instead or ("leave it out" if definition.samples else "use 'hybrid', or leave it out")
             raise ValueError(f"{self.name} has no setting {', '.join(foreign)}; {instead}.")
         if self.max_iter is not None:

@@ -486,5 +486,5 @@ def test_rows_of_weight_zero_give_no_reference_level_and_no_rank() -> None:
     same = {"x": np.r_[np.ones(50), rng.normal(size=10)], "y": table["y"]}
     with pytest.warns(FitWarning, match="Linear combinations of the intercept"):
         sitewise.fit("y ~ x", same, weights=weight)
-    with pytest.raises(UserError, match="0 rows have a positive weight"):
+    with pytest.raises(UserError, match="Only 0 of 60 weights are positive"):
         sitewise.fit("y ~ g", table, weights=np.zeros(60))

@@ -73,7 +73,7 @@ FORMULAS = {
     "y ~ x - z": "no such term",
     "y ~ y + x": "also a term",
     "y ~ I(y^2)": "also a term",
-    "log(z) ~ s(z)": "response z is also a term",
+    "log(z) ~ s(z)": "also a term",
     "y ~ s(y)": "also a term",
     "y ~ s(x, by=y)": "also a term",
     "y ~ (1 | y)": "also a term",
@@ -220,3 +220,11 @@ def test_the_advice_for_too_many_levels_is_a_formula(term: str) -> None:
 def test_formulas_have_no_mcmc():
     with pytest.raises(UserError, match="Formulas have no mcmc"):
         sitewise.fit("y ~ x", TABLE, method="mcmc")
+
+
+@pytest.mark.parametrize("formula", ["I(y - x) ~ x", "log(z / n) ~ s(n)", "log(z / n) ~ x + offset(log(n))"])
+def test_a_response_of_several_columns_may_have_one_of_them_on_the_right(formula):
+    table = {**TABLE, "n": TABLE["n"] + 1.0}
+    assert sitewise.fit(formula, table, integrate=False).predict(table).shape == (ROWS,)
+    with pytest.raises(UserError, match="also a term"):
+        sitewise.fit("I(y - x) ~ I(y - x) + z", table)

@@ -95,8 +95,8 @@ def forecast(
         A fitted model of a time series: a column of time, and perhaps columns that name series or groups.
     horizon : int, default=None
         The number of steps after the last training time of each series; a step is the median spacing of the times.
-        Dates on the same day of every month, or on its last day, are continued by calendar months; daily dates that
-        leave out some days of the week, such as weekends, are continued without these days.
+        Dates on the same day of every month, or on the last day of shorter months, are continued by calendar months;
+        daily dates that leave out some days of the week, such as weekends, are continued without these days.
     times : array of shape (n_times,), default=None
         The times, in place of `horizon`; the same for each series.
     new : table, default=None
@@ -141,7 +141,10 @@ def forecast(
 
 
 def time_column(view: Explained, time: str | int | None = None) -> TableColumn:
-    """Return the column of time: the given one, the one of a trend or season, or the only column of numbers."""
+    """Return the column of time: the given one, the one of a trend or season, or the only column of numbers.
+
+    The only column of numbers of a formula is taken if it holds dates.
+    """
     if time is not None:
         return view.column(time)
     numbers = [column for column in view.columns if column.levels is None]
@@ -153,7 +156,8 @@ def time_column(view: Explained, time: str | int | None = None) -> TableColumn:
     if len(numbers) == 1:
         name = numbers[0].name
         raise ValueError(
-            f"The formula has no series or season, so that {name} may not be a time; give time={name!r} to continue it."
+            f"It is not known whether {name} is a time, because the formula has no series or season; give "
+            f"time={name!r} to forecast along it."
         )
     raise ValueError(f"The column of time is ambiguous; give time= with one of {', '.join(c.name for c in numbers)}.")
 

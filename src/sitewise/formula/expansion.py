@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable
 
 from sitewise.errors import UserError
 from sitewise.formula.grammar import (
@@ -85,24 +84,30 @@ class Formula:
         if isinstance(response, Number | Text):
             raise UserError(f"The response must be a column, got {response}.")
         found = _formula(text, response, right)
-        _refuse_response_on_the_right(found, names_in(response))
+        _refuse_response_on_the_right(found, response)
         if not rest:
             return found
         ((parameter, terms),) = rest
         if not isinstance(parameter, Name):
             raise UserError(f"The second formula varies a parameter, as in {TWO_EXAMPLE!r}; got {parameter} before ~.")
         varying = _formula(text, response, terms)
-        _refuse_response_on_the_right(varying, names_in(response))
+        _refuse_response_on_the_right(varying, response)
         return dataclasses.replace(found, varying=dataclasses.replace(varying, response=parameter))
 
 
-def _refuse_response_on_the_right(formula: Formula, response: Iterable[str]) -> None:
-    used = columns_of(dataclasses.replace(formula, response=Number(0.0)))
-    for name in response:
-        if name in used:
-            raise UserError(
-                f"The response {name} is also a term of the formula {formula.text!r}; leave it out on the right."
-            )
+def _refuse_response_on_the_right(formula: Formula, response: Node) -> None:
+    """Raise UserError if the response, or the only column in it, is on the right.
+
+    A response of several columns, such as a change, may have one of them on the right: I(after - before) ~ before.
+    """
+    names = set(names_in(response))
+    used = set(columns_of(dataclasses.replace(formula, response=Number(0.0))))
+    if str(response) in {str(factor) for term in formula.linear for factor in term} or (
+        len(names) == 1 and names <= used
+    ):
+        raise UserError(
+            f"The response {response} is also a term of the formula {formula.text!r}; leave it out on the right."
+        )
 
 
 def columns_of(formula: Formula) -> list[str]:

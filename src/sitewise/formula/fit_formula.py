@@ -204,7 +204,10 @@ def _of_positive_weight(
     """Return the rows of positive weight, with a note: the other rows must not provide levels or a reference level."""
     positive = weight > 0
     if np.sum(positive) < MIN_ROWS:
-        raise UserError(f"{np.sum(positive)} rows have a positive weight; a fit needs at least {MIN_ROWS}.")
+        raise UserError(
+            f"Only {np.sum(positive)} of {table.rows} weights are positive; a fit needs {MIN_ROWS} rows of positive "
+            "weight."
+        )
     if np.all(positive):
         return table, weight, given, []
     given = {name: _cut(value, positive) for name, value in given.items()}

@@ -32,8 +32,9 @@ def squared_distances(A: Array, B: Array) -> Array:
     The distances are computed by one matrix product, with the median of B as the origin.  The product loses digits
     where rows are far from the origin and near each other, or differ only in a narrow column: with one entry of 10⁸ in
     the table, clusters a million lengthscales apart, or a column of size 10⁹ beside a column of size 1, different rows
-    would become equal.  In these cases differences are taken column by column.  The choice depends on B alone, so a
-    prediction for one row of A does not depend on the other rows of A.
+    would become equal.  In these cases differences are taken column by column; on NumPy arrays only for groups of
+    columns of similar width where one product is too inaccurate.  The choice depends on B alone, so a prediction for
+    one row of A does not depend on the other rows of A.
     """
     size = A.dtype.itemsize
     xp = namespace(A, B)
@@ -56,7 +57,7 @@ def _by_width(A: Array, B: Array) -> Array:
     width = np.max(squares, axis=0)
     left, total = np.ones(B.shape[1], bool), np.zeros((A.shape[0], B.shape[0]))
     while left.any():
-        # Columns that are constant in B have no width; with the first group no column remains without a group.
+        # A column that is constant in B has width 0; it joins the first group.
         group = left & ((width >= _MIN_WIDTH_RATIO * np.max(width[left])) | (width == 0))
         left &= ~group
         own_A, own_B = A[:, group], B[:, group]

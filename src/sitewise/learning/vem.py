@@ -203,7 +203,8 @@ class VEM:
     def settled(self, new: State, old: State) -> Array:
         """Return whether all variables are close to the variables of the previous round (np.allclose)."""
         pairs = zip(jax.tree.leaves((new.sites, new.vector)), jax.tree.leaves((old.sites, old.vector)), strict=True)
-        return jnp.all(jnp.stack([jnp.allclose(a, b) for a, b in pairs]))
+        xp = namespace(new.vector)
+        return xp.all(xp.stack([xp.allclose(a, b) for a, b in pairs]))
 
     def final_inference(self, model: Model) -> Inference:
         """Return the method that finds the sites of the result."""

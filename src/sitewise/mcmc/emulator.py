@@ -27,6 +27,7 @@ from sitewise.sites import Sites
 
 _COMPRESSION_DEPTH = 5.0  # nats below the best node from which on depths are compressed: see `_compressed`
 _MAX_DEPTH = 1e6  # nats below the best node
+_MAX_COMPRESSED = _COMPRESSION_DEPTH * np.log1p(_MAX_DEPTH / _COMPRESSION_DEPTH)
 _SMOOTHING = 1e-6  # of the spline: nodes may nearly coincide
 _MAX_EXCESS = 1.0  # nats above the best node that the spline may predict
 _COLD_WALKERS, _HOT_WALKERS = 64, 32
@@ -43,9 +44,6 @@ _MAX_DIMENSIONS = 4  # number of parameters up to which longer walks and many mo
 _BOX_NODES = {1: 8, 2: 5, 3: 3}  # by the number of parameters: nodes per parameter over the whole box
 
 Evaluate = Callable[[np.ndarray, Sites | None], tuple[float, Sites]]  # log p(θ) Z(θ) and sites, from a start
-
-
-_MAX_COMPRESSED = _COMPRESSION_DEPTH * np.log1p(_MAX_DEPTH / _COMPRESSION_DEPTH)
 
 
 def _compressed(depth: np.ndarray) -> np.ndarray:

@@ -149,7 +149,8 @@ class Counts(NamedTuple):
         least, worst = min(d["bulk_ess"] for d in found), max(d["rhat"] for d in found)
         warnings.warn(
             f"After {made} draws per chain there are {least:.0f} effective draws (min_ess={self.min_ess:g}) and R-hat "
-            f"is {worst:.3f}; give vague hyperparameters a prior, or raise max_draws={self.max_draws}.",
+            f"is {worst:.3f}; give vague hyperparameters a prior, ask for a smaller min_ess, or raise max_draws of "
+            f"mcmc.sample (now {self.max_draws}).",
             UserWarning,
             stacklevel=4,
         )

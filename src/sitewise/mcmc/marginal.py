@@ -1,6 +1,7 @@
-"""Unbiased estimates of p(θ | y) by annealing, with draws of the latent values (pseudo-marginal MCMC).
+"""Unbiased estimates of p(θ | y) by importance sampling or annealing, with draws of f (pseudo-marginal MCMC).
 
-At θ, chains are annealed from EP's q_θ to the posterior of f (`ais`).  With their weights w_j,
+At θ, draws from q_θ = prior × sites are weighted (`importance_sampling`), or annealed to the posterior of f (`ais`)
+where their weights are too uneven.  The sites are interpolated, or EP's.  With the weights w_j,
 
     p̂(θ) = p(θ) Z_q(θ) (1/J) Σ_j w_j,     E p̂(θ) = p(θ) p(y | θ),     and  f = f_j with probability ∝ w_j.
 
@@ -68,7 +69,7 @@ class Weighed(NamedTuple):
 class Schedule(NamedTuple):
     """Temperatures at the pilots θ (`vectors`): number of steps and their spacing (`knots`).
 
-    `by_ep` is whether EP is run at θ, where interpolated sites do not suffice.
+    `by_ep` says at which pilots EP is run, because interpolated sites do not suffice.
     """
 
     vectors: np.ndarray

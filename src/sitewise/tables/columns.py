@@ -171,7 +171,7 @@ class Levels(Column):
         """Return the categories as strings; booleans that are written otherwise, as TRUE or 1, as in training."""
         texts = table.text(self.name)
         spelled = {level.casefold(): level for level in self.levels}
-        if spelled.keys() != {"false", "true"}:
+        if len(self.levels) != 2 or spelled.keys() != {"false", "true"}:
             return texts
         spelled |= {"0": spelled["false"], "1": spelled["true"]}
         return np.array([None if t is None else spelled.get(str(t).casefold(), t) for t in texts], object)

@@ -43,7 +43,8 @@ class Table:
     strings that are categorical by their type or by the user's choice.  `orders` has the categories of a column in the
     order in which its type lists them, and `ranked` names the columns whose type says that this is an order from the
     lowest to the highest.  `digits` has the cells of columns of numbers from 2⁵³ on as strings, because different whole
-    numbers, such as identifiers with 19 digits, may be equal as floats.
+    numbers, such as identifiers with 19 digits, may be equal as floats, and of columns in which codes such as 01 and 1
+    are the same number.
     """
 
     name: str

@@ -154,9 +154,25 @@ def test_codes_that_are_one_number_are_different_levels(shell, tmp_path, formula
     rows = [f"{code},{k % 3},{level[code] + 0.1 * rng.normal():.4f}" for k, code in enumerate(codes)]
     path.write_text("zip,other,y\n" + "\n".join(rows))
     saved, new = tmp_path / "codes.sitewise", tmp_path / "new.csv"
-    new.write_text("zip,other\n01,0\n1,0\n02,0\n10,0\n")
     assert shell(path, formula, "--save", saved).exit_code == 0
-    found = CliRunner().invoke(app, ["predict", str(saved), str(new)])
-    assert found.exit_code == 0, found.output
-    means = [float(line.split(",")[1]) for line in found.stdout.splitlines()[1:]]
-    np.testing.assert_allclose(means, [0.0, 3.0, 1.0, 2.0], atol=0.2)
+    for rows, wanted in (("01,0 1,0 02,0 10,0", [0.0, 3.0, 1.0, 2.0]), ("01,0 02,0", [0.0, 1.0])):
+        new.write_text("zip,other\n" + "\n".join(rows.split()))
+        for command in (["predict", str(saved), str(new)], ["model", str(path), formula, "--predict", str(new)]):
+            found = CliRunner().invoke(app, command)
+            assert found.exit_code == 0, found.output
+            means = [float(line.split(",")[1]) for line in found.stdout.splitlines()[1:]]
+            np.testing.assert_allclose(means, wanted, atol=0.2)
+
+
+def test_new_codes_that_are_one_number_are_a_level_of_numbers(shell, tmp_path):
+    """Levels 1 to 3, which were written 01 to 03; 01 and 1 of new rows were new groups."""
+    rng, path, new = np.random.default_rng(3), tmp_path / "codes.csv", tmp_path / "new.csv"
+    path.write_text("zip,y\n" + "\n".join(f"0{k % 3 + 1},{3 * (k % 3) + 0.1 * rng.normal():.4f}" for k in range(60)))
+    new.write_text("zip\n01\n1\n02\n03\n")
+    saved = tmp_path / "codes.sitewise"
+    assert shell(path, "y ~ (1 | zip)", "--save", saved).exit_code == 0
+    for command in (["predict", str(saved), str(new)], ["model", str(path), "y ~ (1 | zip)", "--predict", str(new)]):
+        found = CliRunner().invoke(app, command)
+        assert found.exit_code == 0, found.output
+        means = [float(line.split(",")[1]) for line in found.stdout.splitlines()[1:]]
+        np.testing.assert_allclose(means, [0.0, 0.0, 3.0, 6.0], atol=0.2)

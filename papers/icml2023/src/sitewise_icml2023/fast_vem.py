@@ -331,8 +331,9 @@ def _stop(learner: VEM, learning: jax.Array, best: jax.Array, settled: jax.Array
 def turns(
     learner: VEM, number: int, whole: bool, batched: bool, models: Model, data: Data, parts: Part
 ) -> tuple[Part, Report]:
-    """Compute this number of turns, or of whole rounds, of the parts that are running, in one program: in a batch on an
-    accelerator, else one part after the other (see `many_fits`).  The results of the turns are stacked."""
+    """Compute this number of turns, or on an accelerator of whole rounds, of the parts that are running, in one
+    program: in a batch on an accelerator, else one part after the other (see `many_fits`).  The results are stacked."""
+    assert batched or not whole  # on a CPU `vem_batches.OneByOne` trains these parts
     compute = whole_round if whole else turn
 
     def one(model: Model, data: Data, d2: Any, part: Part) -> tuple[Part, Report]:

@@ -69,7 +69,7 @@ def model(
 
     Example: sitewise model claims.csv "claims ~ age + s(income) + (1 | region)" --likelihood poisson
     """
-    from sitewise.app.input.formula_rows import complete_rows, read_formula_table
+    from sitewise.app.input.formula_rows import complete_rows, read_formula_table, with_levels_of
     from sitewise.formula import fit
 
     if new is None and (out is not None or interval is not None):
@@ -100,6 +100,8 @@ def model(
         from sitewise.app.report.formula_page import formula_report
 
         save(report, formula_report(found, data.name).encode())
+    if other is not None and new is not None:
+        other = with_levels_of(found, other, new, OFFERED, **reading)
     if other is not None and drop:
         other = complete_rows(other, found.design.formula, (exposure, trials, noise))
     columns = {} if other is None else _predictions(found, other, interval)

@@ -18,7 +18,7 @@ from sitewise.formula.expansion import Formula, columns_of
 from sitewise.formula.grammar import Number, names_in, parse_expression
 from sitewise.tables import Table
 from sitewise.tables.problems import Problem, restricted
-from sitewise.tables.table import listed
+from sitewise.tables.table import exceed_floats, listed
 
 
 class FormulaRows(NamedTuple):
@@ -38,7 +38,24 @@ def read_formula_table(path: Path, offered: Sequence[str], **reading: Any) -> Ta
     table = read_table(path, **reading)
     for sentence in table.notes:
         note(sentence)
+    return _with_spelled_problems(table, offered)
+
+
+def _with_spelled_problems(table: Table, offered: Sequence[str]) -> Table:
     return dataclasses.replace(table, problems=tuple(_spelled(problem, offered) for problem in table.problems))
+
+
+def with_levels_of(model: FormulaModel, table: Table, path: Path, offered: Sequence[str], **reading: Any) -> Table:
+    """Return new rows with their categories written as in training; the table is read again if levels are codes.
+
+    Codes such as 01 and 1 are read as strings if they are different levels, and else as the same number.
+    """
+    codes = _columns_of_codes(model)
+    if codes:
+        categorical = [*reading.pop("categorical", ()), *codes]
+        table = _with_spelled_problems(read_table(path, categorical=categorical, **reading), offered)
+    digits = {name: one for name, one in table.digits.items() if exceed_floats(table.columns[name])}
+    return dataclasses.replace(table, digits=digits)
 
 
 def complete_rows(table: Table, formula: Formula, side: Iterable[str | None]) -> Table:
@@ -73,12 +90,10 @@ def _spelled(problem: Problem, offered: Sequence[str]) -> Problem:
 def load_formula_rows(path: Path, model: FormulaModel, *, drop: bool = False, **reading: Any) -> FormulaRows:
     """Read new rows for a fitted formula, and print notes; `reading` are settings of `read_table`.
 
-    Columns whose levels are codes such as 01 or 1.0 are read as strings, because as numbers both would be 1.  With
-    `drop`, rows with missing values are left out.
+    With `drop`, rows with missing values are left out.
     """
-    table = read_formula_table(
-        path, ("missing", "drop_missing", "decimal", "dayfirst"), categorical=_columns_of_codes(model), **reading
-    )
+    offered = ("missing", "drop_missing", "decimal", "dayfirst")
+    table = with_levels_of(model, read_formula_table(path, offered, **reading), path, offered, **reading)
     if drop:
         table = complete_rows(table, model.design.formula, model.predicted_side.values())
     view = model.explained()
