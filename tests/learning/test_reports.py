@@ -94,7 +94,7 @@ def test_the_elbo_of_classes_is_reported_on_sites_of_vi_only():
     assert "elbo" in vi.evidences and "EP evidence minus ELBO" in vi.report()
 
 
-@pytest.mark.parametrize(("count", "few"), [(12, True), (60, False)])
+@pytest.mark.parametrize(("count", "few"), [(12, True), (60, True), (140, False)])
 def test_the_report_says_that_inducing_inputs_are_too_few(count, few):
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, size=(150, 2))
