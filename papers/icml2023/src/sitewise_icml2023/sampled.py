@@ -22,7 +22,7 @@ RHAT, ESS = 1.05, 200
 DRAWS, MAX_DRAWS, WARMUP, SEED = 60, 1440, 10, 42
 NARROW_LIMITS = (-2, 4)  # decades of ℓ and σ², which follow from public folds of trains and balloons
 PREDICT_FROM = 500
-FEW_ROWS, MORE = 50, 10  # times as many draws for at most so many rows: there they are cheap
+FEW_ROWS, MORE = 50, 10  # up to 50 rows ten times as many draws are made, because they are cheap there
 FLOOR = 1e-12  # smallest probability that counts, as in the paper
 
 
