@@ -279,9 +279,8 @@ class Run:
         if model.prior.dense:
             memory.require_full(size or bucket(data.rows), model.likelihood.latents, _MATRICES)
         self.learner, self.given, self.callback = learner, data, callback
-        self.model, self.data = model, data.to_bucket(size)
-        if size is None and on_host(model, data) and pulls_on_host(model, learner.trainable(model).names):
-            self.model, self.data = to_host((model, data))
+        host = size is None and on_host(model, data) and pulls_on_host(model, learner.trainable(model).names)
+        self.model, self.data = to_host((model, data)) if host else (model, data.to_bucket(size))
         self.state = learner.init(self.model, self.data)
         self.trace: list[dict[str, Any]] = []
         self.reason, self.best = CAP, -np.inf
